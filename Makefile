@@ -50,12 +50,12 @@ help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build all and start the demo: proxy and a backend that burns CPU
-	bin/tempomat-proxy -demo
+	$(GO) run ./testdata/demo
 
 demo: run ## the same
 
 demo-attack: build ## what a crawler does to a site without the gate, and with it: one minute, two tables
-	$(GO) run ./testdata/attack
+	$(GO) run ./testdata/demo -attack
 
 demo-apache: build deps-test ## the proxy before a private Apache with PHP
 	testdata/apache/demo

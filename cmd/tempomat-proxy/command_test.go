@@ -20,7 +20,6 @@ func TestCommands(t *testing.T) {
 		"config schema -x":   {2, nil, []string{`unknown shorthand flag: 'x'`}},
 		"config":             {0, []string{"docs ", "schema "}, nil},
 		"setup -write -undo": {2, nil, []string{"setup takes -write or -undo, not both"}},
-		"priorities":         {2, nil, []string{"usage: tempomat-proxy priorities -restore [-config FILE]"}},
 		"serve":              {2, nil, []string{`tempomat-proxy: unknown command "serve"`, "See tempomat-proxy --help"}},
 		"\x1b[2J":            {2, nil, []string{`unknown command "\x1b[2J"`}},
 		"-check more":        {2, nil, []string{`unknown command "more"`}},

@@ -15,7 +15,7 @@ import (
 func TestWorldDemoAttack(t *testing.T) {
 	tmp := tempDir(t)
 	attack := tmp + "/attack"
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", attack, "../../testdata/attack").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", attack, "../../testdata/demo").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	left := tempDir(t)
@@ -24,7 +24,7 @@ func TestWorldDemoAttack(t *testing.T) {
 	// longer on a machine that has other things to do: then it gets more time.
 	for _, measure := range []string{"5s", "10s", "20s"} {
 		var status int
-		if status, said, errs = execute(t, []string{"TMPDIR=" + left}, attack, "-program", program(t, "tempomat-proxy"), "-settle", "500ms", "-measure", measure); status != 0 {
+		if status, said, errs = execute(t, []string{"TMPDIR=" + left}, attack, "-attack", "-program", program(t, "tempomat-proxy"), "-settle", "500ms", "-measure", measure); status != 0 {
 			t.Fatalf("status %d, %s", status, errs)
 		}
 		if !strings.Contains(said, " 0.0 pages/s") {

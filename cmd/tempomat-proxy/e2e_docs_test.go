@@ -39,7 +39,7 @@ const (
 // onlyParsed are those of ours that cannot run here. That their flags are right is seen by
 // adding one that is wrong, which has to be the first that is complained of.
 var onlyParsed = []string{
-	"tempomat-doctor top", "tempomat-doctor master", "tempomat-proxy -demo",
+	"tempomat-doctor top", "tempomat-doctor master",
 	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-master -config", "tempomat-doctor reload --socket",
 }
 

@@ -97,13 +97,6 @@ func TestPriorities(t *testing.T) {
 		t.Errorf("%d workers are lowered after the next start", n)
 	}
 
-	crash()
-	status, out, stderr := execute(t, nil, program(t, "tempomat-proxy"), "priorities", "-restore", "-config", s.file)
-	if status != 0 || !strings.Contains(out, "put back") || backend.lowered() > 0 {
-		t.Errorf("restored: status %d, %d lowered\n%s%s", status, backend.lowered(), out, stderr)
-	}
-	again()
-
 	backend.attack(t, s)
 	from := 0
 	for range 100 {

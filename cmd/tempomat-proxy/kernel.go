@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/cpuaccount"
@@ -349,8 +346,6 @@ func (p *priorities) restart(c *config.Config) {
 	if err := p.openLocked(c); err != nil {
 		p.missing = err
 		p.closeLocked()
-		mended, _ := mendPriorities(c)
-		p.tellMended(mended)
 		p.missLocked(c, err)
 		return
 	}
@@ -359,7 +354,9 @@ func (p *priorities) restart(c *config.Config) {
 	p.keeper.Restore()
 	before := p.keeper.Counts().Recovered
 	p.keeper.MendAll(workersOf(c))
-	p.tellMended(int(p.keeper.Counts().Recovered - before)) //nolint:gosec // as many as there are workers at most
+	if n := p.keeper.Counts().Recovered - before; n > 0 {
+		p.log.Info("put back priorities of processes that were left behind", zap.Uint64("processes", n))
+	}
 }
 
 // Why nothing is to step down, or cannot.
@@ -397,18 +394,6 @@ func (p *priorities) closeLocked() {
 	}
 	p.keeper.Close()
 	p.retired, p.keeper = p.retired.Plus(p.keeper.Counts()), nil
-}
-
-func (p *priorities) tellMended(n int) {
-	if n > 0 {
-		p.log.Info("put back priorities of processes that were left behind", zap.Int("processes", n))
-	}
-}
-
-// mendPriorities puts back what proxies have left behind that were killed, and tells for how many
-// it could not.
-func mendPriorities(c *config.Config) (mended, failures int) {
-	return host.MendPriorities(workersOf(c))
 }
 
 // workersOf are the backend's workers as far as they are known before they serve a request.
@@ -464,36 +449,4 @@ func (p *priorities) numbers() metrics.Priorities {
 		n.PriorityCounts = n.Plus(p.keeper.Counts())
 	}
 	return n
-}
-
-// prioritiesCommand puts back what a proxy has left behind that was killed.
-func prioritiesCommand(env []string, stdout io.Writer) *cobra.Command {
-	var restore bool
-	var file string
-	c := &cobra.Command{
-		Use: "priorities", Short: "Put back priorities of the backend's processes that a killed proxy left behind",
-		Args: func(c *cobra.Command, args []string) error {
-			if !restore {
-				return errors.New("usage: tempomat-proxy priorities -restore [-config FILE]")
-			}
-			return daemon.Arguments(0)(c, args)
-		},
-		RunE: func(*cobra.Command, []string) error {
-			c, err := source{file: findFile(file), env: env}.load()
-			if err != nil { // a broken file is no reason to leave processes as they are
-				c = config.Default()
-			}
-			mended, failures := mendPriorities(c)
-			if mended+failures > 0 {
-				fmt.Fprintf(stdout, "priorities of processes: %d put back, %d could not be put back\n", mended, failures)
-			}
-			if failures > 0 {
-				return errors.New("no right to put priorities back (CAP_SYS_NICE)")
-			}
-			return nil
-		},
-	}
-	c.Flags().BoolVar(&restore, "restore", false, "put them back")
-	c.Flags().StringVar(&file, "config", "", "configuration `file`")
-	return c
 }

@@ -46,13 +46,8 @@ const (
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 {
-		switch args[0] { // the program's own, which no help shows
-		case startCommand:
-			return daemon.Status(startSuccessor(args[1:]), stderr)
-		case siteCommand:
-			return daemon.Status(serveDemoSite(ctx, os.Stdin, stdout), stderr)
-		}
+	if len(args) > 0 && args[0] == startCommand { // the program's own, which no help shows
+		return daemon.Status(startSuccessor(args[1:]), stderr)
 	}
 	replaced := false
 	status := daemon.Status(daemon.Execute(ctx, commandLine(env, stdout, stderr, &replaced), args, stdout, stderr), stderr)
@@ -65,7 +60,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 // commandLine is its flags and commands.
 func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.Command {
 	var file string
-	var check, verbose, demo bool
+	var check, verbose bool
 	root := &cobra.Command{
 		Use:     "tempomat-proxy",
 		Short:   "Run the reverse proxy, or read its configuration",
@@ -78,11 +73,8 @@ func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			source := source{file: findFile(file), env: env}
-			switch {
-			case check:
+			if check {
 				return source.check(c.Context(), stdout, verbose)
-			case demo:
-				return runDemo(c.Context(), source, stdout, stderr)
 			}
 			in, err := handover.Inherit()
 			store := newFDStore()
@@ -106,8 +98,7 @@ func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.
 	f.StringVar(&file, "config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
 	f.BoolVar(&check, "check", false, "read the configuration, print what it means, and do nothing else")
 	f.BoolVarP(&verbose, "verbose", "v", false, "with -check: print every key, and what each class may use")
-	f.BoolVar(&demo, "demo", false, "run in front of a demo backend of its own")
-	root.AddCommand(configCommand(stdout), prioritiesCommand(env, stdout), setupCommand(stdout))
+	root.AddCommand(configCommand(stdout), setupCommand(stdout))
 	return root
 }
 

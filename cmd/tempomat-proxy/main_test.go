@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"tempomat/cmd/internal/daemon"
 	"tempomat/internal/testkit"
 )
 
@@ -19,11 +17,8 @@ import (
 // it, whose paths have to be short.
 var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tempomat-") })
 
-// TestMain has the test's own binary be the demo's backend where it is asked to.
+// TestMain has the test's own binary write a log where it is asked to.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == siteCommand {
-		os.Exit(daemon.Status(serveDemoSite(context.Background(), os.Stdin, os.Stdout), os.Stderr))
-	}
 	if os.Getenv(writerVariable) != "" {
 		writeForever(writtenFile)
 	}

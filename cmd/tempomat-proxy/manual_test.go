@@ -30,7 +30,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("the manual does not explain -%s", m[1])
 		}
 	}
-	if len(has) < 5 {
+	if len(has) < 4 {
 		t.Fatalf("the help has few flags: %q", help.String())
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\.BI? \\-([a-z-]+)`).FindAllStringSubmatch(string(page), -1) {

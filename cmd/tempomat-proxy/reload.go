@@ -17,9 +17,8 @@ import (
 
 // source is where the configuration comes from, again at each reload.
 type source struct {
-	file  string // empty: the defaults and the environment
-	env   []string
-	adapt func(*config.Config) // changes what was read; nil: nothing
+	file string // empty: the defaults and the environment
+	env  []string
 }
 
 // findFile returns the file to use. Only one that is named has to exist.
@@ -35,12 +34,8 @@ func findFile(named string) string {
 	return ""
 }
 
-func (s source) load() (c *config.Config, err error) {
-	c, err = config.Load(s.file, s.env) // without a file: the defaults
-	if err == nil && s.adapt != nil {
-		s.adapt(c)
-	}
-	return c, err
+func (s source) load() (*config.Config, error) {
+	return config.Load(s.file, s.env) // without a file: the defaults
 }
 
 // loaded is what came of the configurations that were read.

@@ -273,10 +273,6 @@ func interrupted(ctx context.Context) bool {
 
 func (s *sidecar) obey(ctx context.Context, sig os.Signal) {
 	if sig == syscall.SIGUSR2 {
-		if s.fdStore == nil {
-			s.logs.log.Warn("a demo has no successor")
-			return
-		}
 		s.succeed(ctx)
 		return
 	}

@@ -246,14 +246,6 @@ func (k *Keeper) MendAll(workers []int) {
 	}
 }
 
-// MendPriorities puts back those of the workers of these numbers that proxies have left behind,
-// and tells how many it did and could not.
-func MendPriorities(workers []int) (mended, failures int) {
-	k := newKeeper(system{}, idle)
-	k.MendAll(workers)
-	return int(k.counts.Recovered), int(k.counts.Failed) //nolint:gosec // as many as there are workers at most
-}
-
 // End puts the process back as it was before the request. What never was touched costs
 // nothing here.
 func (k *Keeper) End(h *Hold) {

@@ -1,11 +1,10 @@
-// Command attack shows what a crawler does to the demo site of tempomat-proxy without the gate, and
-// with it: people browse, the crawler takes the CPU, and a table says what the people got.
+// Command demo runs a site whose pages burn CPU, and the proxy before it. With -attack it shows what a
+// crawler does to that site without the gate, and with it: people browse, the crawler takes the CPU, and a
+// table says what the people got.
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,9 +12,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
-	"os/exec"
 	"os/signal"
-	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -29,11 +26,21 @@ const (
 
 func main() {
 	program := flag.String("program", "bin/tempomat-proxy", "the proxy to run")
+	attack := flag.Bool("attack", false, "play the crawler's attack")
+	listen := flag.String("listen", "127.0.0.1:8888", "where the proxy listens")
 	settle := flag.Duration("settle", 6*time.Second, "how long each part runs before it is measured")
 	measure := flag.Duration("measure", 16*time.Second, "how long each part is measured")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := play(ctx, *program, *settle, *measure)
+	var err error
+	switch {
+	case flag.Arg(0) == siteCommand:
+		err = serveSite(ctx)
+	case *attack:
+		err = play(ctx, *program, *settle, *measure)
+	default:
+		err = show(ctx, *program, *listen)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,12 +56,12 @@ func play(ctx context.Context, program string, settle, measure time.Duration) er
 `, attackPeople, attackConnections, settle+measure)
 	var results []*result
 	for _, mode := range []string{"observe", "fair"} {
-		site, end, err := startDemo(ctx, program, mode)
+		d, err := startDemo(ctx, program, "127.0.0.1:0", mode)
 		if err != nil {
 			return err
 		}
-		r := attack(ctx, site, mode, settle, measure)
-		if err := end(); err != nil || ctx.Err() != nil {
+		r := attack(ctx, d.at, mode, settle, measure)
+		if err := d.end(); err != nil || ctx.Err() != nil {
 			return err
 		}
 		r.print(os.Stdout, len(results) == 0)
@@ -66,35 +73,6 @@ With the gate, 95 of 100 pages came within %s instead of %s, and the crawler sti
 got %.1f pages a second: all that the people left.
 `, short(after), short(before), results[1].crawled())
 	return nil
-}
-
-// startDemo runs the proxy in front of its demo site, and returns where, and what ends it.
-func startDemo(ctx context.Context, program, mode string) (site string, end func() error, err error) {
-	c := exec.CommandContext(ctx, program, "-demo")
-	c.Env = append(os.Environ(), "TEMPOMAT_LISTEN=127.0.0.1:0", "TEMPOMAT_THROTTLE_MODE="+mode,
-		"TEMPOMAT_LOG_LEVEL=error", "TEMPOMAT_LOG_ACCESS=off", "TEMPOMAT_TIMEOUTS_DRAIN=0s")
-	c.Stderr = os.Stderr
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := c.Start(); err != nil {
-		return "", nil, err
-	}
-	lines := bufio.NewScanner(out)
-	for site == "" && lines.Scan() {
-		site = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(lines.Text())
-	}
-	end = func() error {
-		_ = c.Process.Signal(syscall.SIGTERM)
-		_, _ = io.Copy(io.Discard, out)
-		return c.Wait()
-	}
-	if site == "" {
-		return "", nil, errors.Join(errors.New("the demo did not start"), end())
-	}
-	return site, end, nil
 }
 
 // attack sends everybody and waits until they are done.
