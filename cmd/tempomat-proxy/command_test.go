@@ -11,7 +11,7 @@ func TestCommands(t *testing.T) {
 		status   int
 		out, err []string
 	}{
-		"help":               {0, []string{"tempomat-proxy [flags]", "\n  setup ", "\n  priorities ", "--check", "--config file"}, nil},
+		"help":               {0, []string{"tempomat-proxy [flags]", "\n  setup ", "--check", "--config file"}, nil},
 		"-help":              {0, []string{"--config file"}, nil},
 		"setup -help":        {0, []string{"--write", "--undo"}, nil},
 		"config docs":        {0, []string{"## Reference\n", "#### `throttle.maxHold`\n"}, nil},

@@ -179,9 +179,6 @@ func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 			continue
 		}
 		port, ok := hostPort(h.start.Args)
-		if !ok && d.m.Journal != nil && slices.Equal(h.start.Args, []string{"*"}) {
-			continue // setup's own, or one that was added in the way of those
-		}
 		if !ok {
 			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
 				"write it so, or "+byHand)

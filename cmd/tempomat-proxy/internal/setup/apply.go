@@ -76,9 +76,7 @@ func (w *worker) steps(j *journal) (steps []step) {
 	before := map[Probe]int{}
 	steps = append(steps, step{"writing " + file + ", for the way back", func(ctx context.Context) error {
 		for _, p := range j.Probes {
-			if j.earlier == nil { // what is added now was answered by another site
-				before[p], _ = w.ask.Probe(ctx, p) // 0: there is no answer today either
-			}
+			before[p], _ = w.ask.Probe(ctx, p) // 0: there is no answer today either
 		}
 		return w.begin(j)
 	}})
@@ -88,22 +86,18 @@ func (w *worker) steps(j *journal) (steps []step) {
 	for _, c := range j.checks() {
 		steps = append(steps, w.command(c...))
 	}
-	switch {
-	case j.Systemd:
-		for _, c := range j.switching() {
-			steps = append(steps, w.command(c...))
-			if c[1] == reload && j.earlier == nil {
-				steps = append(steps, step{"waiting until " + j.Server + " has left the port", func(ctx context.Context) error {
-					return w.until(ctx, j.Server+" listens there still", func() bool {
-						return !slices.ContainsFunc(w.sockets(j.ports()...), func(s host.Listening) bool { return s.Program == j.Server })
-					})
-				}})
-			}
-		}
-	case j.earlier != nil:
-		return append(steps, w.reloadByHand(j.Server)...)
-	default:
+	if !j.Systemd {
 		return steps
+	}
+	for _, c := range j.switching() {
+		steps = append(steps, w.command(c...))
+		if c[1] == reload {
+			steps = append(steps, step{"waiting until " + j.Server + " has left the port", func(ctx context.Context) error {
+				return w.until(ctx, j.Server+" listens there still", func() bool {
+					return !slices.ContainsFunc(w.sockets(j.ports()...), func(s host.Listening) bool { return s.Program == j.Server })
+				})
+			}})
+		}
 	}
 	for _, p := range j.Probes {
 		steps = append(steps, step{fmt.Sprintf("asking port %d for %s", p.Port, p.Host), func(ctx context.Context) error {
@@ -158,7 +152,7 @@ func (w *worker) begin(j *journal) error {
 			j.Directories = append(j.Directories, dir)
 		}
 	}
-	return j.whole().save(file)
+	return j.save(file)
 }
 
 func paths(changes []Change) (list []string) {
@@ -208,9 +202,7 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 // then, and otherwise, the site is served as it was.
 func (w *worker) undo(ctx context.Context, j *journal) error {
 	steps := w.restoring(j, j.serverFile)
-	if j.earlier == nil {
-		steps = append(steps, step{"looking for sites that came since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
-	}
+	steps = append(steps, step{"looking for sites that came since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
 	// The proxy's own files go once it is sure that it will not be needed: it may be restarted.
 	ready := len(steps) + 1
 	steps = slices.Concat(steps, []step{w.command(j.Check...)}, w.restoring(j, func(c Change) bool { return !j.serverFile(c) }), w.switchBack(j))
@@ -250,19 +242,14 @@ func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 // they can. The requests that the proxy has come to their end meanwhile.
 func (w *worker) switchBack(j *journal) (steps []step) {
 	if !j.Systemd {
-		if j.earlier == nil {
-			steps = append(steps, w.leave(j, w.run.Terminate))
-		}
-		return append(steps, w.reloadByHand(j.Server)...)
+		return append([]step{w.leave(j, w.run.Terminate)}, w.reloadByHand(j.Server)...)
 	}
 	if j.Reread {
 		steps = append(steps, w.command("systemctl", "daemon-reload"))
 	}
-	switch {
-	case j.earlier != nil:
-	case j.Before.Active:
+	if j.Before.Active {
 		steps = append(steps, w.command("systemctl", "--no-block", "restart", unitName), w.leave(j, nil))
-	default:
+	} else {
 		steps = append(steps, step{"ending " + unitName + ".socket, if it listens", w.closeSocket})
 		if !j.Before.Enabled {
 			steps = append(steps, w.command("systemctl", "disable", unitName))
@@ -304,12 +291,8 @@ func (w *worker) leave(j *journal, end func(pid int) error) step {
 	}}
 }
 
-// forget removes the journal, and the directories that setup made, if they are empty. What
-// setup did before is remembered.
+// forget removes the journal, and the directories that setup made, if they are empty.
 func (w *worker) forget(j *journal) error {
-	if j.earlier != nil {
-		return j.earlier.save(journalFile(w.place))
-	}
 	if err := remove(journalFile(w.place)); err != nil {
 		return err
 	}

@@ -218,7 +218,7 @@ func TestUndoClosesSocket(t *testing.T) {
 func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	for name, c := range map[string]struct{ now, then, told string }{
 		"lines around": {"# mine\n# ports\nListen 8080\n# more\nListen 9000\n", "# mine\n# ports\nListen 80\nListen 9000\n", ""},
-		"edited":       {"# ports\nListen 8081\n", "# ports\nListen 80\n", `ports.conf:2: "Listen 8081" stood where`},
+		"edited":       {"# ports\nListen 8081\n", "# ports\nListen 8081\n", `ports.conf:2: setup's line "Listen 8080" is gone`},
 		"gone":         {"# ports\n# none\n", "# ports\n# none\n", `ports.conf:2: setup's line "Listen 8080" is gone. Before setup it was "Listen 80"`},
 		"put back":     {"# ports\n\nListen 80\n", "# ports\n\nListen 80\n", ""},
 		"two others":   {"# ports\nListen 1\nListen 2\n", "# ports\nListen 1\nListen 2\n", "is gone"},

@@ -39,7 +39,7 @@ func Decide(m Machine) Plan {
 		return d.plan
 	}
 	if m.Journal != nil {
-		d.again()
+		d.plan.Done = true
 		return d.plan
 	}
 	for _, dir := range m.Foreign {
@@ -170,7 +170,7 @@ func (d *decider) editFiles() bool {
 			d.block(d.shown[real]+": "+err.Error(), "setup has read it wrongly", "report this, please")
 			return false
 		}
-		edited = append(edited, Change{Path: real, Shown: d.shown[real], Before: d.texts[real], After: after, Edits: edits, Backup: d.backupOf(real)})
+		edited = append(edited, Change{Path: real, Shown: d.shown[real], Before: d.texts[real], After: after, Edits: edits, Backup: backupOf(real)})
 	}
 	slices.SortFunc(edited, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	d.plan.Changes = append(edited, d.plan.Changes...)
@@ -193,20 +193,12 @@ func (d *decider) finish() {
 }
 
 // backupOf is where the former text of a file is kept: beside it, except where the
-// server would read that as well. What setup did before has kept a text of its own.
-func (d *decider) backupOf(real string) string {
-	name := real + backupEnd
+// server would read that as well.
+func backupOf(real string) string {
 	if path.Base(path.Dir(real)) == "sites-enabled" {
-		name = path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
+		return path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
 	}
-	if d.m.Journal != nil {
-		for _, c := range d.m.Journal.Changes {
-			if c.Path == real {
-				name += ".2"
-			}
-		}
-	}
-	return name
+	return real + backupEnd
 }
 
 // config plans tempomat's own file.
@@ -423,7 +415,7 @@ func (d *decider) join(groups []string) {
 		return
 	}
 	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
-	if len(groups) == 0 || d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.Path == name }) {
+	if len(groups) == 0 {
 		return
 	}
 	d.plan.Reread = true
@@ -438,100 +430,9 @@ func (d *decider) certificateFiles() (names []string) {
 	return names
 }
 
-// again plans for the sites that were added since setup was here, for the port that the proxy
-// has taken over: another site would answer for them, or the web server would not start.
-func (d *decider) again() {
-	j := d.m.Journal
-	d.plan.Server, d.plan.Check, d.plan.Earlier = j.Server, j.Check, j
-	port, secure := j.public()
-	d.secure = secure
-	_, inner, _ := strings.Cut(j.inner(), ":")
-	_, _ = fmt.Sscan(inner, &d.inner) // 0 shows below
-	switch {
-	case port == 0 || d.inner == 0:
-		d.plan.Done = true
-		return
-	case j.Server == "apache2" && d.m.Apache != nil:
-		d.apacheAgain(port)
-	case j.Server == "nginx" && d.m.Nginx != nil:
-		d.nginxAgain(port)
-	}
-	if d.secure && len(d.edits) > 0 {
-		d.certificatesKnown()
-	}
-	if len(d.plan.Obstacles) > 0 {
-		return
-	}
-	if d.plan.Done = len(d.edits) == 0; d.plan.Done {
-		return
-	}
-	if d.editFiles() {
-		d.keys()
-	}
-}
-
-func (d *decider) apacheAgain(port int) {
-	a := d.m.Apache
-	if a.Fault != "" {
-		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest tells more")
-		return
-	}
-	all := parseAllApache(a)
-	hosts := d.apacheHosts(all)
-	for _, l := range d.apacheListens(all) {
-		switch {
-		case l.port == port && l.any:
-			d.edit(l.File, l.Line, leading(l.Raw())+"# tempomat: "+strings.TrimSpace(l.Raw()))
-		case l.port == port || l.port == d.inner || l.port == d.m.Place.HTTP:
-		default:
-			d.pastProxy(l.port, "Apache")
-		}
-	}
-	if d.secure {
-		d.apacheSecured(hosts[port])
-	}
-	d.apacheLoosen(hosts[port])
-	d.plan.Probes = probesOf(hosts[port], port, d.secure)
-}
-
-func (d *decider) nginxAgain(port int) {
-	if d.m.Nginx.Fault != "" {
-		d.block("nginx's configuration cannot be read", d.m.Nginx.Fault, "put that right; nginx -t tells more")
-		return
-	}
-	root, err := parseNginx(d.m.Nginx)
-	if err != nil {
-		d.block("nginx's files hold what setup does not understand", err.Error(), byHand)
-		return
-	}
-	for _, s := range d.nginxServers(root) {
-		if s.on(port) {
-			d.nginxServer(s, port)
-		}
-	}
-}
-
 // pastProxy notes a port that the web server serves by itself.
 func (d *decider) pastProxy(port int, server string) {
-	text := fmt.Sprintf("Port %d stays with %s: its requests go past tempomat-proxy.", port, server)
-	if d.m.Journal != nil && port == d.m.Place.HTTPS && !d.secure {
-		text += " tempomat-proxy takes it over, with its certificates, by setup -undo and then setup -write."
-	}
-	if !slices.Contains(d.plan.Notes, text) {
-		d.plan.Notes = append(d.plan.Notes, text)
-	}
-}
-
-// certificatesKnown sees that tempomat's configuration, which is a person's by now, names the
-// certificates of sites that move.
-func (d *decider) certificatesKnown() {
-	words := strings.FieldsFunc(d.m.Config.Text, func(r rune) bool { return strings.ContainsRune("[]{},\"' \t\n", r) })
-	for _, c := range d.certs {
-		if !slices.ContainsFunc(words, func(w string) bool { return w == c.chain || path.IsAbs(w) && strings.HasPrefix(c.chain, w+"/") }) {
-			d.block(d.plan.Config+" does not name the certificate "+c.chain, "tempomat-proxy serves the site with it",
-				fmt.Sprintf("add to tls.certificates, and run setup again:\n- {certificate: %s, key: %s}", yamlText(c.chain), yamlText(c.key)))
-		}
-	}
+	d.note("Port %d stays with %s: its requests go past tempomat-proxy.", port, server)
 }
 
 // own tells whether a file is one that setup made.

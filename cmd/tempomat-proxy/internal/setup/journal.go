@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -26,21 +25,6 @@ type journal struct {
 	Probes  []Probe
 	// Directories are those that setup made, outermost first.
 	Directories []string
-	// earlier is what setup did before, if this is what it does for sites that came since.
-	earlier *journal
-}
-
-// whole is all that setup has done.
-func (j *journal) whole() *journal {
-	if j.earlier == nil {
-		return j
-	}
-	all := *j.earlier
-	all.Changes = slices.Concat(all.Changes, j.Changes)
-	all.Probes = slices.Concat(all.Probes, j.Probes)
-	all.Directories = slices.Concat(all.Directories, j.Directories)
-	all.Reread = all.Reread || j.Reread
-	return &all
 }
 
 // serverFile tells whether a change is of the web server's files, and not of what the proxy
@@ -89,15 +73,8 @@ func (j *journal) checks() [][]string {
 }
 
 // switching are the commands of systemd that have the servers run as the files say.
-func (j *journal) switching() (list [][]string) {
-	if j.earlier == nil {
-		list = append(list, []string{"systemctl", "enable", unitName})
-	}
-	list = append(list, []string{"systemctl", reload, j.Server})
-	if j.earlier == nil || j.Reread {
-		list = append(list, []string{"systemctl", "restart", unitName})
-	}
-	return list
+func (j *journal) switching() [][]string {
+	return [][]string{{"systemctl", "enable", unitName}, {"systemctl", reload, j.Server}, {"systemctl", "restart", unitName}}
 }
 
 // journalName is its name, beside the configuration.

@@ -16,7 +16,6 @@ type Plan struct {
 	Obstacles []Obstacle // if there are any, nothing is changed
 	Notes     []string   // what to know of the result
 	Done      bool       // setup has been here; there is nothing to do
-	Earlier   *journal   // what setup did before; the plan is for sites that were added since
 	Systemd   bool       // systemd runs here
 
 	Server  string   // the unit of the web server: apache2 or nginx
@@ -67,20 +66,16 @@ type Probe struct {
 
 // journal is what is written down of a plan.
 func (p Plan) journal() *journal {
-	return &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: p.Systemd, Probes: p.Probes, earlier: p.Earlier}
+	return &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: p.Systemd, Probes: p.Probes}
 }
 
 // commands are what has to run once the files are changed.
 func (p Plan) commands() [][]string {
 	j := p.journal()
-	list := j.checks()
-	switch {
-	case p.Systemd:
-		return append(list, j.switching()...)
-	case p.Earlier != nil:
-		return append(list, byHandReload(p.Server))
+	if !p.Systemd {
+		return j.checks()
 	}
-	return list
+	return append(j.checks(), j.switching()...)
 }
 
 // backupEnd marks what a file was before.
@@ -100,67 +95,25 @@ func applyEdits(text string, edits []Edit) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// takeBack undoes edits in a text that may have changed since setup left it as after. Each
-// group of new lines is found by its place among the lines that did not change, or wherever
-// else it stands now. told says, by line of the result, what was not simply put back.
+// takeBack undoes edits in a text that may have changed since setup left it as after. Each group of new
+// lines is found by its place among the lines that did not change. told says, by line of the result, what could
+// not be put back.
 func takeBack(after, now string, edits []Edit) (text string, told []remark) {
 	lines, at := strings.Split(now, "\n"), aligned(after, now)
-	claimed := make([]bool, len(lines))
-	type exchange struct {
-		from, to int
-		text     []string
-	}
-	var exchanges []exchange
-	put := func(from, n int, text ...string) {
-		for i := from; i < from+n; i++ {
-			claimed[i] = true
-		}
-		exchanges = append(exchanges, exchange{from, from + n, text})
-	}
-	var lost []Edit
-	shift := 0
+	result, from, shift := []string(nil), 0, 0
 	for _, e := range edits {
 		first := e.Line - 1 + shift
 		shift += len(e.New) - 1
-		added, old := e.New, []string{e.Old}
-		if i := slices.Index(e.New, e.Old); i >= 0 { // the line stayed, others came beside it
-			first, added, old = first+map[bool]int{true: 1}[i == 0], slices.Delete(slices.Clone(e.New), i, i+1), nil
-		}
-		if n := at[first]; n >= 0 && n+len(added) <= len(lines) && slices.Equal(lines[n:n+len(added)], added) {
-			put(n, len(added), old...)
-			continue
-		}
-		e.Line, e.New = first, added
-		if len(old) > 0 {
-			lost = append(lost, e)
+		n := at[first]
+		switch {
+		case n >= 0 && n+len(e.New) <= len(lines) && slices.Equal(lines[n:n+len(e.New)], e.New):
+			result = append(append(result, lines[from:n]...), e.Old)
+			from = n + len(e.New)
+		case slices.Contains(e.New, e.Old) || !slices.Contains(lines, e.Old): // else somebody has put it back
+			told = append(told, remark{len(result) + max(0, gap(at, first)-from), fmt.Sprintf("setup's line %q is gone. Before setup it was %q: write that there if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
 		}
 	}
-	for _, e := range lost {
-		from, to := gap(at, e.Line, len(lines))
-		if slices.Contains(lines[from:to], e.Old) { // somebody has put it back
-			continue
-		}
-		if n := elsewhere(lines, e.New, claimed); n >= 0 {
-			put(n, len(e.New), e.Old)
-			continue
-		}
-		if n := sameDirective(lines[from:to], e.New[0]); n >= 0 && !claimed[from+n] {
-			put(from+n, 1, e.Old)
-			told = append(told, remark{from + n, fmt.Sprintf("%q stood where setup had written %q; it is %q again", strings.TrimSpace(lines[from+n]), strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
-			continue
-		}
-		told = append(told, remark{from, fmt.Sprintf("setup's line %q is gone. Before setup it was %q: write that there if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
-	}
-	slices.SortFunc(exchanges, func(a, b exchange) int { return b.from - a.from })
-	for _, x := range exchanges {
-		lines = slices.Replace(lines, x.from, x.to, x.text...)
-		for i := range told {
-			if told[i].line > x.from {
-				told[i].line += len(x.text) - (x.to - x.from)
-			}
-		}
-	}
-	return strings.Join(lines, "\n"), told
+	return strings.Join(append(result, lines[from:]...), "\n"), told
 }
 
 // remark is something to say of a line, which counts from 0.
@@ -192,49 +145,14 @@ func aligned(before, after string) []int {
 	return at
 }
 
-// gap returns the lines that stand where a line stood that is there no more.
-func gap(at []int, line, lines int) (from, to int) {
-	to = lines
-	for _, n := range at[line:] {
-		if n >= 0 {
-			to = n
-			break
-		}
-	}
+// gap is where a line stood that is there no more: behind the last one before it that is.
+func gap(at []int, line int) int {
 	for _, n := range slices.Backward(at[:line]) {
 		if n >= 0 {
-			from = n + 1
-			break
+			return n + 1
 		}
 	}
-	return from, max(from, to)
-}
-
-// elsewhere finds lines that stand together and are nobody's yet; -1: nowhere.
-func elsewhere(lines, wanted []string, claimed []bool) int {
-	for i := 0; i+len(wanted) <= len(lines); i++ {
-		if slices.Equal(lines[i:i+len(wanted)], wanted) && !slices.Contains(claimed[i:i+len(wanted)], true) {
-			return i
-		}
-	}
-	return -1
-}
-
-// sameDirective finds the one line that begins with the same word as another; -1: there is
-// none, or there are several.
-func sameDirective(lines []string, as string) int {
-	word := func(line string) string { w, _, _ := strings.Cut(strings.TrimSpace(line), " "); return w }
-	found := -1
-	for i, line := range lines {
-		if word(line) != word(as) {
-			continue
-		}
-		if found >= 0 {
-			return -1
-		}
-		found = i
-	}
-	return found
+	return 0
 }
 
 // Show prints a plan for a person: what was found, what would change, and the way back.
@@ -245,16 +163,12 @@ func Show(w io.Writer, p Plan) {
 	}
 	fmt.Fprintln(w)
 	if p.Done {
-		fmt.Fprintln(w, "Nothing to do: setup has been here. \"tempomat-proxy setup -undo\" takes it back.")
-		showNotes(w, p.Notes)
+		fmt.Fprintln(w, "Nothing to do: setup has been here. \"tempomat-proxy setup -undo\" takes it back. For sites that were added since, do that and then setup -write.")
 		return
 	}
 	if len(p.Obstacles) > 0 {
 		showObstacles(w, p.Obstacles)
 		return
-	}
-	if p.Earlier != nil {
-		fmt.Fprint(w, "Setup has been here. Sites were added since that have to move, too.\n")
 	}
 	fmt.Fprint(w, "Changes:\n\n")
 	for _, c := range p.Changes {
@@ -265,10 +179,6 @@ func Show(w io.Writer, p Plan) {
 		fmt.Fprintln(w, "  "+strings.Join(c, " "))
 	}
 	showNotes(w, p.Notes)
-	if p.Earlier != nil {
-		fmt.Fprintln(w, "\nThe way back, of all that setup did: tempomat-proxy setup -undo")
-		return
-	}
 	fmt.Fprintln(w, "\nThe way back: tempomat-proxy setup -undo; or by hand: "+wayBack(p))
 }
 

@@ -53,12 +53,9 @@
 // over. -undo does that last, and only once the server's check has passed and the server
 // would listen on the port; until then, and otherwise, the proxy serves on.
 //
-// # Again
-//
-// Setup that has been here looks for sites that were added since for the port which the proxy
-// took over, and moves them. Without systemd the files are changed and the commands for
-// switching over are printed; -undo switches over itself, and ends the proxy that listens on
-// the port.
+// Without systemd the files are changed and the commands for switching over are printed; -undo switches over
+// itself, and ends the proxy that listens on the port. For sites that are added later, setup is taken back and
+// done again, or they are written for the address on the loopback: -undo gives these the public port, too.
 //
 // What setup does not understand it does not touch: an Obstacle says what, why, and what
 // to do instead.
@@ -116,12 +113,9 @@ func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) err
 	if err := w.apply(ctx, p); err != nil {
 		return err
 	}
-	switch {
-	case m.Journal != nil:
-		fmt.Fprintln(stdout, "Done: these sites are served through tempomat-proxy, too.")
-	case !m.Systemd:
+	if !m.Systemd {
 		fmt.Fprintf(stdout, "The files are changed and valid. Without systemd what runs is left to you: as root, and at once, since no program\nlistens on the site's port in between:\n\n%s\n", byHandStart(p))
-	default:
+	} else {
 		fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. Who costs what: tempomat-doctor top")
 	}
 	return nil
@@ -152,10 +146,10 @@ func (w *worker) takeBack(ctx context.Context) error {
 		return fmt.Errorf("%w\nWhat runs was not switched over, so the site is served as before. Put that right, and run setup -undo again", err)
 	}
 	port, _ := j.public()
-	switch running := w.sockets(port); {
-	case !slices.ContainsFunc(running, func(s host.Listening) bool { return s.Program == j.Server }) && !j.Systemd:
+	runs := slices.ContainsFunc(w.sockets(port), func(s host.Listening) bool { return s.Program == j.Server })
+	if !runs && !j.Systemd {
 		fmt.Fprintf(w.out, "Done: all files are as they were. %s does not run; when it is started it listens on port %d.\n", j.Server, port)
-	default:
+	} else {
 		fmt.Fprintf(w.out, "Done: everything is as it was, and %s serves port %d.\n", j.Server, port)
 	}
 	return nil
