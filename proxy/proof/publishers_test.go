@@ -144,6 +144,8 @@ func TestRefresh(t *testing.T) {
 
 // TestBelieved: an answer that is not believable changes nothing, and the log says why.
 func TestBelieved(t *testing.T) {
+	hangs := make(chan struct{})
+	defer close(hangs) // before the servers are
 	for _, c := range []struct {
 		what   string
 		answer http.HandlerFunc // to the second question for /a
@@ -178,11 +180,11 @@ func TestBelieved(t *testing.T) {
 				}
 			}
 		}, "", "longer than 2 MB"},
-		{"it hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "", "the server does not answer"},
-		{"it hangs in the middle", func(w http.ResponseWriter, r *http.Request) {
+		{"it hangs", func(http.ResponseWriter, *http.Request) { <-hangs }, "", "the server does not answer"},
+		{"it hangs in the middle", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"prefixes": [`))
 			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
+			<-hangs
 		}, "", "the answer breaks off"},
 		{"elsewhere", http.RedirectHandler("https://127.0.0.2/list", http.StatusFound).ServeHTTP, "", "it redirects to https://127.0.0.2/list"},
 		{"unencrypted", func(w http.ResponseWriter, r *http.Request) {
