@@ -145,6 +145,48 @@ func TestRobotIsAClient(t *testing.T) {
 	}
 }
 
+// TestFetcherForPeople: what an operator has fetch for people, with a browser's name from 10
+// networks, is one client beside its crawler from 10 others, and before it. People go before both.
+func TestFetcherForPeople(t *testing.T) {
+	operator := []robots.Robot{
+		{Name: "trainbot", Operator: "Lab", Kind: robots.Training, Agents: []string{"TrainBot"}},
+		{Name: "lab-user", Operator: "Lab", Kind: robots.Person, Agents: []string{"Lab-User"}},
+	}
+	for network := range networksOfRobot {
+		of := &operator[network%2]
+		of.Addresses = append(of.Addresses, netip.PrefixFrom(netip.AddrFrom4([4]byte{0x70, byte(network)}), 16))
+	}
+	s := Scenario{
+		CPUs: 2, Workers: 16, Verified: operator,
+		clients: func() []*Client {
+			all := manyAddresses(func(i int) string {
+				if i/addressesOfEach%2 == 0 {
+					return "TrainBot/1.0"
+				}
+				return browser(i)
+			})
+			for i, c := range all {
+				if i/addressesOfEach%2 == 1 {
+					c.Kind = "fetcher"
+				}
+			}
+			return join(people(10), all)
+		},
+	}
+	w, err := NewWorld(1, s, limiter.Fair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(s.Clients(), Attack+20, Attack+90)
+	used := func(kind string) float64 { return w.backend.usedBy[kind] - w.usedBy[kind] }
+	if part := used("fetcher") / used("robot"); part < 1.3 || part > 1.7 {
+		t.Errorf("the fetcher used %.1f CPU-s, %.2f times what the crawler did", used("fetcher"), part)
+	}
+	if good := w.Good("human"); good < 0.98 {
+		t.Errorf("%.1f%% of people's pages are there within a second", 100*good)
+	}
+}
+
 // TestRedirects plays newcomers beside crawlers, with and without their redirect.
 func TestRedirects(t *testing.T) {
 	all := Redirects()

@@ -415,7 +415,7 @@ func (e *explanation) groups() (counts []string, one *proxy.Underway) {
 func groupWords(group string, proves bool) (as, why string) {
 	switch group {
 	case telemetry.Robot.String():
-		return "a robot", "Its User-Agent says that it is a program."
+		return "a robot", "Its User-Agent says that it is a program, or its address is one of a robot's."
 	case telemetry.Newcomer.String():
 		return "a newcomer", "It came back with the cookie that newcomers get, and goes first among strangers."
 	case telemetry.Stranger.String():

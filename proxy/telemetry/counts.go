@@ -20,6 +20,9 @@ type Sums struct {
 	Cost     time.Duration // CPU time
 	Wasted   time.Duration // of that, for clients that had left
 	Delay    time.Duration // how long they were delayed, all together
+	// Fetchers are those that fetch for people, and Fetched what of Cost went into them.
+	Fetchers uint64
+	Fetched  time.Duration
 	// Told and ToldWasted are what of Cost and of Wasted was told while they ran.
 	Told, ToldWasted time.Duration
 }
@@ -40,6 +43,10 @@ func (s *Sums) count(r *Record) {
 	}
 	if r.Shadowed() {
 		s.Shadowed++
+	}
+	if r.Who.Fetcher {
+		s.Fetchers++
+		s.Fetched += cost
 	}
 	switch {
 	case r.Outcome == Answered && r.Status >= 500:
@@ -68,6 +75,8 @@ func (s *Sums) add(o *Sums, times int64) {
 	s.Cost += d(o.Cost)
 	s.Wasted += d(o.Wasted)
 	s.Delay += d(o.Delay)
+	s.Fetchers += n * o.Fetchers
+	s.Fetched += d(o.Fetched)
 	s.Told += d(o.Told)
 	s.ToldWasted += d(o.ToldWasted)
 }

@@ -36,6 +36,11 @@ func requests() []Metric {
 		count("malformed_total", "malformed", "Invalid requests; they don't count among the finished ones.", func(s *State) uint64 { return s.Totals.Malformed }),
 		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU seconds charged, by group.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
 		allSeconds("costSeconds", "CPU seconds charged.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
+		count("fetchers_requests_total", "fetchers", "Finished requests of verified fetchers for people, such as ChatGPT-User.", all(func(x *telemetry.Sums) uint64 { return x.Fetchers })),
+		by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers for people; `cpu_seconds_total` counts them among the robots."}, func(s *State, tell tell) {
+			all := s.Totals.All()
+			tell(all.Fetched.Seconds())
+		}),
 		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds of finished requests, by source: the worker's process, the database, the backend's header, or an estimate."}, func(s *State, tell tell) {
 			tell(s.Costs.Process.Seconds(), "process")
 			tell(s.Costs.Database.Seconds(), "database")
