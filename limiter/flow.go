@@ -88,6 +88,7 @@ type client struct {
 	// misjudged counts those of them that came as short ones and are not.
 	misjudged int32
 	known     bool          // no stranger
+	asked     uint32        // what others had told when it was last looked whether they know it
 	renew     time.Duration // when to remember again that it is known
 	standing  float64       // of its latest request
 	alone     float64       // its share, were it the only one of its address
@@ -108,21 +109,20 @@ const (
 	strangerAnswers = 5
 )
 
-// renewKnown is how often a client is remembered that goes on coming: before the
-// memory of it ends.
-const renewKnown = known.Lasts / 2
-
 // noteSeen sees whether a client is no stranger any more, and remembers it if so.
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	c := t.client
 	if t.pooled {
 		return // to be known is worth nothing to it
 	}
+	if learnt := g.known.Learnt(); !c.known && c.asked != learnt {
+		c.asked, c.known = learnt, g.known.Has(at, t.own().Bucket.Key.ID)
+	}
 	if !c.known && c.answers >= strangerAnswers && at-c.first >= strangerFor {
 		c.known = true
 	}
 	if c.known && at >= c.renew {
-		c.renew = at + renewKnown
+		c.renew = at + known.Renew // before the memory of it ends, and before others' does
 		g.known.Add(at, t.own().Bucket.Key.ID)
 	}
 }

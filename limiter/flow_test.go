@@ -3,6 +3,8 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/limiter/known"
 )
 
 // TestWhoIsKnownIsRememberedAnew before the memory of it ends, and not with each request.
@@ -14,7 +16,7 @@ func TestWhoIsKnownIsRememberedAnew(t *testing.T) {
 		x.client.known, x.client.renew = true, renew
 		next := renew
 		if want {
-			next = at + renewKnown
+			next = at + known.Renew
 		}
 		if w.gate.noteSeen(at, x); x.client.renew != next || w.Known().Has(at, "a") != want {
 			t.Errorf("at %v it was remembered: %t, and will be at %v, want %v", at, !want, x.client.renew, next)
@@ -48,5 +50,46 @@ func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 	}
 	if !ask(true).Verdict().Known {
 		t.Error("the session is a stranger, though its address is known")
+	}
+}
+
+// TestWhoIsKnownElsewhereIsNoStranger: from the next request on, and for who asks about it before.
+func TestWhoIsKnownElsewhereIsNoStranger(t *testing.T) {
+	var all []*world
+	var exchanges []*known.Exchange
+	for range 2 {
+		w, x := newWorld(fair()), known.NewExchange()
+		w.Known().Share(x, [16]byte{1})
+		x.SetKeys([32]byte{1}, [32]byte{1})
+		all, exchanges = append(all, w), append(exchanges, x)
+	}
+	ask := func(w *world, id string) bool {
+		x := w.Arrive(w.now, Arrival{Client: host(id), Guess: time.Millisecond, Sure: true})
+		w.done(x, 0)
+		return x.Verdict().Known
+	}
+	here, there := all[0], all[1]
+	for range strangerAnswers {
+		ask(here, "a")
+	}
+	here.run(strangerFor)
+	there.run(strangerFor - time.Second)
+	if ask(there, "a") || !ask(here, "a") {
+		t.Fatal("it is known before anything was told, or not where it was for long enough")
+	}
+	if r, _ := there.Find(there.now, host("a")); r.Client == nil || r.Client.Known {
+		t.Errorf("it is told to be known before it is: %+v", r.Client)
+	}
+	for _, p := range exchanges[0].Pack(here.now) {
+		exchanges[1].Learn(here.now, p)
+	}
+	if r, _ := there.Find(there.now, host("a")); !r.Client.Known {
+		t.Error("it is not told that it is known")
+	}
+	if !ask(there, "a") {
+		t.Error("it is a stranger elsewhere")
+	}
+	if ask(there, "b") {
+		t.Error("somebody else is known")
 	}
 }

@@ -171,13 +171,21 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 }
 
 // Find returns the Row of one key, and whether it is known. A key that is not
-// known has its whole burst, and an empty Row.
+// known has its whole burst, and an empty Row, but that a client that other instances
+// know is no stranger.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
-	s, b := l.table.Find(l.since(now), k)
-	if b == nil {
-		return r, false
+	at := l.since(now)
+	s, b := l.table.Find(at, k)
+	if b != nil {
+		r, found = l.row(s, b), true
 	}
-	return l.row(s, b), true
+	if c := l.policy.Load().Classes; len(c) > 0 && c[0].Name == k.Class && l.gate.known.Has(at, k.ID) {
+		if r.Client == nil {
+			r.Client = &ClientRow{Standing: 1}
+		}
+		r.Client.Known = true
+	}
+	return r, found
 }
 
 // row is that of a key whose account stands so.

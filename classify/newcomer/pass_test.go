@@ -295,3 +295,34 @@ func TestKeysConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestFleetsPass: a pass of one instance counts at all, as long as either of two secrets is valid, and a start
+// forgets none.
+func TestFleetsPass(t *testing.T) {
+	former, latter, other := [32]byte{1}, [32]byte{2}, [32]byte{3}
+	at := func(signing, verifying [32]byte) *Redirector {
+		n := New(dawn)
+		n.SetKeys(signing, verifying)
+		return n
+	}
+	a := at(former, latter)
+	later := dawn.Add(lifetime - time.Second)
+	pass := given(t, &a.keys, dawn, reader)
+	saved, _ := a.AppendBinary(nil)
+	again := at(former, former)
+	if err := again.UnmarshalBinary(saved); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		n    *Redirector
+		want bool
+	}{{a, true}, {at(former, former), true}, {at(former, latter), true}, {at(latter, former), true}, {again, true}, {at(latter, latter), false}, {at(other, other), false}} {
+		if c.n.keys.signing(later.Add(30 * 24 * time.Hour)); c.n.keys.verify(later, pass, reader) != c.want {
+			t.Errorf("%d: it counts: %t", i, !c.want)
+		}
+	}
+	alone := New(dawn)
+	if err := alone.UnmarshalBinary(saved); err != nil || !alone.keys.verify(later, pass, reader) {
+		t.Error("without the secret a pass from before the start is not known", err)
+	}
+}

@@ -34,6 +34,12 @@ func New(now time.Time) *Redirector {
 	return n
 }
 
+// SetKeys has passes signed with one key, and those verified that were signed with either: those
+// that all instances of a fleet have, so that a pass counts at each of them.
+func (n *Redirector) SetKeys(signing, other [32]byte) {
+	n.keys.keys.Store(&keys{now: signing, old: other, fleet: true})
+}
+
 // Verify tells whether a classified request brings back a pass that was given to
 // its client's network and is still valid, and counts it. A request without our
 // cookie costs one search of its Cookie header.

@@ -3,6 +3,7 @@ package standing
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/limiter/known"
 )
 
 // Header is the response header by which a backend vouches for a client,
@@ -36,6 +38,7 @@ type Config struct {
 // are told may be a little out of order.
 type Judge struct {
 	config   atomic.Pointer[settings]
+	exchange *known.Exchange // with other instances; nil: there are none
 	secret   [16]byte
 	visitors visitors
 	sessions sessions
@@ -63,6 +66,62 @@ func (j *Judge) Configure(c Config) error {
 	}
 	j.config.Store(&settings{c, trusted})
 	return nil
+}
+
+// Share has other instances told of cookies and of how visitors stand, and this one learn that
+// of them. All hashes are keyed with the secret then, which is theirs, too. It is called before
+// the first request, and before UnmarshalBinary.
+func (j *Judge) Share(x *known.Exchange, secret [16]byte) {
+	j.exchange, j.secret = x, secret
+	x.Receive(j.learn)
+}
+
+// The data of an Entry: of a visitor its evidence and what it is worth if somebody vouches for
+// it, of a cookie what package standing remembers of one that the site gave (handed).
+const shared = classify.Cookie | classify.Parts | classify.Tenure | classify.Attested
+
+// tellVisitor tells others what a visitor has shown here.
+func (j *Judge) tellVisitor(at int64, hash uint64, e classify.Evidence, attested float64) {
+	if e &= shared; e == 0 || j.exchange == nil {
+		return
+	}
+	told := known.Entry{Kind: known.OfVisitor, Hash: hash, At: at}
+	told.Data[0] = byte(e)
+	binary.LittleEndian.PutUint32(told.Data[4:], math.Float32bits(float32(attested)))
+	j.exchange.Tell(told)
+}
+
+// tellCookie tells others that the site gave a cookie, and to which session.
+func (j *Judge) tellCookie(at int64, value uint64, session uint32, x *Visit) {
+	if j.exchange == nil {
+		return
+	}
+	told := known.Entry{Kind: known.OfCookie, Hash: value, At: at}
+	binary.LittleEndian.PutUint32(told.Data[:], session)
+	binary.LittleEndian.PutUint32(told.Data[4:], j.hashOfNetwork(x.client))
+	binary.LittleEndian.PutUint32(told.Data[8:], uint32(x.address>>32))
+	j.exchange.Tell(told)
+}
+
+// learn takes in what another instance tells. A cookie is one as if it had been given here.
+func (j *Judge) learn(now time.Time, e known.Entry) {
+	le := binary.LittleEndian
+	switch e.Kind {
+	case known.OfVisitor:
+		attested := math.Float32frombits(le.Uint32(e.Data[4:]))
+		if !(attested >= classify.LeastStanding && attested <= classify.MostStanding) {
+			attested = 1
+		}
+		j.visitors.with(e.Hash|1, seconds(now), func(v *visitor) {
+			v.told, v.toldWorth = classify.Evidence(e.Data[0])&shared, attested
+			v.toldUntil = e.At + int64(known.Counts/time.Second)
+		})
+	case known.OfCookie:
+		if _, _, mine := j.sessions.find(e.Hash | 1); !mine {
+			j.handed.put(handed{value: e.Hash | 1, id: le.Uint32(e.Data[:]) | 1, network: le.Uint32(e.Data[4:]), to: le.Uint32(e.Data[8:])})
+		}
+	case known.OfClient: // the limiter's
+	}
 }
 
 // Visit is what is known of a request from Assess to the last of its answer. The zero
@@ -144,11 +203,13 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 	if x.visitor == 0 {
 		return
 	}
-	given := j.give(h["Set-Cookie"], x)
+	given := j.give(at, h["Set-Cookie"], x)
 	page, weight := isPage(status, h), j.partWeight(at, r, x, status, h)
 	if !page && weight == 0 && !given && len(told) == 0 {
 		return
 	}
+	var shown classify.Evidence
+	var worth float64
 	j.visitors.with(x.visitor, at, func(v *visitor) {
 		if v.see(at); given {
 			v.given++
@@ -164,7 +225,9 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 		if worth, ok := j.vouched(told); ok {
 			v.attested, v.attestedUntil = float32(worth), at+vouchedFor
 		}
+		shown, worth = v.shown(at)
 	})
+	j.tellVisitor(at, x.visitor, shown, worth)
 }
 
 // partWeight is how much an answer counts as that of a part; 0: it is none. What the

@@ -55,17 +55,28 @@ func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classif
 func (j *Judge) sessionOf(at int64, value uint64, x *Visit) (place int32, e session, ok bool) {
 	place, e, ok = j.sessions.find(value)
 	if ok {
-		return place, e, j.isAt(at, place, &e, x.address)
+		if ok = j.isAt(at, place, &e, x.address); ok && at-e.counted >= recount {
+			j.tellCookie(at, value, e.id, x)
+		}
+		return place, e, ok
 	}
 	network := j.hashOfNetwork(x.client)
 	given, ok := j.handed.find(network, value)
-	if !ok || !j.count(at, x.address, 1) {
+	if !ok {
 		return 0, e, false
 	}
-	e = session{id: given.id}
-	e.move(at, x.address)
-	place = j.sessions.add(e)
+	if place, e, ok = j.sessions.findID(given.id); ok && e.home == x.address { // another instance gave it a new cookie
+		ok = j.isAt(at, place, &e, x.address)
+	} else if ok = j.count(at, x.address, 1); ok {
+		e = session{id: given.id}
+		e.move(at, x.address)
+		place = j.sessions.add(e)
+	}
+	if !ok {
+		return 0, e, false
+	}
 	j.handed.removeOf(network, given.id, func(value uint64) { j.sessions.learn(place, given.id, value, 0) })
+	j.tellCookie(at, value, given.id, x)
 	return place, e, true
 }
 
@@ -164,7 +175,7 @@ func (j *Judge) inherit(at int64, address, session uint64) uint64 {
 // give remembers the cookies that an answer gives, and tells whether it gave any to
 // somebody without a session. Sites change the value of a session's cookie, some with
 // every answer: the new one is of the same session.
-func (j *Judge) give(lines []string, x *Visit) (toStranger bool) {
+func (j *Judge) give(at int64, lines []string, x *Visit) (toStranger bool) {
 	id, network := x.session, uint32(0)
 	for i, line := range lines {
 		if i == maxCookies {
@@ -176,6 +187,7 @@ func (j *Judge) give(lines []string, x *Visit) (toStranger bool) {
 		}
 		h := j.hashOfCookie(x.client, name, value)
 		if x.session != 0 && j.sessions.learn(x.place, x.session, h, hashOfName(name)) {
+			j.tellCookie(at, h, x.session, x)
 			continue
 		}
 		if id == 0 {
@@ -268,6 +280,7 @@ type sessions struct {
 	mu     sync.Mutex // guards the following
 	all    []session
 	values map[uint64]int32 // the places of the sessions
+	ids    map[uint32]int32 // the same, of those of one id the latest
 	newest int32            // by use; holds if there is any
 	oldest int32
 }
@@ -302,7 +315,7 @@ func (s *sessions) add(e session) (place int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.values == nil {
-		s.values = make(map[uint64]int32)
+		s.values, s.ids = make(map[uint64]int32), make(map[uint32]int32)
 	}
 	if n := len(s.all); n < mostSessions {
 		place = int32(n)
@@ -315,6 +328,7 @@ func (s *sessions) add(e session) (place int32) {
 			s.all[s.newest].newer, s.newest = place, place
 		}
 		s.all[place] = e
+		s.ids[e.id] = place
 		return place
 	}
 	place = s.oldest
@@ -323,10 +337,25 @@ func (s *sessions) add(e session) (place int32) {
 			delete(s.values, value)
 		}
 	}
+	if id := s.all[place].id; s.ids[id] == place {
+		delete(s.ids, id)
+	}
 	s.useLocked(place)
 	e.newer, e.older = s.all[place].newer, s.all[place].older
 	s.all[place] = e
+	s.ids[e.id] = place
 	return place
+}
+
+// findID returns a session whatever its cookies are, and its place.
+func (s *sessions) findID(id uint32) (place int32, e session, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if place, ok = s.ids[id]; ok {
+		s.useLocked(place)
+		e = s.all[place]
+	}
+	return place, e, ok
 }
 
 // learn adds a cookie to the session at a place. It tells whether the session is

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/limiter/known"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -89,3 +90,73 @@ func expectStanding(t *testing.T, what string, res *classify.Result, standing fl
 }
 
 const sid = "sid=0123456789abcdef"
+
+// TestStandingTravels has a visitor ask two instances in turn: what it shows at one counts at the other, its
+// session is one client at both, also as the site changes its cookie, and it ceases to count when nobody tells it any
+// more. What others tell is told by nobody again.
+func TestStandingTravels(t *testing.T) {
+	a, b, stranger := newStandingSite(t), newStandingSite(t), newStandingSite(t)
+	sites := []*standingSite{a, b, stranger}
+	exchanges := []*known.Exchange{known.NewExchange(), known.NewExchange(), known.NewExchange()}
+	secrets := [][32]byte{{1}, {1}, {2}}
+	for i, x := range exchanges {
+		sites[i].s.Share(x, [16]byte(secrets[i][:16]))
+		x.SetKeys(secrets[i], secrets[i])
+	}
+	carry := func(from int, at time.Duration) (told uint64) {
+		before := exchanges[from].State().Told
+		for _, p := range exchanges[from].Pack(noon.Add(at)) {
+			for _, x := range exchanges {
+				x.Learn(noon.Add(at), p)
+			}
+		}
+		return exchanges[from].State().Told - before
+	}
+	const person = "198.51.100.1"
+	a.ask(0, person, "/", nil, "Set-Cookie: "+sid)
+	for range 3 {
+		a.ask(0, person, "/a.css", nil)
+	}
+	carry(0, 0)
+	if res := b.ask(0, person, "/", nil); res.Evidence != classify.Parts {
+		t.Errorf("its parts are %v elsewhere", res.Evidence)
+	}
+	if v, ok := b.s.Visits(noon, person); !ok || v.Evidence != classify.Parts {
+		t.Errorf("what is remembered is %+v", v)
+	}
+	if carry(1, 0) > 0 {
+		t.Error("what was heard is told again")
+	}
+	if res := b.ask(time.Second, person, "/", []string{"Cookie: " + sid}); isSession(res) {
+		t.Error("a cookie that did not come back yet is a session")
+	}
+	first := a.ask(time.Second, person, "/", []string{"Cookie: " + sid}, "Set-Cookie: sid=fedcba9876543210").Keys()[0]
+	carry(0, time.Second)
+	for _, cookie := range []string{sid, "sid=fedcba9876543210", sid} {
+		if res := b.ask(time.Second, person, "/", []string{"Cookie: " + cookie}, "Set-Cookie: sid=0000000011111111"); res.Keys()[0] != first {
+			t.Errorf("with %s it is %v elsewhere, not %v", cookie, res.Keys()[0], first)
+		}
+	}
+	carry(1, 2*time.Second)
+	if res := a.ask(2*time.Second, person, "/", []string{"Cookie: sid=0000000011111111"}); res.Keys()[0] != first {
+		t.Errorf("with a cookie of the other instance it is %v", res.Keys()[0])
+	}
+	if n := len(b.s.sessions.all); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+	if res := b.ask(2*time.Second, "203.0.113.1", "/", []string{"Cookie: " + sid}); isSession(res) {
+		t.Error("in another network the cookie is a session")
+	}
+	b.ask(3*time.Second, "192.0.2.1", "/", nil, Header+": 8")
+	carry(1, 3*time.Second)
+	if res := a.ask(3*time.Second, "192.0.2.1", "/", nil); res.Standing != 8 {
+		t.Errorf("it is vouched for elsewhere, and has %v", res.Standing)
+	}
+	if res := stranger.ask(3*time.Second, person, "/", []string{"Cookie: " + sid}); res.Evidence != 0 || isSession(res) {
+		t.Errorf("without the secret it is %v", res.Evidence)
+	}
+	late := known.Counts + 3*time.Second
+	if res := a.ask(late, "192.0.2.1", "/", nil); res.Standing != 1 {
+		t.Errorf("it counts long after it was told: %v", res.Standing)
+	}
+}

@@ -19,7 +19,10 @@ const (
 	visitorSize     = 8 + 8 + 8 + 8 + 4 + 2 + 4
 )
 
-var errStanding = errors.New("not what a Judge of this version remembers")
+var (
+	errStanding = errors.New("not what a Judge of this version remembers")
+	errSecret   = errors.New("hashed before coordination.secret was given, or with another one")
+)
 
 // AppendBinary appends what is to survive a restart: the sessions, the cookies that
 // were given, and the visitors that have come for a while or are vouched for. Nobody's
@@ -93,11 +96,14 @@ func appendList(b []byte, all func(one func(...byte))) []byte {
 }
 
 // UnmarshalBinary takes in what AppendBinary told, before the first request. If that is
-// damaged, or of another version, it changes nothing.
+// damaged, of another version, or by another secret than the fleet's, it changes nothing.
 func (j *Judge) UnmarshalBinary(data []byte) error {
 	l, ok := cutStanding(data)
 	if !ok {
 		return errStanding
+	}
+	if j.exchange != nil && [16]byte(data[1:]) != j.secret {
+		return errSecret
 	}
 	copy(j.secret[:], data[1:])
 	j.takeSessions(l.sessions, l.values)

@@ -23,6 +23,10 @@ type visitor struct {
 	pages, parts  float32 // lately
 	attested      float32
 	follows       uint16 // parts that may follow its latest pages
+
+	told      classify.Evidence // what other instances have seen
+	toldWorth float32           // if somebody vouched for it there
+	toldUntil int64             // when that ceases to count
 }
 
 const (
@@ -110,6 +114,9 @@ func (v *visitor) worth() int {
 	if v.attested > 0 {
 		w++
 	}
+	if v.told != 0 {
+		w++
+	}
 	if v.sessions >= 0.5 {
 		w++ // or its sessions would be bounded no more
 	}
@@ -129,8 +136,20 @@ func (v *visitor) see(now int64) {
 	v.last = now
 }
 
-// evidence is what the visits say.
+// evidence is what the visits say, here and at other instances.
 func (v *visitor) evidence(now int64) (e classify.Evidence, attested float64) {
+	e, attested = v.shown(now)
+	if now >= v.toldUntil {
+		v.told = 0
+	}
+	if e&classify.Attested == 0 && v.told&classify.Attested != 0 {
+		attested = float64(v.toldWorth)
+	}
+	return e | v.told, attested
+}
+
+// shown is what the visits here say.
+func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 	v.see(now)
 	if v.parts >= enoughParts && v.parts >= partsOfPage*v.pages {
 		e |= classify.Parts

@@ -1,11 +1,5 @@
 // Package known remembers which clients of a site are no strangers, in little memory that does
-// not grow, whoever comes.
-//
-// The files:
-//
-//	known.go  how long somebody is remembered
-//	bloom.go  a filter
-//	saved.go  what is kept over a restart
+// not grow, whoever comes. An [Exchange] tells other instances, and learns from them.
 package known
 
 import (
@@ -14,6 +8,7 @@ import (
 	"errors"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,10 +23,13 @@ import (
 // It holds 425,000 clients by then, each of which must have been served for half
 // a minute to get in here: a flood of them makes it forget sooner, no more.
 type Clients struct {
-	epoch time.Time
+	epoch    time.Time
+	exchange *Exchange // nil: nobody is told
+	learnt   atomic.Uint32
 
 	mu       sync.Mutex // guards the following
 	secret   [16]byte
+	former   [16]byte // the one before the fleet's
 	now, old *bloom
 	since    int64 // Unix seconds when now was begun
 }
@@ -46,28 +44,61 @@ func New(epoch time.Time, secret [16]byte) *Clients {
 	return &Clients{epoch: epoch, secret: secret, now: new(bloom), old: new(bloom), since: epoch.Unix()}
 }
 
+// Share has other instances told who is known, and this one learn whom they know. All hashes
+// are keyed with the secret then, which is theirs, too. It is called before the first request,
+// and before UnmarshalBinary.
+func (k *Clients) Share(x *Exchange, secret [16]byte) {
+	k.exchange, k.secret = x, secret
+	x.Receive(func(now time.Time, e Entry) {
+		if e.Kind != OfClient {
+			return
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.rotateLocked(now.Sub(k.epoch))
+		k.now.add([2]uint64{e.Hash, binary.LittleEndian.Uint64(e.Data[:]) | 1})
+		k.learnt.Add(1)
+	})
+}
+
+// Learnt changes when others have told of a client.
+func (k *Clients) Learnt() uint32 { return k.learnt.Load() }
+
 // Has tells whether a client was known lately.
 func (k *Clients) Has(at time.Duration, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rotateLocked(at)
-	h := k.hashLocked(id)
+	h := hash(k.secret, id)
 	if k.now.has(h) {
 		return true
 	}
-	if !k.old.has(h) {
+	if !k.old.has(h) && (k.former == [16]byte{} || !k.hasLocked(hash(k.former, id))) {
 		return false
 	}
 	k.now.add(h)
 	return true
 }
 
-// Add remembers a client.
+func (k *Clients) hasLocked(h [2]uint64) bool { return k.now.has(h) || k.old.has(h) }
+
+// Add remembers a client, and has others told.
 func (k *Clients) Add(at time.Duration, id string) {
+	h := k.add(at, id)
+	if k.exchange != nil {
+		e := Entry{Kind: OfClient, Hash: h[0], At: k.epoch.Add(at).Unix()}
+		binary.LittleEndian.PutUint64(e.Data[:], h[1])
+		k.exchange.Tell(e)
+	}
+}
+
+func (k *Clients) add(at time.Duration, id string) (h [2]uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rotateLocked(at)
-	k.now.add(k.hashLocked(id))
+	h = hash(k.secret, id)
+	k.now.add(h)
+	return h
 }
 
 func (k *Clients) rotateLocked(at time.Duration) {
@@ -82,11 +113,11 @@ func (k *Clients) rotateLocked(at time.Duration) {
 	}
 }
 
-// hashLocked gives the two numbers that all bits of a client follow from
+// hash gives the two numbers that all bits of a client follow from
 // (Kirsch and Mitzenmacher, ESA 2006).
-func (k *Clients) hashLocked(id string) (h [2]uint64) {
+func hash(secret [16]byte, id string) [2]uint64 {
 	var buffer [128]byte
-	sum := sha256.Sum256(append(append(buffer[:0], k.secret[:]...), id...))
+	sum := sha256.Sum256(append(append(buffer[:0], secret[:]...), id...))
 	return [2]uint64{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:]) | 1}
 }
 
@@ -149,7 +180,8 @@ func (k *Clients) AppendBinary(b []byte) ([]byte, error) {
 
 // UnmarshalBinary takes in what AppendBinary told, before the first request. If
 // that is damaged, from the future, or knows more clients than it could have
-// been told of, it changes nothing.
+// been told of, it changes nothing. Who was known by another secret than the fleet's
+// stays known.
 func (k *Clients) UnmarshalBinary(data []byte) error {
 	if len(data) != savedSize || data[0] != version {
 		return errSaved
@@ -173,7 +205,11 @@ func (k *Clients) UnmarshalBinary(data []byte) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	copy(k.secret[:], data[1:])
+	if secret := [16]byte(data[1:]); k.exchange == nil {
+		k.secret = secret
+	} else if secret != k.secret {
+		k.former = secret
+	}
 	k.since, k.now, k.old = since, now, old
 	return nil
 }

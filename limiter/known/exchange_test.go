@@ -1,0 +1,329 @@
+package known
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// instance is one of a fleet: who it knows, and what it was told.
+type instance struct {
+	*Exchange
+	clients *Clients
+	heard   []Entry
+}
+
+// newInstance has a secret of the fleet's; 0: none.
+func newInstance(secret byte) *instance {
+	i := &instance{Exchange: NewExchange(), clients: New(dawn, [16]byte{secret + 1})}
+	i.clients.Share(i.Exchange, [16]byte{secret})
+	i.Receive(func(_ time.Time, e Entry) { i.heard = append(i.heard, e) })
+	if secret != 0 {
+		i.SetKeys([32]byte{secret}, [32]byte{secret})
+	}
+	return i
+}
+
+// carry has all that one tells reach others, and returns the packets.
+func (i *instance) carry(now time.Time, to ...*instance) [][]byte {
+	packets := i.Pack(now)
+	for _, p := range packets {
+		for _, x := range to {
+			x.Learn(now, p)
+		}
+	}
+	return packets
+}
+
+// entry is an entry of a number.
+func entry(n int, at time.Time) Entry {
+	e := Entry{Kind: OfVisitor, Hash: uint64(n)*0x9e3779b97f4a7c15 | 1, At: at.Unix()}
+	binary.LittleEndian.PutUint32(e.Data[:], uint32(n))
+	return e
+}
+
+// TestAKnownClientIsKnownElsewhere: to all who have the secret, soon and also later, and to nobody else.
+func TestAKnownClientIsKnownElsewhere(t *testing.T) {
+	a, b, stranger, without := newInstance(1), newInstance(1), newInstance(2), newInstance(0)
+	before := b.clients.Learnt()
+	a.clients.Add(time.Second, "192.0.2.1")
+	without.clients.Add(time.Second, "192.0.2.1")
+	packets := a.carry(dawn.Add(time.Second), a, b, stranger, without)
+	if len(packets) != 1 || b.clients.Learnt() == before {
+		t.Fatalf("%d packets, and it learnt %d times", len(packets), b.clients.Learnt()-before)
+	}
+	if bytes.Contains(packets[0], []byte("192.0.2.1")) {
+		t.Error("the address can be read")
+	}
+	for _, c := range []struct {
+		who  *instance
+		id   string
+		at   time.Duration
+		want bool
+	}{
+		{b, "192.0.2.1", time.Second, true}, {b, "192.0.2.1", 11 * time.Hour, true}, {b, "192.0.2.2", time.Second, false},
+		{stranger, "192.0.2.1", time.Second, false},
+	} {
+		if got := c.who.clients.Has(c.at, c.id); got != c.want {
+			t.Errorf("%s at %v is known: %t", c.id, c.at, got)
+		}
+	}
+	if got := without.Pack(dawn); got != nil {
+		t.Errorf("%d packets without a secret", len(got))
+	}
+	if s := stranger.State(); s.Foreign != 1 || s.Other != a.State().Secret || s.Other == s.Secret {
+		t.Errorf("another secret is not told: %+v", s)
+	}
+}
+
+// TestTheFleetsSecretMakesNobodyAStranger: who was known before the secret was given stays known.
+func TestTheFleetsSecretMakesNobodyAStranger(t *testing.T) {
+	alone := knownSince(dawn)
+	alone.Add(0, "visitor")
+	saved, _ := alone.AppendBinary(nil)
+	i := newInstance(1)
+	if err := i.clients.UnmarshalBinary(saved); err != nil || !i.clients.Has(time.Hour, "visitor") || i.clients.Has(time.Hour, "other") {
+		t.Fatal("who was known is forgotten", err)
+	}
+	saved, _ = i.clients.AppendBinary(nil)
+	again := newInstance(1)
+	if err := again.clients.UnmarshalBinary(saved); err != nil || !again.clients.Has(time.Hour, "visitor") {
+		t.Error("who was known is forgotten at the next start", err)
+	}
+}
+
+// TestWorthlessPackets: what was not made with the secret, or not lately, changes nothing.
+func TestWorthlessPackets(t *testing.T) {
+	a := newInstance(1)
+	a.Tell(entry(1, dawn))
+	good := a.Pack(dawn)[0]
+	type count = func(ExchangeState) uint64
+	forged, stale := func(s ExchangeState) uint64 { return s.Forged }, func(s ExchangeState) uint64 { return s.Stale }
+	try := func(name string, packet []byte, now time.Time, counted count, heard int) {
+		t.Helper()
+		b := newInstance(1)
+		b.Learn(now, packet)
+		if s := b.State(); len(b.heard) != heard || counted != nil && counted(s) != 1 {
+			t.Errorf("%s: %d entries, %+v", name, len(b.heard), s)
+		}
+	}
+	for at := range good {
+		changed := bytes.Clone(good)
+		changed[at] ^= 1
+		try(fmt.Sprint("byte ", at, " changed"), changed, dawn, nil, 0)
+	}
+	try("as it was", good, dawn, nil, 1)
+	try("a little longer", append(bytes.Clone(good), 0), dawn, forged, 0)
+	try("cut off", good[:len(good)-1], dawn, forged, 0)
+	try("nothing", nil, dawn, forged, 0)
+	try("too long", make([]byte, MostPacket+1), dawn, forged, 0)
+	try("sent again in time", good, dawn.Add(Counts-time.Second), nil, 1)
+	try("sent again too late", good, dawn.Add(Counts), stale, 0)
+	try("from the future", good, dawn.Add(-Counts), stale, 0)
+
+	b := newInstance(1)
+	for range 3 * mostOpened {
+		b.Learn(dawn, good)
+	}
+	if s := b.State(); len(b.heard) != mostOpened || s.Dropped != 2*mostOpened {
+		t.Errorf("sent again and again: %d entries, %+v", len(b.heard), s)
+	}
+	for _, e := range b.heard {
+		if e.At != dawn.Unix() {
+			t.Fatalf("it counts from %d, not %d", e.At, dawn.Unix())
+		}
+	}
+}
+
+// TestTooMuchIsTold: the latest is told, what is lost comes with the next packet, and what goes on being
+// true is told every few minutes, by one of all.
+func TestTooMuchIsTold(t *testing.T) {
+	a, b, c := newInstance(1), newInstance(1), newInstance(1)
+	const many = 1000
+	for i := range many {
+		a.Tell(entry(i, dawn))
+	}
+	a.carry(dawn, b)
+	if len(b.heard) != mostAtOnce*mostEntries || b.heard[0] != entry(many-1, dawn) || a.State().Dropped != many-mostAtOnce*mostEntries {
+		t.Errorf("%d entries, first %v, %+v", len(b.heard), b.heard[0], a.State())
+	}
+	a, b = newInstance(1), newInstance(1)
+	a.Tell(entry(1, dawn))
+	a.Pack(dawn) // it is lost
+	a.Tell(entry(2, dawn))
+	a.carry(dawn, b, c)
+	if len(b.heard) != 2 {
+		t.Errorf("what was lost is lost: %v", b.heard)
+	}
+	for _, step := range []struct {
+		at   time.Duration
+		by   *instance
+		want int
+	}{{time.Minute, a, 0}, {time.Minute, b, 0}, {Renew, b, 1}, {Renew, a, 0}, {Renew + time.Minute, c, 0}, {2 * Renew, c, 1}} {
+		now := dawn.Add(step.at)
+		told := step.by.State().Told
+		step.by.Tell(entry(1, now))
+		step.by.carry(now, a, b, c)
+		if got := int(step.by.State().Told - told); got != step.want {
+			t.Errorf("after %v it was told %d times, want %d", step.at, got, step.want)
+		}
+	}
+}
+
+// TestWhoAsksIsTold: one that begins hears all that others told lately, the latest first, and is heard
+// of now and then when nothing is to tell.
+func TestWhoAsksIsTold(t *testing.T) {
+	a := newInstance(1)
+	const many = 700
+	now := dawn
+	for i := range many {
+		now = now.Add(time.Second)
+		a.Tell(entry(i, now))
+		a.Pack(now)
+	}
+	b := newInstance(1)
+	b.Ask(now)
+	for range 20 {
+		b.carry(now, a)
+		a.carry(now, b)
+		now = now.Add(250 * time.Millisecond)
+	}
+	heard := map[uint64]bool{}
+	for _, e := range b.heard {
+		heard[e.Hash] = true
+	}
+	if len(heard) != many || b.heard[0].Hash != entry(many-1, now).Hash || len(b.heard) > 2*many {
+		t.Errorf("it heard of %d in %d entries, want %d once", len(heard), len(b.heard), many)
+	}
+	beats := 0
+	for range 60 {
+		now = now.Add(time.Second)
+		beats += len(a.Pack(now))
+	}
+	if beats < 3 || beats > 5 {
+		t.Errorf("%d packets in a minute in which nothing happened", beats)
+	}
+	if s := a.State(); s.Learnt > 100 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestRotation: packets of both secrets are read while two are valid, whichever signs.
+func TestRotation(t *testing.T) {
+	former, latter := [32]byte{1}, [32]byte{2}
+	a, b := newInstance(1), newInstance(1)
+	for i, step := range []struct{ a, b [2][32]byte }{
+		{[2][32]byte{former, latter}, [2][32]byte{former, latter}},
+		{[2][32]byte{latter, former}, [2][32]byte{former, latter}},
+		{[2][32]byte{latter, former}, [2][32]byte{latter, former}},
+		{[2][32]byte{latter, latter}, [2][32]byte{latter, former}},
+	} {
+		a.SetKeys(step.a[0], step.a[1])
+		b.SetKeys(step.b[0], step.b[1])
+		a.heard, b.heard = nil, nil
+		a.Tell(entry(10*i, dawn))
+		b.Tell(entry(10*i+1, dawn))
+		a.carry(dawn, b)
+		b.carry(dawn, a)
+		if i < 3 && (len(a.heard) == 0 || len(b.heard) == 0) || i == 3 && len(a.heard) == 0 {
+			t.Errorf("step %d: %d and %d entries", i, len(a.heard), len(b.heard))
+		}
+	}
+}
+
+// TestMemoryIsFlat has ten million clients told of, and a hundred thousand packets come that nobody with
+// the secret made.
+func TestMemoryIsFlat(t *testing.T) {
+	a, b := newInstance(1), newInstance(1)
+	b.to = b.to[:1] // what is heard is not kept
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	a.Tell(entry(0, dawn))
+	good := a.Pack(dawn)[0]
+	before, now := heap(), dawn
+	for i := range 10_000_000 {
+		a.Tell(entry(i, now))
+		if i%10_000 == 0 {
+			now = now.Add(250 * time.Millisecond)
+			a.carry(now, b)
+		}
+		if i%100 == 0 {
+			good[len(good)-1-i/100%16]++
+			b.Learn(now, good)
+		}
+	}
+	if after := heap(); after > before+2<<20 {
+		t.Errorf("%d KB became %d KB", before>>10, after>>10)
+	}
+	if s := b.State(); s.Forged < 99_000 {
+		t.Errorf("%+v", s)
+	}
+	runtime.KeepAlive(a)
+}
+
+// TestExchange plays instances whose packets are lost, repeated and late: whoever hears of something hears
+// what another told, as old as it is, and never of what is too old.
+func TestExchange(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		all := []*instance{newInstance(1), newInstance(1), newInstance(1)}
+		now := dawn
+		told := map[uint64]int64{}
+		var flying [][]byte
+		rt.Repeat(map[string]func(*rapid.T){
+			"tell": func(rt *rapid.T) {
+				e := entry(rapid.IntRange(0, 300).Draw(rt, "entry"), now)
+				if _, before := told[e.Hash]; !before {
+					told[e.Hash] = e.At
+				}
+				all[rapid.IntRange(0, 2).Draw(rt, "by")].Tell(e)
+			},
+			"pass": func(rt *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(rt, "s")) * time.Second) },
+			"ask":  func(rt *rapid.T) { all[rapid.IntRange(0, 2).Draw(rt, "by")].Ask(now) },
+			"pack": func(rt *rapid.T) { flying = append(flying, all[rapid.IntRange(0, 2).Draw(rt, "by")].Pack(now)...) },
+			"learn": func(rt *rapid.T) {
+				if len(flying) == 0 {
+					return
+				}
+				to := all[rapid.IntRange(0, 2).Draw(rt, "to")]
+				to.heard = nil
+				to.Learn(now, flying[rapid.IntRange(0, len(flying)-1).Draw(rt, "packet")])
+				for _, e := range to.heard {
+					if at, known := told[e.Hash]; !known || e.At < at-60 || e.At > now.Unix() || now.Unix()-e.At >= int64(Counts/time.Second) {
+						rt.Fatalf("%+v was told at %d, and it is %d", e, at, now.Unix())
+					}
+				}
+			},
+		})
+	})
+}
+
+// FuzzLearn: nothing that comes from anybody else is learnt, and what has the secret may say anything.
+func FuzzLearn(f *testing.F) {
+	a := newInstance(1)
+	a.Tell(entry(1, dawn))
+	f.Add(a.Pack(dawn)[0], make([]byte, headerSize+entrySize))
+	f.Add([]byte{packetVersion}, make([]byte, headerSize+1))
+	f.Add(bytes.Repeat([]byte{0xff}, MostPacket), []byte{})
+	f.Fuzz(func(t *testing.T, packet, plain []byte) {
+		b := newInstance(2)
+		if b.Learn(dawn, packet); len(b.heard) > 0 {
+			t.Errorf("%d entries were learnt of a forged packet", len(b.heard))
+		}
+		k := &b.keys.Load()[0]
+		sealed := append([]byte{packetVersion}, k.print[:]...)
+		sealed = append(sealed, make([]byte, nonceSize)...)
+		sealed = k.aead.Seal(sealed, sealed[1+printSize:], plain, sealed[:1+printSize])
+		if b.Learn(dawn, sealed); len(b.heard) > mostEntries {
+			t.Errorf("%d entries of one packet", len(b.heard))
+		}
+	})
+}
