@@ -78,5 +78,22 @@ func (o *Outbox) Drain(f func(Charge)) {
 	}
 }
 
+// Packets are those that a Sharer has still to carry. The latest are of no more use than those
+// before them, so what has no room is dropped.
+type Packets chan []byte
+
+// NewPackets makes room for as many as are made in some seconds.
+func NewPackets() Packets { return make(Packets, 64) }
+
+// Carry puts one in. It never waits; false says that there was no room.
+func (p Packets) Carry(packet []byte) bool {
+	select {
+	case p <- packet:
+		return true
+	default:
+		return false
+	}
+}
+
 // Dropped counts the charges for which there was no room.
 func (o *Outbox) Dropped() uint64 { return o.dropped.Load() }

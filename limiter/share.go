@@ -50,6 +50,9 @@ type Sharer interface {
 	// Offer takes a charge to share. It never blocks; false says that the
 	// charge was dropped, which the Sharer counts.
 	Offer(c Charge) bool
+	// Carry takes a packet of package known, which goes to all other sidecars: soon,
+	// perhaps twice, perhaps never. It never blocks; false says that there is no room.
+	Carry(packet []byte) bool
 	// Run exchanges charges until the context ends. Its error is what made it give
 	// up, if not that.
 	Run(ctx context.Context, in Sink) error
@@ -67,6 +70,8 @@ type Sink interface {
 	// SetReplicas says among how many sidecars, this one included, bursts are divided:
 	// each key can save up so many times less here. At first it is one.
 	SetReplicas(now time.Time, sidecars int)
+	// Learn takes a packet that somebody had carried. It may be anybody's.
+	Learn(now time.Time, packet []byte)
 }
 
 var _ Sink = (*Limiter)(nil)
@@ -93,6 +98,9 @@ func (l *Limiter) SetReplicas(now time.Time, sidecars int) {
 	l.sidecars = max(1, sidecars)
 	l.applyLocked(now, l.policy.Load().Policy)
 }
+
+// Learn implements Sink.
+func (l *Limiter) Learn(now time.Time, packet []byte) { l.gate.known.Learn(now, packet) }
 
 // offer shares what a settled request was charged.
 func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {

@@ -12,6 +12,7 @@ import (
 type sharer struct{ got []Charge }
 
 func (s *sharer) Offer(c Charge) bool             { s.got = append(s.got, c); return false }
+func (s *sharer) Carry([]byte) bool               { return false }
 func (s *sharer) Run(context.Context, Sink) error { return nil }
 func (s *sharer) Status() SharingStatus           { return SharingStatus{} }
 

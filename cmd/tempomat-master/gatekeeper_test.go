@@ -31,6 +31,9 @@ func (*told) Debit(time.Time, limiter.Charge) {}
 // SetReplicas implements limiter.Sink.
 func (*told) SetReplicas(time.Time, int) {}
 
+// Learn implements limiter.Sink.
+func (*told) Learn(time.Time, []byte) {}
+
 // Raise implements limiter.Sink.
 func (s *told) Raise(_ time.Time, k limiter.Key, until time.Time) {
 	s.mu.Lock()

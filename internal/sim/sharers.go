@@ -3,12 +3,14 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
+	"tempomat/limiter/known"
 )
 
 // Fleet makes sharers that are connected with each other, by one way to share.
@@ -41,6 +43,7 @@ func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 		{"a newcomer learns of debts", aNewcomerLearns},
 		{"alone when cut off", aloneWhenCutOff},
 		{"a full outbox delays nobody", aFullOutbox},
+		{"who is known is known to all", whoIsKnown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := limiter.Policy{
@@ -63,15 +66,24 @@ type fleet struct {
 // sidecar is one of them.
 type sidecar struct {
 	*limiter.Limiter
-	sharer limiter.Sharer
+	sharer   limiter.Sharer
+	exchange *known.Exchange
+	began    time.Time
 }
 
 func clientKey(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
 
 // start runs one more sidecar until the test ends.
-func (f *fleet) start(t *testing.T) *sidecar {
+func (f *fleet) start(t *testing.T) *sidecar { return f.startWith(t, 1) }
+
+// startWith runs one that has this secret.
+func (f *fleet) startWith(t *testing.T, secret byte) *sidecar {
 	s := f.Join(t)
-	car := &sidecar{limiter.New(time.Now(), f.policy, 1<<12, s), s}
+	began := time.Now()
+	car := &sidecar{limiter.New(began, f.policy, 1<<12, s), s, known.NewExchange(), began}
+	car.Known().Share(car.exchange, [16]byte{1}) // only their packets tell them apart
+	car.exchange.SetKeys([32]byte{secret}, [32]byte{secret})
+	car.exchange.Ask(time.Now())
 	ctx, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -89,12 +101,17 @@ func (f *fleet) start(t *testing.T) *sidecar {
 
 // drive is what a proxy does for its limiter.
 func (s *sidecar) drive(ctx context.Context) {
-	ticks := time.NewTicker(time.Millisecond)
+	ticks, tells := time.NewTicker(time.Millisecond), time.NewTicker(known.PackEvery)
 	defer ticks.Stop()
+	defer tells.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tells.C:
+			for _, p := range s.exchange.Pack(time.Now()) {
+				s.sharer.Carry(p)
+			}
 		case <-ticks.C:
 		case <-s.Due():
 		}
@@ -239,6 +256,62 @@ func aloneWhenCutOff(t *testing.T, f *fleet) {
 				t.Errorf("sidecar %d: client %d owes more than it spent: %v", i, c, l)
 			}
 		}
+	}
+}
+
+// knows tells whether a client is known.
+func (s *sidecar) knows(client string) bool {
+	return s.Known().Has(time.Since(s.began), client)
+}
+
+// whoIsKnown has one sidecar know clients: all others do, also one that begins, and one whose secret is
+// another neither learns nor is believed. Packets that somebody makes up, or sends again, are worth nothing.
+func whoIsKnown(t *testing.T, f *fleet) {
+	cars := []*sidecar{f.start(t), f.start(t), f.start(t)}
+	stranger := f.startWith(t, 2)
+	f.connected(t, cars, "link")
+	f.connected(t, []*sidecar{cars[0], stranger}, "stranger")
+	tell := func(by *sidecar, client string) {
+		by.Known().Add(time.Since(by.began), client)
+	}
+	all := func(client string, cars ...*sidecar) time.Duration {
+		return testkit.Eventually(t, client+" is known to all", func() bool {
+			return !slices.ContainsFunc(cars, func(s *sidecar) bool { return !s.knows(client) })
+		})
+	}
+	for i, by := range cars {
+		tell(by, fmt.Sprint("client-", i))
+		t.Logf("known to all after %v", all(fmt.Sprint("client-", i), cars...))
+	}
+	tell(stranger, "stranger")
+	for range 100 { // whoever reaches the way, but has not the secret
+		forged := known.NewExchange()
+		forged.SetKeys([32]byte{3}, [32]byte{3})
+		forged.Tell(known.Entry{Kind: known.OfClient, Hash: 1, At: time.Now().Unix()})
+		for _, p := range append(forged.Pack(time.Now()), []byte("nonsense"), make([]byte, known.MostPacket)) {
+			cars[0].sharer.Carry(p)
+		}
+	}
+	testkit.Eventually(t, "another secret is told", func() bool {
+		return cars[1].exchange.State().Foreign > 0 && cars[1].exchange.State().Forged > 0
+	})
+	late := f.start(t)
+	all("client-0", append(cars, late)...)
+	f.Cut()
+	f.Heal()
+	f.connected(t, append(cars, late), "again")
+	tell(late, "later")
+	for _, s := range append(cars, late) {
+		s.exchange.Ask(time.Now())
+	}
+	all("later", append(cars, late)...)
+	for i, s := range append(cars, late) {
+		if s.knows("stranger") || s.knows("nobody") {
+			t.Errorf("sidecar %d knows who is known to nobody with its secret", i)
+		}
+	}
+	if stranger.knows("client-0") {
+		t.Error("without the secret a client is known")
 	}
 }
 

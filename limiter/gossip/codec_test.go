@@ -106,3 +106,4 @@ type ledger struct {
 func (l *ledger) Debit(_ time.Time, c limiter.Charge)     { l.debits[c.Key] += c.Cost }
 func (l *ledger) Raise(time.Time, limiter.Key, time.Time) { l.raised++ }
 func (l *ledger) SetReplicas(time.Time, int)              {}
+func (l *ledger) Learn(time.Time, []byte)                 {}

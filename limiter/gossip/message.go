@@ -19,6 +19,7 @@ type kind byte
 const (
 	kindTotals kind = iota + 1 // what was charged
 	kindState                  // what is owed, and the totals that this includes
+	kindPacket                 // a packet of package known, which is all that follows
 )
 
 // Bounds of what travels. A limiter does not make longer names; what is beyond is

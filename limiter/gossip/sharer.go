@@ -31,6 +31,7 @@ const (
 // Sharer shares charges with peers that it finds by itself. All its methods may
 // be called concurrently, but Run, which is for once.
 type Sharer struct {
+	limiter.Packets
 	o      Options
 	id     node
 	outbox *limiter.Outbox
@@ -60,7 +61,7 @@ func New(o Options) (*Sharer, error) {
 	_, _ = rand.Read(drawn[:]) // never fails
 	id := node(binary.BigEndian.Uint64(drawn[:]))
 	s := &Sharer{
-		o: o, id: id, outbox: limiter.NewOutbox(outboxCharges),
+		Packets: limiter.NewPackets(), o: o, id: id, outbox: limiter.NewOutbox(outboxCharges),
 		inbox: make(chan []byte, inboxMessages), roster: newRoster(id),
 	}
 	if len(o.Keys) > 0 {
@@ -98,14 +99,14 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	s.list = list
 	var seeker sync.WaitGroup
 	seeker.Go(func() { s.seek(ctx) })
-	s.serve(ctx)
+	s.serve(ctx, in)
 	seeker.Wait()
 	in.SetReplicas(time.Now(), 1) // alone again
 	return s.stop()
 }
 
 // serve is the one goroutine that keeps the replica.
-func (s *Sharer) serve(ctx context.Context) {
+func (s *Sharer) serve(ctx context.Context, in limiter.Sink) {
 	quarter := time.NewTicker(epoch / 4)
 	defer quarter.Stop()
 	for n := 1; ; {
@@ -118,7 +119,9 @@ func (s *Sharer) serve(ctx context.Context) {
 		case <-s.roster.changed:
 			s.setMembers()
 		case m := <-s.inbox:
-			s.receive(m)
+			s.receive(m, in)
+		case p := <-s.Packets:
+			s.send(append([]byte{version, byte(kindPacket)}, p...))
 		case <-quarter.C:
 			if n++; n%4 == 0 {
 				s.tick()
@@ -154,6 +157,11 @@ func (s *Sharer) tick() {
 	s.collectLocked(now)
 	packets := s.replica.tick(now)
 	s.mu.Unlock()
+	s.send(packets...)
+}
+
+// send sends packets to all live members.
+func (s *Sharer) send(packets ...[]byte) {
 	if len(packets) == 0 {
 		return
 	}
@@ -166,8 +174,12 @@ func (s *Sharer) tick() {
 	}
 }
 
-func (s *Sharer) receive(m []byte) {
+func (s *Sharer) receive(m []byte, in limiter.Sink) {
 	s.waiting.Add(-int64(len(m)))
+	if len(m) > 2 && m[0] == version && kind(m[1]) == kindPacket {
+		in.Learn(time.Now(), m[2:])
+		return
+	}
 	select {
 	case <-s.roster.changed: // whoever joins is a member before its state comes
 		s.setMembers()

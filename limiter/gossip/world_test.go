@@ -166,13 +166,17 @@ func (s *sink) SetReplicas(now time.Time, n int) {
 	}
 }
 
-// Offer, Run and Status are limiter.Sharer.
+func (s *sink) Learn(now time.Time, packet []byte) { s.Limiter.Learn(now, packet) }
+
+// Offer, Carry, Run and Status are limiter.Sharer.
 func (c *car) Offer(x limiter.Charge) bool {
 	if x.Event == limiter.Settled {
 		c.replica.charge(c.clock(), x)
 	}
 	return true
 }
+
+func (c *car) Carry([]byte) bool { return true }
 
 func (c *car) Run(context.Context, limiter.Sink) error { return nil }
 

@@ -37,6 +37,8 @@ const (
 	Counts = 15 * time.Minute
 	// Renew is how often an entry is told that goes on being true, by all instances together.
 	Renew = 5 * time.Minute
+	// PackEvery is how often what is to be told is packed.
+	PackEvery = 250 * time.Millisecond
 
 	ringSize   = 1 << 13 // own entries that are remembered, the latest
 	saidBits   = 15      // of the number of entries that were told or heard, to tell none too often

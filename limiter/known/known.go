@@ -61,6 +61,13 @@ func (k *Clients) Share(x *Exchange, secret [16]byte) {
 	})
 }
 
+// Learn takes in a packet of another instance.
+func (k *Clients) Learn(now time.Time, packet []byte) {
+	if k.exchange != nil {
+		k.exchange.Learn(now, packet)
+	}
+}
+
 // Learnt changes when others have told of a client.
 func (k *Clients) Learnt() uint32 { return k.learnt.Load() }
 

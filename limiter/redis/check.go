@@ -218,6 +218,9 @@ func (n names) account(k limiter.Key, shards int) (name string, shard int) {
 // log names the log of a shard.
 func (n names) log(shard int) string { return n.prefix + "l{" + strconv.Itoa(shard) + "}" }
 
+// packets names the log of packets.
+func (n names) packets() string { return n.prefix + "t{0}" }
+
 // hash is of all parts. Each is hashed with its length, so that no two lists of
 // parts are the same for how they join.
 func (n names) hash(parts ...string) [sha256.Size]byte {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"tempomat/limiter"
+	"tempomat/limiter/known"
 )
 
 const (
@@ -28,6 +29,10 @@ const (
 	// batchKeys and pageEntries bound what is sent and read in one round trip.
 	batchKeys   = 1000
 	pageEntries = 2000
+	// Of packets so many are read in one of so many round trips: four thousand a second, more
+	// than a fleet has to tell. Those that were carried lately are kept for who begins.
+	pagePackets, packetsEvery = 1000, 5
+	keptPackets               = 4096
 )
 
 // Sharer shares what requests cost through Redis. About every 50 ms it sends what
@@ -39,6 +44,7 @@ const (
 // charged. So a client's standing, which multiplies what it earns, counts there as
 // well: the sidecar that charges it divides the time by it.
 type Sharer struct {
+	limiter.Packets
 	link   *link
 	outbox *limiter.Outbox
 	rates  atomic.Pointer[rates]
@@ -46,9 +52,13 @@ type Sharer struct {
 	seal   seal
 	charge *script
 	read   *script
+	tell   *script
 
 	pending *pending // Run's
 	shards  []shard  // Run's
+	packets shard    // Run's: a log of packets, read once one was to be carried
+	carries bool     // Run's: one was
+	trips   int      // Run's
 
 	mu    sync.Mutex // guards the following
 	state State      // what the link does not know
@@ -73,9 +83,9 @@ func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
 		return nil, err
 	}
 	l.patient = true // Run is
-	charge, read := newScript(chargeScript), newScript(readScript)
+	charge, read, tell := newScript(chargeScript), newScript(readScript), newScript(tellScript)
 	s := &Sharer{
-		link: l, outbox: limiter.NewOutbox(outboxSize), pending: newPending(pendingKeys),
+		Packets: limiter.NewPackets(), link: l, tell: &tell, outbox: limiter.NewOutbox(outboxSize), pending: newPending(pendingKeys),
 		names: l.options.names(), seal: newSeal(l.options.Salt), charge: &charge, read: &read,
 		shards: make([]shard, 1),
 	}
@@ -85,6 +95,7 @@ func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
 	for i := range s.shards {
 		s.shards[i].log = s.names.log(i)
 	}
+	s.packets.log = s.names.packets()
 	s.SetPolicy(p)
 	return s, nil
 }
@@ -147,6 +158,7 @@ type batch struct {
 	sent    time.Time
 	runs    []run
 	charges []charge
+	packets bool // a page of packets is read behind those of the logs
 }
 
 // charge is one of a batch.
@@ -181,7 +193,23 @@ func (s *Sharer) batch(now time.Time) *batch {
 			args:   []string{s.shards[i].from(), integer(pageEntries)},
 		})
 	}
+	s.addPackets(b)
 	return b
+}
+
+// addPackets adds those that are to be carried, and every few trips a page of what others have carried.
+func (s *Sharer) addPackets(b *batch) {
+	b.packets = s.carries && s.trips%packetsEvery == 0
+	s.trips++
+	log := []string{s.packets.log}
+	if b.packets {
+		b.runs = append(b.runs, run{script: s.read, keys: log, args: []string{s.packets.from(), integer(pagePackets)}})
+	}
+	for range len(s.Packets) {
+		s.carries = true
+		args := []string{string(<-s.Packets), integer(keptPackets), integer(known.Counts.Milliseconds())}
+		b.runs = append(b.runs, run{script: s.tell, keys: log, args: args})
+	}
 }
 
 // learn raises what the answers say to owe. Its error is that of the round trip,
@@ -218,6 +246,15 @@ func (s *Sharer) learn(now time.Time, b *batch, results []rueidis.RedisResult, i
 		for _, e := range page {
 			if k, ok := s.seal.open(e.sealed); ok && s.shares(k.Class) {
 				raise(k, e.owes)
+			}
+		}
+	}
+	if at := len(b.charges) + len(s.shards); b.packets {
+		page, failure := s.packets.page(b.sent, results[at])
+		note(failure)
+		for _, e := range page {
+			if e.owes > 0 {
+				in.Learn(now, []byte(e.sealed))
 			}
 		}
 	}
@@ -510,6 +547,15 @@ return {now, owes}
 const readScript = `
 local clock = redis.call('TIME')
 return {clock[1] * 1000000 + clock[2], redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}
+`
+
+// tellScript has a packet carried: KEYS[1] is the log of packets, ARGV are the packet, how many the
+// log keeps, and for how many milliseconds. It is an entry like those of keys that owe.
+const tellScript = `
+local clock = redis.call('TIME')
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'k', ARGV[1], 'u', string.format('%.0f', (clock[1] * 1000 + ARGV[3]) * 1000))
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 0
 `
 
 // clusterShards is in how many parts accounts and logs are divided in a cluster.

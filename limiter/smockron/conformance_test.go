@@ -42,7 +42,7 @@ func TestConformance(t *testing.T) {
 func (f *fleet) Join(testing.TB) limiter.Sharer {
 	return smockron.NewGatekeeper(smockron.GatekeeperOptions{
 		Routes: []smockron.Route{{Domain: "site.slash32", Class: "slash32", Master: f.addresses}},
-		Now:    time.Now,
+		Now:    time.Now, Carries: true,
 	})
 }
 

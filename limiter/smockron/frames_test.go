@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"tempomat/limiter"
+	"tempomat/limiter/known"
 )
 
 func charge(id string, e limiter.Event, received, until int64) limiter.Charge {
@@ -106,6 +107,12 @@ func TestAccountingFrames(t *testing.T) {
 		{"foo\x00", errShort},
 		{"foo\x00|ACCEPTED", errShort},
 		{"foo\x00|ACCEPTED|u1|" + ts, errShort},
+		{"foo\x00|PACKET|sealed", errShort},
+		{"foo\x00|PACKET|sealed|" + ts + "|", errStatus},
+		{"tempomat packets\x00|PACKET", errShort},
+		{"tempomat packets\x00|PACKET|", errShort},
+		{"tempomat packets\x00|ACCEPTED|u1|" + ts + "||", errCommand},
+		{"tempomat packets\x00|PACKET|" + strings.Repeat("x", known.MostPacket+1), errIdentifier},
 		{"\x00|ACCEPTED|u1|" + ts + "||", errDomain},
 		{"|ACCEPTED|u1|" + ts + "||", errDomain},
 		{"foo\x00\x00|ACCEPTED|u1|" + ts + "||", errDomain},
@@ -171,9 +178,15 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("foo\x00|DELAY_UNTIL|u1|1795210055000"))
 	f.Add([]byte("foo\x00|DELAY_UNTIL||0")) // no identifier: its frame is empty, the one received is nil
 	f.Add([]byte("foo\x00|RESYNC"))
+	f.Add([]byte("tempomat packets\x00|PACKET|sealed"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		frames := bytes.Split(text, []byte("|"))
-		if a, err := ParseAccounting(frames); err == nil && !a.Resync {
+		if a, err := ParseAccounting(frames); err == nil && a.Packet != nil {
+			var m message
+			if again, err := ParseAccounting(m.packet(a.Packet)); err != nil || string(again.Packet) != string(a.Packet) {
+				t.Fatalf("%q became %q, %v", frames, again.Packet, err)
+			}
+		} else if err == nil && !a.Resync {
 			if a.Received < 0 || a.Until < 0 || a.Cost < 0 || a.Cost > maxCost || len(a.Identifier) > MaxIdentifier || len(a.Domain) == 0 {
 				t.Fatalf("%q became %+v", frames, a)
 			}

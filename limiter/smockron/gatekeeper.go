@@ -31,6 +31,9 @@ type GatekeeperOptions struct {
 	// MaxAge is how old accounting may be when it is sent; 0: two seconds.
 	MaxAge time.Duration
 	Now    func() time.Time
+	// Carries has packets carried by each master that answers a RESYNC of their domain:
+	// tempomat's own.
+	Carries bool
 }
 
 const (
@@ -66,7 +69,8 @@ type link struct {
 	options GatekeeperOptions
 	master  Addresses
 	outbox  *limiter.Outbox
-	routes  []*route
+	packets limiter.Packets
+	routes  []*route // the last one is of packets, if they are carried
 	counts  linkCounts
 }
 
@@ -84,12 +88,17 @@ func NewGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	for _, r := range o.Routes {
 		l := g.link(r.Master)
 		if l == nil {
-			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(o.Queue)}
+			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(o.Queue), packets: limiter.NewPackets()}
 			g.links = append(g.links, l)
 		}
 		x := &route{Route: r, link: l}
 		l.routes = append(l.routes, x)
 		g.routes = append(g.routes, x)
+	}
+	for _, l := range g.links {
+		if o.Carries {
+			l.routes = append(l.routes, &route{Route: Route{Domain: PacketDomain}, link: l})
+		}
 	}
 	return g
 }
@@ -111,6 +120,14 @@ func (g *Gatekeeper) Offer(c limiter.Charge) bool {
 		}
 	}
 	return true // of no domain
+}
+
+// Carry implements limiter.Sharer. Any of the masters may be gone.
+func (g *Gatekeeper) Carry(packet []byte) (carried bool) {
+	for _, l := range g.links {
+		carried = l.packets.Carry(packet) || carried
+	}
+	return carried
 }
 
 // skips tells whether the master need not know.
@@ -182,6 +199,10 @@ func (l *link) sendAccounting(ctx context.Context, w *wire) error {
 			l.pollMaster(s)
 			now := l.options.Now()
 			l.outbox.Drain(func(c limiter.Charge) { l.send(s, &m, now, c) })
+		case p := <-l.packets:
+			if r := l.routes[len(l.routes)-1]; r.Domain == PacketDomain && r.synced.Load() && s.send(m.packet(p)) != nil {
+				l.counts.full.Add(1)
+			}
 		}
 	}
 }
@@ -295,6 +316,8 @@ func (l *link) handleControl(frames [][]byte, in limiter.Sink) {
 	switch c.command {
 	case resyncDone:
 		r.synced.Store(true)
+	case packet:
+		in.Learn(l.options.Now(), c.packet)
 	case delayUntil:
 		now := l.options.Now()
 		until := time.UnixMilli(c.until)
@@ -346,8 +369,10 @@ func (g *Gatekeeper) State() []LinkState {
 			Orders: l.counts.orders.Load(), Past: l.counts.past.Load(), Unsound: l.counts.unsound.Load(),
 		}
 		for _, r := range l.routes {
-			s.Domains = append(s.Domains, r.Domain)
-			s.Synced = s.Synced && r.synced.Load()
+			if r.Domain != PacketDomain {
+				s.Domains = append(s.Domains, r.Domain)
+				s.Synced = s.Synced && r.synced.Load()
+			}
 		}
 		all = append(all, s)
 	}

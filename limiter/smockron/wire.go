@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/limiter/known"
 )
 
 const (
@@ -91,6 +92,11 @@ func (c *Control) ResyncDone(domain string) {
 	_ = c.socket.send(c.message.command(domain, resyncDone))
 }
 
+// Carry has all that asked for it get a packet.
+func (c *Control) Carry(p []byte) {
+	_ = c.socket.send(c.message.packet(p)) // fails only if it is closed
+}
+
 // PollSubscribers tells which gatekeepers came and went since it was last asked, each with
 // its domain.
 func (c *Control) PollSubscribers(each func(domain []byte, came bool)) {
@@ -119,7 +125,12 @@ const (
 	resync      = "RESYNC"
 	resyncStart = "RESYNCSTART"
 	resyncDone  = "RESYNCDONE"
+	packet      = "PACKET"
 )
+
+// PacketDomain is the domain of packets (package known), which masters of tempomat carry from each
+// gatekeeper to all that subscribed to it. No domain of a configuration has a space.
+const PacketDomain = "tempomat packets"
 
 const (
 	// MaxIdentifier is the longest identifier that is taken, in bytes.
@@ -172,6 +183,7 @@ type Accounting struct {
 	HasCost    bool
 	Info       []byte // what the gatekeeper says for logs, the cost included; no more than maxInfo of it
 	Resync     bool   // a request for all that the master knows of Domain, and nothing else
+	Packet     []byte // of PacketDomain, and nothing else
 }
 
 // ParseAccounting reads the frames of a message. What it returns refers to them.
@@ -187,6 +199,10 @@ func ParseAccounting(frames [][]byte) (a Accounting, err error) {
 	if string(frames[1]) == resync {
 		a.Resync = true
 		return a, nil
+	}
+	if string(a.Domain) == PacketDomain {
+		a.Packet, err = parsePacket(frames)
+		return a, err
 	}
 	if len(frames) < 5 {
 		return a, errShort
@@ -217,6 +233,19 @@ func ParseAccounting(frames [][]byte) (a Accounting, err error) {
 		a.Info = frames[5][:min(len(frames[5]), maxInfo)]
 	}
 	return a, nil
+}
+
+// parsePacket reads the frames of a packet: the domain, PACKET, and what is carried.
+func parsePacket(frames [][]byte) ([]byte, error) {
+	switch {
+	case string(frames[1]) != packet:
+		return nil, errCommand
+	case len(frames) < 3 || len(frames[2]) == 0:
+		return nil, errShort
+	case len(frames[2]) > known.MostPacket:
+		return nil, errIdentifier
+	}
+	return frames[2], nil
 }
 
 // Words are what it says for logs, but for the cost.
@@ -325,6 +354,14 @@ func (m *message) command(domain, name string) [][]byte {
 	return m.frames[:2]
 }
 
+// packet formats what is carried, the same in both directions.
+func (m *message) packet(p []byte) [][]byte {
+	m.setTopic(PacketDomain)
+	m.set(1, packet)
+	m.frames[2] = append(m.frames[2][:0], p...)
+	return m.frames[:3]
+}
+
 // setTopic makes the first frame of a domain, as it travels.
 func (m *message) setTopic(domain string) {
 	m.frames[0] = append(append(m.frames[0][:0], domain...), 0)
@@ -338,9 +375,10 @@ func topicOf(domain string) string { return domain + "\x00" }
 // control is a message of a master.
 type control struct {
 	domain     []byte
-	command    string // DELAY_UNTIL, RESYNCSTART or RESYNCDONE
+	command    string // DELAY_UNTIL, RESYNCSTART, RESYNCDONE or PACKET
 	identifier []byte
 	until      int64
+	packet     []byte
 }
 
 // parseControl reads the frames of a message. Frames beyond the fourth mean
@@ -356,6 +394,10 @@ func parseControl(frames [][]byte) (c control, err error) {
 	case resyncStart, resyncDone:
 		c.command = string(frames[1])
 		return c, nil
+	case packet:
+		c.command = packet
+		c.packet, err = parsePacket(frames)
+		return c, err
 	case delayUntil:
 		c.command = delayUntil
 	default:

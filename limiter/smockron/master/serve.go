@@ -38,6 +38,8 @@ type service struct {
 	ServeOptions
 	queue   chan smockron.Accounting // that waits for the master; when it is full, the oldest goes
 	dropped atomic.Uint64            // how many went
+	second  int64                    // listen's
+	packets int                      // listen's: that came in that second
 	news    chan []delayOrder        // from the store
 	control *smockron.Control
 	resyncs map[string]time.Time // when a domain's was last answered
@@ -100,10 +102,21 @@ func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- er
 			s.reject(err)
 			continue
 		}
+		if a.Packet != nil {
+			if second := s.Now().Unix(); second != s.second {
+				s.second, s.packets = second, 0
+			}
+			if s.packets++; s.packets > mostPackets {
+				continue
+			}
+		}
 		s.push(a)
 	}
 	return nil
 }
+
+// mostPackets bounds what is carried in a second: more than a fleet has to tell.
+const mostPackets = 4000
 
 // push has a message wait for the master. When the queue is full, the oldest one goes: it matters
 // least by then.
@@ -144,6 +157,10 @@ func (s *service) work(ctx context.Context) error {
 
 // handle is what one message causes.
 func (s *service) handle(a *smockron.Accounting) {
+	if a.Packet != nil {
+		s.control.Carry(a.Packet)
+		return
+	}
 	if s.Seen != nil {
 		s.Seen(a)
 	}
@@ -162,7 +179,7 @@ func (s *service) resync(now time.Time, name string) {
 		return
 	}
 	orders, known := s.orders(now, name)
-	if !known {
+	if !known && name != smockron.PacketDomain {
 		return
 	}
 	s.resyncs[name] = begun

@@ -146,6 +146,9 @@ type unable struct{ why error }
 // Offer implements limiter.Sharer.
 func (unable) Offer(limiter.Charge) bool { return false }
 
+// Carry implements limiter.Sharer.
+func (unable) Carry([]byte) bool { return false }
+
 // Run implements limiter.Sharer.
 func (u unable) Run(context.Context, limiter.Sink) error { return u.why }
 
