@@ -103,6 +103,9 @@ func (r *ClientRow) add(c *client) {
 type Row struct {
 	Class string `json:"class" fleet:"key"`
 	ID    string `json:"id" fleet:"key"`
+	// Proof is how it was found that the key's robot is the one that it says it is, and which list
+	// of its addresses there is; empty: the class is not that of robots. The limiter knows nothing of it.
+	Proof string `json:"proof,omitempty"`
 	// Level is the key's balance in CPU-seconds: above zero credit, below debt.
 	Level float64 `json:"level" fleet:"min"`
 	// Wait is the average time in seconds that the key's latest requests were

@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tempomat/classify"
@@ -65,7 +66,26 @@ type named struct {
 
 type robot struct {
 	Robot
-	given classify.PrefixSet
+	given  classify.PrefixSet
+	proved [proofs]atomic.Bool // by what, since this configuration is in force
+}
+
+// proof is what a robot was proved by.
+type proof int
+
+const (
+	byAddress proof = iota // it is on a list
+	byDNS
+	proofs = iota
+)
+
+func (p proof) String() string { return [proofs]string{"its list", "DNS"}[p] }
+
+// note remembers a proof. Most requests of a robot are proved as the one before.
+func (r *robot) note(p proof) {
+	if !r.proved[p].Load() {
+		r.proved[p].Store(true)
+	}
 }
 
 // New makes Robots. Its error names everything that is wrong with c.
@@ -78,7 +98,7 @@ func New(c Config) (*Robots, error) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("robot %q: %w", r.Name, err))
 		}
-		of := &robot{r, addresses}
+		of := &robot{Robot: r, given: addresses}
 		x.all = append(x.all, of)
 		given = append(given, r.Addresses...)
 		for _, agent := range r.Agents {
@@ -117,6 +137,45 @@ func (x *Robots) AccountOf(agent string) (limiter.Key, bool) {
 		return limiter.Key{}, false
 	}
 	return limiter.Key{Class: x.Class, ID: name}, true
+}
+
+// ProofOf says by what the robots of an account were proved, and when their operators last had
+// their lists so; empty: it is no account of theirs. x may be nil.
+func (x *Robots) ProofOf(k limiter.Key) string {
+	if x == nil || k.Class != x.Class {
+		return ""
+	}
+	var parts []string
+	add := func(part string) {
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	for _, r := range x.all {
+		if r.Account() != k.ID {
+			continue
+		}
+		for p := range proof(proofs) {
+			if r.proved[p].Load() {
+				add("by " + p.String())
+			}
+		}
+		if len(r.Addresses) > 0 {
+			add(fmt.Sprintf("%d prefixes of your own", len(r.Addresses)))
+			continue
+		}
+		for _, url := range r.Lists {
+			if x.Proofs == nil {
+				break
+			}
+			if list := x.Proofs.Lists().Of(url); len(list.Prefixes) > 0 {
+				add(fmt.Sprintf("%d prefixes of %s", len(list.Prefixes), list.Confirmed.UTC().Format("2006-01-02 15:04")))
+			} else {
+				add("no list")
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // claim is what is known of a request that says whose robot it is.
@@ -188,19 +247,20 @@ func (x *Robots) judge(now time.Time, says *robot, res *classify.Result) (*robot
 	switch {
 	case says == nil && res.Declared:
 		return nil, declared
-	case says == nil && of != nil:
-		return of, verified // it has the name of a browser, or of a program
-	case says == nil:
+	case says == nil && of == nil:
 		return nil, noClaim
+	case says == nil: // it has the name of a browser, or of a program
 	case x.has(says, res.Client):
-		return says, verified
+		of = says
 	case of != nil && of.Operator == says.Operator && of.Operator != "":
 		if of.Kind == Person { // no crawler is more by its operator's other addresses
-			return says, verified
+			of = says
 		}
-		return of, verified
+	default:
+		return says, x.disproved(now, says, of != nil, res.Client)
 	}
-	return says, x.disproved(now, says, of != nil, res.Client)
+	of.note(byAddress)
+	return of, verified
 }
 
 // disproved tells what to make of a robot that is on no list of its own. If it is on another's,
@@ -217,6 +277,7 @@ func (x *Robots) disproved(now time.Time, says *robot, another bool, client neti
 	case !known:
 		return noClaim
 	case isBelow(name, says.Domains):
+		says.note(byDNS)
 		return verified
 	}
 	return forged

@@ -13,18 +13,18 @@ import (
 	"tempomat/limiter"
 )
 
-// proofs are names of addresses, and lists. Of other addresses nothing is known.
-type proofs struct {
+// told is names of addresses, and lists. Of other addresses nothing is known.
+type told struct {
 	hosts map[string]string
 	lists *Lists
 }
 
-func (p proofs) Host(_ time.Time, a netip.Addr) (string, bool) {
+func (p told) Host(_ time.Time, a netip.Addr) (string, bool) {
 	name, known := p.hosts[a.String()]
 	return name, known
 }
 
-func (p proofs) Lists() *Lists { return p.lists }
+func (p told) Lists() *Lists { return p.lists }
 
 // noon is when requests come.
 func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
@@ -68,7 +68,7 @@ func robots(t *testing.T, change func(*Config)) *Robots {
 			{Name: "ownbot", Agents: []string{"OwnBot"}, Addresses: []netip.Prefix{netip.MustParsePrefix("20.191.45.0/24")}},
 			{Name: "unchecked", Agents: []string{"UncheckedBot"}},
 		}, Known()...),
-		Proofs: proofs{map[string]string{
+		Proofs: told{map[string]string{
 			"66.249.66.1": "crawl-66-249-66-1.googlebot.com", "2001:4860:4801::1": "crawl6.googlebot.com", "203.0.113.200": "",
 			"198.51.100.1": "", "198.51.100.2": "x.search.msn.com", "198.51.100.3": "crawl.notgooglebot.com", "198.51.100.4": "crawl.googlebot.com.example.net",
 		}, published(t, time.Hour, lists())},
@@ -191,10 +191,29 @@ func keyText(res *classify.Result) string {
 	return strings.Join(all, ", ")
 }
 
+// TestProofOf: an account's row says by what its robots were proved, and from when its lists are.
+func TestProofOf(t *testing.T) {
+	x := robots(t, nil)
+	for address, agent := range map[string]string{"203.0.113.17": "GPTBot", "203.0.113.33": person, "198.51.100.2": "bingbot/2.0", "20.191.45.7": "OwnBot", "203.0.113.1": seekerbot} {
+		recognised(t, x, address, agent)
+	}
+	for account, want := range map[string]string{
+		"gptbot": "by its list, 1 prefixes of 2026-11-25 11:00", "openai for people": "by its list, 1 prefixes of 2026-11-25 11:00",
+		"bingbot": "by DNS, 1 prefixes of 2026-11-25 11:00", "ownbot": "by its list, 1 prefixes of your own", "duckduckbot": "no list", "yandexbot": "", "seekerbot": "",
+	} {
+		if got := x.ProofOf(limiter.Key{Class: "robot", ID: account}); got != want {
+			t.Errorf("%s: %q, want %q", account, got, want)
+		}
+	}
+	if got := x.ProofOf(limiter.Key{Class: "slash32", ID: "gptbot"}) + (*Robots)(nil).ProofOf(limiter.Key{Class: "robot", ID: "gptbot"}); got != "" {
+		t.Error(got)
+	}
+}
+
 // TestOldList: a list that nobody has confirmed for a week still proves, but a robot may have
 // other addresses by now.
 func TestOldList(t *testing.T) {
-	x := robots(t, func(c *Config) { c.Proofs = proofs{nil, published(t, 8*24*time.Hour, lists())} })
+	x := robots(t, func(c *Config) { c.Proofs = told{nil, published(t, 8*24*time.Hour, lists())} })
 	if res, _ := recognised(t, x, "203.0.113.17", "GPTBot/1.2"); res.Evidence != classify.Verified {
 		t.Errorf("on the list: %+v", res)
 	}

@@ -41,7 +41,8 @@ func (d *doctor) tables() *cobra.Command {
   Cpu[s]   CPU-seconds that it recently used, per second
   Req/s    requests that it recently made, per second
   Last[s]  time since its last request
-  Title    the key: an address, a network, a User-Agent family, …
+  Title    the key: an address, a network, a User-Agent family, …; of a robot also how it was
+           verified, and when the list of its addresses was last fetched
 
 top shows all of it live.`,
 		Example: `  tempomat-doctor --sort cpu
@@ -137,7 +138,11 @@ func printable(t api.BucketsReply) *show.Table {
 	}
 	out := show.NewTable(t.Class+"  "+count, "Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
 	for _, r := range t.Rows {
-		out.Add(show.Decimals(r.Wait, 2), show.Decimals(r.CPU, 2), show.Decimals(r.Rate, 2), show.Decimals(r.Last, 0), r.ID)
+		title := r.ID
+		if r.Proof != "" {
+			title += "  (" + r.Proof + ")"
+		}
+		out.Add(show.Decimals(r.Wait, 2), show.Decimals(r.CPU, 2), show.Decimals(r.Rate, 2), show.Decimals(r.Last, 0), title)
 	}
 	return out
 }

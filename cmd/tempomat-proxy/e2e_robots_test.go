@@ -224,7 +224,7 @@ func TestListsOfRobots(t *testing.T) {
 			s.asRobot("203.0.113.33", browser)
 			s.asRobot("198.51.100.1", "GPTBot/1.2")
 			text := s.accounts("robot")
-			return strings.Contains(text, "gptbot") && strings.Contains(text, "openai for people") && strings.Contains(s.stderr.String(), `"forged"`)
+			return strings.Contains(text, "gptbot  (by its list, 1 prefixes of 20") && strings.Contains(text, "openai for people") && strings.Contains(s.stderr.String(), `"forged"`)
 		})
 	}
 	fetched(s)

@@ -65,7 +65,8 @@ type Options struct {
 	Now           func() time.Time
 	Status        func() api.StatusReply // but for Goroutines and Conditions
 	Gate          func() limiter.GateState
-	Kernel        func() api.Kernel // nil: nothing is told of the kernel's help
+	Proof         func(k limiter.Key) string // what limiter.Row tells; nil: nothing is told of robots
+	Kernel        func() api.Kernel          // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
 	Inspector     Inspector              // nil: nothing is told of single requests, nor done for clients
 	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: nobody looks

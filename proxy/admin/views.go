@@ -69,7 +69,13 @@ func (a *Server) buckets(r *http.Request) (any, error) {
 		top.Offer(row)
 		return gone.Err() == nil
 	})
-	return api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: top.Sorted(), Total: top.Seen}, nil
+	rows := top.Sorted()
+	for i := range rows {
+		if a.opts.Proof != nil {
+			rows[i].Proof = a.opts.Proof(limiter.Key{Class: rows[i].Class, ID: rows[i].ID})
+		}
+	}
+	return api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: rows, Total: top.Seen}, nil
 }
 
 func (a *Server) key(r *http.Request) (any, error) {
