@@ -216,7 +216,6 @@ func TestHistoryIsHandedOverWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.logs.output.Close()
-	defer old.connections.reserve.Close()
 	old.statistics.recorders().Note(time.Now(), &telemetry.Record{
 		Arrived: time.Now(), Request: httptest.NewRequest(http.MethodGet, "/", nil), Who: new(classify.Result), Cost: time.Second,
 	})

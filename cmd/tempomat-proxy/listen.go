@@ -24,10 +24,9 @@ import (
 
 // connections bound how many are open, by the descriptors and the memory that there are.
 type connections struct {
-	table   *connlimit.Table
-	reserve *host.Reserve
-	log     *zap.Logger
-	heads   int // bytes that large headers may take
+	table *connlimit.Table
+	log   *zap.Logger
+	heads int // bytes that large headers may take
 }
 
 func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
@@ -35,13 +34,9 @@ func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connecti
 	if err != nil {
 		return nil, err
 	}
-	reserve, err := host.NewReserve()
-	if err != nil {
-		return nil, err
-	}
 	memory := memoryLimit(log)
 	most := min(host.ForClients(limit), fitting(memory, memoryOfEach(c)))
-	return &connections{table: connlimit.New(now, most), reserve: reserve, log: proxy.Capped(log), heads: forHeads(memory)}, nil
+	return &connections{table: connlimit.New(now, most), log: proxy.Capped(log), heads: forHeads(memory)}, nil
 }
 
 // memoryLimit is how much there is for this process, of the machine and of its cgroup, in bytes.
@@ -81,7 +76,7 @@ func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 func (c *connections) guard(listeners []net.Listener) []net.Listener {
 	guarded := make([]net.Listener, len(listeners))
 	for i, l := range listeners {
-		guarded[i] = c.reserve.Clients(l, c.full)
+		guarded[i] = host.Patient(l, c.full)
 	}
 	return guarded
 }

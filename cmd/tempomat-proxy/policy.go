@@ -27,6 +27,7 @@ import (
 	"tempomat/limiter/redis"
 	"tempomat/proxy"
 	"tempomat/proxy/errorpage"
+	"tempomat/proxy/host"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/proof"
 	"tempomat/proxy/spool"
@@ -181,7 +182,8 @@ const (
 
 // bufferOf puts limits in force and keeps what waits already.
 func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
-	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Address: perAddress}
+	descriptors, _ := host.Limit() // unknown: one file, and the start has said why
+	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Files: host.ForClients(descriptors), Address: perAddress}
 	if p.spools == nil {
 		p.spools = spool.NewStore(l)
 	}

@@ -184,7 +184,6 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	defer s.connections.reserve.Close()
 	ctx, s.succession.leave = context.WithCancel(ctx)
 	defer s.succession.leave()
 	entrances, err := s.prepare(sockets)

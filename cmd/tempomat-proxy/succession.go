@@ -268,7 +268,7 @@ func (s *sidecar) beginTasks(ready func() error) {
 	s.grant(s.config.Admin)
 	var unix net.Listener
 	if t.socket != nil {
-		unix = s.connections.reserve.Admin(t.socket.Listener)
+		unix = t.socket.Listener
 	}
 	if web := s.openWeb(ctx, s.config.Admin); unix != nil || web != nil {
 		t.all.Go(func() { s.serveAdmin(ctx, unix, web, ready) })

@@ -65,6 +65,22 @@ func TestDiskOfAllIsBounded(t *testing.T) {
 
 // The disk of Limits.Disk 0 is half of what is free at first; the last tenth of
 // the file system stays free; and it is rarely looked at.
+// TestFilesAreBounded: as many bodies as may have a file have one, and the next one's writer waits for its reader.
+func TestFilesAreBounded(t *testing.T) {
+	s := NewStore(Limits{Directory: t.TempDir(), Files: 2, Address: 1})
+	b := make([]byte, 1000)
+	for i, want := range []int{len(b), len(b), 0} {
+		p := s.Open(netip.Addr{}, 0, 1<<20)
+		defer p.Close()
+		if n := p.TryWrite(b); n != want {
+			t.Errorf("spool %d takes %d bytes, want %d", i, n, want)
+		}
+	}
+	if got := s.Stats(); got.Files != 2 || got.Errors != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestFreeSpace(t *testing.T) {
 	const total = 1 << 30
 	free, looks := int64(total/5), 0

@@ -76,12 +76,19 @@ func (p *Spool) spill(b []byte) int {
 	return n
 }
 
+// errFiles says that as many files are open as may be.
+var errFiles = errors.New("spool: too many files are open")
+
 // openFile opens the file; false if it cannot.
 func (p *Spool) openFile() bool {
 	p.store.mu.Lock()
-	directory := p.store.limits.Directory
+	directory, most := p.store.limits.Directory, p.store.limits.Files
 	p.store.mu.Unlock()
-	f, err := p.store.open(directory)
+	var f file
+	err := errFiles
+	if most == 0 || p.store.files.Load() < int64(most) {
+		f, err = p.store.open(directory)
+	}
 	if err != nil {
 		p.fileFailed()
 		p.giveBack(p.file.reserved)

@@ -30,6 +30,8 @@ type Limits struct {
 	// the file system has free as the first file is written. Whatever it is,
 	// the last tenth of the file system is left alone.
 	Disk int64
+	// Files is the most files that are open at a time; 0: any number.
+	Files int
 	// Address is the part of Memory and of Disk that the spools of one address
 	// may use, above 0 to 1. An IPv6 address stands for its /64.
 	Address float64
