@@ -1,3 +1,11 @@
+// Package mmdb tells what addresses belong to, by MaxMind DB files of the administrator's:
+// their autonomous system, and their country.
+//
+// A Store has the files in memory, and reads them again when they change. Whoever asks takes no
+// lock and does no I/O, not even by touching a page that is not there: files are not mapped, so
+// that one that is written over while it is used harms nobody. All of a new file is gone through
+// before it takes the place of the one before: one that is broken, half-written, or of another
+// kind is told of with its name, and changes nothing.
 package mmdb
 
 import (
@@ -9,7 +17,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +57,11 @@ type Table struct {
 type version struct {
 	size     int64
 	modified time.Time
-	inode    uint64
+	file     os.FileInfo // nil: there is none
+}
+
+func (v version) is(o version) bool {
+	return v.size == o.size && v.modified.Equal(o.modified) && (v.file == nil) == (o.file == nil) && (v.file == nil || os.SameFile(v.file, o.file))
 }
 
 // ID is the key of an address, of at most 12 letters and digits; empty: none is known, or no
@@ -135,8 +146,8 @@ func (s *Store) look(atOnce bool) {
 		t := s.tables[kind]
 		now, err := versionOf(t.file)
 		switch {
-		case err == nil && now == t.tried:
-		case err == nil && !atOnce && now != t.pending:
+		case err == nil && now.is(t.tried):
+		case err == nil && !atOnce && !now.is(t.pending):
 			t.pending = now
 		default:
 			t.tried = now
@@ -174,7 +185,7 @@ func versionOf(file string) (version, error) {
 	if !info.Mode().IsRegular() { // before it is opened, as that of a pipe would wait
 		return version{}, errors.New("is no file")
 	}
-	return version{info.Size(), info.ModTime(), inodeOf(info)}, nil
+	return version{info.Size(), info.ModTime(), info}, nil
 }
 
 // reason is an error of the system without the file's name, which is told beside it.
@@ -204,23 +215,15 @@ func load(file string, read reading) (c *content, networks int, err error) {
 	case info.Size() > mostBytes:
 		return nil, 0, fmt.Errorf("is larger than %d MiB", mostBytes>>20)
 	}
-	m, err := reserve(int(info.Size()))
-	if err != nil {
-		return nil, 0, fmt.Errorf("needs %d bytes of memory: %w", info.Size(), err)
+	data := make([]byte, info.Size())
+	if _, err = io.ReadFull(f, data); err != nil {
+		return nil, 0, reason(err)
 	}
-	if _, err = io.ReadFull(f, m.data); err == nil {
-		if c, err = parse(m.data, read); err == nil {
-			networks, err = c.check(time.Sleep)
-		}
-	} else {
-		err = reason(err)
-	}
-	if err != nil {
-		m.free()
+	if c, err = parse(data, read); err != nil {
 		return nil, 0, err
 	}
-	m.freeWith(c)
-	return c, networks, nil
+	networks, err = c.check(time.Sleep)
+	return c, networks, err
 }
 
 const (
@@ -280,7 +283,6 @@ func (c *content) check(rest func(time.Duration)) (networks int, err error) {
 // id is the key of an address; empty: none is known.
 func (c *content) id(a netip.Addr) string {
 	id, err := c.idOf(c.reader.Lookup(a))
-	runtime.KeepAlive(c) // what it lies in is given back with it
 	if err != nil {
 		return "" // not reached: all of it was gone through
 	}
