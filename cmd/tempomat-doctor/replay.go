@@ -32,7 +32,6 @@ type replayed struct {
 	cpus    float64
 	workers int
 	format  string
-	wall    bool
 	json    bool
 }
 
@@ -45,7 +44,7 @@ func (d *doctor) replay() *cobra.Command {
   zcat -f timed.log.2.gz timed.log.1 timed.log | tempomat-doctor replay -`,
 		Short: "Show what limits and the queue would have done with the requests of an access log",
 		Long: `Show what limits and the queue would have done with the requests of an access log,
-by class and by hour, and propose shares. - is standard input. The log may be compressed
+by class and by hour. - is standard input. The log may be compressed
 by gzip. If you have several logs, give them in the order of time.
 
 The log must contain the duration of each request; the default logs of Apache and nginx
@@ -56,8 +55,8 @@ don't. Have the server write such a log for a day first:
 The requests run through the proxy's own code, on virtual time and in front of a simulated
 backend. Their cost is estimated from their duration. That overstates the CPU time of pages
 that wait for a database, and of all pages while the server was overloaded. To correct the
-latter, a request counts for its part of the CPUs among the requests of the same time, unless
-you give --wall. tempomat-proxy's own log contains the CPU time.
+latter, a request counts for its part of the CPUs among the requests of the same time.
+tempomat-proxy's own log contains the CPU time.
 
 Not replayed: cookies and headers other than the User-Agent, classes by header, limits in
 requests, the redirect of newcomers, decisions of a master or of peers. Clients in the replay
@@ -70,7 +69,6 @@ neither give up nor come back because of a wait. Modes observe and shadow are re
 	f.Float64Var(&ask.cpus, "cpus", 0, "CPUs of the backend (default cpuCount of the configuration, or those of this machine)")
 	f.IntVar(&ask.workers, "workers", 0, "workers of the backend (default backend.workers of the configuration, or eight for each CPU and at least 16)")
 	f.StringVar(&ask.format, "format", string(replay.Auto), "format of the lines: "+formats())
-	f.BoolVar(&ask.wall, "wall", false, "charge each request its whole duration")
 	f.BoolVar(&ask.json, "json", false, "print a JSON document")
 	return c
 }
@@ -130,7 +128,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 	s = replay.Setup{
 		Format: replay.Format(ask.format), Policy: policy.Limits(c), TableSize: c.Table.Size,
 		CPUs: cpus, Workers: cmp.Or(ask.workers, c.Backend.Workers, max(16, int(8*cpus))),
-		Measures: policy.MeasuresUse(c), Wall: ask.wall,
+		Measures: policy.MeasuresUse(c),
 	}
 	store := mmdb.New(zap.NewNop())
 	databases, err := policy.Databases(c, store)
@@ -196,7 +194,6 @@ func (d *doctor) printReplay(r *replay.Report) {
 	for _, c := range r.Classes {
 		printClass(&d.out, c, width)
 	}
-	printShares(&d.out, r, width)
 }
 
 func printSummary(w io.Writer, r *replay.Report) {
@@ -278,28 +275,6 @@ func printClass(w io.Writer, c replay.Class, width int) {
 	}
 	fmt.Fprintln(w)
 	g.Print(w, width)
-}
-
-// printShares prints what is proposed, and how it is derived.
-func printShares(w io.Writer, r *replay.Report, width int) {
-	g := show.NewTable("shares", "Now", "Propose", "Half", "All", "Keys", "OweNow", "OweThen", "Class")
-	for _, s := range r.Shares {
-		all := short(s.Most)
-		if s.Beyond > 0 {
-			all = "> 1"
-		}
-		g.Add(short(s.Now), short(s.Proposed), short(s.Half), all, strconv.Itoa(s.Keys), strconv.Itoa(s.OweNow), strconv.Itoa(s.OweThen), s.Class)
-	}
-	fmt.Fprintln(w)
-	g.Print(w, width)
-	fmt.Fprint(w, `A key needs the least share with which, and with its burst, its use was never in debt.
-Half and All are what half of the keys need, and all. Of the first class the keys are usual
-clients: five requests or more, mostly of a browser and no stranger; proposed is what 98 of
-100 need. Of the others, only what such clients asked for counts, and proposed is what all
-need. OweNow and OweThen are the keys that would ever owe with the shares of now, and with
-those that are proposed. With a larger share no usual client owes either. In mode fair a
-client without debt still waits while the CPUs are full.
-`)
 }
 
 func clock(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }

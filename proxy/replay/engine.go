@@ -417,7 +417,6 @@ type job struct {
 	url     url.URL
 	status  int
 	part    bool // it is for a part of a page, by its name
-	browser bool // its User-Agent is a browser's
 
 	cpu    float64       // CPU-seconds that it costs
 	idle   float64       // seconds for which it holds its worker after that
@@ -446,7 +445,7 @@ func newJob(a *arrived) *job {
 		Method: method, Host: host, URL: &j.url, RequestURI: target, RemoteAddr: address,
 		Header: header, ProtoMajor: 1, ProtoMinor: 1,
 	}
-	j.part, j.browser = hasPartName(j.url.Path), classify.SaysBrowser(agent)
+	j.part = hasPartName(j.url.Path)
 	return j
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,15 +18,14 @@ type Format string
 
 // The formats.
 const (
-	Auto          Format = "auto"           // found out from the first lines
-	Apache        Format = "apache"         // combined and %D: microseconds, the time is of the arrival
-	ApacheSeconds Format = "apache-seconds" // combined and %T: seconds, the time is of the arrival
-	Nginx         Format = "nginx"          // combined and $request_time: seconds with a fraction, the time is of the end
-	Tempomat      Format = "tempomat"       // tempomat-proxy's own
+	Auto     Format = "auto"     // found out from the first lines
+	Apache   Format = "apache"   // combined and %D: microseconds, the time is of the arrival
+	Nginx    Format = "nginx"    // combined and $request_time: seconds with a fraction, the time is of the end
+	Tempomat Format = "tempomat" // tempomat-proxy's own
 )
 
 // Formats are all.
-func Formats() []Format { return []Format{Auto, Apache, ApacheSeconds, Nginx, Tempomat} }
+func Formats() []Format { return []Format{Auto, Apache, Nginx, Tempomat} }
 
 // parser reads lines of one format.
 type parser interface {
@@ -38,8 +36,6 @@ func (f Format) parser() parser {
 	switch f {
 	case Apache:
 		return &combined{unit: time.Microsecond, arrival: true}
-	case ApacheSeconds:
-		return &combined{unit: time.Second, arrival: true}
 	case Nginx:
 		return &combined{unit: time.Second}
 	case Tempomat:
@@ -52,15 +48,15 @@ func (f Format) parser() parser {
 // sniffed is how much of a log is looked at to find its format, in bytes.
 const sniffed = 64 << 10
 
-// detect finds the format of a log by its beginning. What cannot be told is Nginx,
-// whose parser says what is wrong with a line.
+// detect finds the format of a log by its beginning: of nginx durations have a fraction. What
+// cannot be told is Nginx, whose parser says what is wrong with a line.
 func detect(r *bufio.Reader) Format {
 	begin, _ := r.Peek(sniffed)
 	if end := bytes.LastIndexByte(begin, '\n'); end >= 0 {
 		begin = begin[:end]
 	}
 	var e entry
-	var whole []time.Duration
+	format := Nginx
 	asNginx := Nginx.parser()
 	for line := range bytes.SplitSeq(begin, []byte{'\n'}) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] == '{' {
@@ -72,21 +68,10 @@ func detect(r *bufio.Reader) Format {
 		if hasFraction(line) {
 			return Nginx
 		}
-		whole = append(whole, e.took)
+		format = Apache
 	}
-	if len(whole) == 0 {
-		return Nginx
-	}
-	slices.Sort(whole)
-	if whole[len(whole)/2] < usualMicroseconds*time.Second {
-		return ApacheSeconds
-	}
-	return Apache
+	return format
 }
-
-// usualMicroseconds is what most requests take at least: half of them took less only if
-// the numbers are no microseconds.
-const usualMicroseconds = 40
 
 // hasFraction tells whether the duration of a line has one.
 func hasFraction(line []byte) bool {

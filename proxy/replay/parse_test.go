@@ -45,7 +45,6 @@ func TestCombined(t *testing.T) {
 		err    error
 	}{
 		{"usual", Apache, begin + "GET /a?b=c HTTP/1.1" + end + "1234", usual, nil},
-		{"seconds", ApacheSeconds, begin + "GET /a?b=c HTTP/1.1" + end + "3", with(func(r *read) { r.Took = 3 * time.Second }), nil},
 		{"nginx", Nginx, begin + "GET /a?b=c HTTP/1.1" + end + "1.234", with(func(r *read) { r.Took, r.Arrival = 1234*time.Millisecond, false }), nil},
 		{"more fields", Nginx, begin + "GET /a?b=c HTTP/1.1" + end + `"203.0.113.7, 10.0.0.1" - 0.002 0.001 .`, with(func(r *read) { r.Took, r.Arrival = 2*time.Millisecond, false }), nil},
 		{"virtual host", Apache, "www.example.org:443 " + begin + "GET /a?b=c HTTP/1.1" + end + "1234", usual, nil},
@@ -65,7 +64,7 @@ func TestCombined(t *testing.T) {
 		{"the 31st of February", Apache, strings.Replace(begin, "22/Nov", "31/Feb", 1) + "GET / HTTP/1.1" + end + "1", read{}, errTime},
 		{"no status", Apache, begin + `GET / HTTP/1.1" ok 512 "-" "-" 1`, read{}, errStatus},
 		{"no end of the request", Apache, begin + `GET / HTTP/1.1`, read{}, errRequest},
-		{"more than a day", ApacheSeconds, begin + "GET / HTTP/1.1" + end + "99999999999999999999", read{}, errLong},
+		{"more than a day", Nginx, begin + "GET / HTTP/1.1" + end + "99999999999999999999", read{}, errLong},
 	} {
 		var e entry
 		err := c.format.parser().parse([]byte(c.line), &e)
@@ -129,7 +128,6 @@ func TestDetect(t *testing.T) {
 		want Format
 	}{
 		"microseconds":        {line + "1234\n" + line + "7\n" + line + "88000\n", Apache},
-		"seconds":             {line + "0\n" + line + "12\n" + line + "1\n", ApacheSeconds},
 		"with a fraction":     {line + "0.000\n", Nginx},
 		"after a bad line":    {"garbage\n" + line + "0.000\n", Nginx},
 		"an agent with a dot": {strings.Replace(line, "5.0", "5.0 1.5", 1) + "1234\n", Apache},
@@ -147,7 +145,7 @@ func FuzzCombined(f *testing.F) {
 	f.Add([]byte(`192.0.2.1 - - [22/Nov/2026:11:42:33 +0100] "GET /a?b=c HTTP/1.1" 200 512 "-" "Mozilla/5.0" 1234`))
 	f.Add([]byte(`h 2001:db8::1 - - [22/Nov/2026:11:42:33 -0100] "POST http://x HTTP/1.0" 404 - "\"" "" - "x" 0.5`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		for _, format := range []Format{Apache, ApacheSeconds, Nginx} {
+		for _, format := range []Format{Apache, Nginx} {
 			var e entry
 			if format.parser().parse(line, &e) == nil {
 				checkEntry(t, line, &e)

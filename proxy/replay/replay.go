@@ -31,9 +31,6 @@ type Setup struct {
 	CPUs      float64         // of the backend, above 0
 	Workers   int             // of the backend, above 0
 	Measures  bool            // the proxy sees the backend's CPU use
-	// Wall has a request cost all of its duration. Else it costs its part of the CPUs
-	// among those that the log has at the same time.
-	Wall bool
 }
 
 // Run replays a log and reports. The error is a *FormatError if no line can be read,
@@ -83,10 +80,7 @@ func newPlayer(r io.Reader, s Setup) (*player, error) {
 		return nil, errors.New("nobody in a log follows a redirect")
 	}
 	p := &player{setup: s, lines: newLines(r, s.Format)}
-	p.window.counts = &p.lines.counts
-	if !s.Wall {
-		p.window.crowd = &crowd{cpus: s.CPUs}
-	}
+	p.window.counts, p.window.crowd = &p.lines.counts, crowd{cpus: s.CPUs}
 	return p, nil
 }
 

@@ -137,7 +137,7 @@ func TestWindow(t *testing.T) {
 				all[i], all[j] = all[j], all[i]
 			}
 		}
-		w := window{counts: &Lines{}, crowd: &crowd{cpus: 2}}
+		w := window{counts: &Lines{}, crowd: crowd{cpus: 2}}
 		out, last, cost := 0, time.Duration(math.MinInt64), time.Duration(0)
 		take := func(end bool) {
 			for a := w.next(end); a != nil; a = w.next(end) {
@@ -223,56 +223,6 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestAccounts: a key that takes a 25th of two CPUs for hours needs a share of 0.05,
-// and one of 30 s of CPU time at once, which its burst covers, the least one.
-func TestAccounts(t *testing.T) {
-	two := rates(2)
-	var steady, burst accounts
-	steady.open(0, 30)
-	burst.open(0, 30)
-	for i := range 20_000 {
-		steady.charge(time.Duration(i)*time.Second, 0.08, &two, 30)
-	}
-	burst.charge(time.Second, 30, &two, 30)
-	if got := shareOf(int(steady.need)); got != 0.05 {
-		t.Errorf("0.08 of 2 CPUs need a share of %g", got)
-	}
-	if burst.need != 0 {
-		t.Errorf("a burst needs a share of %g", shareOf(int(burst.need)))
-	}
-	if burst.charge(time.Second, 30, &two, 30); burst.need != rungs {
-		t.Errorf("two bursts at once need a share of %g", shareOf(int(burst.need)))
-	}
-}
-
-// TestProposal: what people use makes the shares, and neither a crawler that says what
-// it is nor one that does not.
-func TestProposal(t *testing.T) {
-	var log strings.Builder
-	for at := range 3600 {
-		for i := range 3 { // a page every 20 s of each of 60, of 50 ms
-			log.WriteString(line(at, fmt.Sprintf("10.%d.0.1", (3*at+i)%60), "/a", browserAgent(i), 50*time.Millisecond))
-		}
-		log.WriteString(line(at, "192.0.2.7", "/b", "Examplebot/1.0", 500*time.Millisecond))
-		log.WriteString(line(at, "198.51.100.7", "/c", browserAgent(1), 600*time.Millisecond))
-	}
-	for _, s := range run(t, strings.NewReader(log.String())).Shares {
-		switch s.Class {
-		case "slash32", "slash24", "slash16":
-			if s.Proposed != 0.01 {
-				t.Errorf("%s: %g is proposed", s.Class, s.Proposed)
-			}
-		case "userAgent": // all people together take 0.15 of 2 CPUs
-			if s.Proposed < 0.05 || s.Proposed > 0.2 {
-				t.Errorf("%s: %g is proposed", s.Class, s.Proposed)
-			}
-		}
-		if s.Class == "slash32" && s.OweThen != 1 {
-			t.Errorf("%d clients would owe with it, want the crawler that says it is a browser", s.OweThen)
-		}
-	}
-}
-
 // TestBounded: neither many keys nor many hours, nor many lines, take memory without
 // end.
 func TestBounded(t *testing.T) {
@@ -286,7 +236,7 @@ func TestBounded(t *testing.T) {
 	}
 	for _, c := range p.tally.classes {
 		if len(c.keys) > keysKept {
-			t.Errorf("%s: %d keys", c.info.Name, len(c.keys))
+			t.Errorf("%s: %d keys", c.name, len(c.keys))
 		}
 	}
 	if n := len(p.tally.hours); n != hoursKept {

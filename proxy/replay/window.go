@@ -42,7 +42,7 @@ type window struct {
 	text     []byte // of the latest one
 	bytes    int    // of the texts of those that are sorted
 	seconds  [256]second
-	crowd    *crowd // nil: requests cost their wall time
+	crowd    crowd
 	counts   *Lines
 }
 
@@ -124,7 +124,7 @@ func (w *window) put(e *entry) bool {
 // commit counts the latest one in.
 func (w *window) commit() {
 	a := w.pending
-	if w.pending = nil; w.crowd != nil && !a.charged {
+	if w.pending = nil; !a.charged {
 		w.crowd.add(a.at, a.end)
 	}
 	heap.Push(&w.heap, a)
@@ -143,9 +143,7 @@ func (w *window) next(all bool) *arrived {
 	w.released = a.at
 	w.bytes -= len(a.text)
 	if !a.charged {
-		if a.cost = a.end - a.at; w.crowd != nil {
-			a.cost = w.crowd.cost(a.at, a.end)
-		}
+		a.cost = w.crowd.cost(a.at, a.end)
 	}
 	return a
 }
