@@ -24,8 +24,9 @@ var notRun = map[string]string{
 	"journalctl": "there is no journal in a test", "sudo": changesMachine,
 	"openssl": "it is not ours: it makes random characters", "head": "it is not ours: it makes random characters",
 	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
-	"zcat":                      "its file is the reader's; replay is tested with logs of its own",
-	"curl -I http://localhost/": atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
+	"zcat": "its file is the reader's; replay is tested with logs of its own",
+	"curl -s http://www.example.org/tempomat-check.php": "TestWorldRecipes does it",
+	"curl -I http://localhost/":                         atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
 	"curl -H": "it asks admin.web: TestToken does",
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,14 +15,13 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldRecipes follows the pages of docs/recipes with the real programs: what they have the
-// reader write is written, what they have the reader type is run, and what they promise is
-// looked at. Nobody can claim to come from elsewhere, or otherwise; and the way back
-// leads back.
+// TestWorldRecipes follows the pages of docs/recipes with the real programs: it writes the files that a page
+// shows, runs its commands, checks what docs/recipes.md promises, that no visitor can claim another address or
+// scheme, and that the commands under "Undo" restore everything.
 func TestWorldRecipes(t *testing.T) {
 	t.Parallel()
 	for _, r := range recipes() {
-		t.Run(r.page, func(t *testing.T) {
+		t.Run(r.page+r.section+r.with, func(t *testing.T) {
 			t.Parallel()
 			r.run(t)
 		})
@@ -31,27 +31,29 @@ func TestWorldRecipes(t *testing.T) {
 // recipes are the pages.
 func recipes() []recipe {
 	return []recipe{
-		{page: "apache-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
-		{page: "apache-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM, more: findsPHPFPM},
-		{page: "nginx-php-fpm", scheme: "http", install: installNginxFPM, start: startNginxFPM, more: findsPHPFPM},
-		{page: "apache-tls", scheme: "https", install: installModPHP, start: startApacheTLS, more: crowdWaits},
-		{page: "nginx-tls", scheme: "https", install: installNginxFPM, start: startNginxFPM},
-		{page: "haproxy", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},
-		{page: "haproxy-proxy-protocol", on: "apache-mod-php", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxyTCP},
-		{page: "own-tls", on: "apache-mod-php", scheme: "https", install: installModPHP, start: startOwnTLS},
-		{page: "varnish", on: "apache-mod-php", scheme: "http", install: installBehindVarnish, start: startBehindVarnish},
-		{page: "cloudflare", on: "apache-mod-php", scheme: "https", install: installBehindCloudflare, start: startBehindCloudflare, more: cloudflareMoves},
-		{page: "node", scheme: "http", install: installNode, start: startApplication},
-		{page: "python", scheme: "http", install: installPython, start: startApplication},
-		{page: "ruby", scheme: "http", install: installRuby, start: startApplication},
+		{page: "apache", with: "-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
+		{page: "apache", with: "-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM, more: findsPHPFPM},
+		{page: "nginx-php-fpm", scheme: "http", install: installNginx(nginxSite), start: startNginxFPM, more: findsPHPFPM},
+		{page: "apache-tls", scheme: "https", install: installApacheTLS, start: startApacheTLS, more: crowdWaits},
+		{page: "nginx-tls", scheme: "https", install: installNginx(nginxTLSSite), start: startNginxFPM},
+		{page: "haproxy", on: "apache", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},
+		{page: "haproxy-proxy-protocol", on: "apache", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxyTCP, more: refusesWithoutHeader},
+		{page: "own-tls", on: "apache", scheme: "https", install: installModPHP, start: startOwnTLS, more: redirectsToHTTPS},
+		{page: "varnish", on: "apache", scheme: "http", install: installBehindVarnish, start: startBehindVarnish},
+		{page: "cloudflare", on: "apache", scheme: "https", install: installBehindCloudflare, start: startBehindCloudflare, more: cloudflareMoves},
+		{page: "applications", section: "Node", scheme: "http", install: installNode, start: startApplication},
+		{page: "applications", section: "Python", scheme: "http", install: installPython, start: startApplication},
+		{page: "applications", section: "Ruby", scheme: "http", install: installRuby, start: startApplication},
 	}
 }
 
 // recipe is a page.
 type recipe struct {
 	page    string
+	with    string           // which of several servers the page is followed with
+	section string           // that is followed before "Change"; empty: none
 	on      string           // the page that is followed before it; empty: none
-	scheme  string           // that people come by
+	scheme  string           // of the site
 	install func(m *machine) // what is there before
 	start   func(m *machine) // what the page has changed, until it serves
 	more    func(m *machine) // what else it promises; nil: nothing
@@ -66,27 +68,36 @@ func (r recipe) run(t *testing.T) {
 	before := m.configuration()
 	m.follow("Change")
 	r.start(m)
-	m.follow("Check")
 	v := m.visitor(r.scheme)
-	v.cannotPretend()
 	if isFile(m.path("/var/www/html/spy.php")) {
+		m.check(r.scheme)
+		v.cannotPretend("/who.php")
 		v.cannotPretendToPHP()
 		v.isRedirected()
+	} else {
+		v.cannotPretend("/")
 	}
 	if r.more != nil {
 		r.more(m)
 	}
-	m.follow("The way back")
+	if m.page.has("Undo") {
+		m.follow("Undo")
+	}
 	m.isBack(before)
 }
 
-// prepare has what is there before the page is followed.
+// prepare has what is there before the page's changes.
 func (r recipe) prepare(m *machine) {
 	r.install(m)
 	if r.on != "" {
-		m.followPage(r.on, "Install", "Change")
+		m.followPage(r.on, "Change")
+		if r.scheme == "https" {
+			m.followPage(r.on, "HTTPS in front")
+		}
 	}
-	m.follow("Install")
+	if r.section != "" {
+		m.follow(r.section)
+	}
 }
 
 func installModPHP(m *machine) {
@@ -104,6 +115,7 @@ func installApacheFPM(m *machine) {
 	m.apache2("mpm_event")
 	m.phpFPM()
 	m.site()
+	m.shell("a2enmod proxy_fcgi setenvif\na2enconf php8.2-fpm")
 }
 
 func startApacheFPM(m *machine) {
@@ -113,6 +125,20 @@ func startApacheFPM(m *machine) {
 	m.awaitAll()
 }
 
+// installApacheTLS has a site as certbot makes it.
+func installApacheTLS(m *machine) {
+	installModPHP(m)
+	m.write("/etc/apache2/sites-available/www.example.org-le-ssl.conf", m.local(`<VirtualHost *:443>
+    ServerName www.example.org
+    DocumentRoot /var/www/html
+    SSLEngine on
+    SSLCertificateFile /etc/letsencrypt/live/www.example.org/fullchain.pem
+    SSLCertificateKeyFile /etc/letsencrypt/live/www.example.org/privkey.pem
+</VirtualHost>
+`))
+	m.shell("a2enmod ssl\na2ensite www.example.org-le-ssl")
+}
+
 func startApacheTLS(m *machine) {
 	m.startApache2()
 	m.startApache2At("/etc/apache2-front")
@@ -120,11 +146,44 @@ func startApacheTLS(m *machine) {
 	m.awaitAll()
 }
 
-func installNginxFPM(m *machine) {
-	m.nginx()
-	m.phpFPM()
-	m.site()
+// installNginx has one site, of which the function's argument says how it listens.
+func installNginx(listens string) func(m *machine) {
+	return func(m *machine) {
+		m.nginx()
+		m.phpFPM()
+		m.site()
+		m.write("/etc/nginx/sites-available/www.example.org", m.local(listens+`	server_name www.example.org;
+	root /var/www/html;
+	index index.php index.html;
+
+	location / {
+		try_files $uri $uri/ =404;
+	}
+	location ~ \.php$ {
+		include snippets/fastcgi-php.conf;
+		fastcgi_pass unix:/run/php/php8.2-fpm.sock;
+	}
 }
+`))
+		m.must(os.Remove(m.path("/etc/nginx/sites-enabled/default")))
+		m.enable("nginx", "sites", "www.example.org")
+	}
+}
+
+const (
+	nginxSite    = "server {\n\tlisten 80;\n"
+	nginxTLSSite = `server {
+	listen 80;
+	server_name www.example.org;
+	return 301 https://$host$request_uri;
+}
+
+server {
+	listen 443 ssl;
+	ssl_certificate /etc/letsencrypt/live/www.example.org/fullchain.pem;
+	ssl_certificate_key /etc/letsencrypt/live/www.example.org/privkey.pem;
+`
+)
 
 func startNginxFPM(m *machine) {
 	m.startPHPFPM()
@@ -170,13 +229,42 @@ func startBehindVarnish(m *machine) {
 	m.await("8080", "8888", "80")
 }
 
-func installNode(m *machine) { m.need("/usr/bin/node", "nodejs") }
+func installNode(m *machine) {
+	m.need("/usr/bin/node", "nodejs")
+	m.application("/usr/bin/node /srv/app/server.js", "server.js", `const http = require('http')
+http.createServer((request, response) => {
+  const visitor = request.headers['x-forwarded-for']
+  const scheme = request.headers['x-forwarded-proto']
+  response.setHeader('Cache-Control', 'no-store')
+  response.end(scheme + ', ' + visitor)
+}).listen(process.env.PORT, process.env.HOST)
+`)
+}
 
-func installPython(m *machine) { m.need("/usr/bin/gunicorn", "gunicorn") }
+func installPython(m *machine) {
+	m.need("/usr/bin/gunicorn", "gunicorn")
+	m.application("/usr/bin/gunicorn --workers 5 --chdir /srv/app --bind ${HOST}:${PORT} app:app", "app.py", `def app(environ, start_response):
+    start_response('200 OK', [('Content-Type', 'text/plain'), ('Cache-Control', 'no-store')])
+    return [(environ['wsgi.url_scheme'] + ', ' + environ['HTTP_X_FORWARDED_FOR']).encode()]
+`)
+}
 
 func installRuby(m *machine) {
 	m.need("/usr/bin/puma", "puma")
 	m.need("/usr/share/doc/ruby-rack/copyright", "ruby-rack")
+	m.application("/usr/bin/puma --threads 5:5 --bind tcp://${HOST}:${PORT} /srv/app/config.ru", "config.ru", `require 'rack'
+
+run(lambda do |env|
+  request = Rack::Request.new(env)
+  [200, { 'Content-Type' => 'text/plain', 'Cache-Control' => 'no-store' }, ["#{request.scheme}, #{request.ip}"]]
+end)
+`)
+}
+
+// application is a service that shows the scheme and the address that it takes a visitor to have.
+func (m *machine) application(command, file, text string) {
+	m.write("/srv/app/"+file, text)
+	m.write("/etc/systemd/system/app.service", m.local("[Service]\nEnvironment=HOST=0.0.0.0 PORT=80\nExecStart="+command+"\n"))
 }
 
 func startApplication(m *machine) {
@@ -185,9 +273,25 @@ func startApplication(m *machine) {
 	m.await("3000", "80")
 }
 
-// site is a page that shows all that PHP is told, and a directory, whose name without a
-// slash is redirected.
+// redirectsToHTTPS asks the plain port.
+func redirectsToHTTPS(m *machine) {
+	v := m.visitor("http")
+	a := v.get("/dir?a=b", nil)
+	if to := a.Header.Get("Location"); a.StatusCode != http.StatusMovedPermanently || to != "https://www.example.org/dir?a=b" {
+		m.t.Errorf("%s.md: http leads to %q, with %s", m.page.name, to, a.Status)
+	}
+}
+
+// refusesWithoutHeader has a visitor connect to tempomat itself.
+func refusesWithoutHeader(m *machine) {
+	redirectsToHTTPS(m)
+	m.shell("! curl -s --haproxy-protocol http://127.0.0.1:8888/")
+}
+
+// site has a page that shows all that PHP is told, one that shows who asks, and a directory, whose name without
+// a slash is redirected.
 func (m *machine) site() {
+	m.write("/var/www/html/who.php", "<?php header('Cache-Control: no-store'); echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['HTTPS'] ?? '', ' ', $_SERVER['HTTP_HOST'];\n")
 	const spy = "<?php header('Content-Type: application/json'); header('Cache-Control: no-store'); echo json_encode($_SERVER);\n"
 	m.write("/var/www/html/spy.php", spy)
 	m.write("/var/www/html/dir/index.php", spy)

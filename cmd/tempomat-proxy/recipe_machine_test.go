@@ -241,6 +241,20 @@ func (m *machine) followPage(name string, sections ...string) {
 	m.page = own
 }
 
+// check does what docs/recipes.md says to see that a recipe works.
+func (m *machine) check(scheme string) {
+	m.t.Helper()
+	own := m.page
+	m.page = readRecipe(m.t, "../recipes")
+	if scheme == "https" {
+		for i, b := range m.page.blocks {
+			m.page.blocks[i].text = strings.NewReplacer("curl -s http:", "curl -s https:", "HTTPS=\n", "HTTPS=on\n").Replace(b.text)
+		}
+	}
+	m.follow("Check")
+	m.page = own
+}
+
 // configuration is all files of the servers: their texts, and where links lead.
 func (m *machine) configuration() map[string]string {
 	m.t.Helper()
@@ -268,14 +282,14 @@ func (m *machine) isBack(before map[string]string) {
 	after := m.configuration()
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if was, ok := before[name]; !ok {
-			m.t.Errorf("%s.md: the way back leaves %s", m.page.name, strings.TrimPrefix(name, m.dir))
+			m.t.Errorf("%s.md: Undo leaves %s", m.page.name, strings.TrimPrefix(name, m.dir))
 		} else if was != after[name] {
-			m.t.Errorf("%s.md: the way back leaves %s changed:\n%s", m.page.name, strings.TrimPrefix(name, m.dir), after[name])
+			m.t.Errorf("%s.md: Undo leaves %s changed:\n%s", m.page.name, strings.TrimPrefix(name, m.dir), after[name])
 		}
 	}
 	for name := range before {
 		if _, ok := after[name]; !ok {
-			m.t.Errorf("%s.md: the way back loses %s", m.page.name, strings.TrimPrefix(name, m.dir))
+			m.t.Errorf("%s.md: Undo loses %s", m.page.name, strings.TrimPrefix(name, m.dir))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,11 @@ func readRecipe(t *testing.T, name string) *recipePage {
 		t.Fatalf("%s.md: a block has no end", name)
 	}
 	return p
+}
+
+// has tells whether there are blocks under a section.
+func (p *recipePage) has(section string) bool {
+	return slices.ContainsFunc(p.blocks, func(b recipeBlock) bool { return b.section == section })
 }
 
 // under are the blocks of a section. A page without them would show nothing.
