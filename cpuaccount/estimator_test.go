@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // newEstimator makes an Estimator with a hash that is the same in each run: what meets what in its
@@ -146,24 +144,6 @@ func TestAnsweredIsTried(t *testing.T) {
 	}
 }
 
-// TestGuessOfClients checks that a client's own answers count: at once where
-// they are below those of others, with doubt where they are above.
-func TestGuessOfClients(t *testing.T) {
-	g := newEstimator()
-	others(g, "/a", 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond)
-	cheap, dear := Kind{Shape: "/a", Client: "cheap"}, Kind{Shape: "/a", Client: "dear"}
-	g.Learn(at(0), cheap, 100*time.Millisecond, 0)
-	g.Learn(at(0), cheap, 0, 0)
-	if got, _, _ := g.Of(at(0), cheap); got > 110*time.Millisecond {
-		t.Errorf("cheap: %s", got)
-	}
-	g.perClient.learn(perClientKey(g, "dear", mustBestFeature(g, dear)), at(0).UnixMilli(), 0.9, 0)
-	all, _, _ := g.Of(at(0), page("/a"))
-	expectEstimate(t, g, 0, dear, all+(900*time.Millisecond-all)/4, true)
-	expectEstimate(t, g, 10, dear, all+(900*time.Millisecond-all)/8, true)
-	expectEstimate(t, g, 1000, dear, all, true)
-}
-
 func mustBestFeature(g *Estimator, k Kind) uint64 {
 	var buffer [maxFeatures]uint64
 	by, _ := g.asker(at(0), &k)
@@ -198,23 +178,6 @@ func TestGuessBeforeTheEnd(t *testing.T) {
 	was, _, _ := g.Of(at(2), k)
 	g.AtLeast(at(2), k, 3*was, 0) // one with history is corrected by the answer
 	expectEstimate(t, g, 2, k, was, true)
-}
-
-// TestNoDeathSpiral checks that a client that is taken for dear, and gets no
-// answers because of that, is taken for like the others within half a minute.
-func TestNoDeathSpiral(t *testing.T) {
-	g := newEstimator()
-	others(g, "/a", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
-	k := Kind{Shape: "/a", Client: "me"}
-	for range 100 {
-		g.perClient.learn(perClientKey(g, k.Client, mustBestFeature(g, k)), at(0).UnixMilli(), 0.5, 0)
-	}
-	if got, _, _ := g.Of(at(0), k); got < 450*time.Millisecond {
-		t.Fatalf("it is not taken for dear: %s", got)
-	}
-	if got, _, _ := g.Of(at(30), k); got > 100*time.Millisecond {
-		t.Errorf("after 30 s without answers it is still %s", got)
-	}
 }
 
 // TestGuessFollows checks that a change is believed after some answers, both
@@ -264,25 +227,6 @@ func TestInventedKindsPushNoneOut(t *testing.T) {
 			t.Errorf("shard %d has %d kinds, %d in its index", i, len(s.kinds), len(s.index))
 		}
 	}
-}
-
-func TestGuessProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := newEstimator()
-		k := Kind{Shape: "/a", URL: rapid.SampledFrom([]string{"", "/a", "/a?b"}).Draw(t, "url"), Client: "me"}
-		least, most := time.Duration(math.MaxInt64), time.Duration(0)
-		for _, c := range rapid.SliceOfN(rapid.Int64Range(0, int64(time.Hour)), 1, 50).Draw(t, "costs") {
-			cost := time.Duration(c)
-			least, most = min(least, cost), max(most, cost)
-			g.Learn(at(0), k, cost, 0)
-		}
-		// The mean is between them, and the deviation no more than they are apart.
-		got, _, _ := g.Of(at(0), k)
-		slack := most / 1e5 // the estimates are of single precision
-		if got < floor || got < least-slack || got > max(floor, most+(most-least)+slack) {
-			t.Fatalf("costs from %s to %s: %s", least, most, got)
-		}
-	})
 }
 
 // TestGuessConcurrently is for the race detector.

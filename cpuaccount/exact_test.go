@@ -2,7 +2,6 @@ package cpuaccount
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"testing"
 	"time"
@@ -82,110 +81,6 @@ func TestTendency(t *testing.T) {
 		s.Measured(at(1+c.after), c.second)
 		if !close(s.weight, c.want) {
 			t.Errorf("%s: it is taken to compute in %.4f of its time, want %.4f", name, s.weight, c.want)
-		}
-	}
-}
-
-func TestBeyond(t *testing.T) {
-	for _, c := range []struct {
-		x, expected float64
-		want        bool
-	}{{trifle, 0, false}, {trifle + 1e-6, 0, true}, {rash, 1, false}, {rash + 1e-6, 1, true}} {
-		if beyond(c.x, c.expected) != c.want {
-			t.Errorf("%g is far beyond %g: %t", c.x, c.expected, !c.want)
-		}
-	}
-}
-
-// TestEstimateByHand: an estimate after a few answers, worked out by hand.
-func TestEstimateByHand(t *testing.T) {
-	var e estimate
-	e.learn(2, 1)
-	e.learn(4, 3)
-	if want := (estimate{mean: 3, dev: 1, idle: 2, n: 2}); e != want {
-		t.Errorf("%+v, want %+v", e, want)
-	}
-	if !close(float64(e.uncertainty()), 1/3.001+0.5) {
-		t.Errorf("a doubt of %g", e.uncertainty())
-	}
-	e = estimate{mean: 1, n: math.MaxUint16}
-	if e.learn(1, 0); e.n != math.MaxUint16 {
-		t.Errorf("%d answers after the most that are counted", e.n)
-	}
-	e = estimate{mean: 1, dev: 2 * (rash - 1), n: 9, overran: true}
-	if e.learn(1, 0); e.overran {
-		t.Error("half of a deviation that was twice what is far beyond is still in doubt")
-	}
-	if e = (estimate{}); e.atLeast(100, 0) {
-		t.Error("a request costs more than answers said, though there were none")
-	}
-	if e = (estimate{mean: 1, n: 9, overran: true}); e.atLeast(1, 0) || !e.atLeast(1.001, 0) {
-		t.Error("of one in doubt, what is more than the mean is too much, and no less")
-	}
-}
-
-// TestDoubted: a client's own estimate, above and below that of others.
-func TestDoubted(t *testing.T) {
-	const life = int64(halfLife / time.Millisecond)
-	for name, c := range map[string]struct {
-		e     estimate
-		later int64
-		want  float64
-	}{
-		"cheaper":                {estimate{mean: 1, n: 1}, 0, 1},
-		"cheaper, long ago":      {estimate{mean: 1, n: 1}, 9 * life, 1},
-		"dearer by one answer":   {estimate{mean: 6, n: 1}, 0, 2 + 4.0/(1+lean)},
-		"dearer, half forgot":    {estimate{mean: 6, n: 1}, life, 2 + 4.0/(1+lean)/2},
-		"cheaper, and it runs":   {estimate{mean: 1}, 0, 2},
-		"dearer, and it runs":    {estimate{mean: 6}, 0, 6},
-		"a clock that went back": {estimate{mean: 6}, -life, 6},
-	} {
-		p := private{at: 100 * life, estimate: c.e}
-		if got := p.doubted(100*life+c.later, 2); !close(got, c.want) {
-			t.Errorf("%s: %g, want %g", name, got, c.want)
-		}
-	}
-}
-
-// TestOverrunByHand: of two that cost as much the later one is kept, and one is forgotten
-// once half of it is less than the least guess.
-func TestOverrunByHand(t *testing.T) {
-	var o overrun
-	o.told(&asker{at: 1, known: true}, 1)
-	o.told(&asker{at: 1}, 1)
-	if o.known {
-		t.Error("of two that cost as much the first one is kept")
-	}
-	o = overrun{cost: float32(2.1 * floor.Seconds()), at: 1}
-	o.answered(&asker{at: 1}, true)
-	if o.cost == 0 {
-		t.Error("one that is dearer than the least guess is forgotten")
-	}
-	if o.answered(&asker{at: 1}, true); o.cost != 0 {
-		t.Errorf("%g s are kept, less than the least guess", o.cost)
-	}
-}
-
-// TestFullOfReaders: readers are marked in 64 bits, and counted in smaller parts once 48 of
-// them are taken.
-func TestFullOfReaders(t *testing.T) {
-	by := &asker{known: true, head: 63 << 32}
-	for _, c := range []struct {
-		taken       int
-		level, want uint8
-	}{{47, 0, 0}, {48, 0, 1}, {48, 23, 24}, {48, 24, 24}} {
-		v := visits{readers: 1<<c.taken - 1, level: c.level}
-		v.learn(by, 0)
-		if v.level != c.want || v.level != c.level && v.readers != 0 {
-			t.Errorf("with %d taken, one of %d is counted, want one of %d, and %d are marked", c.taken, 1<<v.level, 1<<c.want, bits.OnesCount64(v.readers))
-		}
-	}
-	for taken, want := range map[int]struct{ people, marked int64 }{0: {1000, 1}, 47: {1000 * 64 / 17, 48}, 48: {4000, 0}} {
-		var s site
-		s.readers[0].Store(1<<taken - 1)
-		s.learn(by, 0)
-		if got := s.people.Load(); got != want.people || bits.OnesCount64(s.readers[0].Load()) != int(want.marked) {
-			t.Errorf("with %d taken, one more is %d thousandths, want %d, and %d are marked", taken, got, want.people, bits.OnesCount64(s.readers[0].Load()))
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // homes is a fair gate whose clients may be sessions of addresses.
@@ -134,50 +132,4 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 	if again := w.gate.client(0, w.Arrive(w.now, asFace("office", 3+faces))); c != again {
 		t.Error("more User-Agents than are told apart make more clients")
 	}
-}
-
-// TestAddressesAtRandom has clients of a few addresses come and go at any time, and
-// sums up anew the shares of those that have work.
-func TestAddressesAtRandom(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := homes().policy.Load().Policy
-		s := newSiege(p)
-		addresses := []string{"a", "b", "c"}
-		s.acquaint(addresses...)
-		t.Repeat(map[string]func(*rapid.T){
-			"arrive": func(t *rapid.T) {
-				address := rapid.SampledFrom(append(addresses, "stranger")).Draw(t, "address")
-				a := asFace(address, rapid.Uint8().Draw(t, "face"))
-				if rapid.Bool().Draw(t, "in a session") {
-					a = inSession(address, rapid.IntRange(0, 20).Draw(t, "session"), rapid.Float64Range(0, 9).Draw(t, "company"))
-				}
-				a.Standing = rapid.Float64Range(0, 9).Draw(t, "standing")
-				s.tickets = append(s.tickets, s.Arrive(s.now, a))
-			},
-			"end": func(t *rapid.T) {
-				if len(s.tickets) == 0 {
-					return
-				}
-				x := rapid.SampledFrom(s.tickets).Draw(t, "ticket")
-				if x.phase.running() && rapid.Bool().Draw(t, "settled") {
-					s.Settle(s.now, x, time.Second)
-				}
-				s.Leave(s.now, x)
-			},
-			"later": func(t *rapid.T) { s.run(time.Duration(rapid.Int64Range(0, 2e9).Draw(t, "later"))) },
-			"": func(t *rapid.T) {
-				s.forget()
-				s.checkCounts(t)
-				s.checkShares(t)
-			},
-		})
-		for _, x := range s.tickets {
-			s.Leave(s.now, x)
-		}
-		s.forget()
-		s.checkShares(t)
-		if s.gate.home.clock.active != 0 || len(s.tickets) != 0 {
-			t.Fatalf("all have left, and shares of %g have work", s.gate.home.clock.active)
-		}
-	})
 }

@@ -84,24 +84,3 @@ func TestWhoWaitsIsCounted(t *testing.T) {
 		t.Errorf("after one left and one went: %d wait, %d run", r.Waiting, r.Running)
 	}
 }
-
-// TestOwnDoing: who is refused is told whether its own requests hold its part.
-func TestOwnDoing(t *testing.T) {
-	w := newWorld(bounded())
-	w.acquaint("a", "b", "hogs")
-	for range 5 {
-		w.poll("a")
-	}
-	w.heavy("hogs")
-	w.heavy("hogs")
-	sixth, other := w.poll("a"), w.heavy("b")
-	w.run(w.policy.Load().MaxHold)
-	for what, c := range map[string]struct {
-		x   *Ticket
-		own bool
-	}{"its sixth poll": {sixth, true}, "behind others": {other, false}} {
-		if v := c.x.Verdict(); v.Action != Refuse || v.Reason != Busy || v.Own != c.own {
-			t.Errorf("%s: %+v, want refused, own %t", what, v, c.own)
-		}
-	}
-}

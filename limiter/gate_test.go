@@ -59,22 +59,6 @@ func (w *world) crawl(name string, connections int, used map[string]float64, add
 	}
 }
 
-// TestGreedyClientsGetAlike has clients with one and with ten connections want
-// all they can get.
-func TestGreedyClientsGetAlike(t *testing.T) {
-	w := siegeOf("a", "b", "c", "d")
-	used := map[string]float64{}
-	for i, c := range []string{"a", "b", "c", "d"} {
-		w.crawl(c, 1+3*i, used, func() string { return c })
-	}
-	w.run(60 * time.Second)
-	for c, x := range used {
-		if math.Abs(x-30) > 1.5 {
-			t.Errorf("%s got %.1f CPU-seconds of 120, want 30", c, x)
-		}
-	}
-}
-
 // TestUnderLoadFairly is the example of the original's README: one CPU, pages of a
 // second, one client with two requests in parallel, one with one. No share is set.
 func TestUnderLoadFairly(t *testing.T) {
@@ -295,36 +279,6 @@ func TestUnknownKindsThatMayBeDearAreNotTried(t *testing.T) {
 	if g := w.GateState(); g.Probes != 0 || x.level != level(unknownRung) {
 		t.Errorf("it waits at level %d, %d are tried; want %d, none", x.level, g.Probes, unknownRung)
 	}
-}
-
-// TestShedding fills the queue with a flood and a few others, and checks who is
-// refused.
-func TestShedding(t *testing.T) {
-	p := fair()
-	p.MaxHeld = 10
-	w := newWorld(p)
-	w.acquaint("flood", "other")
-	other := w.heavy("other")
-	for range 8 {
-		w.heavy("flood")
-	}
-	waits := []*Ticket{w.heavy("other"), w.heavy("other")}
-	if x := w.heavy("flood"); x.Verdict().Refused() {
-		t.Errorf("refused before the queue is full: %+v", x.Verdict())
-	}
-	last := w.heavy("flood")
-	if v := last.Verdict(); v.Action != Refuse || v.Reason != ServerFull || !last.Known() {
-		t.Errorf("one more of the fattest flow: %+v", v)
-	}
-	last = w.heavy("other")
-	if v := last.Verdict(); v.Refused() {
-		t.Errorf("not the fattest flow's request is refused: %+v", v)
-	}
-	if g := w.GateState(); g.Queued != 10 || g.Shed != 2 {
-		t.Errorf("%d wait, %d were shed", g.Queued, g.Shed)
-	}
-	w.expectPhase(t, "it runs", other, computing)
-	w.expectPhase(t, "it waits", waits[1], queued)
 }
 
 // TestNobodyWaitsForEver checks that who has waited for MaxHold is told so.

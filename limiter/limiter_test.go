@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"tempomat/limiter/account"
 )
 
@@ -64,59 +62,6 @@ func TestRaise(t *testing.T) {
 	if got := credit(t, w, "a"); got != -10 {
 		t.Errorf("level %v: a peer forgave debt", got)
 	}
-}
-
-// TestAnyOrder plays requests in random ways: they wait, run, run long, are
-// settled, or their clients leave at any moment. At the end nothing is held,
-// nothing is pinned, and each key has been charged exactly what was settled.
-func TestAnyOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		mode := rapid.SampledFrom([]Mode{Observe, Cap, Cooperative}).Draw(t, "mode")
-		p := one(mode, Budget{CPUs: 0.5, Burst: 5 * second})
-		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: 5 * second}})
-		p.MaxHeld = 6
-		p.Memory = time.Hour // no floor, so that all counts
-		w := newWorld(p)
-		var open []*Ticket
-		settled := map[string]float64{}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			pick := func() int { return rapid.IntRange(0, len(open)-1).Draw(t, "which") }
-			cost := time.Duration(rapid.IntRange(0, 4000).Draw(t, "cost")) * time.Millisecond
-			switch op := rapid.IntRange(0, 5).Draw(t, "op"); {
-			case op <= 1:
-				id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
-				open = append(open, w.Arrive(w.now, Arrival{Client: host(id), Others: networks("net"), Guess: cost}))
-			case op == 2:
-				w.run(cost)
-			case len(open) == 0:
-			case op == 3:
-				w.Progress(w.now, open[pick()], cost, true)
-			case op == 4:
-				ticket := open[pick()]
-				if ticket.state == running {
-					settled[ticket.own().Bucket.Key.ID] += cost.Seconds()
-					settled["net"] += cost.Seconds()
-				}
-				w.Settle(w.now, ticket, cost)
-			default:
-				i := pick()
-				w.Leave(w.now, open[i])
-				open = append(open[:i], open[i+1:]...)
-			}
-			if held := w.Held(); held > p.MaxHeld {
-				t.Fatalf("%d held, at most %d may be", held, p.MaxHeld)
-			}
-		}
-		for _, ticket := range open {
-			w.Leave(w.now, ticket)
-		}
-		checkIdle(t, w.Limiter)
-		accounts(w.Limiter, func(s account.State, _ *bucket) {
-			if want := settled[s.Key.ID]; math.Abs(s.Charged-want) > 1e-6 {
-				t.Fatalf("%v was charged %v, its requests cost %v", s.Key, s.Charged, want)
-			}
-		})
-	})
 }
 
 // checkIdle checks that nothing is left of requests that are over.

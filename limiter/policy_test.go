@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"math"
 	"testing"
 	"time"
 )
@@ -102,19 +101,6 @@ func TestStandingEndsWithTheGate(t *testing.T) {
 			if x, _ := w.Balance(w.now, host(id)); x.Rate != 0.1 || x.Burst != 1 {
 				t.Errorf("in %v the %s earns %g, and saves %g; want 0.1 and 1", m, id, x.Rate, x.Burst)
 			}
-		}
-	}
-}
-
-// TestAddressWeighsAsThoseBehindIt: once it has a single client behind it, it earns what one does.
-func TestAddressWeighsAsThoseBehindIt(t *testing.T) {
-	w := newWorld(one(Fair, Budget{CPUs: 0.1, Burst: second}))
-	for _, behind := range []float64{8, 1} {
-		w.Leave(w.now, w.Arrive(w.now, Arrival{
-			Client: Key{Class: "slash32", ID: "session"}, Within: host("office"), Session: true, ClientsBehind: behind,
-		}))
-		if x, _ := w.Balance(w.now, host("office")); math.Abs(x.Rate-behind/10) > 1e-9 {
-			t.Errorf("with %g behind it, it earns %g", behind, x.Rate)
 		}
 	}
 }

@@ -102,23 +102,6 @@ func TestRecentOfAMillion(t *testing.T) {
 	}
 }
 
-// TestRecentHasRoom checks the share of people that a flood keeps from a redirect.
-func TestRecentHasRoom(t *testing.T) {
-	c := newRecent(recentSets)
-	for i := range 1000 * int(pause/time.Second) {
-		c.add(dawn, numbered(i))
-	}
-	full := 0
-	for i := range 10_000 {
-		if c.has(dawn, numbered(1<<30+i)) {
-			full++
-		}
-	}
-	if full > 120 {
-		t.Errorf("%d of 10000 are kept from it", full)
-	}
-}
-
 // TestRecentConcurrently is for the race detector.
 func TestRecentConcurrently(t *testing.T) {
 	c := newRecent(recentSets)

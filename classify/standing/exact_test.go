@@ -225,25 +225,6 @@ func TestMarkupByHand(t *testing.T) {
 	}
 }
 
-func TestNamesHold(t *testing.T) {
-	for name, c := range map[string]struct {
-		read, met, now int64
-		may            bool
-	}{
-		"both held":    {10, 10, 10 + namesHold, false},
-		"none read":    {0, 10, 1 + namesHold, true},
-		"none met":     {10, 0, 1 + namesHold, true},
-		"at the bound": {0, 10, namesHold, false},
-		"met at it":    {10, 0, namesHold, false},
-	} {
-		n := names{read: c.read, met: c.met, open: 1}
-		n.done(c.now, nil) // a page that names nothing, or could not be read
-		if n.may(c.now, 1) != c.may {
-			t.Errorf("%s: %t", name, !c.may)
-		}
-	}
-}
-
 func TestPagesByHand(t *testing.T) {
 	s, err := New([16]byte{1}, Config{})
 	if err != nil {

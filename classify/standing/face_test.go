@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"tempomat/classify"
 )
 
 const (
@@ -148,27 +146,5 @@ func TestFollowersAreBounded(t *testing.T) {
 	x.ask(2*time.Minute, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
 	if n := parts(2*time.Minute, "Cookie: "+sid); n != followPage {
 		t.Errorf("%d parts of the page that a session was given with", n)
-	}
-}
-
-// TestJudgeForgets checks that a classify.Result that is used again holds nothing of the
-// request before.
-func TestJudgeForgets(t *testing.T) {
-	x := newStandingSite(t)
-	x.ask(0, "192.0.2.1", "/", nil)
-	var res classify.Result
-	var visit Visit
-	r := pageRequest("192.0.2.1")
-	r.URL.Path = "/a.css"
-	r.Header.Set("User-Agent", "a1")
-	r.Header.Set("Sec-Purpose", "prefetch")
-	x.c.Classify(r, &res)
-	x.s.Assess(noon, r, &res, &visit)
-	if !res.Follows || !res.Prefetch {
-		t.Fatalf("got %+v", res)
-	}
-	x.c.Classify(pageRequest("192.0.2.3"), &res)
-	if res.Follows || res.Prefetch || res.Face != 0 {
-		t.Errorf("got %+v", res)
 	}
 }

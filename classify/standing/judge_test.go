@@ -259,34 +259,6 @@ func TestFloodPushesNobodyOut(t *testing.T) {
 	})
 }
 
-func TestStandingOverARestart(t *testing.T) {
-	x := newStandingSite(t)
-	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
-	for i := range 4 {
-		x.ask(time.Duration(i)*time.Hour, "192.0.2.1", "/", []string{"Cookie: " + sid})
-	}
-	saved, err := x.s.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y := newStandingSite(t)
-	if err := y.s.UnmarshalBinary(saved); err != nil {
-		t.Fatal(err)
-	}
-	expectStanding(t, "after a restart", y.ask(4*time.Hour, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, classify.Cookie|classify.Tenure)
-	if strings.Contains(string(saved), "192.0.2") || strings.Contains(string(saved), "0123456789abcdef") {
-		t.Error("something readable is kept")
-	}
-	for i := range saved {
-		if err := newStandingSite(t).s.UnmarshalBinary(saved[:i]); err == nil {
-			t.Fatalf("cut to %d bytes it is taken for sound", i)
-		}
-		if i > 100 {
-			break
-		}
-	}
-}
-
 func FuzzStandingState(f *testing.F) {
 	s, _ := New([16]byte{}, Config{})
 	saved, _ := s.AppendBinary(nil)

@@ -10,8 +10,8 @@ import (
 // is Rare, and shows where the idea begins and ends.
 func Attacks() (all []Scenario) {
 	for _, family := range [][]Scenario{
-		misguessed(), mixtures(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
-		morePolls(), crowds(), offices(), insideOffices(), likePeople(), innocents(), dearPeople(),
+		misguessed(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
+		morePolls(), crowds(), insideOffices(), likePeople(), innocents(), dearPeople(),
 	} {
 		all = append(all, family...)
 	}
@@ -182,24 +182,6 @@ func misguessed() (all []Scenario) {
 	return all
 }
 
-// mixtures are pages that are cheap mostly and dear now and then, and nothing
-// tells which.
-func mixtures() (all []Scenario) {
-	for _, cheap := range []float64{0.9, 0.95, 0.98} {
-		for _, n := range []int{1, 8} {
-			all = append(all, siege(fmt.Sprintf("mix-%g-%daddr", cheap, n), site{}, func() []*Client {
-				cs := crawlers(n, 20/n+3, 0x20000001, strewn, browser, "/s")
-				for _, c := range cs {
-					c.Pages = []Page{{Path: "/s", Query: "q=", Part: cheap, CPU: 0.001}, {Path: "/s", Query: "q=", CPU: 2}}
-					c.Timeout = 1000
-				}
-				return join(people(20), cs)
-			}, "human"))
-		}
-	}
-	return all
-}
-
 // Stepping are crawls before a backend whose workers step down in priority as their
 // requests compute. People get their pages nearly as on the idle site, whose 95th percentile
 // is 29 ms, or 222 ms where all pages are alike; beside 120 crawlers that ask no more than
@@ -289,30 +271,5 @@ func plainSites() (all []Scenario) {
 			}, "human"))
 		}
 	}
-	gentle := func(name string, cpus float64, parallel int, cost float64) {
-		s := siege(name, alike(), func() []*Client { return join(thinking(people(20)), dearPages(parallel, "/heavy", cost)) }, "human")
-		s.CPUs, s.Workers = cpus, int(8*cpus)
-		all = append(all, s)
-	}
-	for _, parallel := range []int{1, 2, 4} {
-		for _, cost := range []float64{2, 8} {
-			gentle(fmt.Sprintf("gentle-%dconn-%gs-flat150", parallel, cost), 2, parallel, cost)
-		}
-	}
-	for _, cpus := range []float64{4, 8} {
-		gentle(fmt.Sprintf("gentle-cpus%g-8conn-2s", cpus), cpus, 8, 2)
-		gentle(fmt.Sprintf("long-cpus%g-40conn-10s", cpus), cpus, 40, 10)
-	}
-	return append(all, afterwards())
-}
-
-// afterwards is a burst of long jobs, and the minutes after it.
-func afterwards() Scenario {
-	s := siege("wedge-60s-after", alike(), func() []*Client {
-		cs := dearPages(20, "/heavy", 30)
-		cs[0].To = Attack + 1
-		return join(thinking(people(20)), cs)
-	}, "human")
-	s.end = 400
-	return s
+	return all
 }

@@ -2,7 +2,6 @@ package smockron
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -19,44 +18,6 @@ func charge(id string, e limiter.Event, received, until int64) limiter.Charge {
 	return limiter.Charge{
 		Key: limiter.Key{Class: "c", ID: id}, Event: e,
 		At: time.UnixMilli(received), Received: time.UnixMilli(received), Until: time.UnixMilli(until),
-	}
-}
-
-func hexes(frames [][]byte) []string {
-	all := []string{}
-	for _, f := range frames {
-		all = append(all, hex.EncodeToString(f))
-	}
-	return all
-}
-
-// TestFrameBytes holds what is sent to bytes recorded from the originals.
-func TestFrameBytes(t *testing.T) {
-	const received, until = 1795210055000, 1795210405055
-	var m message
-	for _, c := range []struct {
-		name string
-		got  [][]byte
-		want []string
-	}{
-		{
-			"accepted", m.accounting("foo", charge("u1", limiter.Accepted, received, received), accepted, -1),
-			[]string{"666f6f00", "4143434550544544", "7531", "31373935323130303535303030", "", ""},
-		},
-		{
-			"control", new(message).delayUntil("foo", "u1", until),
-			[]string{"666f6f00", "44454c41595f554e54494c", "7531", "31373935323130343035303535"},
-		},
-		{
-			"delayed, with what it cost",
-			new(message).accounting("foo", charge("u1", limiter.Settled, received, until), delayed, 412*time.Millisecond),
-			[]string{"666f6f00", "44454c41594544", "7531", "31373935323130303535303030", "31373935323130343035303535", hex.EncodeToString([]byte("cost_ms=412"))},
-		},
-		{"resync", new(message).command("foo", resync), []string{"666f6f00", "524553594e43"}},
-	} {
-		if diff := cmp.Diff(c.want, hexes(c.got)); diff != "" {
-			t.Errorf("%s, -want +got:\n%s", c.name, diff)
-		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
-	"tempomat/limiter/smockron/master"
 )
 
 // peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any
@@ -117,37 +116,6 @@ func TestOnTheWire(t *testing.T) {
 	}
 	if want := "0104666f6f00" + "01084143434550544544" + "01027531" + "010d31373935323130303535303030" + "0100" + "0000"; hex.EncodeToString(got) != want {
 		t.Errorf("accounting is\n%x, want\n%s", got, want)
-	}
-}
-
-// TestCostOnTheWire: of who earns four times as much, a quarter is told.
-func TestCostOnTheWire(t *testing.T) {
-	a := freeAddresses(t)
-	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{
-		{Domain: "foo", Class: "foo", Master: a},
-	}})
-	seen := make(chan time.Duration, 16)
-	m := master.New(master.Settings{Domains: []master.Domain{{Name: "foo"}}})
-	serve(t, m, master.ServeOptions{Addresses: a, Now: time.Now, Seen: func(x *smockron.Accounting) {
-		if !x.Resync {
-			seen <- x.Cost
-		}
-	}})
-	runGatekeeper(t, g, limiter.New(time.Now(), limiter.Policy{}, 16, nil))
-	testkit.Eventually(t, "there is a master", func() bool { return g.State()[0].Synced })
-	for standing, want := range map[float64]int64{0: 50_500, 1: 50_500, 4: 12_625} {
-		now := time.Now()
-		g.Offer(limiter.Charge{
-			Key: limiter.Key{Class: "foo", ID: "u1"}, Cost: 50_500 * time.Microsecond, Standing: standing, At: now, Received: now, Until: now,
-		})
-		select {
-		case got := <-seen:
-			if got.Microseconds() != want {
-				t.Errorf("with a standing of %v it cost %v, want %d µs", standing, got, want)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("the master hears nothing")
-		}
 	}
 }
 

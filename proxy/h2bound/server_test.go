@@ -2,8 +2,6 @@ package h2bound
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"io"
 	"math"
@@ -11,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -161,60 +158,6 @@ func TestFloodsOfAServerAreCut(t *testing.T) {
 				t.Errorf("closed for %q, not for %q", why, c.why)
 			}
 		})
-	}
-}
-
-// TestPeopleAreServed: one connection, 5,000 requests, uploads, downloads that are read in
-// small pieces, some that are given up, and nothing is cut.
-func TestPeopleAreServed(t *testing.T) {
-	s := serve(t)
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	client, err := (&http.Transport{Protocols: &protocols}).NewClientConn(t.Context(), "http", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	get := func(r *http.Request, want int64) {
-		a, err := client.RoundTrip(r)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer a.Body.Close()
-		if n, err := io.Copy(struct{ io.Writer }{io.Discard}, bufio.NewReader(struct{ io.Reader }{a.Body})); err != nil || n != want || a.StatusCode != 200 {
-			t.Errorf("%s: %d, %d bytes, %v", r.URL, a.StatusCode, n, err)
-		}
-	}
-	request := func(ctx context.Context, method, path string, body io.Reader) *http.Request {
-		r, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	var all sync.WaitGroup
-	all.Go(func() { get(request(t.Context(), "GET", "/big", nil), big) })
-	all.Go(func() { get(request(t.Context(), "POST", "/", bytes.NewReader(make([]byte, big))), 2) })
-	all.Go(func() {
-		for range 100 {
-			ctx, leave := context.WithCancel(t.Context())
-			time.AfterFunc(time.Millisecond, leave)
-			if _, err := client.RoundTrip(request(ctx, "GET", "/wait", nil)); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}
-	})
-	for range 50 {
-		all.Go(func() {
-			for range 100 {
-				get(request(t.Context(), "GET", "/", nil), 2)
-			}
-		})
-	}
-	all.Wait()
-	if len(s.floods) > 0 {
-		t.Errorf("closed for %q", <-s.floods)
 	}
 }
 

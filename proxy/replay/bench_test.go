@@ -1,11 +1,7 @@
 package replay
 
 import (
-	"flag"
-	"io"
-	"os"
 	"testing"
-	"time"
 
 	"tempomat/classify"
 	"tempomat/classify/standing"
@@ -14,25 +10,6 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
-
-var write = flag.String("write", "", "write the log of a million lines to this file, to measure with")
-
-// TestWrite writes a log for measurements by hand.
-func TestWrite(t *testing.T) {
-	if *write == "" {
-		t.Skip("no -write")
-	}
-	f, err := os.Create(*write)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(f, newGenerated(Apache, 1_000_000, 24*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // shipped is what a configuration that says nothing makes, for two CPUs.
 func shipped(t testing.TB, mode limiter.Mode) Setup {

@@ -1,37 +1,9 @@
 package spool
 
 import (
-	"errors"
 	"io"
 	"testing"
 )
-
-// A body of 256 KB goes in and comes out again.
-func benchmarkCycle(b *testing.B, memory int64) {
-	s := NewStore(roomy(b))
-	body, got := text(256<<10), make([]byte, 32<<10)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		p := s.Open(anybody, memory, 1<<30)
-		for in := body; len(in) > 0; in = in[32<<10:] {
-			if _, err := p.Write(in[:32<<10]); err != nil {
-				b.Fatal(err)
-			}
-		}
-		p.CloseWrite(nil)
-		for {
-			if _, err := p.Read(got); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				b.Fatal(err)
-			}
-		}
-		p.Close()
-	}
-}
-
-func BenchmarkFile(b *testing.B) { benchmarkCycle(b, 0) }
 
 func BenchmarkUnused(b *testing.B) {
 	s := NewStore(roomy(b))

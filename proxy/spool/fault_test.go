@@ -85,39 +85,6 @@ func (d *faultyDisk) on(l Limits) *Store {
 	return s
 }
 
-func TestPassesOnABadDisk(t *testing.T) {
-	calls := 0
-	for name, d := range map[string]*faultyDisk{
-		"full":        {room: 0},
-		"fills up":    {room: 300_000},
-		"no files":    {open: syscall.EMFILE},
-		"broken":      {room: 1 << 30, fault: func(int) (int, error) { return 0, syscall.EIO }},
-		"short":       {room: 1 << 30, fault: func(n int) (int, error) { return n / 2, io.ErrShortWrite }},
-		"odd":         {room: 1 << 30, fault: func(n int) (int, error) { return min(n, 1), syscall.EINTR }},
-		"all, error":  {room: 1 << 30, fault: func(n int) (int, error) { return n, syscall.EIO }},
-		"short, mute": {room: 1 << 30, fault: func(n int) (int, error) { return n / 2, nil }},
-		"now and then": {room: 1 << 30, fault: func(n int) (int, error) {
-			if calls++; calls%3 == 0 {
-				return n / 3, syscall.ENOSPC
-			}
-			return n, nil
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, memory := range []int64{0, 32 << 10} {
-				s := d.on(roomy(t))
-				p := s.Open(anybody, memory, 1<<30)
-				passes(t, p, text(3<<20+17))
-				p.Close()
-				empty(t, s)
-				if d.files != 0 {
-					t.Errorf("%d files are open", d.files)
-				}
-			}
-		})
-	}
-}
-
 // Whatever comes in comes out, in order; the reader's side and the writer's
 // take turns at random, and the disk fails at random.
 func TestModel(t *testing.T) {
