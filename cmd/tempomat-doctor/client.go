@@ -83,13 +83,6 @@ func (d *doctor) socket() string {
 	return d.sockets[0]
 }
 
-// stay keeps the connection from one question to the next, until the idle connections are closed.
-func (c *client) stay() {
-	if t, ok := c.http.Transport.(*http.Transport); ok {
-		t.DisableKeepAlives = false
-	}
-}
-
 // understand decodes the answer to a path.
 func understand(path string, body []byte, reply any) error {
 	if err := json.Unmarshal(body, reply); err != nil {

@@ -30,8 +30,10 @@ const (
 	fleetTimeout = 800 * time.Millisecond // in which one of several has to answer: all of it is to take a second
 	askedAgain   = 5 * time.Second        // after which one that did not answer is asked again
 	mostOfEach   = 1000                   // rows that each of several is asked for
-	usualToken   = "/etc/tempomat/admin.token"
 )
+
+// usualFile is where the manual has the token of admin.web.
+const usualFile = "/etc/tempomat/admin.token"
 
 // fleet is the instances of tempomat-proxy that a command asks: one, or several, all of them at the
 // same time.
@@ -67,7 +69,7 @@ func (d *doctor) fleet() (*fleet, error) {
 		token := ""
 		if isURL(address) {
 			var err error
-			if token, err = readToken(cmp.Or(d.token, usualToken)); err != nil {
+			if token, err = readToken(cmp.Or(d.token, usualFile)); err != nil {
 				return nil, err
 			}
 		}

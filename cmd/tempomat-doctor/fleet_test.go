@@ -96,7 +96,6 @@ func (w *ward) options() admin.Options {
 			},
 			Recent: func(int, bool) api.RecentReply { return api.RecentReply{Version: api.Version} },
 			Series: func(int) (api.SeriesReply, bool) { return api.SeriesReply{Version: api.Version, Step: 1}, true },
-			Events: admin.NewEvents(),
 		},
 	}
 }

@@ -76,7 +76,7 @@ func (d *doctor) tree() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; several, to ask all of them (default $"+
 		listenVariable+", or "+config.Default().Admin.Listen+"; of a master "+config.DefaultMaster().Admin.Listen+")")
-	f.StringVar(&d.token, "token", "", "the `file` of the token that admin.web asks for (default "+usualToken+")")
+	f.StringVar(&d.token, "token", "", "the `file` of the token that admin.web asks for (default "+usualFile+")")
 	// The original's word and ours mean the same.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "class" {

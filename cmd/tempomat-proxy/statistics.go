@@ -32,7 +32,6 @@ const (
 type statistics struct {
 	feed      *telemetry.Feed
 	book      *book.Book
-	events    *admin.Events
 	counts    *telemetry.Counts
 	words     *telemetry.Words
 	durations *metrics.Durations // nil: nobody asks for them
@@ -41,7 +40,7 @@ type statistics struct {
 func newStatistics(began time.Time, c *config.Config) *statistics {
 	b := book.New(began)
 	counts := telemetry.NewCounts()
-	i := &statistics{feed: telemetry.NewFeed(counts), counts: counts, words: telemetry.NewWords(), book: b, events: admin.NewEvents()}
+	i := &statistics{feed: telemetry.NewFeed(counts), counts: counts, words: telemetry.NewWords(), book: b}
 	if c.Metrics != "" {
 		i.durations = metrics.NewDurations()
 	}
@@ -96,7 +95,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 			clear(running) // or the strings would stay alive
 			if n%drainsPerPoint == 0 {
 				s.costs.Note(now, s.handler.Policy().Meter.Sums())
-				i.events.Publish(i.book.Tick(now, s.moment(now)))
+				i.book.Tick(now, s.moment(now))
 			}
 		}
 	}
@@ -158,7 +157,7 @@ func (s *sidecar) shown() admin.Inside {
 		all.Rows = inspect.Grouped(all.Rows, limit)
 		return all
 	}
-	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series, Events: s.statistics.events}
+	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series}
 }
 
 // series is what Graphite gets.

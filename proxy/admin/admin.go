@@ -7,7 +7,6 @@
 //	guard.go   who may ask: the socket's users, the token, the names that it may be asked for by
 //	routes.go  the paths, what may be asked of each, documents and errors
 //	views.go   what the paths answer
-//	events.go  a document each second
 //	peer*.go   who asks at the socket
 package admin
 
@@ -55,7 +54,6 @@ type Inside struct {
 	Shapes   func(limit int) api.ShapesReply
 	Recent   func(limit int, each bool) api.RecentReply // each: those alike are not one row
 	Series   func(minutes int) (api.SeriesReply, bool)  // false: there is none of so many minutes
-	Events   *Events
 }
 
 // Options are the parts that the admin API shows or sets going. All
@@ -85,7 +83,6 @@ type Server struct {
 	opts      Options
 	reloading chan struct{} // holds a token while a reload runs
 	looking   sync.Mutex    // held while the Inspector looks: each look locks for a moment what requests need
-	ending    chan struct{} // closed when those who listen have to leave
 	server    *http.Server  // at the unix socket
 	web       *http.Server  // over TCP
 }
@@ -98,7 +95,7 @@ func New(o Options) *Server {
 	if o.ReloadTimeout <= 0 {
 		o.ReloadTimeout = 20 * time.Second
 	}
-	a := &Server{opts: o, reloading: make(chan struct{}, 1), ending: make(chan struct{})}
+	a := &Server{opts: o, reloading: make(chan struct{}, 1)}
 	if o.Access == nil {
 		a.opts.Access = new(Access)
 	}
@@ -110,9 +107,6 @@ func New(o Options) *Server {
 	write := o.ReloadTimeout + 10*time.Second
 	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true}, write, o.Log)
 	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access}, write, o.Log)
-	end := sync.OnceFunc(func() { close(a.ending) })
-	a.server.RegisterOnShutdown(end)
-	a.web.RegisterOnShutdown(end)
 	return a
 }
 

@@ -180,7 +180,7 @@ func TestAdminErrors(t *testing.T) {
 	}{
 		{"GET", "/", options(), 404, "no such path", ""},
 		{"GET", "/v1", options(), 404, "no such path", ""},
-		{"GET", "/v2/buckets", options(), 404, "known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, /v1/health, /v1/ready, /v1/status, /v1/history, /v1/reload, /v1/overview, /v1/shapes, /v1/recent, /v1/series, /v1/events", ""},
+		{"GET", "/v2/buckets", options(), 404, "known: /v1/classes, /v1/buckets, /v1/key, /v1/gate, /v1/share, /v1/health, /v1/ready, /v1/status, /v1/history, /v1/reload, /v1/overview, /v1/shapes, /v1/recent, /v1/series", ""},
 		{"POST", "/v1/buckets", options(), 405, `"POST" is not for /v1/buckets`, "GET, HEAD"},
 		{"DELETE", "/v1/key", options(), 405, "GET, HEAD", "GET, HEAD"},
 		{"GET", "/v1/reload", options(), 405, "allowed: POST", "POST"},

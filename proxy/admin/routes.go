@@ -44,7 +44,6 @@ func (a *Server) Handler() http.Handler {
 		get("/v1/shapes", view(a.shapes).serve, "limit")
 		get("/v1/recent", view(a.recent).serve, "limit", "each")
 		get("/v1/series", view(a.series).serve, "minutes")
-		get("/v1/events", a.events)
 	}
 	if a.opts.Inspector != nil {
 		get("/v1/queue", view(a.queue).serve, "limit")

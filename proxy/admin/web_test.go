@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -247,6 +248,24 @@ func TestWebCutsSlowClients(t *testing.T) {
 		})
 	}
 }
+
+// oneConn is a listener of one connection.
+type oneConn struct {
+	conn net.Conn
+	once sync.Once
+	done chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
+	<-l.done
+	return nil, net.ErrClosed
+}
+func (l *oneConn) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
 // visit sends a request and keeps the connection.
 func visit(t *testing.T, c net.Conn, request string) (*http.Response, error) {

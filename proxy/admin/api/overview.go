@@ -158,8 +158,7 @@ type (
 	}
 
 	// SeriesReply answers GET /v1/series (minutes: 5, 60 or 1440): what the header of the
-	// overview was, at steps of 1, 10 or 60 s, the oldest first. GET /v1/events sends a Point
-	// each second as a server-sent event.
+	// overview was, at steps of 1, 10 or 60 s, the oldest first.
 	SeriesReply struct {
 		Version int     `json:"version" fleet:"max"`
 		Step    float64 `json:"step" fleet:"max"` // from one point to the next

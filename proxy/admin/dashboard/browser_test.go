@@ -292,11 +292,12 @@ func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 	}
 }
 
-// TestWorldPageStaysLive loses its stream, comes back, pauses, and shows other times.
+// TestWorldPageStaysLive loses its connection, comes back, pauses, and shows other times.
 func TestWorldPageStaysLive(t *testing.T) {
 	f, url, p := openPage(t, "desktop-light")
-	f.cut()
+	f.setAway(true)
 	p.Await("it says that it lost the connection", `document.querySelector('#state').textContent.startsWith('Connection lost; next attempt in')`)
+	f.setAway(false)
 	p.Await("it is back", `document.querySelector('#state').textContent === 'Live'`)
 	for minutes, every := range map[int]float64{60: 10, 1440: 60} {
 		p.Eval(fmt.Sprintf(`document.querySelector('#range input[value="%d"]').click()`, minutes), nil)
@@ -309,11 +310,8 @@ func TestWorldPageStaysLive(t *testing.T) {
 	p.Await("it is loaded", loaded)
 	p.Eval(`document.querySelector('#pause').click()`, nil)
 	p.Await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
-	for f.streams() > 0 { // the page ends its stream
-		p.Await("it is still paused", `document.querySelector('#state').textContent === 'Paused'`)
-	}
 	for _, text := range p.Complaints() {
-		if !strings.Contains(text, "ERR_INCOMPLETE_CHUNKED_ENCODING") {
+		if !strings.Contains(text, "ERR_EMPTY_RESPONSE") {
 			t.Errorf("in the console: %s", text)
 		}
 	}

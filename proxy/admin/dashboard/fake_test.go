@@ -28,7 +28,7 @@ type fake struct {
 
 	mu    sync.Mutex // guards the following
 	posts []string   // bodies of POST /v1/forgive
-	alive map[chan struct{}]bool
+	away  bool
 }
 
 func startFake(t *testing.T, token string) (*fake, string) {
@@ -37,13 +37,13 @@ func startFake(t *testing.T, token string) (*fake, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, now: float64(time.Now().Unix()), token: token, alive: make(map[chan struct{}]bool)}
+	f := &fake{t: t, now: float64(time.Now().Unix()), token: token}
 	mux := http.NewServeMux()
 	mux.Handle("/", page)
 	mux.Handle("/v1/", f.api())
 	mux.HandleFunc("/v1/access", f.accessible)
 	s := httptest.NewServer(mux)
-	t.Cleanup(func() { f.cut(); s.Close() })
+	t.Cleanup(s.Close)
 	return f, s.URL
 }
 
@@ -52,7 +52,6 @@ func (f *fake) api() http.Handler {
 	for path, document := range f.documents() {
 		mux.HandleFunc("GET /v1/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, document(r.URL.Query())) })
 	}
-	mux.HandleFunc("GET /v1/events", f.stream)
 	mux.HandleFunc("POST /v1/forgive", func(w http.ResponseWriter, r *http.Request) {
 		var asked api.ActRequest
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || r.Header.Get("Authorization") != "Bearer "+f.token {
@@ -65,6 +64,9 @@ func (f *fake) api() http.Handler {
 		reply(w, api.ActReply{Version: 1, Done: "forgave " + asked.Key})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.isAway() {
+			panic(http.ErrAbortHandler)
+		}
 		if f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte(`{"version":1,"error":"the token is missing or wrong"}`))
@@ -84,47 +86,17 @@ func reply(w http.ResponseWriter, document any) {
 	_ = json.NewEncoder(w).Encode(document)
 }
 
-// stream sends a point now and each second, until it is cut.
-func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
-	cut := make(chan struct{})
-	f.mu.Lock()
-	f.alive[cut] = true
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.alive, cut)
-	}()
-	w.Header().Set("Content-Type", "text/event-stream")
-	for {
-		point, _ := json.Marshal(f.point(float64(time.Now().Unix())))
-		_, _ = fmt.Fprintf(w, ": a comment\nevent: point\ndata: %s\n\n", point)
-		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-time.After(time.Second):
-		case <-cut:
-			return
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-// cut ends all streams.
-func (f *fake) cut() {
+// setAway has the API break all connections.
+func (f *fake) setAway(away bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for c := range f.alive {
-		close(c)
-		delete(f.alive, c)
-	}
+	f.away = away
 }
 
-// streams is how many there are.
-func (f *fake) streams() int {
+func (f *fake) isAway() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.alive)
+	return f.away
 }
 
 func (f *fake) documents() map[string]func(url.Values) any {

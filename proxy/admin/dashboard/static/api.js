@@ -28,7 +28,14 @@ const headers = (more) => ({ Accept: 'application/json', ...more, ...(token && {
 
 const options = { cache: 'no-store', credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer' };
 
-async function answer(response) {
+// Status 0: nothing answered.
+async function ask(path, more) {
+  let response;
+  try {
+    response = await fetch(path, { ...options, ...more, signal: AbortSignal.timeout(10_000) });
+  } catch (error) {
+    throw new APIError(0, `the proxy doesn't answer: ${error.message}`);
+  }
   const text = await response.text();
   let body;
   try {
@@ -43,51 +50,9 @@ async function answer(response) {
 // Asks for a document, for at most ten seconds.
 export async function get(path, query = {}) {
   const search = new URLSearchParams(query).toString();
-  return answer(await fetch(`v1/${path}${search && `?${search}`}`, { ...options, headers: headers(), signal: AbortSignal.timeout(10_000) }));
+  return ask(`v1/${path}${search && `?${search}`}`, { headers: headers() });
 }
 
 export async function post(path, body) {
-  return answer(await fetch(`v1/${path}`, {
-    ...options, method: 'POST', headers: headers({ 'Content-Type': 'application/json' }), body: JSON.stringify(body), signal: AbortSignal.timeout(10_000),
-  }));
-}
-
-// Calls take with what each server-sent event holds, until the stream ends, an error comes,
-// or nothing for ten seconds. EventSource cannot send the token, so that fetch reads it.
-export async function events(signal, take) {
-  const silence = new AbortController();
-  let timer = setTimeout(() => silence.abort(), 10_000);
-  try {
-    const response = await fetch('v1/events', {
-      ...options, headers: headers({ Accept: 'text/event-stream' }), signal: AbortSignal.any([signal, silence.signal]),
-    });
-    if (!response.ok) await answer(response);
-    let rest = '';
-    for await (const piece of pieces(response.body.pipeThrough(new TextDecoderStream()))) {
-      clearTimeout(timer);
-      timer = setTimeout(() => silence.abort(), 10_000);
-      const parts = (rest + piece).split(/\r?\n\r?\n/);
-      rest = parts.pop();
-      if (rest.length > 65_536) throw new Error('an event without an end');
-      for (const part of parts) {
-        const data = part.split(/\r?\n/).filter((l) => l.startsWith('data:')).map((l) => l.slice(5)).join('\n');
-        if (data) take(JSON.parse(data));
-      }
-    }
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function* pieces(stream) {
-  const reader = stream.getReader();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield value;
-    }
-  } finally {
-    reader.cancel().catch(() => {});
-  }
+  return ask(`v1/${path}`, { method: 'POST', headers: headers({ 'Content-Type': 'application/json' }), body: JSON.stringify(body) });
 }

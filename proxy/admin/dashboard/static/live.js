@@ -1,23 +1,16 @@
-// Keeps the page's documents fresh: one request at a time, each when it is due, and the
-// stream of points. Nothing is asked for while the page is hidden or paused.
-
-import { events } from './api.js';
+// Keeps the page's documents fresh: one request at a time, each when it is due. Nothing is asked
+// for while the page is hidden or paused.
 
 const longest = 15_000; // between two attempts
 
 export class Live {
-  // tasks: {every, run()} in milliseconds. took(point) is told each event; tell(text, state)
-  // what to show of the connection; denied() that a token is needed.
-  constructor({ tasks, took, tell, denied, resumed }) {
-    Object.assign(this, { tasks: tasks.map((t) => ({ ...t, due: 0 })), took, tell, denied, resumed });
+  // tasks: {every, run()} in milliseconds. tell(text, state) is told what to show of the
+  // connection; denied() that a token is needed; resumed() that the proxy answers again.
+  constructor({ tasks, tell, denied, resumed }) {
+    Object.assign(this, { tasks: tasks.map((t) => ({ ...t, due: 0 })), tell, denied, resumed });
     this.paused = false;
     this.failures = 0;
     document.addEventListener('visibilitychange', () => this.start());
-  }
-
-  // Tells whether points come by themselves.
-  get fed() {
-    return this.failures === 0;
   }
 
   get running() {
@@ -52,7 +45,6 @@ export class Live {
     for (const t of this.tasks) t.due = 0;
     this.failures = 0;
     this.poll(this.stop.signal);
-    this.listen(this.stop.signal);
   }
 
   async poll(signal) {
@@ -63,35 +55,28 @@ export class Live {
         t.due = performance.now() + t.every();
         try {
           await t.run();
+          if (signal.aborted) return;
+          this.tell('Live', 'live');
+          if (this.failures > 0) this.resumed?.();
+          this.failures = 0;
         } catch (error) {
-          if (this.refused(error)) return;
+          if (signal.aborted || this.refused(error)) return;
           t.failed?.(error);
+          if (error.status === 0) {
+            t.due = 0;
+            await this.lost(signal);
+            break;
+          }
         }
       }
       await this.sleep(250, signal);
     }
   }
 
-  async listen(signal) {
-    while (!signal.aborted) {
-      try {
-        await events(signal, (point) => {
-          if (signal.aborted) return;
-          if (this.failures > 0) this.resumed?.();
-          this.failures = 0;
-          this.tell('Live', 'live');
-          this.took(point);
-        });
-      } catch (error) {
-        if (signal.aborted || this.refused(error)) return;
-      }
-      const wait = Math.min(longest, 1000 * 2 ** Math.min(this.failures++, 6)) * (0.75 + Math.random() / 2);
-      this.tell(`Connection lost; next attempt in ${Math.ceil(wait / 1000)} s`, 'lost'); // read aloud once
-      await new Promise((done) => {
-        setTimeout(done, wait);
-        signal.addEventListener('abort', done, { once: true });
-      });
-    }
+  async lost(signal) {
+    const wait = Math.min(longest, 1000 * 2 ** Math.min(this.failures++, 6)) * (0.75 + Math.random() / 2);
+    this.tell(`Connection lost; next attempt in ${Math.ceil(wait / 1000)} s`, 'lost'); // read aloud once
+    await this.sleep(wait, signal);
   }
 
   refused(error) {

@@ -42,11 +42,22 @@ function took(point) {
   draw();
 }
 
+// What the overview tells of this moment, as a point of the series.
+function pointOf({ now, groups, wasted, use, gate }) {
+  const of = (name) => groups.map((g) => g[name]);
+  const sum = (name) => of(name).reduce((a, b) => a + b, 0);
+  return {
+    at: now, cpu: of('cpu'), rate: of('rate'), p50: of('p50'), p95: of('p95'), waiting: of('waiting'), longest: Math.max(...of('longest')),
+    refused: sum('refused'), redirected: sum('redirected'), wasted, use, busy: gate.busy, workers: gate.workers, room: gate.room,
+  };
+}
+
 async function loadOverview() {
   const reply = await get('overview');
   state.now = reply.now;
   state.overview = reply;
   showOverview(reply, state.shapes);
+  took(pointOf(reply));
 }
 
 async function loadShapes() {
@@ -92,7 +103,6 @@ const every = (ms) => () => ms;
 const notes = (id) => (error) => say(byId(id), plain(error.message));
 
 const live = new Live({
-  took,
   tell: (text, kind) => {
     byId('state').dataset.state = kind;
     say(byId('state'), text);
@@ -100,8 +110,8 @@ const live = new Live({
   denied: (why) => askToken(why),
   resumed: () => live.hurry(loadSeries),
   tasks: [
-    { run: loadOverview, every: every(2000), failed: notes('finding') },
-    { run: loadSeries, every: () => (state.minutes === 5 && live.fed ? 60_000 : 10_000) },
+    { run: loadOverview, every: every(1000), failed: notes('finding') },
+    { run: loadSeries, every: () => (state.minutes === 5 ? 60_000 : 10_000) },
     { run: loadShapes, every: every(3000), failed: notes('shapes-note') },
     { run: loadQueue, every: every(3000), failed: notes('queue-note') },
     { run: loadRecent, every: every(4000) },
