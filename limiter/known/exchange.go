@@ -57,13 +57,14 @@ const (
 // deliver them twice or late, and cannot read them or make one. Without keys it does nothing.
 //
 // A packet is a version, the fingerprint of its key, a nonce, and sealed with AES-256-GCM: when
-// it was made, by whom, whether the maker asks what others know, and entries of 22 bytes. No
-// table grows, however much is told or comes. It is told the time; its methods may be called
+// it was made, by whom, whether the maker asks what others know, and entries of 22 bytes, or a
+// text by which the maker introduces itself. No table grows, however much is told or comes. It is told the time; its methods may be called
 // concurrently.
 type Exchange struct {
 	keys atomic.Pointer[keys]
 	said [1 << saidBits]atomic.Uint64
 	to   []func(now time.Time, e Entry)
+	met  func(now time.Time, from uint32, text []byte) // nil: nobody asks who the others are
 
 	mu          sync.Mutex // guards the following
 	from        uint32     // who this is, drawn at random
@@ -110,6 +111,9 @@ const (
 	entrySize     = 1 + 1 + 8 + 12
 	mostEntries   = 48
 	asks          = 1 // flag
+	introduces    = 2 // flag: a text follows, and no entries
+	// MostText is the longest text by which an instance introduces itself, in bytes.
+	MostText = mostEntries * entrySize
 	// MostPacket is the longest packet, in bytes: it fits a datagram.
 	MostPacket = sealedAt + headerSize + mostEntries*entrySize + 16
 )
@@ -125,6 +129,20 @@ func NewExchange() *Exchange {
 
 // Receive has entries of others given to f. It is called before anything is learnt.
 func (x *Exchange) Receive(f func(now time.Time, e Entry)) { x.to = append(x.to, f) }
+
+// Meet has the texts given to f by which others introduce themselves. It is called before anything
+// is learnt; f must not keep a text.
+func (x *Exchange) Meet(f func(now time.Time, from uint32, text []byte)) { x.met = f }
+
+// Introduce returns a packet that gives the others a text, which they get as Meet says; nil: there
+// are no keys, or the text is too long.
+func (x *Exchange) Introduce(now time.Time, text []byte) []byte {
+	k := x.keys.Load()
+	if k == nil || len(text) > MostText {
+		return nil
+	}
+	return k[0].seal(now, x.from, introduces, text)
+}
 
 // SetKeys has packets sealed with one key, and those opened that were sealed with either.
 func (x *Exchange) SetKeys(signing, other [32]byte) {
@@ -191,14 +209,17 @@ func (x *Exchange) Pack(now time.Time) (packets [][]byte) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	asking := now.Before(x.askingUntil)
+	asking, flags := now.Before(x.askingUntil), byte(0)
+	if asking {
+		flags = asks
+	}
 	quiet := now.Sub(x.lastPacket)
 	if x.sent == x.told && x.again == 0 && quiet < beat && !(asking && quiet >= askEvery) {
 		return nil
 	}
 	for entries := x.nextLocked(now); ; {
 		n := min(len(entries), mostEntries)
-		packets = append(packets, k[0].seal(now, x.from, asking, entries[:n]))
+		packets = append(packets, k[0].seal(now, x.from, flags, written(now, entries[:n])))
 		if entries = entries[n:]; len(entries) == 0 {
 			break
 		}
@@ -239,8 +260,18 @@ func (x *Exchange) nextLocked(now time.Time) (entries []Entry) {
 	return entries
 }
 
+// written is entries as a packet has them.
+func written(now time.Time, entries []Entry) (b []byte) {
+	b = make([]byte, 0, mostEntries*entrySize)
+	for _, e := range entries {
+		b = append(b, byte(e.Kind), byte(max(0, min((now.Unix()-e.At)/60, 255)))) //nolint:gosec // bounded
+		b = append(binary.LittleEndian.AppendUint64(b, e.Hash), e.Data[:]...)
+	}
+	return b
+}
+
 // seal makes a packet.
-func (k *key) seal(now time.Time, from uint32, asking bool, entries []Entry) []byte {
+func (k *key) seal(now time.Time, from uint32, flags byte, body []byte) []byte {
 	b := make([]byte, sealedAt, MostPacket)
 	b[0] = packetVersion
 	copy(b[1:], k.print[:])
@@ -248,13 +279,7 @@ func (k *key) seal(now time.Time, from uint32, asking bool, entries []Entry) []b
 	plain := make([]byte, 0, headerSize+mostEntries*entrySize)
 	plain = binary.LittleEndian.AppendUint32(plain, uint32(now.Unix())) //nolint:gosec // until 2106
 	plain = binary.LittleEndian.AppendUint32(plain, from)
-	if plain = append(plain, 0); asking {
-		plain[headerSize-1] = asks
-	}
-	for _, e := range entries {
-		plain = append(plain, byte(e.Kind), byte(max(0, min((now.Unix()-e.At)/60, 255)))) //nolint:gosec // bounded
-		plain = append(binary.LittleEndian.AppendUint64(plain, e.Hash), e.Data[:]...)
-	}
+	plain = append(append(plain, flags), body...)
 	return k.aead.Seal(b, b[1+printSize:sealedAt], plain, b[:1+printSize])
 }
 
@@ -264,7 +289,17 @@ func (x *Exchange) Learn(now time.Time, packet []byte) {
 	if k == nil {
 		return
 	}
-	made, entries := x.open(now, k, packet)
+	made, plain := x.open(now, k, packet)
+	if plain == nil {
+		return
+	}
+	entries := plain[headerSize:]
+	if plain[headerSize-1]&introduces != 0 {
+		if x.met != nil {
+			x.met(now, binary.LittleEndian.Uint32(plain[4:]), entries)
+		}
+		return
+	}
 	for ; len(entries) > 0; entries = entries[entrySize:] {
 		e := Entry{Kind: Kind(entries[0]), Hash: binary.LittleEndian.Uint64(entries[2:]), At: made - 60*int64(entries[1])}
 		copy(e.Data[:], entries[10:])
@@ -277,9 +312,9 @@ func (x *Exchange) Learn(now time.Time, packet []byte) {
 	}
 }
 
-// open returns the entries of a packet that was made with one of the keys, by another instance
+// open returns what is sealed in a packet that was made with one of the keys, by another instance
 // and not long ago, and when that was.
-func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, entries []byte) {
+func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plain []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(packet) < sealedAt+headerSize+16 || len(packet) > MostPacket || packet[0] != packetVersion {
@@ -300,7 +335,7 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, entr
 		}
 		known = true
 		plain, err := k[i].aead.Open(nil, packet[1+printSize:sealedAt], packet[sealedAt:], packet[:1+printSize])
-		if err == nil && len(plain) >= headerSize && (len(plain)-headerSize)%entrySize == 0 {
+		if err == nil && len(plain) >= headerSize && ((len(plain)-headerSize)%entrySize == 0 || plain[headerSize-1]&introduces != 0) {
 			return x.openedLocked(now, plain)
 		}
 	}
@@ -313,10 +348,10 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, entr
 	return 0, nil
 }
 
-// openedLocked reads what a packet has before its entries.
-func (x *Exchange) openedLocked(now time.Time, plain []byte) (made int64, entries []byte) {
+// openedLocked reads what a packet has before its entries, and returns all of it if it counts.
+func (x *Exchange) openedLocked(now time.Time, plain []byte) (int64, []byte) {
 	x.opened++
-	made = int64(binary.LittleEndian.Uint32(plain))
+	made := int64(binary.LittleEndian.Uint32(plain))
 	age := now.Unix() - made
 	if age >= int64(Counts/time.Second) || -age >= int64(Counts/time.Second) {
 		x.state.Stale++
@@ -328,9 +363,10 @@ func (x *Exchange) openedLocked(now time.Time, plain []byte) (made int64, entrie
 	if plain[headerSize-1]&asks != 0 && age < int64(askFor/time.Second) && now.Sub(x.lastAnswer) >= tellAgain {
 		x.lastAnswer, x.again = now, x.told
 	}
-	entries = plain[headerSize:]
-	x.state.Learnt += uint64(len(entries) / entrySize) //nolint:gosec // not below 0
-	return min(made, now.Unix()), entries
+	if plain[headerSize-1]&introduces == 0 {
+		x.state.Learnt += uint64(len(plain)-headerSize) / entrySize //nolint:gosec // not below 0
+	}
+	return min(made, now.Unix()), plain
 }
 
 // State is a picture of it.

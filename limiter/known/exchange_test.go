@@ -47,6 +47,32 @@ func entry(n int, at time.Time) Entry {
 	return e
 }
 
+// TestInstancesIntroduceThemselves to all others who have the secret, as long as their text has room.
+func TestInstancesIntroduceThemselves(t *testing.T) {
+	a, b, stranger := newInstance(1), newInstance(1), newInstance(2)
+	var met []string
+	for _, i := range []*instance{a, b, stranger} {
+		i.Meet(func(_ time.Time, from uint32, text []byte) {
+			met = append(met, fmt.Sprint(from == a.from, " ", string(text)))
+		})
+	}
+	long := bytes.Repeat([]byte("x"), MostText)
+	for _, text := range [][]byte{[]byte("I am A"), long} {
+		for _, i := range []*instance{a, b, stranger} {
+			i.Learn(dawn, a.Introduce(dawn, text))
+		}
+	}
+	if len(met) != 2 || met[0] != "true I am A" || met[1] != "true "+string(long) {
+		t.Errorf("%q", met)
+	}
+	if a.Introduce(dawn, append(long, 'x')) != nil || newInstance(0).Introduce(dawn, nil) != nil {
+		t.Error("there is a packet")
+	}
+	if s := b.State(); s.Learnt != 0 || len(b.heard) != 0 || len(a.Introduce(dawn, long)) > MostPacket {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestAKnownClientIsKnownElsewhere: to all who have the secret, soon and also later, and to nobody else.
 func TestAKnownClientIsKnownElsewhere(t *testing.T) {
 	a, b, stranger, without := newInstance(1), newInstance(1), newInstance(2), newInstance(0)
