@@ -102,11 +102,13 @@
 //     got less than their share counts for four requests at most (Credit:
 //     new+dist120-samepath).
 //   - Among them, clients that kept a cookie go first (Passed: heavy+again-40+redirect,
-//     heavy+follow-40+redirect), then clients with fewer answers (Fewest:
+//     heavy+follow-40+redirect), and short parts of a page that was just served (Parts:
+//     new+shot40-parts), then clients with fewer answers (Fewest:
 //     new+dist120-samepath), then those that waited for less than a second (Stale:
 //     heavy+follow-roam-10x4+redirect), then the first to come.
-//   - For five seconds after one waited for a second, the newest goes first, because the
-//     older ones have left (Newest: new+lightshot100, res-flat-13/s).
+//   - For five seconds after one waited for a second, the newest of those with fewer than
+//     five answers goes first, because the older ones have left (Newest: new+lightshot100,
+//     res-flat-13/s).
 //
 // Workers. Every request at the backend holds a worker, also after its client disconnected.
 //

@@ -29,6 +29,7 @@ const (
 	ruleStale                           // those that waited for a second go after the others
 	ruleFewest                          // those with fewer answers go first
 	rulePassed                          // those that came back with a cookie do
+	ruleParts                           // and short parts of a page that was just served
 	ruleProbes                          // one of an unknown kind is tried beside the others
 	ruleProbePause                      // and none just after one that was not light
 	ruleKept                            // some workers are kept for short requests
@@ -57,7 +58,7 @@ func AllRules() (all []RuleName) {
 	for i, name := range [...]string{
 		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited",
 		"Debt", "Inherits", "Standing", "Behind", "Faces", "Lead", "Strangers", "OthersPart", "Credit", "Newest", "Stale", "Fewest",
-		"Passed", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
+		"Passed", "Parts", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
 		"Grows", "SitesLeave", "SitesAtOnce", "SitesLead", "SitesIdle",
 	} {
 		all = append(all, RuleName{1 << i, name})

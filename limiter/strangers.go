@@ -80,12 +80,13 @@ func (q *levelQueue) went(t *Ticket) {
 }
 
 // classOf orders strangers before the time of their coming does: who came back with
-// a cookie has proved to be no stranger of a single request.
+// a cookie, or asks for the parts of its page, has proved to be no stranger of a
+// single request.
 func (g *gate) classOf(t *Ticket) (class uint8) {
 	if t.prefetch {
 		class |= 1 << 7
 	}
-	if !t.passed && !g.without(rulePassed) {
+	if !(t.passed && !g.without(rulePassed)) && !(t.follows && (t.level.short() || t.level == fresh) && !g.without(ruleParts)) {
 		class |= 1 << 6
 	}
 	if !g.without(ruleFewest) {
@@ -101,7 +102,7 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 // answers and comes again is on the way to be known, and is served in turn.
 func (g *gate) line(t *Ticket) {
 	t.class, t.rank = g.classOf(t), float64(t.order)
-	if t.site.strangers.newest {
+	if t.site.strangers.newest && t.client.answers+t.client.running < strangerAnswers {
 		t.rank = -t.rank
 	}
 }

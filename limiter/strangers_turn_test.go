@@ -61,6 +61,15 @@ func TestWhoGoesFirstOfStrangers(t *testing.T) {
 	answers := func(n, running int32, stale bool) func(*Ticket) {
 		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
 	}
+	part := func(of level) uint8 {
+		return new(gate).classOf(&Ticket{follows: true, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
+	}
+	if cookie := of(func(x *Ticket) { x.passed, x.client.answers = true, 3 }); part(level(lightRung)) != cookie || part(fresh) != cookie {
+		t.Errorf("a part of a page is of class %d, of an unknown cost %d; what comes back with a cookie %d", part(level(lightRung)), part(fresh), cookie)
+	}
+	if is, want := part(level(passRung)), of(answers(3, 0, false)); is != want {
+		t.Errorf("an expensive part is of class %d, want %d", is, want)
+	}
 	order := []struct {
 		what string
 		of   uint8
@@ -89,7 +98,7 @@ func TestTheNewestStrangerGoesFirst(t *testing.T) {
 		answers, running int32
 		newest           bool
 		want             float64
-	}{{0, 0, false, 7}, {0, 0, true, -7}, {4, 0, true, -7}} {
+	}{{0, 0, false, 7}, {0, 0, true, -7}, {4, 0, true, -7}, {5, 0, true, 7}, {3, 2, true, 7}} {
 		s := &site{strangers: strangers{newest: x.newest}}
 		r := &Ticket{queueEntry: queueEntry{order: 7, site: s, client: &client{answers: x.answers, running: x.running}}}
 		if new(gate).line(r); r.rank != x.want {

@@ -38,6 +38,7 @@ func worth() map[string][]string {
 		"Stale":         {"heavy+follow-roam-10x4+redirect"},
 		"Fewest":        {"new+dist120-samepath"},
 		"Passed":        {"heavy+again-40+redirect", "heavy+follow-40+redirect"},
+		"Parts":         {"new+shot40-parts"},
 		"Probes":        {"stream-24x1-cold", "hangup-8addr-30ms-cold"},
 		"ProbePause":    {"exports60s-20conn-pages300ms", "lj-flat-10s-12conn"},
 		"Kept":          {"stream-40x1", "poll-20"},
