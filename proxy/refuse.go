@@ -80,6 +80,10 @@ func (x *exchange) fail(o telemetry.Outcome, c errorpage.Cause, detail string) {
 // pageRules are what a browser may do with a page of ours: show it, and load nothing.
 const pageRules = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
+// acceptSignature asks a robot to sign its requests (Web Bot Auth; RFC 9421, 5.1): some do it only
+// if they are asked.
+const acceptSignature = `sig1=("@authority" "signature-agent");created;expires;keyid;tag="web-bot-auth"`
+
 func (x *exchange) answer(p *refusal) {
 	x.identify()
 	p.Status, p.RequestID = p.cause.Status(), x.id
@@ -88,6 +92,9 @@ func (x *exchange) answer(p *refusal) {
 	h.Set(requestHeader, x.id)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	if x.life.Who.Robot && (p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable) {
+		h.Set("Accept-Signature", acceptSignature)
+	}
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}

@@ -75,7 +75,7 @@ func TestRefusedForDebt(t *testing.T) {
 }
 
 // TestRefusedAsByOthers: in a domain with other gatekeepers a refusal may have their status;
-// what clients are told, and when to come back, is as ever.
+// what clients are told, and when to come back, is as ever. Programs are asked for a signature.
 func TestRefusedAsByOthers(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,6 +92,10 @@ func TestRefusedAsByOthers(t *testing.T) {
 			checkProblem(t, res, body, status, true)
 			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || after < 60 || !strings.Contains(body, `"class":"api"`) {
 				t.Errorf("Retry-After %q, %s", res.Header.Get("Retry-After"), body)
+			}
+			person, _ := r.do(r.client, request(t, nil, "GET /", "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"))
+			if robot, none := res.Header.Get("Accept-Signature"), person.Header.Get("Accept-Signature"); robot != acceptSignature || none != "" {
+				t.Errorf("a program is asked for a signature by %q, a browser by %q", robot, none)
 			}
 		})
 	}

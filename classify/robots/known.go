@@ -24,6 +24,7 @@ type Robot struct {
 	Agents   []string // its names in its User-Agents; case does not matter
 	Lists    []string // URLs (https) at which the operator publishes its addresses; see Published
 	Domains  []string // of the operator alone, below which the names of its addresses are, and lead back to them
+	Signers  []string // hosts that publish the keys with which its requests are signed (Web Bot Auth)
 	About    string   // where the operator says so
 
 	Addresses []netip.Prefix `json:"-"` // given by an administrator in place of Lists

@@ -2,7 +2,8 @@
 // comes from, if it is proved to be the one that it says it is:
 //
 //   - by its address, which is in a list that its operator publishes, or that an administrator gave;
-//   - by the name of its address, which is below a domain of the operator's.
+//   - by the name of its address, which is below a domain of the operator's;
+//   - by a signature of the request with the operator's key.
 //
 // A robot that is proved has an account in place of those of its networks and its program. One
 // that is known by its name alone has one beside these, and as anybody can make names up, all of
@@ -32,6 +33,8 @@ type Proofs interface {
 	Host(now time.Time, a netip.Addr) (name string, known bool)
 	// Lists are what the operators publish.
 	Lists() *Lists
+	// Signer is the host with whose key a request is signed; empty: with that of none that is known.
+	Signer(now time.Time, r *http.Request, res *classify.Result) string
 }
 
 // Config is what New needs.
@@ -53,9 +56,10 @@ const fetcherStanding = 1.5
 // Robots finds the accounts of robots. It never changes, and it is safe for concurrent use.
 type Robots struct {
 	Config
-	all     []*robot
-	byAgent map[string][]named
-	given   classify.PrefixSet // all addresses that were given
+	all      []*robot
+	byAgent  map[string][]named
+	bySigner map[string]*robot
+	given    classify.PrefixSet // all addresses that were given
 }
 
 // named is a name of a robot in its User-Agents.
@@ -76,10 +80,11 @@ type proof int
 const (
 	byAddress proof = iota // it is on a list
 	byDNS
+	bySignature
 	proofs = iota
 )
 
-func (p proof) String() string { return [proofs]string{"its list", "DNS"}[p] }
+func (p proof) String() string { return [proofs]string{"its list", "DNS", "its signature"}[p] }
 
 // note remembers a proof. Most requests of a robot are proved as the one before.
 func (r *robot) note(p proof) {
@@ -90,7 +95,7 @@ func (r *robot) note(p proof) {
 
 // New makes Robots. Its error names everything that is wrong with c.
 func New(c Config) (*Robots, error) {
-	x := &Robots{Config: c, byAgent: make(map[string][]named)}
+	x := &Robots{Config: c, byAgent: make(map[string][]named), bySigner: make(map[string]*robot)}
 	var faults []error
 	var given []netip.Prefix
 	for _, r := range c.Robots {
@@ -101,6 +106,9 @@ func New(c Config) (*Robots, error) {
 		of := &robot{Robot: r, given: addresses}
 		x.all = append(x.all, of)
 		given = append(given, r.Addresses...)
+		for _, host := range r.Signers {
+			x.bySigner[host] = of
+		}
 		for _, agent := range r.Agents {
 			family, text := classify.Family(agent), strings.ToLower(agent)
 			if !slices.ContainsFunc(x.byAgent[family], func(n named) bool { return n.text == text }) {
@@ -199,7 +207,7 @@ func (x *Robots) Recognise(now time.Time, r *http.Request, res *classify.Result)
 	if lines := r.Header["User-Agent"]; len(lines) > 0 {
 		agent = lines[0]
 	}
-	is, what := x.judge(now, x.named(res.Agent, agent), res)
+	is, what := x.judge(now, x.named(res.Agent, agent), r, res)
 	switch what {
 	case verified:
 		res.Replace(x.Replaces)
@@ -242,16 +250,20 @@ func (x *Robots) admit(res *classify.Result, name, pool string) bool {
 
 // judge tells what to make of the robot that a request's User-Agent names, if any, and whose
 // request it is.
-func (x *Robots) judge(now time.Time, says *robot, res *classify.Result) (*robot, claim) {
-	of := x.at(res.Client)
+func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classify.Result) (*robot, claim) {
+	of, by := x.signer(now, r, res), bySignature
+	if of == nil {
+		of, by = x.at(res.Client), byAddress
+	}
 	switch {
-	case says == nil && res.Declared:
+	case says == nil && res.Declared && by == byAddress:
 		return nil, declared
 	case says == nil && of == nil:
 		return nil, noClaim
 	case says == nil: // it has the name of a browser, or of a program
+	case of == says:
 	case x.has(says, res.Client):
-		of = says
+		of, by = says, byAddress
 	case of != nil && of.Operator == says.Operator && of.Operator != "":
 		if of.Kind == Person { // no crawler is more by its operator's other addresses
 			of = says
@@ -259,8 +271,16 @@ func (x *Robots) judge(now time.Time, says *robot, res *classify.Result) (*robot
 	default:
 		return says, x.disproved(now, says, of != nil, res.Client)
 	}
-	of.note(byAddress)
+	of.note(by)
 	return of, verified
+}
+
+// signer is the robot with whose key a request is signed, nil if it is none.
+func (x *Robots) signer(now time.Time, r *http.Request, res *classify.Result) *robot {
+	if x.Proofs == nil || len(r.Header["Signature-Input"]) == 0 {
+		return nil
+	}
+	return x.bySigner[x.Proofs.Signer(now, r, res)]
 }
 
 // disproved tells what to make of a robot that is on no list of its own. If it is on another's,

@@ -26,6 +26,11 @@ func (p told) Host(_ time.Time, a netip.Addr) (string, bool) {
 
 func (p told) Lists() *Lists { return p.lists }
 
+// Signer believes what the request says.
+func (p told) Signer(_ time.Time, r *http.Request, _ *classify.Result) string {
+	return r.Header.Get("Signature-Input")
+}
+
 // noon is when requests come.
 func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
 
@@ -189,6 +194,36 @@ func keyText(res *classify.Result) string {
 		all = append(all, k.Class+" "+k.ID)
 	}
 	return strings.Join(all, ", ")
+}
+
+// TestSigned: a signature proves, whatever the address, and no more than an address does.
+func TestSigned(t *testing.T) {
+	x := robots(t, nil)
+	c, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []struct{ address, agent, signer, account string }{
+		{"203.0.113.1", person, "chatgpt.com", "openai for people"},
+		{"203.0.113.1", "ChatGPT-User/1.0", "chatgpt.com", "openai for people"},
+		{"203.0.113.1", "YouBot/1.0", "you.com", "youbot"},
+		{"203.0.113.1", seekerbot, "you.com", "youbot"},
+		{"203.0.113.1", "GPTBot/1.2", "chatgpt.com", "gptbot"},
+		{"203.0.113.1", "GPTBot/1.2", "you.com", ""},
+		{"203.0.113.17", "GPTBot/1.2", "you.com", "gptbot"},
+		{"203.0.113.1", person, "signer.example", ""},
+	} {
+		r := newRequest(s.address, s.agent)
+		r.Header.Set("Signature-Input", s.signer)
+		var res classify.Result
+		c.Classify(r, &res)
+		if ok := x.Recognise(noon(), r, &res); ok != (s.account != "") || ok && (res.Keys()[0].ID != s.account || res.Evidence != classify.Verified) {
+			t.Errorf("%s as %s, signed by %s: %s", s.address, s.agent, s.signer, keyText(&res))
+		}
+	}
+	if got := x.ProofOf(limiter.Key{Class: "robot", ID: "youbot"}); got != "by its signature" {
+		t.Error(got)
+	}
 }
 
 // TestProofOf: an account's row says by what its robots were proved, and from when its lists are.

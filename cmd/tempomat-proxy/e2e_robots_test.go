@@ -1,17 +1,22 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -207,13 +212,33 @@ func prefixes(network string) http.HandlerFunc {
 	}
 }
 
+// asSigner asks for a page with a signature, as Web Bot Auth has it.
+func (s *sidecarProcess) asSigner(t *testing.T, key ed25519.PrivateKey, signer, agent string) {
+	t.Helper()
+	now := time.Now().Unix()
+	params := fmt.Sprintf(`("@authority" "@method" "@path" "signature-agent");created=%d;keyid="one";alg="ed25519";expires=%d;nonce=%q;tag="web-bot-auth"`, now, now+60, rand.Text())
+	base := fmt.Sprintf("\"@authority\": %s\n\"@method\": GET\n\"@path\": /page\n\"signature-agent\": %q\n\"@signature-params\": %s", strings.TrimPrefix(s.url, "http://"), signer, params)
+	h := from("192.0.2.77")
+	h.Set("User-Agent", agent)
+	h.Set("Signature-Agent", strconv.Quote(signer))
+	h.Set("Signature-Input", "sig1="+params)
+	h.Set("Signature", "sig1=:"+base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(base)))+":")
+	if a := fetch(t, newClient(t), http.MethodGet, s.url+"/page", h, nil); a.StatusCode != http.StatusOK {
+		t.Fatal(a.Status)
+	}
+}
+
 // TestListsOfRobots: the operators' lists are fetched, through a proxy, tell crawlers from what
-// fetches for people, and outlive a restart.
+// fetches for people, and outlive a restart; so do the keys of who signs.
 func TestListsOfRobots(t *testing.T) {
 	t.Parallel()
 	o := startOperators(t)
 	o.answer("openai.com/gptbot.json", prefixes("203.0.113.16/28"))
 	o.answer("openai.com/chatgpt-user.json", prefixes("203.0.113.32/28"))
+	public, key, _ := ed25519.GenerateKey(nil)
+	o.answer("chatgpt.com/.well-known/http-message-signatures-directory", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": %q}]}`, base64.RawURLEncoding.EncodeToString(public))
+	})
 	backend := plain(t)
 	s := startProxyWith(t, o.env, nil, backend, "log: {access: all}\n")
 	browser := "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -230,6 +255,10 @@ func TestListsOfRobots(t *testing.T) {
 	fetched(s)
 	testkit.Eventually(t, "the log says what is not believed", func() bool {
 		return strings.Contains(s.stderr.String(), `"list":"https://openai.com/searchbot.json"`) && strings.Contains(s.stderr.String(), "the server answers 404")
+	})
+	testkit.Eventually(t, "a signed request is its signer's", func() bool {
+		s.asSigner(t, key, "https://chatgpt.com", browser)
+		return strings.Contains(s.accounts("robot"), "openai for people  (by its list, by its signature, 1 prefixes")
 	})
 	s.kill()
 	o.answer("openai.com/gptbot.json", nil)

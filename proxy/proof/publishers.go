@@ -27,6 +27,7 @@ import (
 const (
 	refreshEvery = 6 * time.Hour    // a list that was answered is asked for again, give or take a quarter
 	retryAfter   = time.Hour        // likewise one that was not
+	rotatedAfter = 10 * time.Minute // likewise keys of which one is missing
 	patience     = 20 * time.Second // with a server, from the connection to the last byte
 	longestList  = 2 << 20          // of an answer, in bytes; Amazon's pages have 360 kB
 	mostPrefixes = 8192             // of a list
@@ -34,16 +35,19 @@ const (
 	widest4, widest6 = 12, 28
 )
 
-// Publishers are the lists of addresses that operators of robots publish. [Publishers.Run] asks
-// for each every few hours, one at a time. An answer that is not believable changes nothing.
+// Publishers are what operators of robots publish: lists of addresses, and directories of keys.
+// [Publishers.Run] asks for each every few hours, one at a time. An answer that is not believable
+// changes nothing.
 //
 // The methods may be called concurrently.
 type Publishers struct {
+	*Signers
 	client   *http.Client
 	patience time.Duration
 	log      *zap.Logger
 	lists    atomic.Pointer[robots.Lists]
 	changed  chan struct{} // Ask was called
+	rotated  chan string   // a signer whose key is not in its directory
 
 	mu     sync.Mutex // guards the following; no request takes it
 	asked  map[string]*publication
@@ -55,9 +59,12 @@ type publication struct {
 	URL       string
 	ETag      string
 	Prefixes  []netip.Prefix
+	Keys      []key
 	Confirmed time.Time // when the operator last had it so
 
 	operator string
+	signer   string // the host whose keys it has; empty: it is a list of addresses
+	asked    time.Time
 	networks classify.PrefixSet
 	due      time.Time
 	refused  string // why the latest answer was not believed; empty: it was
@@ -66,8 +73,17 @@ type publication struct {
 
 // NewPublishers makes Publishers that ask nobody yet. All requests go by the transport.
 func NewPublishers(t http.RoundTripper, log *zap.Logger) *Publishers {
-	p := &Publishers{client: &http.Client{Transport: t, CheckRedirect: staysThere}, patience: patience, log: log, changed: make(chan struct{}, 1)}
+	p := &Publishers{
+		Signers: newSigners(), client: &http.Client{Transport: t, CheckRedirect: staysThere}, patience: patience, log: log,
+		changed: make(chan struct{}, 1), rotated: make(chan string, 1),
+	}
 	p.lists.Store(robots.NewLists(nil))
+	p.missing = func(host string) {
+		select {
+		case p.rotated <- host:
+		default: // another one was told; its requests come again
+		}
+	}
 	return p
 }
 
@@ -116,20 +132,25 @@ func isPublic(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
 }
 
-// Ask sets whose lists are asked for: those of robots for which no addresses are given. Nobody's
-// other list is known any more.
+// Ask sets whose lists and keys are asked for: the lists of robots for which no addresses are
+// given. Nobody's other list is known any more.
 func (p *Publishers) Ask(of []robots.Robot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	asked := make(map[string]*publication)
+	want := func(x publication) {
+		if asked[x.URL] = p.asked[x.URL]; asked[x.URL] == nil {
+			asked[x.URL] = &x
+		}
+	}
 	for _, r := range of {
 		for _, url := range r.Lists {
-			if len(r.Addresses) > 0 {
-				break
+			if len(r.Addresses) == 0 {
+				want(publication{URL: url, operator: r.Operator})
 			}
-			if asked[url] = p.asked[url]; asked[url] == nil {
-				asked[url] = &publication{URL: url, operator: r.Operator}
-			}
+		}
+		for _, host := range r.Signers {
+			want(publication{URL: "https://" + host + directory, operator: r.Operator, signer: host})
 		}
 	}
 	p.asked = asked
@@ -144,13 +165,17 @@ func (p *Publishers) Ask(of []robots.Robot) {
 func (p *Publishers) Lists() *robots.Lists { return p.lists.Load() }
 
 func (p *Publishers) publishLocked() {
-	all := make(map[string]robots.List)
+	all, signers := make(map[string]robots.List), make(map[string]keys)
 	for url, x := range p.asked {
 		if len(x.Prefixes) > 0 {
 			all[url] = robots.List{Networks: x.networks, Prefixes: x.Prefixes, Confirmed: x.Confirmed}
 		}
+		if len(x.Keys) > 0 {
+			signers[x.signer] = keys{x.Confirmed, x.Keys}
+		}
 	}
 	p.lists.Store(robots.NewLists(all))
+	p.keys.Store(&signers)
 }
 
 // Run keeps the lists fresh until the context ends. It is called once.
@@ -160,9 +185,23 @@ func (p *Publishers) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-p.changed:
+		case host := <-p.rotated:
+			p.askAgain(time.Now(), host)
 		case <-wait.C:
 		}
 		wait.Stop()
+	}
+}
+
+// askAgain has a signer be asked for its keys soon, if that was not done lately: anybody can name a
+// key that there is not.
+func (p *Publishers) askAgain(now time.Time, host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.asked {
+		if x.signer == host && now.Sub(x.asked) > rotatedAfter {
+			x.due = now
+		}
 	}
 }
 
@@ -174,6 +213,7 @@ func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time
 	next = now.Add(refreshEvery)
 	for _, x := range due {
 		if !x.due.After(now) && ctx.Err() == nil { // only this goroutine sets it
+			x.asked = now
 			got, err := p.fetch(ctx, x.URL, x.ETag)
 			p.take(now, x, got, err)
 		}
@@ -238,7 +278,12 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var prefixes []netip.Prefix
-	if err == nil && !a.same {
+	published := x.Keys
+	switch {
+	case err != nil || a.same:
+	case x.signer != "":
+		published, err = readKeys(a.text)
+	default:
 		prefixes, err = p.believeLocked(x, a.text)
 	}
 	if err != nil {
@@ -251,7 +296,7 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 		if len(x.Prefixes) > 0 && !slices.Equal(x.Prefixes, prefixes) {
 			p.log.Info("a robot has other addresses", zap.String("list", x.URL), zap.Int("prefixes", len(prefixes)), zap.Int("before", len(x.Prefixes)))
 		}
-		x.ETag, x.Prefixes = a.etag, prefixes
+		x.ETag, x.Prefixes, x.Keys = a.etag, prefixes, published
 		x.networks, _ = classify.NewPrefixSet(prefixes) // they are valid
 	}
 	p.publishLocked()
@@ -267,7 +312,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
 		if x.refused = "no answer"; !silent && !p.silent {
-			p.log.Warn("the list of a robot's addresses cannot be fetched, and the one before stays in force: the server does not answer. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
+			p.log.Warn("what a robot's operator publishes cannot be fetched, and what was known stays in force: the server does not answer. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
 				zap.String("list", x.URL), zap.Error(err))
 		}
 		p.silent = true
@@ -275,7 +320,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 	p.silent = false
 	if x.refused = err.Error(); x.refused != before {
-		p.log.Warn("the list of a robot's addresses is not believed, and the one before stays in force: its operator's server answers otherwise than it should",
+		p.log.Warn("what a robot's operator publishes is not believed, and what was known stays in force: its operator's server answers otherwise than it should",
 			zap.String("list", x.URL), zap.Error(err), zap.Int("prefixes", len(x.Prefixes)), zap.Time("confirmed", x.Confirmed))
 	}
 }
@@ -369,8 +414,8 @@ func (p *Publishers) UnmarshalBinary(data []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, was := range kept {
-		if x := p.asked[was.URL]; x != nil && len(was.Prefixes) > 0 && len(x.Prefixes) == 0 {
-			x.ETag, x.Prefixes, x.Confirmed = was.ETag, was.Prefixes, was.Confirmed
+		if x := p.asked[was.URL]; x != nil && x.Confirmed.IsZero() {
+			x.ETag, x.Prefixes, x.Keys, x.Confirmed = was.ETag, was.Prefixes, was.Keys, was.Confirmed
 			x.networks, _ = classify.NewPrefixSet(was.Prefixes)
 		}
 	}

@@ -1,0 +1,321 @@
+package proof
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"go.uber.org/zap"
+
+	"tempomat/classify"
+	"tempomat/classify/robots"
+)
+
+// exampleKey is test-key-ed25519 of RFC 9421, B.1.4, as examples have it.
+const (
+	exampleKey    = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"
+	exampleSecret = "n4Ni-HpISpVObnQMW0wOhCKROaIKqKtW_2ZYb2p9KcU"
+	exampleName   = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U" // its thumbprint
+)
+
+func exampleRequest(method, target string, fields ...string) *http.Request {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	return r
+}
+
+// TestExamples: the examples of RFC 9421 (B.2.6), of draft-ietf-webbotauth-httpsig-protocol and of
+// the drafts before it, whose Signature-Agent was a text.
+func TestExamples(t *testing.T) {
+	k := key{X: exampleKey}
+	if !k.isCalled(exampleName) || k.isCalled("another") {
+		t.Error("the key has another thumbprint")
+	}
+	rfc := exampleRequest(http.MethodPost, "https://example.com/foo?param=Value&Pet=dog",
+		"Date", "Tue, 20 Apr 2021 02:07:55 GMT", "Content-Type", "application/json", "Content-Length", "18",
+		"Signature-Input", `sig-b26=("date" "@method" "@path" "@authority" "content-type" "content-length");created=1618884473;keyid="test-key-ed25519"`,
+		"Signature", `sig-b26=:wqcAqbmYJ2ji2glfAMaRy4gruYYnx2nEFN2HN6jrnDnQCK1u02Gb04v9EDgwUPiu4A0w6vuQv5lIp5WPpBKRCw==:`)
+	var x signature
+	inputs, _ := httpsfv.UnmarshalDictionary(rfc.Header["Signature-Input"])
+	signatures, _ := httpsfv.UnmarshalDictionary(rfc.Header["Signature"])
+	input, _ := inputs.Get("sig-b26")
+	member, _ := signatures.Get("sig-b26")
+	if x.read(input, member) {
+		t.Error("RFC 9421: it is taken for a signature of a robot")
+	}
+	if !x.isBy(k.public(), rfc, true) {
+		base, err := x.base(rfc, true)
+		t.Errorf("RFC 9421: %v, %s", err, base)
+	}
+	for dialect, r := range map[string]*http.Request{
+		"a text": exampleRequest(http.MethodGet, "https://example.com/path/to/resource",
+			"Signature-Agent", `"https://signature-agent.test"`,
+			"Signature-Input", `sig2=("@authority" "signature-agent");created=1735689600;keyid="poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U";alg="ed25519";expires=1735693200;nonce="e8N7S2MFd/qrd6T2R3tdfAuuANngKI7LFtKYI/vowzk4lAZYadIX6wW25MwG7DCT9RUKAJ0qVkU0mEeLElW1qg==";tag="web-bot-auth"`,
+			"Signature", `sig2=:jdq0SqOwHdyHr9+r5jw3iYZH6aNGKijYp/EstF4RQTQdi5N5YYKrD+mCT1HA1nZDsi6nJKuHxUi/5Syp3rLWBA==:`),
+		"a dictionary": exampleRequest(http.MethodGet, "https://example.com/path/to/resource",
+			"Signature-Agent", `agent2="https://signature-agent.test"`,
+			"Signature-Input", `sig2=("@authority" "signature-agent";key="agent2");created=1735689600;keyid="poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U";alg="ed25519";expires=4889289600;nonce="n9p433xm+NJ3ph3upfBIGmsuwHw387YV7Q/F+6BSpGCVjYCqQw6rznNA8PVVLySrAWsv0hQtFioQb6E1YsauiA==";tag="web-bot-auth"`,
+			"Signature", `sig2=:RdNFx5Bj6au3YgAMQL/RzmUlZE8QZLIaXGRpw985hWnwPfMxT228NMk6ehRS1PSl4e8PhbNZACSanGdhEwYCCg==:`),
+	} {
+		host, x, err := signatureOf(r)
+		if err != nil || host != "signature-agent.test" || x.keyID != exampleName || !x.isBy(k.public(), r, true) {
+			t.Errorf("%s: %s, %v, %+v", dialect, host, err, x)
+		}
+		r.Host = "another.example"
+		if x.isBy(k.public(), r, true) {
+			t.Errorf("%s: it is valid for another site", dialect)
+		}
+	}
+}
+
+// signed is a request that is signed as robots do, with changes to what is signed and to what is
+// sent.
+type signed struct {
+	created, expires time.Duration // from now
+	covers, agent    string
+	change           func(input string) string
+}
+
+func (s signed) request(t *testing.T, secret ed25519.PrivateKey, nonce string) *http.Request {
+	t.Helper()
+	input := fmt.Sprintf(`sig1=%s;created=%d;expires=%d;keyid=%q;nonce=%q;tag="web-bot-auth"`, s.covers, noon().Add(s.created).Unix(), noon().Add(s.expires).Unix(), exampleName, nonce)
+	if s.change != nil {
+		input = s.change(input)
+	}
+	r := exampleRequest(http.MethodGet, "https://site.example:443/a?b=c", "Signature-Agent", s.agent, "Signature-Input", input)
+	inputs, err := httpsfv.UnmarshalDictionary([]string{input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _ := inputs.Get("sig1")
+	base, err := (&signature{covers: list.(httpsfv.InnerList)}).base(r, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Signature", "sig1=:"+base64.StdEncoding.EncodeToString(ed25519.Sign(secret, []byte(base)))+":")
+	return r
+}
+
+func exampleSigner() ed25519.PrivateKey {
+	seed, _ := base64.RawURLEncoding.DecodeString(exampleSecret)
+	return ed25519.NewKeyFromSeed(seed)
+}
+
+// signersOf know the example's key of a host.
+func signersOf(change func(*keys)) *Signers {
+	s := newSigners()
+	of := keys{noon().Add(-time.Hour), []key{{KTY: "OKP", CRV: "Ed25519", KID: "k1", X: exampleKey}}}
+	if change != nil {
+		change(&of)
+	}
+	s.keys.Store(&map[string]keys{"signer.example": of})
+	return s
+}
+
+func client(address string) *classify.Result {
+	return &classify.Result{Client: netip.MustParseAddr(address)}
+}
+
+func good() signed {
+	return signed{created: -time.Minute, expires: 5 * time.Minute, covers: `("@authority" "@method" "@path" "signature-agent")`, agent: `"https://signer.example"`}
+}
+
+// TestSigner: a signature is worth something only if it is of a known signer, for this site, now,
+// and shown by one client.
+func TestSigner(t *testing.T) {
+	_, another, _ := ed25519.GenerateKey(nil)
+	for what, c := range map[string]struct {
+		change  func(*signed)
+		keys    func(*keys)
+		request func(*http.Request)
+		secret  ed25519.PrivateKey
+		valid   bool
+	}{
+		"good": {valid: true},
+		"as a dictionary": {change: func(s *signed) {
+			s.agent, s.covers = `g="https://signer.example"`, `("@authority" "signature-agent";key="g")`
+		}, valid: true},
+		"with a path": {change: func(s *signed) { s.agent = `"https://signer.example/.well-known/http-message-signatures-directory"` }, valid: true},
+		"a key by its name": {change: func(s *signed) {
+			s.change = func(input string) string { return strings.Replace(input, exampleName, "k1", 1) }
+		}, valid: true},
+		"the whole URL":     {change: func(s *signed) { s.covers = `("@target-uri" "@scheme" "@query" "@request-target" "signature-agent")` }, valid: true},
+		"for the site only": {change: func(s *signed) { s.covers = `("@authority")` }},
+		"for any site":      {change: func(s *signed) { s.covers = `("@method" "signature-agent")` }},
+		"expired":           {change: func(s *signed) { s.expires = -time.Second }},
+		"from the future":   {change: func(s *signed) { s.created = 2 * time.Minute }},
+		"the clock differs": {change: func(s *signed) { s.created = 30 * time.Second }, valid: true},
+		"for years":         {change: func(s *signed) { s.expires = 10000 * time.Hour }},
+		"another's key":     {secret: another},
+		"another signer":    {change: func(s *signed) { s.agent = `"https://unknown.example"` }},
+		"no URL":            {change: func(s *signed) { s.agent = `"signer.example"` }},
+		"unencrypted":       {change: func(s *signed) { s.agent = `"http://signer.example"` }},
+		"another tag": {change: func(s *signed) {
+			s.change = func(x string) string { return strings.Replace(x, "web-bot-auth", "x", 1) }
+		}},
+		"another algorithm": {change: func(s *signed) { s.change = func(x string) string { return x + `;alg="rsa-pss-sha512"` } }},
+		"never expires": {change: func(s *signed) {
+			s.change = func(x string) string { return strings.Replace(x, "expires", "expired", 1) }
+		}},
+		"a key that there isn't": {change: func(s *signed) { s.change = func(x string) string { return strings.Replace(x, exampleName, "k2", 1) } }},
+		"a key that expired":     {keys: func(k *keys) { k.all[0].EXP = noon().Add(-time.Second).Unix() }},
+		"a key for later":        {keys: func(k *keys) { k.all[0].NBF = noon().Add(time.Hour).Unix() }},
+		"old keys":               {keys: func(k *keys) { k.confirmed = noon().Add(-8 * 24 * time.Hour) }},
+		"another path":           {request: func(r *http.Request) { r.URL.Path = "/b" }},
+		"another site":           {request: func(r *http.Request) { r.Host = "other.example" }},
+		"another agent":          {request: func(r *http.Request) { r.Header.Set("Signature-Agent", `"https://signer.example/"`) }},
+		"no signature":           {request: func(r *http.Request) { r.Header.Del("Signature") }},
+		"half a signature":       {request: func(r *http.Request) { r.Header.Set("Signature", "sig1=:AAAA:") }},
+		"no structure":           {request: func(r *http.Request) { r.Header.Set("Signature-Input", "sig1=(((") }},
+		"too long":               {request: func(r *http.Request) { r.Header.Set("Signature-Agent", `"https://`+strings.Repeat("a", 5000)+`"`) }},
+	} {
+		s, secret := good(), c.secret
+		if c.change != nil {
+			c.change(&s)
+		}
+		if secret == nil {
+			secret = exampleSigner()
+		}
+		r := s.request(t, secret, "n")
+		if c.request != nil {
+			c.request(r)
+		}
+		res := client("203.0.113.1")
+		if got := signersOf(c.keys).Signer(noon(), r, res); (got == "signer.example") != c.valid {
+			t.Errorf("%s: signed by %q", what, got)
+		}
+	}
+}
+
+// TestReplayed: who sees a signature and sends it from elsewhere signs nothing.
+func TestReplayed(t *testing.T) {
+	s := signersOf(nil)
+	r := good().request(t, exampleSigner(), "n")
+	for i, want := range []struct{ address, signer string }{
+		{"203.0.113.1", "signer.example"}, {"203.0.113.1", "signer.example"}, {"198.51.100.7", ""}, {"203.0.113.1", "signer.example"},
+	} {
+		if got := s.Signer(noon(), r, client(want.address)); got != want.signer {
+			t.Errorf("request %d, from %s, is signed by %q", i+1, want.address, got)
+		}
+	}
+}
+
+// TestManySigners: signers that nobody knows leave nothing in memory and are never asked for; keys that
+// are named and missing have a signer asked every ten minutes, and a flood of signatures takes a
+// bounded time of the CPUs.
+func TestManySigners(t *testing.T) {
+	const n = 100_000 // of whom each would have to leave less than ten bytes
+	s := signersOf(nil)
+	missing := 0
+	s.missing = func(string) { missing++ }
+	r := good().request(t, exampleSigner(), "n")
+	memory := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := memory()
+	for i := range n {
+		r.Header.Set("Signature-Agent", fmt.Sprintf(`"https://s%d.example"`, i))
+		if got := s.Signer(noon(), r, client("203.0.113.1")); got != "" {
+			t.Fatal(got)
+		}
+	}
+	if after := memory(); after > before+1<<20 || missing > 0 {
+		t.Errorf("%d bytes more, %d asked for", after-before, missing)
+	}
+
+	p := newPublisher(t)
+	p.answers[directory] = text(directoryOf("k1"))
+	host := strings.TrimPrefix(p.URL, "https://")
+	x := NewPublishers(p.Client().Transport, zap.NewNop())
+	x.Ask([]robots.Robot{{Name: "r", Operator: "R", Signers: []string{host}}})
+	x.refresh(t.Context(), noon())
+	unknown := good()
+	unknown.agent = `"` + p.URL + `"`
+	unknown.change = func(input string) string { return strings.Replace(input, exampleName, "k9", 1) }
+	again := unknown.request(t, exampleSigner(), "n")
+	for at := noon(); at.Before(noon().Add(time.Hour)); at = at.Add(time.Minute) {
+		for range 100 {
+			x.Signer(noon(), again, client("203.0.113.1"))
+		}
+		x.askAgain(at, <-x.rotated)
+		x.refresh(t.Context(), at)
+	}
+	if len(p.asked) < 4 || len(p.asked) > 7 {
+		t.Errorf("asked %d times in an hour", len(p.asked))
+	}
+
+	valid := 0
+	for i := range 2 * mostChecks {
+		if s.Signer(noon(), good().request(t, exampleSigner(), fmt.Sprint(i)), client("203.0.113.1")) != "" {
+			valid++
+		}
+	}
+	if valid > mostChecks {
+		t.Errorf("%d signatures were checked at once", valid)
+	}
+}
+
+func directoryOf(id string) string {
+	b, _ := json.Marshal(map[string][]map[string]string{"keys": {
+		{"kty": "RSA", "kid": "other", "n": "AQAB"}, {"kty": "OKP", "crv": "Ed25519", "kid": id, "x": exampleKey},
+	}})
+	return string(b)
+}
+
+// TestDirectory: the keys of a signer are fetched, outlive a restart, and change with its directory.
+func TestDirectory(t *testing.T) {
+	p := newPublisher(t)
+	p.answers[directory] = text(directoryOf("k1"))
+	host := strings.TrimPrefix(p.URL, "https://")
+	ask := func() *Publishers {
+		x := NewPublishers(p.Client().Transport, zap.NewNop())
+		x.Ask([]robots.Robot{{Name: "r", Operator: "R", Signers: []string{host}}})
+		return x
+	}
+	s := good()
+	s.agent = `"` + p.URL + `"`
+	r := s.request(t, exampleSigner(), "n")
+	x := ask()
+	if got := x.Signer(noon(), r, client("203.0.113.1")); got != "" {
+		t.Errorf("before it was asked: %q", got)
+	}
+	x.refresh(t.Context(), noon())
+	if got := x.Signer(noon(), r, client("203.0.113.1")); got != host {
+		t.Errorf("signed by %q", got)
+	}
+	kept, err := x.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := ask()
+	for what, answer := range map[string]string{"no JSON": "<html>", "no keys": `{"keys": []}`, "other keys": `{"keys": [{"kty": "RSA"}]}`} {
+		if err := next.UnmarshalBinary(kept); err != nil {
+			t.Fatal(err)
+		}
+		p.answers[directory] = text(answer)
+		next.refresh(t.Context(), noon())
+		if got := next.Signer(noon(), r, client("203.0.113.1")); got != host {
+			t.Errorf("%s: signed by %q", what, got)
+		}
+		next = ask()
+	}
+	p.answers[directory] = text(strings.Replace(directoryOf("k2"), exampleKey, "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", 1))
+	x.refresh(t.Context(), noon().Add(9*time.Hour))
+	if got := x.Signer(noon(), r, client("203.0.113.1")); got != "" {
+		t.Errorf("with a key that is gone: %q", got)
+	}
+}
