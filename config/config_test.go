@@ -231,8 +231,8 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	}
 	c := Default()
 	leaves(reflect.ValueOf(c).Elem(), "", func(v reflect.Value, path string) {
-		if path == ".Warnings" {
-			return // what was given in vain changes nothing
+		if path == ".Warnings" || path == ".Coordination.Redis.Salt" {
+			return // what was given in vain changes nothing; the key is an old one, and is still read
 		}
 		before := reflect.New(v.Type()).Elem()
 		before.Set(v)

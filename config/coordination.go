@@ -22,6 +22,7 @@ const SharesNothing = "none"
 // Coordination names whom the sidecar shares its accounts with.
 type Coordination struct {
 	Kind     string // SharesNothing, or one of ways
+	Secret   string // the file of what all instances have in common; empty: none
 	Smockron Smockron
 	Redis    Redis // of kind redis, and for strict limits
 	Gossip   Gossip
@@ -58,7 +59,9 @@ func coordinationSettings(d *draft) []form.Setting {
 	}
 	return []form.Setting{
 		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&d.Coordination.Kind), Restart: true,
-			Doc: "Way to share debts among several instances; see [several web servers](several-machines.md)."},
+			Doc: "Way to share debts and known clients among several instances; see [several web servers](several-machines.md)."},
+		{Path: "coordination.secret", Value: file().In(&d.Coordination.Secret), Restart: true,
+			Doc: "File with the secret of all instances; `tempomat-proxy secret new` makes it. With it they also share known clients, standing and sessions, and accept each other's redirects of newcomers and TLS session tickets. A reload reads the file again."},
 	}
 }
 
@@ -307,7 +310,7 @@ func redisSettings(d *draft) []form.Setting {
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
 			Doc: "Prefix of all keys in Redis. Fleets that share a Redis need different ones."},
 		{Path: p + "salt", Value: file().In(&c.Salt), Restart: true,
-			Doc: "File with a secret that tempomat mixes into the hashes of clients in Redis. Use the same secret on all instances. Without it, anyone who can read Redis can guess addresses."},
+			Old: "use coordination.secret, which hides addresses in Redis as well; change all instances together, as another salt begins new accounts"},
 		{Path: p + "cluster", Value: form.Boolean().In(&older.Cluster), Old: inURL},
 		{Path: p + "sentinel", Value: redisWord("").In(&older.Sentinel), Old: inURL},
 		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},

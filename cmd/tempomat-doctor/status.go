@@ -78,6 +78,7 @@ func (d *doctor) printStatus(ctx context.Context) error {
 		p.Add("  trouble", "%s", share.Trouble)
 	}
 	addTree(p, "  ", share.State)
+	addTree(p, "  known.", share.Known)
 	for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
 		p.Add(name, "%d", reply.Counters[name])
 	}

@@ -90,7 +90,7 @@ func (s *sidecar) instance(now time.Time) api.Instance {
 		name = "unknown"
 	}
 	i := api.Instance{
-		Name: name, Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind,
+		Name: name, Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind, Secret: s.sharing.Fingerprint(),
 		Classes: make(map[string]string), Now: float64(now.UnixMilli()) / 1000,
 	}
 	for _, class := range c.Classes {

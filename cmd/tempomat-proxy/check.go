@@ -141,8 +141,11 @@ func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 func checkSecrets(c *config.Config, databases map[string]classify.Database) error {
 	_, err := policy.Classifier(c, databases)
 	if len(c.Coordination.Redis.Addresses) > 0 {
-		_, redis := sharing.RedisOptions(c.Coordination.Redis)
+		_, redis := sharing.RedisOptions(c.Coordination)
 		err = errors.Join(err, redis)
+	}
+	if err == nil { // or RedisOptions may have told it
+		err = sharing.CheckSecret(c)
 	}
 	return err
 }

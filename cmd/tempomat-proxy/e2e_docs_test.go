@@ -20,7 +20,7 @@ var notRun = map[string]string{
 	"apachectl": onlyInRecipes, "apache2ctl": onlyInRecipes,
 	"apt": changesMachine, "apt-get": changesMachine, "dpkg": changesMachine, "install": changesMachine, "systemctl": changesMachine,
 	"kill": changesMachine, "rm": changesMachine, "chmod": changesMachine, "chown": changesMachine, "chgrp": changesMachine, "systemd-sysusers": changesMachine, "mkdir": changesMachine, "setpriv": changesMachine,
-	"ssh": elsewhere, "docker": elsewhere, "kubectl": elsewhere, "helm": elsewhere, "git": elsewhere,
+	"ssh": elsewhere, "scp": elsewhere, "docker": elsewhere, "kubectl": elsewhere, "helm": elsewhere, "git": elsewhere,
 	"journalctl": "there is no journal in a test", "sudo": changesMachine,
 	"openssl": "it is not ours: it makes random characters", "head": "it is not ours: it makes random characters",
 	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
@@ -41,7 +41,7 @@ const (
 // adding one that is wrong, which has to be the first that is complained of.
 var onlyParsed = []string{
 	"tempomat-doctor top", "tempomat-doctor master",
-	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-master -config", "tempomat-doctor reload --socket",
+	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-proxy secret", "tempomat-master -config", "tempomat-doctor reload --socket",
 }
 
 // TestDocumentedCommands runs every command of README and docs against a sidecar, or knows why

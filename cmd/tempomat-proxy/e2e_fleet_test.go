@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -152,4 +154,132 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	}
 	forgetful.served("203.0.113.1")
 	cars[2].refused("203.0.113.1")
+}
+
+// newSecret makes a file of a fleet's secret.
+func newSecret(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(tempDir(t), "secret")
+	if status, out, errors := execute(t, nil, program(t, "tempomat-proxy"), "secret", "new", file); status != 0 || !strings.Contains(out, "fingerprint") {
+		t.Fatal(out, errors)
+	}
+	return file
+}
+
+// TestAFleetKnowsPeople has a person visit one of three sidecars until it is known there: the others know it
+// within a moment, and so does one that begins later. One with another secret is told, and learns nothing.
+func TestAFleetKnowsPeople(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"redis", "gossip", "smockron"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") }))
+			t.Cleanup(backend.Close)
+			secret, other := newSecret(t), newSecret(t)
+			var way string
+			var peers []string
+			switch kind {
+			case "redis":
+				way = fmt.Sprintf("kind: redis, redis: {addresses: [%q]}", testkit.StartRedis(t).Address)
+			case "smockron":
+				m := startMaster(t, "domains: {shop.slash32: {rule: credit, cpus: 1}}\n")
+				way = fmt.Sprintf("kind: smockron, smockron: {master: %q, site: shop}", m.address)
+			case "gossip":
+				for range 5 {
+					peers = append(peers, "127.0.0.1:"+freePort(t))
+				}
+			}
+			start := func(n int, secret string) *sidecarProcess {
+				way := way
+				if kind == "gossip" {
+					way = fmt.Sprintf("kind: gossip, gossip: {listen: %q, advertise: %q, join: [%s]}", peers[n], peers[n], strings.Join(peers, ", "))
+				}
+				return startProxy(t, backend.URL, fmt.Sprintf("coordination: {secret: %q, %s}\n", secret, way))
+			}
+			cars := []*sidecarProcess{start(0, secret), start(1, secret), start(2, secret)}
+			const person = "198.51.100.1"
+			knows := func(s *sidecarProcess) bool {
+				_, out, _ := s.doctor("explain", person)
+				return strings.Contains(out, "It has been seen for a while")
+			}
+			testkit.Eventually(t, "it is known where it is", func() bool {
+				cars[0].get(person, "/")
+				time.Sleep(time.Second)
+				return knows(cars[0])
+			})
+			for _, s := range cars[1:] {
+				t.Logf("known elsewhere after %v", testkit.Eventually(t, "it is known elsewhere", func() bool { return knows(s) }))
+			}
+			late, stranger := start(3, secret), start(4, other)
+			testkit.Eventually(t, "who begins later knows it", func() bool { return knows(late) })
+			stranger.stderr.await(t, 0, "another coordination.secret")
+			cars[1].stderr.await(t, 0, "another coordination.secret")
+			if knows(stranger) || !knows(cars[1]) {
+				t.Error("without the secret it is known, or it is forgotten")
+			}
+			if _, out, _ := cars[1].doctor("status"); !strings.Contains(out, "another coordination.secret") {
+				t.Errorf("status shows %s", out)
+			}
+		})
+	}
+}
+
+// TestAPassOfAFleet: a newcomer that one sidecar redirected is redirected by no other, also while the secret is
+// replaced.
+func TestAPassOfAFleet(t *testing.T) {
+	t.Parallel()
+	secret := newSecret(t)
+	yaml := fmt.Sprintf("coordination: {secret: %q}\n", secret)
+	first, second, alone := startFullSite(t, yaml), startFullSite(t, yaml), startFullSite(t, "")
+	for _, f := range []*fullSite{first, second, alone} {
+		defer f.fill(t)()
+	}
+	ask := func(f *fullSite, client string, pass *http.Cookie) (status string, given *http.Cookie) {
+		h := clicked(client)
+		if pass != nil {
+			h.Set("Cookie", pass.Name+"="+pass.Value)
+		}
+		res := open(t, newClient(t), http.MethodGet, f.url+"/page", h, nil)
+		for _, c := range res.Cookies() {
+			given = c
+		}
+		return got(res), given
+	}
+	waits := func(f *fullSite, client string, pass *http.Cookie) {
+		t.Helper()
+		h, held := clicked(client), f.stats().Held
+		h.Set("Cookie", pass.Name+"="+pass.Value)
+		f.later(h, "/page")
+		testkit.Eventually(t, client+" waits, and is not redirected", func() bool { return f.stats().Held == held+1 })
+	}
+	status, pass := ask(first, "203.0.113.1", nil)
+	if status != "302 ./page" || pass == nil {
+		t.Fatal(status)
+	}
+	if status, _ := ask(alone, "203.0.113.1", pass); status != "302 ./page" {
+		t.Errorf("without the secret it is %s", status)
+	}
+	waits(second, "203.0.113.1", pass)
+	text, err := os.ReadFile(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hourAgo := strings.Replace(string(text), time.Now().UTC().Format("2006-01-02T15"), time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15"), 1)
+	writeFile(t, secret, hourAgo) // or it cannot be rotated yet
+	if status, out, errors := execute(t, nil, program(t, "tempomat-proxy"), "secret", "rotate", secret); status != 0 {
+		t.Fatal(out, errors)
+	}
+	second.signal(syscall.SIGHUP)
+	second.stderr.await(t, 0, reloaded)
+	waits(second, "203.0.113.2", pass)
+	text, _ = os.ReadFile(secret)
+	signs := time.Now().Add(10 * time.Minute).UTC().Format("2006-01-02T15:04")
+	writeFile(t, secret, strings.Replace(string(text), signs, time.Now().Add(-time.Minute).UTC().Format("2006-01-02T15:04"), 1))
+	second.signal(syscall.SIGHUP)
+	_, read := second.stderr.await(t, 0, reloaded)
+	second.stderr.await(t, read, reloaded)
+	waits(second, "203.0.113.3", pass)
+	if strings.Contains(second.stderr.String(), "stays as it was") {
+		t.Error("the secret was not replaced")
+	}
 }

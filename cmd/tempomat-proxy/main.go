@@ -18,11 +18,13 @@ import (
 	"os/signal"
 	"reflect"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-proxy/internal/setup"
+	"tempomat/cmd/tempomat-proxy/internal/sharing"
 	"tempomat/config"
 	"tempomat/proxy/handover"
 )
@@ -98,7 +100,7 @@ func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.
 	f.StringVar(&file, "config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
 	f.BoolVar(&check, "check", false, "read the configuration, print what it means, and do nothing else")
 	f.BoolVarP(&verbose, "verbose", "v", false, "with -check: print every key, and what each class may use")
-	root.AddCommand(configCommand(stdout), setupCommand(stdout))
+	root.AddCommand(configCommand(stdout), setupCommand(stdout), secretCommand(stdout))
 	return root
 }
 
@@ -113,6 +115,23 @@ func configCommand(stdout io.Writer) *cobra.Command {
 			Use: "schema", Short: "Print the configuration's JSON Schema, for editors", Args: daemon.Arguments(0),
 			RunE: func(*cobra.Command, []string) error { return config.Schema(stdout) },
 		})
+	return c
+}
+
+// secretCommand is for the file of coordination.secret.
+func secretCommand(stdout io.Writer) *cobra.Command {
+	c := &cobra.Command{Use: "secret", Short: "Make, show or rotate the secret that several instances have in common"}
+	add := func(use, short string, do func(file string, now time.Time, out io.Writer) error) {
+		c.AddCommand(&cobra.Command{
+			Use: use + " [FILE]", Short: short, Args: cobra.MaximumNArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error {
+				return do(append(args, sharing.DefaultSecretFile)[0], time.Now(), stdout)
+			},
+		})
+	}
+	add("new", "Make the file ("+sharing.DefaultSecretFile+")", sharing.MakeSecret)
+	add("show", "Print the fingerprint of its secret", sharing.ShowSecret)
+	add("rotate", "Replace its secret; the one before still counts for a day", sharing.RotateSecret)
 	return c
 }
 

@@ -272,7 +272,7 @@ func newRequestCounts(c *config.Config, totals *telemetry.Counts, accounts quota
 	if len(c.Coordination.Redis.Addresses) == 0 {
 		return counts, nil
 	}
-	o, err := sharing.RedisOptions(c.Coordination.Redis)
+	o, err := sharing.RedisOptions(c.Coordination)
 	if err != nil {
 		return nil, err
 	}

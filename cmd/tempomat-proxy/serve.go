@@ -217,6 +217,10 @@ func (s *sidecar) prepare(sockets []handover.Socket) ([]proxy.Entrance, error) {
 	if err = errors.Join(err, e, s.source.refuseCircle(context.Background(), s.config, servedAt(sockets))); err != nil {
 		return nil, err
 	}
+	s.sharing.Trust(time.Now(), sharing.Trusted{
+		Known: s.limiter.Known(), Standing: s.policies.standing, Passes: s.policies.newcomer,
+		Tickets: func(keys [][32]byte) { s.encryption.config.SetSessionTicketKeys(keys) },
+	})
 	if s.inherited.From != nil {
 		return entrances, s.remember()
 	}

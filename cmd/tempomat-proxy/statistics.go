@@ -134,10 +134,10 @@ func (s *sidecar) estimated(now time.Time) float64 {
 func (s *sidecar) conditions() []api.Condition { return s.overview().Conditions }
 
 func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condition {
-	c, connections, sharing := s.loaded.inForce(), s.connections.table.Stats(0), s.sharing.Reply()
+	c, connections, sharing, numbers := s.loaded.inForce(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
 	h := &inspect.Health{
 		Overview: o, Backend: c.Backend.URL, Certificates: s.encryption.status(), Connections: connections.Open, MostOpen: connections.Most,
-		Trouble: sharing.Trouble, Up: s.sharing.Numbers().Up, Rejected: s.loaded.rejects(),
+		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Rejected: s.loaded.rejects(),
 	}
 	h.LostLines, h.WhyLost = s.logs.output.Losing(now)
 	return inspect.Conditions(now, h)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -64,22 +65,32 @@ func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 	return c, nil
 }
 
-// logger passes on what memberlist says of trouble.
+// logger passes on what memberlist says of trouble. What was encrypted with another key comes many
+// times a second, so only when it did last is kept.
 func (s *Sharer) logger() io.Writer {
 	if s.o.Logf == nil {
 		return io.Discard
 	}
-	return logger{s.o.Logf}
+	return logger{s.o.Logf, &s.foreign}
 }
 
-type logger struct{ f func(string, ...any) }
+type logger struct {
+	f       func(string, ...any)
+	foreign *atomic.Int64
+}
 
 func (l logger) Write(b []byte) (int, error) {
-	if line := string(b); strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERR]") {
+	switch line := string(b); {
+	case strings.Contains(line, "could decrypt the message"):
+		l.foreign.Store(time.Now().Unix())
+	case strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERR]"):
 		l.f("%s", strings.TrimSpace(line))
 	}
 	return len(b), nil
 }
+
+// ForeignAt is when something came that was encrypted with another key, within a second.
+func (s *Sharer) ForeignAt() time.Time { return time.Unix(s.foreign.Load(), 0) }
 
 // seek joins whoever is no member and should be, again and again: a fleet that
 // was split finds together only if somebody tries.

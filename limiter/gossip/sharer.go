@@ -42,6 +42,7 @@ type Sharer struct {
 	waiting atomic.Int64  // bytes in the inbox
 	overrun atomic.Uint64 // messages that there was no room for
 	away    atomic.Uint64 // messages that could not be sent
+	foreign atomic.Int64  // when something came that was encrypted with another key, Unix seconds
 	setKeys sync.Mutex
 
 	list    *memberlist.Memberlist // of Run

@@ -20,6 +20,7 @@ type Health struct {
 	WhyLost      error           // why the last line of the log was lost; nil: none was lately
 	Trouble      string          // why accounts are not shared, though they should be
 	Up           map[string]bool // whether those that accounts are shared with can be reached, by name
+	OtherSecret  bool            // an instance has another coordination.secret
 	Rejected     bool            // the last reload was
 }
 
@@ -170,6 +171,10 @@ func (h *Health) sharing() (all []api.Condition) {
 	const name, do = "sharing", "See tempomat-doctor status; until then this proxy decides by what it sees itself."
 	if h.Trouble != "" {
 		return []api.Condition{{Name: name, What: "Accounts are not shared: " + h.Trouble + ".", Do: do}}
+	}
+	if h.OtherSecret {
+		all = append(all, api.Condition{Name: name, What: "Known clients are not shared with all: an instance has another coordination.secret.",
+			Do: "Copy the file from one of the others, and reload."})
 	}
 	for _, of := range slices.Sorted(maps.Keys(h.Up)) {
 		if !h.Up[of] {

@@ -48,6 +48,7 @@ func TestConditions(t *testing.T) {
 		"waits for debts":         {func(h *Health) { waits(h, 1, 40, 0.05, 9); h.Overview.Mode = "cap" }, "", ""},
 		"lost lines":              {func(h *Health) { h.LostLines, h.WhyLost = 7, errors.New("no space left on device") }, "log-lost", "7 so far: no space left on device."},
 		"master away":             {func(h *Health) { h.Up = map[string]bool{"master tcp://a": true, "master tcp://b": false} }, "sharing", "master tcp://b can't be reached"},
+		"another secret":          {func(h *Health) { h.OtherSecret = true }, "sharing", "another coordination.secret"},
 		"no sharing":              {func(h *Health) { h.Trouble, h.Up = "no keys", map[string]bool{"gossip": false} }, "sharing", "no keys"},
 		"rejected":                {func(h *Health) { h.Rejected = true }, "reload-rejected", "The last reload was rejected"},
 		"all at once": {func(h *Health) {

@@ -98,6 +98,7 @@ type (
 		// Trouble is why nothing is shared, though it should be.
 		Trouble string `json:"trouble,omitempty"`
 		State   any    `json:"state,omitempty"` // of that kind
+		Known   any    `json:"known,omitempty"` // with coordination.secret: how known clients are shared
 	}
 
 	// Certificate is one that clients are shown.

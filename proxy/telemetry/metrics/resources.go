@@ -87,6 +87,12 @@ func sharing() []Metric {
 			}
 		}, "with"),
 		level("sharing_peers", "sharingPeers", "Live peers (gossip).", func(s *Sharing) int { return s.Peers }),
+		level("sharing_other_secret", "sharingOtherSecret", "1 if another instance had another coordination.secret in the last minute, otherwise 0.", func(s *Sharing) int {
+			if s.OtherSecret {
+				return 1
+			}
+			return 0
+		}),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),
 		total("sharing_received_total", "sharingReceived", "Received orders (master), bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
 		total("sharing_dropped_total", "sharingDropped", "Charges that were not shared.", func(s *Sharing) uint64 { return s.Dropped }),

@@ -67,6 +67,7 @@ type Strict struct{ Checks, Failures uint64 }
 type Sharing struct {
 	Kind string // as configured: none, smockron, …
 	limiter.SharingStatus
+	OtherSecret bool // an instance has another coordination.secret
 }
 
 // ConnStats is how connections have begun, before their first request: how many of each

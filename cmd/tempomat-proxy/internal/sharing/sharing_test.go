@@ -17,6 +17,7 @@ import (
 
 	"tempomat/config"
 	"tempomat/limiter"
+	"tempomat/limiter/known"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry/metrics"
 )
@@ -84,7 +85,7 @@ func TestAloneThereIsNothingToTell(t *testing.T) {
 // TestAReloadThatFailsIsLogged, and what there was stays.
 func TestAReloadThatFailsIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
-	s := &Sharing{sharer: stubborn{}, log: zap.New(core)}
+	s := &Sharing{sharer: stubborn{}, log: zap.New(core), exchange: known.NewExchange()}
 	s.Reload(limiter.Policy{})
 	if logs.Len() != 1 {
 		t.Errorf("%d lines", logs.Len())
@@ -101,13 +102,13 @@ func TestRedisOptions(t *testing.T) {
 	if err := os.WriteFile(dir+"/password", []byte("pass word\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := RedisOptions(config.Redis{Password: dir + "/password", Addresses: []string{"rediss://redis:6379"}}); err != nil || o.Password != "pass word" || o.TLS == nil {
+	if o, err := RedisOptions(config.Coordination{Redis: config.Redis{Password: dir + "/password", Addresses: []string{"rediss://redis:6379"}}}); err != nil || o.Password != "pass word" || o.TLS == nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, c := range []config.Redis{
 		{Password: dir + "/none"}, {Salt: dir + "/none"}, {Addresses: []string{"rediss://redis:6379?ca=" + dir + "/none"}}, {Addresses: []string{"rediss://redis:6379?ca=" + dir + "/password"}},
 	} {
-		if _, err := RedisOptions(c); err == nil || !strings.HasPrefix(err.Error(), "coordination.redis.") {
+		if _, err := RedisOptions(config.Coordination{Redis: c}); err == nil || !strings.HasPrefix(err.Error(), "coordination.redis.") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

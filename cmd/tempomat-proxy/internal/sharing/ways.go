@@ -25,7 +25,8 @@ import (
 // gossiping is a Sharer of a fleet that has no server, and where its keys are.
 type gossiping struct {
 	*gossip.Sharer
-	keyFile string // empty: nothing is encrypted
+	keyFile string // empty: they are derived from the secret, or nothing is encrypted
+	derived bool
 }
 
 // newGossip makes it. If it cannot be made, as its keys are no good, the sidecar serves all
@@ -36,8 +37,16 @@ func newGossip(c *config.Config, log *zap.Logger) (limiter.Sharer, error) {
 	if err != nil {
 		return unable{err}, nil //nolint:nilerr // the Sharer tells it
 	}
+	derived := len(keys) == 0 && c.Coordination.Secret != ""
+	if derived {
+		secret, err := readSecret(c.Coordination.Secret)
+		if err != nil {
+			return nil, err
+		}
+		keys = gossipKeys(secret.at(time.Now()))
+	}
 	if len(keys) == 0 {
-		log.Warn("what sidecars tell each other is not encrypted: whoever reaches the port can invent debts; set coordination.gossip.keyFile")
+		log.Warn("what sidecars tell each other is not encrypted: whoever reaches the port can invent debts; set coordination.secret")
 	}
 	sharer, err := gossip.New(gossip.Options{
 		Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Keys: keys, Logf: log.Sugar().Warnf,
@@ -45,7 +54,24 @@ func newGossip(c *config.Config, log *zap.Logger) (limiter.Sharer, error) {
 	if err != nil {
 		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil
 	}
-	return gossiping{sharer, g.KeyFile}, nil
+	return gossiping{sharer, g.KeyFile, derived}, nil
+}
+
+// gossipKeys are those of the encryption that come from the secret. The first one encrypts.
+func gossipKeys(signing, other []byte) (keys [][]byte) {
+	for _, secret := range [][]byte{signing, other} {
+		key := derive(secret, encryption)
+		keys = append(keys, key[:])
+	}
+	return keys
+}
+
+// follow has the encryption go by the secrets that count now.
+func (g gossiping) follow(signing, other []byte) error {
+	if !g.derived {
+		return nil
+	}
+	return g.SetKeys(gossipKeys(signing, other))
 }
 
 // Reload reads the file of keys again. Those that there were stay if it is no good.
@@ -91,6 +117,15 @@ func readKeys(file string) (keys [][]byte, err error) {
 	return keys, lines.Err()
 }
 
+// CheckSecret tells what is wrong with the file of the secret.
+func CheckSecret(c *config.Config) error {
+	if c.Coordination.Secret == "" {
+		return nil
+	}
+	_, err := readSecret(c.Coordination.Secret)
+	return err
+}
+
 // CheckKeys tells what is wrong with the file of keys: then nothing is shared.
 func CheckKeys(c *config.Config) error {
 	if c.Coordination.Kind != "gossip" {
@@ -106,7 +141,7 @@ type throughRedis struct{ *redis.Sharer }
 
 // newRedis makes what shares accounts through Redis.
 func newRedis(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
-	o, err := RedisOptions(c.Coordination.Redis)
+	o, err := RedisOptions(c.Coordination)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +160,8 @@ func (r throughRedis) Reload(p limiter.Policy) error {
 
 // RedisOptions reads what the configuration says of Redis, and the files that it names:
 // of secrets, and of who signs certificates. The error names the key.
-func RedisOptions(c config.Redis) (redis.Options, error) {
+func RedisOptions(coordination config.Coordination) (redis.Options, error) {
+	c := coordination.Redis
 	s := c.Server()
 	o := redis.Options{
 		Addresses: s.Addresses, Cluster: s.Cluster, SentinelMaster: s.Sentinel,
@@ -137,6 +173,13 @@ func RedisOptions(c config.Redis) (redis.Options, error) {
 	}
 	if o.Salt, err = secret("salt", c.Salt); err != nil {
 		return o, err
+	}
+	if coordination.Secret != "" && c.Salt == "" {
+		shared, err := readSecret(coordination.Secret)
+		if err != nil {
+			return o, err
+		}
+		o.Salt = shared.salt()
 	}
 	if s.TLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -162,7 +205,7 @@ func secret(key, file string) (string, error) {
 // newSmockron makes what shares accounts through masters.
 func newSmockron(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
 	return smockron.NewGatekeeper(smockron.GatekeeperOptions{
-		Routes: routes(c), Now: time.Now,
+		Routes: routes(c), Now: time.Now, Carries: c.Coordination.Secret != "",
 	}), nil
 }
 
