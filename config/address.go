@@ -30,7 +30,7 @@ const (
 
 // tcpAddress is an address of TCP, with a port from 1 on.
 func tcpAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port` or `:port`, with a port from 1 on", func(text string) error {
+	return form.Text("address", "`host:port` or `:port`", func(text string) error {
 		return checkHostPort(text, 1, `must be "host:port" or ":port", such as 127.0.0.1:8880`)
 	}).Matching(portPattern)
 }
@@ -48,7 +48,7 @@ func socketAddress() form.Scalar[string] {
 
 // absolutePath is where something lies, such as a file. Whether it is there is found out as it is used.
 func absolutePath(what string) form.Scalar[string] {
-	s := form.Text("path", "the absolute path of "+what, nil).Matching(`^/.`)
+	s := form.Text("path", "absolute path of "+what, nil).Matching(`^/.`)
 	s.Parse = func(text string) (string, error) {
 		if !path.IsAbs(text) || path.Clean(text) == "/" || len(text) > 1024 {
 			return "", errors.New("must be the path of " + what + ", beginning with /")
@@ -73,7 +73,7 @@ func wordOrPath(words ...string) form.Scalar[string] {
 		}
 		x, err := word(text)
 		if err != nil {
-			err = fmt.Errorf("%w, or %s", err, strings.Replace(cgroup.Allowed, "absolute ", "", 1))
+			err = fmt.Errorf("%w, or %s", err, strings.Replace(cgroup.Allowed, "absolute ", "the ", 1))
 		}
 		return x, err
 	}
@@ -82,7 +82,7 @@ func wordOrPath(words ...string) form.Scalar[string] {
 
 // listenAddress is where requests are served.
 func listenAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port`, `:port` or `unix:/path`; port 0 takes a free one", func(text string) error {
+	return form.Text("address", "`host:port`, `:port` or `unix:/path`", func(text string) error {
 		if path, ok := strings.CutPrefix(text, "unix:"); ok {
 			return checkSocketPath(path)
 		}
@@ -187,7 +187,7 @@ func graphitePrefix() form.Scalar[string] {
 // prefix is an address or a prefix of addresses.
 func prefix() form.Scalar[netip.Prefix] {
 	return form.Scalar[netip.Prefix]{
-		Type: "prefix", Allowed: "an address or a prefix, such as `192.0.2.7`, `10.0.0.0/8` or `2001:db8::/32`",
+		Type: "prefix", Allowed: "an address or a prefix, such as `10.0.0.0/8`",
 		Schema: form.Schema{"type": "string"},
 		Parse:  parsePrefix, Format: netip.Prefix.String,
 	}
@@ -252,7 +252,7 @@ const everyProxy = "would trust everybody, and anybody could claim any address; 
 // file is read later, by readNetworks.
 func networks(all string) form.Scalar[Proxies] {
 	return form.Scalar[Proxies]{
-		Type: "prefix", Allowed: prefix().Allowed + ", but not all addresses (`/0`); or `file:/path` of a file of them",
+		Type: "prefix", Allowed: prefix().Allowed + ", or `file:/path`",
 		Schema: form.Schema{"type": "string"},
 		Parse: func(text string) (Proxies, error) {
 			if file, ok := strings.CutPrefix(text, fileWord); ok {

@@ -114,14 +114,14 @@ func classPath(name string) string { return "classes." + name }
 func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
 	table := []form.Setting{
-		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table of `classes`; where none stands there, and for a class of your own, it must be given",
+		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table; otherwise required",
 			Doc: "Part of all CPUs that each key of the class may use in the long run."},
-		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table of `classes`; `30s`",
+		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table; otherwise `30s`",
 			Doc: "Most CPU time that a key can save up while it is quiet."},
 		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
 			Doc: "Hard ceiling: requests wait until their key's debt is paid, even if the server is idle. It has no effect in `observe`."},
 		{Path: path + ".shadow", Value: form.Boolean().In(&c.Shadow),
-			Doc: "Shadow mode of this class: tempomat counts what the class would delay or reject, and does neither."},
+			Doc: "Count what this class would delay or reject, and do neither."},
 	}
 	if !c.own {
 		return append(table,
@@ -152,11 +152,11 @@ func classMembers(c *draftClass) (members []form.Setting) {
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
-			Doc: "Ways to group requests: built-in classes, or classes of your own, each with the keys below. A built-in class that is off turns on if you give it a `share`."},
+			Doc: "Ways to group requests: built-in classes or your own, each with the keys below. A built-in class that is off turns on with a `share`."},
 		{Path: "databases.asn", Value: file().In(&d.Databases.ASN),
-			Doc: "MaxMind DB file (`.mmdb`) for class `asn`, such as GeoLite2 ASN, DB-IP ASN or IPinfo. tempomat reads it again within 20 s after a change. If the new file is invalid, the previous one stays in use."},
+			Doc: "MaxMind DB file (`.mmdb`) for class `asn`, [read again when it changes](tasks.md#add-classes)."},
 		{Path: "databases.country", Value: file().In(&d.Databases.Country),
-			Doc: "MaxMind DB file (`.mmdb`) for class `country`, such as GeoLite2 Country or City, DB-IP Country or IPinfo. It is read again as `databases.asn` is."},
+			Doc: "MaxMind DB file (`.mmdb`) for class `country`."},
 		{Path: "exempt", Value: exemptions().In(&d.Exempt),
 			Doc: "Requests that are never charged or delayed. A request is exempt if it matches all conditions of one member."},
 	}

@@ -98,7 +98,7 @@ func defaultSmockron() Smockron { return Smockron{Site: "site"} }
 func smockronSettings(s *Smockron) []form.Setting {
 	return []form.Setting{
 		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
-			Doc: "Addresses of the masters. Each domain uses one of them, chosen by the domain's name."},
+			Doc: "Addresses of the masters. A domain's name decides which one it uses."},
 		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
 			Doc: "Name of the site. The domain of a class is `<site>.<class>`."},
 		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Restart: true, Default: "one for each class, by `cpu`",
@@ -213,15 +213,15 @@ func smockronDomainSettings(x *SmockronDomain) []form.Setting {
 		{Path: "domain", Value: siteName().In(&x.Domain), Required: true, Doc: "Name of the domain."},
 		{Path: "class", Value: siteName().In(&x.Class), Required: true, Doc: "Class whose keys are the domain's identifiers."},
 		{Path: "charge", Value: form.Choice("cpu", "requests").In(&x.Charge),
-			Doc: "Unit of accounting. `cpu` reports the cost when a request is done. `requests` reports each request when it is decided; the request then waits as long as the master orders."},
+			Doc: "Unit of accounting. `cpu` reports the cost after a request. `requests` reports each request, which then waits as long as the master orders."},
 		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay),
-			Doc: "Longest delay with `charge: requests`. A request that would wait longer is rejected. At most `throttle.maxHold`."},
-		{Path: "master", Value: masterAddress().In(&x.Master), Default: "by its name one of `coordination.smockron.master`",
+			Doc: "Longest delay with `charge: requests`; then the request is rejected. At most `throttle.maxHold`."},
+		{Path: "master", Value: masterAddress().In(&x.Master), Default: "one of `coordination.smockron.master`",
 			Doc: "Address of the domain's master."},
 		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier),
-			Doc: "Identifier of clients with `charge: requests`; it must match [other gatekeepers](master.md#replace-a-node-master). `key` is the class's key. `address` is the whole address, also for IPv6. `mapped-address` is the same with IPv4 as `::ffff:203.0.113.9`. `user-agent` is the unchanged header, at most 1024 bytes."},
+			Doc: "Identifier of clients with `charge: requests`, as [other gatekeepers](master.md#replace-a-node-master) write it: the class's key, the whole address, the same with IPv4 as `::ffff:203.0.113.9`, or the unchanged User-Agent."},
 		{Path: "status", Value: refusalStatus().In(&x.Status),
-			Doc: "Status of rejected requests with `charge: requests`. The original Smockron gatekeepers use 503."},
+			Doc: "Status of rejected requests with `charge: requests`."},
 	}
 }
 
@@ -234,7 +234,7 @@ type MasterAddress struct{ Accounting, Control string }
 // masterAddress is where a master listens, given by its address for accounting.
 func masterAddress() form.Scalar[MasterAddress] {
 	return form.Scalar[MasterAddress]{
-		Type: "address", Allowed: "`tcp://host:port`, `host:port`, or `host` (port 10004; control is on the next one)",
+		Type: "address", Allowed: "`host:port` or `host` (port 10004; the next port is for control)",
 		Schema: form.Schema{"type": "string"},
 		Parse:  parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting },
 	}
@@ -304,7 +304,7 @@ func redisSettings(d *draft) []form.Setting {
 	c, older := &d.Coordination.Redis, &d.redis
 	return []form.Setting{
 		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
-			Doc: "Addresses of the server, of some cluster nodes, or of the sentinels. The first may be a URL: `redis://user@host:6379/0`, `rediss://…` for TLS, `unix://user@/path?db=0`. Options follow `?`, separated by `&`: `cluster`; `sentinel=NAME` of the master; `ca=FILE`, the CA of the servers' certificates as PEM; `timeout=500ms`, the longest call instead of 250 ms. Required by `kind: redis` and by limits with `strict: true`."},
+			Doc: "Addresses of the server, of some cluster nodes, or of the sentinels. The first may be a URL: `redis://user@host:6379/0`, `rediss://…` for TLS, `unix://user@/path?db=0`. Options follow `?`, separated by `&`: `cluster`; `sentinel=NAME` of the master; `ca=FILE`, the servers' CA; `timeout=500ms`, the longest call."},
 		{Path: p + "password", Value: file().In(&c.Password), Restart: true,
 			Doc: "File that holds the password."},
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
@@ -512,11 +512,11 @@ func gossipSettings(g *Gossip) []form.Setting {
 		{Path: p + "listen", Value: tcpAddress().In(&g.Listen), Restart: true,
 			Doc: "Address for messages of the other instances, over UDP and TCP."},
 		{Path: p + "advertise", Value: form.OrEmpty(peerAddress(), "the same").In(&g.Advertise), Restart: true,
-			Doc: "Address at which peers reach this instance, if it differs from `listen`. It then also names the instance; otherwise host name and port do. Names must be unique."},
+			Doc: "Address at which peers reach this instance, if it differs from `listen`. It is then also the instance's name; otherwise host name and port are."},
 		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true,
 			Doc: "Addresses of peers. One live peer is enough. A host may be a DNS name with several addresses."},
 		{Path: p + "keyFile", Value: file().In(&g.KeyFile), Restart: true,
-			Doc: "File with encryption keys: 16, 24 or 32 bytes in base64, one per line. The first key encrypts, all decrypt. A reload reads the file again. Without a key, anyone who reaches the port can invent debts."},
+			Doc: "File with encryption keys: 16, 24 or 32 bytes in base64, one per line. The first encrypts, all decrypt. Without a key, anyone who reaches the port can invent debts."},
 	}
 }
 

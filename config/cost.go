@@ -47,19 +47,19 @@ func costSettings(c *Config) []form.Setting {
 	sources := []string{"auto", "process", "corrected", "wall", "header"}
 	return []form.Setting{
 		{Path: "cost.source", Value: form.Choice(sources...).In(&c.Cost.Source),
-			Doc: "Source of a request's cost. `process` uses the CPU time of its worker as the kernel counts it, and `corrected` where that isn't available. `auto` does the same without a warning. `corrected` uses wall time, corrected for contention. `wall` uses plain wall time. `header` uses the backend's `Tempomat-Cost`."},
+			Doc: "Source of a request's cost. `process`: the CPU time of its worker as the kernel counts it, otherwise `corrected`. `auto`: the same without a warning. `corrected`: wall time, corrected for contention. `wall`: plain wall time. `header`: the backend's `Tempomat-Cost`."},
 		{Path: "cost.socket", Value: form.OrEmpty(socketAddress(), "nowhere").In(&c.Cost.Socket),
-			Doc: "Socket where workers report which request they serve, so that tempomat can charge their CPU time to it."},
+			Doc: "Socket where workers report [which request they serve](exact-costs.md)."},
 		{Path: "cost.database", Value: wordOrPath("auto", "off").In(&c.Cost.Database),
-			Doc: "Database whose CPU time is charged to the requests that wait for it. `auto` finds databases on this machine by their processes' names."},
+			Doc: "Database whose CPU time is charged to the requests that wait for it. `auto` finds those on this machine."},
 		{Path: "table.size", Value: form.Integer(minTable, maxTable).In(&c.Table.Size), Restart: true, Unit: "keys",
 			Doc: "Most keys in memory, over all classes together."},
 		{Path: "timeouts.body", Value: form.Duration(time.Second, time.Hour).In(&t.Body),
-			Doc: "Longest pause inside a request's body, and longest time that a client takes to read a piece of the response."},
+			Doc: "Longest pause inside a request's body, and longest time to read a piece of the response."},
 		{Path: "timeouts.idle", Value: form.Duration(time.Second, time.Hour).In(&t.Idle), Restart: true,
 			Doc: "Longest pause between two requests of a connection."},
 		{Path: "timeouts.upgrade", Value: form.Duration(time.Second, day).In(&t.Upgrade),
-			Doc: "Longest silence on a WebSocket, in both directions. An open WebSocket holds a worker of the backend; clients that use it send pings."},
+			Doc: "Longest silence on a WebSocket. An open WebSocket holds a worker of the backend."},
 		{Path: "timeouts.drain", Value: form.Duration(0, time.Hour).In(&t.Drain),
 			Doc: "Longest time after SIGTERM for requests to finish, including waiting ones."},
 	}
@@ -107,12 +107,12 @@ func defaultBuffer() Buffer {
 func bufferSettings(b *Buffer) []form.Setting {
 	return []form.Setting{
 		{Path: "buffer.request", Value: form.Size(terabyte).In(&b.Request),
-			Doc: "Largest request body that tempomat reads before it sends the request to the backend. Larger bodies stream. 0: all bodies stream."},
+			Doc: "Largest request body that tempomat reads before it asks the backend. Larger bodies stream."},
 		{Path: "buffer.response", Value: form.Size(terabyte).In(&b.Response),
-			Doc: "Most bytes of a response that tempomat holds for a slow client. Beyond that the backend waits. 0: responses stream."},
+			Doc: "Most bytes of a response that tempomat holds for a slow client. 0: responses stream."},
 		{Path: "buffer.memory", Value: form.Size(terabyte).In(&b.Memory),
-			Doc: "Most memory for all buffers together. One body uses at most 64 KB of it and puts the rest into a file."},
+			Doc: "Most memory for all buffers. One body uses at most 64 KB of it, then a file."},
 		{Path: "buffer.directory", Value: absolutePath("a directory").In(&b.Directory),
-			Doc: "Directory for the buffers' files, on a disk and not on a tmpfs. They use at most half of the free space, one address (IPv6: /64) a quarter of that and of `buffer.memory`. The last tenth of the file system stays free."},
+			Doc: "Directory for the buffers' files, not on a tmpfs. They use at most half of the free space, one address a quarter of that and of `buffer.memory`. A tenth of the file system stays free."},
 	}
 }

@@ -173,8 +173,8 @@ func differences(before, after []form.Setting) []Change {
 func Reference(w io.Writer) {
 	fmt.Fprint(w, `## Reference
 
-Below each key: what is allowed, and its default if it has one. A reload takes changes over, except those of keys
-marked **restart**. A key after [] is one of a list's members; NAME is the name of a class or site.
+Below each key: what is allowed, and its default. Changes take effect with a reload, those of keys marked **restart** with a restart.
+A key after [] belongs to a member of a list; NAME is a class or site.
 `)
 	for _, c := range chapters(newDraft(Default())) {
 		fmt.Fprintf(w, "\n### %s\n", c.title)
@@ -184,8 +184,6 @@ marked **restart**. A key after [] is one of a list's members; NAME is the name 
 			form.WriteReference(w, c.keys)
 		}
 	}
-	fmt.Fprint(w, "\n### Keys that went\n\nA file with these keys loads, and a warning shows each with what to write instead.\n")
-	form.WriteGone(w, settings(newDraft(Default())))
 }
 
 // Schema writes the JSON Schema (draft 2020-12) of a configuration file. It refuses what

@@ -31,13 +31,13 @@ func (t *Throttle) DelaysNobody() bool { return t.Mode == "observe" || t.Shadow 
 func throttleSettings(t *Throttle) []form.Setting {
 	return []form.Setting{
 		{Path: "throttle.mode", Value: form.Choice("fair", "observe", "cap", "cooperative").In(&t.Mode),
-			Doc: "Way to act on debt. `fair`: no request waits while the backend has room; when it is full, clients that used less go first. `observe`: charge and log, but never delay or reject, not even by `limits` or `cap`. `cap`: requests wait in front of the backend until their classes' debt is paid. `cooperative`: requests run at once, and their responses are held."},
+			Doc: "Way to act on debt. `fair`: no request waits while the backend has room; when it is full, clients that used less go first. `observe`: charge and log, but never delay or reject, not even by `limits` or `cap`. `cap`: requests wait until their classes' debt is paid. `cooperative`: requests run at once, and their responses are held."},
 		{Path: "throttle.shadow", Value: form.Boolean().In(&t.Shadow),
 			Doc: "Shadow mode: log what `throttle.mode` would do, and never delay or reject."},
 		{Path: "throttle.maxHold", Value: form.Duration(0, time.Hour).In(&t.MaxHold),
-			Doc: "Longest wait of a request. A request that would wait longer is rejected with 429, in `fair` with 503."},
+			Doc: "Longest wait of a request. One that would wait longer is rejected with 429, in `fair` with 503."},
 		{Path: "throttle.memory", Value: form.Duration(time.Second, day).In(&t.Memory),
-			Doc: "Longest time to pay a debt. No key owes more than it earns in this time; the rest is forgiven. Increase it for strict quotas in `cap`."},
+			Doc: "Longest time to pay a debt; the rest is forgiven. Increase it for strict quotas in `cap`."},
 	}
 }
 
@@ -72,18 +72,18 @@ const mostHistory = 168
 func gateSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "gate.heavy", Value: form.Integer(0, 10_000).In(&d.Gate.Heavy), Unit: "requests",
-			Doc: "Most requests of one size class or smaller that compute at the same time. 0: as many as there are CPUs, and more while CPUs are idle."},
+			Doc: "Most requests of one size class or smaller that compute at the same time. 0: one per CPU, and more while CPUs are idle."},
 		{Path: "gate.usage", Value: wordOrPath("machine", "off").In(&d.Gate.Usage), Restart: true,
 			Doc: "CPU use that `gate.heavy: 0` follows, if the backend is on this machine."},
 		{Path: "gate.priority", Value: form.Choice("auto", "on", "off").In(&d.Gate.Priority),
-			Doc: "Lower the priority of backend processes as their requests compute, so that short requests get the CPUs ([exact costs and priorities](exact-costs.md)). `auto` does so if tempomat has CAP_SYS_NICE and sees which process serves a request. `on` warns if it can't."},
+			Doc: "Lower the [priority of backend processes](exact-costs.md) as their requests compute. `auto` does so if tempomat has CAP_SYS_NICE and sees which process serves a request. `on` warns if it can't."},
 		{Path: "standing.trusted", Value: prefixes().In(&d.Standing.Trusted),
-			Doc: "Networks whose clients' shares are multiplied by 4, as by the backend's `Tempomat-Standing: yes`. Use it for offices and schools that share one address."},
+			Doc: "Networks whose clients' shares are multiplied by 4, such as offices and schools that share one address."},
 		{Path: "newcomers.redirect", Value: form.Boolean().In(&d.Newcomers.Redirect),
-			Doc: "Redirect an unknown browser that has to wait to the same URL, with a cookie. It goes first among unknown clients when it returns. This works in `throttle.mode: fair` without `throttle.shadow` only."},
+			Doc: "Redirect an unknown browser that must wait to the same URL, with a cookie. When it returns, it goes first among unknown clients. Only in `throttle.mode: fair` without `throttle.shadow`."},
 		{Path: "state", Value: form.OrOff(absolutePath("a file"), "off").In(&d.State), Restart: true,
-			Doc: "File that keeps known clients (as keyed hashes, with the key) and pins (readable) over a restart. tempomat ignores it if it is a link, or if others than its owner and root can write it."},
+			Doc: "File that keeps known clients (as keyed hashes, with the key) and pins (readable) over a restart. Only its owner and root may be able to write it."},
 		{Path: "history.hours", Value: form.Integer(0, mostHistory).In(&d.History.Hours), Restart: true, Unit: "hours", Zero: "nothing is kept",
-			Doc: "Hours of history for `tempomat-doctor report`: the most expensive clients and URLs ([personal data](security.md#personal-data)). The file has the name of `state` with `.history` appended; `state: off` keeps the history in memory. 0 keeps nothing and deletes the file."},
+			Doc: "Hours of history for `tempomat-doctor report`: the most expensive clients and URLs ([personal data](security.md#personal-data)). The file is that of `state` with `.history` appended; `state: off` keeps it in memory. 0 deletes it."},
 	}
 }

@@ -110,13 +110,13 @@ func limitSettings(l *Limit) []form.Setting {
 		{Path: "name", Value: limitName().In(&l.Name), Required: true,
 			Doc: "Unique name of the limit in error pages, headers and the log."},
 		{Path: "path", Value: pathPattern().In(&l.Path), Default: "all paths",
-			Doc: "Path to limit, or its beginning if it ends in `*`. `/login.php` also covers `/login.php/x`, and `\\` counts as `/`. A path with dot segments or `;` counts for every path that a backend could take it for."},
+			Doc: "Path to limit, or its beginning if it ends in `*`. It also covers `/login.php/x` and every spelling that a backend could take for it."},
 		{Path: "class", Value: limitName().In(&l.Class), Doc: "Class whose keys are counted. It must be on."},
-		{Path: "rate", Value: rate().In(&l.Rate), Default: "none; it must be given",
+		{Path: "rate", Value: rate().In(&l.Rate), Default: "none; required",
 			Doc: "Requests allowed in the long run. `5/min` allows one more every 12 s."},
 		{Path: "burst", Value: count.In(&l.Burst), Unit: "requests", Default: "as many as `rate` has", Doc: "Most requests at once."},
 		{Path: "strict", Value: form.Boolean().In(&l.Strict),
-			Doc: "Count in Redis, together with all other instances. Each request waits for one round trip of at most 250 ms (`timeout` in the URL), and passes if Redis is away. Otherwise each instance counts in its memory."},
+			Doc: "Count in Redis, together with all other instances. Each request waits for one round trip of at most 250 ms (`timeout` in the URL), and passes if Redis is away."},
 		{Path: "size", Value: count.In(&o.Size), Old: asRate},
 		{Path: "dripRate", Value: period.In(&o.DripRate), Old: asRate},
 		{Path: "dripSize", Value: count.In(&o.DripSize), Old: asRate},
@@ -133,7 +133,7 @@ func limitSettings(l *Limit) []form.Setting {
 const oneForAll = "remove it: a limit is the same for all clients; list networks without limits in exempt"
 
 func limitName() form.Scalar[string] {
-	return form.Text("name", "1 to 32 letters, digits, `_` and `-`, begins with a letter", func(text string) error {
+	return form.Text("name", "a letter and up to 31 letters, digits, `_` and `-`", func(text string) error {
 		if !className.MatchString(text) {
 			return errors.New("must be 1 to 32 letters, digits, _ and -, and begin with a letter")
 		}
@@ -147,7 +147,7 @@ func limitsSettings(d *draft) []form.Setting {
 		{Path: "limits", Value: limitList().In(&d.Limits),
 			Doc: "Limits in numbers of requests, in addition to CPU time. See [how limits count](#how-limits-count)."},
 		{Path: "headers", Value: form.Choice("none", "ratelimit", "draft", "draft-credit").In(&d.Headers),
-			Doc: "Response headers that show clients their limits. `ratelimit` sends `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, with a rejection, `X-RateLimit-Reset`. `draft` sends `RateLimit` and `RateLimit-Policy` of the IETF draft. `draft-credit` adds the client's account in CPU milliseconds (`qu=\"cpu-milliseconds\"`). If the backend sets one of them, nothing is added."},
+			Doc: "Response headers that show clients their limits, unless the backend sets one. `ratelimit` sends `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, with a rejection, `X-RateLimit-Reset`. `draft` sends `RateLimit` and `RateLimit-Policy` of the IETF draft; `draft-credit` adds the client's account in CPU milliseconds."},
 	}
 }
 

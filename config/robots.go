@@ -46,11 +46,11 @@ func robotsSettings(x *Robots) []form.Setting {
 		{Path: "robots.share", Value: share().In(&x.Share),
 			Doc: "Part of all CPUs that each verified robot may use in the long run. All robots that can't be verified have one such share together."},
 		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
-			Doc: "Address and port of the DNS server that verifies robots by the names of their addresses. No request waits for it."},
+			Doc: "DNS server that verifies robots by the names of their addresses. No request waits for it."},
 		{Path: "robots.refresh", Value: form.Choice("on", "off").In(&x.Refresh),
-			Doc: "Fetch the lists of addresses that [operators of robots](robots.md#how-it-is-verified) publish every 6 hours, over HTTPS, through `HTTPS_PROXY` if the environment has it. No request waits for it."},
+			Doc: "Fetch the lists of addresses that [operators of robots](robots.md#how-it-is-verified) publish, every 6 hours, over HTTPS (`HTTPS_PROXY`)."},
 		{Path: "robots.known", Value: robotList().In(&x.Known),
-			Doc: "Robots that can be verified, in addition to the [built-in ones](robots.md#known-robots). An entry with a built-in name replaces the keys that it gives, and `addresses` the published list. A client that claims to be one of these robots and fails verification has its share halved."},
+			Doc: "Robots to verify, in addition to the [built-in ones](robots.md#known-robots). An entry with a built-in name replaces the keys that it gives, and `addresses` the published list. A client that fails verification has its share halved."},
 	}
 }
 
@@ -59,9 +59,9 @@ func robotSettings(x *Robot) []form.Setting {
 		{Path: "name", Value: robotName().In(&x.Name), Required: true,
 			Doc: "Name of the robot in its User-Agent, and of its account. Case and digits don't matter."},
 		{Path: "domains", Value: form.List[string]{Of: ownDomain(), Most: mostOfRobot}.In(&x.Domains), Default: "none",
-			Doc: "Domains that verify the robot, such as `googlebot.com`: the DNS name of its address must be below one of them and resolve back to the address."},
+			Doc: "Domains that verify the robot, such as `googlebot.com`: its address's DNS name must be below one, and resolve back."},
 		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
-			Doc: "Networks that verify the robot. A file has one prefix per line, or is JSON as Google and Bing publish it. Each reload reads it again."},
+			Doc: "Networks that verify the robot. A file has one prefix per line, or is JSON as Google and Bing publish it."},
 		{Path: "agents", Gone: "remove it: name is the robot's name in its User-Agent; give another name an entry of its own"},
 		{Path: "share", Gone: "remove it: its share is robots.share; tempomat-doctor pin changes it for one"},
 	}

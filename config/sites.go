@@ -71,13 +71,13 @@ const exemptKeys = "cidr, path, method, host and header"
 func exemptSettings(e *Exemption) []form.Setting {
 	return []form.Setting{
 		{Path: "cidr", Value: prefix().In(&e.CIDR), Default: "any", Doc: "Network of the client's address."},
-		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "Path, or its beginning if it ends in `*`, without the query. Both the sent and the decoded path must match. A path that a backend could resolve to another one, such as `/static/../x`, never matches."},
+		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "Path, or its beginning if it ends in `*`, without the query. A path that a backend could resolve to another one, such as `/static/../x`, never matches."},
 		{Path: "method", Value: form.List[string]{Of: methodName(), Most: 16, Distinct: true}.In(&e.Methods), Default: "any",
 			Doc: "Methods. A request with a header such as `X-HTTP-Method-Override` never matches."},
 		{Path: "host", Value: hostPattern().In(&e.Host), Default: "any",
 			Doc: "Host name of the site. `Host` and any `X-Forwarded-Host` must agree. `*.example.com` matches everything below `example.com`."},
 		{Path: "header", Value: headerName().In(&e.Header), Default: "any",
-			Doc: "Header that a request must have exactly once, with the value in the file `secret`. Clients can send any header, so only a secret value exempts."},
+			Doc: "Header that a request must have exactly once, with the value in the file `secret`."},
 		{Path: "secret", Value: file().In(&e.Secret), Default: "none; `header` needs it",
 			Doc: "File with the header's value: 16 to 4096 printable characters, and an optional line break. Each reload reads it again."},
 	}
@@ -98,7 +98,7 @@ func methodName() form.Scalar[string] {
 
 // hostPattern is the name of a site, or of all below it.
 func hostPattern() form.Scalar[string] {
-	s := form.Text("host", "a name or an address without a port; `*` only as in `*.example.com`", nil)
+	s := form.Text("host", "a name or address, or `*.example.com` for all below it", nil)
 	s.Parse = func(text string) (string, error) {
 		text = strings.TrimSuffix(strings.ToLower(text), ".")
 		name := strings.TrimPrefix(text, "*.")
@@ -124,7 +124,7 @@ func inURL(ip netip.Addr) string {
 // pathPattern is a path, or the beginning of paths.
 func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
-	return form.Text("path", "begins with `/`; `*` only at the end; at most 1024 characters", func(text string) error {
+	return form.Text("path", "begins with `/`; `*` only at the end", func(text string) error {
 		star := strings.IndexByte(text, '*')
 		if !strings.HasPrefix(text, "/") || len(text) > 1024 || strings.ContainsFunc(text, odd) ||
 			star >= 0 && star != len(text)-1 {
@@ -162,14 +162,14 @@ var siteKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 func sitesSettings(x *Sites) []form.Setting {
 	return []form.Setting{
 		{Path: "sites", Value: siteMap{x},
-			Doc: "[Sites of a shared host](sites.md), each with a share of the machine, so that a crawl of one doesn't slow the others. `others` stands for all unnamed sites together and has only a `share`."},
+			Doc: "[Sites of a shared host](sites.md), each with a share of the machine. `others` stands for all unnamed sites together and has only a `share`."},
 	}
 }
 
 func siteSettings(x *Site) []form.Setting {
 	return []form.Setting{
-		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; a site needs one",
-			Doc: "Host names of the site, without a port. `*.example.com` matches everything below `example.com`. A full name wins over patterns, a longer pattern over a shorter one."},
+		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; required",
+			Doc: "Host names of the site. A full name wins over patterns, a longer pattern over a shorter one."},
 		siteShare(&x.Share),
 		{Path: "mode", Gone: "throttle.mode is for all sites; use exempt for a site whose requests must never wait"},
 		{Path: "shadow", Gone: "throttle.shadow is for all sites; use exempt for a site whose requests must never wait"},
@@ -182,7 +182,7 @@ func siteShare(p *float64) form.Setting {
 	return form.Setting{
 		Path: "share", Default: "`1`",
 		Value: form.Number("a number from 0.01 to 1000", 0.01, 1000).In(p),
-		Doc:   "Weight of the site against the others. Of three busy sites with 1, 2 and 5, the last gets five eighths of the machine. Unused shares go to the other sites.",
+		Doc:   "Weight of the site. Of three busy sites with 1, 2 and 5, the last gets five eighths of the machine. Unused shares go to the other sites.",
 	}
 }
 

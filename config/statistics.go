@@ -45,13 +45,13 @@ func statisticsSettings(c *Statistics) []form.Setting {
 	return []form.Setting{
 		{Path: "graphite", Value: graphiteAddress().In(&g.Address), AliasOf: "graphite.address"},
 		{Path: "graphite.address", Value: graphiteAddress().In(&g.Address),
-			Doc: "Address of the Graphite server, which gets statistics in plaintext over TCP. `graphite: ADDRESS` is short for it."},
+			Doc: "Graphite server, which gets statistics over TCP. `graphite: ADDRESS` is short for it."},
 		{Path: "graphite.prefix", Value: graphitePrefix().In(&g.Prefix),
 			Doc: "Prefix of each series. `{hostname}` becomes the machine's name."},
 		{Path: "graphite.interval", Value: form.Duration(time.Second, time.Hour).In(&g.Interval),
 			Doc: "Interval between samples."},
 		{Path: "metrics", Value: form.OrEmpty(tcpAddress(), "nowhere").In(&c.Metrics), Restart: true,
-			Doc: "Address where Prometheus reads `/metrics` ([all metrics](metrics.md)). It is HTTP without a password, and shows no client."},
+			Doc: "Address where Prometheus reads `/metrics` ([all metrics](metrics.md)), without a password."},
 		{Path: "log.level", Value: logLevel().In(&l.Level),
 			Doc: "Lowest severity to log."},
 		{Path: "log.access", Value: form.Choice("off", "sampled", "all").In(&l.Access),
@@ -80,11 +80,11 @@ func adminSettings(a *Admin) []form.Setting {
 		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&a.Listen), Restart: true,
 			Doc: "Socket of the [admin API](admin-api.md), to which `tempomat-doctor` connects."},
 		{Path: "admin.web", Value: form.OrOff(tcpAddress(), "off", "").In(&a.Web), Restart: true,
-			Doc: "Address of the [dashboard](dashboard.md) and the admin API over plain HTTP. It requires `admin.token`; without the token, clients get an empty page only."},
+			Doc: "Address of the [dashboard](dashboard.md) and the admin API over plain HTTP. It requires `admin.token`."},
 		{Path: "admin.token", Value: file().In(&a.Token),
-			Doc: "File with the token for `admin.web`, and for changes in the dashboard: 16 to 512 visible ASCII characters without spaces. Only its owner and group may read the file. A reload reads it again."},
+			Doc: "File with the token for `admin.web` and changes in the dashboard: 16 to 512 visible ASCII characters. Only its owner and group may read it."},
 		{Path: "admin.hosts", Value: form.List[string]{Of: hostName(), Most: 32, Distinct: true}.In(&a.Hosts),
-			Doc: "Host names of `admin.web`. Requests for other names are rejected, which protects against DNS rebinding. Addresses and `localhost` always work."},
+			Doc: "Host names of `admin.web`; others are rejected. Addresses and `localhost` always work."},
 	}
 }
 

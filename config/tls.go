@@ -42,7 +42,7 @@ func defaultACME() ACME { return ACME{Directory: "https://acme-v02.api.letsencry
 func listener() form.Scalar[Listener] {
 	address := listenAddress()
 	return form.Scalar[Listener]{
-		Type: address.Type, Allowed: address.Allowed + "; also a mapping, or followed by, each after a space: `tls`, `proxyProtocol`, `redirect`",
+		Type: address.Type, Allowed: address.Allowed + "; also a mapping, or followed by the words `tls`, `proxyProtocol` or `redirect`",
 		Schema: form.Schema{"type": "string", "pattern": words(socketPattern) + "|" + words(portPattern)},
 		Parse: func(text string) (l Listener, err error) {
 			at, behind, _ := strings.Cut(text, " ")
@@ -96,20 +96,20 @@ func listenerSettings(l *Listener) []form.Setting {
 		{Path: "address", Value: listenAddress().In(&l.Address), Required: true, Doc: "Address to listen on."},
 		{Path: "tls", Value: form.Boolean().In(&l.TLS), Doc: "Serve TLS with the certificates of `tls`."},
 		{Path: "proxyProtocol", Value: form.Boolean().In(&l.ProxyProtocol),
-			Doc: "Expect a PROXY protocol header, version 1 or 2, which names the client. Only `trustedProxies` may connect."},
+			Doc: "Expect a PROXY protocol header, which names the client. Only `trustedProxies` may connect."},
 		{Path: "redirect", Value: form.Boolean().In(&l.Redirect),
-			Doc: "Redirect to the same URL over HTTPS, except requests for `/.well-known/acme-challenge/` and requests that a trusted proxy received over HTTPS."},
+			Doc: "Redirect to the same URL over HTTPS, except `/.well-known/acme-challenge/` and what a trusted proxy received over HTTPS."},
 	}
 }
 
 func tlsSettings(t *TLS) []form.Setting {
 	return []form.Setting{
 		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
-			Doc: "Certificates for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat [reads them again](https.md) when they change. A client gets the certificate for its host name, otherwise the first."},
+			Doc: "[Certificates](https.md) for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat reads them again when they change."},
 		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
-			Doc: "Host names for which tempomat [gets certificates by ACME](https.md#acme). It keeps them in the directory `acme` next to the `state` file."},
+			Doc: "Host names for which tempomat [gets certificates by ACME](https.md#acme)."},
 		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
-			Doc: "Directory URL of the certificate authority. By using it you agree to the authority's terms of service."},
+			Doc: "Directory URL of the certificate authority."},
 	}
 }
 
@@ -117,7 +117,7 @@ func tlsSettings(t *TLS) []form.Setting {
 func certificates() form.List[CertificateFiles] {
 	return form.List[CertificateFiles]{
 		Of: form.Scalar[CertificateFiles]{
-			Type: "path", Allowed: "the path of a directory, or of a file with a certificate and its key; also a mapping", Schema: form.Schema{"type": "string"},
+			Type: "path", Allowed: "path of a directory or file; also a mapping", Schema: form.Schema{"type": "string"},
 			Parse: func(text string) (f CertificateFiles, err error) {
 				certificate, key, pair := strings.Cut(text, " ")
 				if !pair {

@@ -58,19 +58,19 @@ func trafficSettings(c *Traffic) []form.Setting {
 			Doc: "Addresses to listen on, at least one. Each is a text or a mapping with the keys below."},
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url"},
 		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "URL of the web server. A file must have it; `backend: URL` is short for it. It can't be one of tempomat's own addresses. With https the certificate must be valid, except on a loopback address, where it isn't checked."},
+			Doc: "URL of the web server; `backend: URL` is short for it. It can't be one of tempomat's own addresses. An https certificate is checked, except on loopback."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
-			Doc: "Longest wait for the beginning of a response, TLS handshake included; then 504. A backend on another machine must accept the connection within 5 s; then 502."},
+			Doc: "Longest wait for the beginning of a response; then 504. A backend on another machine must accept the connection within 5 s; otherwise 502."},
 		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "found", Unit: "requests",
-			Doc: "Number of the backend's workers, and so the most requests at the backend at the same time. 0: tempomat [finds the number](tasks.md#set-the-number-of-workers). Set it for a backend on another machine or in a container."},
+			Doc: "The backend's workers, and so the most requests there at the same time. 0: tempomat [finds the number](tasks.md#set-the-number-of-workers). Set it for a backend on another machine or in a container."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
 			Doc: "CPUs of the backend. Shares are parts of it. 0: as many as this machine or its cgroup has."},
 		{Path: "trustedProxies", Value: form.List[Proxies]{Of: proxies(), Most: 1024}.In(&c.TrustedProxies),
-			Doc: "Proxies whose forwarded headers tempomat trusts. The client is the rightmost address that isn't one of them. The list replaces the default; an empty list trusts no peer. A file has one address or prefix per line, `#` for comments, and is read again at each reload ([Cloudflare](recipes/cloudflare.md))."},
+			Doc: "Proxies whose forwarded headers tempomat trusts. The client is the rightmost address that isn't one of them. The list replaces the default. A file has one prefix per line, and is read again at each reload ([Cloudflare](recipes/cloudflare.md))."},
 		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader),
 			Doc: "Header with the client's address in requests of trusted proxies."},
 		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
-			Doc: "Pass headers whose names have characters other than letters, digits and hyphens. Names that scripts would take for a proxy's header, such as `X_Real_IP`, are removed in any case."},
+			Doc: "Pass headers whose names have characters other than letters, digits and hyphens. Imitations of a proxy's header, such as `X_Real_IP`, are always removed."},
 	}
 }
 
@@ -217,9 +217,9 @@ type ErrorPages struct {
 func answerSettings(c *Answers) []form.Setting {
 	return []form.Setting{
 		{Path: "errorPages.directory", Value: form.OrEmpty(absolutePath("a directory"), "none").In(&c.ErrorPages.Directory),
-			Doc: "Directory with templates of [your own error pages](error-pages.md). They are read at the start and at each reload; if one is invalid, the running ones stay. Empty: the shipped page."},
+			Doc: "Directory with templates of [your own error pages](error-pages.md). Empty: the shipped page."},
 		{Path: "errorPages.languages", Value: form.List[string]{Of: languageTag(), Most: 16, Distinct: true}.In(&c.ErrorPages.Languages),
-			Doc: "Languages of the error pages, at least one. The first serves clients that ask for none of them. Languages other than English and German need a template."},
+			Doc: "Languages of the error pages. The first is the default. Others than English and German need a template."},
 		{Path: "robotsTxt", Value: file().In(&c.RobotsTxt),
 			Doc: "File that tempomat serves as [`/robots.txt`](error-pages.md#robotstxt). Empty: the backend answers."},
 	}

@@ -36,7 +36,7 @@ func Example() {
 	//
 	// The longest delay.
 	//
-	// duration: `0s` to `1h`; default `30s`
+	// `0s` to `1h`; default `30s`
 	//
 	// cap 7s
 	// t.yaml:1: mods: unknown key; did you mean "mode"?

@@ -1,12 +1,12 @@
 package form
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -53,6 +53,9 @@ func facts(s Setting) string {
 	return line
 }
 
+// plain are the types that what is allowed shows already.
+var plain = []string{"address", "duration", "host", "name", "path", "prefix", "rate", "size", "text", "URL", "word", "word or path"}
+
 // Allowed is what the value may be, as Markdown.
 func (s Setting) Allowed() string {
 	spec := s.Value.Spec()
@@ -63,50 +66,24 @@ func (s Setting) Allowed() string {
 	case s.Unit != "":
 		spec.Allowed += ", in " + s.Unit
 	}
-	if kind != "" && spec.Allowed != "" {
-		return kind + ": " + spec.Allowed
+	switch {
+	case kind == "", spec.Allowed != "" && slices.Contains(plain, kind):
+		return spec.Allowed
+	case spec.Allowed == "":
+		return kind
 	}
-	return cmp.Or(kind, spec.Allowed)
-}
-
-// WriteGone writes the table of keys that went; those with the same advice have one row.
-func WriteGone(w io.Writer, table []Setting) {
-	var advices []string
-	keys := map[string][]string{}
-	add := func(path string, s Setting) {
-		if !s.Went() {
-			return
-		}
-		advice := s.Gone + s.Old
-		if keys[advice] == nil {
-			advices = append(advices, advice)
-		}
-		keys[advice] = append(keys[advice], "`"+path+"`")
-	}
-	for _, s := range table {
-		add(s.Path, s)
-		if s.Gone == "" {
-			spec := s.Value.Spec()
-			for _, m := range spec.Members {
-				add(s.Path+spec.MemberPath+m.Path, m)
-			}
-		}
-	}
-	fmt.Fprint(w, "\n| key | instead |\n|---|---|\n")
-	for _, advice := range advices {
-		fmt.Fprintf(w, "| %s | %s |\n", strings.Join(keys[advice], ", "), advice)
-	}
+	return kind + ": " + spec.Allowed
 }
 
 // WriteLegacy writes the table of keys of the original's file.
 func WriteLegacy(w io.Writer, table []Setting) {
-	fmt.Fprint(w, "\n| original | sets | allowed |\n|---|---|---|\n")
+	fmt.Fprint(w, "\n| original | sets |\n|---|---|\n")
 	for _, s := range table {
-		allowed := s.Allowed()
+		sets := "`" + s.AliasOf + "`"
 		if s.Doc != "" {
-			allowed += ". " + s.Doc
+			sets += ". " + s.Doc
 		}
-		fmt.Fprintf(w, "| `%s` | `%s` | %s |\n", s.Path, s.AliasOf, allowed)
+		fmt.Fprintf(w, "| `%s` | %s |\n", s.Path, sets)
 	}
 }
 

@@ -204,7 +204,7 @@ func FormatDuration(d time.Duration) string {
 // Boolean is true or false.
 func Boolean() Scalar[bool] {
 	return Scalar[bool]{
-		Type: "`true` or `false`", Schema: Schema{"type": []string{"boolean", "string"}, "pattern": anyCase("true", "false")},
+		Type: "boolean", Schema: Schema{"type": []string{"boolean", "string"}, "pattern": anyCase("true", "false")},
 		Parse: func(text string) (bool, error) {
 			switch strings.ToLower(text) {
 			case "true":

@@ -11,42 +11,42 @@ import (
 func gate() []Metric {
 	return []Metric{
 		count("gate_shed_total", "gateShed", "Requests rejected because the queue was full.", func(s *State) uint64 { return s.Gate.Shed }),
-		level("gate_workers", "gateWorkers", "Number of the backend's workers; 0: unknown, any number.", func(s *State) int { return s.Gate.Workers }),
+		level("gate_workers", "gateWorkers", "The backend's workers; 0: unknown.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
-		level("gate_long_most", "gateLongMost", "Limit of requests at the backend that aren't short; 0: any number.", func(s *State) int { return s.Gate.LongMost }),
+		level("gate_long_most", "gateLongMost", "Limit of requests that aren't short; 0: none.", func(s *State) int { return s.Gate.LongMost }),
 		level("gate_long_busy", "gateLongBusy", "Requests at the backend that aren't short.", func(s *State) int { return s.Gate.LongBusy }),
-		level("gate_holding", "gateHolding", "Requests at the backend that hold a worker without computing.", func(s *State) int { return s.Gate.Holding }),
-		level("gate_orphans", "gateOrphans", "Requests at the backend whose client has disconnected.", func(s *State) int { return s.Gate.Orphans }),
-		level("gate_room", "gateRoom", "Limit of requests of a size or smaller that compute at the same time.", func(s *State) int { return s.Gate.Room }),
+		level("gate_holding", "gateHolding", "Requests that hold a worker without computing.", func(s *State) int { return s.Gate.Holding }),
+		level("gate_orphans", "gateOrphans", "Requests whose client has disconnected.", func(s *State) int { return s.Gate.Orphans }),
+		level("gate_room", "gateRoom", "Limit of computing requests of a size or smaller.", func(s *State) int { return s.Gate.Room }),
 		bySize("gate_computing", "gateComputing", "Computing requests, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
 		bySize("gate_ahead", "gateAhead", "Computing requests whose client is over its share, by size.", func(s *State) []int { return s.Gate.Ahead[:] }),
-		bySize("gate_held", "gateHeld", "Requests that hold a worker, by the time that they hold it.", func(s *State) []int { return s.Gate.Held[:] }),
+		bySize("gate_held", "gateHeld", "Requests that hold a worker, by duration.", func(s *State) []int { return s.Gate.Held[:] }),
 		level("gate_probes", "gateProbes", "Requests of unknown cost that run as a trial.", func(s *State) int { return s.Gate.Probes }),
 		level("gate_queued", "gateQueued", "Requests in the queue.", func(s *State) int { return s.Gate.Queued }),
-		gauge("gate_clock_seconds", "gateClock", "Virtual clock of the queue, in CPU seconds per share.", func(s *State) float64 { return s.Gate.Clock }),
-		gauges("gate_cpu_utilisation", "gateUse", "Used part of the backend's CPUs, 0 to 1; missing if it can't be measured.", func(s *State, tell tell) {
+		gauge("gate_clock_seconds", "gateClock", "Virtual clock of the queue.", func(s *State) float64 { return s.Gate.Clock }),
+		gauges("gate_cpu_utilisation", "gateUse", "Used part of the backend's CPUs, 0 to 1.", func(s *State, tell tell) {
 			if s.Gate.Utilisation >= 0 {
 				tell(s.Gate.Utilisation)
 			}
 		}),
-		gauges("cpu_pressure", "cpuPressure", "Part of the time in which processes waited for a CPU, 0 to 1; missing if it can't be measured.", func(s *State, tell tell) {
+		gauges("cpu_pressure", "cpuPressure", "Part of the time in which processes waited for a CPU.", func(s *State, tell tell) {
 			if s.Pressure >= 0 {
 				tell(s.Pressure)
 			}
 		}),
-		level("priority_on", "priorityOn", "1 if tempomat lowers the priority of the backend's processes, otherwise 0.", func(s *State) int {
+		level("priority_on", "priorityOn", "1 if tempomat lowers priorities, otherwise 0.", func(s *State) int {
 			if s.Priorities.On {
 				return 1
 			}
 			return 0
 		}),
 		level("priority_lowered", "priorityLowered", "Backend processes with a lowered priority now.", func(s *State) int { return s.Priorities.Lowered }),
-		counts("priority_steps_total", "prioritySteps", "Priority changes, by the distance below the process's own priority.", func(s *State, tell tell) {
+		counts("priority_steps_total", "prioritySteps", "Priority changes, by the distance below normal.", func(s *State, tell tell) {
 			for i, n := range s.Priorities.Steps {
 				tell(float64(n), strconv.Itoa(host.StepDown(i+1)))
 			}
 		}, "below"),
-		counts("priority_ends_total", "priorityEnds", "Processes with a lowered priority, by their end: restored, recovered after a crash, ended, changed by another program, failed.", func(s *State, tell tell) {
+		counts("priority_ends_total", "priorityEnds", "Processes with a lowered priority, by their end.", func(s *State, tell tell) {
 			p := &s.Priorities
 			tell(float64(p.Restored), "restored")
 			tell(float64(p.Recovered), "recovered")
@@ -75,7 +75,7 @@ func sites() []Metric {
 		bySite("site_cpu_seconds_total", "siteCPU", Counter, "CPU seconds of the site's requests.", func(x *limiter.SiteState) float64 { return x.CPU }),
 		bySite("site_wait_seconds_total", "siteWait", Counter, "Total wait of the site's requests in seconds.", func(x *limiter.SiteState) float64 { return x.Waited }),
 		bySite("site_requests_total", "siteRequests", Counter, "Requests for the site that ran.", func(x *limiter.SiteState) float64 { return float64(x.Ended) }),
-		bySite("site_refused_total", "siteRefused", Counter, "Requests for the site that waited and were rejected.", func(x *limiter.SiteState) float64 { return float64(x.Refused) }),
+		bySite("site_refused_total", "siteRefused", Counter, "Rejected requests for the site.", func(x *limiter.SiteState) float64 { return float64(x.Refused) }),
 		bySite("site_busy", "siteBusy", Gauge, "Requests for the site at the backend.", func(x *limiter.SiteState) float64 { return float64(x.Busy) }),
 		bySite("site_queued", "siteQueued", Gauge, "Requests for the site in the queue.", func(x *limiter.SiteState) float64 { return float64(x.Queued) }),
 		bySite("site_share", "siteShare", Gauge, "Configured share of the site.", func(x *limiter.SiteState) float64 { return x.Share }),

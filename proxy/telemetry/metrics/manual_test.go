@@ -38,10 +38,10 @@ func TestManual(t *testing.T) {
 // manual is the table as the manual has it.
 func manual() string {
 	var b strings.Builder
-	b.WriteString("| Prometheus | kind | Graphite | status | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("| Prometheus | Graphite | meaning |\n|---|---|---|\n")
 	status := Counters(full())
 	for _, m := range Table() {
-		name, series, there := "", "", ""
+		name, series := "", ""
 		if m.Name != "" {
 			name = Prefix + m.Name
 			if len(m.Labels) > 0 {
@@ -53,9 +53,9 @@ func manual() string {
 			series = "`" + m.Series + strings.Repeat(".*", len(m.Labels)) + "`"
 		}
 		if _, ok := status[m.Series]; ok {
-			there = "yes"
+			series += " ✓"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, m.Kind, series, there, m.Help)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, series, m.Help)
 	}
 	return b.String()
 }

@@ -19,62 +19,62 @@ func requests() []Metric {
 	return []Metric{
 		counts("requests_total", "requestsOf", "Finished requests, by group and outcome.", byOutcome, "group", "outcome"),
 		count("", "requests", "Finished requests.", all((*telemetry.Sums).Requests)),
-		count("", "exempt", "Finished requests that are exempt.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
-		count("", "refused", "Finished requests that were rejected.", ended(telemetry.Refused)),
-		count("", "redirected", "Finished requests of newcomers that were redirected.", ended(telemetry.Redirected)),
-		count("", "clientGone", "Finished requests whose client disconnected before the response.", ended(telemetry.ClientGone)),
-		count("", "backendDown", "Finished requests without a connection to the backend (502).", ended(telemetry.BackendDown)),
-		count("", "backendSlow", "Finished requests that the backend didn't answer in time (504).", ended(telemetry.BackendSlow)),
-		count("", "backendBroke", "Finished requests whose response the backend broke off.", ended(telemetry.BackendBroke)),
+		count("", "exempt", "Exempt requests.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
+		count("", "refused", "Rejected requests.", ended(telemetry.Refused)),
+		count("", "redirected", "Redirected newcomers' requests.", ended(telemetry.Redirected)),
+		count("", "clientGone", "Requests whose client disconnected before the response.", ended(telemetry.ClientGone)),
+		count("", "backendDown", "Requests without a connection to the backend (502).", ended(telemetry.BackendDown)),
+		count("", "backendSlow", "Requests without a response in time (504).", ended(telemetry.BackendSlow)),
+		count("", "backendBroke", "Requests whose response the backend broke off.", ended(telemetry.BackendBroke)),
 		counts("refused_total", "refusedOf", "Rejected requests, by group and reason.", byRefusal, "group", "reason"),
 		groupCount("delayed_total", "delayedOf", "Delayed requests, by group.", func(x *telemetry.Sums) uint64 { return x.Delayed }),
 		count("", "delayed", "Delayed requests.", all(func(x *telemetry.Sums) uint64 { return x.Delayed })),
 		groupSeconds("delay_seconds_total", "delaySecondsOf", "Total delay in seconds, by group.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
 		allSeconds("delaySeconds", "Total delay in seconds.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
-		groupCount("shadowed_total", "shadowedOf", "Requests that shadow mode would have delayed or rejected, by group.", func(x *telemetry.Sums) uint64 { return x.Shadowed }),
-		count("", "shadowed", "Requests that shadow mode would have delayed or rejected.", all(func(x *telemetry.Sums) uint64 { return x.Shadowed })),
-		count("malformed_total", "malformed", "Invalid requests; they don't count among the finished ones.", func(s *State) uint64 { return s.Totals.Malformed }),
+		groupCount("shadowed_total", "shadowedOf", "Delays and rejections in shadow mode, by group.", func(x *telemetry.Sums) uint64 { return x.Shadowed }),
+		count("", "shadowed", "Delays and rejections in shadow mode.", all(func(x *telemetry.Sums) uint64 { return x.Shadowed })),
+		count("malformed_total", "malformed", "Invalid requests; not counted as finished.", func(s *State) uint64 { return s.Totals.Malformed }),
 		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU seconds charged, by group.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
 		allSeconds("costSeconds", "CPU seconds charged.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
 		count("fetchers_requests_total", "fetchers", "Finished requests of verified fetchers for people, such as ChatGPT-User.", all(func(x *telemetry.Sums) uint64 { return x.Fetchers })),
-		by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers for people; `cpu_seconds_total` counts them among the robots."}, func(s *State, tell tell) {
+		by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers for people."}, func(s *State, tell tell) {
 			all := s.Totals.All()
 			tell(all.Fetched.Seconds())
 		}),
-		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds of finished requests, by source: the worker's process, the database, the backend's header, or an estimate."}, func(s *State, tell tell) {
+		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds, by source: process, database, header or estimate."}, func(s *State, tell tell) {
 			tell(s.Costs.Process.Seconds(), "process")
 			tell(s.Costs.Database.Seconds(), "database")
 			tell(s.Costs.Told.Seconds(), "header")
 			tell(s.Costs.Estimated.Seconds(), "estimate")
 		}, "source"),
-		counts("cost_requests_total", "costRequests", "Finished requests, by the source of most of their cost: the worker's process, the backend's header, or an estimate.", func(s *State, tell tell) {
+		counts("cost_requests_total", "costRequests", "Finished requests, by the source of most of their cost.", func(s *State, tell tell) {
 			tell(float64(s.Costs.Requests.Process), "process")
 			tell(float64(s.Costs.Requests.Told), "header")
 			tell(float64(s.Costs.Requests.Estimated), "estimate")
 		}, "source"),
 		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "CPU seconds for clients that had disconnected, by group.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
 		allSeconds("wastedSeconds", "CPU seconds for clients that had disconnected.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
-		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers redirected to the same URL with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
-		count("newcomers_came_back_total", "newcomersCameBack", "Redirected addresses that returned with their pass, counted once each.", func(s *State) uint64 { return s.Redirects.CameBack }),
+		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers redirected with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
+		count("newcomers_came_back_total", "newcomersCameBack", "Redirected addresses that returned with their pass.", func(s *State) uint64 { return s.Redirects.CameBack }),
 		count("newcomers_pass_requests_total", "newcomersPassed", "Requests with a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
-		counts("newcomers_served_total", "", "Requests of newcomers with a pass that the backend answered.", func(s *State, tell tell) {
+		counts("newcomers_served_total", "", "Requests with a pass that were served.", func(s *State, tell tell) {
 			tell(float64(s.Totals.Groups[telemetry.Newcomer].Ended[telemetry.Answered]))
 		}),
-		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers not redirected because their address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
+		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers whose address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
 	}
 }
 
 // limits are the lines of classes and request limits.
 func limits() []Metric {
 	return []Metric{
-		byName("class", "class_delayed_total", "classDelayed", "Requests delayed by a debt in the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
-		byName("class", "class_refused_total", "classRefused", "Requests rejected for a debt in the class.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
-		byName("class", "class_shadowed_total", "classShadowed", "Requests that shadow mode would have delayed or rejected for a debt in the class.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
+		byName("class", "class_delayed_total", "classDelayed", "Requests delayed by the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
+		byName("class", "class_refused_total", "classRefused", "Requests rejected by the class.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
+		byName("class", "class_shadowed_total", "classShadowed", "Delays and rejections in shadow mode, by class.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
 		byName("limit", "limit_matched_total", "limitMatched", "Requests that match the limit.", func(x *telemetry.NameTotals) uint64 { return x.Matched }),
 		byName("limit", "limit_refused_total", "limitRefused", "Requests that the limit rejected.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
-		byName("limit", "limit_shadowed_total", "limitShadowed", "Requests that the limit would have rejected in shadow mode.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
-		counts("strict_checks_total", "strictChecks", "Calls to Redis for strict limits that were answered.", strict(func(s *Strict) uint64 { return s.Checks })),
-		counts("strict_failures_total", "strictFailures", "Calls to Redis for strict limits that failed.", strict(func(s *Strict) uint64 { return s.Failures })),
+		byName("limit", "limit_shadowed_total", "limitShadowed", "Rejections by the limit in shadow mode.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
+		counts("strict_checks_total", "strictChecks", "Answered calls to Redis for strict limits.", strict(func(s *Strict) uint64 { return s.Checks })),
+		counts("strict_failures_total", "strictFailures", "Failed calls to Redis for strict limits.", strict(func(s *Strict) uint64 { return s.Failures })),
 	}
 }
 

@@ -3,10 +3,10 @@ package metrics
 // resources are the lines of what the proxy itself uses, and of its configuration.
 func resources() []Metric {
 	return []Metric{
-		level("held_requests", "held", "Requests waiting now, for debt or in the queue.", func(s *State) int { return s.Held }),
+		level("held_requests", "held", "Requests waiting now.", func(s *State) int { return s.Held }),
 		level("keys", "keys", "Keys in memory.", func(s *State) int { return s.Keys }),
-		gauge("buffer_memory_bytes", "bufferMemory", "Memory of buffered bodies, in bytes.", func(s *State) float64 { return float64(s.Buffer.Memory) }),
-		gauge("buffer_disk_bytes", "bufferDisk", "Size of the files of buffered bodies, in bytes.", func(s *State) float64 { return float64(s.Buffer.Disk) }),
+		gauge("buffer_memory_bytes", "bufferMemory", "Memory of buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Memory) }),
+		gauge("buffer_disk_bytes", "bufferDisk", "Size of buffered bodies' files.", func(s *State) float64 { return float64(s.Buffer.Disk) }),
 		gauge("buffer_files", "bufferFiles", "Open files of buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Files) }),
 		gauge("buffer_bodies", "bufferBodies", "Buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Spools) }),
 		counts("buffer_no_room_total", "bufferNoRoom", "Times without room for a body, by place.", func(s *State, tell tell) {
@@ -14,7 +14,7 @@ func resources() []Metric {
 			tell(float64(s.Buffer.NoDisk), "disk")
 			tell(float64(s.Buffer.NoAddress), "address")
 		}, "where"),
-		count("buffer_errors_total", "bufferErrors", "Buffer files that could not be created or written.", func(s *State) uint64 { return s.Buffer.Errors }),
+		count("buffer_errors_total", "bufferErrors", "Buffer files that couldn't be written.", func(s *State) uint64 { return s.Buffer.Errors }),
 		level("connections", "connections", "Open client connections.", func(s *State) int { return s.Connections.Open }),
 		level("connections_most", "connectionsMost", "Limit of client connections.", func(s *State) int { return s.Connections.Most }),
 		level("connections_addresses", "connectionsAddresses", "Addresses with open connections.", func(s *State) int { return s.Connections.Addresses }),
@@ -23,8 +23,8 @@ func resources() []Metric {
 		count("reloads_total", "reloads", "Successful reloads.", func(s *State) uint64 { return s.Reloads }),
 		count("reloads_rejected_total", "reloadsRejected", "Rejected reloads.", func(s *State) uint64 { return s.Rejected }),
 		gauge("reload_ok", "reloadOK", "0 if the last reload was rejected, otherwise 1.", func(s *State) float64 { return truth(s.ReloadOK) }),
-		count("log_lines_lost_total", "logLinesLost", "Lost log lines: the log could not be written, or its reader was too slow.", func(s *State) uint64 { return s.LostLines }),
-		gauges("mode", "", "Always 1; labels show throttle.mode and throttle.shadow.", func(s *State, tell tell) {
+		count("log_lines_lost_total", "logLinesLost", "Lost log lines.", func(s *State) uint64 { return s.LostLines }),
+		gauges("mode", "", "Always 1; the labels show the mode.", func(s *State, tell tell) {
 			shadow := "false"
 			if s.Shadow {
 				shadow = "true"
@@ -49,14 +49,14 @@ func secure() []Metric {
 			results(func(b *ConnStats) map[string]uint64 { return b.Handshakes }), "result"),
 		counts("proxy_headers_total", "proxyHeaders", "Connections to PROXY protocol addresses, by result.",
 			results(func(b *ConnStats) map[string]uint64 { return b.Proxied }), "result"),
-		gauges("tls_certificate_expiry_seconds", "", "Expiry of the certificate, in seconds since 1970; the label is its file or host name.", func(s *State, tell tell) {
+		gauges("tls_certificate_expiry_seconds", "", "Expiry of the certificate, in seconds since 1970.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
 				if !c.Expires.IsZero() {
 					tell(float64(c.Expires.Unix()), c.File)
 				}
 			}
 		}, "certificate"),
-		gauges("tls_certificate_ok", "", "0 if the file's current content is invalid and the previous certificate stays in use, otherwise 1.", func(s *State, tell tell) {
+		gauges("tls_certificate_ok", "", "0 if the file is invalid and the previous certificate is used.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
 				tell(truth(c.OK), c.File)
 			}
@@ -81,7 +81,7 @@ func sharing() []Metric {
 		return gauges(name, series, help, number(func(s *Sharing) float64 { return float64(get(s)) }), "kind")
 	}
 	return []Metric{
-		gauges("sharing_up", "sharingUp", "1 if the master, Redis or peers can be reached, otherwise 0.", func(s *State, tell tell) {
+		gauges("sharing_up", "sharingUp", "1 if the other side can be reached, otherwise 0.", func(s *State, tell tell) {
 			for name, up := range s.Sharing.Up {
 				tell(truth(up), name)
 			}
@@ -94,7 +94,7 @@ func sharing() []Metric {
 			return 0
 		}),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),
-		total("sharing_received_total", "sharingReceived", "Received orders (master), bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
+		total("sharing_received_total", "sharingReceived", "Received orders, bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
 		total("sharing_dropped_total", "sharingDropped", "Charges that were not shared.", func(s *Sharing) uint64 { return s.Dropped }),
 		total("sharing_failed_total", "sharingFailed", "Failed calls and messages.", func(s *Sharing) uint64 { return s.Failed }),
 		total("sharing_unsound_total", "sharingUnsound", "Invalid messages.", func(s *Sharing) uint64 { return s.Unsound }),
