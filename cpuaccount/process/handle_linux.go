@@ -5,8 +5,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,9 +14,6 @@ import (
 // cannot be read any more. Its methods may be called concurrently.
 type Handle struct {
 	id ID
-
-	children atomic.Int64 // ns, and
-	threads  atomic.Int64 // as Usage saw them last
 
 	mu   sync.RWMutex // guards the following: what is closed is not read, as its number may be another file's
 	stat int          // negative: closed
@@ -73,37 +68,8 @@ func (h *Handle) Usage() (u Usage, err error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	h.children.Store(int64(s.children))
-	h.threads.Store(int64(s.threads))
 	u.CPU, u.Threads = u.Own+s.children, s.threads
 	return u, nil
-}
-
-// Glance is Usage for less than half of the time: children that the process waited for are as
-// Usage saw them last, and so is that it has one thread.
-func (h *Handle) Glance() (u Usage, err error) {
-	h.mu.RLock()
-	if h.stat >= 0 && (h.wait < 0 || h.threads.Load() != 1) { // others may have ended since
-		h.mu.RUnlock()
-		return h.Usage()
-	}
-	defer h.mu.RUnlock()
-	if h.stat < 0 {
-		return u, fmt.Errorf("process %d: %w", h.id.PID, os.ErrClosed)
-	}
-	own, err := onCPU(h.id.PID)
-	if err != nil {
-		return u, err
-	}
-	var text [128]byte
-	n, err := peek(h.wait, text[:]) // after the clock: so the number was this process's then
-	if err != nil || n == 0 {
-		return u, fmt.Errorf("process %d: %w", h.id.PID, os.ErrNotExist)
-	}
-	return Usage{
-		Own: own, Queued: parseQueued(text[:n]),
-		CPU: own + time.Duration(h.children.Load()), Threads: 1,
-	}, nil
 }
 
 func (h *Handle) read(pid int) (s stat, err error) {

@@ -54,62 +54,15 @@ func TestHandle(t *testing.T) {
 	if err != nil || u.CPU <= 0 || u.CPU > later.CPU || u.Queued > later.Queued || u.Threads != 1 {
 		t.Errorf("%+v, then %+v, %v", u, later, err)
 	}
-	if g, err := h.Glance(); err != nil || g.CPU < u.CPU || g.Queued < u.Queued || g.Own < u.Own || g.Threads != 1 {
-		t.Errorf("at a glance %+v after %+v, %v", g, u, err)
-	}
 	_ = in.Close()
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
-	}
-	if u, err := h.Glance(); !errors.Is(err, fs.ErrNotExist) || u != (Usage{}) {
-		t.Errorf("what has ended, at a glance: %+v, %v", u, err)
 	}
 	if u, err := h.Usage(); !errors.Is(err, fs.ErrNotExist) || u != (Usage{}) {
 		t.Errorf("what has ended: %+v, %v", u, err)
 	}
 	if _, err := Open(id.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open what has ended: %v", err)
-	}
-}
-
-// TestGlanceTakesChildrenAsTheyWere has a process wait for a child that computed.
-func TestGlanceTakesChildrenAsTheyWere(t *testing.T) {
-	parent := exec.CommandContext(t.Context(), "sh", "-c", `read x; sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; echo done; read x`)
-	in, out := startPiped(t, parent)
-	defer func() { _ = in.Close(); _ = parent.Wait() }()
-	h, err := Open(parent.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	before, err := h.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
-	births := OpenBirths()
-	defer births.Close()
-	last := births.Last()
-	_, _ = in.Write([]byte("\n"))
-	if _, err := io.ReadFull(out, make([]byte, len("done\n"))); err != nil {
-		t.Fatal(err)
-	}
-	glance, err := h.Glance()
-	if err != nil || glance.CPU-glance.Own != before.CPU-before.Own {
-		t.Errorf("at a glance its children have used %v, and %v before; %v", glance.CPU-glance.Own, before.CPU-before.Own, err)
-	}
-	usage, err := h.Usage()
-	if err != nil || usage.CPU-usage.Own <= before.CPU-before.Own {
-		t.Errorf("its children have used %v, and %v before; %v", usage.CPU-usage.Own, before.CPU-before.Own, err)
-	}
-	if glance, err = h.Glance(); err != nil || glance.CPU-glance.Own != usage.CPU-usage.Own {
-		t.Errorf("at a glance they have used %v, and %v as it was read last; %v", glance.CPU-glance.Own, usage.CPU-usage.Own, err)
-	}
-	if births != nil && (last <= 0 || births.Last() == last) {
-		t.Errorf("a child has begun, and the newest process was %d and is %d", last, births.Last())
-	}
-	births.Close()
-	if births.Last() != 0 {
-		t.Error("it is read after Close")
 	}
 }
 
@@ -181,9 +134,6 @@ func TestClosed(t *testing.T) {
 		all.Go(func() {
 			for {
 				_, err := h.Usage()
-				if err == nil {
-					_, err = h.Glance()
-				}
 				if err != nil {
 					if !errors.Is(err, os.ErrClosed) {
 						t.Error(err)

@@ -34,20 +34,5 @@ func (*Handle) ID() ID { return ID{} }
 // Usage returns what the process has used since its start.
 func (*Handle) Usage() (Usage, error) { return Usage{}, errors.ErrUnsupported }
 
-// Glance returns what the process has used since its start.
-func (*Handle) Glance() (Usage, error) { return Usage{}, errors.ErrUnsupported }
-
 // Close closes the files.
 func (*Handle) Close() {}
-
-// Births tells whether processes have begun.
-type Births struct{}
-
-// OpenBirths opens what the kernel tells it by.
-func OpenBirths() *Births { return nil }
-
-// Last is the number of the process that began last.
-func (*Births) Last() int { return 0 }
-
-// Close closes it.
-func (*Births) Close() {}

@@ -112,7 +112,7 @@ func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
 	pids := d.pids(now)
 	next := make(map[process.ID]time.Duration, len(pids))
 	for _, pid := range pids {
-		h, u, err := d.opened.look(now, pid, (*process.Handle).Usage)
+		h, u, err := d.opened.look(now, pid)
 		if err != nil {
 			continue
 		}

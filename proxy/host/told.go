@@ -37,7 +37,7 @@ func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) boo
 	if n == 0 || text[0] != saysBegins && text[0] != saysEnds {
 		return false
 	}
-	h, u, err := c.opened.look(now, pid, (*process.Handle).Usage)
+	h, u, err := c.opened.look(now, pid)
 	if err != nil {
 		return false
 	}

@@ -71,7 +71,6 @@ type Tracker struct {
 	finder     *Finder // nil: none is looked for
 	claims     *claims
 	costSocket *CostSocket // nil: nobody tells
-	births     *process.Births
 	data       *Database
 	askers     *askers // nil: it is not to be seen who waits for it
 
@@ -108,7 +107,7 @@ func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracke
 		Numbers: newNumbers(), finder: f, claims: newClaims(), costSocket: e, data: d, tell: tell,
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause, looking: allowance{clock: threadTime},
 	}
-	t.opened, t.births = t.claims.opened, process.OpenBirths()
+	t.opened = t.claims.opened
 	if f != nil {
 		t.askers = &askers{sockets: f.sockets, proc: f.proc}
 	}
@@ -135,7 +134,6 @@ func (t *Tracker) Close() {
 		t.data.close()
 	}
 	t.opened.close()
-	t.births.Close()
 }
 
 // Look finds out what all requests use that have been at the backend for some ms, and those
@@ -255,7 +253,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if s == nil || s.worker != nil && s.worker.many {
 		return
 	}
-	h, u, err := t.opened.look(now, s.PID, t.readingOf(s))
+	h, u, err := t.opened.look(now, s.PID)
 	if err != nil || !t.sits(now, s, h) || s.worker.many {
 		return
 	}
@@ -267,15 +265,15 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		since = r.Accepted
 	}
 	s.worker.pay(s.newlyEstimated(r.Estimated))
-	base, newest := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
+	base := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
 	r.Work = t.begin(s.worker, r, base, nil)
-	r.Work.seat, r.Work.conn, r.Work.read, r.Work.newest = s, r.Conn, now, newest
+	r.Work.seat, r.Work.conn, r.Work.read = s, r.Conn, now
 	r.Work.setUsage(u)
 }
 
 func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Work {
 	return &Work{
-		worker: w, base: base, births: t.births, claim: c, began: r.Began, database: t.data, asks: w.asks,
+		worker: w, base: base, claim: c, began: r.Began, database: t.data, asks: w.asks,
 		reading: cpuaccount.Reading{Unserved: max(0, r.Accepted.Sub(r.Began))},
 	}
 }
@@ -379,15 +377,6 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	return s, nil
 }
 
-// readingOf is how to read the process at a connection's end. What its children used since its last
-// request must be seen: it may have served others meanwhile.
-func (t *Tracker) readingOf(s *seat) reading {
-	if s.worker == nil {
-		return (*process.Handle).Usage
-	}
-	return since(s.worker.newestAtEnd(), t.births.Last())
-}
-
 // sits tells whether that process has the connection, and takes it in as its worker.
 func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
 	w := t.workers[h.ID()]
@@ -440,9 +429,8 @@ func (t *Tracker) goesOn(r *Running) bool {
 	if !t.hasLeft(r) {
 		return false
 	}
-	newest := w.births.Last()
 	if last, ok := w.Read(); ok && w.claim == nil {
-		w.worker.end(w.at(last), newest) // who comes next pays for what it uses from here on
+		w.worker.end(w.at(last)) // who comes next pays for what it uses from here on
 	}
 	w.gone.Store(true)
 	return true

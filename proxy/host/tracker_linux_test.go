@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/cpuaccount/process"
 )
 
 // onConn is a request on a connection that this process has accepted, as if it served one at a time.
@@ -112,7 +111,7 @@ func TestThreadsOfAMoment(t *testing.T) {
 		t.Errorf("with threads: %+v, its worker %+v", all[0], s.worker)
 	}
 	s.PID = child(t).Process.Pid
-	h, _, err := tr.opened.look(at(0.1), s.PID, (*process.Handle).Usage)
+	h, _, err := tr.opened.look(at(0.1), s.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,13 +182,13 @@ func TestOpened(t *testing.T) {
 	}
 	for range 2 {
 		for _, c := range all {
-			h, u, err := o.look(at(0), c.Process.Pid, (*process.Handle).Usage)
+			h, u, err := o.look(at(0), c.Process.Pid)
 			if err != nil || h.ID().PID != c.Process.Pid { // it may have computed nothing yet
 				t.Fatalf("%+v, %v", u, err)
 			}
 			w := &worker{id: h.ID()}
 			w.open.Store(h)
-			if again, err := w.usage((*process.Handle).Usage); err != nil || again.CPU < u.CPU {
+			if again, err := w.usage(); err != nil || again.CPU < u.CPU {
 				t.Errorf("%+v after %+v, %v", again, u, err)
 			}
 		}
@@ -201,12 +200,12 @@ func TestOpened(t *testing.T) {
 	h := o.at(at(0), ended)
 	_ = all[0].Process.Kill()
 	_ = all[0].Wait() // it was killed
-	if _, u, err := o.look(at(1), ended, (*process.Handle).Usage); err == nil {
+	if _, u, err := o.look(at(1), ended); err == nil {
 		t.Errorf("what has ended has used %+v", u)
 	}
 	w := &worker{id: h.ID()}
 	w.open.Store(h)
-	if u, err := w.usage((*process.Handle).Usage); err == nil {
+	if u, err := w.usage(); err == nil {
 		t.Errorf("what has ended has used %+v", u)
 	}
 	o.sweep(at(1))
@@ -217,7 +216,7 @@ func TestOpened(t *testing.T) {
 	if n := processFiles(t); len(o.byPID) != 0 || n != 0 {
 		t.Errorf("%d processes are open, with %d files", len(o.byPID), n)
 	}
-	_, _, _ = o.look(at(100), all[1].Process.Pid, (*process.Handle).Usage)
+	_, _, _ = o.look(at(100), all[1].Process.Pid)
 	o.close()
 	if n := processFiles(t); n != 0 {
 		t.Errorf("%d files are open after the end", n)
@@ -295,21 +294,19 @@ func (p *parent) work() {
 }
 
 // TestChildrenAreCharged: a request pays for the children that its worker waited for, also where
-// the worker was seen as the request before it ended, when a look at it may be a short one.
+// the worker was seen as the request before it ended.
 func TestChildrenAreCharged(t *testing.T) {
 	p := startParent(t)
-	o, births := newOpened(), process.OpenBirths()
+	o := newOpened()
 	t.Cleanup(o.close)
-	t.Cleanup(births.Close)
-	h, u, err := o.look(at(0), p.pid, (*process.Handle).Usage)
+	h, u, err := o.look(at(0), p.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &worker{id: h.ID()}
 	w.open.Store(h)
 	begin := func(took float64) *Work {
-		base, newest := w.before(u, ms(took), 0)
-		return &Work{worker: w, base: base, newest: newest, births: births}
+		return &Work{worker: w, base: w.before(u, ms(took), 0)}
 	}
 	first := begin(0)
 	p.work()
@@ -317,15 +314,12 @@ func TestChildrenAreCharged(t *testing.T) {
 	if !ok || r.CPU <= 0 {
 		t.Fatalf("the first request: %+v, %t", r, ok)
 	}
-	_, u, _ = o.look(at(1), p.pid, (*process.Handle).Glance)
+	_, u, _ = o.look(at(1), p.pid)
 	second := begin(1000)
-	if births != nil && second.newest == 0 {
-		t.Error("it is not known since when no process has begun")
-	}
+	before, _ := h.Usage()
 	p.work()
-	before, _ := h.Glance()
 	r, ok = second.End(at(2))
-	after, err := h.Glance() // with the children as End saw them
+	after, err := h.Usage()
 	if children := (after.CPU - after.Own) - (before.CPU - before.Own); !ok || err != nil || children <= 0 || r.CPU < children {
 		t.Errorf("the second request: %+v, %t; the children used %v; %v", r, ok, children, err)
 	}
@@ -337,19 +331,19 @@ func TestOthersChildrenAreNotCharged(t *testing.T) {
 	p := startParent(t)
 	tr := NewTracker(nil, nil, nil, func(error) {})
 	t.Cleanup(tr.Close)
-	h, u, err := tr.opened.look(at(0), p.pid, (*process.Handle).Usage)
+	h, u, err := tr.opened.look(at(0), p.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &worker{id: h.ID()}
 	w.open.Store(h)
-	w.end(u, tr.births.Last())
+	w.end(u)
 	p.work()
-	_, now, err := tr.opened.look(at(1), p.pid, tr.readingOf(&seat{worker: w}))
+	_, now, err := tr.opened.look(at(1), p.pid)
 	if err != nil || now.CPU-now.Own <= u.CPU-u.Own {
 		t.Fatalf("%+v after %+v: the child is not seen; %v", now, u, err)
 	}
-	if base, newest := w.before(now, 0, 0); base.CPU != now.CPU || newest != 0 {
-		t.Errorf("the request begins at %v of %v, since process %d", base.CPU, now.CPU, newest)
+	if base := w.before(now, 0, 0); base.CPU != now.CPU {
+		t.Errorf("the request begins at %v of %v", base.CPU, now.CPU)
 	}
 }

@@ -27,45 +27,26 @@ type worker struct {
 	counted time.Time
 	pause   time.Duration // until it is again
 
-	mu     sync.Mutex // guards the following
-	last   process.Usage
-	seen   bool // last is what it had used at the end of a request, and what others were charged with since
-	newest int  // the process of all that was the newest one then; 0: it is not known
+	mu   sync.Mutex // guards the following
+	last process.Usage
+	seen bool // last is what it had used at the end of a request, and what others were charged with since
 }
 
 // usage is what the process has used.
-func (w *worker) usage(read reading) (process.Usage, error) {
+func (w *worker) usage() (process.Usage, error) {
 	if h := w.open.Load(); h != nil {
-		if u, err := read(h); !errors.Is(err, os.ErrClosed) {
+		if u, err := h.Usage(); !errors.Is(err, os.ErrClosed) {
 			return u, err
 		}
 	}
 	return w.id.Usage()
 }
 
-// since is how to read a process that was read as one process of the machine was the newest, by
-// which one is now: if none has begun meanwhile it has waited for no new child, and its children
-// need not be read, which takes as long as all the rest.
-func since(newest, now int) reading {
-	if now != 0 && newest == now {
-		return (*process.Handle).Glance
-	}
-	return (*process.Handle).Usage
-}
-
-// newestAtEnd is which process was the newest one as this one's last request ended; 0: it is not known.
-func (w *worker) newestAtEnd() int {
+// end notes what the process has used at the end of a request.
+func (w *worker) end(u process.Usage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.newest
-}
-
-// end notes what the process has used at the end of a request, and which process of all was the
-// newest one then.
-func (w *worker) end(u process.Usage, newest int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last, w.seen, w.newest = u, true, newest
+	w.last, w.seen = u, true
 }
 
 // pay takes so much for used by others since the process was seen last: it is charged to them.
@@ -78,23 +59,21 @@ func (w *worker) pay(d time.Duration) {
 // before is what the process had used before a request that began so long ago, by what it
 // has used now: what it had used when it was seen last, if all that came since fits into
 // this request's time. Else it served others meanwhile, and what the request used so far is
-// an estimate. And it is which process was the newest one then, if that is known.
-func (w *worker) before(now process.Usage, took, estimate time.Duration) (u process.Usage, newest int) {
+// an estimate.
+func (w *worker) before(now process.Usage, took, estimate time.Duration) process.Usage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if more := max(0, now.CPU-w.last.CPU); w.seen && more <= took {
 		queued := now.Queued - min(now.Queued-w.last.Queued, took-more)
-		return process.Usage{CPU: now.CPU - more, Queued: queued}, w.newest
+		return process.Usage{CPU: now.CPU - more, Queued: queued}
 	}
-	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}, 0
+	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}
 }
 
 // Work is what a process does for one request. Its methods may be called concurrently.
 type Work struct {
 	worker *worker
 	base   process.Usage
-	births *process.Births
-	newest int    // the process of all that was the newest one at base; 0: it is not known
 	claim  *claim // nil: it was found
 	void   atomic.Bool
 	gone   atomic.Bool // the process has gone on to others
@@ -117,11 +96,7 @@ func (w *Work) ID() process.ID { return w.worker.id }
 
 // Read reads what the process has used for the request; not ok: it is not known any more.
 func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
-	return w.readBy((*process.Handle).Usage)
-}
-
-func (w *Work) readBy(read reading) (r cpuaccount.Reading, ok bool) {
-	u, ok := w.usage(read)
+	u, ok := w.usage()
 	if !ok {
 		w.void.Store(true)
 		return r, false
@@ -151,11 +126,10 @@ func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
 	if w.gone.Load() {
 		return w.lastReading(), !w.void.Load()
 	}
-	newest := w.births.Last()
-	if r, ok = w.readBy(since(w.newest, newest)); !ok {
+	if r, ok = w.Read(); !ok {
 		return r, false
 	}
-	w.worker.end(w.at(r), newest)
+	w.worker.end(w.at(r))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if waited := w.newlyBlockedLocked(now); w.asks {
@@ -177,16 +151,15 @@ func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
 	return more
 }
 
-func (w *Work) usage(read reading) (u process.Usage, ok bool) {
+func (w *Work) usage() (u process.Usage, ok bool) {
 	if w.void.Load() {
 		return u, false
 	}
-	ofWorker := func() (process.Usage, error) { return w.worker.usage(read) }
 	var err error
 	if w.claim != nil {
-		u, err = w.claim.used(ofWorker)
+		u, err = w.claim.used(w.worker.usage)
 	} else {
-		u, err = ofWorker()
+		u, err = w.worker.usage()
 	}
 	return u, err == nil
 }
@@ -225,14 +198,10 @@ func newOpened() *opened {
 // mostOf is how many are kept open where the process may have so many descriptors.
 func mostOf(descriptors uint64) int { return int(min(mostOpened, descriptors/ofDescriptors)) }
 
-// reading is how an open process is read: (*process.Handle).Usage or Glance.
-type reading func(*process.Handle) (process.Usage, error)
-
-// look returns the process that has that number now, and what it has used. It is read so if it
-// is open, else in full.
-func (o *opened) look(now time.Time, pid int, read reading) (h *process.Handle, u process.Usage, err error) {
+// look returns the process that has that number now, and what it has used.
+func (o *opened) look(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
 	if h = o.at(now, pid); h != nil {
-		if u, err = read(h); err == nil {
+		if u, err = h.Usage(); err == nil {
 			return h, u, nil
 		}
 	}
