@@ -42,7 +42,7 @@ METRICS_DEPS := prometheus
 SITE_DEPS := mkdocs mkdocs-material
 
 # What makes machines to try the packages on (make packages-test).
-MACHINE_DEPS := debootstrap systemd-container
+MACHINE_DEPS := debootstrap systemd-container jq
 
 .PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick test-world test-all report-plain report-raced report-world bench-check recipes-wordpress test-standing scenarios sweep ablation harm bench docs docs-config fuzz lint deps deps-build deps-test deps-world deps-docs clean
 
@@ -110,6 +110,7 @@ quick: ## the tests that start no programs and take little: within 20 seconds on
 	$(GO) test -short -ldflags=-w -timeout 120s $$($(GO) list ./... | grep -vE '$(NOT_QUICK)')
 
 packages: deps-build ## write .deb, .rpm, .tar.gz, bills of materials and SHA256SUMS into dist/
+	@.ci/deps "write the bills of materials" jq
 	VERSION='$(VERSION)' deploy/package/build dist
 
 packages-test: deps-build ## install, upgrade under load, remove and purge the packages on machines of their own (root; 10 minutes, the first time 15)
@@ -123,6 +124,7 @@ image: packages ## the root of the proxy's container image, dist/image-ARCH, and
 	deploy/docker/build dist
 
 charts: ## lint the Helm chart, render it, and hold that against the schemas of Kubernetes
+	@.ci/deps "make the schemas" jq
 	deploy/helm/check
 
 docs: deps-docs ## the documentation as a site, in site/: open site/index.html

@@ -3,7 +3,6 @@ module tempomat
 go 1.26.0
 
 require (
-	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/caddyserver/certmagic v0.25.6
