@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,8 +22,12 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetArgs(withTwoDashes(args))
+	dashed := withTwoDashes(args)
+	if slices.Contains(dashed, "--version") { // no template of cobra's, which would have the linker keep all methods of all types
+		_, err := fmt.Fprintln(stdout, root.Version)
+		return err
+	}
+	root.SetArgs(dashed)
 	root.SetErr(stderr)
 	var suggestions bytes.Buffer
 	root.SetOut(stdout)
