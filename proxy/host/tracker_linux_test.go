@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
 )
 
 // onConn is a request on a connection that this process has accepted, as if it served one at a time.
