@@ -75,7 +75,7 @@ func validateCoordination(r *form.Reader, d *draft) {
 
 // Smockron is how accounts are shared through tempomat-master.
 type Smockron struct {
-	Masters []MasterAddress  // each domain has one of them, by its name
+	Masters []MasterAddress  // each domain has two of them, by its name
 	Site    string           // before the class in the name of a domain that is not given
 	Domains []SmockronDomain // empty: one for each class, charged by CPU time
 }
@@ -86,7 +86,7 @@ type SmockronDomain struct {
 	Class    string        // the class whose keys are its identifiers
 	Charge   string        // cpu: accounting when a request is done; requests: when it is decided
 	MaxDelay time.Duration // of requests: longest delay; who would wait longer is refused
-	Master   MasterAddress // zero: one of Masters
+	Master   MasterAddress // zero: two of Masters
 
 	Identifier string // of requests: key, or what other gatekeepers send: address, mapped-address or user-agent
 	Status     int    // of requests: of refusals, 429 or 503
@@ -98,7 +98,7 @@ func defaultSmockron() Smockron { return Smockron{Site: "site"} }
 func smockronSettings(s *Smockron) []form.Setting {
 	return []form.Setting{
 		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
-			Doc: "Addresses of the masters. A domain's name decides which one it uses."},
+			Doc: "Addresses of the masters. Each domain uses two of them, so that [either may end](master.md#a-second-master)."},
 		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
 			Doc: "Name of the site. The domain of a class is `<site>.<class>`."},
 		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Restart: true, Default: "one for each class, by `cpu`",
@@ -216,7 +216,7 @@ func smockronDomainSettings(x *SmockronDomain) []form.Setting {
 			Doc: "Unit of accounting. `cpu` reports the cost after a request. `requests` reports each request, which then waits as long as the master orders."},
 		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay),
 			Doc: "Longest delay with `charge: requests`; then the request is rejected. At most `throttle.maxHold`."},
-		{Path: "master", Value: masterAddress().In(&x.Master), Default: "one of `coordination.smockron.master`",
+		{Path: "master", Value: masterAddress().In(&x.Master), Default: "two of `coordination.smockron.master`",
 			Doc: "Address of the domain's master."},
 		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier),
 			Doc: "Identifier of clients with `charge: requests`, as [other gatekeepers](master.md#replace-a-node-master) write it: the class's key, the whole address, the same with IPv4 as `::ffff:203.0.113.9`, or the unchanged User-Agent."},

@@ -305,3 +305,35 @@ func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
 		})
 	}
 }
+
+// TestASecondMasterTakesOver: each of two masters is told everything, so that after the end of one the
+// other goes on with all debts, also for a gatekeeper that comes later; and the first, when it is back.
+func TestASecondMasterTakesOver(t *testing.T) {
+	start := func() (*masterProcess, smockron.Addresses) {
+		port := testkit.FreePorts(t, 2)
+		return startMaster(t, fmt.Sprintf("listen: tcp://127.0.0.1:%d\ndomains:\n  api: {rate: 1/min, burst: 2}\n  www.slash32: {rule: credit, cpus: 0.01, burst: 1s}\n", port)),
+			smockron.Addresses{Accounting: fmt.Sprintf("tcp://127.0.0.1:%d", port), Control: fmt.Sprintf("tcp://127.0.0.1:%d", port+1)}
+	}
+	one, atOne := start()
+	other, atOther := start()
+	g := startGatekeeper(t, atOne, atOther)
+	testkit.Eventually(t, "both are there", func() bool { return g.synced() == 2 })
+	g.pass(greedy, 5)
+	testkit.Eventually(t, "both know", func() bool {
+		return one.status().Domains[0].Counts.Accepted == 5 && other.status().Domains[0].Counts.Accepted == 5 && g.waits("api", greedy).After(time.Now())
+	})
+	one.signal(syscall.SIGKILL)
+	one.exit()
+	if fresh := startGatekeeper(t, atOne, atOther); !fresh.waits("api", greedy).After(time.Now()) {
+		t.Error("the other master lets through who owes")
+	}
+	now := time.Now()
+	if !g.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: address}, Cost: 2 * time.Second, At: now, Received: now, Until: now}) {
+		t.Error("the charge is dropped")
+	}
+	testkit.Eventually(t, "the other one orders", func() bool { return g.waits("slash32", address).After(time.Now()) })
+	one.restart(t)
+	testkit.Eventually(t, "the first is back", func() bool { return g.synced() == 2 })
+	g.pass("late", 5)
+	testkit.Eventually(t, "it is told", func() bool { return one.status().Domains[0].Counts.Accepted == 5 })
+}

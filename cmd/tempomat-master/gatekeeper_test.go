@@ -43,15 +43,17 @@ func (s *told) Raise(_ time.Time, k limiter.Key, until time.Time) {
 	}
 }
 
-// startGatekeeper connects one to a master until the test ends. It shares the class
+// startGatekeeper connects one to masters until the test ends, and waits for one of them. It shares the class
 // api by requests and slash32 by CPU time.
-func startGatekeeper(t *testing.T, a smockron.Addresses) *gatekeeper {
+func startGatekeeper(t *testing.T, masters ...smockron.Addresses) *gatekeeper {
 	t.Helper()
 	g := &gatekeeper{told: &told{until: make(map[limiter.Key]time.Time)}}
-	g.Gatekeeper = smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{
-		{Domain: "api", Class: "api", Master: a, Requests: true},
-		{Domain: "www.slash32", Class: "slash32", Master: a},
-	}})
+	var routes []smockron.Route
+	for _, a := range masters {
+		routes = append(routes, smockron.Route{Domain: "api", Class: "api", Master: a, Requests: true},
+			smockron.Route{Domain: "www.slash32", Class: "slash32", Master: a})
+	}
+	g.Gatekeeper = smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: routes})
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx, g.told) }()
@@ -62,10 +64,19 @@ func startGatekeeper(t *testing.T, a smockron.Addresses) *gatekeeper {
 		}
 	})
 	testkit.Eventually(t, "the gatekeeper knows what the master knew", func() bool {
-		s := g.State()[0]
-		return s.Present && s.Synced
+		return g.synced() > 0
 	})
 	return g
+}
+
+// synced is how many masters have told it what they know.
+func (g *gatekeeper) synced() (n int) {
+	for _, s := range g.State() {
+		if s.Present && s.Synced {
+			n++
+		}
+	}
+	return n
 }
 
 // pass tells the master of requests that were let through.

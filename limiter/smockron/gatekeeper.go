@@ -14,7 +14,7 @@ import (
 type Route struct {
 	Domain string
 	Class  string
-	Master Addresses // who is asked about it: domains can have different ones
+	Master Addresses // who is asked about it: domains can have different ones, and more than one
 	// Requests charges the domain by requests: accounting is sent as soon as a
 	// request is decided. Its class should be a told one. Else it is charged by CPU
 	// time, and accounting is sent when the request is done.
@@ -26,8 +26,11 @@ type Route struct {
 
 // GatekeeperOptions are what a Gatekeeper is made of.
 type GatekeeperOptions struct {
-	Routes []Route // no two of one class, no two of one domain
-	Queue  int     // most accounting that waits, for each master; 0: DefaultQueue
+	// Routes: no two of one class and one master, no two of one domain and one master. Where a class
+	// has several masters, all are told of its charges, and the latest order of all is in force: each
+	// knows what the others know, and any of them may be gone.
+	Routes []Route
+	Queue  int // most accounting that waits, for each master; 0: DefaultQueue
 	// MaxAge is how old accounting may be when it is sent; 0: two seconds.
 	MaxAge time.Duration
 	Now    func() time.Time
@@ -114,12 +117,16 @@ func (g *Gatekeeper) link(master Addresses) *link {
 
 // Offer implements limiter.Sharer.
 func (g *Gatekeeper) Offer(c limiter.Charge) bool {
-	for _, r := range g.routes { // at most limiter.MaxKeys
-		if r.Class == c.Key.Class {
-			return r.skips(c.Event) || r.link.outbox.Offer(c)
+	told, taken := 0, 0
+	for _, r := range g.routes { // at most limiter.MaxKeys for each master
+		if r.Class == c.Key.Class && !r.skips(c.Event) {
+			told++
+			if r.link.outbox.Offer(c) {
+				taken++
+			}
 		}
 	}
-	return true // of no domain
+	return taken > 0 || told == 0
 }
 
 // Carry implements limiter.Sharer. Any of the masters may be gone.

@@ -3,11 +3,13 @@ package sharing
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"hash/fnv"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,45 +211,47 @@ func newSmockron(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
 	}), nil
 }
 
-// routes are the domains of this gatekeeper: those that are given, or one for each
+// routes are the domains of this gatekeeper at their masters: those that are given, or one for each
 // class.
 func routes(c *config.Config) (all []smockron.Route) {
 	k := &c.Coordination.Smockron
-	for _, d := range k.Domains {
-		r := smockron.Route{
-			Domain: d.Domain, Class: d.Class, Requests: d.Charge == "requests",
-			Master: smockron.Addresses(d.Master),
+	add := func(r smockron.Route, masters []config.MasterAddress) {
+		for _, m := range masters {
+			r.Master = smockron.Addresses(m)
+			all = append(all, r)
 		}
+	}
+	for _, d := range k.Domains {
+		r := smockron.Route{Domain: d.Domain, Class: d.Class, Requests: d.Charge == "requests"}
 		if r.Requests {
 			r.Class = d.Domain // a class of its own, which its master judges
 		}
-		if d.Master == (config.MasterAddress{}) {
-			r.Master = masterOf(k.Masters, d.Domain)
+		if d.Master != (config.MasterAddress{}) {
+			add(r, []config.MasterAddress{d.Master})
+		} else {
+			add(r, mastersOf(k.Masters, d.Domain))
 		}
-		all = append(all, r)
 	}
 	if len(k.Domains) > 0 {
 		return all
 	}
 	for _, class := range c.Classes {
 		name := k.Site + "." + class.Name
-		all = append(all, smockron.Route{Domain: name, Class: class.Name, Master: masterOf(k.Masters, name)})
+		add(smockron.Route{Domain: name, Class: class.Name}, mastersOf(k.Masters, name))
 	}
 	return all
 }
 
-// masterOf picks the master of a domain: the same on all sidecars that have the
-// same masters, and few domains move when one is added (rendezvous hashing, Thaler
-// and Ravishankar 1998).
-func masterOf(masters []config.MasterAddress, domain string) smockron.Addresses {
-	var best config.MasterAddress
-	var most uint64
-	for _, m := range masters {
+// mastersOf picks the masters of a domain, two of them, so that either may be gone: the same on all
+// sidecars that have the same masters, and few domains move when one is added (rendezvous hashing,
+// Thaler and Ravishankar 1998).
+func mastersOf(masters []config.MasterAddress, domain string) []config.MasterAddress {
+	weight := func(m config.MasterAddress) uint64 {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(m.Accounting + "\x00" + domain)) // never fails
-		if w := h.Sum64(); best.Accounting == "" || w > most {
-			best, most = m, w
-		}
+		return h.Sum64()
 	}
-	return smockron.Addresses(best)
+	all := slices.Clone(masters)
+	slices.SortFunc(all, func(a, b config.MasterAddress) int { return cmp.Compare(weight(b), weight(a)) })
+	return all[:min(2, len(all))]
 }
