@@ -207,7 +207,7 @@ func (t *Ticket) leaveFlow(g *gate) {
 		t.client.address.leave(t.client)
 	}
 	t.flow.leave(&t.site.clock, t.site.busy == 0 && t.site.queued == 0)
-	t.site.among.leave(&g.clock, g.busy == 0 && g.queued == 0)
+	t.site.among.leave(&g.clock, g.busy == 0 && g.all.n == 0)
 }
 
 // answered counts an answer.

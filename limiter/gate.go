@@ -41,7 +41,7 @@ func (g GateOptions) Complete() GateOptions {
 // ladder.go decides which requests may go, rank.go which goes first, flow.go whose turn
 // it is, strangers.go the turns of unknown clients, and hold.go who may hold workers.
 type gate struct {
-	waiting atomic.Int32 // = queued, for those who do not hold mu
+	waiting atomic.Int32 // = all.n, for those who do not hold mu
 
 	mu      sync.Mutex // guards the following, clients, flows, sites and turns
 	decided decisions
@@ -66,15 +66,14 @@ type books struct {
 	trustAgain     time.Duration // when light ones are taken for light again
 	workers        workers
 
-	oldest, newest *Ticket // all that wait, in the order in which they asked
-	patient        *Ticket // the oldest of them that has not lost its patience
-	queued         int
-	seq            uint64
-	utilisation    float64 // as last measured; negative: never
-	open           bool    // nobody waits
-	off            Rules   // that tests switch off
-	preempts       bool    // see Preempts
-	shed           uint64  // refused, as the queue was full
+	all         list    // that wait, in the order in which they asked
+	patient     *Ticket // the oldest of them that has not lost its patience
+	seq         uint64
+	utilisation float64 // as last measured; negative: never
+	open        bool    // nobody waits
+	off         Rules   // that tests switch off
+	preempts    bool    // see Preempts
+	shed        uint64  // refused, as the queue was full
 }
 
 // limits are how many requests may be where.
@@ -142,7 +141,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 		g.enqueueHead(at, t)
 	}
 	g.dispatch(at)
-	if g.queued > g.limits.queue {
+	if g.all.n > g.limits.queue {
 		g.shedOne(at)
 	}
 	if t.phase == queued {
@@ -175,7 +174,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 // dispatch lets go all that may go.
 func (g *gate) dispatch(at time.Duration) {
 	g.losePatience(at)
-	for g.queued > 0 {
+	for g.all.n > 0 {
 		t, p := g.next(at)
 		if t == nil {
 			break
@@ -188,25 +187,14 @@ func (g *gate) dispatch(at time.Duration) {
 // enqueue counts a request as waiting. One that waited for a cap before has its place before those
 // that asked after it, as it is refused before them.
 func (g *gate) enqueue(t *Ticket) {
-	after := g.newest
+	after := g.all.last
 	for after != nil && after.asked > t.asked {
-		after = after.earlier
+		after = after.links[byAge].before
 	}
-	t.earlier = after
-	if after == nil {
-		t.later, g.oldest = g.oldest, t
-	} else {
-		t.later, after.later = after.later, t
-	}
-	if t.later == nil {
-		g.newest = t
-	} else {
-		t.later.earlier = t
-	}
-	if g.patient == t.later {
+	g.all.insert(t, after)
+	if g.patient == t.links[byAge].behind {
 		g.patient = t
 	}
-	g.queued++
 	g.waiting.Add(1)
 	t.client.queued++
 	g.contend(t.site, 1)
@@ -214,21 +202,10 @@ func (g *gate) enqueue(t *Ticket) {
 
 // dequeue takes a request out of its lane and the count.
 func (g *gate) dequeue(at time.Duration, t *Ticket) {
-	if t.earlier == nil {
-		g.oldest = t.later
-	} else {
-		t.earlier.later = t.later
-	}
-	if t.later == nil {
-		g.newest = t.earlier
-	} else {
-		t.later.earlier = t.earlier
-	}
 	if g.patient == t {
-		g.patient = t.later
+		g.patient = t.links[byAge].behind
 	}
-	t.earlier, t.later = nil, nil
-	g.queued--
+	g.all.remove(t)
 	g.waiting.Add(-1)
 	t.client.queued--
 	g.contend(t.site, -1)
@@ -288,16 +265,66 @@ type queueEntry struct {
 	heap  *headHeap // nil: not the head of its lane
 	index int       // there
 
-	behind, before *Ticket // in the lane
-	later, earlier *Ticket // among all that wait
+	links [listKinds]links
+}
+
+// list is of tickets that wait. A ticket may be in one of each kind at a time.
+type list struct {
+	kind        listKind
+	first, last *Ticket
+	n           int
+}
+
+type listKind uint8
+
+const (
+	byAge  listKind = iota // all that wait at the gate
+	inLane                 // those of a client of one level
+	inRoom                 // those that wait for one key's debt
+	listKinds
+)
+
+// links are a ticket's place in a list.
+type links struct{ before, behind *Ticket }
+
+// insert puts a ticket behind another one of the list, or first behind none.
+func (l *list) insert(t, after *Ticket) {
+	l.n++
+	x := &t.links[l.kind]
+	x.before = after
+	if after == nil {
+		x.behind, l.first = l.first, t
+	} else {
+		x.behind, after.links[l.kind].behind = after.links[l.kind].behind, t
+	}
+	if x.behind == nil {
+		l.last = t
+	} else {
+		x.behind.links[l.kind].before = t
+	}
+}
+
+func (l *list) remove(t *Ticket) {
+	l.n--
+	x := &t.links[l.kind]
+	if x.before == nil {
+		l.first = x.behind
+	} else {
+		x.before.links[l.kind].behind = x.behind
+	}
+	if x.behind == nil {
+		l.last = x.before
+	} else {
+		x.behind.links[l.kind].before = x.before
+	}
+	*x = links{}
 }
 
 // lane is a client's FIFO of requests of one level.
 type lane struct {
-	first, last *Ticket
-	n           int32
-	level       level
-	next        *lane // of the client, or spare
+	list
+	level level
+	next  *lane // of the client, or spare
 }
 
 // laneAt is the client's lane of a level. Lanes are kept for whoever needs one
@@ -310,7 +337,7 @@ func (g *gate) laneAt(c *client, at level) *lane {
 	}
 	l := g.spare
 	if l == nil {
-		l = &lane{}
+		l = &lane{list: list{kind: inLane}}
 	} else {
 		g.spare = l.next
 	}
@@ -323,31 +350,16 @@ func (g *gate) laneAt(c *client, at level) *lane {
 func (g *gate) join(t *Ticket) bool {
 	l := g.laneAt(t.client, t.level)
 	t.lane = l
-	l.n++
-	if l.last == nil {
-		l.first, l.last = t, t
-		return true
-	}
-	l.last.behind, t.before, l.last = t, l.last, t
-	return false
+	l.insert(t, l.last)
+	return l.first == t
 }
 
 // leaveLane takes a request out of its lane, and its heap if it is the head. The
 // next one becomes the head.
 func (g *gate) leaveLane(at time.Duration, t *Ticket) {
 	l := t.lane
-	l.n--
-	if t.before == nil {
-		l.first = t.behind
-	} else {
-		t.before.behind = t.behind
-	}
-	if t.behind == nil {
-		l.last = t.before
-	} else {
-		t.behind.before = t.before
-	}
-	t.behind, t.before, t.lane = nil, nil, nil
+	l.remove(t)
+	t.lane = nil
 	if l.first == nil {
 		g.drain(t.client, l)
 	}

@@ -23,8 +23,8 @@ func (s *siege) check(t fataler) {
 		t.Fatalf("the clock went back from %g to %g", s.clock, g.home.clock.systemVirtualTime)
 	}
 	s.clock = g.home.clock.systemVirtualTime
-	if g.open && g.queued > 0 {
-		t.Fatalf("%d wait at an open gate", g.queued)
+	if g.open && g.all.n > 0 {
+		t.Fatalf("%d wait at an open gate", g.all.n)
 	}
 	s.checkHolds(t)
 	s.checkStarts(t)
@@ -61,14 +61,18 @@ func (s *siege) checkCounts(t fataler) {
 	if want != g.load {
 		t.Fatalf("there are %+v, the gate counts %+v", want, g.load)
 	}
-	if busy != g.busy || waiting != g.queued || waiting != int(g.waiting.Load()) {
-		t.Fatalf("%d run and %d wait; the gate counts %d, %d, and hints at %d", busy, waiting, g.busy, g.queued, g.waiting.Load())
+	if busy != g.busy || waiting != g.all.n || waiting != int(g.waiting.Load()) {
+		t.Fatalf("%d run and %d wait; the gate counts %d, %d, and hints at %d", busy, waiting, g.busy, g.all.n, g.waiting.Load())
 	}
 	n := 0
-	for x := g.oldest; x != nil; x = x.later {
-		if n++; x.phase != queued || x.later == nil && x != g.newest || x.later != nil && x.later.earlier != x {
+	var last *Ticket
+	for x := g.all.first; x != nil; x, last = x.links[byAge].behind, x {
+		if n++; x.phase != queued || x.links[byAge].before != last {
 			t.Fatalf("the list of all that wait is broken at its place %d", n)
 		}
+	}
+	if g.all.last != last {
+		t.Fatalf("the last of all that wait is another one than %v", g.all.last)
 	}
 	if n != waiting {
 		t.Fatalf("%d are in the list of the %d that wait", n, waiting)
@@ -152,7 +156,7 @@ func (s *siege) checkLevels(t fataler) {
 // checkWork finds room and a worker while somebody waits who may have them.
 func (s *siege) checkWork(t fataler) {
 	g, n := s.gate, &s.gate.limits
-	if g.busy >= n.workers || g.queued == len(g.home.parked) {
+	if g.busy >= n.workers || g.all.n == len(g.home.parked) {
 		return
 	}
 	if from(&g.load.computing, 0) < n.slots {

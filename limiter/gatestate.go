@@ -47,7 +47,7 @@ func (l *Limiter) GateState() GateState {
 		Workers: workers, WorkersBy: g.workers.source, Busy: g.busy,
 		LongMost: longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.slots, Computing: g.load.computing, Ahead: g.load.overShare, Held: g.load.held,
-		Probes: g.load.probing, Queued: g.queued, Shed: g.shed,
+		Probes: g.load.probing, Queued: g.all.n, Shed: g.shed,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
 }

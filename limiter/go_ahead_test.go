@@ -120,7 +120,7 @@ func TestRoomFollowsAtItsBounds(t *testing.T) {
 			g.contending = []*site{&g.home}
 			r := &Ticket{sure: true, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: &flow{share: 1}}}
 			g.home.queues[3].underShare.push(r)
-			g.queued = 1
+			g.all.n = 1
 		}
 		if g.measure(time.Second, x.use); g.limits.slots != x.want || g.utilisation != x.use {
 			t.Errorf("%s: room for %d becomes %d, want %d", name, x.n, g.limits.slots, x.want)

@@ -67,7 +67,7 @@ func (g *gate) places(s *site, of level) map[*Ticket]int {
 	q := &s.queues[of]
 	var all []turn
 	add := func(head *Ticket, rank float64) {
-		for t := head; t != nil; t = t.behind {
+		for t := head; t != nil; t = t.links[inLane].behind {
 			all = append(all, turn{t, rank})
 			rank += t.guess / max(t.flow.share, 1e-9) * baseMultiplier
 		}
@@ -109,7 +109,7 @@ func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 		Waits: true, Site: t.siteName, Barrier: Owes, Key: q.bucket.Key, Waited: at - t.arrived, Paid: t.reservationOf(q.bucket).Blocks(at),
 		Guess: seconds(t.guess), Sure: t.sure,
 	}
-	for before := t.prev; before != nil; before = before.prev {
+	for before := t.links[inRoom].before; before != nil; before = before.links[inRoom].before {
 		o.Before++
 		o.Paid += q.bucket.Earns(before.guess)
 	}
@@ -137,7 +137,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	case StrangersHold:
 		o.Have, o.Most = t.site.strangerLong, max(n.longest/2, 1)
 	case BehindOwn:
-		for b := t.before; b != nil; b = b.before {
+		for b := t.links[inLane].before; b != nil; b = b.links[inLane].before {
 			o.Have++
 		}
 	case NoRoom, RoomForOthers:

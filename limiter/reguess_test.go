@@ -77,7 +77,7 @@ func TestReguessJoinsTheEnd(t *testing.T) {
 	late := w.of("a", time.Second)
 	first, second := w.heavy("a"), w.heavy("a")
 	w.Reguess(w.now, late, estimate(300*time.Millisecond))
-	if late.heap != nil || late.before != second {
+	if late.heap != nil || late.links[inLane].before != second {
 		t.Error("it is not behind the others of its lane")
 	}
 	if moved := late.applied; moved != 0 {

@@ -197,7 +197,7 @@ func (g *gate) shedOne(at time.Duration) {
 
 // leastWanted is the newest request of the lane that is no part of a page; or else the newest one.
 func (l *lane) leastWanted() *Ticket {
-	for t := l.last; t != nil; t = t.before {
+	for t := l.last; t != nil; t = t.links[inLane].before {
 		if !t.follows {
 			return t
 		}
@@ -224,7 +224,7 @@ func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
 	g.dispatch(at)
-	for t := g.oldest; t != nil; t = g.oldest {
+	for t := g.all.first; t != nil; t = g.all.first {
 		if left := t.asked + g.limits.maxWait - at; left > 0 {
 			return left
 		}

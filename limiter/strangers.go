@@ -113,7 +113,7 @@ func (g *gate) line(t *Ticket) {
 // oldest patient one is found in the list of all that wait.
 func (g *gate) losePatience(at time.Duration) {
 	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
-		g.patient = t.later
+		g.patient = t.links[byAge].behind
 		if !t.stranger || t.heap == nil || t.waitEntry != nil { // a cap's wait says nothing of the gate
 			continue
 		}

@@ -118,7 +118,7 @@ func TestWhoLosesPatience(t *testing.T) {
 		g.line(x)
 		s.queues[0].strange.push(x)
 	}
-	first, second := g.oldest, g.newest
+	first, second := g.all.first, g.all.last
 	s.strangers.newest, s.strangers.newestTo = true, patience+1
 	g.losePatience(patience - 1)
 	if first.stale || g.patient != first {

@@ -39,10 +39,10 @@ func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 	for i := 0; i < len(l.room.queues); i++ {
 		q := l.room.queues[i]
 		wait := time.Duration(0)
-		for wait == 0 && q.head != nil {
+		for wait == 0 && q.first != nil {
 			wait = l.serveLocked(at, q, p)
 		}
-		if q.head == nil {
+		if q.first == nil {
 			i-- // it is gone, and another one has its place
 			continue
 		}
@@ -54,7 +54,7 @@ func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 // serveLocked does what is due for the head of a queue and returns 0, or how
 // long until something is.
 func (l *Limiter) serveLocked(at time.Duration, q *queue, p *activePolicy) (wait time.Duration) {
-	t := q.head
+	t := q.first
 	wait = t.reservationOf(q.bucket).Blocks(at)
 	if left := t.arrived + p.MaxHold - at; wait > 0 && left > 0 {
 		return min(wait, left)
@@ -192,21 +192,19 @@ type waitingRoom struct {
 	decided decisions
 }
 
-// queue is a list of tickets in the order of their arrival.
+// queue is of the tickets that wait for a key's debt, in the order of their arrival.
 type queue struct {
-	bucket     *bucket
-	head, tail *Ticket
-	n          int
+	bucket *bucket
+	list
 }
 
 // waitEntry is where a ticket is in the room.
 type waitEntry struct {
-	in         *queue // nil: in no queue
-	next, prev *Ticket
-	counted    bool // among the held
-	seq        uint64
-	arrived    time.Duration
-	since      time.Duration // in this queue
+	in      *queue // nil: in no queue
+	counted bool   // among the held
+	seq     uint64
+	arrived time.Duration
+	since   time.Duration // in this queue
 }
 
 // admitLocked counts a request or response as held.
@@ -235,7 +233,7 @@ func (r *waitingRoom) toShedLocked(forKey *bucket) (t *Ticket) {
 	}
 	for _, q := range r.queues {
 		if q.n > most {
-			most, t = q.n, q.tail
+			most, t = q.n, q.last
 		}
 	}
 	return t
@@ -255,16 +253,16 @@ func (r *waitingRoom) dismissLocked(at time.Duration, t *Ticket) {
 func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
 	q := r.of[b]
 	if q == nil {
-		q = &queue{bucket: b}
+		q = &queue{bucket: b, list: list{kind: inRoom}}
 		r.of[b] = q
 		r.queues = append(r.queues, q)
 	}
-	after := q.tail
+	after := q.last
 	for after != nil && after.seq > t.seq {
-		after = after.prev
+		after = after.links[inRoom].before
 	}
 	q.insert(t, after)
-	t.since = at
+	t.in, t.since = q, at
 	b.WaitForDebt(1, t.guess)
 }
 
@@ -276,13 +274,14 @@ func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 		return
 	}
 	q.remove(t)
+	t.in = nil
 	q.bucket.WaitForDebt(-1, -t.guess)
 	for i := range t.reservations[:t.n] {
 		if s := &t.reservations[i]; s.Bucket == q.bucket {
 			s.Waited += float32((at - t.since).Seconds())
 		}
 	}
-	if q.head == nil {
+	if q.first == nil {
 		delete(r.of, q.bucket)
 		for i := range r.queues {
 			if r.queues[i] == q {
@@ -293,34 +292,4 @@ func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 			}
 		}
 	}
-}
-
-func (q *queue) insert(t, after *Ticket) {
-	q.n++
-	t.in, t.prev = q, after
-	if after == nil {
-		t.next, q.head = q.head, t
-	} else {
-		t.next, after.next = after.next, t
-	}
-	if t.next == nil {
-		q.tail = t
-	} else {
-		t.next.prev = t
-	}
-}
-
-func (q *queue) remove(t *Ticket) {
-	q.n--
-	if t.prev == nil {
-		q.head = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		q.tail = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.in, t.prev, t.next = nil, nil, nil
 }

@@ -123,7 +123,7 @@ func (g *gate) press(at time.Duration) {
 
 // lacksWorkers tells whether somebody waits for a worker, and not for a CPU.
 func (g *gate) lacksWorkers() bool {
-	if g.queued == 0 {
+	if g.all.n == 0 {
 		return false
 	}
 	holds := false

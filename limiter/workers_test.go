@@ -229,7 +229,7 @@ func TestWhoLacksAWorker(t *testing.T) {
 		g := shaped()
 		if x.waits != nil {
 			x.waits(g)
-			g.queued, g.contending = 1, []*site{{}, &g.home, {}}
+			g.all.n, g.contending = 1, []*site{{}, &g.home, {}}
 		}
 		g.load.computing[3], g.busy = x.computing, x.busy
 		if g.lacksWorkers() != x.want {
