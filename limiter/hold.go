@@ -174,10 +174,10 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	return brief || from(&g.load.held, briefRung+1)+upTo(&g.load.computing, lightRung+1, briefRung) < most
 }
 
-// wantsShort tells whether short requests wait.
-func (g *gate) wantsShort() bool {
+// wants tells whether requests wait at one of these levels.
+func (g *gate) wants(from, to level) bool {
 	return slices.ContainsFunc(g.contending, func(s *site) bool {
-		for l := level(0); l.short(); l++ {
+		for l := from; l <= to; l++ {
 			if !s.queues[l].empty() {
 				return true
 			}
@@ -187,16 +187,7 @@ func (g *gate) wantsShort() bool {
 }
 
 // wantsCPU tells whether requests wait that are not short and compute.
-func (g *gate) wantsCPU() bool {
-	for _, s := range g.contending {
-		for l := level(lightRung + 1); l.computes(); l++ {
-			if !s.queues[l].empty() {
-				return true
-			}
-		}
-	}
-	return false
-}
+func (g *gate) wantsCPU() bool { return g.wants(level(lightRung)+1, fresh) }
 
 // mayHold tells whether the keys of a request hold few enough workers for it.
 func (g *gate) mayHold(t *Ticket, probe bool) bool {

@@ -24,7 +24,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	g.mu.Lock()
 	defer g.unlock()
 	g.utilisation = utilisation
-	if g.shortUse.pass(at); g.wantsShort() {
+	if g.shortUse.pass(at); g.wants(0, level(lightRung)) {
 		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long()+1)
 	}
 	n := &g.limits
