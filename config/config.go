@@ -147,7 +147,8 @@ type draft struct {
 	classes    []*draftClass // pointers, as settings point at them while the list grows
 	hashMaxLen int           // the original's key; 0: not given
 
-	redis RedisServer // what keys of earlier releases say of it
+	redis   RedisServer // what keys of earlier releases say of it
+	keyFile string      // of gossip's encryption, an earlier release's key
 }
 
 func newDraft(c *Config) *draft {

@@ -48,7 +48,7 @@ func ways(d *draft) []way {
 	return []way{
 		{"smockron", "Sharing through tempomat-master", smockronSettings(&c.Smockron), validateSmockron},
 		{"redis", "Redis", redisSettings(d), nil}, // validateRedis, as strict limits need it, too
-		{"gossip", "Sharing with no server", gossipSettings(&c.Gossip), validateGossip},
+		{"gossip", "Sharing with no server", gossipSettings(d), validateGossip},
 	}
 }
 
@@ -61,11 +61,12 @@ func coordinationSettings(d *draft) []form.Setting {
 		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&d.Coordination.Kind), Restart: true,
 			Doc: "Way to share debts and known clients among several instances; see [several web servers](several-machines.md)."},
 		{Path: "coordination.secret", Value: file().In(&d.Coordination.Secret), Restart: true,
-			Doc: "File with the secret of all instances; `tempomat-proxy secret new` makes it. With it they also share known clients, standing and sessions, and accept each other's redirects of newcomers and TLS session tickets. A reload reads the file again."},
+			Doc: "File with the secret of all instances; `tempomat-proxy secret new` makes it. With it they also share known clients, standing and sessions, accept each other's redirects of newcomers and TLS session tickets, encrypt gossip and hide addresses in Redis. A reload reads the file again."},
 	}
 }
 
 func validateCoordination(r *form.Reader, d *draft) {
+	d.Coordination.Secret = cmp.Or(d.Coordination.Secret, d.keyFile)
 	for _, w := range ways(d) {
 		if w.name == d.Coordination.Kind && w.validate != nil {
 			w.validate(r, d)
@@ -500,14 +501,14 @@ type Gossip struct {
 	Listen    string   // address for both UDP and TCP
 	Advertise string   // at which peers reach it; empty: Listen
 	Join      []string // peers, host:port; a host may be a DNS name of several addresses
-	KeyFile   string   // a file with the keys of the encryption; empty: nothing is encrypted
 }
 
 func defaultGossip() Gossip { return Gossip{Listen: ":7946"} }
 
 // gossipSettings are its keys. None can change while the proxy runs.
-func gossipSettings(g *Gossip) []form.Setting {
+func gossipSettings(d *draft) []form.Setting {
 	const p = "coordination.gossip."
+	g := &d.Coordination.Gossip
 	return []form.Setting{
 		{Path: p + "listen", Value: tcpAddress().In(&g.Listen), Restart: true,
 			Doc: "Address for messages of the other instances, over UDP and TCP."},
@@ -515,8 +516,8 @@ func gossipSettings(g *Gossip) []form.Setting {
 			Doc: "Address at which peers reach this instance, if it differs from `listen`. It is then also the instance's name; otherwise host name and port are."},
 		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true,
 			Doc: "Addresses of peers. One live peer is enough. A host may be a DNS name with several addresses."},
-		{Path: p + "keyFile", Value: file().In(&g.KeyFile), Restart: true,
-			Doc: "File with encryption keys: 16, 24 or 32 bytes in base64, one per line. The first encrypts, all decrypt. Without a key, anyone who reaches the port can invent debts."},
+		{Path: p + "keyFile", Value: file().In(&d.keyFile),
+			Old: "name the file by coordination.secret, which encrypts gossip as well; change all instances together"},
 	}
 }
 

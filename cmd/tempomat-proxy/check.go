@@ -131,7 +131,7 @@ func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 	}
 	warnEach(out, "tls.certificates: ", faults)
 	warnEach(out, "", databases.Fault())
-	warnEach(out, "", sharing.CheckKeys(c))
+	warnEach(out, "", sharing.CheckSecret(c))
 	_, fault := readToken(c.Admin.Token)
 	warnEach(out, "", fault)
 	return nil
@@ -143,9 +143,6 @@ func checkSecrets(c *config.Config, databases map[string]classify.Database) erro
 	if len(c.Coordination.Redis.Addresses) > 0 {
 		_, redis := sharing.RedisOptions(c.Coordination)
 		err = errors.Join(err, redis)
-	}
-	if err == nil { // or RedisOptions may have told it
-		err = sharing.CheckSecret(c)
 	}
 	return err
 }

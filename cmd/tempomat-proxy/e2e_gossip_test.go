@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,25 +13,16 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestGossip has two sidecars share accounts, encrypted, and changes the key while
-// they do.
+// TestGossip has two sidecars share accounts, encrypted, and rotates the secret while they do.
 func TestGossip(t *testing.T) {
 	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(backend.Close)
-	keys := filepath.Join(t.TempDir(), "keys")
-	former, latter := strings.Repeat("a", 32), strings.Repeat("b", 16)
-	write := func(list ...string) {
-		text := "# of the encryption\n"
-		for _, k := range list {
-			text += base64.StdEncoding.EncodeToString([]byte(k)) + "\n"
-		}
-		if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	former, latter := strings.Repeat("a", 43)+"=", strings.Repeat("b", 43)+"="
+	secret := filepath.Join(t.TempDir(), "secret")
+	write := func(lines ...string) { writeFile(t, secret, strings.Join(lines, "\n")) }
 	write(former)
 	addresses := []string{"127.0.0.1:" + freePort(t), "127.0.0.1:" + freePort(t)}
 	var cars []*sidecarProcess
@@ -42,8 +31,9 @@ func TestGossip(t *testing.T) {
 listen: 127.0.0.1:0
 coordination:
   kind: gossip
-  gossip: {listen: %q, join: [%s], keyFile: %q}
-`, a, strings.Join(addresses, ", "), keys)))
+  secret: %q
+  gossip: {listen: %q, join: [%s]}
+`, secret, a, strings.Join(addresses, ", "))))
 	}
 	for i, s := range cars {
 		testkit.Eventually(t, "the doctor shows both sidecars", func() bool {
@@ -52,8 +42,9 @@ coordination:
 		})
 	}
 	read := make([]int, len(cars)) // of their logs
-	for step, list := range [][]string{{former}, {former, latter}, {latter, former}, {latter}} {
-		write(list...)
+	at := func(d time.Duration) string { return latter + " " + time.Now().Add(d).UTC().Format(time.RFC3339) }
+	for step, lines := range [][]string{{former}, {at(time.Hour), former}, {at(-time.Minute), former}, {at(-48 * time.Hour), former}} {
+		write(lines...)
 		for i, s := range cars {
 			s.signal(syscall.SIGHUP)
 			_, read[i] = s.stderr.await(t, read[i], reloaded)
@@ -68,15 +59,15 @@ coordination:
 			})
 		}
 	}
-	if strings.Contains(cars[0].stderr.String(), "stay as they were") {
-		t.Error("the keys were not changed")
+	if strings.Contains(cars[0].stderr.String(), "stays as it was") {
+		t.Error("the secret was not changed")
 	}
 	write()
 	cars[0].signal(syscall.SIGHUP)
-	cars[0].stderr.await(t, read[0], "stay as they were")
+	cars[0].stderr.await(t, read[0], "stays as it was")
 }
 
-// TestGossipAlone: without the keys that it should have, a sidecar tells nobody
+// TestGossipAlone: without the secret that it should have, a sidecar tells nobody
 // anything, says so, and serves.
 func TestGossipAlone(t *testing.T) {
 	t.Parallel()
@@ -84,7 +75,7 @@ func TestGossipAlone(t *testing.T) {
 	t.Cleanup(backend.Close)
 	s := startProxy(t, backend.URL, `
 listen: 127.0.0.1:0
-coordination: {kind: gossip, gossip: {join: 127.0.0.1:1, keyFile: /nowhere/keys}}
+coordination: {kind: gossip, secret: /nowhere/secret, gossip: {join: 127.0.0.1:1}}
 `)
 	began := time.Now()
 	if a := s.get("198.51.100.1", "/"); a.StatusCode != http.StatusNotFound {

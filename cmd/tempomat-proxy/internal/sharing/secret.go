@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"tempomat/config"
 	"tempomat/limiter/known"
 )
 
@@ -55,6 +56,15 @@ func readSecret(file string) (*Secret, error) {
 		return nil, fmt.Errorf("coordination.secret: %w", err)
 	}
 	return s, nil
+}
+
+// CheckSecret tells what is wrong with the file: then nothing is shared.
+func CheckSecret(c *config.Config) error {
+	if c.Coordination.Secret == "" {
+		return nil
+	}
+	_, err := readSecret(c.Coordination.Secret)
+	return err
 }
 
 func parseSecret(file string) (*Secret, error) {

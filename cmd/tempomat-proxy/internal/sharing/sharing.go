@@ -57,12 +57,14 @@ const packets, passes, encryption = "packets", "passes", "gossip"
 // New makes what the configuration names. It opens nothing but files of keys and of
 // secrets.
 func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
-	s := &Sharing{kind: c.Coordination.Kind, log: log, file: c.Coordination.Secret, exchange: known.NewExchange()}
+	s := &Sharing{kind: c.Coordination.Kind, log: log, exchange: known.NewExchange()}
 	var err error
-	if s.file != "" {
-		if s.secret, err = readSecret(s.file); err != nil {
-			return nil, err
+	if c.Coordination.Secret != "" {
+		if s.secret, err = readSecret(c.Coordination.Secret); err != nil {
+			s.sharer, s.trouble = unable{err}, err // Run tells it the log
+			return s, nil
 		}
+		s.file = c.Coordination.Secret
 	}
 	if s.kind == config.SharesNothing {
 		return s, nil
@@ -74,7 +76,7 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	if !known {
 		return nil, fmt.Errorf("coordination.kind: this program cannot share by %s", s.kind)
 	}
-	if s.sharer, err = maker(c, log); err != nil {
+	if s.sharer, err = maker(c, s.secret, log); err != nil {
 		return nil, err
 	}
 	if u, alone := s.sharer.(unable); alone {
@@ -113,7 +115,7 @@ func (s *Sharing) deriveLocked(now time.Time) {
 	s.trusted.Passes.SetKeys(derive(signing, passes), derive(other, passes))
 	s.trusted.Tickets(s.secret.tickets(now))
 	if g, ok := s.sharer.(gossiping); ok {
-		if err := g.follow(signing, other); err != nil {
+		if err := g.SetKeys(gossipKeys(signing, other)); err != nil {
 			s.log.Error("the keys of the encryption stay as they were", zap.Error(err))
 		}
 	}
@@ -308,8 +310,8 @@ func (unable) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
 
 // makers are the ways of sharing, each by its value of coordination.kind. What makes a
 // Sharer opens nothing but files of keys and of secrets.
-func makers() map[string]func(*config.Config, *zap.Logger) (limiter.Sharer, error) {
-	return map[string]func(*config.Config, *zap.Logger) (limiter.Sharer, error){
+func makers() map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error) {
+	return map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error){
 		"smockron": newSmockron,
 		"redis":    newRedis,
 		"gossip":   newGossip,

@@ -54,13 +54,13 @@ func TestEveryKindHasASharer(t *testing.T) {
 // to the doctor, and by metrics that it is not there.
 func TestTroubleIsTold(t *testing.T) {
 	c := config.Default()
-	c.Coordination.Kind, c.Coordination.Gossip.KeyFile = "gossip", "/nowhere/keys"
+	c.Coordination.Kind, c.Coordination.Secret = "gossip", "/nowhere/secret"
 	s, err := New(c, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Run(context.Background(), nil)
-	if r := s.Reply(); r.Kind != "gossip" || !strings.Contains(r.Trouble, "/nowhere/keys") || r.State != nil {
+	if r := s.Reply(); r.Kind != "gossip" || !strings.Contains(r.Trouble, "/nowhere/secret") || r.State != nil {
 		t.Errorf("the doctor is told %+v", r)
 	}
 	want := metrics.Sharing{Kind: "gossip", SharingStatus: limiter.SharingStatus{Up: map[string]bool{"gossip": false}}}

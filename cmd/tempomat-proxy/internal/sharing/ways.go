@@ -1,11 +1,8 @@
 package sharing
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/tls"
-	"encoding/base64"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -24,42 +21,26 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// gossiping is a Sharer of a fleet that has no server, and where its keys are.
-type gossiping struct {
-	*gossip.Sharer
-	keyFile string // empty: they are derived from the secret, or nothing is encrypted
-	derived bool
-}
+// gossiping is a Sharer of a fleet that has no server. Its keys come from the secret.
+type gossiping struct{ *gossip.Sharer }
 
-// newGossip makes it. If it cannot be made, as its keys are no good, the sidecar serves all
-// the same, and works alone.
-func newGossip(c *config.Config, log *zap.Logger) (limiter.Sharer, error) {
+// newGossip makes it. If it cannot be made the sidecar serves all the same, and works alone.
+func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Sharer, error) {
 	g := c.Coordination.Gossip
-	keys, err := readKeys(g.KeyFile)
-	if err != nil {
-		return unable{err}, nil //nolint:nilerr // the Sharer tells it
-	}
-	derived := len(keys) == 0 && c.Coordination.Secret != ""
-	if derived {
-		secret, err := readSecret(c.Coordination.Secret)
-		if err != nil {
-			return nil, err
-		}
-		keys = gossipKeys(secret.at(time.Now()))
-	}
-	if len(keys) == 0 {
+	o := gossip.Options{Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Logf: log.Sugar().Warnf}
+	if secret != nil {
+		o.Keys = gossipKeys(secret.at(time.Now()))
+	} else {
 		log.Warn("what sidecars tell each other is not encrypted: whoever reaches the port can invent debts; set coordination.secret")
 	}
-	sharer, err := gossip.New(gossip.Options{
-		Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Keys: keys, Logf: log.Sugar().Warnf,
-	})
+	sharer, err := gossip.New(o)
 	if err != nil {
-		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil
+		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil //nolint:nilerr // the Sharer tells it
 	}
-	return gossiping{sharer, g.KeyFile, derived}, nil
+	return gossiping{sharer}, nil
 }
 
-// gossipKeys are those of the encryption that come from the secret. The first one encrypts.
+// gossipKeys are those of the encryption. The first one encrypts.
 func gossipKeys(signing, other []byte) (keys [][]byte) {
 	for _, secret := range [][]byte{signing, other} {
 		key := derive(secret, encryption)
@@ -68,81 +49,12 @@ func gossipKeys(signing, other []byte) (keys [][]byte) {
 	return keys
 }
 
-// follow has the encryption go by the secrets that count now.
-func (g gossiping) follow(signing, other []byte) error {
-	if !g.derived {
-		return nil
-	}
-	return g.SetKeys(gossipKeys(signing, other))
-}
-
-// Reload reads the file of keys again. Those that there were stay if it is no good.
-func (g gossiping) Reload(limiter.Policy) error {
-	if g.keyFile == "" {
-		return nil
-	}
-	keys, err := readKeys(g.keyFile)
-	if err == nil {
-		err = g.SetKeys(keys)
-	}
-	if err != nil {
-		return fmt.Errorf("the keys of the encryption stay as they were: %w", err)
-	}
-	return nil
-}
-
-// readKeys reads the keys of the encryption, one in each line, in base64. The first
-// one encrypts. Without a file there are none.
-func readKeys(file string) (keys [][]byte, err error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("coordination.gossip.keyFile: %w", err)
-	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		key, err := base64.StdEncoding.DecodeString(string(line))
-		if err != nil || len(key) != 16 && len(key) != 24 && len(key) != 32 {
-			return nil, fmt.Errorf("coordination.gossip.keyFile: %s:%d: must be 16, 24 or 32 bytes in base64", file, n)
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("coordination.gossip.keyFile: %s: there is no key in it", file)
-	}
-	return keys, lines.Err()
-}
-
-// CheckSecret tells what is wrong with the file of the secret.
-func CheckSecret(c *config.Config) error {
-	if c.Coordination.Secret == "" {
-		return nil
-	}
-	_, err := readSecret(c.Coordination.Secret)
-	return err
-}
-
-// CheckKeys tells what is wrong with the file of keys: then nothing is shared.
-func CheckKeys(c *config.Config) error {
-	if c.Coordination.Kind != "gossip" {
-		return nil
-	}
-	_, err := readKeys(c.Coordination.Gossip.KeyFile)
-	return err
-}
-
 // throughRedis is a Sharer that follows the policy: which classes are shared, and what
 // they earn.
 type throughRedis struct{ *redis.Sharer }
 
 // newRedis makes what shares accounts through Redis.
-func newRedis(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
+func newRedis(c *config.Config, _ *Secret, _ *zap.Logger) (limiter.Sharer, error) {
 	o, err := RedisOptions(c.Coordination)
 	if err != nil {
 		return nil, err
@@ -170,10 +82,10 @@ func RedisOptions(coordination config.Coordination) (redis.Options, error) {
 		Username: s.Username, Database: s.Database, Timeout: s.Timeout, Prefix: c.Prefix,
 	}
 	var err error
-	if o.Password, err = secret("password", c.Password); err != nil {
+	if o.Password, err = secretOf("password", c.Password); err != nil {
 		return o, err
 	}
-	if o.Salt, err = secret("salt", c.Salt); err != nil {
+	if o.Salt, err = secretOf("salt", c.Salt); err != nil {
 		return o, err
 	}
 	if coordination.Secret != "" && c.Salt == "" {
@@ -192,8 +104,8 @@ func RedisOptions(coordination config.Coordination) (redis.Options, error) {
 	return o, nil
 }
 
-// secret reads the file of a secret; that of no file is empty.
-func secret(key, file string) (string, error) {
+// secretOf reads the file of one of Redis's secrets; that of no file is empty.
+func secretOf(key, file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
@@ -205,9 +117,9 @@ func secret(key, file string) (string, error) {
 }
 
 // newSmockron makes what shares accounts through masters.
-func newSmockron(c *config.Config, _ *zap.Logger) (limiter.Sharer, error) {
+func newSmockron(c *config.Config, secret *Secret, _ *zap.Logger) (limiter.Sharer, error) {
 	return smockron.NewGatekeeper(smockron.GatekeeperOptions{
-		Routes: routes(c), Now: time.Now, Carries: c.Coordination.Secret != "",
+		Routes: routes(c), Now: time.Now, Carries: secret != nil,
 	}), nil
 }
 
