@@ -51,7 +51,7 @@ func (r *Robot) Account() string {
 }
 
 //go:embed known/*.json
-var known embed.FS //nolint:gochecknoglobals // go:embed needs a variable
+var known embed.FS
 
 // Known are the robots that are known to everybody. TestKnown holds the files to what Read takes.
 func Known() []Robot {

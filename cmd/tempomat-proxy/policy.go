@@ -128,7 +128,7 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	}
 	var known []robots.Robot
 	if r.Robots != nil {
-		known = r.Robots.Config.Robots
+		known = r.Robots.Robots
 	}
 	p.proofs.SetRobots(known, c.Robots.Refresh == "on")
 	if key := (costKey{c.Cost.Source, policy.CPUs(c)}); p.meter == nil || p.cost != key {

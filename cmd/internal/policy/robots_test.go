@@ -24,7 +24,7 @@ func robotsOf(t *testing.T, text string) *robots.Robots {
 }
 
 func robot(x *robots.Robots, name string) (of robots.Robot) {
-	for _, r := range x.Config.Robots {
+	for _, r := range x.Robots {
 		if r.Name == name {
 			of = r
 		}
