@@ -40,6 +40,7 @@ func manual() string {
 	var b strings.Builder
 	b.WriteString("| Prometheus | Graphite | meaning |\n|---|---|---|\n")
 	status := Counters(full())
+	var rows [][3]string
 	for _, m := range Table() {
 		name, series := "", ""
 		if m.Name != "" {
@@ -55,7 +56,14 @@ func manual() string {
 		if _, ok := status[m.Series]; ok {
 			series += " ✓"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, series, m.Help)
+		if last := len(rows) - 1; name == "" && last >= 0 && strings.HasPrefix(rows[last][2], strings.TrimSuffix(m.Help, ".")+", by group") {
+			rows[last][1] += ", " + series // the sum of the row's groups
+			continue
+		}
+		rows = append(rows, [3]string{name, series, m.Help})
+	}
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", row[0], row[1], row[2])
 	}
 	return b.String()
 }
