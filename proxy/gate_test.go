@@ -3,9 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tempomat/classify/standing"
@@ -36,40 +34,6 @@ func (r *rig) learn() {
 		r.do(r.client, request(r.t, nil, "GET /heavy"))
 		r.do(r.client, request(r.t, nil, "GET /light"))
 	}
-}
-
-// TestLightPassesHeavy has heavy requests queue, and a light one pass them.
-func TestLightPassesHeavy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(site), fairly)
-		r.learn()
-		begin := time.Now()
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
-		}
-		synctest.Wait()
-		if g := r.limiter.GateState(); g.Computing != [7]int{3: 1} || g.Queued != 2 {
-			t.Errorf("%v compute, %d wait; want 1 of a second, 2", g.Computing, g.Queued)
-		}
-		r.do(r.client, request(t, nil, "GET /light"))
-		if took := time.Since(begin); took > 20*time.Millisecond {
-			t.Errorf("the light one took %v", took)
-		}
-		all.Wait()
-		if took := time.Since(begin); took < 3*time.Second {
-			t.Errorf("three heavy ones took %v, one at a time", took)
-		}
-		waited := 0
-		for _, line := range r.lines() {
-			if line["reason"] == "busy" && line["lane"] == "heavy" && line["wait_ms"].(float64) > 900 {
-				waited++
-			}
-		}
-		if waited != 2 {
-			t.Errorf("the log tells of %d that waited, want 2", waited)
-		}
-	})
 }
 
 // TestStandingHeaderIsForNobody checks that no client sees what the backend says

@@ -151,39 +151,6 @@ func TestRefusedUpload(t *testing.T) {
 	})
 }
 
-func TestShadowAndObserveActOnNothing(t *testing.T) {
-	for name, change := range map[string]func(*setup){
-		"observe":            indebted(limiter.Observe),
-		"shadow cap":         func(s *setup) { indebted(limiter.Cap)(s); s.limits.Shadow = true },
-		"shadow cooperative": func(s *setup) { indebted(limiter.Cooperative)(s); s.limits.Shadow = true },
-		"exempt cap":         func(s *setup) { indebted(limiter.Cap)(s); exempt("/free/*")(s) },
-		"exempt cooperative": func(s *setup) { indebted(limiter.Cooperative)(s); exempt("/free/*")(s) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, sleeper, change)
-				for range 5 {
-					from := time.Now()
-					res, _ := r.do(r.client, request(t, nil, "GET /free/x"))
-					if took := time.Since(from); res.StatusCode != 200 || took != time.Second {
-						t.Errorf("got %d after %s", res.StatusCode, took)
-					}
-				}
-				var charged []float64
-				r.limiter.Dump(time.Now(), "", func(row limiter.Row) bool { charged = append(charged, row.Level); return true })
-				if exempt := strings.HasPrefix(name, "exempt"); exempt != (len(charged) == 0) {
-					t.Errorf("levels %v", charged)
-				}
-				for i, line := range r.lines() {
-					if shadow, _ := line["shadow"].(bool); shadow != (i > 0 && strings.HasPrefix(name, "shadow")) {
-						t.Errorf("line %d: %v", i, line)
-					}
-				}
-			})
-		})
-	}
-}
-
 // TestJitter checks that Retry-After is never too early, nor more than a quarter
 // and a second too late, and that it differs.
 func TestJitter(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 )
 
 func TestRecent(t *testing.T) {
@@ -86,19 +85,6 @@ func TestRecentUnderAFlood(t *testing.T) {
 	}
 	if redirected > 100 || later != 1000 {
 		t.Errorf("of 1000 strangers %d may be redirected under the flood, and %d after it", redirected, later)
-	}
-}
-
-// TestRecentOfAMillion checks that the memory does not grow with the addresses.
-func TestRecentOfAMillion(t *testing.T) {
-	c := newRecent(recentSets)
-	c.add(dawn, numbered(0))
-	i := 0
-	if n := testing.AllocsPerRun(1_000_000, func() { i++; c.add(dawn, numbered(i)) }); n != 0 {
-		t.Errorf("%v allocations for each address", n)
-	}
-	if got := len(c.sets) * int(unsafe.Sizeof(c.sets[0])); got != 4<<20 {
-		t.Errorf("%d bytes, want 4 MB", got)
 	}
 }
 

@@ -48,34 +48,6 @@ func landsOnce(t *testing.T, b browser, f *fullSite, target, fragment string, re
 	}
 }
 
-// TestWorldTabsAreRedirected opens several pages at a time, none of which has a cookie
-// as it begins.
-func TestWorldTabsAreRedirected(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(*testing.T) browser{"Chromium": startChromium, "Firefox": startFirefox} {
-		t.Run(name, func(t *testing.T) {
-			b, f := start(t), startFullSite(t, "")
-			empty := f.fill(t)
-			defer empty()
-			targets := []string{"/1", "/2", "/3", "/4", "/5"}
-			for _, target := range targets {
-				b.open(f.url + target)
-			}
-			testkit.Eventually(t, "all wait, redirected", func() bool { return f.stats().Held == len(targets) && f.redirected() > 0 })
-			f.outwait(t, "203.0.113.1")
-			empty()
-			for _, target := range targets {
-				testkit.Eventually(t, target+" is shown", func() bool { return b.shows(f.url+target, target) })
-			}
-			n := f.redirected() - 1
-			if saw := f.saw(); len(saw) != len(targets) || n < 1 || n > uint64(len(targets)) {
-				t.Errorf("%d redirects; the site saw %q", n, saw)
-			}
-			t.Logf("%d redirects for %d tabs", n, len(targets))
-		})
-	}
-}
-
 // pictures is a site with ten workers whose pages /N have N pictures, each of which holds a worker for a while. Once
 // all have come, or failed, the page's title tells how many of each.
 func pictures(t *testing.T) string {

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
-
-	"tempomat/proxy/admin/api"
 )
 
 // slowly makes what accounts earn too little to see, so that a level tells the
@@ -34,90 +29,6 @@ func (s *sidecarProcess) charged(class, id string) time.Duration {
 		s.t.Fatalf("%s %s is not known", class, id)
 	}
 	return time.Duration((3600 - row.Level) * float64(time.Second))
-}
-
-// TestCharges compares what the doctor shows with what PHP says it used.
-func TestCharges(t *testing.T) {
-	t.Parallel()
-	backend := startApache(t)
-	s := startProxy(t, backend.url, slowly+"cost: {source: wall}\n")
-	const client, pages = "198.51.100.77", 8
-	c := newClient(t)
-	var took time.Duration
-	for range pages {
-		h := http.Header{"X-Forwarded-For": {client}, "User-Agent": {"Fetcher/1.0"}}
-		took += fetch(t, c, http.MethodGet, s.url+"/page.php?ms=50", h, nil).took
-	}
-	n, cpu := backend.cpu(client, 0, 1e12)
-	if n != pages {
-		t.Fatalf("PHP knows of %d pages, want %d", n, pages)
-	}
-
-	status, out, errs := s.doctor("--json", "--bucket", "slash32")
-	if status != 0 {
-		t.Fatalf("the doctor: %d %s", status, errs)
-	}
-	var reply api.BucketsReply
-	if err := json.Unmarshal([]byte(out), &reply); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if len(reply.Rows) != 1 || reply.Total != 1 || reply.Rows[0].ID != client {
-		t.Fatalf("the doctor shows %s", out)
-	}
-	// A page's cost is its wall time at the backend here: no less than its CPU time, and no more
-	// than its client saw.
-	cost := time.Duration((3600 - reply.Rows[0].Level) * float64(time.Second))
-	t.Logf("%d pages: charged %v, PHP's CPU %v (ratio %.2f), the client's time %v", n, cost, cpu, cost.Seconds()/cpu.Seconds(), took)
-	if cost < cpu*9/10 || cost > took {
-		t.Errorf("charged %v, want PHP's CPU time %v to the client's time %v", cost, cpu, took)
-	}
-	for class, id := range map[string]string{"slash24": "198.51.100.0/24", "slash16": "198.51.0.0/16"} {
-		if also := s.charged(class, id); (also - cost).Abs() > 100*time.Microsecond {
-			t.Errorf("%s %s was charged %v, its client %v", class, id, also, cost)
-		}
-	}
-	if r := reply.Rows[0]; r.CPU <= 0 || r.Rate <= 0 || r.Wait != 0 || r.Running != 0 {
-		t.Errorf("the row is %+v", r)
-	}
-	looksLikeTheOriginal(t, s)
-}
-
-// looksLikeTheOriginal checks the doctor's tables.
-func looksLikeTheOriginal(t *testing.T, s *sidecarProcess) {
-	t.Helper()
-	columns := regexp.MustCompile(`(?m)^Wait\[s\] +Cpu\[s\] +Req/s +Last\[s\] +Title$`)
-	row := func(title string) *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^ +0\.00 +\d+\.\d\d +\d+\.\d\d +\d+  ` + regexp.QuoteMeta(title) + `$`)
-	}
-	_, all, _ := s.doctor()
-	if n := len(columns.FindAllString(all, -1)); n != 4 {
-		t.Errorf("%d tables, want 4:\n%s", n, all)
-	}
-	for _, title := range []string{"198.51.100.77", "198.51.100.0/24", "198.51.0.0/16"} {
-		if !row(title).MatchString(all) {
-			t.Errorf("no row of %s in:\n%s", title, all)
-		}
-	}
-	// the original's name of a class, and its single dash
-	for _, args := range [][]string{{"--bucket", "Slash24"}, {"-bucket=Slash24"}, {"--class", "slash24"}} {
-		status, out, errs := s.doctor(args...)
-		if status != 0 || len(columns.FindAllString(out, -1)) != 1 || !row("198.51.100.0/24").MatchString(out) ||
-			strings.Contains(out, "198.51.100.77") {
-			t.Errorf("%v: %d %s\n%s", args, status, errs, out)
-		}
-	}
-	// what watch gives it to print on
-	screen := []string{"COLUMNS=40", "LINES=20", "TEMPOMAT_ADMIN_LISTEN=unix:" + s.admin}
-	_, small, _ := execute(t, screen, program(t, "tempomat-doctor"))
-	lines := strings.Split(strings.TrimSuffix(small, "\n"), "\n")
-	if len(lines) > 18 {
-		t.Errorf("%d lines do not fit below the title of watch:\n%s", len(lines), small)
-	}
-	for _, line := range lines {
-		if len([]rune(line)) > 40 {
-			t.Errorf("%q is wider than 40 columns", line)
-		}
-	}
 }
 
 // TestCostHeader: the backend tells the cost, by the file that is shipped for

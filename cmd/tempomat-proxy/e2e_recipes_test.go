@@ -297,6 +297,9 @@ func (m *machine) site() {
 	m.write("/var/www/html/dir/index.php", spy)
 }
 
+// haproxyHead is what a configuration begins with.
+const haproxyHead = "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"
+
 // TestWorldHTTPSManual checks that HAProxy accepts the configuration for it in docs/https.md.
 func TestWorldHTTPSManual(t *testing.T) {
 	t.Parallel()

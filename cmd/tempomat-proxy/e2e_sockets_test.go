@@ -60,7 +60,7 @@ func restartsByHandedOver(t *testing.T, clients, restarts int, requests int64) *
 	return a
 }
 
-// TestRestartsRefuseNobody is for systemd's way, TestSuccessorsRefuseNobody for ours.
+// TestRestartsRefuseNobody is for systemd's way, TestSucceed for ours.
 func TestRestartsRefuseNobody(t *testing.T) {
 	t.Parallel()
 	a := restartsByHandedOver(t, 16, 4, 400)

@@ -104,31 +104,6 @@ func TestDownAndBack(t *testing.T) {
 	}
 }
 
-// TestSomebodyElse has an administrator change a priority meanwhile: that stays.
-func TestSomebodyElse(t *testing.T) {
-	needsRight(t)
-	k := openedKeeper(t)
-	for _, again := range []bool{false, true} {
-		id, h := startWorker(t, 0), new(Hold)
-		if err := k.Step(h, id, 1); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, id.PID, 7); err != nil {
-			t.Fatal(err)
-		}
-		if again {
-			if err := k.Step(h, id, 2); !errors.Is(err, errChanged) {
-				t.Error(err)
-			}
-		}
-		k.End(h)
-		wantNice(t, id, 7)
-	}
-	if c := k.Counts(); c.Abandoned != 2 || c.Restored != 0 || c.Lowered != 0 {
-		t.Errorf("%+v", c)
-	}
-}
-
 // TestShared leaves a process alone that serves two requests, or computes with threads:
 // this one does.
 func TestShared(t *testing.T) {
@@ -152,25 +127,6 @@ func TestShared(t *testing.T) {
 	}
 	if err := k.Step(new(Hold), own, 1); !errors.Is(err, ErrShared) {
 		t.Errorf("a program of several threads: %v", err)
-	}
-}
-
-// TestReloads puts all back a hundred times while requests go on.
-func TestReloads(t *testing.T) {
-	needsRight(t)
-	k := openedKeeper(t)
-	ids := []process.ID{startWorker(t, 0), startWorker(t, 2)}
-	holds := make([]Hold, len(ids))
-	for range 100 {
-		for i, id := range ids {
-			if err := k.Step(&holds[i], id, 3); err != nil {
-				t.Fatal(err)
-			}
-			wantNice(t, id, idle)
-		}
-		k.Restore()
-		wantNice(t, ids[0], 0)
-		wantNice(t, ids[1], 2)
 	}
 }
 
