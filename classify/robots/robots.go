@@ -252,7 +252,10 @@ func (x *Robots) admit(res *classify.Result, name, pool string) bool {
 // request it is.
 func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classify.Result) (*robot, claim) {
 	of, by := x.signer(now, r, res), bySignature
-	if of == nil {
+	switch {
+	case says != nil && says != of && x.has(says, res.Client):
+		of, by = says, byAddress
+	case of == nil:
 		of, by = x.at(res.Client), byAddress
 	}
 	switch {
@@ -260,10 +263,7 @@ func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classif
 		return nil, declared
 	case says == nil && of == nil:
 		return nil, noClaim
-	case says == nil: // it has the name of a browser, or of a program
-	case of == says:
-	case x.has(says, res.Client):
-		of, by = says, byAddress
+	case says == nil, says == of: // without a robot's name it has that of a browser, or of a program
 	case of != nil && of.Operator == says.Operator && of.Operator != "":
 		if of.Kind == Person { // no crawler is more by its operator's other addresses
 			of = says
