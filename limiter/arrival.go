@@ -90,14 +90,17 @@ func (a *Arrival) key(i, named int) *Key {
 }
 
 // ticket is that of the request, empty but for what it says of itself.
-func (a *Arrival) ticket() *Ticket {
+func (a *Arrival) ticket(at time.Duration, p *activePolicy) *Ticket {
 	t := a.Memory
 	if t == nil {
 		t = new(Ticket)
 	}
-	t.guess, t.sure = a.Guess.Seconds(), a.Sure
-	t.proven, t.passed, t.session, t.face = a.Proven, a.Passed, a.Session, a.Face%faces
-	t.siteName = a.Site
-	t.follows, t.prefetch, t.pooled = a.Follows, a.Prefetch, a.Pooled
+	t.request = request{
+		sure: a.Sure, proven: a.Proven, passed: a.Passed, session: a.Session, pooled: a.Pooled, follows: a.Follows,
+		prefetch: a.Prefetch, face: a.Face % faces, siteName: a.Site, came: at,
+		standing: p.standing(a.Standing), clientsBehind: p.standing(a.ClientsBehind),
+		likelyIdle: a.Idle.Seconds(), running: a.Running.Seconds(),
+	}
+	t.guess = a.Guess.Seconds()
 	return t
 }

@@ -39,8 +39,8 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		g.home.clock = clock{systemVirtualTime: now, active: 2}
 		g.home.strangers.share = 0.5
 		r := &Ticket{
-			n: 1, sure: x.level != fresh, guess: 0.3, stranger: x.stranger,
-			queueEntry: queueEntry{level: x.level, rank: x.rank, overShare: x.ahead || x.stranger, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
+			request: request{sure: x.level != fresh}, charge: charge{n: 1, guess: 0.3},
+			queueEntry: queueEntry{stranger: x.stranger, level: x.level, rank: x.rank, overShare: x.ahead || x.stranger, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		q := &g.home.queues[x.level]

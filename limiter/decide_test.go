@@ -60,7 +60,7 @@ func TestWhatDebtsMean(t *testing.T) {
 	} {
 		l := newWorld(one(Cap, Budget{CPUs: 1})).Limiter
 		l.room.held = x.held
-		of := &Ticket{n: 1}
+		of := &Ticket{charge: charge{n: 1}}
 		l.table.Enter(0, host("a"), of.own())
 		of.own().Bucket.Hold(x.own)
 		got, blocking := l.decide(l.policy.Load(), of, x.debts)

@@ -27,7 +27,7 @@ func TestMuchLongerOnesAreNotWaitedFor(t *testing.T) {
 	} {
 		g := shaped()
 		g.load.computing[x.there], g.load.overShare[x.there], g.load.uninvited = x.many, x.many, x.uninvited
-		r := &Ticket{sure: !x.unsure, queueEntry: queueEntry{level: x.level, overShare: true, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
+		r := &Ticket{request: request{sure: !x.unsure}, queueEntry: queueEntry{level: x.level, overShare: true, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
 		if got := g.leaves(0, r); got != x.want {
 			t.Errorf("%s: it goes: %t", name, got)
 		}

@@ -234,6 +234,7 @@ func (p phase) running() bool { return p >= probing }
 // which does not change from when the request is there until it is settled.
 type queueEntry struct {
 	client     *client // nil: it never came to the gate
+	stranger   bool    // it counts for all strangers together
 	site       *site
 	flow       *flow // whose virtual time it counts for: the client's, or all strangers'
 	phase      phase

@@ -26,7 +26,7 @@ func TestWhatIsToldOfWhoGoes(t *testing.T) {
 		"it did wait for something":  {told, second, false, Verdict{Wait: second, Reason: Busy}},
 	} {
 		for level, lane := range map[level]LaneKind{0: Light, level(lightRung): Light, level(lightRung + 1): Heavy, fresh: Heavy} {
-			r := &Ticket{verdict: x.was, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, level: level, costMultiplier: 3, overShare: true}}
+			r := &Ticket{decision: decision{verdict: x.was}, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, level: level, costMultiplier: 3, overShare: true}}
 			x.want.Lane, x.want.CostMultiplier, x.want.Known, x.want.Ahead = lane, 3, true, true
 			if got := r.goAhead(time.Hour + x.waited); got != x.want {
 				t.Errorf("%s: %+v, want %+v", name, got, x.want)
@@ -80,7 +80,7 @@ func TestMemoryOfTickets(t *testing.T) {
 		"it was in the room": {func(x *Ticket) { x.waitEntry = new(waitEntry) }, false},
 		"the gate knows it":  {func(x *Ticket) { x.client = new(client) }, false},
 	} {
-		r := &Ticket{decidedAtOnce: true}
+		r := &Ticket{decision: decision{decidedAtOnce: true}}
 		if x.change(r); (r.Emptied() != nil) != x.want {
 			t.Errorf("%s: its memory is used again: %t", name, !x.want)
 		}
@@ -118,7 +118,7 @@ func TestRoomFollowsAtItsBounds(t *testing.T) {
 		g.load.held[3], g.home.clock.active = 11, 1
 		if x.wants {
 			g.contending = []*site{&g.home}
-			r := &Ticket{sure: true, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: &flow{share: 1}}}
+			r := &Ticket{request: request{sure: true}, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: &flow{share: 1}}}
 			g.home.queues[3].underShare.push(r)
 			g.all.n = 1
 		}

@@ -60,7 +60,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		"five, and it holds a worker":     {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
-		r := &Ticket{n: 2, likelyIdle: x.idle, sure: x.level != fresh && !x.unsure, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
+		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds}}, Terms: &account.Terms{Workers: part}}
 		}
@@ -81,7 +81,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 // TestWhoseDoingItIs: who waits for its own requests, or is ahead of its share, waits by its own doing.
 func TestWhoseDoingItIs(t *testing.T) {
 	g := shaped()
-	r := &Ticket{n: 1, sure: true, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: new(flow)}}
+	r := &Ticket{request: request{sure: true}, charge: charge{n: 1}, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: new(flow)}}
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect := func(what string, want bool) {
 		t.Helper()

@@ -166,7 +166,7 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 		"it climbed to the upper half": {3.3, false, fresh, unknownRung + 1, false},
 	} {
 		g := shaped()
-		r := &Ticket{charged: x.charged, sure: x.sure, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}
+		r := &Ticket{request: request{sure: x.sure}, charge: charge{charged: x.charged}, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}
 		g.countIn(r, computing, x.r)
 		if r.low != x.want || (g.load.low[x.r] == 1) != x.want || g.load.computing[x.r] != 1 {
 			t.Errorf("%s: it is of the lower half: %t; %+v", name, r.low, g.load)
@@ -199,7 +199,7 @@ func TestWhoIsParked(t *testing.T) {
 		g := shaped()
 		g.contending = []*site{{}, &g.home}
 		of := func(holds int32, order uint64) *Ticket {
-			r := &Ticket{n: 1, sure: x.sure, queueEntry: queueEntry{level: x.level, order: order, site: &g.home, client: new(client)}}
+			r := &Ticket{request: request{sure: x.sure}, charge: charge{n: 1}, queueEntry: queueEntry{level: x.level, order: order, site: &g.home, client: new(client)}}
 			r.reservations[0] = reservation{Bucket: &bucket{Value: keyAtGate{holds: holds}}, Terms: &account.Terms{Workers: 0.5}}
 			g.home.queues[x.level].underShare.push(r)
 			return r

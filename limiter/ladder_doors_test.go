@@ -65,7 +65,7 @@ func TestDoors(t *testing.T) {
 		t.Errorf("beside one of the next rung's lower half that is ahead: %+v", d)
 	}
 	for guess, want := range map[float64]access{0.2: open, 0.2001: closed, 0.4: closed} {
-		d, r := doors{open, closed}, &Ticket{guess: guess, sure: true, queueEntry: queueEntry{level: 2}}
+		d, r := doors{open, closed}, &Ticket{request: request{sure: true}, charge: charge{guess: guess}, queueEntry: queueEntry{level: 2}}
 		if d.of(r) != want {
 			t.Errorf("%g s of a rung up to 0.4 s: %d", guess, d.of(r))
 		}

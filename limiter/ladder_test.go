@@ -91,7 +91,7 @@ func TestLevelOf(t *testing.T) {
 		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight of the like fill a CPU
 		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
 	} {
-		x := &Ticket{guess: c.guess, likelyIdle: c.idle, running: c.running, sure: c.sure}
+		x := &Ticket{request: request{likelyIdle: c.idle, running: c.running, sure: c.sure}, charge: charge{guess: c.guess}}
 		if got := w.gate.levelOf(x); got != c.want {
 			t.Errorf("%+v: level %d", c, got)
 		}

@@ -61,8 +61,8 @@ func (l *Limiter) Known() *Known { return l.gate.known }
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.policy.Load()
-	t := a.ticket() // nobody else knows it yet: no lock
-	t.decided, t.decidedAtOnce, t.came = l.decided, true, at
+	t := a.ticket(at, p) // nobody else knows it yet: no lock
+	t.decided, t.decidedAtOnce = l.decided, true
 	var debts [MaxKeys]debt
 	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
 	v, blocking := l.decide(p, t, debts[:t.n])
@@ -72,8 +72,6 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 		return t
 	}
 	t.enter(at, l.table, &a)
-	t.standing, t.clientsBehind = p.standing(a.Standing), p.standing(a.ClientsBehind)
-	t.likelyIdle, t.running = a.Idle.Seconds(), a.Running.Seconds()
 	if blocking == nil {
 		l.admit(at, p, t)
 	} else if !l.wait(at, p, t, blocking) {

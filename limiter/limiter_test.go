@@ -154,8 +154,8 @@ func TestTicketsLeaveNothing(t *testing.T) {
 		if memory == nil {
 			t.Fatalf("%s: it may not be used again", name)
 		}
-		got, want := (&Arrival{Memory: memory}).ticket(), (&Arrival{}).ticket()
-		got.decided, got.decidedAtOnce, got.came = want.decided, want.decidedAtOnce, want.came // Arrive sets them
+		got, want := (&Arrival{Memory: memory}).ticket(0, w.policy.Load()), (&Arrival{}).ticket(0, w.policy.Load())
+		got.decided, got.decidedAtOnce = want.decided, want.decidedAtOnce // Arrive sets them
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v is left", name, got)
 		}

@@ -11,7 +11,7 @@ import (
 // head puts a request before the ladder that is within its share.
 func (g *gate) head(l level) *Ticket {
 	g.seq++
-	x := &Ticket{sure: l != fresh, queueEntry: queueEntry{
+	x := &Ticket{request: request{sure: l != fresh}, queueEntry: queueEntry{
 		level: l, site: &g.home, client: new(client), flow: &flow{share: 1}, phase: queued, order: g.seq, rank: float64(g.seq),
 	}}
 	g.home.queues[l].underShare.push(x)

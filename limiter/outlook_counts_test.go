@@ -31,7 +31,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		g.home.clock = clock{systemVirtualTime: 10, active: 1}
 		g.home.strangers.share = 0.5
 		r := &Ticket{
-			n: 1, sure: true, likelyIdle: 9, guess: 0.3,
+			request: request{sure: true, likelyIdle: 9}, charge: charge{n: 1, guess: 0.3},
 			queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client), flow: &flow{virtualTime: 14, share: 0.5}, applied: 2, costMultiplier: 3, asked: time.Minute},
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}

@@ -23,7 +23,7 @@ func TestRankOfAHead(t *testing.T) {
 	} {
 		g := shaped()
 		g.ranking.memory, g.home.clock = 120, clock{systemVirtualTime: now, active: 1}
-		r := &Ticket{guess: guess, queueEntry: queueEntry{site: &g.home, flow: &flow{share: 0.5, virtualTime: x.virtualTime}, clock: now}}
+		r := &Ticket{charge: charge{guess: guess}, queueEntry: queueEntry{site: &g.home, flow: &flow{share: 0.5, virtualTime: x.virtualTime}, clock: now}}
 		if g.enqueueHead(0, r); math.Abs(r.rank-x.rank) > 1e-9 || r.overShare != x.ahead || r.costMultiplier != baseMultiplier {
 			t.Errorf("%s: a rank of %g, ahead %t; want %g, %t", name, r.rank, r.overShare, x.rank, x.ahead)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// decision is what became of a request of a trace, and when.
-type decision struct {
+// outcome is what became of a request of a trace, and when.
+type outcome struct {
 	request int
 	at      time.Duration
 	action  Action
@@ -20,7 +20,7 @@ type decision struct {
 
 // schedule plays a trace of 90 s, more than two CPUs bear, and tells what was decided and
 // when. Each request has a key of the last class too, whether the policy has that or not.
-func schedule(p Policy) (all []decision, would int) {
+func schedule(p Policy) (all []outcome, would int) {
 	w := newWorld(p)
 	r := rand.New(rand.NewPCG(7, 7))
 	for n, at := 0, time.Duration(0); at < 90*second; n++ {
@@ -35,7 +35,7 @@ func schedule(p Policy) (all []decision, would int) {
 		w.after(at, func() {
 			w.ask(a, func(t *Ticket) {
 				v := t.Verdict()
-				all = append(all, decision{n, w.elapsed(), v.Action, v.Wait, v.Reason, 0})
+				all = append(all, outcome{n, w.elapsed(), v.Action, v.Wait, v.Reason, 0})
 				if v.Would.Key.Class != "" {
 					would++
 				}
@@ -47,7 +47,7 @@ func schedule(p Policy) (all []decision, would int) {
 					return
 				}
 				w.after(cost, func() {
-					all = append(all, decision{request: n, at: w.elapsed(), hold: w.Settle(w.now, t, cost)})
+					all = append(all, outcome{request: n, at: w.elapsed(), hold: w.Settle(w.now, t, cost)})
 					w.Leave(w.now, t)
 				})
 			})

@@ -43,7 +43,7 @@ func TestStrangersTurns(t *testing.T) {
 		s := &site{clock: clock{systemVirtualTime: now}}
 		s.strangers.flow = flow{share: 0.5, virtualTime: x.virtualTime}
 		q := &levelQueue{turn: x.turn}
-		r := &Ticket{guess: 0.1, queueEntry: queueEntry{costMultiplier: 2, site: s}}
+		r := &Ticket{charge: charge{guess: 0.1}, queueEntry: queueEntry{costMultiplier: 2, site: s}}
 		order, lead, rank := s.strangers.order(s, q, r), s.strangers.lead(s), s.strangers.rank(s, q, r)
 		if q.went(r); math.Abs(order-x.order) > 1e-9 || math.Abs(lead-x.lead) > 1e-9 || rank != order+lead || math.Abs(q.turn-x.went) > 1e-9 {
 			t.Errorf("%s: order %g, lead %g, rank %g, then the turn is at %g; want %g, %g, and %g", name, order, lead, rank, q.turn, x.order, x.lead, x.went)
@@ -62,7 +62,7 @@ func TestWhoGoesFirstOfStrangers(t *testing.T) {
 		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
 	}
 	part := func(of level) uint8 {
-		return new(gate).classOf(&Ticket{follows: true, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
+		return new(gate).classOf(&Ticket{request: request{follows: true}, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
 	}
 	if cookie := of(func(x *Ticket) { x.passed, x.client.answers = true, 3 }); part(level(lightRung)) != cookie || part(fresh) != cookie {
 		t.Errorf("a part of a page is of class %d, of an unknown cost %d; what comes back with a cookie %d", part(level(lightRung)), part(fresh), cookie)
@@ -113,7 +113,7 @@ func TestWhoLosesPatience(t *testing.T) {
 	g := shaped()
 	s := &g.home
 	for i := range 2 { // the second one has just come
-		x := &Ticket{stranger: true, queueEntry: queueEntry{site: s, client: &client{address: new(address)}, order: uint64(i + 1), asked: time.Duration(i) * patience}}
+		x := &Ticket{queueEntry: queueEntry{stranger: true, site: s, client: &client{address: new(address)}, order: uint64(i + 1), asked: time.Duration(i) * patience}}
 		g.enqueue(x)
 		g.line(x)
 		s.queues[0].strange.push(x)

@@ -18,19 +18,26 @@ const (
 	over                 // gone, or refused
 )
 
-// Ticket is one request's place in the limiter. Arrive, Settle and Leave are
-// called in turn by whoever serves the request, Progress by anybody before Settle,
-// and Advance at any time.
+// Ticket is one request in the limiter: what it asks for, what is decided of it, what it is charged
+// with, and its place where it waits or runs. Arrive, Settle and Leave are called in turn by whoever
+// serves the request, Progress by anybody before Settle, and Advance at any time.
 type Ticket struct {
-	decided       chan struct{} // closed when verdict stands
-	after         *Ticket       // decided with it; for who tells them
-	decidedAtOnce bool          // decided is the closed channel that all share who never waited
-	sure          bool          // the guess rests on answers
+	request
+	decision
+	charge
+	*waitEntry // its place in the waiting room, which guards it; nil: it was never there
+	queueEntry // its place at the gate, which guards it
+
+	seen atomic.Uint32 // as what it was taken at the gate
+}
+
+// request is what is known of a request as it comes. What it will likely take, the gate corrects under
+// its lock.
+type request struct {
+	sure          bool // the guess rests on answers
 	proven        bool
 	passed        bool
-	stranger      bool // it counts for all strangers together
 	session       bool // its client is one of an address
-	hasWhole      bool // that, or the pool, has an account: the second reservation
 	pooled        bool // its client is one of those that anybody can make up
 	follows       bool // it is for a part of the page that its client was just served
 	prefetch      bool
@@ -39,24 +46,28 @@ type Ticket struct {
 	standing      float64 // of the client
 	clientsBehind float64 // of its address
 	came          time.Duration
+	likelyIdle    float64 // seconds
+	running       float64 // seconds
+}
 
-	seen atomic.Uint32 // as what it was taken at the gate
+// decision is what is decided of a request.
+type decision struct {
+	decided       chan struct{} // closed when verdict stands
+	decidedAtOnce bool          // decided is the closed channel that all share who never waited
+	after         *Ticket       // decided with it; for who tells them
+	verdict       Verdict       // written before decided is closed
+}
 
-	likelyIdle float64 // seconds
-	running    float64 // seconds
-	verdict    Verdict // written before decided is closed
-
-	// mu guards the following. What the request is charged with, and its guess, the gate
-	// changes under its own lock while the request waits there: then nobody else does.
-	mu           sync.Mutex
+// charge is what a request is charged with. What that is, and the guess, the gate changes under its own
+// lock while the request waits there: then nobody else does.
+type charge struct {
+	mu           sync.Mutex // guards the following
 	state        state
 	n            uint8 // reservations in use
+	hasWhole     bool  // the second one is that of what its client is a part of
 	guess        float64
 	charged      float64              // CPU-seconds: the guess, then more as it runs
 	reservations [MaxKeys]reservation // the client's first; see own and whole
-
-	*waitEntry // in the waiting room, which guards it; nil: it was never there
-	queueEntry // at the gate, which guards it
 }
 
 // Decided is closed when the Verdict stands.
@@ -86,7 +97,7 @@ func (t *Ticket) Emptied() *Ticket {
 		return nil
 	}
 	clear(t.reservations[:t.n])
-	t.stranger, t.hasWhole, t.standing, t.clientsBehind, t.likelyIdle, t.running = false, false, 0, 0, 0, 0
+	t.hasWhole = false
 	t.verdict, t.state, t.n, t.charged = Verdict{}, waiting, 0, 0
 	t.seen.Store(0)
 	return t
