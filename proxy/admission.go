@@ -106,7 +106,7 @@ func (x *exchange) takesHead() bool {
 // takesStream tells whether there is room for an answer over HTTP/2, which its client reads when it likes;
 // of a connection that has many.
 func (x *exchange) takesStream() bool {
-	if x.client.room > 0 || !x.client.conn.isCrowded() {
+	if x.client.room > 0 || !x.isCrowded() {
 		return true
 	}
 	ok, _ := x.handler.heads.Take(x.life.Who.Client, unreadSize)

@@ -252,10 +252,9 @@ func (b *body) fetch(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err == nil || err == io.EOF || b.x.request.ProtoMajor == 2 {
-		// HTTP/2 has a deadline pass though nobody reads, and keeps a stream that was
-		// reset until then. And once the body is complete the exchange may end at any
-		// time, and the connection wait for its next request.
+	if err == nil || err == io.EOF {
+		// Once the body is complete the exchange may end at any time, and the connection
+		// wait for its next request.
 		b.limit(time.Time{})
 	}
 	b.complete.Store(err == io.EOF)

@@ -47,8 +47,8 @@
 // clients that have disconnected.
 //
 // HTTP/1.1 is our own on both sides (front, http1, backend), because messages must be
-// forwarded as they came. HTTP/2 is net/http's, bounded by h2bound. Both call the same
-// handler.
+// forwarded as they came. HTTP/2 is, too (front), on the frames and the HPACK of
+// golang.org/x/net, because its bounds are part of it. Both call the same handler.
 //
 // # Workers and clients
 //

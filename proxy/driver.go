@@ -134,7 +134,7 @@ func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 
 // look looks whether the client is still there.
 func (x *exchange) look() {
-	if x.client.http1 != nil {
-		x.client.http1.Look()
+	if x.client.server != nil {
+		x.client.server.Look()
 	}
 }

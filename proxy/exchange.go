@@ -16,7 +16,6 @@ import (
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/front"
-	"tempomat/proxy/h2bound"
 	"tempomat/proxy/host"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/lifecycle"
@@ -48,7 +47,7 @@ type exchange struct {
 // clientSide is what an exchange has to do with its client.
 type clientSide struct {
 	conn   *connection
-	http1  http1Request // nil: HTTP/2, of which the server says when the client leaves
+	server served // nil: in a test
 	writer writer
 	body   body
 	order  order
@@ -103,41 +102,40 @@ func (o *order) Field(at int) string {
 	return ""
 }
 
-// connection is what is remembered of a client's connection. With HTTP/1 its
-// requests come one after the other, so that what one of them needed serves the
-// next; with HTTP/2 they have nothing in common here.
+// connection is what is remembered of a client's connection, or of a stream of HTTP/2. With
+// HTTP/1 its requests come one after the other, so that what one of them needed serves the
+// next.
 type connection struct {
-	deadline time.Time     // for writing, as it was set last
-	closing  *closing      // of the server; nil: never
-	came     *front.Turned // what it is, of HTTP/2; nil: it is HTTP/1
-
-	of      *connection   // what a stream of HTTP/2 is of
-	bounded *h2bound.Conn // of HTTP/2; nil: it is HTTP/1
-
-	call backend.Call // to the backend; the client's leaving does not end it
+	deadline time.Time    // for writing, as it was set last
+	closing  *closing     // of the server; nil: never
+	call     backend.Call // to the backend; the client's leaving does not end it
 }
 
 type connectionKey struct{}
 
-// http1Request is the server's side of an exchange over HTTP/1.
-type http1Request interface {
+// served is the server's side of an exchange.
+type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all that an exchange needs of it
 	// Look looks whether the client is still there; if not, the request's context ends.
 	Look()
 	// Keep says that the request is used after its end.
 	Keep()
 	// Names are those of the request's header, as they were written.
 	Names() []http1.Name
+	// Spell replaces the answer's header, and returns the one that there was.
+	Spell(reason string, order []http1.Name, h http.Header) (before http.Header)
+	// Streams is how many requests the connection has under way.
+	Streams() int
 }
 
-// remembered is what keep has requests find; nil: it was not called.
+// remembered is what connContext has requests find; nil: it was not called.
 func remembered(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
 }
 
 // isCrowded tells whether it is a stream of HTTP/2 beside so many others that it is counted.
-func (c *connection) isCrowded() bool {
-	return c.of != nil && c.of.bounded != nil && c.of.bounded.Streams() > fewStreams
+func (x *exchange) isCrowded() bool {
+	return x.client.server != nil && x.client.server.Streams() > fewStreams
 }
 
 // group is whom it counts among. Once it has arrived it may be called at any time.

@@ -121,7 +121,7 @@ func (h *Handler) awaitVerdict(x *exchange) {
 // forward has the backend answer, while the meter runs.
 func (h *Handler) forward(x *exchange) {
 	x.backend.since = time.Now()
-	if x.request.ProtoMajor == 1 && x.client.body.unread() {
+	if x.client.body.unread() {
 		x.client.writer.renew(x.backend.since) // the client may have to be asked for it
 	}
 	x.life.Begin(x.backend.since)
@@ -215,19 +215,19 @@ func (x *exchange) queued(now time.Time) time.Duration {
 func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Request) *exchange {
 	var x *exchange
 	conn := remembered(r.Context())
-	switch {
-	case conn == nil:
+	if conn == nil {
 		x = &exchange{client: clientSide{conn: &connection{}}}
-	case r.ProtoMajor != 1: // its streams have nothing in common
-		x = &exchange{client: clientSide{conn: &connection{closing: conn.closing, of: conn}}}
-	default:
+	} else {
 		x = h.exchanges.Get().(*exchange)
+		if r.ProtoMajor != 1 { // its streams have nothing in common
+			conn = &connection{closing: conn.closing}
+		}
 		x.client.conn, x.pooled = conn, true
 	}
 	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
-	x.client.http1, _ = w.(http1Request)
+	x.client.server, _ = w.(served)
 	x.client.writer = writer{ResponseWriter: w, x: x}
-	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 gives an empty one
+	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 may give an empty one
 		x.client.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: trailers(r.Trailer)}
 		r.Body = &x.client.body
 	}
@@ -241,8 +241,8 @@ func (h *Handler) recycle(x *exchange) {
 	switch {
 	case !x.pooled:
 	case x.backend.lingers:
-		if x.client.http1 != nil {
-			x.client.http1.Keep()
+		if x.client.server != nil {
+			x.client.server.Keep()
 		}
 	case x.client.body.ReadCloser == nil && x.client.writer.status != http.StatusSwitchingProtocols:
 		fields, ticket := x.backend.asked.fields.Emptied(), x.life.Spare()
@@ -256,8 +256,8 @@ func (h *Handler) recycle(x *exchange) {
 // classify finds out who asks.
 func (x *exchange) classify() {
 	var seen classify.Seen
-	if x.client.http1 != nil {
-		x.client.order = x.client.http1.Names()
+	if x.client.server != nil && x.request.ProtoMajor == 1 { // in HTTP/2 the order says nothing of the client
+		x.client.order = x.client.server.Names()
 		seen.Fields = &x.client.order
 	}
 	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)

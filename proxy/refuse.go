@@ -100,6 +100,7 @@ func (x *exchange) answer(p *refusal) {
 	}
 	piece := x.handler.pieces.get(false)
 	body := x.appendRefusal(piece[:0], p)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.client.writer.WriteHeader(p.Status)
 	_, _ = x.client.writer.Write(body) // the client has gone: nobody to tell
 	x.handler.pieces.put(piece)
@@ -215,23 +216,13 @@ func isSoundHost(r *http.Request) bool {
 }
 
 // isSoundStream tells it of a request of HTTP/2, which has no line that a space could end,
-// and lets much be said twice that package net/http does not compare: an absolute URL as
-// a path, a host beside the authority (RFC 9113, 8.3.1), a length beside the frames
-// (8.1.1).
+// and lets much be said twice: an absolute URL as a path, a host beside the authority (RFC 9113,
+// 8.3.1).
 func isSoundStream(r *http.Request) bool {
 	for _, host := range r.Header["Host"] {
 		if !strings.EqualFold(host, r.Host) || len(r.Header["Host"]) > 1 {
 			return false
 		}
-	}
-	switch lengths := r.Header["Content-Length"]; len(lengths) {
-	case 0:
-	case 1:
-		if n, err := strconv.ParseUint(lengths[0], 10, 63); err != nil || int64(n) != r.ContentLength {
-			return false
-		}
-	default:
-		return false
 	}
 	switch r.Method {
 	case http.MethodConnect:
@@ -255,6 +246,7 @@ func (x *exchange) sendRobots() {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "max-age=3600") // robots keep it for a day at most (RFC 9309, 2.4)
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(x.policy.RobotsTxt)))
 	x.client.writer.WriteHeader(http.StatusOK)
 	_, _ = x.client.writer.Write(x.policy.RobotsTxt) // the client has gone: nobody to tell
 }

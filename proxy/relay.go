@@ -14,7 +14,6 @@ import (
 
 	"tempomat/classify/standing"
 	"tempomat/proxy/backend"
-	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
@@ -87,29 +86,15 @@ func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
 	a.x.client.writer.WriteHeader(res.Status)
 }
 
-// speller is a server's side that can answer as the backend has spelled it.
-type speller interface {
-	Spell(reason string, order []http1.Name, h http.Header) (before http.Header)
-}
-
 // copyHeader has the client get the backend's header, as far as it is for it. An answer that
 // requires an upgrade says to what (RFC 9110, 15.5.22), but in HTTP/2, which has none.
 func (a *relay) copyHeader(res *backend.Answer) {
-	w := a.x.client.writer.ResponseWriter
-	if s, ok := w.(speller); ok {
-		required := res.Header["Upgrade"]
-		strip(res.Header, res.Order)
-		if res.Status == http.StatusUpgradeRequired && required != nil {
-			res.Header["Upgrade"] = required
-		}
-		res.Header = s.Spell(res.Reason, res.Order, res.Header)
-		return
+	required := res.Header["Upgrade"]
+	strip(res.Header, res.Order)
+	if res.Status == http.StatusUpgradeRequired && required != nil {
+		res.Header["Upgrade"] = required
 	}
-	h := w.Header()
-	endToEnd(h, res.Header)
-	if _, told := h["Content-Type"]; !told {
-		h["Content-Type"] = nil // net/http would look at the body and guess
-	}
+	res.Header = a.x.client.server.Spell(res.Reason, res.Order, res.Header)
 }
 
 // writeBody passes the body on. What the server keeps of it is sent as soon as the backend lets

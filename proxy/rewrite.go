@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/rand"
 	"hash/maphash"
-	"maps"
 	"net"
 	"net/http"
 	"net/textproto"
@@ -41,7 +40,7 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 func (x *exchange) passed(fields http1.List) http1.List {
 	in := x.request.Header
 	r := rewriting{x: x, private: named(in), upgrade: mayUpgrade(x.upgradeAsked())}
-	for _, name := range x.names() {
+	for _, name := range x.client.server.Names() {
 		values, ok := in[name.Canonical]
 		if !ok {
 			continue
@@ -51,19 +50,6 @@ func (x *exchange) passed(fields http1.List) http1.List {
 		}
 	}
 	return fields
-}
-
-// names are those of the request's header in the client's order, or sorted, as HTTP/2 has
-// none that means anything.
-func (x *exchange) names() []http1.Name {
-	if x.client.http1 != nil {
-		return x.client.http1.Names()
-	}
-	names := make([]http1.Name, 0, len(x.request.Header))
-	for _, name := range slices.Sorted(maps.Keys(x.request.Header)) {
-		names = append(names, http1.Name{Written: name, Canonical: name})
-	}
-	return names
 }
 
 // rewriting is what it depends on what becomes of a field.

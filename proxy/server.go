@@ -16,17 +16,12 @@ import (
 
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
-	"tempomat/proxy/h2bound"
 	"tempomat/proxy/host"
 	"tempomat/proxy/http1"
 )
 
-const (
-	// maxHeader bounds a request's header, in bytes.
-	maxHeader = 64 << 10
-	// maxFrame bounds a frame of HTTP/2, in bytes: as short as it may be (RFC 9113, 6.5.2).
-	maxFrame = 16 << 10
-)
+// maxHeader bounds a request's header, in bytes.
+const maxHeader = 64 << 10
 
 // ServerOptions bound what a client can hold open before it has sent a request.
 // What it can hold open after, the Policy bounds.
@@ -72,8 +67,6 @@ type Server struct {
 	handler    http.Handler
 	challenges func(http.ResponseWriter, *http.Request) bool
 	front      *front.Server
-	http2      *http.Server
-	turned     *turned
 	closing    *closing
 	linger     time.Duration
 
@@ -84,9 +77,9 @@ type Server struct {
 // NewServer makes a Server for a handler.
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
-	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger, turned: newTurned(o), http2: newHTTP2(h, o, end)}
+	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger}
 	options := front.Options{
-		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log), HTTP2: s.turned.add,
+		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log),
 		Stepped: o.Stepped,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, end) },
 	}
@@ -100,49 +93,6 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	return s
 }
 
-// newHTTP2 makes the server of connections that turn out to be HTTP/2.
-func newHTTP2(h http.Handler, o ServerOptions, end *closing) *http.Server {
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		Handler: entered(h),
-		// "OPTIONS *" is for the backend to answer.
-		DisableGeneralOptionsHandler: true,
-		ReadHeaderTimeout:            o.Header,
-		IdleTimeout:                  o.Idle,
-		MaxHeaderBytes:               maxHeader,
-		Protocols:                    &protocols,
-		// A response's own deadline does not help where the client takes nothing of
-		// the whole connection. And net/http keeps a buffer as long as the longest
-		// frame, of up to 1 MB, as long as the connection is open.
-		HTTP2:    &http.HTTP2Config{WriteByteTimeout: o.Idle, MaxReadFrameSize: maxFrame},
-		ErrorLog: zap.NewStdLog(o.Log),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			ctx = keep(ctx, end)
-			conn := remembered(ctx)
-			conn.bounded, _ = c.(*h2bound.Conn)
-			conn.came, _ = h2bound.Unwrap(c).(*front.Turned)
-			return ctx
-		},
-		ConnState: place,
-	}
-}
-
-// entered has a handler serve a stream of HTTP/2 as it would a request of HTTP/1 that came by
-// the same listener.
-func entered(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		by := h
-		if c := remembered(r.Context()); c != nil && c.came != nil {
-			r.TLS = c.came.TLS
-			if c.came.Entrance.Handler != nil {
-				by = c.came.Entrance.Handler
-			}
-		}
-		by.ServeHTTP(w, r)
-	})
-}
-
 // Serve serves all entrances until Drain, when it returns nil, or until one of
 // them fails.
 func (s *Server) Serve(entrances []Entrance) error {
@@ -151,15 +101,14 @@ func (s *Server) Serve(entrances []Entrance) error {
 		s.listeners = append(s.listeners, e.Listener)
 	}
 	s.mu.Unlock()
-	failed := make(chan error, len(entrances)+1)
-	go func() { failed <- s.http2.Serve(s.turned) }()
+	failed := make(chan error, len(entrances))
 	for _, e := range entrances {
 		go func() { failed <- s.front.Serve(e.Listener, s.begins(e)) }()
 	}
 	var err error
 	for range cap(failed) {
 		if e := <-failed; !errors.Is(e, http.ErrServerClosed) && !(errors.Is(e, net.ErrClosed) && s.closing.drains.Load()) {
-			err = errors.Join(err, e, s.front.Close(), s.http2.Close())
+			err = errors.Join(err, e, s.front.Close())
 		}
 	}
 	return err
@@ -172,12 +121,10 @@ func (s *Server) Serve(entrances []Entrance) error {
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
 	s.stopListening(ctx)
-	other := make(chan error, 1)
-	go func() { other <- s.http2.Shutdown(ctx) }()
 	s.closing.upgrades.end()
-	if err := errors.Join(s.front.Shutdown(ctx), <-other); err != nil {
+	if err := s.front.Shutdown(ctx); err != nil {
 		s.closing.cuts.Store(true)
-		return errors.Join(err, s.front.Close(), s.http2.Close())
+		return errors.Join(err, s.front.Close())
 	}
 	return nil
 }
@@ -284,84 +231,6 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// manyClients is for how many clients' requests a trusted proxy's connection is bounded.
-// It has 250 streams at a time, as net/http allows for, and a browser that reads a page has
-// some 30.
-const manyClients = 8
-
-// turned is the connections that turned out to be HTTP/2, as a listener for the server
-// of these. What each may have that server do is bounded.
-type turned struct {
-	options ServerOptions
-	log     *zap.Logger
-	conns   chan net.Conn
-	closed  chan struct{}
-	once    sync.Once
-
-	addresses h2bound.Addresses
-}
-
-func newTurned(o ServerOptions) *turned {
-	return &turned{options: o, log: Capped(o.Log), conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-// add hands a connection over.
-func (t *turned) add(c *front.Turned) {
-	o := h2bound.Options{Clients: 1, Flooded: t.tell}
-	if t.options.Peer != nil {
-		peer, trusted := t.options.Peer(c.RemoteAddr().String())
-		if trusted {
-			o.Clients = manyClients
-		} else {
-			o.Addresses, o.Client = &t.addresses, peer
-		}
-	}
-	select {
-	case t.conns <- h2bound.New(c, o):
-	case <-t.closed:
-		_ = c.Close() // nobody serves it
-	}
-}
-
-// tell logs that a connection is closed as its client floods it.
-func (t *turned) tell(c net.Conn, why h2bound.Flood) {
-	t.log.Warn("closed a connection of HTTP/2 that was flooded", zap.Stringer("client", c.RemoteAddr()), zap.Error(why))
-}
-
-// Accept implements net.Listener.
-func (t *turned) Accept() (net.Conn, error) {
-	select {
-	case c := <-t.conns:
-		return c, nil
-	case <-t.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (t *turned) Close() error {
-	t.once.Do(func() { close(t.closed) })
-	return nil
-}
-
-// Addr implements net.Listener. The connections were accepted at several.
-func (t *turned) Addr() net.Addr { return &net.UnixAddr{} }
-
-// place tells a connection's place what its streams do.
-func place(c net.Conn, state http.ConnState) {
-	t, ok := h2bound.Unwrap(c).(*front.Turned)
-	if !ok || t.Place == nil {
-		return
-	}
-	switch state {
-	case http.StateActive:
-		t.Place.Busy() // one that was closed meanwhile says so when it is read
-	case http.StateIdle:
-		t.Place.Idle(time.Now())
-	case http.StateNew, http.StateHijacked, http.StateClosed:
-	}
-}
-
 // Retire takes no further connection, as another process does, and has Drain, which is
 // to follow, linger for as long as given. Serve does not fail by that.
 func (s *Server) Retire(linger time.Duration) {
@@ -374,13 +243,8 @@ func (s *Server) Retire(linger time.Duration) {
 	}
 }
 
-// connContext prepares a connection that was accepted.
+// connContext prepares a connection that was accepted: requests find what is remembered of it.
 func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return keep(ctx, closing)
-}
-
-// keep has requests find what is remembered of their connection.
-func keep(ctx context.Context, closing *closing) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
 }

@@ -64,10 +64,6 @@ func (u *Upstream) forward(x *exchange) {
 func (x *exchange) Hint(status int, header http.Header) {
 	h := x.client.writer.Header()
 	endToEnd(h, header)
-	// Of a header with a length, which is none of this answer's, package net/http takes a copy.
-	// Or it would be read while it is cleared, which ends the process: whoever takes a request of
-	// HTTP/2 back need not be told, and what was to be written is written all the same.
-	h["Content-Length"] = []string{"0"}
 	x.client.writer.WriteHeader(status)
 	clear(h)
 }

@@ -97,10 +97,6 @@ func (w *writer) FlushError() error {
 func (w *writer) release() {
 	_ = w.releaseTail() // the client has gone: the server sees for itself
 	w.renew(time.Now())
-	if w.x.client.room > 0 && w.x.request.ProtoMajor == 2 {
-		// The server would wait for the client afterwards, when nothing is counted any more.
-		_ = http.NewResponseController(w.ResponseWriter).Flush()
-	}
 	if w.tails != nil {
 		w.tails.Put(w.kept)
 		w.tails, w.kept, w.tail = nil, nil, nil
@@ -142,12 +138,7 @@ func (w *writer) unmetered(f func() error) error {
 		w.x.life.Pause(now)
 		defer func() { w.x.life.Resume(time.Now()) }()
 	}
-	err := f()
-	if w.x.request.ProtoMajor == 2 {
-		// HTTP/2 has a deadline pass though nothing is written just then.
-		w.setDeadline(time.Time{})
-	}
-	return err
+	return f()
 }
 
 // renew gives the client its time anew.

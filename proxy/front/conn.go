@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,10 +38,13 @@ type conn struct {
 	served atomic.Bool // a request; shared
 	rested atomic.Bool // it waits in another goroutine than it served in; shared
 
-	mu    sync.Mutex // guards the following, which are shared
-	stage stage
-	woken bool          // its read is to return at once
-	since time.Duration // it waits, idle or inHead; see Server.since
+	mu      sync.Mutex // guards the following, which are shared
+	stage   stage
+	woken   bool          // its read is to return at once
+	since   time.Duration // it waits, idle or inHead; see Server.since
+	session *session      // of HTTP/2; nil: there is none
+	isLate  bool          // the client of a session
+	lingers bool          // it is closed once the client has heard of it, as far as it is not late
 
 	hijacked atomic.Bool // it is the handler's; shared
 
@@ -98,8 +100,9 @@ func (c *conn) serve() {
 			more = false
 		case came:
 			if c.isHTTP2() {
-				c.handOver()
-				return
+				c.serveHTTP2()
+				more = false
+				break
 			}
 			more = c.request()
 		}
@@ -172,13 +175,11 @@ func (c *conn) lookAt() {
 	}
 }
 
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
 // isHTTP2 tells whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
 // was read. No request of HTTP/1 has that method (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {
 	switch {
-	case c.served.Load() || c.server.o.HTTP2 == nil:
+	case c.served.Load():
 		return false
 	case c.tls != nil:
 		return c.tls.http2 // over TLS nothing else tells (3.3)
@@ -195,58 +196,6 @@ func (c *conn) isHTTP2() bool {
 			return false // it comes again as the request is read
 		}
 	}
-}
-
-// handOver gives the connection to whoever serves HTTP/2.
-func (c *conn) handOver() {
-	c.work()
-	buffered := bytes.Clone(c.in.Peek(c.in.Buffered()))
-	c.giveBack()
-	c.Remove()
-	c.server.o.HTTP2(&Turned{Conn: c.Conn, Accepted: c.below(), Place: c.place, Entrance: c.entrance, TLS: c.secure, remote: c.remote, buffered: buffered})
-}
-
-// Turned is a connection that turned out to be HTTP/2, and its Place, if it has one. Closing
-// it leaves that.
-type Turned struct {
-	net.Conn
-	Place    Place
-	Entrance *Entrance            // by which it came
-	TLS      *tls.ConnectionState // of its requests
-	Accepted net.Conn             // what was accepted, below TLS
-	remote   string
-	buffered []byte
-}
-
-// RemoteAddr implements net.Conn. It is the client's, if a proxy has told it.
-func (t *Turned) RemoteAddr() net.Addr { return address(t.remote) }
-
-// address is one that is known as text.
-type address string
-
-// Network implements net.Addr.
-func (address) Network() string { return "tcp" }
-
-// String implements net.Addr.
-func (a address) String() string { return string(a) }
-
-// Read implements net.Conn.
-func (t *Turned) Read(p []byte) (int, error) {
-	if len(t.buffered) > 0 {
-		n := copy(p, t.buffered)
-		t.buffered = t.buffered[n:]
-		return n, nil
-	}
-	t.buffered = nil
-	return t.Conn.Read(p)
-}
-
-// Close implements net.Conn.
-func (t *Turned) Close() error {
-	if t.Place != nil {
-		t.Place.Leave()
-	}
-	return t.Conn.Close()
 }
 
 // request reads a request and has it served. It returns false if that was the last one.

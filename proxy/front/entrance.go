@@ -223,6 +223,8 @@ func looksLikeHTTP(received []byte) bool {
 	return true
 }
 
+const tooManyCookies = "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
+
 // turnAway answers a client that has sent no request, and waits until the client has read that.
 // The connection is the caller's to close.
 func (c *conn) turnAway(to net.Conn, status int, why string) {
@@ -231,7 +233,7 @@ func (c *conn) turnAway(to net.Conn, status int, why string) {
 	}
 	text := http.StatusText(status) + ": " + why + "\n"
 	if status == http.StatusRequestHeaderFieldsTooLarge {
-		text += "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
+		text += tooManyCookies
 	}
 	b := http1.AppendStatus(nil, status, "")
 	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")

@@ -86,36 +86,11 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestHTTP2 is handed over, however it comes.
-func TestHTTP2(t *testing.T) {
-	turned := make(chan string, 1)
-	dial, _ := start(t, script, func(o *Options) {
-		o.HTTP2 = func(c *Turned) {
-			b := make([]byte, len(preface))
-			_, _ = io.ReadFull(c, b)
-			_ = c.Close()
-			turned <- string(b)
-		}
-	})
-	for _, size := range []int{1, 3, 4, 100} {
-		c := dial()
-		for at := 0; at < len(preface); at += size {
-			_, _ = io.WriteString(c, preface[at:min(len(preface), at+size)])
-		}
-		if got := <-turned; got != preface {
-			t.Errorf("handed over: %q", got)
-		}
-	}
-	if got, open := converse(t, dial(), "PUT /nothing HTTP/1.1\r\nHost: a\r\n\r\n", 1, 20, true); !strings.HasPrefix(got, "HTTP/1.1 200") || !open {
-		t.Errorf("a PUT: %q", got)
-	}
-}
-
 // TestLargeHeadersAreNotKept: the requests that come after one with many fields do not
 // look through as many places.
 func TestLargeHeadersAreNotKept(t *testing.T) {
 	for fields, kept := range map[int]bool{http1.UsualFields: true, http1.UsualFields + 1: false} {
-		r := &request{header: http1.Emptied(nil), answer: http1.Emptied(nil)}
+		r := &request{asked: newAsked()}
 		was := [2]http.Header{r.header, r.answer}
 		for _, h := range was {
 			for i := range fields {
@@ -140,7 +115,7 @@ func TestNothingIsServedOnceClosed(t *testing.T) {
 	c := s.newConn(near, new(Entrance), nil)
 	c.waits(time.Now())
 	c.in.Resume(near, []byte("GET / HTTP/1.1\r\n"), len("GET / HTTP/1.1\r\n"))
-	c.cutIdle()
+	c.cutIdle(time.Now())
 	if c.await() != came || c.work() {
 		t.Error("the second request is served, whose answer nobody gets")
 	}

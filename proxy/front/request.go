@@ -51,7 +51,7 @@ func (r *request) setHead(c *conn) error {
 }
 
 // locate makes the URL of the target (RFC 9112, 3.2), and the host that one tells.
-func (r *request) locate() error {
+func (r *asked) locate() error {
 	target := r.RequestURI
 	switch {
 	case target[0] == '/':

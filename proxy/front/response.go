@@ -77,6 +77,9 @@ func (w *Response) Spell(reason string, order []http1.Name, h http.Header) (befo
 // may be called concurrently, until the handler returns.
 func (w *Response) Look() { w.conn.lookAt() }
 
+// Streams is how many requests the connection has under way.
+func (w *Response) Streams() int { return 1 }
+
 // SetReadDeadline is for http.ResponseController.
 func (w *Response) SetReadDeadline(t time.Time) error { return w.conn.SetReadDeadline(t) }
 

@@ -1,7 +1,6 @@
-// Package front serves HTTP/1.1 to clients, and hands connections that begin as HTTP/2
-// to whoever serves that. It is the server's side of the proxy.
+// Package front serves HTTP/1.1 and HTTP/2 to clients. It is the server's side of the proxy.
 //
-// A connection has one goroutine and no other, no timer, and while it waits for a request no
+// A connection of HTTP/1.1 has one goroutine and no other, no timer, and while it waits for a request no
 // memory except what TLS keeps: it borrows the memory that a request needs. Handlers set
 // deadlines for reading a body and for clients that are slow to take an answer; the sweep looks
 // after connections that wait, for a request or for the rest of its head. No goroutine waits at the
@@ -34,8 +33,6 @@ type Options struct {
 	MaxHead int           // of a request, in bytes
 	// Context is for a connection's requests, made of the server's; nil: that.
 	Context func(context.Context, net.Conn) context.Context
-	// HTTP2 takes over a connection that begins as HTTP/2 does; nil: there is none.
-	HTTP2 func(*Turned)
 	// Enter bounds how many connections there are: it is asked for each new one, and again where
 	// a proxy tells who the client is, and returns nil if it has closed that one; nil: there is no
 	// bound.
@@ -60,17 +57,19 @@ type Place interface {
 	Leave()                  // it is closed, or about to be; it may be called again
 }
 
-// Server serves HTTP/1.1.
+// Server serves HTTP/1.1 and HTTP/2.
 type Server struct {
-	handler http.Handler
-	o       Options
-	began   time.Time
-	conns   Roster[conn]
-	memory  memories
-	dates   dates
-	long    *connlimit.Share     // of heads under way that are long
-	turns   *turns               // of handshakes
-	secure  *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
+	handler   http.Handler
+	o         Options
+	began     time.Time
+	conns     Roster[conn]
+	memory    memories
+	dates     dates
+	long      *connlimit.Share // of heads under way that are long
+	turns     *turns           // of handshakes
+	workers   workers
+	addresses addresses
+	secure    *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
 
 	mu        sync.Mutex // guards the following
 	listeners []net.Listener
@@ -79,13 +78,14 @@ type Server struct {
 	closed    chan struct{} // no connection is left
 }
 
-// NewServer makes a Server. It calls the handler with a *Response; a request and its header
+// NewServer makes a Server. It calls the handler with a *Response or a *Stream; a request and its header
 // are the handler's until it returns, or for good after Keep.
 func NewServer(h http.Handler, o Options) *Server {
 	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: connlimit.NewShare(mostLong)}
 	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs are for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()
+	s.workers.init(s.closed)
 	return s
 }
 
@@ -168,7 +168,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		left := 0
 		s.conns.Each(func(c *conn) {
 			left++
-			c.cutIdle()
+			c.cutIdle(time.Now())
 		})
 		if left == 0 {
 			s.stop()
@@ -215,14 +215,20 @@ const (
 type memories struct {
 	in, out, requests sync.Pool
 	texts             http1.Texts
+
+	frames, readings, streams sync.Pool
+	lower                     lowered
 }
 
 func (m *memories) init() {
 	m.in.New = func() any { return new(inMemory) }
 	m.out.New = func() any { return new([outSize]byte) }
 	m.requests.New = func() any {
-		return &request{header: http1.Emptied(nil), answer: http1.Emptied(nil)}
+		return &request{asked: newAsked()}
 	}
+	m.frames.New = func() any { return new([sendSize]byte) }
+	m.readings.New = func() any { return newReading() }
+	m.streams.New = func() any { return newStream() }
 }
 
 // inMemory is what a head is read to.
@@ -231,31 +237,62 @@ type inMemory struct {
 	fields [http1.UsualFields]http1.Field
 }
 
-// request is what a request borrows from its head to its end.
-type request struct {
+// asked is a request as a handler gets it, over either protocol, and what it borrows for that.
+type asked struct {
 	http.Request
 
-	head     http1.RequestHead
-	url      url.URL
-	header   http.Header
-	values   [http1.UsualFields]string // of header, each of which is a slice of it
-	order    []http1.Name              // of header, in names if it fits
-	names    [http1.UsualFields]http1.Name
-	answer   http.Header
-	body     body
-	response Response
+	url    url.URL
+	header http.Header
+	values [http1.UsualFields]string // of header, each of which is a slice of it
+	order  []http1.Name              // of header, in names if it fits
+	names  [http1.UsualFields]http1.Name
+	answer http.Header
 }
 
+func newAsked() asked { return asked{header: http1.Emptied(nil), answer: http1.Emptied(nil)} }
+
 // clear forgets a request, so that it keeps nothing alive.
-func (r *request) clear() {
+func (r *asked) clear() {
 	r.header, r.answer = http1.Emptied(r.header), http1.Emptied(r.answer)
 	n := len(r.order) // each has one value here at least
 	clear(r.values[:min(n, len(r.values))])
 	clear(r.names[:min(n, len(r.names))])
 	r.order = nil
 	r.Request = http.Request{}
-	r.head = http1.RequestHead{}
 	r.url = url.URL{}
+}
+
+// collect adds a field to the header.
+func (r *asked) collect(name http1.Name, value string) {
+	if before, ok := r.header[name.Canonical]; ok {
+		r.header[name.Canonical] = append(before, value)
+		return
+	}
+	if r.order == nil {
+		r.order = r.names[:0]
+	}
+	if i := len(r.order); i < len(r.values) {
+		r.values[i] = value
+		r.header[name.Canonical] = r.values[i : i+1 : i+1]
+	} else {
+		r.header[name.Canonical] = []string{value}
+	}
+	r.order = append(r.order, name)
+}
+
+// request is what a request of HTTP/1 borrows from its head to its end.
+type request struct {
+	asked
+
+	head     http1.RequestHead
+	body     body
+	response Response
+}
+
+// clear forgets a request, so that it keeps nothing alive.
+func (r *request) clear() {
+	r.asked.clear()
+	r.head = http1.RequestHead{}
 	r.body = body{}
 	r.response = Response{}
 }
@@ -267,16 +304,17 @@ type dates struct{ now atomic.Pointer[date] }
 // date is a second, as it is written.
 type date struct {
 	second int64
-	line   []byte
+	text   string
 }
 
-func (d *dates) append(b []byte) []byte {
+func (d *dates) text() string {
 	t := time.Now()
 	x := d.now.Load()
 	if x == nil || x.second != t.Unix() {
-		line := t.UTC().AppendFormat([]byte("Date: "), http.TimeFormat)
-		x = &date{t.Unix(), append(line, "\r\n"...)}
+		x = &date{t.Unix(), t.UTC().Format(http.TimeFormat)}
 		d.now.Store(x)
 	}
-	return append(b, x.line...)
+	return x.text
 }
+
+func (d *dates) append(b []byte) []byte { return http1.AppendField(b, "Date", d.text()) }

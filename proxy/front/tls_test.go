@@ -318,19 +318,18 @@ func TestSecuredDetach(t *testing.T) {
 	}
 }
 
-// TestSecuredHTTP2 hands connections over as both sides have agreed.
+// TestSecuredHTTP2 is spoken as both sides have agreed.
 func TestSecuredHTTP2(t *testing.T) {
-	turned := make(chan *Turned, 1)
-	dial, l, _, _ := overTLS(t, http.HandlerFunc(script), func(o *Options) { o.HTTP2 = func(c *Turned) { turned <- c } })
+	dial, l, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Remote", r.RemoteAddr)
+		w.Header().Set("Tls", fmt.Sprint(r.TLS != nil))
+	}), nil)
 	c := tls.Client(connect(t, l), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
-	_, _ = io.WriteString(c, preface+"x")
-	_ = c.CloseWrite()
-	got := <-turned
-	said, err := io.ReadAll(got)
-	if string(said) != preface+"x" || err != nil || got.TLS == nil || got.RemoteAddr().String() != c.LocalAddr().String() {
-		t.Errorf("it said %q, %v", said, err)
+	p := newPeer(t, c)
+	p.get(1, "/")
+	if h := p.head(1); h["remote"] != c.LocalAddr().String() || h["tls"] != "true" {
+		t.Errorf("it got %v", h)
 	}
-	_ = got.Close()
 	other := dial() // over TLS a preface alone is none
 	_, _ = io.WriteString(other, preface)
 	res, err := http.ReadResponse(bufio.NewReader(other), nil)

@@ -171,6 +171,13 @@ func (c *conn) wake() {
 	}
 }
 
+// wakeNow is wake for who does not hold c.mu.
+func (c *conn) wakeNow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wake()
+}
+
 // calm lets reads wait again after wake. c.mu is held.
 func (c *conn) calm() {
 	if c.woken {
@@ -219,6 +226,11 @@ func (c *conn) look(now time.Time) {
 	tooLong := limit > 0 && waited >= limit
 	cuts := false
 	switch {
+	case c.session != nil:
+		if tooLong && c.stage != working && c.stage != closed {
+			c.isLate = true
+			c.wake()
+		}
 	case c.stage == inHead && tooLong:
 		c.wake()
 	case c.stage == idle && tooLong:
@@ -232,15 +244,22 @@ func (c *conn) look(now time.Time) {
 	}
 }
 
-// cutIdle closes the connection if it waits for a request.
-func (c *conn) cutIdle() {
+// lingerTime is for how long a client of HTTP/2 may take to hear that the server comes to its end.
+const lingerTime = time.Second
+
+// cutIdle closes the connection if it waits for a request. A session ends by itself.
+func (c *conn) cutIdle(now time.Time) {
 	c.mu.Lock()
-	cuts := c.stage == idle
+	session := c.session
+	cuts := c.stage == idle && session == nil && !(c.lingers && c.server.since(now)-c.since < lingerTime)
 	if cuts {
 		c.stage = closed
 	}
 	c.mu.Unlock()
-	if cuts {
+	switch {
+	case session != nil:
+		session.retire(now)
+	case cuts:
 		_ = c.Close()
 	}
 }

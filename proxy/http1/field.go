@@ -194,7 +194,7 @@ func AppendHeader(b []byte, h http.Header, order []Name, skips func(name string)
 		return b
 	}
 	var buffer [fewNames]string
-	names := appendOthers(buffer[:0], h, order, skips)
+	names := AppendOthers(buffer[:0], h, order, skips)
 	slices.Sort(names)
 	for _, name := range names {
 		b = appendLines(b, name, h[name])
@@ -202,8 +202,8 @@ func AppendHeader(b []byte, h http.Header, order []Name, skips func(name string)
 	return b
 }
 
-// appendOthers appends the names of a header that are not in an order.
-func appendOthers(names []string, h http.Header, order []Name, skips func(string) bool) []string {
+// AppendOthers appends the names of a header that are not in an order.
+func AppendOthers(names []string, h http.Header, order []Name, skips func(string) bool) []string {
 	isIn := func(name string) bool {
 		return slices.ContainsFunc(order, func(n Name) bool { return n.Canonical == name })
 	}

@@ -1,0 +1,443 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/net/http2"
+	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
+)
+
+// budgets are what a hostile client does again and again, and what bounds it.
+var budgets = map[string]struct {
+	why  Flood
+	most int // times at once
+	rate int // times per second that are let pass; 0: none is
+	do   func(f *floods, now time.Duration, n int) error
+}{
+	"resets":   {Resets, mostResets, resetsPerSecond, func(f *floods, now time.Duration, _ int) error { return f.reset(now) }},
+	"SETTINGS": {Sessions, mostSessions, sessionsPerSecond, func(f *floods, now time.Duration, _ int) error { return f.sessions.charge(now, 1, Sessions) }},
+	"GOAWAY": {Sessions, mostSessions / goAwayCosts, 1, func(f *floods, now time.Duration, _ int) error {
+		return f.sessions.charge(now, goAwayCosts, Sessions)
+	}},
+	"PING":          {Control, mostControl, controlPerSecond, func(f *floods, now time.Duration, _ int) error { return f.control.charge(now, 1, Control) }},
+	"WINDOW_UPDATE": {Windows, mostWindows, windowsPerSecond, func(f *floods, now time.Duration, _ int) error { return f.windowUpdate(now, false) }},
+	"WINDOW_UPDATE of a connection that is open": {Control, mostControl, controlPerSecond, func(f *floods, now time.Duration, _ int) error {
+		return f.windowUpdate(now, true)
+	}},
+	"answers byte by byte": {Windows, mostWindows, windowsPerSecond, func(f *floods, now time.Duration, _ int) error {
+		f.sentData(1)
+		return f.windowUpdate(now, false)
+	}},
+	"empty CONTINUATION": {HeaderTooLong, mostContinuations, 0, func(f *floods, now time.Duration, n int) error {
+		return f.header(now, n == 0, 0)
+	}},
+	"long CONTINUATION": {HeaderTooLong, 3, 0, func(f *floods, now time.Duration, n int) error { return f.header(now, n == 0, 40000) }},
+	"a long header":     {HeaderTooLong, 0, 0, func(f *floods, now time.Duration, _ int) error { return f.header(now, true, mostHeader+1) }},
+	"HPACK bomb": {LongHeaders, mostHeaderBytes / (11 << 10), headerPerSecond / (11 << 10), func(f *floods, now time.Duration, _ int) error {
+		return errors.Join(f.header(now, true, 12<<10), f.request(now))
+	}},
+	"headers in tiny pieces": {Control, mostControl / (10 - controlEarned), 0, func(f *floods, now time.Duration, _ int) error {
+		err := f.header(now, true, 1)
+		for range 10 {
+			err = errors.Join(err, f.header(now, false, 0))
+		}
+		return errors.Join(err, f.request(now))
+	}},
+}
+
+// TestBudgets: a flood is cut at once after as many as are allowed, and not before; later as soon
+// as it is faster than the steady rate; never if it is slower.
+func TestBudgets(t *testing.T) {
+	for name, c := range budgets {
+		t.Run(name, func(t *testing.T) {
+			f, n := newFloods(1, time.Time{}), 0
+			var err error
+			for ; err == nil && n <= c.most+10; n++ {
+				err = c.do(&f, 0, n)
+			}
+			if !errors.Is(err, c.why) || n < c.most || n > c.most+5 {
+				t.Errorf("closed after %d, not %d, for %v, not %q", n, c.most, err, c.why)
+			}
+			if c.rate == 0 {
+				return
+			}
+			slow, fast := newFloods(1, time.Time{}), newFloods(1, time.Time{})
+			var cut error
+			for n := range 3 * c.most {
+				if err := c.do(&slow, time.Duration(n)*(time.Second/time.Duration(c.rate)+1), n); err != nil {
+					t.Fatalf("%d per second are closed for %v", c.rate, err)
+				}
+				cut = errors.Join(cut, c.do(&fast, time.Duration(n)*time.Second/time.Duration(2*c.rate), n))
+			}
+			if !errors.Is(cut, c.why) {
+				t.Errorf("%d per second are closed for %v, not for %q", 2*c.rate, cut, c.why)
+			}
+		})
+	}
+}
+
+// TestSavingsAreBounded: nobody saves for a flood.
+func TestSavingsAreBounded(t *testing.T) {
+	for name, c := range map[string]int{"PING": mostControl + savedControl, "WINDOW_UPDATE": mostWindows + savedWindows} {
+		f := newFloods(1, time.Time{})
+		for range 20000 {
+			_ = f.request(0)
+			f.sentData(16 << 10)
+		}
+		n := 0
+		for ; budgets[name].do(&f, 0, n) == nil && n < 10*c; n++ {
+		}
+		if n > c+10 || n < c {
+			t.Errorf("%s: %d at once, not %d", name, n, c)
+		}
+	}
+}
+
+// TestManyClients: a proxy in front carries many.
+func TestManyClients(t *testing.T) {
+	for _, clients := range []int{1, 7} {
+		f, n := newFloods(clients, time.Time{}), 0
+		for ; budgets["PING"].do(&f, 0, n) == nil; n++ {
+		}
+		if want := clients * mostControl; n != want {
+			t.Errorf("%d clients: closed after %d PING, not %d", clients, n, want)
+		}
+	}
+}
+
+// honest is a client of a kind that is about: what it sends where it has read DATA.
+type honest struct {
+	connection, stream int  // bytes that it has read before it tells so
+	pings              bool // it measures the bandwidth
+	priorities         int  // frames with each request
+}
+
+// TestHonestClientsAreNeverCut: whatever they ask for, however fast it is answered, and in however
+// small pieces the pieces of some size come.
+func TestHonestClientsAreNeverCut(t *testing.T) {
+	kinds := map[string]honest{
+		"a browser":       {connection: 7 << 20, stream: 3 << 20, priorities: 2},
+		"curl":            {connection: 16 << 10, stream: 16 << 10},
+		"nghttp2":         {connection: 32 << 10, stream: 32 << 10, priorities: 1},
+		"Go":              {connection: 4 << 10, stream: 4 << 10},
+		"gRPC":            {connection: 1, stream: 16 << 10, pings: true},
+		"HAProxy, simple": {connection: 4 << 10, stream: 4 << 10},
+	}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				f, now := newFloods(1, time.Time{}), time.Duration(0)
+				for n := range rapid.IntRange(1, 100).Draw(t, "requests") {
+					now += time.Duration(rapid.IntRange(0, 1000).Draw(t, "µs")) * time.Microsecond
+					size := rapid.SampledFrom([]int{0, 30, 4 << 10, 100 << 10, 3 << 20}).Draw(t, "answer")
+					piece := rapid.SampledFrom([]int{4 << 10, 16 << 10}).Draw(t, "piece")
+					if kind.pings {
+						piece = rapid.SampledFrom([]int{20, 500, 16 << 10}).Draw(t, "message")
+						size = min(size, 1000*piece)
+					}
+					err := errors.Join(f.header(now, true, 30), f.request(now))
+					for range kind.priorities {
+						err = errors.Join(err, f.control.charge(now, 1, Control))
+					}
+					err = errors.Join(err, kind.read(&f, now, size, piece))
+					if n%3 == 0 {
+						err = errors.Join(err, f.control.charge(now, 1, Control)) // gRPC resets what is complete
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// read takes an answer.
+func (k honest) read(f *floods, now time.Duration, size, piece int) (err error) {
+	connection, stream := 0, 0
+	for ; size > 0; size -= piece {
+		got := min(size, piece)
+		f.sentData(got)
+		if connection += got; connection >= k.connection {
+			err = errors.Join(err, f.windowUpdate(now, k.pings))
+			connection = 0
+		}
+		if stream += got; stream >= k.stream {
+			err = errors.Join(err, f.windowUpdate(now, false))
+			stream = 0
+		}
+		if k.pings {
+			err = errors.Join(err, f.control.charge(now, 1, Control))
+		}
+	}
+	return err
+}
+
+// TestAtOnceWhatPeopleDo: a page's worth of everything, without a pause; cookies as long as the
+// server takes them; and a client that reads nothing for long, and then 120 MB at once.
+func TestAtOnceWhatPeopleDo(t *testing.T) {
+	f := newFloods(1, time.Time{})
+	var err error
+	for range mostStreams {
+		err = errors.Join(err, f.request(0), f.control.charge(0, 1, Control))
+	}
+	for range mostStreams { // they leave
+		err = errors.Join(err, f.reset(0))
+	}
+	for range 400 { // two pages, cookies of 8 KB
+		err = errors.Join(err, f.header(0, true, 8<<10), f.request(0))
+	}
+	long := newFloods(1, time.Time{})
+	for range 45 {
+		err = errors.Join(err, long.header(0, true, 16<<10), long.header(0, false, 16<<10), long.header(0, false, 16<<10),
+			long.header(0, false, 16<<10), long.header(0, false, 0), long.request(0))
+	}
+	stalled := newFloods(1, time.Time{})
+	for range 30 * 256 {
+		stalled.sentData(16 << 10)
+	}
+	for range 30 * 256 {
+		err = errors.Join(err, stalled.windowUpdate(0, true), stalled.windowUpdate(0, false))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// givesUp is a connection of an address whose client asks so often, and is not answered.
+func givesUp(all *addresses, from string, requests int) (err error) {
+	f := newFloods(1, time.Now())
+	f.address = all.enter(netip.MustParseAddr(from))
+	for range requests {
+		err = errors.Join(err, f.request(0))
+	}
+	f.address.leave(time.Now())
+	return err
+}
+
+// TestConnectionsOfAnAddress: who is cut does not begin anew with the next connection.
+func TestConnectionsOfAnAddress(t *testing.T) {
+	for _, requests := range []int{990, 250, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			all := &addresses{}
+			began := 0
+			for range 2 * mostTogether {
+				if givesUp(all, "2001:db8::1", requests) != nil {
+					break
+				}
+				began += requests
+			}
+			if began > mostTogether || began < mostTogether-requests {
+				t.Errorf("%d requests were given up, want some %d", began, mostTogether)
+			}
+			if err := givesUp(all, "2001:db8::2", 1); !errors.Is(err, Unanswered) {
+				t.Errorf("another one of the network: %v", err)
+			}
+			if err := givesUp(all, "2001:db8:0:1::1", 1); err != nil {
+				t.Errorf("another one: %v", err)
+			}
+			time.Sleep(time.Second)
+			if err := givesUp(all, "2001:db8::1", togetherPerSecond-1); err != nil {
+				t.Errorf("a second later: %v", err)
+			}
+			time.Sleep(time.Hour)
+			_ = givesUp(all, "2001:db8::1", 0)
+			_ = givesUp(all, "2001:db8:0:1::1", 0)
+			if len(all.known) > 0 {
+				t.Errorf("%d addresses are known at the end", len(all.known))
+			}
+		})
+	}
+}
+
+// TestAnsweredRequestsAreForgotten: who is answered may ask as often as it likes.
+func TestAnsweredRequestsAreForgotten(t *testing.T) {
+	f, all := newFloods(1, time.Now()), &addresses{}
+	f.address = all.enter(netip.MustParseAddr("192.0.2.1"))
+	for n := range 3 * mostTogether {
+		if err := f.request(0); err != nil {
+			t.Fatalf("request %d: %v", n, err)
+		}
+		f.answered()
+	}
+}
+
+// TestAddressesAreBounded: those without a connection are forgotten where there are many.
+func TestAddressesAreBounded(t *testing.T) {
+	all := &addresses{}
+	now := time.Now()
+	here := all.enter(netip.MustParseAddr("192.0.2.1"))
+	for n := range 2 * mostAddresses {
+		a := all.enter(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}))
+		a.begin(now)
+		a.leave(now)
+	}
+	if len(all.known) > mostAddresses+1 || all.known[here.key] != here {
+		t.Errorf("%d addresses are known", len(all.known))
+	}
+}
+
+// site answers as the path asks, and its log says why connections were closed.
+func site(t *testing.T, change func(*Options)) (*peer, *observer.ObservedLogs) {
+	t.Helper()
+	core, said := observer.New(zap.WarnLevel)
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		switch n, err := io.Copy(io.Discard, r.Body); {
+		case err != nil:
+			panic(http.ErrAbortHandler)
+		case r.URL.Path == "/wait":
+			<-r.Context().Done()
+		case r.URL.Path == "/big":
+			piece := make([]byte, 32<<10)
+			for range 100 {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		default:
+			_, _ = fmt.Fprint(w, n)
+		}
+	}, func(o *Options) {
+		o.Log = zap.New(core)
+		if change != nil {
+			change(o)
+		}
+	})
+	return newPeer(t, dial()), said
+}
+
+// TestFloodsAreCut: after a bounded number of frames, and the server says why.
+func TestFloodsAreCut(t *testing.T) {
+	opened := func(p *peer, n int) { p.get(id(n), "/wait") }
+	for name, c := range map[string]struct {
+		why   Flood
+		times int
+		begin func(p *peer)
+		again func(p *peer, n int) error
+	}{
+		"rapid reset": {Resets, 5 * mostResets, nil, func(p *peer, n int) error {
+			opened(p, n)
+			return p.WriteRSTStream(id(n), http2.ErrCodeCancel)
+		}},
+		"WINDOW_UPDATE of 0": {Resets, 5 * mostResets, nil, func(p *peer, n int) error {
+			opened(p, n)
+			return p.WriteWindowUpdate(id(n), 0)
+		}},
+		"too large a window": {Resets, 5 * mostResets, nil, func(p *peer, n int) error {
+			opened(p, n)
+			return p.WriteWindowUpdate(id(n), math.MaxInt32)
+		}},
+		"a header again": {Resets, 5 * mostResets, nil, func(p *peer, n int) error { opened(p, n); opened(p, n); return nil }},
+		"DATA after the end": {Resets, 5 * mostResets, nil, func(p *peer, n int) error {
+			opened(p, n)
+			return p.WriteData(id(n), false, []byte{0})
+		}},
+		"a bad trailer": {Resets, 5 * mostResets, nil, func(p *peer, n int) error {
+			p.ask(id(n), false, to("POST", "/")...)
+			p.ask(id(n), true, ":path", "/")
+			return nil
+		}},
+		"more than the length says": {Resets, 5 * mostResets, nil, func(p *peer, n int) error {
+			p.ask(id(n), false, to("POST", "/", "content-length", "1")...)
+			return p.WriteData(id(n), true, []byte("12"))
+		}},
+		"no request":                  {Resets, 5 * mostResets, nil, func(p *peer, n int) error { p.ask(id(n), true, ":path", "/"); return nil }},
+		"more requests than may be":   {Resets, 5 * mostResets, nil, func(p *peer, n int) error { opened(p, n); return nil }},
+		"SETTINGS":                    {Sessions, 10 * mostSessions, nil, func(p *peer, _ int) error { return p.WriteSettings(http2.Setting{ID: 3, Val: 100}) }},
+		"GOAWAY":                      {Sessions, mostSessions, nil, func(p *peer, _ int) error { return p.WriteGoAway(0, 0, nil) }},
+		"SETTINGS that nobody asked":  {Control, 5 * mostControl, nil, func(p *peer, _ int) error { return p.WriteSettingsAck() }},
+		"PING":                        {Control, 5 * mostControl, nil, func(p *peer, _ int) error { return p.WritePing(false, [8]byte{}) }},
+		"PING that nobody asked":      {Control, 5 * mostControl, nil, func(p *peer, _ int) error { return p.WritePing(true, [8]byte{}) }},
+		"PRIORITY":                    {Control, 5 * mostControl, nil, func(p *peer, n int) error { return p.WritePriority(id(n), http2.PriorityParam{}) }},
+		"PRIORITY_UPDATE":             {Control, 5 * mostControl, nil, func(p *peer, n int) error { return p.WritePriorityUpdate(id(n), "u=1") }},
+		"frames of no known type":     {Control, 5 * mostControl, nil, func(p *peer, _ int) error { return p.WriteRawFrame(0x20, 0, 1, nil) }},
+		"resets of nothing":           {Control, 5 * mostControl, func(p *peer) { p.get(1, "/"); p.end(1) }, func(p *peer, _ int) error { return p.WriteRSTStream(1, 8) }},
+		"empty DATA":                  {Control, 5 * mostControl, func(p *peer) { p.ask(1, false, to("POST", "/")...) }, func(p *peer, _ int) error { return p.WriteData(1, false, nil) }},
+		"empty DATA on what is over":  {Control, 5 * mostControl, func(p *peer) { p.get(1, "/"); p.end(1) }, func(p *peer, _ int) error { return p.WriteData(1, true, nil) }},
+		"WINDOW_UPDATE":               {Windows, 5 * mostWindows, func(p *peer) { p.get(1, "/wait") }, func(p *peer, _ int) error { return p.WriteWindowUpdate(1, 1) }},
+		"WINDOW_UPDATE of connection": {Control, 5 * mostControl, nil, func(p *peer, _ int) error { return p.WriteWindowUpdate(0, 1) }},
+		"Data Dribble": {Windows, 5 * mostWindows, func(p *peer) {
+			p.check(p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+			p.get(1, "/big")
+		}, func(p *peer, _ int) error { return p.WriteWindowUpdate(1, 1) }},
+		"empty CONTINUATION": {HeaderTooLong, 100, func(p *peer) {
+			p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}}))
+		}, func(p *peer, _ int) error { return p.WriteContinuation(1, false, nil) }},
+		"long headers": {LongHeaders, 5 * mostHeaderBytes / 12000, nil, func(p *peer, n int) error {
+			p.encoder.SetMaxDynamicTableSize(0)
+			p.get(id(n), "/", "x", strings.Repeat("~", 10000))
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, said := site(t, nil)
+			if c.begin != nil {
+				c.begin(p)
+			}
+			over := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, p.conn)
+				over <- err
+			}()
+			p.Framer = http2.NewFramer(quiet{p.conn}, nil)
+			p.AllowIllegalWrites = true
+			for n := range c.times {
+				if c.again(p, n) != nil || said.Len() > 0 {
+					break
+				}
+			}
+			testkit.Eventually(t, "the flood is cut", func() bool { return said.Len() == 1 })
+			if got := fmt.Sprint(said.All()[0].ContextMap()["error"]); got != c.why.Error() {
+				t.Errorf("closed for %q, not for %q", got, c.why)
+			}
+			<-over
+		})
+	}
+}
+
+// quiet writes to a connection that may be closed.
+type quiet struct{ io.Writer }
+
+func (q quiet) Write(p []byte) (int, error) {
+	_, _ = q.Writer.Write(p)
+	return len(p), nil
+}
+
+// TestSmallDataIsSlowed: it is never cut, and no more of it is read than is allowed.
+func TestSmallDataIsSlowed(t *testing.T) {
+	f, now := newFloods(1, time.Time{}), time.Duration(0)
+	for range mostSmallData {
+		f.small.spend(now, 1)
+	}
+	if late := f.small.late(now); late != 0 {
+		t.Errorf("a wait of %v for as many as are allowed", late)
+	}
+	for range 5 * smallDataPerSecond {
+		f.small.spend(now, 1)
+		now += f.small.late(now)
+	}
+	if now != 5*time.Second {
+		t.Errorf("the next five seconds' took %v", now)
+	}
+	talks := newFloods(1, time.Time{})
+	for range 10 * mostSmallData { // a stream of messages, each of which is answered
+		talks.sentData(30)
+		talks.small.spend(0, 1)
+	}
+	if late := talks.small.late(0); late != 0 {
+		t.Errorf("what is answered waits for %v", late)
+	}
+}

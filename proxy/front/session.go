@@ -1,0 +1,725 @@
+package front
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+const (
+	preface = http2.ClientPreface
+	// mostStreams is how many requests a client may have under way: what a browser asks for at once
+	// to show the largest pages.
+	mostStreams = 250
+	// mostHandlers is how many a connection may have with those that the client has given up, which
+	// take until the handler has noticed.
+	mostHandlers = 2 * mostStreams
+	// fewStreams is up to how many the memory of a list of streams is kept.
+	fewStreams = 16
+	// longestFrame is how long a frame is at most, in either direction, in bytes: as short as may be
+	// (RFC 9113, 6.5.2).
+	longestFrame = 16 << 10
+	frameHead    = 9
+	// mostGiven is how many streams are known that were reset here.
+	mostGiven = 32
+	// firstWindow is how much may be sent before any WINDOW_UPDATE (6.9.2), in bytes.
+	firstWindow = 65535
+	// widestWindow is how much a client may send that nobody has read yet: with one connection, and
+	// with one stream that is read as fast as it comes.
+	widestWindow = 1 << 20
+	// tableSize is what either side remembers of headers at most, in bytes (RFC 7541, 4.2).
+	tableSize = 4 << 10
+	// manyClients is for how many clients' requests a trusted proxy's connection is bounded: it has
+	// mostStreams at a time, and a browser that reads a page has some 30.
+	manyClients = 8
+	// warnTime is for how long a client may not answer that is told to send no more requests.
+	warnTime = time.Second
+)
+
+// session is a connection of HTTP/2 (RFC 9113). The connection's goroutine reads frames, and waits
+// for nothing else; each request is served in a goroutine of its own, which also sends the answer.
+type session struct {
+	conn  *conn
+	began time.Time
+	shard int // of Server.workers
+
+	// These are the connection's goroutine's.
+	decoder *hpack.Decoder
+	reading *reading // nil: nothing has come
+	block   block
+
+	mu       sync.Mutex // guards the following
+	floods   floods
+	streams  []*Stream // that are open, by their numbers
+	newest   uint32    // the highest number of one
+	given    []uint32  // streams that were reset here last, of which the client may not know yet
+	serving  int       // requests whose handler has not returned
+	served   sync.Cond // there is none
+	greeted  bool      // the client's SETTINGS have come
+	leaving  leaving
+	retires  bool      // the server comes to its end
+	warned   time.Time // see warns
+	received window    // of all streams
+
+	sender
+}
+
+// leaving is how far a session has come with its end (6.8).
+type leaving uint8
+
+const (
+	stays leaving = iota
+	warns         // the client was told to send no more requests; those on their way are served
+	left          // those that were served are told, and no other one is
+)
+
+// block is a header, or a trailer, that comes.
+type block struct {
+	of      uint32 // the stream; 0: none comes
+	kind    blockKind
+	ends    bool // the message, too
+	size    int  // of its fields, as RFC 9113, 6.5.2 counts
+	tooLong bool
+	slow    bool // the rest was waited for
+}
+
+type blockKind uint8
+
+const (
+	opening blockKind = iota // a request
+	trailing
+	ignored // the stream is none any more
+)
+
+// reading is what a session borrows while something comes.
+type reading struct {
+	*http2.Framer
+	of     *session
+	fields []hpack.HeaderField // of the block
+}
+
+// Read implements io.Reader.
+func (r *reading) Read(p []byte) (int, error) {
+	for {
+		n, err := r.of.conn.in.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !r.of.tend() {
+			return n, err
+		}
+	}
+}
+
+// window is how much the client may send yet, and what it is told of anew.
+type window struct {
+	open   int
+	size   int // what there is at a time
+	unsaid int // bytes that were read since
+}
+
+// read notes that bytes were read, and returns by how much the window opens, if that is worth
+// saying.
+func (w *window) read(n int) (opens int) {
+	w.unsaid += n
+	if w.unsaid < w.size/2 {
+		return 0
+	}
+	opens, w.unsaid = w.unsaid, 0
+	w.open += opens
+	return opens
+}
+
+// serveHTTP2 serves a connection that begins as HTTP/2 does, to its end.
+func (c *conn) serveHTTP2() {
+	now := time.Now()
+	h := &session{conn: c, began: now, shard: rand.IntN(rosterShards)} //nolint:gosec // any spread will do
+	trusted, clients := c.server.o.Trusts != nil && c.server.o.Trusts(c.remote), 1
+	if trusted {
+		clients = manyClients
+	}
+	h.floods = newFloods(clients, now)
+	if holder := c.holder(); !trusted && holder != (netip.Addr{}) {
+		h.floods.address = c.server.addresses.enter(holder)
+		defer func() { h.floods.address.leave(time.Now()) }()
+	}
+	h.decoder = hpack.NewDecoder(tableSize, h.field)
+	h.served.L, h.room.L = &h.mu, &h.mu
+	h.encoder = hpack.NewEncoder((*blockWriter)(h))
+	h.window, h.initial = firstWindow, firstWindow
+	h.received = window{open: widestWindow, size: widestWindow}
+	c.mu.Lock()
+	c.session = h
+	c.mu.Unlock()
+	c.rested.Store(true) // it is not woken for its stack
+	defer h.end()
+	if h.greets() {
+		for h.next() {
+		}
+	}
+}
+
+// greets reads how HTTP/2 begins, and answers with the settings of this side.
+func (h *session) greets() bool {
+	var begin [len(preface)]byte
+	if h.conn.in.Buffered() == 0 && !h.await() {
+		return false
+	}
+	h.borrow()
+	if _, err := io.ReadFull(h.reading, begin[:]); err != nil || string(begin[:]) != preface {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	settings := []http2.Setting{
+		{ID: http2.SettingMaxConcurrentStreams, Val: mostStreams},
+		{ID: http2.SettingMaxHeaderListSize, Val: uint32(h.conn.server.o.MaxHead)}, //nolint:gosec // some KB
+		{ID: http2.SettingNoRFC7540Priorities, Val: 1},
+	}
+	h.frame(http2.FrameSettings, 0, 0, 6*len(settings))
+	for _, s := range settings {
+		h.out = binary.BigEndian.AppendUint16(h.out, uint16(s.ID))
+		h.number(s.Val)
+	}
+	h.floods.control.earn(1) // the client has to acknowledge them
+	h.opens(0, widestWindow-firstWindow)
+	return true
+}
+
+// await waits for what the client sends next, without memory for it.
+func (h *session) await() bool {
+	c := h.conn
+	for {
+		h.giveBack()
+		n, err := c.readFirst()
+		switch {
+		case n > 0:
+			c.in.Resume(c.Conn, c.memory.bytes[:], n)
+			return true
+		case !errors.Is(err, os.ErrDeadlineExceeded) || !h.tend():
+			return false
+		}
+	}
+}
+
+// borrow gets what is needed to read frames.
+func (h *session) borrow() {
+	if h.reading == nil {
+		h.reading = h.conn.server.memory.readings.Get().(*reading)
+		h.reading.of = h
+	}
+}
+
+// giveBack returns it, and the memory that was read to.
+func (h *session) giveBack() {
+	h.conn.giveBack()
+	if r := h.reading; r != nil && h.block.of == 0 {
+		r.of, r.fields = nil, emptied(r.fields)
+		h.reading = nil
+		h.conn.server.memory.readings.Put(r)
+	}
+}
+
+// emptied is a list without fields, whose memory is used again unless it is large.
+func emptied(fields []hpack.HeaderField) []hpack.HeaderField {
+	if cap(fields) > 256 {
+		return nil
+	}
+	clear(fields)
+	return fields[:0]
+}
+
+func newReading() *reading {
+	r := &reading{}
+	r.Framer = http2.NewFramer(nil, r)
+	r.SetMaxReadFrameSize(longestFrame)
+	r.SetReuseFrames()
+	return r
+}
+
+// next reads a frame and does what it says. It returns false if the connection is over.
+func (h *session) next() bool {
+	if h.conn.in.Buffered() == 0 && !h.await() {
+		return false
+	}
+	h.borrow()
+	head, err := h.reading.ReadFrameHeader()
+	var f http2.Frame
+	if err == nil {
+		f, err = h.reading.ReadFrameForHeader(head)
+	}
+	var ofStream http2.StreamError
+	if errors.As(err, &ofStream) && (head.Type == http2.FrameHeaders || head.Type == http2.FrameContinuation) {
+		err = http2.ConnectionError(ofStream.Code) // of what it says of later headers nothing is known
+	}
+	now := time.Since(h.began)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		err = h.take(now, f)
+	}
+	if errors.As(err, &ofStream) {
+		err = h.refuse(now, ofStream)
+	}
+	if err != nil {
+		h.breaks(err)
+		return false
+	}
+	if h.conn.in.Buffered() == 0 {
+		h.flush()
+	}
+	for len(h.out) > mostUnsent && h.err == nil { // the client does not read what it asked for
+		if h.writing {
+			h.room.Wait()
+		} else {
+			h.flush()
+		}
+	}
+	if late := h.floods.small.late(now); late > 0 {
+		h.mu.Unlock()
+		time.Sleep(late)
+		h.mu.Lock()
+	}
+	return h.err == nil && !(h.leaving == left && h.serving == 0)
+}
+
+// breaks tells the client why the connection ends, if it is the client's fault.
+func (h *session) breaks(err error) {
+	var code http2.ConnectionError
+	var flood Flood
+	switch {
+	case errors.As(err, &flood):
+		h.conn.server.o.Log.Warn("closed a connection of HTTP/2 that was flooded", zap.String("client", h.conn.remote), zap.Error(flood))
+		code = http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	case errors.Is(err, http2.ErrFrameTooLarge):
+		code = http2.ConnectionError(http2.ErrCodeFrameSize)
+	case !errors.As(err, &code):
+		return // the client has gone
+	}
+	h.goAway(h.newest, http2.ErrCode(code))
+	h.leaving = left
+	if !h.writing {
+		h.until = time.Now().Add(warnTime)
+		_ = h.conn.SetWriteDeadline(h.until) // a connection that is closed says so when it is written to
+		h.write()
+	}
+	if flood != "" {
+		h.fail(flood)
+	}
+}
+
+// end ends the connection once no handler uses it.
+func (h *session) end() {
+	c := h.conn
+	h.mu.Lock()
+	lingers := h.leaving == left && h.err == nil && !h.writing
+	c.mu.Lock()
+	c.session, c.lingers = nil, lingers
+	c.mu.Unlock()
+	if lingers {
+		h.flush()
+	} else {
+		h.fail(errFailed)
+	}
+	h.cutStreams()
+	h.mu.Unlock()
+	h.reading = nil // nobody knows how far it has come
+	c.giveBack()
+	if lingers {
+		c.drainClient()
+	}
+	_ = c.Close() // or the client has
+	h.mu.Lock()
+	for h.serving > 0 {
+		h.served.Wait()
+	}
+	h.mu.Unlock()
+}
+
+// cutStreams has all that wait for the client see that it has gone.
+func (h *session) cutStreams() {
+	for len(h.streams) > 0 {
+		h.remove(h.streams[len(h.streams)-1], errFailed)
+	}
+}
+
+// take does what a frame says.
+func (h *session) take(now time.Duration, f http2.Frame) error {
+	if _, ok := f.(*http2.SettingsFrame); !ok && !h.greeted {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	switch f := f.(type) {
+	case *http2.DataFrame:
+		return h.takeData(now, f)
+	case *http2.HeadersFrame:
+		if err := h.beginBlock(now, f); err != nil {
+			return err
+		}
+		return h.takeBlock(now, f.HeaderBlockFragment(), f.HeadersEnded())
+	case *http2.ContinuationFrame:
+		if err := h.floods.header(now, false, int(f.Length)); err != nil {
+			return err
+		}
+		return h.takeBlock(now, f.HeaderBlockFragment(), f.HeadersEnded())
+	case *http2.RSTStreamFrame:
+		return h.takeReset(now, f)
+	case *http2.SettingsFrame:
+		return h.takeSettings(now, f)
+	case *http2.WindowUpdateFrame:
+		return h.takeWindow(now, f)
+	case *http2.PingFrame:
+		return h.takePing(now, f)
+	case *http2.GoAwayFrame:
+		return h.floods.sessions.charge(now, goAwayCosts, Sessions)
+	case *http2.PriorityUpdateFrame:
+		if s := h.find(f.PrioritizedStreamID); s != nil {
+			s.rank(f.Priority)
+		}
+	case *http2.PushPromiseFrame:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return h.floods.control.charge(now, 1, Control)
+}
+
+// beginBlock begins a header: of a request, or of what follows one.
+func (h *session) beginBlock(now time.Duration, f *http2.HeadersFrame) error {
+	if err := h.floods.header(now, true, int(f.Length)); err != nil {
+		return err
+	}
+	h.block = block{of: f.StreamID, ends: f.StreamEnded()}
+	s := h.find(f.StreamID)
+	switch {
+	case f.StreamID%2 == 0:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case f.StreamID > h.newest:
+		if h.leaving == left {
+			h.block.kind = ignored
+		}
+	case s == nil && slices.Contains(h.given, f.StreamID):
+		h.block.kind = ignored
+	case s == nil:
+		return http2.ConnectionError(http2.ErrCodeStreamClosed)
+	default:
+		h.block.kind = trailing
+	}
+	h.decoder.SetEmitEnabled(h.block.kind != ignored)
+	return nil
+}
+
+// takeBlock decodes a piece of a header.
+func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
+	if _, err := h.decoder.Write(piece); err != nil {
+		return http2.ConnectionError(http2.ErrCodeCompression)
+	}
+	if !ends {
+		if h.serving == 0 && !h.block.slow {
+			h.block.slow = true
+			h.conn.begin(time.Now()) // as for the head of a request of HTTP/1
+		}
+		return nil
+	}
+	if h.decoder.Close() != nil {
+		return http2.ConnectionError(http2.ErrCodeCompression)
+	}
+	b := h.block
+	h.block.of = 0
+	fields := h.reading.fields
+	h.reading.fields = fields[:0]
+	defer clear(fields)
+	if b.slow && h.serving == 0 {
+		h.conn.waits(time.Now())
+	}
+	if b.kind == opening {
+		return h.open(now, &b, fields)
+	}
+	if err := h.floods.control.charge(now, 1, Control); err != nil || b.kind == ignored {
+		return err
+	}
+	return h.trail(&b, fields)
+}
+
+// field takes in a field of a header.
+func (h *session) field(f hpack.HeaderField) {
+	h.block.size += int(f.Size())
+	if h.block.size > h.conn.server.o.MaxHead {
+		h.block.tooLong = true
+		h.decoder.SetEmitEnabled(false)
+		return
+	}
+	h.reading.fields = append(h.reading.fields, f)
+}
+
+// open begins a request.
+func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) error {
+	h.newest = b.of
+	if err := h.floods.request(now); err != nil {
+		return err
+	}
+	if len(h.streams) >= mostStreams || h.serving >= mostHandlers {
+		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeRefusedStream}
+	}
+	s := h.conn.server.memory.streams.Get().(*Stream)
+	if !s.begin(h, b, fields) {
+		s.clear()
+		h.conn.server.memory.streams.Put(s)
+		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
+	}
+	if h.serving == 0 && (!h.conn.work() || h.conn.place != nil && !h.conn.place.Busy()) {
+		return io.EOF // it was closed to make room
+	}
+	h.serving++
+	h.streams = append(h.streams, s)
+	h.conn.server.workers.serve(s)
+	return nil
+}
+
+// trail takes in what follows the body of a request.
+func (h *session) trail(b *block, fields []hpack.HeaderField) error {
+	s := h.find(b.of)
+	switch {
+	case s == nil: // it was reset meanwhile
+		return nil
+	case s.body.came:
+		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeStreamClosed}
+	case !b.ends || b.tooLong || s.body.left > 0:
+		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
+	}
+	for _, f := range fields {
+		if f.IsPseudo() || !isSound(f) {
+			return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
+		}
+	}
+	s.body.trailer = append(s.body.trailer, fields...)
+	s.body.came = true
+	s.reads.Signal()
+	return nil
+}
+
+func (h *session) takeData(now time.Duration, f *http2.DataFrame) error {
+	size, s := int(f.Length), h.find(f.StreamID)
+	if size > h.received.open {
+		return http2.ConnectionError(http2.ErrCodeFlowControl)
+	}
+	h.received.open -= size
+	if s == nil || s.body.came {
+		h.opens(0, h.received.read(size))
+	}
+	switch {
+	case f.StreamID > h.newest:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case s == nil && size == 0:
+		return h.floods.control.charge(now, 1, Control)
+	case s == nil:
+		h.floods.small.spend(now, 1)
+		if !slices.Contains(h.given, f.StreamID) {
+			h.sendReset(f.StreamID, http2.ErrCodeStreamClosed)
+		}
+		return nil
+	case s.body.came:
+		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeStreamClosed}
+	}
+	code := s.body.take(f, size)
+	switch {
+	case code != http2.ErrCodeNo:
+		h.opens(0, h.received.read(size))
+		return http2.StreamError{StreamID: f.StreamID, Code: code}
+	case f.StreamEnded(): // one per request
+	case size == 0:
+		return h.floods.control.charge(now, 1, Control)
+	case size < smallData:
+		h.floods.small.spend(now, 1)
+	}
+	return nil
+}
+
+func (h *session) takeReset(now time.Duration, f *http2.RSTStreamFrame) error {
+	s := h.find(f.StreamID)
+	switch {
+	case f.StreamID > h.newest:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case s == nil:
+		return h.floods.control.charge(now, 1, Control)
+	}
+	h.remove(s, errReset)
+	return h.floods.reset(now)
+}
+
+func (h *session) takeSettings(now time.Duration, f *http2.SettingsFrame) error {
+	if f.IsAck() {
+		if !h.greeted {
+			return http2.ConnectionError(http2.ErrCodeProtocol)
+		}
+		return h.floods.control.charge(now, 1, Control)
+	}
+	initial := h.initial
+	err := f.ForeachSetting(func(s http2.Setting) error {
+		if err := s.Valid(); err != nil {
+			return err
+		}
+		switch s.ID { //nolint:exhaustive // the others say nothing to a server
+		case http2.SettingHeaderTableSize:
+			h.encoder.SetMaxDynamicTableSizeLimit(min(s.Val, tableSize))
+			h.encoder.SetMaxDynamicTableSize(min(s.Val, tableSize))
+		case http2.SettingInitialWindowSize:
+			initial = int(s.Val)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range h.streams {
+		if s.window += initial - h.initial; s.window > math.MaxInt32 {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+	}
+	h.initial = initial
+	h.wakeNext()
+	h.frame(http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
+	if !h.greeted {
+		h.greeted = true
+		h.conn.served.Store(true) // from now on it may be idle
+		h.conn.waits(time.Now())
+		return nil
+	}
+	return h.floods.sessions.charge(now, 1, Sessions)
+}
+
+func (h *session) takeWindow(now time.Duration, f *http2.WindowUpdateFrame) error {
+	isOpen := h.window >= openWindow
+	switch s := h.find(f.StreamID); {
+	case f.StreamID == 0:
+		if h.window += int(f.Increment); h.window > math.MaxInt32 {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+	case f.StreamID > h.newest:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	case s != nil:
+		if s.window += int(f.Increment); s.window > math.MaxInt32 {
+			return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeFlowControl}
+		}
+	}
+	h.wakeNext()
+	return h.floods.windowUpdate(now, f.StreamID == 0 && isOpen)
+}
+
+// farewell is what is in the PING that goes with the first GOAWAY.
+const farewell = "farewell"
+
+func (h *session) takePing(now time.Duration, f *http2.PingFrame) error {
+	switch {
+	case !f.IsAck():
+		h.frame(http2.FramePing, http2.FlagPingAck, 0, len(f.Data))
+		h.out = append(h.out, f.Data[:]...)
+	case h.leaving == warns && string(f.Data[:]) == farewell:
+		h.goAway(h.newest, http2.ErrCodeNo)
+		h.leaving = left
+	}
+	return h.floods.control.charge(now, 1, Control)
+}
+
+// refuse resets a stream for what its client did.
+func (h *session) refuse(now time.Duration, why http2.StreamError) error {
+	if why.StreamID > h.newest {
+		return http2.ConnectionError(why.Code)
+	}
+	h.sendReset(why.StreamID, why.Code)
+	if s := h.find(why.StreamID); s != nil {
+		h.remove(s, errReset)
+	}
+	return h.floods.reset(now)
+}
+
+// find returns a stream that is open, else nil.
+func (h *session) find(id uint32) *Stream {
+	if i, ok := h.index(id); ok {
+		return h.streams[i]
+	}
+	return nil
+}
+
+// remove closes a stream, for a reason that whoever uses it is told.
+func (h *session) remove(s *Stream, why error) {
+	i, ok := h.index(s.id)
+	if !ok {
+		return
+	}
+	h.streams = slices.Delete(h.streams, i, i+1)
+	if len(h.streams) == 0 && cap(h.streams) > fewStreams {
+		h.streams = nil
+	}
+	s.err, s.body.closed = why, true
+	h.opens(0, h.received.read(s.body.forget()))
+	s.writes.Broadcast()
+	s.reads.Broadcast()
+	if why != nil {
+		s.presence.leave()
+	}
+}
+
+// done notes that a handler has returned.
+func (h *session) done() {
+	h.serving--
+	if h.serving > 0 {
+		return
+	}
+	h.served.Broadcast()
+	h.conn.waits(time.Now())
+	if h.leaving == left {
+		h.conn.wakeNow()
+	}
+}
+
+// tend does what is to be done though the client sends nothing. It returns false if the connection
+// is over.
+func (h *session) tend() bool {
+	c := h.conn
+	c.mu.Lock()
+	isLate := c.isLate
+	c.isLate = false
+	c.calm()
+	c.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.leaving == left && h.serving == 0, !h.greeted && (isLate || h.retires), isLate && h.block.of != 0:
+		return false
+	case isLate && h.serving == 0, h.leaving == warns && time.Since(h.warned) >= warnTime:
+		h.goAway(h.newest, http2.ErrCodeNo)
+		h.leaving = left
+	case h.retires && h.leaving == stays:
+		h.goAway(math.MaxInt32, http2.ErrCodeNo)
+		h.frame(http2.FramePing, 0, 0, len(farewell))
+		h.out = append(h.out, farewell...)
+		h.floods.control.earn(1)
+		h.leaving, h.warned = warns, time.Now()
+	}
+	h.flush()
+	return h.err == nil && !(h.leaving == left && h.serving == 0)
+}
+
+// retire has a session come to its end without a request being lost (RFC 9113, 6.8): the client is
+// told, what it sent before it heard of that is served, and then the connection is closed. Called
+// again and again.
+func (h *session) retire(now time.Time) {
+	h.mu.Lock()
+	due := h.leaving == stays || h.leaving == warns && now.Sub(h.warned) >= warnTime
+	h.retires = true
+	h.mu.Unlock()
+	if due {
+		h.conn.wakeNow()
+	}
+}
+
+func (h *session) index(id uint32) (int, bool) {
+	return slices.BinarySearchFunc(h.streams, id, func(s *Stream, id uint32) int { return cmp.Compare(s.id, id) })
+}

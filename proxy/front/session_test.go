@@ -1,0 +1,797 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"tempomat/internal/testkit"
+)
+
+// peer is a client of HTTP/2 that sends what a test says, frame by frame, and shows what it gets.
+type peer struct {
+	*http2.Framer
+	t       *testing.T
+	conn    net.Conn
+	block   bytes.Buffer
+	encoder *hpack.Encoder
+	heads   map[uint32]map[string]string
+}
+
+// newPeer has said hello.
+func newPeer(t *testing.T, c net.Conn, settings ...http2.Setting) *peer {
+	t.Helper()
+	p := &peer{Framer: http2.NewFramer(c, c), t: t, conn: c, heads: map[uint32]map[string]string{}}
+	p.encoder = hpack.NewEncoder(&p.block)
+	p.ReadMetaHeaders = hpack.NewDecoder(tableSize, nil)
+	p.AllowIllegalWrites = true
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_, err := io.WriteString(c, preface)
+	p.check(err)
+	p.check(p.WriteSettings(settings...))
+	return p
+}
+
+func (p *peer) check(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// ask sends the head of a request: names and values, in turn.
+func (p *peer) ask(id uint32, ends bool, fields ...string) {
+	p.t.Helper()
+	p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.encode(fields...), EndHeaders: true, EndStream: ends}))
+}
+
+func (p *peer) encode(fields ...string) []byte {
+	p.block.Reset()
+	for i := 0; i < len(fields); i += 2 {
+		p.check(p.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+	}
+	return p.block.Bytes()
+}
+
+func to(method, path string, more ...string) []string {
+	return append([]string{":method", method, ":scheme", "http", ":authority", "site.example", ":path", path}, more...)
+}
+
+func (p *peer) get(id uint32, path string, more ...string) {
+	p.t.Helper()
+	p.ask(id, true, to("GET", path, more...)...)
+}
+
+// until reads frames until one is looked for, and says what that is: the bytes of a body that came
+// before it, what a head says, or why it ends.
+func (p *peer) until(is func(http2.Frame) bool) http2.Frame {
+	p.t.Helper()
+	for {
+		f, err := p.ReadFrame()
+		if err != nil {
+			p.t.Fatalf("%v", err)
+		}
+		if m, ok := f.(*http2.MetaHeadersFrame); ok {
+			h := map[string]string{}
+			for _, x := range m.Fields {
+				h[x.Name] = x.Value
+			}
+			p.heads[m.StreamID] = h
+		}
+		if is(f) {
+			return f
+		}
+	}
+}
+
+// head waits for the head of an answer.
+func (p *peer) head(id uint32) map[string]string {
+	p.t.Helper()
+	p.until(func(f http2.Frame) bool {
+		_, ok := f.(*http2.MetaHeadersFrame)
+		return ok && f.Header().StreamID == id
+	})
+	return p.heads[id]
+}
+
+// end reads until a stream ends, opening windows, and tells what its body is, or why it was reset.
+func (p *peer) end(id uint32) string {
+	p.t.Helper()
+	var body strings.Builder
+	f := p.until(func(f http2.Frame) bool {
+		if d, ok := f.(*http2.DataFrame); ok {
+			if d.StreamID == id {
+				body.Write(d.Data())
+			}
+			if n := d.Length; n > 0 {
+				p.check(p.WriteWindowUpdate(0, n))
+				if !d.StreamEnded() {
+					p.check(p.WriteWindowUpdate(d.StreamID, n))
+				}
+			}
+		}
+		if f.Header().StreamID != id {
+			_, over := f.(*http2.GoAwayFrame)
+			return over
+		}
+		_, reset := f.(*http2.RSTStreamFrame)
+		switch f.(type) {
+		case *http2.DataFrame, *http2.MetaHeadersFrame:
+			return f.Header().Flags.Has(http2.FlagDataEndStream)
+		}
+		return reset
+	})
+	switch f := f.(type) {
+	case *http2.RSTStreamFrame:
+		return body.String() + f.ErrCode.String()
+	case *http2.GoAwayFrame:
+		return "GOAWAY " + f.ErrCode.String()
+	}
+	return body.String()
+}
+
+func id(n int) uint32 { return uint32(2*n + 1) }
+
+// TestStreamRequests has what the handler sees, or how what is no request is refused (RFC 9113, 8).
+func TestStreamRequests(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		var names []string
+		for _, n := range w.(*Stream).Names() {
+			names = append(names, n.Canonical)
+		}
+		if want := slices.Sorted(maps.Keys(r.Header)); !slices.Equal(want, slices.Sorted(slices.Values(names))) {
+			t.Errorf("names %v of %v", names, want)
+		}
+		_, _ = fmt.Fprint(w, r.Method, " ", r.RequestURI, " ", r.Host, " ", r.URL.Path, " ", r.ContentLength, " ", r.Header)
+	}, nil)
+	malformed := http2.ErrCodeProtocol.String()
+	for name, c := range map[string]struct {
+		send []string
+		want string
+	}{
+		"plain":           {to("GET", "/a%41?b", "accept", "x"), "GET /a%41?b site.example /aA 0 map[Accept:[x]]"},
+		"cookies":         {to("GET", "/", "cookie", "a=1", "x-y", "1", "cookie", "b=2", "x-y", "2"), "GET / site.example / 0 map[Cookie:[a=1; b=2] X-Y:[1 2]]"},
+		"host":            {[]string{":method", "GET", ":scheme", "https", ":path", "/", "host", "b"}, "GET / b / 0 map[Host:[b]]"},
+		"all of a server": {[]string{":method", "OPTIONS", ":scheme", "https", ":path", "*", ":authority", "b"}, "OPTIONS * b * 0 map[]"},
+		"connect":         {[]string{":method", "CONNECT", ":authority", "b:1"}, "CONNECT b:1 b:1  0 map[]"},
+		"te":              {to("GET", "/", "te", "trailers"), "GET / site.example / 0 map[Te:[trailers]]"},
+		"many fields":     {to("GET", "/", slices.Repeat([]string{"x", "y"}, 100)...), "GET / site.example / 0 map[X:[" + strings.TrimSpace(strings.Repeat("y ", 100)) + "]]"},
+
+		"no method":                  {[]string{":scheme", "http", ":path", "/", ":authority", "b"}, malformed},
+		"no path":                    {[]string{":method", "GET", ":scheme", "http", ":authority", "b"}, malformed},
+		"an empty path":              {to("GET", ""), malformed},
+		"no scheme":                  {[]string{":method", "GET", ":path", "/", ":authority", "b"}, malformed},
+		"another scheme":             {[]string{":method", "GET", ":scheme", "ftp", ":path", "/", ":authority", "b"}, malformed},
+		"a path without a slash":     {to("GET", "a"), malformed},
+		"connect to a path":          {to("CONNECT", "/"), malformed},
+		"connect to nothing":         {[]string{":method", "CONNECT"}, malformed},
+		"extended connect":           {[]string{":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/", ":authority", "b"}, malformed},
+		"a pseudo-field twice":       {to("GET", "/", ":path", "/b"), malformed},
+		"a pseudo-field of answers":  {to("GET", "/", ":status", "200"), malformed},
+		"a pseudo-field at the end":  {append([]string{"a", "b"}, to("GET", "/")...), malformed},
+		"a pseudo-field of no kind":  {to("GET", "/", ":x", "y"), malformed},
+		"large letters":              {to("GET", "/", "Accept", "x"), malformed},
+		"a name with a space":        {to("GET", "/", "a b", "x"), malformed},
+		"a name with a colon":        {to("GET", "/", "a:b", "x"), malformed},
+		"a name that is two lines":   {to("GET", "/", "a\r\nb", "x"), malformed},
+		"no name":                    {to("GET", "/", "", "x"), malformed},
+		"a value that is two lines":  {to("GET", "/", "a", "b\r\nTransfer-Encoding: chunked"), malformed},
+		"a value with a line feed":   {to("GET", "/", "a", "b\nc"), malformed},
+		"a value with a zero":        {to("GET", "/", "a", "b\x00"), malformed},
+		"a value that begins late":   {to("GET", "/", "a", " b"), malformed},
+		"a value that ends late":     {to("GET", "/", "a", "b\t"), malformed},
+		"a path that is two lines":   {to("GET", "/ HTTP/1.1\r\nhost: a"), malformed},
+		"a method that is two lines": {to("GET / HTTP/1.1\r\na: b", "/"), malformed},
+		"connection":                 {to("GET", "/", "connection", "close"), malformed},
+		"proxy-connection":           {to("GET", "/", "proxy-connection", "close"), malformed},
+		"keep-alive":                 {to("GET", "/", "keep-alive", "timeout=5"), malformed},
+		"transfer-encoding":          {to("GET", "/", "transfer-encoding", "chunked"), malformed},
+		"upgrade":                    {to("GET", "/", "upgrade", "h2c"), malformed},
+		"another te":                 {to("GET", "/", "te", "trailers, gzip"), malformed},
+		"a length without a body":    {to("GET", "/", "content-length", "1"), malformed},
+		"two lengths":                {to("GET", "/", "content-length", "0", "content-length", "0"), malformed},
+		"a length with a sign":       {to("GET", "/", "content-length", "+0"), malformed},
+		"a length below zero":        {to("GET", "/", "content-length", "-1"), malformed},
+		"no length at all":           {to("GET", "/", "content-length", ""), malformed},
+		"a list of lengths":          {to("GET", "/", "content-length", "0, 0"), malformed},
+	} {
+		p := newPeer(t, dial())
+		p.ask(1, true, c.send...)
+		if got := p.end(1); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+		p.get(3, "/") // the connection is of use
+		if got := p.end(3); got != "GET / site.example / 0 map[]" {
+			t.Errorf("%s: then %q", name, got)
+		}
+	}
+}
+
+// TestHeadTooLong is answered, however it is written, and the connection goes on.
+func TestHeadTooLong(t *testing.T) {
+	dial, _ := start(t, script, nil)
+	p := newPeer(t, dial())
+	many := slices.Repeat([]string{"cookie", strings.Repeat("c", 3000)}, 30) // some bytes each, but for the first one
+	for i, more := range [][]string{many, {"x", strings.Repeat("x", 70<<10)}} {
+		block := p.encode(to("GET", "/", more...)...)
+		p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id(2 * i), BlockFragment: block[:10], EndStream: true}))
+		for block = block[10:]; len(block) > longestFrame; block = block[longestFrame:] {
+			p.check(p.WriteContinuation(id(2*i), false, block[:longestFrame]))
+		}
+		p.check(p.WriteContinuation(id(2*i), true, block))
+		if got := p.end(id(2 * i)); !strings.Contains(got, "cookies") || p.heads[id(2*i)][":status"] != "431" {
+			t.Errorf("got %q, %v", got, p.heads)
+		}
+		p.get(id(2*i+1), "/nothing")
+		if p.end(id(2*i + 1)); p.heads[id(2*i+1)][":status"] != "200" {
+			t.Errorf("then %v", p.heads)
+		}
+	}
+}
+
+// TestUploads: what a body is that comes in pieces, with trailers and without, and what is none.
+func TestUploads(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = fmt.Fprint(w, len(b), " ", r.ContentLength, " ", r.Trailer)
+	}, nil)
+	for name, c := range map[string]struct {
+		length string
+		pieces []string
+		ends   bool
+		late   []string
+		want   string
+	}{
+		"in pieces":            {"5", []string{"12", "", "345"}, true, nil, "5 5 map[]"},
+		"of no told length":    {"", []string{"12", "345"}, true, nil, "5 -1 map[]"},
+		"of nothing":           {"", []string{""}, true, nil, "0 -1 map[]"},
+		"trailers":             {"", []string{"12"}, false, []string{"sum", "1", "sum", "2"}, "2 -1 map[Sum:[1 2]]"},
+		"too long":             {"3", []string{"12", "34"}, true, nil, "PROTOCOL_ERROR"},
+		"too short":            {"3", []string{"12"}, true, nil, "PROTOCOL_ERROR"},
+		"too short, trailers":  {"3", []string{"12"}, false, []string{"sum", "1"}, "PROTOCOL_ERROR"},
+		"a trailer of no kind": {"", []string{"12"}, false, []string{":path", "/"}, "PROTOCOL_ERROR"},
+		"a trailer, two lines": {"", []string{"12"}, false, []string{"a", "b\r\nc"}, "PROTOCOL_ERROR"},
+	} {
+		p := newPeer(t, dial())
+		head := to("POST", "/")
+		if c.length != "" {
+			head = append(head, "content-length", c.length)
+		}
+		p.ask(1, false, head...)
+		for i, piece := range c.pieces {
+			p.check(p.WriteDataPadded(1, c.ends && i == len(c.pieces)-1, []byte(piece), make([]byte, i)))
+		}
+		if c.late != nil {
+			p.ask(1, true, c.late...)
+		}
+		if got := p.end(1); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestWindows: a client may send no more than is read, but more and more as long as it is; what it
+// sends beyond that is an error; and it gets no more than it takes.
+func TestWindows(t *testing.T) {
+	goOn := make(chan struct{})
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, strings.Repeat("x", 100<<10))
+			return
+		}
+		<-goOn
+		n, _ := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n)
+	}, nil)
+	p := newPeer(t, dial())
+	const all = 4 << 20
+	p.ask(1, false, to("POST", "/")...)
+	of, widest, sent := map[uint32]int{0: widestWindow, 1: firstWindow}, 0, 0
+	give := func() {
+		for sent < all && of[1] > 0 && of[0] > 0 {
+			n := min(all-sent, of[1], of[0], longestFrame)
+			sent += n
+			of[0], of[1] = of[0]-n, of[1]-n
+			p.check(p.WriteData(1, sent == all, make([]byte, n)))
+		}
+	}
+	give()
+	if sent != firstWindow {
+		t.Errorf("%d bytes are sent at first", sent)
+	}
+	close(goOn)
+	hello := true
+	for sent < all {
+		f := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameWindowUpdate }).(*http2.WindowUpdateFrame)
+		if f.StreamID == 0 && hello {
+			hello = false // of the settings
+			continue
+		}
+		of[f.StreamID] += int(f.Increment)
+		widest = max(widest, of[1])
+		give()
+	}
+	if got := p.end(1); got != fmt.Sprint(all) || widest < widestWindow/2 || widest > widestWindow {
+		t.Errorf("%s bytes came, with a window of up to %d", got, widest)
+	}
+	slow := newPeer(t, dial(), http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
+	slow.get(1, "/")
+	got := 0
+	for _, opens := range []int{10, 7, 20000} {
+		if opens != 10 {
+			slow.check(slow.WriteWindowUpdate(1, uint32(opens)))
+		}
+		for left := opens; left > 0; {
+			left -= len(slow.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameData }).(*http2.DataFrame).Data())
+			if left < 0 {
+				t.Errorf("%d bytes too many", -left)
+			}
+		}
+		got += opens
+	}
+	slow.check(slow.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
+	if rest := slow.end(1); len(rest) != 100<<10-got {
+		t.Errorf("the rest is %d bytes", len(rest))
+	}
+	flood := newPeer(t, dial())
+	flood.ask(1, false, to("GET", "/")...)
+	for range 5 {
+		flood.check(flood.WriteData(1, false, make([]byte, longestFrame)))
+	}
+	if got := flood.end(1); !strings.HasSuffix(got, "FLOW_CONTROL_ERROR") {
+		t.Errorf("more than the window: %.20q", got)
+	}
+}
+
+// TestStreamAnswers has what a client gets of what a handler does.
+func TestStreamAnswers(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		switch r.URL.Path {
+		case "/length":
+			h.Set("Content-Length", "5")
+			h.Set("Connection", "close")
+			h.Set("X-Name", "y")
+			_, _ = io.WriteString(w, "hello")
+		case "/empty":
+		case "/none":
+			h.Set("Content-Length", "5")
+			w.WriteHeader(http.StatusNoContent)
+		case "/short":
+			h.Set("Content-Length", "5")
+			_, _ = io.WriteString(w, "he")
+		case "/abort":
+			_, _ = io.WriteString(w, "he")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		case "/nothing":
+			panic(http.ErrAbortHandler)
+		case "/fails":
+			h.Set("X-Secret", "x")
+			panic("a fault")
+		case "/hints":
+			h.Set("Link", "</a.css>")
+			w.WriteHeader(http.StatusEarlyHints)
+			clear(h)
+			_, _ = io.WriteString(w, "hello")
+		case "/trailers":
+			h.Set("Trailer", "Announced")
+			_, _ = io.WriteString(w, "hello")
+			h.Set("Announced", "1")
+			h.Set(http.TrailerPrefix+"Late", "2")
+		case "/asks":
+			b, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(b)
+		case "/unread":
+			_, _ = io.WriteString(w, "hello")
+		}
+	}, nil)
+	for path, c := range map[string]struct{ body, head string }{
+		"GET /length":   {"hello", "200 content-length:5 x-name:y"},
+		"HEAD /length":  {"", "200 content-length:5 x-name:y"},
+		"GET /empty":    {"", "200"},
+		"GET /none":     {"", "204"},
+		"GET /short":    {"heINTERNAL_ERROR", "200 content-length:5"},
+		"GET /abort":    {"heINTERNAL_ERROR", "200"},
+		"GET /nothing":  {"INTERNAL_ERROR", ""},
+		"GET /fails":    {"", "500"},
+		"GET /hints":    {"hello", "200"},
+		"GET /trailers": {"hello", "announced:1 late:2"},
+		"POST /asks":    {"body", "200"},
+		"POST /unread":  {"hello", "200"},
+	} {
+		method, target, _ := strings.Cut(path, " ")
+		p := newPeer(t, dial())
+		p.ask(1, method != "POST", to(method, target, "expect", "100-continue")...)
+		switch target {
+		case "/asks":
+			if got := p.head(1)[":status"]; got != "100" {
+				t.Errorf("%s: first %q", path, got)
+			}
+			p.check(p.WriteData(1, true, []byte("body")))
+		case "/hints":
+			if got := p.head(1); got[":status"] != "103" || got["link"] != "</a.css>" {
+				t.Errorf("%s: first %v", path, got)
+			}
+		}
+		body := p.end(1)
+		h := p.heads[1]
+		delete(h, "date")
+		head := h[":status"]
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			if name != ":status" {
+				head += " " + name + ":" + h[name]
+			}
+		}
+		if got := strings.TrimSpace(head); body != c.body || got != c.head {
+			t.Errorf("%s: %q, %q", path, body, got)
+		}
+		if target == "/unread" {
+			f := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameRSTStream })
+			if code := f.(*http2.RSTStreamFrame).ErrCode; code != http2.ErrCodeNo {
+				t.Errorf("it is to send the rest: %v", code)
+			}
+			p.check(p.WriteData(1, false, []byte("on its way")))
+			p.ask(1, true, "sum", "1")
+		}
+		p.get(3, "/length")
+		if got := p.end(3); got != "hello" {
+			t.Errorf("%s: then %q", path, got)
+		}
+	}
+}
+
+// TestConnectionErrors: what a client may not do ends the connection, and says why.
+func TestConnectionErrors(t *testing.T) {
+	dial, _ := start(t, script, nil)
+	for name, c := range map[string]struct {
+		want http2.ErrCode
+		do   func(p *peer) error
+	}{
+		"an even number":            {http2.ErrCodeProtocol, func(p *peer) error { p.get(2, "/"); return nil }},
+		"a number again":            {http2.ErrCodeStreamClosed, func(p *peer) error { p.get(5, "/nothing"); p.end(5); p.get(3, "/"); return nil }},
+		"DATA for nothing":          {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteData(1, true, nil) }},
+		"RST_STREAM for nothing":    {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteRSTStream(1, 8) }},
+		"WINDOW_UPDATE for nothing": {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteWindowUpdate(1, 1) }},
+		"PUSH_PROMISE":              {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteRawFrame(5, 4, 1, make([]byte, 5)) }},
+		"too wide a window":         {http2.ErrCodeFlowControl, func(p *peer) error { return p.WriteWindowUpdate(0, 1<<31-1) }},
+		"a window of nothing":       {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteWindowUpdate(0, 0) }},
+		"no header":                 {http2.ErrCodeCompression, func(p *peer) error { return p.WriteRawFrame(1, 5, 1, []byte{0xff, 0xff}) }},
+		"half a header":             {http2.ErrCodeCompression, func(p *peer) error { return p.WriteRawFrame(1, 5, 1, []byte{0x40}) }},
+		"a padding that is none":    {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteRawFrame(1, 0xd, 1, []byte{9, 0x82}) }},
+		"a frame in a header": {http2.ErrCodeProtocol, func(p *peer) error {
+			p.check(p.WriteRawFrame(1, 1, 1, []byte{0x82}))
+			return p.WritePing(false, [8]byte{})
+		}},
+		"too long a frame":     {http2.ErrCodeFrameSize, func(p *peer) error { return p.WriteRawFrame(0x20, 0, 0, make([]byte, longestFrame+1)) }},
+		"a setting of no size": {http2.ErrCodeFrameSize, func(p *peer) error { return p.WriteRawFrame(4, 0, 0, make([]byte, 5)) }},
+		"ENABLE_PUSH of 2":     {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteSettings(http2.Setting{ID: 2, Val: 2}) }},
+		"a window by settings": {http2.ErrCodeFlowControl, func(p *peer) error { return p.WriteSettings(http2.Setting{ID: 4, Val: 1 << 31}) }},
+	} {
+		p := newPeer(t, dial())
+		p.check(c.do(p))
+		f := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
+		if got := f.(*http2.GoAwayFrame).ErrCode; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		if _, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // it is that value
+			t.Errorf("%s: then %v", name, err)
+		}
+	}
+	c := dial()
+	_, _ = io.WriteString(c, preface+"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678") // no SETTINGS
+	if got, _ := io.ReadAll(c); !bytes.Contains(got, []byte("\x00\x00\x08\x07")) {
+		t.Errorf("without SETTINGS: %q", got)
+	}
+}
+
+// TestManyParts: a page of 400 parts is loaded at once, over one connection.
+func TestManyParts(t *testing.T) {
+	part := strings.Repeat("x", 10<<10)
+	var most atomic.Int32
+	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(time.Millisecond)
+		n := int32(w.(*Stream).Streams())
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		_, _ = io.WriteString(w, part)
+	}, nil)
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &p, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(), nil }}}
+	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
+	for range 400 {
+		all.Go(func() {
+			res, err := client.Get("http://site.example/")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			if b, err := io.ReadAll(res.Body); string(b) != part || err != nil {
+				t.Errorf("%d bytes, %v", len(b), err)
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() < 10 || most.Load() > mostStreams {
+		t.Errorf("%d at a time", most.Load())
+	}
+}
+
+// TestPriorities: what is more urgent comes first, and of that what began first, unless its parts
+// are of use (RFC 9218); to a client that says nothing of it all come together.
+func TestPriorities(t *testing.T) {
+	const size = 10 * longestFrame
+	for name, c := range map[string]struct {
+		says  [3]string
+		later string // of the third one
+		want  string // which end, in this order
+		mixed bool   // the first two come together
+	}{
+		"urgent":      {[3]string{"u=5", "u=3", "u=1"}, "", "531", false},
+		"in turn":     {[3]string{"u=3", "u=3", "u=3"}, "", "135", false},
+		"together":    {[3]string{"u=3, i", "u=3, i=?1", "u=7"}, "", "", true},
+		"nothing":     {[3]string{}, "", "", true},
+		"told later":  {[3]string{"u=3", "u=3", "u=7"}, "u=0", "513", false},
+		"what is not": {[3]string{"u=9, x=\"", "u=-1", "u=2"}, "", "513", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var waiting sync.WaitGroup
+			waiting.Add(3)
+			dial, s := start(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(size))
+				_ = http.NewResponseController(w).Flush()
+				waiting.Done()
+				_, _ = w.Write(make([]byte, size))
+			}, nil)
+			p := newPeer(t, dial(), http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+			p.check(p.WriteWindowUpdate(0, 1<<20-firstWindow))
+			var h *session
+			testkit.Eventually(t, "it is HTTP/2", func() bool {
+				s.conns.Each(func(c *conn) { c.mu.Lock(); h = c.session; c.mu.Unlock() })
+				return h != nil
+			})
+			h.mu.Lock()
+			h.window -= 1 << 28 // nothing is sent yet
+			h.mu.Unlock()
+			for i, says := range c.says {
+				var more []string
+				if says != "" {
+					more = []string{"priority", says}
+				}
+				p.get(id(i), "/", more...)
+			}
+			if c.later != "" {
+				p.check(p.WritePriorityUpdate(5, c.later))
+			}
+			waiting.Wait()
+			testkit.Eventually(t, "all wait", func() bool {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				return len(h.waiting) == 3
+			})
+			h.mu.Lock()
+			h.window += 1 << 28
+			h.wakeNext()
+			h.mu.Unlock()
+			order, last, changes := "", uint32(0), 0
+			for len(order) < 3 {
+				d := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameData }).(*http2.DataFrame)
+				if d.StreamID != last {
+					last, changes = d.StreamID, changes+1
+				}
+				if d.StreamEnded() {
+					order += fmt.Sprint(d.StreamID)
+				}
+			}
+			if c.want != "" && order != c.want || (changes > 6) != c.mixed {
+				t.Errorf("ended %s, %d changes", order, changes)
+			}
+		})
+	}
+}
+
+// TestSessionDrains: a server that ends loses no request: the client is told, what it sends before it
+// knows is served, what comes later it is told was not.
+func TestSessionDrains(t *testing.T) {
+	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }, nil)
+	p := newPeer(t, dial())
+	p.get(1, "/first")
+	p.end(1)
+	drained := make(chan error, 1)
+	go func() { drained <- s.Shutdown(t.Context()) }()
+	bye := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway }).(*http2.GoAwayFrame)
+	if bye.LastStreamID != 1<<31-1 || bye.ErrCode != http2.ErrCodeNo {
+		t.Errorf("first %v", bye)
+	}
+	ping := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }).(*http2.PingFrame)
+	p.get(3, "/on-its-way")
+	if got := p.end(3); got != "/on-its-way" {
+		t.Errorf("what was on its way: %q", got)
+	}
+	p.check(p.WritePing(true, ping.Data))
+	p.get(5, "/too-late")
+	bye = p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway }).(*http2.GoAwayFrame)
+	if bye.LastStreamID != 3 || bye.ErrCode != http2.ErrCodeNo {
+		t.Errorf("then %v", bye)
+	}
+	if f, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // it is that value
+		t.Errorf("then %v, %v", f, err)
+	}
+	_ = p.conn.Close()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDrainWaitsForNobodyForLong: not for a client that does not answer, and for one that has a request
+// under way only for that.
+func TestDrainWaitsForNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-goOn }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		var peers []*peer
+		for range 2 {
+			near, far := net.Pipe()
+			c := s.newConn(near, new(Entrance), nil)
+			s.conns.Add(&c.RosterEntry, c)
+			go c.serve()
+			go func() { _, _ = io.Copy(io.Discard, far) }()
+			peers = append(peers, newPeer(t, far))
+		}
+		go s.sweep()
+		peers[1].get(1, "/")
+		synctest.Wait()
+		began := time.Now()
+		time.AfterFunc(10*time.Second, func() { close(goOn) })
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took > 17*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestSessionsThatWait: one without a request is told that it ends after its time, and not before,
+// whatever else it sends; one whose header does not come is cut; and while it waits it keeps no memory.
+func TestSessionsThatWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		goes  bool // with a GOAWAY
+		do    func(p *peer)
+	}{
+		"says nothing": {time.Minute, true, func(*peer) {}},
+		"has asked":    {time.Minute + 5*time.Second, true, func(p *peer) { time.Sleep(5 * time.Second); p.get(1, "/") }},
+		"pings":        {time.Minute, true, func(p *peer) { time.Sleep(30 * time.Second); p.check(p.WritePing(false, [8]byte{})) }},
+		"half a header": {10 * time.Second, false, func(p *peer) {
+			p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+					Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: 10 * time.Second, Idle: time.Minute})
+				go s.sweep()
+				near, far := net.Pipe()
+				x := s.newConn(near, new(Entrance), nil)
+				x.waits(time.Now())
+				s.conns.Add(&x.RosterEntry, x)
+				go x.serve()
+				began := time.Now()
+				p := newPeer(t, far)
+				_ = far.SetDeadline(time.Time{})
+				goes, over := false, make(chan struct{})
+				go func() {
+					defer close(over)
+					for f, err := p.ReadFrame(); err == nil; f, err = p.ReadFrame() {
+						goes = goes || f.Header().Type == http2.FrameGoAway
+					}
+				}()
+				c.do(p)
+				<-over
+				if took := time.Since(began); goes != c.goes || took < c.after || took > c.after+drainSilence+2*sweepEvery(10*time.Second, time.Minute) {
+					t.Errorf("GOAWAY %t after %v", goes, took)
+				}
+				_ = far.Close()
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestSessionKeepsNothing: the memory that a request needed is given back.
+func TestSessionKeepsNothing(t *testing.T) {
+	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, nil)
+	p := newPeer(t, dial())
+	for n := range 20 {
+		p.ask(id(n), false, to("POST", "/")...)
+	}
+	for n := range 20 {
+		p.check(p.WriteData(id(n), true, make([]byte, 1000)))
+		p.end(id(n))
+	}
+	testkit.Eventually(t, "nothing is kept", func() bool {
+		keeps := false
+		s.conns.Each(func(c *conn) {
+			c.mu.Lock()
+			h := c.session
+			c.mu.Unlock()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			keeps = h.out != nil || h.streams != nil && cap(h.streams) > fewStreams || h.serving > 0 || h.received.open+h.received.unsaid != widestWindow
+		})
+		return !keeps
+	})
+}
+
+// heard is a connection whose client has said all that it ever will.
+type heard struct {
+	net.Conn
+	io.Reader
+}
+
+func (h heard) Read(p []byte) (int, error)     { return h.Reader.Read(p) }
+func (heard) Write(p []byte) (int, error)      { return len(p), nil }
+func (heard) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
+func (heard) Close() error                     { return nil }
+func (heard) SetReadDeadline(time.Time) error  { return nil }
+func (heard) SetWriteDeadline(time.Time) error { return nil }
+func (heard) SetDeadline(time.Time) error      { return nil }
+
+// FuzzSession: whatever a client sends, its connection comes to an end and leaves nothing behind.
+func FuzzSession(f *testing.F) {
+	var said bytes.Buffer
+	w := http2.NewFramer(&said, nil)
+	w.AllowIllegalWrites = true
+	_ = w.WriteSettings(http2.Setting{ID: 4, Val: 100})
+	_ = w.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82, 0x84, 0x86}, EndHeaders: true, EndStream: true})
+	_ = w.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: []byte{0x83, 0x84}})
+	_ = w.WriteContinuation(3, true, []byte{0x86, 0x41, 1, 'a'})
+	_ = w.WriteDataPadded(3, false, []byte("hello"), make([]byte, 3))
+	_ = w.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: []byte{0x40, 1, 'a', 1, 'b'}, EndHeaders: true, EndStream: true})
+	_ = w.WriteWindowUpdate(1, 100)
+	_ = w.WriteRSTStream(1, 8)
+	_ = w.WritePriorityUpdate(3, "u=1, i")
+	_ = w.WritePing(false, [8]byte{})
+	_ = w.WriteGoAway(0, 0, nil)
+	f.Add(said.Bytes())
+	f.Fuzz(func(t *testing.T, said []byte) {
+		handler := func(w http.ResponseWriter, r *http.Request) {
+			if r.URL == nil || r.Host == "" && r.Method != http.MethodConnect && r.Header["Host"] != nil {
+				t.Errorf("%+v", r)
+			}
+			_, _ = io.Copy(w, r.Body)
+		}
+		s := NewServer(http.HandlerFunc(handler), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		defer s.stop()
+		c := s.newConn(heard{Reader: io.MultiReader(strings.NewReader(preface), bytes.NewReader(said))}, new(Entrance), nil)
+		s.conns.Add(&c.RosterEntry, c)
+		c.serve()
+		if len(s.addresses.known) > 1 {
+			t.Errorf("%d addresses are known", len(s.addresses.known))
+		}
+	})
+}

@@ -1,0 +1,664 @@
+package front
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"tempomat/proxy/http1"
+)
+
+// Stream is a request of HTTP/2 and its answer. It is an http.ResponseWriter, for one goroutine at
+// a time. Like a Response it does not guess at the type of the content. What is written is sent
+// when it is flushed, is the end, or is much.
+type Stream struct {
+	in asked
+
+	session  *session
+	id       uint32
+	presence presence
+	blank    *http.Request // whose context is presence
+	keeps    bool          // the request outlives its answer
+	tooLong  bool          // its head
+
+	// Of the answer.
+	status   int // 0: unknown yet
+	length   int64
+	written  int64
+	bodyless bool
+	spelled  []http1.Name // the order of its header
+	trailers []string     // names that the head announces
+
+	// session.mu guards the following.
+	err                   error // why it is over before its end; nil: it is not
+	body                  incoming
+	reads, writes         sync.Cond // of the body; of the answer
+	readUntil, writeUntil time.Time // zero: any time
+	continued             bool      // nobody has to tell the client to go on with its body
+	window                int       // how much of the answer's body the client takes yet
+	wants                 int       // bytes that wait for that
+	ended                 bool      // the answer was sent to its end
+	urgency               uint8
+	incremental           bool   // parts of the answer are of use to the client
+	turn                  uint64 // when it was its turn last
+}
+
+func newStream() *Stream {
+	s := &Stream{in: newAsked()}
+	s.blank = new(http.Request).WithContext(&s.presence)
+	return s
+}
+
+// begin makes a request of a header. It returns false if that is none (RFC 9113, 8.1.1). What goes
+// for requests of either protocol is the handler's to see.
+func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
+	c := h.conn
+	s.session, s.id, s.tooLong = h, b.of, b.tooLong
+	s.presence.Context = c.presence.Context
+	s.reads.L, s.writes.L = &h.mu, &h.mu
+	s.length, s.window = -1, h.initial
+	h.turns++
+	s.turn, s.urgency, s.incremental = h.turns, usualUrgency, true
+	s.body = incoming{s: s, left: -1, window: window{open: firstWindow, size: firstWindow}, came: b.ends}
+
+	s.in.Request = *s.blank
+	s.in.TLS, s.in.RemoteAddr = c.secure, c.remote
+	s.in.Proto, s.in.ProtoMajor, s.in.ProtoMinor = "HTTP/2.0", 2, 0
+	s.in.Header = s.in.header
+	if s.tooLong {
+		return true
+	}
+	var scheme string
+	regular := false
+	for _, f := range fields {
+		switch {
+		case !f.IsPseudo():
+			if regular = true; !isSound(f) {
+				return false
+			}
+			s.add(f)
+			continue
+		case regular:
+			return false
+		}
+		var part *string
+		switch f.Name {
+		case ":method":
+			part = &s.in.Method
+		case ":path":
+			part = &s.in.RequestURI
+		case ":authority":
+			part = &s.in.Host
+		case ":scheme":
+			part = &scheme
+		}
+		if part == nil || *part != "" || f.Value == "" || !isSoundValue(f.Value) {
+			return false
+		}
+		*part = f.Value
+	}
+	if cookies := s.in.header["Cookie"]; len(cookies) > 1 { // they may come in several (8.2.3)
+		s.in.header["Cookie"] = []string{strings.Join(cookies, "; ")}
+	}
+	if hosts := s.in.header["Host"]; s.in.Host == "" && len(hosts) > 0 {
+		s.in.Host = hosts[0]
+	}
+	connects := s.in.Method == http.MethodConnect
+	switch {
+	case s.in.Method == "", connects != (s.in.RequestURI == ""), connects != (scheme == ""), connects && s.in.Host == "":
+		return false
+	case connects:
+		s.in.RequestURI = s.in.Host
+	case scheme != "http" && scheme != "https":
+		return false
+	}
+	return s.in.locate() == nil && s.frame(b.ends)
+}
+
+// frame finds out how long the body is, and what follows it.
+func (s *Stream) frame(ends bool) bool {
+	if lengths := s.in.header["Content-Length"]; len(lengths) > 0 {
+		n, err := strconv.ParseUint(lengths[0], 10, 63)
+		if err != nil || len(lengths) > 1 || ends && n > 0 {
+			return false
+		}
+		s.body.left = int64(n)
+	}
+	s.in.Body, s.in.ContentLength = http.NoBody, 0
+	if !ends {
+		s.in.Body, s.in.ContentLength = &s.body, s.body.left
+		s.body.expects = len(s.in.header["Expect"]) == 1 && strings.EqualFold(s.in.header["Expect"][0], "100-continue")
+		s.in.Trailer = http1.Announced(s.in.header)
+		s.keeps = true // who reads the body may do so for a moment longer
+	}
+	delete(s.in.header, "Trailer")
+	return true
+}
+
+// add takes in a field.
+func (s *Stream) add(f hpack.HeaderField) {
+	name := canonical(f.Name)
+	if name == "Priority" {
+		s.rank(f.Value)
+	}
+	s.in.collect(http1.Name{Written: name, Canonical: name}, f.Value)
+}
+
+// canonical is a name that is in small letters as package net/http writes it.
+func canonical(name string) string {
+	var b [32]byte
+	if len(name) <= len(b) {
+		begins := true
+		for i := range len(name) {
+			if b[i] = name[i]; begins && 'a' <= b[i] && b[i] <= 'z' {
+				b[i] -= 'a' - 'A'
+			}
+			begins = b[i] == '-'
+		}
+		if name, ok := http1.CommonName(b[:len(name)]); ok {
+			return name
+		}
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
+// isSound tells whether a field may be in a request (RFC 9113, 8.2): those that are for the
+// connection alone may not.
+func isSound(f hpack.HeaderField) bool {
+	for i := range len(f.Name) {
+		if c := f.Name[i]; 'A' <= c && c <= 'Z' {
+			return false
+		}
+	}
+	switch f.Name {
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+		return false
+	case "te":
+		return f.Value == "trailers"
+	}
+	return http1.IsToken(f.Name) && isSoundValue(f.Value)
+}
+
+// isSoundValue tells whether a value reads alike for all (8.2.1).
+func isSoundValue(v string) bool {
+	for i := range len(v) {
+		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return v == strings.Trim(v, " \t")
+}
+
+// serve has the request served.
+func (s *Stream) serve() {
+	done := s.handle()
+	h := s.session
+	h.mu.Lock()
+	s.finish(done)
+	h.flush()
+	h.done()
+	h.mu.Unlock()
+	if !s.keeps {
+		s.clear()
+		h.conn.server.memory.streams.Put(s)
+	}
+}
+
+// handle calls the handler. It returns false if that panicked.
+func (s *Stream) handle() (done bool) {
+	c := s.session.conn
+	defer func() {
+		if done {
+			return
+		}
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
+			c.fails(p)
+			if s.status == 0 {
+				clear(s.in.answer)
+				s.spelled = nil
+				s.WriteHeader(http.StatusInternalServerError)
+				done = true
+			}
+		}
+	}()
+	if s.tooLong {
+		s.refuse()
+		return true
+	}
+	h := c.entrance.Handler
+	if h == nil {
+		h = c.server.handler
+	}
+	h.ServeHTTP(s, &s.in.Request)
+	return true
+}
+
+// refuse answers a request whose head is too long.
+func (s *Stream) refuse() {
+	const text = "431: the request's header is too long.\n" + tooManyCookies
+	s.in.answer.Set("Content-Type", "text/plain; charset=utf-8")
+	s.in.answer.Set("Cache-Control", "no-store")
+	s.in.answer.Set("Content-Length", strconv.Itoa(len(text)))
+	s.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+	_, _ = s.Write([]byte(text)) // the client has gone
+}
+
+// finish ends the answer, and the stream.
+func (s *Stream) finish(done bool) {
+	h := s.session
+	if s.err != nil || h.err != nil {
+		return // it is over
+	}
+	if done && s.status == 0 {
+		s.writeHeader(http.StatusOK)
+	}
+	if done && !s.ended && (s.length < 0 || s.bodyless || s.written == s.length) {
+		_ = s.end() // then the stream has not ended
+	}
+	if s.err != nil || h.err != nil {
+		return
+	}
+	switch {
+	case !s.ended:
+		h.sendReset(s.id, http2.ErrCodeInternal)
+	case !s.body.came:
+		h.sendReset(s.id, http2.ErrCodeNo) // the client need not send the rest (RFC 9113, 8.1)
+	}
+	h.floods.answered()
+	h.remove(s, nil)
+}
+
+// end sends the end of the answer, and what follows its body.
+func (s *Stream) end() error {
+	late := len(s.trailers) > 0
+	for name := range s.in.answer {
+		late = late || strings.HasPrefix(name, http.TrailerPrefix)
+	}
+	if !late {
+		return s.session.send(s, nil, true)
+	}
+	trailer := make(http.Header)
+	for name, values := range s.in.answer {
+		if slices.Contains(s.trailers, name) {
+			trailer[name] = values
+		}
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			trailer[name] = values
+		}
+	}
+	s.in.answer, s.spelled = trailer, nil
+	s.session.head(s, 0, isOfConnection, true)
+	s.ended = true
+	return nil
+}
+
+// Header implements http.ResponseWriter. A name that begins with http.TrailerPrefix is a
+// trailer's.
+func (s *Stream) Header() http.Header { return s.in.answer }
+
+// Keep says that the request and its header are used after the handler has returned.
+func (s *Stream) Keep() { s.keeps = true }
+
+// Names are those of the request's header, in the client's order. They are the handler's until it
+// returns.
+func (s *Stream) Names() []http1.Name { return s.in.order }
+
+// Spell replaces the header by h, whose names are ordered so. See Response.
+func (s *Stream) Spell(_ string, order []http1.Name, h http.Header) (before http.Header) {
+	before, s.in.answer, s.spelled = s.in.answer, h, order
+	return before
+}
+
+// Look is for a Response: of a stream the connection's goroutine notices that the client leaves.
+func (s *Stream) Look() {}
+
+// Streams is how many requests the client has under way.
+func (s *Stream) Streams() int {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	return len(s.session.streams)
+}
+
+// SetReadDeadline is for http.ResponseController.
+func (s *Stream) SetReadDeadline(t time.Time) error {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	s.readUntil = t
+	s.reads.Broadcast()
+	return nil
+}
+
+// SetWriteDeadline is for http.ResponseController.
+func (s *Stream) SetWriteDeadline(t time.Time) error {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	s.writeUntil = t
+	s.writes.Broadcast()
+	return nil
+}
+
+// WriteHeader implements http.ResponseWriter. One of an answer before the final one (1xx) is sent
+// at once.
+func (s *Stream) WriteHeader(status int) {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	s.writeHeader(status)
+}
+
+func (s *Stream) writeHeader(status int) {
+	h := s.session
+	if s.status != 0 {
+		return
+	}
+	if status >= http.StatusOK {
+		s.decide(status)
+	} else if status == http.StatusContinue {
+		if s.continued {
+			return
+		}
+		s.continued = true
+	}
+	for h.writing && len(h.out) >= sendSize && s.err == nil && h.err == nil {
+		if s.wait(&h.room, s.writeUntil) != nil {
+			return // it comes again as the answer is written
+		}
+	}
+	if s.err != nil || h.err != nil {
+		return
+	}
+	s.ended = status >= http.StatusOK && (s.bodyless || s.length == 0)
+	h.head(s, status, s.skips, s.ended)
+	if status < http.StatusOK {
+		h.flush()
+	}
+}
+
+// decide finds out how the answer will end.
+func (s *Stream) decide(status int) {
+	s.status = status
+	s.bodyless = s.in.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
+	if lines := s.in.answer["Content-Length"]; len(lines) == 1 {
+		if n, err := strconv.ParseUint(lines[0], 10, 62); err == nil {
+			s.length = int64(n)
+		}
+	}
+	for _, line := range s.in.answer["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			s.trailers = append(s.trailers, strings.TrimSpace(name))
+		}
+	}
+}
+
+// skips tells which fields of an answer's head are not sent as the handler has them.
+func (s *Stream) skips(name string) bool {
+	return name == "Content-Length" || isOfConnection(name) || strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(s.trailers, name)
+}
+
+// isOfConnection tells which fields HTTP/2 does not have (RFC 9113, 8.2.2).
+func isOfConnection(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// Write implements http.ResponseWriter.
+func (s *Stream) Write(p []byte) (int, error) {
+	h := s.session
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.status == 0 {
+		s.writeHeader(http.StatusOK)
+	}
+	switch {
+	case s.bodyless:
+		return len(p), nil
+	case s.length >= 0 && s.written+int64(len(p)) > s.length:
+		return 0, http.ErrContentLength
+	case len(p) == 0:
+		return 0, nil
+	}
+	s.written += int64(len(p))
+	if err := h.send(s, p, s.written == s.length && len(s.trailers) == 0); err != nil {
+		s.presence.leave()
+		return 0, err
+	}
+	if s.ended {
+		h.flush()
+	}
+	return len(p), nil
+}
+
+// FlushError is for http.ResponseController.
+func (s *Stream) FlushError() error {
+	h := s.session
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.status == 0 {
+		s.writeHeader(http.StatusOK)
+	}
+	h.flush()
+	if s.err != nil {
+		return s.err
+	}
+	return h.err
+}
+
+// clear forgets a request, so that it keeps nothing alive.
+func (s *Stream) clear() {
+	*s = Stream{in: s.in, blank: s.blank}
+	s.in.clear()
+}
+
+// incoming is the body of a request. Another goroutine than the handler's may read it.
+type incoming struct {
+	s *Stream
+
+	// session.mu guards the following.
+	pieces   []*[outSize]byte // what has come and was not read
+	from, to int              // of it: in the first one, and in the last one
+	size     int              // of it
+	left     int64            // what is to come, as the head says; negative: unknown
+	window   window
+	expects  bool // the client waits to be told to go on
+	came     bool // all of it
+	closed   bool // nobody reads it
+	trailer  []hpack.HeaderField
+}
+
+// take takes in a piece, of which so much counts for the windows.
+func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
+	p := f.Data()
+	switch {
+	case size > b.window.open:
+		return http2.ErrCodeFlowControl
+	case b.left >= 0 && int64(len(p)) > b.left, b.left >= 0 && f.StreamEnded() && int64(len(p)) != b.left:
+		return http2.ErrCodeProtocol
+	case b.left >= 0:
+		b.left -= int64(len(p))
+	}
+	b.window.open -= size
+	b.came = f.StreamEnded()
+	unread := size - len(p) // it is of no use to anybody
+	if b.closed {
+		unread = size
+	} else {
+		b.keep(p)
+	}
+	b.opens(unread)
+	b.s.reads.Signal()
+	return http2.ErrCodeNo
+}
+
+// keep keeps a piece until it is read.
+func (b *incoming) keep(p []byte) {
+	b.size += len(p)
+	for len(p) > 0 {
+		if len(b.pieces) == 0 || b.to == outSize {
+			b.pieces = append(b.pieces, b.s.session.conn.server.memory.out.Get().(*[outSize]byte))
+			b.to = 0
+		}
+		n := copy(b.pieces[len(b.pieces)-1][b.to:], p)
+		b.to += n
+		p = p[n:]
+	}
+}
+
+// opens lets the client send so much more, and more at a time as long as it is read: who sends
+// nothing long needs no wide window.
+func (b *incoming) opens(n int) {
+	h := b.s.session
+	h.opens(0, h.received.read(n))
+	if b.came {
+		return
+	}
+	by := b.window.read(n)
+	if by > 0 && 2*b.window.size <= widestWindow {
+		b.window.open += b.window.size
+		by += b.window.size
+		b.window.size *= 2
+	}
+	h.opens(b.s.id, by)
+}
+
+// Read implements io.Reader. A client that waits to be asked for the body is.
+func (b *incoming) Read(p []byte) (n int, err error) {
+	s := b.s
+	h := s.session
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for b.size == 0 {
+		switch {
+		case s.err != nil:
+			return 0, s.err
+		case b.closed:
+			return 0, http.ErrBodyReadAfterClose
+		case b.came:
+			b.takeTrailer()
+			return 0, io.EOF
+		case b.expects:
+			b.expects = false
+			s.writeHeader(http.StatusContinue)
+			continue
+		}
+		h.flush() // the client may wait for its window
+		if err := s.wait(&s.reads, s.readUntil); err != nil {
+			return 0, err
+		}
+	}
+	for n < len(p) && b.size > 0 {
+		end := outSize
+		if len(b.pieces) == 1 {
+			end = b.to
+		}
+		k := copy(p[n:], b.pieces[0][b.from:end])
+		n += k
+		b.size -= k
+		if b.from += k; b.from == end {
+			b.drop()
+		}
+	}
+	b.opens(n)
+	h.flush()
+	if b.size == 0 && b.came {
+		b.takeTrailer()
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// drop returns the memory of the first piece.
+func (b *incoming) drop() {
+	b.s.session.conn.server.memory.out.Put(b.pieces[0])
+	b.pieces[0] = nil
+	b.pieces, b.from = b.pieces[1:], 0
+}
+
+// forget has nobody read what has come, and returns how much that is.
+func (b *incoming) forget() (size int) {
+	for len(b.pieces) > 0 {
+		b.drop()
+	}
+	size, b.size = b.size, 0
+	return size
+}
+
+// takeTrailer adds what came after the body to the request's Trailer.
+func (b *incoming) takeTrailer() {
+	if b.s.in.Trailer == nil && len(b.trailer) > 0 {
+		b.s.in.Trailer = make(http.Header, len(b.trailer))
+	}
+	for _, f := range b.trailer {
+		b.s.in.Trailer.Add(f.Name, f.Value)
+	}
+	b.trailer = nil
+}
+
+// Close has nobody read it any more.
+func (b *incoming) Close() error {
+	h := b.s.session
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b.closed = true
+	b.opens(b.forget())
+	return nil
+}
+
+// workers lends goroutines to requests. Each takes a large stack, which would be made anew for each
+// request.
+type workers struct {
+	shards [rosterShards]struct {
+		next chan *Stream // to who waits for the next one
+		idle atomic.Int32
+	}
+	ends <-chan struct{}
+}
+
+// mostIdle is how many goroutines of a shard wait for a request.
+const mostIdle = 4
+
+func (w *workers) init(ends <-chan struct{}) {
+	w.ends = ends
+	for i := range w.shards {
+		w.shards[i].next = make(chan *Stream)
+	}
+}
+
+// serve serves a request in another goroutine.
+func (w *workers) serve(s *Stream) {
+	shard := &w.shards[s.session.shard]
+	select {
+	case shard.next <- s:
+	default:
+		go w.work(s)
+	}
+}
+
+func (w *workers) work(s *Stream) {
+	shard := &w.shards[s.session.shard]
+	for {
+		s.serve()
+		if shard.idle.Add(1) > mostIdle {
+			shard.idle.Add(-1)
+			return
+		}
+		select {
+		case s = <-shard.next:
+			shard.idle.Add(-1)
+		case <-w.ends:
+			return
+		}
+	}
+}
