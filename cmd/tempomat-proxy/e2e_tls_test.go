@@ -210,3 +210,36 @@ func TestHandedOverTLS(t *testing.T) {
 	}
 	p.stderr.await(t, 0, "none of listen")
 }
+
+// TestTicketsOfAFleet: a client resumes at one sidecar the session that another one began, if they have one secret.
+func TestTicketsOfAFleet(t *testing.T) {
+	t.Parallel()
+	backend := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(backend.Close)
+	yaml := fmt.Sprintf("coordination: {secret: %q}\n", newSecret(t))
+	for _, c := range []struct {
+		first, second string
+		want          bool
+	}{{yaml, yaml, true}, {"", "", false}} {
+		first := startSecure(t, backend.URL, overTLS+c.first)
+		second := startProxy(t, backend.URL, fmt.Sprintf(overTLS, first.dir)+c.second) // it has the same certificate
+		config := first.trusting()
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		resumed := func(at string) bool {
+			conn, err := tls.Dial("tcp", at, config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // tickets come behind the handshake
+			return conn.ConnectionState().DidResume
+		}
+		if resumed(first.site) {
+			t.Fatal("the first session is resumed")
+		}
+		if got := resumed(strings.TrimPrefix(second.url, "http://")); got != c.want {
+			t.Errorf("with %q it is resumed at the other: %t", c.first, got)
+		}
+	}
+}
