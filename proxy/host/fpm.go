@@ -49,7 +49,7 @@ func findFPM(root fs.FS, all []procStat) (pools []Pool) {
 			continue
 		}
 		files[file] = true
-		for _, pool := range ReadFPM(root, file) {
+		for _, pool := range readFPM(root, file) {
 			pool.master = p
 			pools = append(pools, pool)
 		}
@@ -57,8 +57,8 @@ func findFPM(root fs.FS, all []procStat) (pools []Pool) {
 	return pools[:min(len(pools), mostPools)]
 }
 
-// ReadFPM reads a master's file and what it includes.
-func ReadFPM(root fs.FS, file string) []Pool {
+// readFPM reads a master's file and what it includes.
+func readFPM(root fs.FS, file string) []Pool {
 	r := fpmReader{root: root, pools: map[string]*Pool{}}
 	r.file(file)
 	limit := cmp.Or(r.most, mostChildren)

@@ -169,7 +169,7 @@ func FuzzFPM(f *testing.F) {
 	f.Add(debianGlobal, debianPool)
 	f.Add("include=etc/*\n[global]\nprocess.max=3", "[a]\npm.max_children='7';\n[b\ninclude=**\nlisten=[::]:1")
 	f.Fuzz(func(t *testing.T, global, pool string) {
-		for _, p := range ReadFPM(tree(map[string]string{
+		for _, p := range readFPM(tree(map[string]string{
 			"etc/php/8.2/fpm/php-fpm.conf": global, "etc/php/8.2/fpm/pool.d/www.conf": pool,
 		}), "/etc/php/8.2/fpm/php-fpm.conf") {
 			if p.Children < 1 || p.Children > mostChildren {

@@ -262,13 +262,10 @@ func (d *decider) found() {
 		say("Port %d: %s.", port, holder(m.Sockets, port))
 	}
 	if a := m.Apache; a != nil {
-		say("Apache in %s: %s, %d sites%s%s.", a.Dir, a.mpm(), len(a.Hosts), a.workers(), a.php())
+		say("Apache in %s: %d sites.", a.Dir, len(a.Hosts))
 	}
 	if n := m.Nginx; n != nil {
 		say("nginx in %s: %d files.", n.Dir, len(n.Files))
-	}
-	for _, p := range m.Pools {
-		say("php-fpm: pool %s at %s, pm.max_children = %d.", p.Name, p.Listen, p.Children)
 	}
 	switch {
 	case !m.Systemd:
@@ -303,40 +300,6 @@ func holder(sockets []host.Listening, port int) string {
 		return "nobody listens"
 	}
 	return strings.Join(names, " and ")
-}
-
-func (a *Apache) mpm() string {
-	for _, m := range a.Modules {
-		if name, ok := strings.CutPrefix(m, "mpm_"); ok {
-			return "MPM " + strings.TrimSuffix(name, "_module")
-		}
-	}
-	return "MPM unknown"
-}
-
-func (a *Apache) php() string {
-	for _, m := range a.Modules {
-		if m == "php_module" || m == "php7_module" {
-			return ", with mod_php"
-		}
-	}
-	if slices.Contains(a.Modules, "proxy_fcgi_module") {
-		return ", with mod_proxy_fcgi"
-	}
-	return ""
-}
-
-// workers tells MaxRequestWorkers, the last one that is in force.
-func (a *Apache) workers() string {
-	text := ""
-	for i := range a.Files {
-		for _, x := range host.ParseApache(&a.Files[i]) {
-			if active, known := inForce(x, a.Modules); x.Name == "maxrequestworkers" && active && known && len(x.Args) > 0 {
-				text = ", MaxRequestWorkers " + x.Args[0]
-			}
-		}
-	}
-	return text
 }
 
 // certificate names the files that a TLS site serves with.

@@ -25,10 +25,9 @@ type Machine struct {
 	Systemd bool    // systemd runs here
 	Service Service // tempomat-proxy's own unit
 	Sockets []host.Listening
-	Apache  *Apache     // nil: not installed
-	Nginx   *Nginx      // nil: not installed
-	Pools   []host.Pool // of php-fpm
-	Config  Config      // tempomat's configuration
+	Apache  *Apache // nil: not installed
+	Nginx   *Nginx  // nil: not installed
+	Config  Config  // tempomat's configuration
 	// Keys tells of the files with private keys that a server's configuration names
 	// who may read them.
 	Keys map[string]KeyFile
@@ -142,7 +141,6 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 			m.Foreign = append(m.Foreign, dir)
 		}
 	}
-	m.Pools = gatherPools(place)
 	m.Config = gatherConfig(place, isDefault)
 	m.KeyGroup, m.Groups = findKeyGroup(), groupsOf(proxyGroup)
 	for _, key := range m.keyNames() {
@@ -264,16 +262,6 @@ func lastLines(text string, err error) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	lines = lines[max(0, len(lines)-3):]
 	return strings.TrimSpace(strings.Join(lines, "; ") + " (" + err.Error() + ")")
-}
-
-// gatherPools reads the pools of php-fpm, in Debian's layout.
-func gatherPools(place Place) (pools []host.Pool) {
-	root := os.DirFS(place.Root + "/")
-	names, _ := fs.Glob(root, "etc/php/*/fpm/php-fpm.conf") // the pattern is sound
-	for _, name := range names {
-		pools = append(pools, host.ReadFPM(root, "/"+name)...)
-	}
-	return pools
 }
 
 // findKeyGroup returns the group for private keys that this machine has.
