@@ -114,7 +114,7 @@ func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 	opened, other := policy.Databases(c, databases)
 	other = errors.Join(other, checkSecrets(c, opened))
 	e := newEncryption(zap.NewNop())
-	fatal, faults := e.read(c, now)
+	fatal, faults := e.read(c)
 	if fatal {
 		return errors.Join(err, other, faults)
 	}

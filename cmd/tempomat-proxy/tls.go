@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -77,7 +76,7 @@ func hasTLS(c *config.Config) bool {
 // load reads the certificates. What cannot be read does not keep the others from being served;
 // with none at all there is an error.
 func (e *encryption) load(c *config.Config) error {
-	if fatal, err := e.read(c, time.Now()); fatal {
+	if fatal, err := e.read(c); fatal {
 		return err
 	}
 	return nil // the log has it
@@ -85,8 +84,8 @@ func (e *encryption) load(c *config.Config) error {
 
 // read is load. fatal says that there is nothing to serve with; the error tells of all that
 // cannot be read.
-func (e *encryption) read(c *config.Config, now time.Time) (fatal bool, err error) {
-	err = e.store.Load(sources(c.TLS.Certificates), now)
+func (e *encryption) read(c *config.Config) (fatal bool, err error) {
+	err = e.store.Load(sources(c.TLS.Certificates))
 	if hasTLS(c) && e.store.First() == nil && len(c.TLS.ACME.Hosts) == 0 {
 		return true, errors.Join(errors.New("tls.certificates: there is no certificate that can be used"), err)
 	}

@@ -23,7 +23,7 @@ type Store struct {
 	mu      sync.Mutex // guards the following
 	sources []Source
 	pairs   []pair
-	said    map[string]time.Time // what was logged of a file, and when
+	said    string // what was logged last of sources that cannot be read
 }
 
 // index finds certificates by name.
@@ -34,7 +34,7 @@ type index struct {
 
 // New makes a Store without certificates.
 func New(log *zap.Logger) *Store {
-	s := &Store{log: log, said: make(map[string]time.Time)}
+	s := &Store{log: log}
 	s.index.Store(&index{})
 	return s
 }
@@ -87,12 +87,12 @@ func localAddress(c net.Conn) string {
 // Load reads the certificates of sources, which replace those before. Of a pair that cannot be
 // read now and was read before, that stays. The error says which can be read neither now nor
 // before; the others are in force. If there would be none at all, those before stay.
-func (s *Store) Load(sources []Source, now time.Time) error {
+func (s *Store) Load(sources []Source) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, pairs, index := s.sources, s.pairs, s.index.Load()
 	s.sources = sources
-	err := s.read(now)
+	err := s.read()
 	if err != nil && s.First() == nil && index.first != nil {
 		s.sources, s.pairs = before, pairs
 		s.index.Store(index)
@@ -101,7 +101,7 @@ func (s *Store) Load(sources []Source, now time.Time) error {
 }
 
 // read is Load for the sources of before.
-func (s *Store) read(now time.Time) (err error) {
+func (s *Store) read() (err error) {
 	known := make(map[files]*pair, len(s.pairs))
 	for i := range s.pairs {
 		known[s.pairs[i].files] = &s.pairs[i]
@@ -119,7 +119,7 @@ func (s *Store) read(now time.Time) (err error) {
 				return errors.Join(err, fmt.Errorf("there are more than %d certificates", mostPairs))
 			}
 			taken[f] = true
-			p, e := s.readAgain(now, known[f], f)
+			p, e := s.readAgain(known[f], f)
 			err = errors.Join(err, e)
 			pairs = append(pairs, p)
 		}
@@ -130,7 +130,7 @@ func (s *Store) read(now time.Time) (err error) {
 }
 
 // readAgain reads a pair. known is what it was before; nil: it was not there.
-func (s *Store) readAgain(now time.Time, known *pair, f files) (pair, error) {
+func (s *Store) readAgain(known *pair, f files) (pair, error) {
 	before := pair{files: f}
 	if known != nil {
 		before = *known
@@ -139,7 +139,6 @@ func (s *Store) readAgain(now time.Time, known *pair, f files) (pair, error) {
 	if read {
 		s.tell(before, p, err)
 	}
-	s.warn(now, p)
 	if p.shown != nil {
 		err = nil // that of before stays
 	}
@@ -182,16 +181,10 @@ func newIndex(pairs []pair) *index {
 	return x
 }
 
-const (
-	// every is how often it is looked whether files have changed. It takes a call of the
-	// system for each, and works on every file system and through links, which watching them
-	// does not.
-	every = 10 * time.Second
-	// sayAgain is how often a warning is repeated.
-	sayAgain = 24 * time.Hour
-	// A certificate should have been renewed when this part of its time is left, or soon.
-	soonPart, soon = 4, 14 * 24 * time.Hour
-)
+// every is how often it is looked whether files have changed. It takes a call of the
+// system for each, and works on every file system and through links, which watching them
+// does not.
+const every = 10 * time.Second
 
 // Run looks for changes until the context ends.
 func (s *Store) Run(ctx context.Context) {
@@ -201,20 +194,22 @@ func (s *Store) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticks.C:
-			s.Look(now)
+		case <-ticks.C:
+			s.Look()
 		}
 	}
 }
 
 // Look reads what has changed since.
-func (s *Store) Look(now time.Time) {
+func (s *Store) Look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.read(now); err != nil {
-		s.say(now, "sources", err.Error(), func() {
-			s.log.Error("certificates cannot be read", zap.Error(err))
-		})
+	err := s.read()
+	if err != nil && err.Error() != s.said {
+		s.log.Error("certificates cannot be read", zap.Error(err))
+	}
+	if s.said = ""; err != nil {
+		s.said = err.Error()
 	}
 }
 
@@ -224,7 +219,9 @@ func (s *Store) tell(before, p pair, err error) {
 	switch {
 	case err == nil:
 		s.log.Info("certificate is in force", append(fields, zap.Strings("names", firstOf(p.names)), zap.Time("expires", p.shown.Leaf.NotAfter))...)
-		clear(s.said) // what was wrong may be wrong again
+		if p.public {
+			s.log.Warn("everybody on this machine can read a private key; chmod o-r it", zap.String("key", p.key))
+		}
 	case before.fault == p.fault:
 	case p.shown != nil:
 		s.log.Error("a new certificate cannot be used; the one before stays", append(fields, zap.Error(err), zap.Time("expires", p.shown.Leaf.NotAfter))...)
@@ -235,40 +232,6 @@ func (s *Store) tell(before, p pair, err error) {
 
 // firstOf are as many names as a line has room for.
 func firstOf(names []string) []string { return names[:min(len(names), 10)] }
-
-// warn logs what is about to go wrong, once a day.
-func (s *Store) warn(now time.Time, p pair) {
-	if p.public {
-		s.say(now, "mode "+p.key, "", func() {
-			s.log.Warn("everybody on this machine can read a private key; chmod o-r it", zap.String("key", p.key))
-		})
-	}
-	if p.shown == nil {
-		return
-	}
-	leaf := p.shown.Leaf
-	left := leaf.NotAfter.Sub(now)
-	fields := []zap.Field{zap.String("certificate", p.certificate), zap.Time("expires", leaf.NotAfter)}
-	switch {
-	case left <= 0:
-		s.say(now, "expired "+p.certificate, "", func() { s.log.Error("a certificate has expired", fields...) })
-	case left <= min(soon, leaf.NotAfter.Sub(leaf.NotBefore)/soonPart):
-		s.say(now, "expires "+p.certificate, "", func() { s.log.Warn("a certificate expires soon, and was not renewed", fields...) })
-	}
-}
-
-// say calls log unless the same was said lately.
-func (s *Store) say(now time.Time, what, text string, log func()) {
-	key := what + "\n" + text
-	if at, ok := s.said[key]; ok && now.Sub(at) < sayAgain {
-		return
-	}
-	if len(s.said) > 4*mostPairs {
-		clear(s.said)
-	}
-	s.said[key] = now
-	log()
-}
 
 // State is a certificate, as the Store has it.
 type State struct {

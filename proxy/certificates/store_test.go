@@ -42,7 +42,7 @@ func (s *site) put(certificate, key string, days int, names ...string) {
 
 func (s *site) load(sources ...Source) {
 	s.t.Helper()
-	if err := s.Load(sources, s.now); err != nil {
+	if err := s.Load(sources); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -151,7 +151,7 @@ func TestDirectories(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := s.Load([]Source{{Path: filepath.Join(s.dir, tc.below)}}, s.now)
+			err := s.Load([]Source{{Path: filepath.Join(s.dir, tc.below)}})
 			if tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("got %v, want %s", err, tc.fails)
@@ -178,7 +178,7 @@ func TestRenewal(t *testing.T) {
 	show := func(when, want string) {
 		t.Helper()
 		s.now = s.now.Add(every)
-		s.Look(s.now)
+		s.Look()
 		if got := s.shown("a.example"); got != want {
 			t.Errorf("%s: %s is shown, want %s", when, got, want)
 		}
@@ -235,7 +235,7 @@ func TestDirectoryChanges(t *testing.T) {
 			}
 		}
 	}
-	look := func() { s.now = s.now.Add(every); s.Look(s.now) }
+	look := func() { s.now = s.now.Add(every); s.Look() }
 	link("1")
 	s.load(Source{Path: live})
 	link("2")
@@ -274,22 +274,17 @@ func TestDirectoryChanges(t *testing.T) {
 	}
 }
 
-// TestWarnings has the log say what is about to go wrong, once a day.
-func TestWarnings(t *testing.T) {
+// TestPublicKey: a key that everybody can read is told of as it is read.
+func TestPublicKey(t *testing.T) {
 	s := newSite(t)
-	s.put("a.crt", "a.key", 90, "a.example")
 	s.put("b.crt", "b.key", 400, "b.example")
 	if err := os.Chmod(filepath.Join(s.dir, "b.key"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.load(s.pair("a"), s.pair("b"))
-	began := s.now
-	counts := func(message string) int { return s.logs.FilterMessageSnippet(message).Len() }
-	for hour := range 92 * 24 {
-		s.Look(began.Add(time.Duration(hour) * time.Hour))
-	}
-	if soon, gone, open := counts("expires soon"), counts("has expired"), counts("can read a private key"); soon != 14 || gone != 2 || open != 92 {
-		t.Errorf("logged %d, %d and %d times, want 14, 2 and 92", soon, gone, open)
+	s.load(s.pair("b"))
+	s.Look()
+	if n := s.logs.FilterMessageSnippet("can read a private key").Len(); n != 1 {
+		t.Errorf("logged %d times", n)
 	}
 }
 
@@ -297,14 +292,14 @@ func TestWarnings(t *testing.T) {
 func TestOneBroken(t *testing.T) {
 	s := newSite(t)
 	s.put("a.crt", "a.key", 90, "a.example")
-	err := s.Load([]Source{s.pair("missing"), s.pair("a"), s.pair("a")}, s.now)
+	err := s.Load([]Source{s.pair("missing"), s.pair("a"), s.pair("a")})
 	if err == nil || !strings.Contains(err.Error(), "missing.crt") {
 		t.Errorf("got %v", err)
 	}
 	if got := s.shown("a.example"); got != "a.example" || len(s.States()) != 2 {
 		t.Errorf("%s is shown, of %+v", got, s.States())
 	}
-	if err := s.Load([]Source{s.pair("missing")}, s.now); err == nil {
+	if err := s.Load([]Source{s.pair("missing")}); err == nil {
 		t.Error("no error")
 	}
 	if got := s.shown("a.example"); got != "a.example" {
@@ -323,7 +318,7 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Load([]Source{{Path: s.dir}}, s.now); err == nil || !strings.Contains(err.Error(), "is no file") {
+	if err := s.Load([]Source{{Path: s.dir}}); err == nil || !strings.Contains(err.Error(), "is no file") {
 		t.Errorf("got %v", err)
 	}
 }
