@@ -191,7 +191,7 @@ type Verdict struct {
 	// SiteAhead says that the other sites leave its site clearly more than its share of the
 	// CPUs, as the request begins; SiteWithin that it has less than its share.
 	SiteAhead, SiteWithin bool
-	// Undelayed says that its site delays nobody.
+	// Undelayed says that the gate delays nobody: it is in shadow, or only observes.
 	Undelayed bool
 	// CostMultiplier is by how much the gate took the request for dearer than it is, as its
 	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.

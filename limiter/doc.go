@@ -168,7 +168,7 @@
 //	patience 1 s                             Stale, Newest, Distrust; Waits
 //	impatientFor 5 s                         Newest
 //	strangerFor 30 s, strangerAnswers 5      Strangers; Fewest
-//	DefaultStrangers, othersPart 1/2         OthersPart
+//	leastStrangers 1/2, othersPart 1/2       OthersPart
 //	strangersCredit 4                        Credit
 //	keptOf16 5, keptForKnown 2               Kept
 //	briefRung                                Kept: up to 1.6 s, by the part of the workers
@@ -286,11 +286,12 @@
 //	outlook.go     what a request has before it, and what keeps it
 //	gatestate.go   the gate and all keys in figures
 //	share.go       what other sidecars are told, and tell
+//	outbox.go      what waits to be sent to them
 //
 // # Locks
 //
-// They are taken in this order: that of who replaces the policy, the waiting room's, the
-// gate's, a ticket's, and last a shard's of the table of accounts or that of who is known.
+// They are taken in this order: policyMu, the waiting room's, the gate's, a ticket's, and
+// last a shard's of the table of accounts or that of the known clients.
 // Where there is a gate, its lock is the only one that all requests take, for as long as it
 // takes to move a few numbers.
 package limiter

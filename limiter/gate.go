@@ -7,30 +7,21 @@ import (
 	"time"
 )
 
-// DefaultStrangers is what GateOptions.Strangers is if it is left out.
-const DefaultStrangers = 0.5
-
 // GateOptions are the shape of the queue before the backend.
 type GateOptions struct {
 	// CPUs is how many the backend has; what is below 1 counts as 1.
 	CPUs float64
-	// Workers is how many the backend has, whatever is found or seen. Zero has the gate go
-	// by that.
+	// Workers is how many the backend has. Zero: that is found in its configuration, or seen
+	// (workers.go).
 	Workers int
 	// Heavy is how many requests of a size may compute at a time. Zero lets it
 	// follow the CPU use that Measure is told, from CPUs up.
 	Heavy int
-	// Strangers is the least share of the machine of all clients together that are
-	// not known yet. Zero is DefaultStrangers.
-	Strangers float64
 }
 
 // Complete fills in what was left out.
 func (g GateOptions) Complete() GateOptions {
 	g.CPUs = max(1, g.CPUs)
-	if g.Strangers <= 0 {
-		g.Strangers = DefaultStrangers
-	}
 	return g
 }
 
@@ -70,7 +61,7 @@ type books struct {
 	patient     *Ticket // the oldest of them that has not lost its patience
 	seq         uint64
 	utilisation float64 // as last measured; negative: never
-	open        bool    // nobody waits
+	delaysNone  bool    // in mode observe and in shadow each request goes at once, whatever the rules say
 	off         Rules   // that tests switch off
 	preempts    bool    // see Preempts
 	shed        uint64  // refused, as the queue was full
@@ -108,7 +99,7 @@ func (g *gate) setPolicy(p *activePolicy) {
 	}
 	g.limits = n
 	g.workers.configure(shape.Workers)
-	g.open, g.off = p.Mode != Fair || p.Shadow, p.Without
+	g.delaysNone, g.off = p.Mode != Fair || p.Shadow, p.Without
 	g.shape()
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.setSites(p)
@@ -242,7 +233,7 @@ type queueEntry struct {
 	rung       rung          // where it runs
 	low        bool          // of the lower half of that
 	overShare  bool          // its client was ahead of its share as it became head of its lane, or is a stranger
-	undelayed  bool          // its site delayed nobody as it began
+	undelayed  bool          // the gate delayed nobody as it began
 	stays      bool          // it holds its worker until it ends: a stream
 	orphan     bool          // its client has left
 	uninvited  bool          // it computes after it held a worker only
@@ -250,7 +241,7 @@ type queueEntry struct {
 	stale      bool          // it waits for longer than a person does
 	class      uint8         // among strangers; 0 for others
 	began      time.Duration // at the backend
-	beyond     bool          // it went though there was no room, as its site delays nobody
+	beyond     bool          // it went though there was no room, as the gate delays nobody
 	asked      time.Duration // since when it waits, for a cap or here
 	gated      time.Duration // when it came to the gate, as no cap held it any more
 	paid       float64       // what its flow was charged with, CPU-seconds

@@ -23,13 +23,13 @@ func (s *siege) check(t fataler) {
 		t.Fatalf("the clock went back from %g to %g", s.clock, g.home.clock.systemVirtualTime)
 	}
 	s.clock = g.home.clock.systemVirtualTime
-	if g.open && g.all.n > 0 {
+	if g.delaysNone && g.all.n > 0 {
 		t.Fatalf("%d wait at an open gate", g.all.n)
 	}
 	s.checkHolds(t)
 	s.checkStarts(t)
 	s.checkLevels(t)
-	if !g.open {
+	if !g.delaysNone {
 		s.checkWork(t)
 		s.checkParked(t)
 	}

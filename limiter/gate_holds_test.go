@@ -73,7 +73,7 @@ func (s *siege) checkStarts(t fataler) {
 	for _, x := range s.tickets {
 		was := s.phases[x]
 		s.phases[x] = x.phase
-		if was.running() || !x.phase.running() || g.open {
+		if was.running() || !x.phase.running() || g.delaysNone {
 			continue
 		}
 		any = true

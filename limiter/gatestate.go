@@ -16,7 +16,7 @@ type GateState struct {
 	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute
 	Orphans   int    `json:"orphans"`   // at the backend though their client has left
 	// Room is how many requests of a size and shorter may compute at a time, and
-	// Computing how many of each size do: up to 25, 100, 400 ms, 1.6, 6.4 s, and more.
+	// Computing how many of each size do: up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s, and more.
 	// Ahead are those of them whose clients have had more than their share, and Held
 	// how many hold a worker for so long, in CPU-seconds.
 	Room        int        `json:"room"`

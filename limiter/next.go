@@ -24,7 +24,7 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 		}
 		g.park(t)
 	}
-	if !g.open {
+	if !g.delaysNone {
 		return nil, queued
 	}
 	for _, s := range g.contending {
@@ -176,8 +176,8 @@ func (g *gate) roomForShort() bool {
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2
 
-// nextBeyond is a request of the site that would have to wait if the gate delayed anybody; nil: it has
-// none.
+// nextBeyond is a request of the site that has to wait by the rules, and goes as the gate delays nobody; nil:
+// it has none.
 func (s *site) nextBeyond() *Ticket {
 	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {

@@ -78,6 +78,9 @@ func (o *Outbox) Drain(f func(Charge)) {
 	}
 }
 
+// Dropped counts the charges for which there was no room.
+func (o *Outbox) Dropped() uint64 { return o.dropped.Load() }
+
 // Packets are those that a Sharer has still to carry. The latest are of no more use than those
 // before them, so what has no room is dropped.
 type Packets chan []byte
@@ -94,6 +97,3 @@ func (p Packets) Carry(packet []byte) bool {
 		return false
 	}
 }
-
-// Dropped counts the charges for which there was no room.
-func (o *Outbox) Dropped() uint64 { return o.dropped.Load() }

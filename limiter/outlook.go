@@ -21,7 +21,7 @@ type Outlook struct {
 	Have, Most     int
 	Paid           time.Duration // until the Key's debt is paid, of Owes
 	Lead           float64       // by how many CPU-seconds its client is ahead of its share; of strangers, all of them
-	CostMultiplier float64       // what it counts for more than once is, as its keys owe: 2 to 18; 0: not judged yet
+	CostMultiplier float64       // by how much its cost counts for more in its rank, as its keys owe: 2 to 18; 0: not ranked yet
 	Guess          time.Duration // what it will likely cost
 	Waited         time.Duration
 	Size           time.Duration // the most of those that it counts among; 0: there are no longer ones

@@ -26,7 +26,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	}
 	g.takeTurn(t)
 	g.dequeue(at, t)
-	t.undelayed = g.open
+	t.undelayed = g.delaysNone
 	g.addBusy(t, 1)
 	t.began = at
 	if r := t.level.rung(); p == probing {

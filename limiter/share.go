@@ -46,7 +46,7 @@ func (c *Charge) NormalizedCost() time.Duration {
 // Sharer tells other sidecars what this one charged, and this one what they
 // did. Decisions are always local: a Sharer only corrects the books, and one
 // that is cut off from its peers does nothing.
-type Sharer interface {
+type Sharer interface { //nolint:interfacebloat // one thing that the limiter offers to, and the program runs
 	// Offer takes a charge to share. It never blocks; false says that the
 	// charge was dropped, which the Sharer counts.
 	Offer(c Charge) bool
@@ -62,7 +62,7 @@ type Sharer interface {
 
 // Sink is where a Sharer reports. *Limiter is one. All may be called at any
 // time from any goroutine.
-type Sink interface {
+type Sink interface { //nolint:interfacebloat // all that a peer may tell
 	// Debit charges a key with what peers spent: relative, add it once.
 	Debit(now time.Time, c Charge)
 	// Raise makes a key owe until the given time: absolute, only ever later.

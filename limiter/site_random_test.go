@@ -47,7 +47,7 @@ func (s *siege) checkSites(t fataler) int {
 		if got := (tally{of.busy, of.queued, of.strangerLong}); got != want {
 			t.Fatalf("site %q has %+v, and counts %+v", of.name, want, got)
 		}
-		if g.open && of.queued > 0 {
+		if g.delaysNone && of.queued > 0 {
 			t.Fatalf("%d wait for site %q, of which none is to", of.queued, of.name)
 		}
 		if slices.Contains(g.contending, of) != (want.queued > 0) {

@@ -77,18 +77,18 @@ func (g *gate) setSites(p *activePolicy) {
 			s = &site{name: info.Name}
 		}
 		named[info.Name] = s
-		g.setSite(p, s, info.Share)
+		g.setSite(s, info.Share)
 	}
 	g.named, g.divided = named, len(named) > 0
-	g.setSite(p, &g.home, p.OtherSites)
+	g.setSite(&g.home, p.OtherSites)
 }
 
-func (g *gate) setSite(p *activePolicy, s *site, share float64) {
+func (g *gate) setSite(s *site, share float64) {
 	if share <= 0 {
 		share = 1
 	}
 	s.among.reweigh(&g.clock, share)
-	s.strangers.base, s.strangers.noCredit = p.Gate.Strangers, g.without(ruleCredit)
+	s.strangers.noCredit = g.without(ruleCredit)
 }
 
 // siteOf is the one of a name, or that of all that has none.
@@ -248,7 +248,7 @@ type SiteState struct {
 	// Lead is by how many CPU-seconds of its share it is ahead of the sites' clock; negative:
 	// behind.
 	Lead  float64 `json:"lead" fleet:"max"`
-	Delay bool    `json:"delay"` // its requests may have to wait: it is neither in shadow nor observed
+	Delay bool    `json:"delay"` // the gate may have its requests wait; the same for all sites
 }
 
 // OtherSites is what is no named site, in statistics.
@@ -269,7 +269,7 @@ func (g *gate) siteStates() (all []SiteState) {
 func (g *gate) siteState(s *site, name string) SiteState {
 	x := SiteState{
 		Name: name, Share: s.among.share, Busy: s.busy, Queued: s.queued,
-		CPU: s.settled, Waited: s.waited.Seconds(), Ended: s.ended, Refused: s.refused, Delay: !g.open,
+		CPU: s.settled, Waited: s.waited.Seconds(), Ended: s.ended, Refused: s.refused, Delay: !g.delaysNone,
 	}
 	if s.among.work > 0 {
 		x.Lead = (s.among.virtualTime - g.clock.systemVirtualTime) * s.among.share

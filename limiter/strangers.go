@@ -3,8 +3,9 @@ package limiter
 import "time"
 
 // All clients that nobody knows are one flow: a crawler with a new address for
-// each request competes with itself. Whatever the known are, the strangers together
-// have a third of the machine if they want it.
+// each request competes with itself. However many known clients there are, the
+// strangers together get at least a third of the machine if they want it: half as much
+// as all others.
 //
 // The turn belongs to the flow, and who takes it is decided as it comes. Where more
 // come than can be served, an answer to who came first is an answer to who has
@@ -13,7 +14,6 @@ import "time"
 // person's patience, the first come is first served.
 type strangers struct {
 	flow
-	base     float64       // the least share
 	noCredit bool          // a test switched that off
 	newest   bool          // first
 	newestTo time.Duration // until then, unless somebody else runs out of patience
@@ -25,7 +25,9 @@ const (
 	patience = time.Second
 	// impatientFor is how long after somebody has lost patience the newest goes first.
 	impatientFor = 5 * time.Second
-	// othersPart is the part of all others' shares that strangers have at least.
+	// leastStrangers is the least share of the machine that strangers have together.
+	leastStrangers = 0.5
+	// othersPart is the part of all others' shares that they have at least.
 	othersPart = 0.5
 	// strangersCredit is the most that counts of what they had less than their share, in
 	// costs of a request.
@@ -33,13 +35,13 @@ const (
 )
 
 // reshare follows the shares of those who are known.
-func (s *strangers) reshare(of *site, base bool) {
+func (s *strangers) reshare(of *site, leastOnly bool) {
 	others := of.clock.active
 	if s.work > 0 {
 		others -= s.share
 	}
-	share := s.base
-	if !base {
+	share := leastStrangers
+	if !leastOnly {
 		share = max(share, othersPart*others)
 	}
 	s.reweigh(&of.clock, share)

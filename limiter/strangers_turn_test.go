@@ -13,13 +13,13 @@ func TestStrangersShare(t *testing.T) {
 		active, was, want float64
 		work              int
 	}{
-		"nobody else":            {0, 0.1, 0.3, 0},
-		"few others":             {0.4, 0.1, 0.3, 0},
+		"nobody else":            {0, 0.1, leastStrangers, 0},
+		"few others":             {0.4, 0.1, leastStrangers, 0},
 		"many others":            {2, 0.1, 1, 0},
 		"many beside themselves": {2.5, 0.5, 1, 1},
 	} {
 		s := &site{clock: clock{active: x.active}}
-		s.strangers = strangers{base: 0.3, flow: flow{share: x.was, work: x.work}}
+		s.strangers = strangers{flow: flow{share: x.was, work: x.work}}
 		before := s.clock.active - float64(x.work)*x.was
 		if s.strangers.reshare(s, false); s.strangers.share != x.want || math.Abs(s.clock.active-before-float64(x.work)*x.want) > 1e-9 {
 			t.Errorf("%s: a share of %g of %g, want %g", name, s.strangers.share, s.clock.active, x.want)

@@ -228,7 +228,7 @@ func TestExternalKeysWait(t *testing.T) {
 	}
 }
 
-// TestStandingKeepsDebt: another standing changes what a key earns, and washes nothing away;
+// TestFactorKeepsDebt: another standing changes what a key earns, and washes nothing away;
 // where the terms are plain, it changes nothing.
 func TestFactorKeepsDebt(t *testing.T) {
 	for _, capped := range []bool{false, true} {

@@ -72,7 +72,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareHolds: whatever clients take and give back, no more is held than may be, none has more
+// TestHeadsAreShared: whatever clients take and give back, no more is held than may be, none has more
 // than its part of what others leave, and a client that has nothing gets in while a part of what
 // is left is enough.
 func TestHeadsAreShared(t *testing.T) {
