@@ -49,27 +49,6 @@ func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) boo
 	return c.begins(now, id, u, n)
 }
 
-// pacer lets so many messages pass.
-type pacer struct {
-	tokens float64
-	last   time.Time
-}
-
-// wait is for how long none is to be looked at.
-func (p *pacer) wait(now time.Time) time.Duration {
-	if p.last.IsZero() {
-		p.tokens = messagesBurst
-	} else {
-		p.tokens = min(messagesBurst, p.tokens+now.Sub(p.last).Seconds()*messagesRate)
-	}
-	p.last = now
-	if p.tokens >= 1 {
-		p.tokens--
-		return 0
-	}
-	return 100 * time.Millisecond
-}
-
 // pause waits, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 )
 
 // threadTime is the CPU time of the thread that asks.
@@ -76,7 +77,7 @@ func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
 	stop := context.AfterFunc(ctx, func() { _ = e.conn.Close() })
 	defer stop()
 	var text [64]byte
-	var pace pacer
+	pace := rate.NewLimiter(messagesRate, messagesBurst)
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	for ctx.Err() == nil {
 		n, m, _, _, err := e.conn.ReadMsgUnix(text[:], oob)
@@ -89,8 +90,8 @@ func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
 		default:
 			c.note(now, numbers, sender(oob[:m]), text[:n])
 		}
-		if d := pace.wait(now); d > 0 {
-			pause(ctx, d)
+		if !pace.AllowN(now, 1) {
+			pause(ctx, 100*time.Millisecond)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -176,32 +174,6 @@ func TestListen(t *testing.T) {
 	}
 	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 		t.Error("the file is gone")
-	}
-}
-
-func TestPacer(t *testing.T) {
-	for _, every := range []time.Duration{0, time.Microsecond, time.Millisecond} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			var p pacer
-			now, n := at(0), 0
-			for now.Before(at(2)) {
-				if d := p.wait(now); d > 0 {
-					now = now.Add(d)
-					continue
-				}
-				n++
-				now = now.Add(every)
-				if n > 2*messagesRate+messagesBurst+1 {
-					break
-				}
-			}
-			if n > 2*messagesRate+messagesBurst {
-				t.Errorf("%d messages in 2 s", n)
-			}
-			if every == time.Millisecond && n < 1900 {
-				t.Errorf("%d messages of 2000, of which there are fewer than may be", n)
-			}
-		})
 	}
 }
 
