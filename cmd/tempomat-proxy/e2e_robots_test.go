@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -173,6 +174,7 @@ func startOperators(t *testing.T) *operators {
 		}
 		answer(w, r)
 	}))
+	origin.Config.ErrorLog = log.New(io.Discard, "", 0) // hosts that it has no certificate for are as good as down
 	origin.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "openai.com", "chatgpt.com", "claude.com", "www.bing.com")}}
 	origin.StartTLS()
 	t.Cleanup(origin.Close)
@@ -185,13 +187,13 @@ func startOperators(t *testing.T) *operators {
 			return
 		}
 		defer to.Close()
-		w.WriteHeader(http.StatusOK)
-		from, _, err := http.NewResponseController(w).Hijack()
+		from, read, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
 		defer from.Close()
-		go func() { _, _ = io.Copy(to, from) }()
+		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(to, read) }() // what was read ahead as well
 		_, _ = io.Copy(from, to)
 	}))
 	t.Cleanup(proxy.Close)

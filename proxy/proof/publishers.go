@@ -26,7 +26,7 @@ import (
 
 const (
 	refreshEvery = 6 * time.Hour    // a list that was answered is asked for again, give or take a quarter
-	retryAfter   = time.Hour        // likewise one that was not
+	retryAfter   = 15 * time.Minute // likewise one that was not
 	rotatedAfter = 10 * time.Minute // likewise keys of which one is missing
 	patience     = 20 * time.Second // with a server, from the connection to the last byte
 	longestList  = 2 << 20          // of an answer, in bytes; Amazon's pages have 360 kB
@@ -320,7 +320,11 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 	p.silent = false
 	if x.refused = err.Error(); x.refused != before {
-		p.log.Warn("what a robot's operator publishes is not believed, and what was known stays in force: its operator's server answers otherwise than it should",
+		level := zap.WarnLevel
+		if x.Confirmed.IsZero() { // nothing is lost by it, and no administrator can help it
+			level = zap.InfoLevel
+		}
+		p.log.Log(level, "what a robot's operator publishes is not believed, and what was known stays in force: its operator's server answers otherwise than it should",
 			zap.String("list", x.URL), zap.Error(err), zap.Int("prefixes", len(x.Prefixes)), zap.Time("confirmed", x.Confirmed))
 	}
 }
