@@ -12,7 +12,7 @@ import "strings"
 // The path is read decoded, so other encodings of it change nothing; repeated
 // and trailing slashes are dropped and dot segments resolved. Case is folded:
 // few sites have two pages that differ in it, and it is free to vary. Then each
-// segment is folded by itself (segment.go): * stands for an identifier, a
+// segment is folded by itself (appendSegment): * stands for an identifier, a
 // title or a random token, # for digits inside a word. At most 8 segments and
 // 64 bytes are kept; what lies deeper is /*.
 //

@@ -9,7 +9,7 @@ import (
 // User-Agent families.
 //
 // A family is what stays the same when a client changes what costs it nothing
-// to change. Only words count (word.go), so spaces, punctuation, bytes beyond
+// to change. Only words count (type word), so spaces, punctuation, bytes beyond
 // ASCII, versions and case make no difference. Then there are three kinds:
 //
 //   - Browsers. Nearly all of their text is history ("Mozilla/5.0 … like

@@ -65,7 +65,7 @@ func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 		case now = <-next.C:
 		case now = <-early.C:
 		}
-		if h.look(now, t) {
+		if h.lookAtWork(now, t) {
 			next.Reset(billEvery)
 		} else {
 			next.Reset(billSeldom)
@@ -84,9 +84,9 @@ func (b *bill) expect(x *exchange) {
 	}
 }
 
-// look reads what runs. Nobody waits for it: it is not known in between whether a request
+// lookAtWork reads what runs. Nobody waits for it: it is not known in between whether a request
 // has ended, and its place serves another. It returns whether somebody was seen to compute.
-func (h *Handler) look(now time.Time, t *host.Tracker) (computes bool) {
+func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 	b := &h.bill
 	b.collect(h, now)
 	if len(b.all) == 0 {

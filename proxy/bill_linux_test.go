@@ -170,7 +170,7 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 			beside.Go(func() { r.do(r.client, request(t, nil, "GET /")) })
 			testkit.Eventually(t, "it is seen what the worker does", func() (seen bool) {
 				now, known := time.Now(), false
-				got := r.handler.look(now, tracker)
+				got := r.handler.lookAtWork(now, tracker)
 				r.handler.running.Each(func(x *exchange) {
 					known = x.kernel.billed.work != nil && now.Sub(x.backend.since) > 10*leastBilled
 				})

@@ -51,7 +51,7 @@ func TestLooksLessOften(t *testing.T) {
 		tracker := host.NewTracker(nil, nil, nil, func(error) {})
 		looks := 0
 		for from := time.Now(); time.Since(from) < long; time.Sleep(billEvery) {
-			if r.handler.look(time.Now(), tracker); len(r.handler.bill.all) > 0 {
+			if r.handler.lookAtWork(time.Now(), tracker); len(r.handler.bill.all) > 0 {
 				looks++
 			}
 		}

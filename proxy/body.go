@@ -165,7 +165,7 @@ func (b *body) keep(write func(piece []byte) bool) {
 }
 
 // noticeBroken has a request that waits end if its client is seen not to send all of its
-// body. Called by the Driver alone.
+// body. Called by Drive alone.
 func (x *exchange) noticeBroken() {
 	if x.wait.broken == nil || !x.client.body.broken.Load() {
 		return

@@ -46,7 +46,7 @@ func (h *Handler) Drive(ctx context.Context) {
 }
 
 // Passes is how often Drive has looked after all requests, at least ten times a second. If
-// it does not grow, something holds the locks that each request needs, or the Driver is
+// it does not grow, something holds the locks that each request needs, or Drive is
 // dead. It may be called concurrently.
 func (h *Handler) Passes() int64 { return h.passes.Load() }
 

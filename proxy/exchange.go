@@ -196,14 +196,14 @@ type RequestLimits interface {
 	Count(ctx context.Context, now time.Time, of quota.Request) quota.Counted
 }
 
-// Handler is the sidecar: it decides when a request may go to the backend, and
-// charges its keys with what it cost there.
+// Handler serves requests: it waits until each may go to the backend, forwards it, and charges its
+// keys with what it cost there.
 type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
 	gate    *lifecycle.Gatekeeper
 	waiting front.Roster[exchange]
-	crowd   int // how many waited when the Driver looked last
+	crowd   int // how many waited when Drive looked last
 	running front.Roster[exchange]
 	records telemetry.Recorder
 	nearby  *telemetry.Nearby
@@ -212,7 +212,7 @@ type Handler struct {
 	pieces  pieces
 	// exchanges are to be used again.
 	exchanges sync.Pool
-	passes    atomic.Int64     // of the Driver
+	passes    atomic.Int64     // of Drive
 	heads     *connlimit.Share // see mostHeads
 	bill      bill
 

@@ -13,6 +13,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
+// bound sets for how long the backend may work for nobody.
 func (w *work) bound(longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +81,8 @@ func (x *exchange) orphan(now time.Time) {
 	}
 }
 
-// gone tells whether the client left while the backend worked.
+// gone tells whether the client left while the backend worked: what has just been seen to have
+// no client becomes an orphan.
 func (x *exchange) gone() bool {
 	if x.request.Context().Err() != nil {
 		x.orphan(time.Now())
@@ -142,7 +144,7 @@ func (h *Handler) linger(now time.Time, x *exchange) bool {
 // expire ends a request that lingers.
 func (h *Handler) expire(now time.Time, x *exchange) {
 	x.listed.Remove()
-	x.life.Lay(now)
+	x.life.Expire(now)
 }
 
 // survive is deferred in a goroutine beside that of a connection, whose panic would end the process:

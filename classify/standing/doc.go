@@ -10,11 +10,11 @@
 //
 // Whoever behind an address has a cookie that the site gave to it is a session, a
 // client of its own within its address's share. A session is at one address at a
-// time (proof.go), an address has 64 that are in use at most, and who has none is
-// told apart by its User-Agent, as one of eight faces (face.go). So no number of
+// time (sessions.go), an address has 64 that are in use at most, and who has none is
+// told apart by its User-Agent, as one of eight faces (Judge.face). So no number of
 // cookies, addresses that share one, or invented User-Agents makes a client more than
 // its address is. Cookies that were given and never came back are in a table of their
-// own (handed.go), in which an address has a bounded part.
+// own (handedOut), in which an address has a bounded part.
 //
 // # Parts of pages
 //
@@ -25,9 +25,10 @@
 // page, were answered 200 with a part's type, or 304, and if a page of the site named
 // them. The first 64 KB of pages to clients without that proof are read for names, a
 // few pages a second, from a copy that is made as they pass, when the backend has
-// finished: plain ones and gzip, which is what servers do that compress themselves. The names are kept for the whole site and
-// not for each visitor (names.go says why that is as sound); brotli would need a
-// library, and where pages cannot be read the type of the answer decides alone.
+// finished: plain ones and gzip, which is what servers do that compress themselves;
+// brotli would need a library. The names are kept for the whole site and not for each
+// visitor (type names says why that is as sound). Where pages cannot be read, the type of
+// the answer decides alone.
 //
 // They follow a page that the client was just served (classify.Result.Follows): within 20 s, 64
 // of a page. A person sees the page when its parts are there, so they are served as it

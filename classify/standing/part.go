@@ -108,11 +108,11 @@ func isPage(status int, h http.Header) bool {
 // late, as keyed hashes.
 //
 // A part proves something if a page really named it: else any URL, asked for as if it
-// were an image, would do. It is enough that some page of the site named it. Each of
-// its pages names the same style sheets, so who would read its own page's names gains
-// nothing by them over who knows the site's; and so it is enough to read some pages, at
-// a bounded rate, and nothing is kept for each visitor. Who writes pages of the site
-// may name targets of his choice, which is why the answer must have a part's type, too.
+// were an image, would do. It is enough that some page of the site named it. All its
+// pages name much the same style sheets, so names that were kept for each visitor would
+// prove little more; and so it is enough to read some pages, at a bounded rate. People
+// who write pages of the site can name any target, which is why the answer must have a
+// part's type, too.
 //
 // The names decide while pages are read and what they name is asked for. Where that was
 // not so for an hour, the answer's type alone decides: the backend's encoding is none

@@ -275,7 +275,7 @@ const (
 
 // sessions are those whose cookies came back, by their cookies, as keyed hashes.
 // The one that was used least recently makes room. Cookies that were merely given
-// are elsewhere (handed.go): who collects them pushes nobody out of here.
+// are elsewhere (handedOut): who collects them pushes nobody out of here.
 type sessions struct {
 	mu     sync.Mutex // guards the following
 	all    []session

@@ -70,7 +70,7 @@ func (l *Life) tellsCost() bool {
 // Linger has a request keep its place though the backend was given up, as nobody
 // sees it finish. Its meter stops: it pays for what is known, and no less than was
 // guessed, as a worker may have yet to begin with it. It returns false if it is
-// settled already, or has no place. Lay ends it.
+// settled already, or has no place. Expire ends it.
 func (l *Life) Linger(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,8 +81,8 @@ func (l *Life) Linger(now time.Time) bool {
 	return true
 }
 
-// Lay ends a request that lingers: it is settled, and has left.
-func (l *Life) Lay(now time.Time) {
+// Expire ends a request that lingers: it is settled, and has left.
+func (l *Life) Expire(now time.Time) {
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()

@@ -18,7 +18,7 @@ type Gatekeeper struct {
 	Limiter *limiter.Limiter
 	Guess   *cpuaccount.Estimator
 
-	measured time.Time // since when the CPU use was not
+	measured time.Time // when Measure was called last
 }
 
 // New makes a Gatekeeper that has seen no request.
@@ -46,9 +46,9 @@ func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 	return workers, by
 }
 
-// Measure takes in what was used of the CPUs since it was called last, or since New. What the requests there are charged with is held against that, and
-// how many may compute at a time follows it. One goroutine calls it, about twice a
-// second.
+// Measure takes in what was used of the CPUs since the last call, or since New. It corrects
+// what the running requests were charged with for that time, and tells the limiter, whose room
+// for requests that compute follows the use. One goroutine calls it, about twice a second.
 func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use cpuaccount.Use, running iter.Seq[*Life]) {
 	since := g.measured
 	g.measured = now

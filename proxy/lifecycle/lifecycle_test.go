@@ -150,19 +150,19 @@ func TestEnds(t *testing.T) {
 		"lingering, longer than was guessed": {func(r *rig, l *lifecycle.Life) {
 			r.pass(9 * time.Second)
 			l.Linger(r.now)
-			l.Lay(r.now)
+			l.Expire(r.now)
 		}, 10 * time.Second, false},
 		"lingering, that nobody had accepted": {func(r *rig, l *lifecycle.Life) {
 			l.Measured(r.now, cpuaccount.Reading{Waits: true})
 			l.Linger(r.now)
-			l.Lay(r.now)
+			l.Expire(r.now)
 		}, 0, false},
 		"lingering": {func(r *rig, l *lifecycle.Life) {
 			if !l.Linger(r.now) || r.busy() != 1 {
 				r.t.Errorf("lingering: %d at the gate", r.busy())
 			}
 			r.pass(time.Minute)
-			l.Lay(r.now)
+			l.Expire(r.now)
 		}, 0, false},
 	} {
 		r := newRig(t)

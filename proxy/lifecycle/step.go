@@ -21,7 +21,7 @@ const (
 	// are at four times as much each.
 	firstStep = 25 * time.Millisecond
 	perStep   = 4
-	// steps there are: see package priority.
+	// steps there are; what each is to the kernel, host.StepDown says.
 	steps = 3
 	// withinShare is by how much later it steps down if its client is within its share. That
 	// is times its standing: a page that a person waits for stays where it is until it has
@@ -43,7 +43,7 @@ const (
 
 // Step is how far the process that works on the request is to step down which has used so
 // much of the CPUs for it: 0, not at all, to 3. It never decreases as more is used. An
-// exempt request never steps down, nor one of a site that delays nobody. It may be called by anybody after Begin.
+// exempt request never steps down, nor one where the gate delays nobody. It may be called by anybody after Begin.
 func (l *Life) Step(used time.Duration) int {
 	if l.isLeftAlone() {
 		return 0
@@ -65,7 +65,7 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 }
 
 // isLeftAlone tells whether the request is not to be slowed for others' sake: it is exempt, did not come to
-// the gate, or its site delays nobody.
+// the gate, or the gate delays nobody.
 func (l *Life) isLeftAlone() bool {
 	return l.ticket == nil || l.Verdict.CostMultiplier == 0 || l.Verdict.Undelayed
 }
