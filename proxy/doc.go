@@ -25,8 +25,9 @@
 // hear, and in which order. It never waits, so the simulator plays it on virtual time.
 // Package proxy waits, reads and writes.
 //
-// One more goroutine, Drive, tells the limiter the time: it starts waiting requests,
-// charges running ones, and notices clients that have disconnected.
+// Beside the connections' goroutines, Drive tells the limiter the time: it starts waiting
+// requests, charges running ones, and notices clients that have disconnected. Bill reads
+// what the backend's processes use of the CPUs.
 //
 // # How an answer ends
 //
@@ -101,5 +102,5 @@
 //	bill.go       CPU use of running requests, as the kernel counts it
 //	priorities.go processes of long requests step down in priority
 //	underway.go   lists and counts of waiting and running requests
-//	lowat*.go     how much of an answer the kernel buffers for a connection
+//	lowat_*.go    how much of an answer the kernel buffers for a connection
 package proxy

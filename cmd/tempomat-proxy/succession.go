@@ -31,8 +31,8 @@ const startCommand = "start-successor"
 // milliseconds; one that resolves the names of a cluster first may take seconds.
 const longestStart = time.Minute
 
-// accountsPart is the part of what a process remembers with the accounts, historyKind that with
-// the history; the others have the names of the state file's.
+// accountsPart names what a process hands over of its accounts; the history is named historyKind,
+// and the rest as in the state file.
 const accountsPart = "accounts"
 
 // succession is how the next process takes this one's place.
