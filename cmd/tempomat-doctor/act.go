@@ -100,7 +100,7 @@ func (d *doctor) printPins(pins []api.PinRow) {
 
 // act has something done at all instances and says what was.
 func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, document bool) error {
-	f, err := d.fleet()
+	f, err := d.fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,12 +133,12 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 }
 
 // reloadable is the program whose socket is named: it may be a master's.
-func (d *doctor) reloadable() (*client, error) {
+func (d *doctor) reloadable(ctx context.Context) (*client, error) {
 	of := d.fleet
 	if strings.TrimPrefix(d.socket(), "unix:") == strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:") {
 		of = d.ofMaster
 	}
-	f, err := of()
+	f, err := of(ctx)
 	if err == nil && len(f.all) > 1 {
 		err = errOneSocket
 	}
@@ -160,7 +160,7 @@ need a restart. With --socket, it does the same for a master.`,
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			of, err := d.reloadable()
+			of, err := d.reloadable(c.Context())
 			if err != nil {
 				return err
 			}

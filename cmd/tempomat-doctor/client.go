@@ -36,7 +36,7 @@ type client struct {
 	naming  string // how else to name the socket
 	base    string // what the URLs of its documents begin with
 	token   string // over TCP
-	off     bool   // the environment has the proxy open none
+	closed  error  // why it can't be asked at all; nil: it can
 	http    *http.Client
 }
 
@@ -66,14 +66,14 @@ func isURL(address string) bool {
 }
 
 // ofMaster finds the master's socket: the flag, else the default.
-func (d *doctor) ofMaster() (*fleet, error) {
-	if len(d.sockets) > 1 {
+func (d *doctor) ofMaster(context.Context) (*fleet, error) {
+	if len(d.sockets) > 1 || d.wholeFleet {
 		return nil, errOneSocket
 	}
 	return &fleet{all: []*client{newClient("tempomat-master", cmp.Or(d.socket(), config.DefaultMaster().Admin.Listen), "--socket", "")}}, nil
 }
 
-var errOneSocket = errors.New("this command takes one --socket only")
+var errOneSocket = errors.New("this command asks one program: give one --socket, and no --fleet")
 
 // socket is the one of the flag; "" if it was not given.
 func (d *doctor) socket() string {
@@ -94,8 +94,8 @@ func understand(path string, body []byte, reply any) error {
 // send asks, and returns the document as it came. An answer that is not a success of a known
 // version is an error.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, document io.Reader) ([]byte, error) {
-	if c.off {
-		return nil, fmt.Errorf("%s is off: the proxy of this environment has no admin socket. Name another one with --socket", listenVariable)
+	if c.closed != nil {
+		return nil, c.closed
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), document)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", path, "explain"}, 2, "an argument is missing. Usage: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
 		{[]string{"--socket", dead, "reload"}, 1, "Is tempomat-proxy running?"},
-		{[]string{"--socket", path, "--socket", dead, "reload"}, 1, "takes one --socket only"},
+		{[]string{"--socket", path, "--socket", dead, "reload"}, 1, "give one --socket, and no --fleet"},
 		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "Is tempomat-master running?"},
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},

@@ -57,30 +57,77 @@ type answer struct {
 	body []byte
 }
 
-// fleet finds the instances: those of the flags, else the one of the environment, else the default.
-func (d *doctor) fleet() (*fleet, error) {
+// fleet finds the instances: those of the flags, else the one of the environment, else the default; and
+// with --fleet all that these know of.
+func (d *doctor) fleet(ctx context.Context) (*fleet, error) {
 	if d.asked != nil {
 		return d.asked, nil
 	}
-	const program, naming = "tempomat-proxy", "--socket or " + listenVariable
 	f := &fleet{timeout: fleetTimeout, faults: make(map[*client]fault)}
-	d.asked = f
 	for _, address := range d.sockets {
-		token := ""
-		if isURL(address) {
-			var err error
-			if token, err = readToken(cmp.Or(d.token, usualFile)); err != nil {
-				return nil, err
-			}
+		if err := d.add(f, cmp.Or(address, config.Default().Admin.Listen)); err != nil {
+			return nil, err
 		}
-		f.all = append(f.all, newClient(program, cmp.Or(address, config.Default().Admin.Listen), naming, token))
 	}
 	if len(f.all) == 0 {
 		listen := variable(d.env, listenVariable)
-		f.all = []*client{newClient(program, cmp.Or(listen, config.Default().Admin.Listen), naming, "")}
-		f.all[0].off = strings.EqualFold(listen, "off")
+		f.all = []*client{newClient(proxyProgram, cmp.Or(listen, config.Default().Admin.Listen), proxyNaming, "")}
+		if strings.EqualFold(listen, "off") {
+			f.all[0].closed = fmt.Errorf("%s is off: the proxy of this environment has no admin socket. Name another one with --socket", listenVariable)
+		}
 	}
+	if d.wholeFleet {
+		if err := d.find(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	d.asked = f
 	return f, nil
+}
+
+// How messages name what is asked.
+const proxyProgram, proxyNaming = "tempomat-proxy", "--socket or " + listenVariable
+
+// add adds the instance at an address.
+func (d *doctor) add(f *fleet, address string) (err error) {
+	token := ""
+	if isURL(address) {
+		if token, err = readToken(cmp.Or(d.token, usualFile)); err != nil {
+			return err
+		}
+	}
+	f.all = append(f.all, newClient(proxyProgram, address, proxyNaming, token))
+	return nil
+}
+
+// find adds the instances that the one which is named knows of.
+func (d *doctor) find(ctx context.Context, f *fleet) error {
+	if len(f.all) > 1 {
+		return errors.New("--fleet finds the other instances: give one --socket only")
+	}
+	var share api.ShareReply
+	if err := f.Get(ctx, "/v1/share", nil, &share); err != nil {
+		return err
+	}
+	if share.Known == nil {
+		return errors.New("--fleet: the instance knows no other, because coordination.secret is not set. Name all of them with --socket")
+	}
+	seen := make(map[string]bool) // an instance that was restarted may be there twice
+	for _, other := range share.Instances {
+		id := cmp.Or(other.Admin, other.Name)
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if err := d.add(f, cmp.Or(other.Admin, "unix:")); err != nil {
+			return err
+		}
+		c := f.all[len(f.all)-1]
+		if c.name = other.Name; other.Admin == "" {
+			c.closed = fmt.Errorf("%s can't be asked: its admin.web is off, or open to its own machine only", other.Name)
+		}
+	}
+	return nil
 }
 
 func readToken(file string) (string, error) {

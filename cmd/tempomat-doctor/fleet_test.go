@@ -28,6 +28,7 @@ type ward struct {
 	night
 	n       int
 	address string
+	others  []api.Instance // that it knows of
 
 	mu   sync.Mutex
 	done []string
@@ -87,7 +88,7 @@ func (w *ward) options() admin.Options {
 	return admin.Options{
 		Ledger: ledger, Now: time.Now, Ready: func() error { return nil }, Access: access, Inspector: w,
 		Status: func() api.StatusReply { return status }, Gate: func() limiter.GateState { return overview.Gate },
-		Share:   func() api.ShareReply { return api.ShareReply{Kind: "gossip"} },
+		Share:   func() api.ShareReply { return api.ShareReply{Kind: "gossip", Known: w.others, Instances: w.others} },
 		History: week, Conditions: func() []api.Condition { return overview.Conditions },
 		Inside: admin.Inside{
 			Overview: func() api.OverviewReply { return overview },
@@ -210,6 +211,38 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 	}
 }
 
+// TestFleetIsFound: one instance tells of the others, of which some are gone or can't be reached.
+func TestFleetIsFound(t *testing.T) {
+	living, flags := serveFleet(t)
+	var others []api.Instance
+	for n := 3; n < 10; n += 2 {
+		others = append(others, api.Instance{Name: fmt.Sprint("web", n), Admin: flags[2*n+1]})
+	}
+	one := socketPath(t)
+	l, err := admin.Listen("unix:" + one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &ward{n: 1, others: append(others, others[0], api.Instance{Name: "web4"})}
+	a, served := admin.New(w.options()), make(chan error, 1)
+	go func() { served <- a.Serve(l) }()
+	t.Cleanup(func() { _ = a.Shutdown(context.Background()); <-served })
+	code, stdout, stderr := call(t, nil, "top", "--once", "--fleet", "--socket", one, flags[20], flags[21])
+	if code != 1 || !strings.Contains(stdout, "CPU 8.00 of 16") || !strings.Contains(stdout, "on 4 of 6 instances") || !strings.Contains(stdout, "! web5: The backend is down.") {
+		t.Errorf("%d %s", code, stdout)
+	}
+	if !strings.Contains(stderr, "web4 can't be asked: its admin.web is off") || !strings.Contains(stderr, "can't connect to web7: nothing answers there") {
+		t.Error(stderr)
+	}
+	for says, args := range map[string][]string{
+		"coordination.secret is not set": {"--socket", living[0].address}, "give one --socket only": {"--socket", one, "--socket", living[0].address},
+	} {
+		if code, _, stderr := call(t, nil, append(args, "pin", "--fleet")...); code != 1 || !strings.Contains(stderr, says) {
+			t.Errorf("%d %s, want %q", code, stderr, says)
+		}
+	}
+}
+
 // TestFleetTellsWhatWasRefused: an instance that lets nobody in is named as well, and as JSON each answer
 // says whose it is. Of none that answers there is nothing to show.
 func TestFleetTellsWhatWasRefused(t *testing.T) {
@@ -243,7 +276,7 @@ func TestFleetLive(t *testing.T) {
 	path := socketPath(t)
 	_, flags := serveFleet(t)
 	d := &doctor{sockets: []string{flags[1], path}}
-	f, err := d.fleet()
+	f, err := d.fleet(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

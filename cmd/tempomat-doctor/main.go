@@ -44,6 +44,7 @@ type doctor struct {
 	env            []string
 	sockets        []string // the flag
 	token          string   // the flag
+	wholeFleet     bool     // the flag
 	asked          *fleet   // nil: none is
 }
 
@@ -76,6 +77,7 @@ func (d *doctor) tree() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; several, to ask all of them (default $"+
 		listenVariable+", or "+config.Default().Admin.Listen+"; of a master "+config.DefaultMaster().Admin.Listen+")")
+	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that this one shares with (needs coordination.secret and admin.web)")
 	f.StringVar(&d.token, "token", "", "the `file` of the token that admin.web asks for (default "+usualFile+")")
 	// The original's word and ours mean the same.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -93,8 +95,8 @@ func asJSON(c *cobra.Command, p *bool) {
 }
 
 // answer asks for a document and has it printed: as it came, or, once it is in reply, by print.
-func (d *doctor) answer(ctx context.Context, of func() (*fleet, error), path string, query url.Values, document bool, reply any, print func()) error {
-	f, err := of()
+func (d *doctor) answer(ctx context.Context, of func(context.Context) (*fleet, error), path string, query url.Values, document bool, reply any, print func()) error {
+	f, err := of(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,7 +159,7 @@ func words(all ...string) cobra.CompletionFunc {
 // classes completes a class, as the proxy names them. Without a proxy there is none.
 func (d *doctor) classes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var known api.ClassesReply
-	f, err := d.fleet()
+	f, err := d.fleet(c.Context())
 	if err != nil || len(args) > 0 || f.Get(c.Context(), "/v1/classes", nil, &known) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

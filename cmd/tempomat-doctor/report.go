@@ -49,7 +49,7 @@ class, URL shapes and URLs. With several sockets, add up the hours of several in
 			return errors.Join(daemon.Arguments(0)(c, args), ask.check())
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := d.fleet()
+			f, err := d.fleet(c.Context())
 			if err != nil {
 				return err
 			}

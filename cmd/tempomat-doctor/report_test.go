@@ -155,7 +155,7 @@ func TestReportOfSeveral(t *testing.T) {
 	one, other := serveHistory(t, week), serveHistory(t, early)
 	of := func(sockets ...string) *report {
 		t.Helper()
-		f, err := (&doctor{sockets: sockets}).fleet()
+		f, err := (&doctor{sockets: sockets}).fleet(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

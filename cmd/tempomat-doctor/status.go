@@ -38,7 +38,7 @@ wrong, in what they differ, and a line for each.`,
 }
 
 func (d *doctor) printStatus(ctx context.Context) error {
-	f, err := d.fleet()
+	f, err := d.fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (d *doctor) printStatus(ctx context.Context) error {
 		p.Add("  trouble", "%s", share.Trouble)
 	}
 	addTree(p, "  ", share.State)
-	addTree(p, "  known.", share.Known)
+	addTree(p, "  known", share.Known)
 	for _, name := range slices.Sorted(maps.Keys(reply.Counters)) {
 		p.Add(name, "%d", reply.Counters[name])
 	}

@@ -72,7 +72,7 @@ top shows all of it live.`,
 
 // showTables prints the table of one class, or those of all.
 func (d *doctor) showTables(ctx context.Context, ask choice) error {
-	c, err := d.fleet()
+	c, err := d.fleet(ctx)
 	if err != nil {
 		return err
 	}

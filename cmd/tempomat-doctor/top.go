@@ -89,7 +89,7 @@ func knowsUnicode(env []string) bool {
 }
 
 func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
-	c, err := d.fleet()
+	c, err := d.fleet(ctx)
 	if err != nil {
 		return err
 	}

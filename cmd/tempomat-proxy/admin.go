@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -90,13 +91,35 @@ func (s *sidecar) instance(now time.Time) api.Instance {
 		name = "unknown"
 	}
 	i := api.Instance{
-		Name: name, Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind, Secret: s.sharing.Fingerprint(),
+		Name: name, Admin: adminURL(c.Admin.Web), Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind, Secret: s.sharing.Fingerprint(),
 		Classes: make(map[string]string), Now: float64(now.UnixMilli()) / 1000,
 	}
 	for _, class := range c.Classes {
 		i.Classes[class.Name] = fmt.Sprintf("share %g, burst %s", class.Share, class.Burst)
 	}
 	return i
+}
+
+// adminURL is the URL of an address to listen at, as others reach it; empty: they can't.
+func adminURL(web string) string {
+	host, port, err := net.SplitHostPort(web)
+	if err != nil || host == "localhost" {
+		return ""
+	}
+	at, _ := netip.ParseAddr(host)
+	switch {
+	case at.IsLoopback():
+		return ""
+	case host != "" && !at.IsUnspecified():
+		return "http://" + web
+	}
+	all, _ := net.InterfaceAddrs() // none: not reachable
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			return "http://" + net.JoinHostPort(n.IP.String(), port)
+		}
+	}
+	return ""
 }
 
 func (s *sidecar) status() api.StatusReply {

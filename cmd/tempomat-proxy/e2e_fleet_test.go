@@ -13,6 +13,7 @@ import (
 
 	"tempomat/internal/testkit"
 	"tempomat/limiter/smockron"
+	"tempomat/proxy/admin/api"
 )
 
 // masterProcess is a running tempomat-master, and how to start it again.
@@ -212,6 +213,11 @@ func TestAFleetKnowsPeople(t *testing.T) {
 			}
 			late, stranger := start(3, secret), start(4, other)
 			testkit.Eventually(t, "who begins later knows it", func() bool { return knows(late) })
+			testkit.Eventually(t, "it has met the others", func() bool {
+				var share api.ShareReply
+				late.ask("/v1/share", &share)
+				return len(share.Instances) == len(cars) && share.Instances[0].Mode == "fair"
+			})
 			stranger.stderr.await(t, 0, "another coordination.secret")
 			cars[1].stderr.await(t, 0, "another coordination.secret")
 			if knows(stranger) || !knows(cars[1]) {

@@ -219,7 +219,7 @@ func (s *sidecar) prepare(sockets []handover.Socket) ([]proxy.Entrance, error) {
 	}
 	s.sharing.Trust(time.Now(), sharing.Trusted{
 		Known: s.limiter.Known(), Standing: s.policies.standing, Passes: s.policies.newcomer,
-		Tickets: func(keys [][32]byte) { s.encryption.config.SetSessionTicketKeys(keys) },
+		Tickets: func(keys [][32]byte) { s.encryption.config.SetSessionTicketKeys(keys) }, Self: s.instance,
 	})
 	if s.inherited.From != nil {
 		return entrances, s.remember()

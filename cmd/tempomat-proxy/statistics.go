@@ -137,7 +137,7 @@ func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condit
 	c, connections, sharing, numbers := s.loaded.inForce(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
 	h := &inspect.Health{
 		Overview: o, Backend: c.Backend.URL, Certificates: s.encryption.status(), Connections: connections.Open, MostOpen: connections.Most,
-		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Rejected: s.loaded.rejects(),
+		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Drift: s.sharing.Drift(), Rejected: s.loaded.rejects(),
 	}
 	h.LostLines, h.WhyLost = s.logs.output.Losing(now)
 	return inspect.Conditions(now, h)

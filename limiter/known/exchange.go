@@ -264,7 +264,7 @@ func (x *Exchange) nextLocked(now time.Time) (entries []Entry) {
 func written(now time.Time, entries []Entry) (b []byte) {
 	b = make([]byte, 0, mostEntries*entrySize)
 	for _, e := range entries {
-		b = append(b, byte(e.Kind), byte(max(0, min((now.Unix()-e.At)/60, 255)))) //nolint:gosec // bounded
+		b = append(b, byte(e.Kind), byte(max(0, min((now.Unix()-e.At)/60, 255))))
 		b = append(binary.LittleEndian.AppendUint64(b, e.Hash), e.Data[:]...)
 	}
 	return b

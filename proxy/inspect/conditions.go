@@ -21,6 +21,7 @@ type Health struct {
 	Trouble      string          // why accounts are not shared, though they should be
 	Up           map[string]bool // whether those that accounts are shared with can be reached, by name
 	OtherSecret  bool            // an instance has another coordination.secret
+	Drift        []api.Condition // in what instances differ
 	Rejected     bool            // the last reload was
 }
 
@@ -176,10 +177,15 @@ func (h *Health) sharing() (all []api.Condition) {
 		all = append(all, api.Condition{Name: name, What: "Known clients are not shared with all: an instance has another coordination.secret.",
 			Do: "Copy the file from one of the others, and reload."})
 	}
+	some := slices.Contains(slices.Collect(maps.Values(h.Up)), true)
 	for _, of := range slices.Sorted(maps.Keys(h.Up)) {
-		if !h.Up[of] {
+		switch {
+		case h.Up[of]:
+		case some:
+			all = append(all, api.Condition{Name: name, What: fmt.Sprintf("Accounts are shared by the other master only: %s can't be reached.", of), Do: "Start it again, before the other one ends."})
+		default:
 			all = append(all, api.Condition{Name: name, What: fmt.Sprintf("Accounts are not shared: %s can't be reached.", of), Do: do})
 		}
 	}
-	return all
+	return append(all, h.Drift...)
 }

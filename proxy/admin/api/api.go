@@ -99,6 +99,8 @@ type (
 		Trouble string `json:"trouble,omitempty"`
 		State   any    `json:"state,omitempty"` // of that kind
 		Known   any    `json:"known,omitempty"` // with coordination.secret: how known clients are shared
+		// Instances are the others that were heard in the last hour, with coordination.secret.
+		Instances []Instance `json:"instances,omitempty"`
 	}
 
 	// Certificate is one that clients are shown.
@@ -128,7 +130,8 @@ type (
 
 // Instance is what the instances that share must have in common.
 type Instance struct {
-	Name    string            `json:"name"` // of its host
+	Name    string            `json:"name"`            // of its host
+	Admin   string            `json:"admin,omitempty"` // the URL of its admin.web, where others can reach that
 	Release string            `json:"release"`
 	Mode    string            `json:"mode"`
 	Sharing string            `json:"sharing"` // coordination.kind
@@ -168,6 +171,7 @@ func Drift(all []Instance) (drift []Condition) {
 			return cmp.Or(cmp.Compare(len(names[a]), len(names[b])), strings.Compare(a, b))
 		})
 		for i, has := range groups { // the fewest first: it is more likely theirs that is wrong
+			slices.Sort(names[has])
 			groups[i] = Names(names[has]) + ": " + has
 		}
 		differ(of+": "+strings.Join(groups, "; ")+".", do)

@@ -93,6 +93,7 @@ func sharing() []Metric {
 			}
 			return 0
 		}),
+		level("sharing_drift", "sharingDrift", "Differences between instances in release, mode, classes or clock that last half a minute.", func(s *Sharing) int { return s.Drift }),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),
 		total("sharing_received_total", "sharingReceived", "Received orders, bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
 		total("sharing_dropped_total", "sharingDropped", "Charges that were not shared.", func(s *Sharing) uint64 { return s.Dropped }),

@@ -68,6 +68,7 @@ type Sharing struct {
 	Kind string // as configured: none, smockron, …
 	limiter.SharingStatus
 	OtherSecret bool // an instance has another coordination.secret
+	Drift       int  // differences between the instances, in what they should have in common
 }
 
 // ConnStats is how connections have begun, before their first request: how many of each

@@ -32,6 +32,8 @@ type Sharing struct {
 	log      *zap.Logger
 	file     string          // of the secret; empty: there is none
 	exchange *known.Exchange // of who is known; does nothing without a secret
+	self     func(now time.Time) api.Instance
+	fleet    fleet
 
 	mu      sync.Mutex // guards the following
 	trouble error      // why nothing is shared, though it should be
@@ -49,6 +51,8 @@ type Trusted struct {
 	Standing *standing.Judge
 	Passes   *newcomer.Redirector
 	Tickets  func(keys [][32]byte) // of TLS; the first one encrypts
+	// Self is what this instance is, as the others are told.
+	Self func(now time.Time) api.Instance
 }
 
 // packets and passes are purposes of keys that come from the secret, as gossip is one.
@@ -57,7 +61,8 @@ const packets, passes, encryption = "packets", "passes", "gossip"
 // New makes what the configuration names. It opens nothing but files of keys and of
 // secrets.
 func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
-	s := &Sharing{kind: c.Coordination.Kind, log: log, exchange: known.NewExchange()}
+	s := &Sharing{kind: c.Coordination.Kind, log: log, exchange: known.NewExchange(), fleet: fleet{all: make(map[uint32]*member)}}
+	s.exchange.Meet(s.fleet.meet)
 	var err error
 	if c.Coordination.Secret != "" {
 		if s.secret, err = readSecret(c.Coordination.Secret); err != nil {
@@ -96,7 +101,7 @@ func (s *Sharing) Trust(now time.Time, t Trusted) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trusted = t
+	s.trusted, s.self = t, t.Self
 	t.Known.Share(s.exchange, s.secret.hashKey("clients"))
 	t.Standing.Share(s.exchange, s.secret.hashKey("visitors"))
 	s.exchange.Ask(now)
@@ -137,6 +142,9 @@ func (s *Sharing) Run(ctx context.Context, in limiter.Sink) {
 		return
 	}
 	watching.Go(func() { s.tell(ctx) })
+	if s.file != "" {
+		watching.Go(func() { s.introduce(ctx) })
+	}
 	if err := s.sharer.Run(ctx, in); err != nil && ctx.Err() == nil {
 		s.mu.Lock()
 		s.trouble = err
@@ -259,7 +267,7 @@ func (s *Sharing) Reply() api.ShareReply {
 	status, trouble := s.status()
 	r := api.ShareReply{Kind: s.kind, State: status.Detail}
 	if s.file != "" {
-		r.Known = s.exchange.State()
+		r.Known, r.Instances = s.exchange.State(), s.fleet.others(time.Now(), false)
 	}
 	if trouble != nil {
 		r.Trouble = trouble.Error()
@@ -278,7 +286,7 @@ func (s *Sharing) Numbers() metrics.Sharing {
 	if trouble != nil {
 		status.Up = map[string]bool{s.kind: false}
 	}
-	return metrics.Sharing{Kind: s.kind, SharingStatus: status, OtherSecret: s.hasForeign(time.Now())}
+	return metrics.Sharing{Kind: s.kind, SharingStatus: status, OtherSecret: s.hasForeign(time.Now()), Drift: len(s.Drift())}
 }
 
 // status is what the sharer tells, and why nothing is shared.

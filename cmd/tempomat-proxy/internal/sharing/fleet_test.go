@@ -1,0 +1,104 @@
+package sharing
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/config"
+	"tempomat/limiter/known"
+	"tempomat/proxy/admin/api"
+)
+
+// TestDrift: instances with one secret know of each other, and each tells in what they differ once that
+// lasts, and once it has gone. One that falls silent is remembered.
+func TestDrift(t *testing.T) {
+	file := t.TempDir() + "/secret"
+	now := time.Now()
+	if err := MakeSecret(file, now.Add(-time.Hour), new(bytes.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Coordination.Secret = file
+	core, logs := observer.New(zap.InfoLevel)
+	instances := make([]*Sharing, 3)
+	selves := make([]api.Instance, 3)
+	for n := range instances {
+		s, err := New(c, zap.New(core))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signing, other := s.secret.at(now)
+		s.exchange.SetKeys(derive(signing, packets), derive(other, packets))
+		instances[n], selves[n] = s, api.Instance{Name: fmt.Sprint("web", n), Admin: fmt.Sprintf("http://10.0.0.%d", n), Mode: "fair", Classes: map[string]string{"slash32": "share 0.1"}}
+	}
+	step := func(silent int, ahead float64) {
+		now = now.Add(introduceEvery)
+		for n, s := range instances {
+			if selves[n].Now = float64(now.UnixMilli()) / 1000; n == 2 {
+				selves[n].Now += ahead
+			}
+			packet := s.exchange.Introduce(now, introduction(selves[n]))
+			for _, to := range instances {
+				if n != silent {
+					to.exchange.Learn(now, packet)
+				}
+			}
+		}
+		for n, s := range instances {
+			s.compare(now, selves[n])
+		}
+	}
+	said := func() (all string) {
+		for _, line := range logs.TakeAll() {
+			all += line.Message + "\n"
+		}
+		return all
+	}
+	selves[1].Classes = map[string]string{"slash32": "share 0.2"}
+	for range stands {
+		step(-1, 0)
+	}
+	if text := said(); text != "" {
+		t.Errorf("it is told at once: %s", text)
+	}
+	step(-1, 0)
+	const classes = "Instances differ in the class slash32: web1: share 0.2; web0, web2: share 0.1. Give all"
+	if text := said(); strings.Count(text, "\n") != 3 || strings.Count(text, classes) != 3 {
+		t.Errorf("log: %s", text)
+	}
+	for range stands {
+		step(-1, 60.4)
+	}
+	if text := said(); !strings.Contains(text, "clocks: that of web2 is 60 s ahead") || strings.Contains(text, "slash32") || strings.Count(text, "\n") != 2 {
+		t.Errorf("log: %s", text)
+	}
+	if n := instances[0].Numbers().Drift; n != 2 {
+		t.Errorf("%d differences", n)
+	}
+	for range stands + 3 { // web1 falls silent, and the clock is set
+		step(1, 0)
+	}
+	if text := said(); !strings.Contains(text, "no longer differ") {
+		t.Errorf("log: %s", text)
+	}
+	if all := instances[0].fleet.others(now, false); len(all) != 2 || all[0].Name != "web1" || all[0].Admin != "http://10.0.0.1" {
+		t.Errorf("others: %+v", all)
+	}
+}
+
+// TestIntroductionHasRoom: of many classes there is a fingerprint.
+func TestIntroductionHasRoom(t *testing.T) {
+	i := api.Instance{Name: "web", Classes: map[string]string{}}
+	for n := range 40 {
+		i.Classes[fmt.Sprint("class", n)] = "share 0.1, burst 30s"
+	}
+	if text := introduction(i); len(text) > known.MostText || !strings.Contains(string(text), "40 classes") {
+		t.Errorf("%d bytes: %s", len(text), text)
+	}
+}
