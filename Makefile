@@ -73,13 +73,13 @@ SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no
 # floods by one goroutine are left out: the detector has nothing to see in them.
 RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
 	./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/connlimit \
-	./proxy/front ./proxy/h2bound ./proxy/host ./proxy/proof ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
+	./proxy/front ./proxy/host ./proxy/proof ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
 FLOODS := KnownIsNotEverybody|TestBudget$$|EvictNobody|PushesNobodyOut|PushNoneOut|MillionClients|StrangersSpoil|PeopleAreNotHit|MemoryOfEach|ShadowChangesNothing|ANewKindInherits
 
 # The packages that have a line like this in their tests.
 having = $$(grep -rlE --include='*_test.go' '^$(1)' . | xargs -n 1 dirname | sort -u)
 
-test: deps-test bench-check ## vet, each benchmark once, all tests, also before a real Apache, and those of RACED with the race detector again
+test: deps-test ## vet, all tests, also before a real Apache, and those of RACED with the race detector again
 	$(GO) vet ./...
 	@$(SUM) report-plain report-raced
 
@@ -87,7 +87,7 @@ test-world: deps-world ## the tests beside other servers, browsers, Prometheus a
 	$(GO) vet -tags world ./...
 	@$(SUM) report-world
 
-test-all: deps-test deps-world bench-check ## make test and make test-world, with one summary
+test-all: deps-test deps-world bench-check ## make test and make test-world, with one summary, and each benchmark once
 	$(GO) vet ./... && $(GO) vet -tags world ./...
 	@$(SUM) report-plain report-raced report-world
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,15 +80,6 @@ func fullHour() *hour {
 		}
 	}
 	return h
-}
-
-// fill tells of many requests, each of another client for another long URL.
-func fill(c *teller, n int, now time.Time) {
-	long := strings.Repeat("/path-of-words", 4)
-	for i := range n {
-		name := strings.Map(func(d rune) rune { return d - '0' + 'a' }, fmt.Sprint(i))
-		c.request(now, fmt.Sprintf("2001:db%02x:%x:%x::1", i%99, i, i*7), long+"/"+name+"?"+name+"=1&b"+name+"=2&"+strings.Repeat("c", 20), 1+float64(i)/9)
-	}
 }
 
 // batchOf is the Batch of requests that each stand for as many as their weight says.

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"sync"
 
 	"tempomat/limiter"
@@ -224,38 +222,4 @@ func Explain() api.ExplainReply {
 			{Name: "User-Agent", Value: Hostile}}}},
 		Advice:  []string{"Let it through for an hour: tempomat-doctor pin 10.1.0.0 1h"},
 		Waiting: Queue().Rows[:2], Recent: Recent().Rows[:5]}
-}
-
-// Full returns a Server whose documents have as much as a proxy tells at most: the rows
-// that are asked for, with texts of 512 bytes, and 28 parts of each page.
-func Full() *Server {
-	s := New()
-	long := strings.Repeat("/a long path", 43)[:512]
-	shapes, queue, recent, buckets := Shapes(), Queue(), Recent(), Buckets()
-	for i := range shapes.Rows {
-		r := &shapes.Rows[i]
-		r.Parameters = slices.Repeat([]api.PartRow{{Name: "name=" + long[:60], CPU: 0.123, Rate: 1.234, Mean: 0.1}}, 12)
-		r.Networks = slices.Repeat([]api.PartRow{{Name: "203.0.0.0/16", CPU: 0.123, Rate: 1.234, Mean: 0.1}}, 16)
-	}
-	few := shapes
-	few.Rows = few.Rows[:20]
-	for len(queue.Rows) < 200 {
-		queue.Rows = append(queue.Rows, queue.Rows[2])
-	}
-	for i := range queue.Rows {
-		queue.Rows[i].URL = fmt.Sprint(long, i)
-	}
-	for len(recent.Rows) < 200 {
-		recent.Rows = append(recent.Rows, recent.Rows[1])
-	}
-	for i := range recent.Rows {
-		recent.Rows[i].URL = fmt.Sprint(long, i)
-	}
-	for len(buckets.Rows) < 200 {
-		buckets.Rows = append(buckets.Rows, buckets.Rows[5])
-	}
-	for path, document := range map[string]any{"/v1/shapes": shapes, "/v1/shapes?limit=20": few, "/v1/queue": queue, "/v1/recent": recent, "/v1/buckets": buckets} {
-		s.Set(path, document)
-	}
-	return s
 }
