@@ -265,26 +265,16 @@
 //
 // # The files
 //
-//	limiter.go     the story of a request: begin to read here
-//	arrival.go     what is to be known of it
-//	ticket.go      its state, and what its keys were charged
-//	decide.go      what its keys' debts mean for it, and the verdict
+//	limiter.go     the story of a request, and what its keys' debts mean for it: begin to read here
+//	ticket.go      what is to be known of it, its state, and what its keys were charged
 //	waiting.go     the waiting room of caps
-//	policy.go      what the limiter is told to do; keys and classes
-//	rules.go       the rules that a test can switch off
-//	gate.go        a request comes to the gate, and waits in a lane of its client
-//	next.go        whether it goes next
-//	run.go         it starts, runs, is found longer or shorter, and ends
-//	flow.go        a client's turn and the clock; its address, and the same client at other sites
-//	rank.go        the order of those that wait
-//	strangers.go   clients that nobody knows
-//	ladder.go      room for each size, and who leaves room for whom
-//	hold.go        workers, and who keeps them
-//	workers.go     how many there are
-//	measure.go     how busy the CPUs are
+//	policy.go      what the limiter is told to do; keys, classes, and the rules that a test can switch off
+//	gate.go        it comes to the gate, waits in a lane of its client, starts, runs and ends
+//	ladder.go      room for each size, who leaves room for whom, and who goes next
+//	flow.go        a client's turn and the clock; the order of those that wait; unknown clients
+//	workers.go     how many there are, and who keeps them
 //	sites.go       several sites
-//	outlook.go     what a request has before it, and what keeps it
-//	gatestate.go   the gate and all keys in figures
+//	outlook.go     what a request has before it, and what keeps it; the gate and all keys in figures
 //	share.go       what other sidecars are told, and tell
 //	outbox.go      what waits to be sent to them
 //

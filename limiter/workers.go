@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"time"
 )
 
@@ -200,4 +201,322 @@ func (g *gate) shape() {
 	if !n.fixed {
 		n.slots = max(n.least, min(n.slots, n.workers))
 	}
+}
+
+// A backend has two resources: CPUs and workers. A request that waits for a
+// database, a long poll that waits for news, an event stream: each holds a worker
+// and takes next to no CPU, so that the CPUs, idle, seem to ask for more of them,
+// until no worker is left and a page of a millisecond waits for a minute.
+//
+// So all requests that are not short, those that compute and those that wait, may
+// hold some of the workers only; the rest is kept for short ones, whatever the
+// CPUs do. Of those that they may hold, one client and one network get a part.
+// And who leaves before the answer leaves an orphan behind, which the backend
+// goes on with: it keeps its place, and its client gets few of them.
+
+const (
+	// keptOf16 of 16 workers are kept for short requests.
+	keptOf16 = 5
+	// slackTimes is how many times the workers that are kept are free while nobody's part binds.
+	slackTimes = 2
+	// briefRung is the longest of those that end soon, as measured by their part of the workers: on 16 of a
+	// backend with two CPUs, one of those that wait for 12 s ends each 0.8 s.
+	briefRung = passRung + 1
+)
+
+// Hold says that a running request keeps its worker until it ends, and hardly
+// computes: an event stream, an upgraded connection.
+func (l *Limiter) Hold(now time.Time, t *Ticket) {
+	if t.client != nil {
+		l.gate.holdOn(l.since(now), t)
+	}
+}
+
+func (g *gate) holdOn(at time.Duration, t *Ticket) {
+	g.mu.Lock()
+	defer g.unlock()
+	if !t.phase.running() || t.stays {
+		return
+	}
+	t.stays = true
+	g.learn(at, t.phase)
+	g.move(t, holding, rungs-1)
+	g.dispatch(at)
+}
+
+// Orphan says that the client of a running request has left. The request keeps
+// its place until the backend has finished with it.
+func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
+	if t.client == nil {
+		return
+	}
+	g := l.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !t.phase.running() || t.orphan {
+		return
+	}
+	t.orphan = true
+	g.orphans++
+	t.each(func(s *reservation) { s.Bucket.Value.orphans++ })
+}
+
+// move puts a running request into another phase, or on another rung.
+func (g *gate) move(t *Ticket, p phase, r rung) {
+	if t.phase == p && t.rung == r {
+		return
+	}
+	was := t.phase
+	g.countOut(t)
+	t.uninvited = p == computing && (t.uninvited || was == holding && !g.without(ruleUninvited))
+	g.countIn(t, p, r)
+}
+
+// countIn counts a request in. One that is tried is on the first rung.
+func (g *gate) countIn(t *Ticket, p phase, r rung) {
+	if p == holding {
+		r = max(r, lightRung+1)
+	}
+	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
+	t.client.running++
+	g.load.count(t, 1)
+	if t.level.short() {
+		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long())
+	}
+	if r > lightRung {
+		g.countLong(t, 1)
+		if t.level.short() {
+			t.client.misjudged++
+			*t.site.misjudged.of(t)++
+		}
+	}
+}
+
+// countOut counts a running request out.
+func (g *gate) countOut(t *Ticket) {
+	t.client.running--
+	g.load.count(t, -1)
+	if t.rung > lightRung {
+		g.countLong(t, -1)
+		if t.level.short() {
+			t.client.misjudged--
+			*t.site.misjudged.of(t)--
+		}
+		g.unpark()
+	}
+}
+
+// shortUse is how many workers short requests have lately had at once, or one more if some waited.
+type shortUse struct {
+	now, before int
+	since       time.Duration
+}
+
+func (u *shortUse) most() int { return max(u.now, u.before) }
+
+// pass forgets what is long ago.
+func (u *shortUse) pass(at time.Duration) {
+	if at-u.since >= usedFor*time.Second {
+		u.before, u.now, u.since = u.now, 0, at
+	}
+}
+
+// addBusy counts a request at the backend, or no longer there.
+func (g *gate) addBusy(t *Ticket, n int) {
+	g.busy += n
+	t.site.busy += n
+}
+
+// countLong counts a request that is not short, for its keys as well.
+func (g *gate) countLong(t *Ticket, n int32) {
+	if t.stranger {
+		t.site.strangerLong += int(n)
+	}
+	t.each(func(s *reservation) { s.Bucket.Value.holds += n })
+}
+
+// unorphan ends an orphan, if it is one.
+func (g *gate) unorphan(t *Ticket) {
+	if !t.orphan {
+		return
+	}
+	t.orphan = false
+	g.orphans--
+	t.each(func(s *reservation) { s.Bucket.Value.orphans-- })
+	g.unpark()
+}
+
+// hasWorker tells whether there is a worker for a request of rung r: what is not
+// short leaves some to the short ones; but what is known to wait, and soon ends, only as many as those
+// have lately used: if one comes, a worker will be free. Those that hardly
+// compute leave some to those that wait for a CPU, which would else be idle; and
+// where they took these while nobody wanted them, the others may have as many of
+// those that are kept.
+func (g *gate) hasWorker(r rung, computes bool) bool {
+	n := &g.limits
+	if r <= lightRung {
+		return g.roomForShort()
+	}
+	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, n.longest-n.least) {
+		return false
+	}
+	extra := 0
+	if computes && from(&g.load.computing, lightRung+1) < n.least {
+		extra = n.least
+	}
+	most := min(n.longest+extra, max(n.longest, n.workers-keptForKnown))
+	if g.load.long() >= max(most, n.workers-g.shortUse.most()) {
+		return false
+	}
+	brief := !computes && r <= briefRung
+	return brief || from(&g.load.held, briefRung+1)+upTo(&g.load.computing, lightRung+1, briefRung) < most
+}
+
+// wants tells whether requests wait at one of these levels.
+func (g *gate) wants(from, to level) bool {
+	return slices.ContainsFunc(g.contending, func(s *site) bool {
+		for l := from; l <= to; l++ {
+			if !s.queues[l].empty() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// wantsCPU tells whether requests wait that are not short and compute.
+func (g *gate) wantsCPU() bool { return g.wants(level(lightRung)+1, fresh) }
+
+// mayHold tells whether the keys of a request hold few enough workers for it.
+func (g *gate) mayHold(t *Ticket, probe bool) bool {
+	by, _ := g.heldBy(t, probe)
+	return by == nothing
+}
+
+// heldBy tells which of the keys of a request holds too many workers for it, by its place
+// among the reservations, and in which way; or that nothing does. Short ones hold none for long, and
+// neither does one that is tried: what keeps these, misjudgedBy says.
+func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
+	if g.hasSlack() && !g.without(ruleSlack) {
+		return nothing, 0
+	}
+	if t.level.short() || t.level == fresh && probe {
+		return g.misjudgedBy(t)
+	}
+	most := g.limits.longest
+	if t.stranger && !g.without(ruleStrangersPart) && t.site.strangerLong >= max(most/2, 1) && !(t.level.computes() && g.mayCompute(t)) {
+		return StrangersHold, 0
+	}
+	for i := range t.reservations[:t.n] {
+		s := &t.reservations[i]
+		if s.Bucket == nil || s.Terms.Workers <= 0 || g.without(ruleKeysHold) {
+			continue
+		}
+		if int(s.Bucket.Value.holds) >= max(1, int(s.Terms.Workers*float32(most))) {
+			return KeyHolds, i
+		}
+	}
+	return nothing, 0
+}
+
+// hasSlack tells whether so many workers are free beside one more request that nobody's part of them
+// matters yet: some times as many as are kept for short ones, and that compute.
+func (g *gate) hasSlack() bool {
+	n := &g.limits
+	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longest+n.cpus)
+}
+
+// mayCompute tells whether a stranger's request that would compute may go though strangers hold their
+// part of the workers: its client holds none, and a CPU is left by what is not much longer. What may be
+// dear, and may only wait, goes by itself, until strangers hold most: else nobody would learn what a page
+// costs that only strangers ask for. The workers that are left are for those who compute.
+func (g *gate) mayCompute(t *Ticket) bool {
+	if g.without(ruleMayCompute) {
+		return false
+	}
+	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung()+1)
+	return t.own().Bucket.Value.holds == 0 && long < n.least && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longest)
+}
+
+// misjudged counts requests that came as short ones and are not.
+type misjudged struct{ known, strange int }
+
+// of is the count that a request belongs to.
+func (m *misjudged) of(t *Ticket) *int {
+	if t.stranger {
+		return &m.strange
+	}
+	return &m.known
+}
+
+// misjudgedBy tells what keeps a light request, or one that is tried, from the workers that
+// are kept: requests that came as short ones and were not, of its client or of all; a key that
+// holds even more than it may.
+func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
+	holds := func(i int) int {
+		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
+			return int(s.Bucket.Value.holds)
+		}
+		return 0
+	}
+	if g.without(ruleMisjudges) {
+		return nothing, 0
+	}
+	if t.overShare && t.client.misjudged > 0 {
+		return Misjudged, 0
+	}
+	// Misjudged ones may have used up as many workers as are kept. Those of strangers
+	// and of others are counted apart, so that neither shuts the other out.
+	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest) && (t.overShare || holds(0) > 0) {
+		return Misjudged, 0
+	}
+	for i := range t.reservations[:t.n] {
+		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(g.limits.longest))+g.limits.least {
+			return KeyHolds, i
+		}
+	}
+	return nothing, 0
+}
+
+// park has the head of a lane wait until its keys hold fewer workers.
+func (g *gate) park(t *Ticket) {
+	t.heap.remove(t)
+	t.site.parked.push(t)
+}
+
+// unpark has those compete again whose keys hold few enough workers now.
+func (g *gate) unpark() {
+	for _, s := range g.contending {
+		for i := 0; i < len(s.parked); i++ {
+			if t := s.parked[i]; g.mayHold(t, true) {
+				s.parked.remove(t)
+				g.put(t)
+				i = -1 // the heap is in another order now
+			}
+		}
+	}
+}
+
+// wanted tells whether somebody waits for a CPU who may hold a worker. It parks those whom it
+// finds that may not.
+func (g *gate) wanted() bool {
+	return slices.ContainsFunc(g.contending, g.wantedOf)
+}
+
+func (g *gate) wantedOf(s *site) bool {
+	for l := level(0); l.computes(); l++ {
+		q := &s.queues[l]
+		for _, h := range [...]*headHeap{&q.underShare, &q.overShare, &q.strange} {
+			for t := h.top(); t != nil; t = h.top() {
+				if g.mayHold(t, false) {
+					return true
+				}
+				if g.mayHold(t, true) {
+					break // it waits for its turn to be tried
+				}
+				g.park(t)
+			}
+		}
+	}
+	return false
 }
