@@ -246,7 +246,7 @@ func (c *Config) Trusted() (all []netip.Prefix) {
 func proxies() form.Scalar[Proxies] { return networks(everyProxy) }
 
 // everyProxy is what is wrong with all addresses as those of proxies.
-const everyProxy = "would trust everybody, and anybody could claim any address; name the proxies"
+const everyProxy = "would trust every client, so a client could claim any address; list the proxies"
 
 // networks is a prefix or a file of them, and what is wrong with all addresses. What is in a
 // file is read later, by readNetworks.

@@ -45,7 +45,7 @@ func TestBadProxiesFile(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"no prefix":      {"10.0.0.1\nhttp://x@y/\n", "list.txt:2: trustedProxies: http://***@y/: must be an address or a prefix"},
 		"an error page":  {"<html>\n<b>503</b>\n", "list.txt:1: trustedProxies: <html>: must be"},
-		"everybody":      {"# all\n0.0.0.0/0\n", "list.txt:2: trustedProxies: 0.0.0.0/0: would trust everybody"},
+		"everybody":      {"# all\n0.0.0.0/0\n", "list.txt:2: trustedProxies: 0.0.0.0/0: would trust every client"},
 		"empty":          {"", "list.txt: trustedProxies: has no address"},
 		"comments":       {"# nothing\n\n", "list.txt: trustedProxies: has no address"},
 		"escapes":        {"\x1b[2J\u202e1\n", `list.txt:1: trustedProxies: "\x1b[2J\u202e1": must be`},

@@ -36,7 +36,7 @@ const (
 	// mostRobots bounds those that are given, and mostOfRobot what is given of one.
 	mostRobots, mostOfRobot = 256, 64
 	// everyRobot is what is wrong with all addresses as those of a robot.
-	everyRobot = "would take everybody for it"
+	everyRobot = "would verify every client as this robot"
 )
 
 func robotsSettings(x *Robots) []form.Setting {

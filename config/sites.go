@@ -36,7 +36,7 @@ func exemptions() form.Members[Exemption] {
 		Check: func(e *Exemption, _ []Exemption) string {
 			switch {
 			case (e.Header == "") != (e.Secret == ""):
-				return "must have both header and secret, or neither: anybody can send a header, but not with a value that nobody else knows"
+				return "must have both header and secret, or neither: any client can send a header, but not the secret value"
 			case !e.CIDR.IsValid() && e.Path == "" && len(e.Methods) == 0 && e.Host == "" && e.Header == "":
 				return "must have at least one of " + exemptKeys
 			}
@@ -260,7 +260,7 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 		r.Fault(at, "", "a site's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
 		return
 	case n.Kind != yaml.MappingNode:
-		r.Fault(at, form.QuotedNode(n), "must be a mapping with hosts, and what is to be different there, such as {hosts: [shop.example], share: 2}")
+		r.Fault(at, form.QuotedNode(n), "must be a mapping with hosts, and the keys that differ there, such as {hosts: [shop.example], share: 2}")
 		return
 	case name == otherSites:
 		r.Mapping(at, n, "", []form.Setting{siteShare(&v.p.Others)})

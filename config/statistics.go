@@ -108,7 +108,7 @@ func validateAdminWeb(r *form.Reader, d *draft) {
 	}
 	at := r.Given["admin.web"]
 	if d.Admin.Token == "" && !r.Faulty("admin.token") {
-		r.Fault(at, form.Quoted(d.Admin.Web), "needs admin.token, a file with the token that everybody has to give there")
+		r.Fault(at, form.Quoted(d.Admin.Web), "needs admin.token, a file with the token that clients must send")
 	}
 	_, port, _ := net.SplitHostPort(d.Admin.Web)
 	for _, l := range d.Listen {

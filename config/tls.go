@@ -181,7 +181,7 @@ func validateTLS(r *form.Reader, d *draft) {
 	if tls && !certificates && !hosts && !r.Faulty("tls.certificates") && !r.Faulty("tls.acme.hosts") {
 		r.Fault(r.Given["listen"], "", "has tls, which needs tls.certificates or tls.acme.hosts")
 	}
-	const inVain = "serves nobody: no address of listen has tls: true"
+	const inVain = "has no effect: no address of listen has tls: true"
 	if certificates && !tls && !r.Faulty("listen") {
 		r.Fault(r.Given["tls.certificates"], "", inVain)
 	}
@@ -189,6 +189,6 @@ func validateTLS(r *form.Reader, d *draft) {
 		r.Fault(r.Given["tls.acme.hosts"], "", inVain)
 	}
 	if proxied && len(d.TrustedProxies) == 0 && !r.Faulty("trustedProxies") {
-		r.Fault(r.Given["listen"], "", "has proxyProtocol, which needs trustedProxies: nobody else may connect there")
+		r.Fault(r.Given["listen"], "", "has proxyProtocol, which needs trustedProxies: only these may connect there")
 	}
 }

@@ -72,7 +72,7 @@ var accepts = map[string]bool{
 func TestBackendFailures(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		backend func(net.Conn) // nil: nobody listens
+		backend func(net.Conn) // nil: no program listens
 		status  int
 		outcome string
 	}{

@@ -52,7 +52,7 @@ func (d *doctor) master() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "master [DOMAIN]",
 		Short: "Show a tempomat-master: its domains, or the identifiers that wait longest in one of them",
-		Long: `Show the counters of a tempomat-master and what it knows of each domain:
+		Long: `Show the counters of a tempomat-master and the state of each domain:
 
   Accepted, Delayed, Rejected   requests that gatekeepers reported, since the master began
   Throttled  orders to wait that it made

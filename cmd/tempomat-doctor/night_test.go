@@ -21,7 +21,7 @@ func (night) Queue(_ time.Time, limit int) api.QueueReply {
 		{Client: "203.0.113.9", Group: "robots", Agent: "gptbot", Method: "GET", Host: "wiki.example", URL: "/index.php?title=X&action=history",
 			Shape: "/index.*?title&action", Age: 12.34, Guess: 0.41, Sure: true, Before: 3, Why: "2 of its client's own requests of its size go first"},
 		{Client: "2001:db8:1:2::3", Group: "strangers", Agent: hostile, Method: "POST", Host: hostile, URL: "/" + hostile,
-			Age: 0.5, Guess: 0.05, Before: 0, Why: "nobody knows what its page costs, and only one such request is tried at a time"},
+			Age: 0.5, Guess: 0.05, Before: 0, Why: "the cost of its page is unknown, and only one such request is tried at a time"},
 		{Client: "198.51.100.77", Group: "known", Method: "GET", URL: "/w/" + strings.Repeat("long", 60), Age: 0.1, Guess: 0.02, Sure: true, Before: -1,
 			Why: "as many requests of up to 400 ms compute as may: 2 of 2"},
 	}
@@ -45,7 +45,7 @@ func (n night) Explain(now time.Time, of string) (api.ExplainReply, error) {
 	e.Sections = []api.ExplainSection{
 		{Title: "Accounts", Facts: []api.ExplainFact{
 			{Name: "slash32 203.0.113.9", Value: "owes 4.25 CPU-s, paid in 42.5 s", Means: "It lately used 0.40 CPUs with 1.5 requests a second; its share is 0.20 CPUs."},
-			{Name: "userAgent " + hostile, Value: "not known", Means: "it was not charged lately: it owes nothing"},
+			{Name: "userAgent " + hostile, Value: "not known", Means: "it was not charged recently: it owes nothing"},
 		}},
 		{Title: "As a client", Facts: []api.ExplainFact{{Name: "known", Value: "yes"}}},
 	}

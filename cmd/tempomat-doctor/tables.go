@@ -34,8 +34,8 @@ func (d *doctor) tables() *cobra.Command {
 	limit := 0
 	c := &cobra.Command{
 		Use:   "tempomat-doctor",
-		Short: "Show what tempomat-proxy knows of its clients",
-		Long: `Show what tempomat-proxy knows of its clients, a table for each class:
+		Short: "Show the clients of tempomat-proxy",
+		Long: `Show the clients of tempomat-proxy, a table for each class:
 
   Wait[s]  how long its latest requests were delayed, on average: for debt, or in the queue
   Cpu[s]   CPU-seconds that it recently used, per second

@@ -164,7 +164,7 @@ func (s *sidecar) grant(c config.Admin) {
 	if err != nil {
 		says := "the token of the dashboard stays as it was"
 		if !s.access.Granted() {
-			says = "the dashboard lets nobody in until a reload finds a token"
+			says = "the dashboard rejects all requests until a reload finds a token"
 		}
 		s.logs.log.Error(says, zap.Error(err))
 		return

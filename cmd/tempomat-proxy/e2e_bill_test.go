@@ -132,7 +132,7 @@ func withoutRights(t *testing.T) []string {
 	return []string{testkit.Program(t, "setpriv"), "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"}
 }
 
-// TestSilentWithoutAProxy has PHP tell where nobody listens, and where the socket is full: the
+// TestSilentWithoutAProxy has PHP tell where no program listens, and where the socket is full: the
 // page comes, and at once.
 func TestSilentWithoutAProxy(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestSilentWithoutAProxy(t *testing.T) {
 	if err := errors.Join(os.Chmod(full, 0o666), os.Chmod(filepath.Dir(full), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	for name, socket := range map[string]string{"nobody listens": "/nowhere/w.sock", "it is full": full} {
+	for name, socket := range map[string]string{"no program listens": "/nowhere/w.sock", "it is full": full} {
 		a := startApache(t, "--workers", "2", "--prepend", telling(t, socket))
 		web := newClient(t)
 		for range 700 { // more than the kernel keeps

@@ -394,7 +394,7 @@ func TestWorldSetup(t *testing.T) {
 			}
 			m.sameState(before)
 			m.serves(m.place.HTTP, false)
-			if status, said := m.setup("-undo"); status != 0 || !strings.Contains(said, "Nothing to take back") {
+			if status, said := m.setup("-undo"); status != 0 || !strings.Contains(said, "Nothing to undo") {
 				t.Errorf("once more: %d:\n%s", status, said)
 			}
 		})

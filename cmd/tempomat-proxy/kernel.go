@@ -188,7 +188,7 @@ type bills struct {
 
 // Why the CPU time of workers is not measured, beside what package workers tells.
 var (
-	errNotMeasured = errors.New("cost.source has nobody look which process serves a request")
+	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
 	errDeaf        = errors.New("workers cannot tell by cost.socket")
 	errUntold      = errors.New("no worker tells by cost.socket")
@@ -309,7 +309,7 @@ func (b *bills) database(source string) *host.Database {
 	}
 	d, err := host.OpenDatabase(strings.TrimPrefix(source, "auto"))
 	if err != nil {
-		b.log.Warn("what the database uses is charged to nobody", zap.Error(err))
+		b.log.Warn("the CPU time of databases is not charged", zap.Error(err))
 		return nil
 	}
 	return d
@@ -362,7 +362,7 @@ func (p *priorities) restart(c *config.Config) {
 // Why nothing is to step down, or cannot.
 var (
 	errNotWanted    = errors.New("gate.priority is off")
-	errNobodySlowed = errors.New("nobody is slowed: throttle.mode is not fair, or all is only judged (throttle.shadow)")
+	errNobodySlowed = errors.New("no request is slowed: throttle.mode is not fair, or throttle.shadow is on")
 )
 
 // openLocked opens the Keeper if it is wanted and there is none.

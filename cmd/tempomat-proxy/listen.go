@@ -157,7 +157,7 @@ func inUseHint(address string) string {
 	}
 	hint += " listens there"
 	if ours {
-		hint += `; SIGUSR2 has it start the installed program in its place, and refuses nobody`
+		hint += `; to replace it by the installed program, send it SIGUSR2`
 	}
 	return hint
 }

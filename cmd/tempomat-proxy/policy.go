@@ -141,7 +141,7 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 // tellSilence logs that nobody answers for robots' addresses, or that somebody does again.
 func (p *policies) tellSilence(err error) {
 	if err != nil {
-		p.log.Warn("nobody answers for the names of robots' addresses: none is verified by them meanwhile, and all else is as usual", zap.Error(err))
+		p.log.Warn("can't verify robots by DNS: the resolver doesn't answer. They share the account of unverified robots until it does", zap.Error(err))
 		return
 	}
 	p.log.Info("the names of robots' addresses are answered again")

@@ -146,8 +146,8 @@ func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) 
 	}
 	for _, l := range c.Listen {
 		if !slices.ContainsFunc(sockets, func(s handover.Socket) bool { return isAlike(l.Address, s) }) {
-			log.Warn("nobody serves an address of listen, as other sockets were handed over (LISTEN_FDS); "+
-				"put it into the socket unit, as ListenStream, or disable that", zap.String("address", l.Address))
+			log.Warn("not serving a listen address: systemd passed other sockets (LISTEN_FDS). "+
+				"Add it to the socket unit as ListenStream, or disable the unit", zap.String("address", l.Address))
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (f *fdStore) forget(sockets []handover.Socket, log *zap.Logger) {
 		err = errors.Join(err, f.Forget(s.Address))
 	}
 	if err = errors.Join(err, f.Wait()); err != nil {
-		log.Warn("the service manager may keep sockets that nobody serves", zap.Error(err))
+		log.Warn("systemd may keep sockets that no process serves", zap.Error(err))
 	}
 }
 

@@ -228,7 +228,7 @@ func (p *pastHours) adopt(text []byte) {
 
 func (p *pastHours) tell(err error) {
 	if err != nil {
-		p.log.Warn("the history begins anew", zap.String("file", p.path), zap.Error(err))
+		p.log.Warn("the history starts again: its file can't be read", zap.String("file", p.path), zap.Error(err))
 	}
 }
 

@@ -22,7 +22,7 @@ class Worker:
         try:
             self.socket.sendto((what + number).encode("ascii"), self.path)
         except (OSError, UnicodeError):
-            pass  # no room, or nobody listens: it is not told
+            pass  # no room, or no program listens: it is not told
 
     def __call__(self, environ, start_response):
         number = environ.get("HTTP_TEMPOMAT_REQUEST")

@@ -34,6 +34,6 @@ class TempomatWorker
   def tell(what, number)
     @socket.sendmsg_nonblock(what + number, 0, @address, exception: false)
   rescue SystemCallError
-    nil # nobody listens: it is not told
+    nil # no program listens: it is not told
   end
 end

@@ -194,7 +194,7 @@ func (p *proxy) begun(r *request) {
 	p.poll()
 }
 
-// done is called when the backend is. Of a stream that nobody listens to, and of a
+// done is called when the backend is. Of a stream that no program listens to, and of a
 // body that broke off, the end is none.
 func (p *proxy) done(r *request) {
 	if !r.running {

@@ -166,7 +166,7 @@ const (
 	savedSize = headSize + 2*bloomBits/8 + sha256.Size
 )
 
-var errSaved = errors.New("not what a limiter of this version knows of clients")
+var errSaved = errors.New("not known clients as this version writes them")
 
 // AppendBinary appends what is to survive a restart: a version, the secret, when
 // the newer generation began, both generations, and a checksum.

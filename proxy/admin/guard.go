@@ -108,7 +108,7 @@ func (g *guard) refuseToken(r *http.Request) error {
 	token := bearer(r)
 	switch {
 	case !g.access.Granted():
-		return &failure{http.StatusUnauthorized, "there is no token to let anybody in: name its file in admin.token; if it is named, the log says what is wrong with it"}
+		return &failure{http.StatusUnauthorized, "there is no token: name its file in admin.token; if you did, the log shows what is wrong with the file"}
 	case token == "":
 		return &failure{http.StatusUnauthorized, "the token is missing: send Authorization: Bearer with what admin.token holds"}
 	case !g.access.isRight(token):

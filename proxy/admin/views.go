@@ -89,7 +89,7 @@ func (a *Server) key(r *http.Request) (any, error) {
 	}
 	row, ok := a.opts.Ledger.Find(a.opts.Now(), limiter.Key{Class: class, ID: q.Get("id")})
 	if !ok {
-		return nil, &failure{http.StatusNotFound, fmt.Sprintf("class %s has no key %q: it was not charged lately", class, q.Get("id"))}
+		return nil, &failure{http.StatusNotFound, fmt.Sprintf("class %s has no key %q: it was not charged recently", class, q.Get("id"))}
 	}
 	return api.KeyReply{Version: api.Version, Row: row}, nil
 }

@@ -44,7 +44,7 @@ const (
 )
 
 // errUnasked: bytes that nobody asked for.
-var errUnasked = errors.New("the backend said something that nobody asked for")
+var errUnasked = errors.New("the backend sent bytes without a request")
 
 // Do sends a request and returns the answer as its head is there. The caller reads the
 // Answer's Body to its end, or closes it. If the call is cancelled, the error is

@@ -91,7 +91,7 @@ func prepare(dir string) error {
 		err = os.Chmod(dir, 0o700) //nolint:gosec // a directory has to be entered
 	}
 	if err != nil {
-		return fmt.Errorf("%s is to be for its owner alone: %w", dir, err)
+		return fmt.Errorf("only the owner may have access to %s: %w", dir, err)
 	}
 	return nil
 }

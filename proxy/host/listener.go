@@ -117,7 +117,7 @@ func newListenQueue(sockets *Sockets) *listenQueue {
 	return q
 }
 
-// length returns how many connections wait there; not ok: nobody listens there,
+// length returns how many connections wait there; not ok: no program listens there,
 // or the kernel does not tell.
 func (q *listenQueue) length(l listener) (queued int, ok bool) {
 	q.listener, q.best, q.queued, q.socket, q.cgroup = l, fitsNot, 0, 0, 0

@@ -89,7 +89,7 @@ func TestListenQueue(t *testing.T) {
 			}
 			_ = l.Close()
 			if n, ok := q.length(d); ok {
-				t.Errorf("%d wait though nobody listens", n)
+				t.Errorf("%d wait though no program listens", n)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ var (
 	// errOwn says that it has a priority of its own, which nobody would know after a crash.
 	errOwn = errors.New("the process is no worker that has the priority of the program which forked it")
 	// errChanged says that somebody else has changed the priority.
-	errChanged = errors.New("somebody else has changed the priority of the process")
+	errChanged = errors.New("another program changed the priority of the process")
 )
 
 // PriorityCounts are since the start, but for Lowered.

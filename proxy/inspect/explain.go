@@ -482,7 +482,7 @@ func (e *explanation) page() {
 		facts = slices.Insert(facts, 1, api.ExplainFact{Name: "shape", Value: k.Shape})
 	}
 	if known.Idle.Seconds() >= 1 {
-		facts = append(facts, api.ExplainFact{Name: "holds a worker", Value: "for " + spanOf(known.Idle), Means: "It likely hardly computes meanwhile."})
+		facts = append(facts, api.ExplainFact{Name: "holds a worker", Value: "for " + spanOf(known.Idle), Means: "It probably waits for a database or another service."})
 	}
 	e.add(title, append(facts, e.reputation(k)...)...)
 }

@@ -215,7 +215,7 @@ func whyAtGate(o *limiter.Outlook) string {
 		}
 		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most)
 	case limiter.Untried:
-		return "nobody knows what its page costs, and only one such request is tried at a time"
+		return "the cost of its page is unknown, and only one such request is tried at a time"
 	case limiter.LeavesCPU:
 		return fmt.Sprintf("%s, and what others use leaves no CPU for a long request", aheadOf(o))
 	case limiter.Turn:

@@ -77,7 +77,7 @@ func newPlayer(r io.Reader, s Setup) (*player, error) {
 	case s.CPUs <= 0 || s.Workers <= 0:
 		return nil, errors.New("a backend has CPUs and workers")
 	case s.Rules.Newcomers != nil:
-		return nil, errors.New("nobody in a log follows a redirect")
+		return nil, errors.New("requests of a log can't follow a redirect")
 	}
 	p := &player{setup: s, lines: newLines(r, s.Format)}
 	p.window.counts, p.window.crowd = &p.lines.counts, crowd{cpus: s.CPUs}

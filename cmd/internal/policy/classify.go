@@ -54,7 +54,7 @@ func readSecret(file string) (string, error) {
 	s := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	if len(s) < classify.MinSecret || len(s) > longestSecret || strings.ContainsFunc(s, odd) {
-		return "", fmt.Errorf("%s must hold %d to %d printable characters without blanks, and nothing else", file, classify.MinSecret, longestSecret)
+		return "", fmt.Errorf("%s must hold %d to %d printable characters without spaces, and nothing else", file, classify.MinSecret, longestSecret)
 	}
 	return s, nil
 }

@@ -118,7 +118,7 @@ func (h *History) blocks(hours int64, most int) (all [][]byte) {
 }
 
 // Restore takes in what Blocks returned, before the first Take. If anything in it is not
-// sound, the history begins anew.
+// sound, the history starts again: its file can't be read.
 func (h *History) Restore(blocks [][]byte) error {
 	var over []block
 	var open *hour
@@ -339,7 +339,7 @@ func decodeHour(b []byte) (*saved, error) {
 	}
 	row := &s.Row
 	if s.At%secondsOfHour != 0 || len(row.Classes) > mostClasses || len(row.Groups) != groups {
-		return nil, errors.New("an hour is not sound")
+		return nil, errors.New("an hour is invalid")
 	}
 	// In a block an empty list is none, and in a document it is to be a list.
 	row.Classes = append([]api.HistoryClass{}, row.Classes...)

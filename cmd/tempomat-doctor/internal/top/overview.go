@@ -59,7 +59,7 @@ func (m *Model) findings() []finding {
 	}
 	if full && m.waiting() == 0 && slowest(o.Groups) >= slowFrom {
 		all = append(all, finding{Bad, "The CPUs are full, people wait for the backend, and tempomat holds no request back. " +
-			"Check in pane 6 that it knows how many CPUs and workers the backend has."})
+			"Check in pane 6 how many CPUs and workers it takes the backend to have."})
 	}
 	return all
 }

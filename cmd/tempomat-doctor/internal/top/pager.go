@@ -130,6 +130,6 @@ func helpLines() []string {
 		"The bar has a letter for each group: known, newcomers, strangers, robots, exempt;",
 		"w is wasted: clients disconnected before the answer. The whole bar is all CPUs.",
 		"CPU is in CPU-seconds per second: 2.00 is two cores. A level below 0 is a debt.",
-		"What to look at first: docs/doctor.md.",
+		"For what to look at first, see docs/doctor.md.",
 	}
 }

@@ -151,7 +151,7 @@ func (d *decider) apacheForeign(all []host.Directive) {
 		at := fmt.Sprintf("%s:%d", x.File.Path, x.Line)
 		switch x.Name {
 		case "remoteipheader":
-			d.block(at+": mod_remoteip is in use", "something stands before Apache already, and its addresses have to be believed by tempomat-proxy, too",
+			d.block(at+": mod_remoteip is in use", "another proxy is in front of Apache already, and tempomat-proxy must trust its addresses",
 				"name it in trustedProxies, and "+byHand)
 		case "sslverifyclient":
 			if !slices.ContainsFunc(x.Args, func(s string) bool { return strings.EqualFold(s, "none") }) {
@@ -390,7 +390,7 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 				indent+"RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]", end)
 		default:
 			pages = true
-			d.plainPages(fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line), "a2dissite it if nobody needs it, or let it redirect: Redirect permanent / https://YOUR-NAME/")
+			d.plainPages(fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line), "disable it with a2dissite, or let it redirect: Redirect permanent / https://YOUR-NAME/")
 		}
 	}
 	if len(hosts) > 0 && !pages {
@@ -400,7 +400,7 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 
 // plainPages notes a site that serves pages without TLS, beside sites with it.
 func (d *decider) plainPages(where, do string) {
-	d.note("%s serves pages on port %d, beside TLS sites on %d. Port %[2]d stays with %[4]s, so requests there go past tempomat-proxy. To close that: %s",
+	d.note("%s serves pages on port %d, next to TLS sites on %d. Port %[2]d stays with %[4]s, so requests there bypass tempomat-proxy. To close that: %s",
 		where, d.m.Place.HTTP, d.m.Place.HTTPS, d.plan.Server, do)
 }
 

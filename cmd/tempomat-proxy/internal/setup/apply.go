@@ -58,7 +58,7 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 		fmt.Fprintln(w.out, "  "+s.name)
 		if err := s.do(ctx); err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
-			fmt.Fprintf(w.out, "%v\nTaking everything back:\n", err)
+			fmt.Fprintf(w.out, "%v\nUndoing everything:\n", err)
 			// What was begun is taken back also if somebody interrupts.
 			if back := w.undo(context.WithoutCancel(ctx), j); back != nil {
 				return errors.Join(err, fmt.Errorf("and taking it back failed; \"tempomat-proxy setup -undo\" tries again: %w", back))
@@ -74,7 +74,7 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 func (w *worker) steps(j *journal) (steps []step) {
 	file := journalFile(w.place)
 	before := map[Probe]int{}
-	steps = append(steps, step{"writing " + file + ", for the way back", func(ctx context.Context) error {
+	steps = append(steps, step{"writing " + file + ", for -undo", func(ctx context.Context) error {
 		for _, p := range j.Probes {
 			before[p], _ = w.ask.Probe(ctx, p) // 0: there is no answer today either
 		}

@@ -347,7 +347,7 @@ func TestUndoSwitchesOver(t *testing.T) {
 // TestApplyChangesNothingThatChanged: between the look and the change somebody was faster.
 func TestApplyChangesNothingThatChanged(t *testing.T) {
 	for name, c := range map[string]struct{ file, says string }{
-		"a file was edited": {"etc/ports.conf", "was changed meanwhile"},
+		"a file was edited": {"etc/ports.conf", "was changed by another program"},
 		"a file is new":     {"etc/link", "exists"},
 		"a former backup":   {"etc/ports.conf" + backupEnd, "would be lost"},
 	} {

@@ -103,7 +103,7 @@ func (d *decider) server() string {
 		case "":
 			d.block(fmt.Sprintf("an unknown program listens on port %d", port), "only root can see which", "run setup as root")
 		case unitName:
-			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "somebody has set it up by hand", "nothing, or take that back first")
+			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "it was set up by hand", "nothing, or undo that first")
 		default:
 			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup puts the proxy before Apache and nginx only",
 				"end "+name+" if it should not be there; or let it send its requests to 127.0.0.1:8888, where tempomat-proxy listens unless told otherwise, and name the web server behind it as backend")
@@ -116,7 +116,7 @@ func (d *decider) server() string {
 		return ""
 	case apache && nginx:
 		d.block("both Apache and nginx serve the public", fmt.Sprintf("one listens on port %d, the other one on %d", holders["apache2"], holders["nginx"]),
-			"decide which one stands in front, and "+byHand)
+			"decide which one is in front, and "+byHand)
 	case apache, !nginx && d.m.Apache != nil && d.m.Nginx == nil:
 		return "apache2"
 	case nginx, d.m.Nginx != nil && d.m.Apache == nil:
@@ -185,7 +185,7 @@ func (d *decider) finish() {
 	d.config()
 	d.keys()
 	if !d.m.Systemd {
-		d.note("systemd does not run here: with -write the files are changed and checked; starting anew is left to you.")
+		d.note("systemd does not run here: -write changes and checks the files, and prints the commands that switch over.")
 	} else if !d.m.Service.Installed {
 		d.block("the unit "+unitName+".service is not installed", "setup starts the proxy by it",
 			"install the package, or copy deploy/systemd/tempomat-proxy.service to /etc/systemd/system")
@@ -230,7 +230,7 @@ func (d *decider) configText() string {
 		"# " + manuals + "/configuration.md. After a change: systemctl reload tempomat-proxy\n" +
 		listen +
 		fmt.Sprintf("backend: %s://127.0.0.1:%d\n", scheme, d.inner) +
-		"\n# It counts and shows, and delays nobody. After a day, when tempomat-doctor shows what you\n" +
+		"\n# It measures and delays no one. After a day, when tempomat-doctor shows what you\n" +
 		"# expect: mode: fair, and no log line.\n" +
 		"throttle: {mode: observe}\n" +
 		"log: {access: all}\n"
@@ -297,7 +297,7 @@ func holder(sockets []host.Listening, port int) string {
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) == 0 {
-		return "nobody listens"
+		return "no program listens"
 	}
 	return strings.Join(names, " and ")
 }

@@ -91,7 +91,7 @@ func TestDecide(t *testing.T) {
 		"pages beside TLS": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured,
 				"sites-enabled/a.conf", "<VirtualHost *:80>\n\tDocumentRoot /var/www\n</VirtualHost>\n")),
-			note: "a.conf:1 serves pages on port 80, beside TLS sites on 443. Port 80 stays with apache2",
+			note: "a.conf:1 serves pages on port 80, next to TLS sites on 443. Port 80 stays with apache2",
 		},
 		"a redirect of one directory": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured,

@@ -169,7 +169,7 @@ func ready(c Change) error {
 		return err
 	}
 	if string(now) != c.Before {
-		return fmt.Errorf("%s was changed meanwhile", c.Path)
+		return fmt.Errorf("%s was changed by another program: run setup again", c.Path)
 	}
 	return absent(c.Backup)
 }

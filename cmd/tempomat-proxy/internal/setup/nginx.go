@@ -133,7 +133,7 @@ func (d *decider) nginxServers(root *host.Statement) (servers []nginxServer) {
 		}
 		switch s.Name() {
 		case "real_ip_header", "set_real_ip_from":
-			d.block(s.Place()+": "+s.Name()+" is in use", "something stands before nginx already, and its addresses have to be believed by tempomat-proxy, too",
+			d.block(s.Place()+": "+s.Name()+" is in use", "another proxy is in front of nginx already, and tempomat-proxy must trust its addresses",
 				"name it in trustedProxies, and "+byHand)
 		case "ssl_verify_client":
 			d.block(s.Place()+": ssl_verify_client", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
@@ -298,7 +298,7 @@ func (d *decider) nginxStays(s nginxServer) {
 		case l.unknown != "" && l.port == 0 && !strings.HasPrefix(l.unknown, "unix:"):
 			d.block(l.Place()+": "+strings.Join(l.Words, " "), "setup cannot tell which port it is", "write the number there")
 		case l.port == d.m.Place.HTTP && !s.redirects():
-			d.plainPages(s.Place(), "remove it from sites-enabled if nobody needs it, or let it do: return 301 https://$host$request_uri;")
+			d.plainPages(s.Place(), "remove it from sites-enabled, or let it redirect: return 301 https://$host$request_uri;")
 		case l.port == d.m.Place.HTTP:
 			d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", d.m.Place.HTTP, s.Place())
 		default:

@@ -163,7 +163,7 @@ func Show(w io.Writer, p Plan) {
 	}
 	fmt.Fprintln(w)
 	if p.Done {
-		fmt.Fprintln(w, "Nothing to do: setup has been here. \"tempomat-proxy setup -undo\" takes it back. For sites that were added since, do that and then setup -write.")
+		fmt.Fprintln(w, "Already set up. To undo it: tempomat-proxy setup -undo For sites that were added since, do that and then setup -write.")
 		return
 	}
 	if len(p.Obstacles) > 0 {
@@ -179,7 +179,7 @@ func Show(w io.Writer, p Plan) {
 		fmt.Fprintln(w, "  "+strings.Join(c, " "))
 	}
 	showNotes(w, p.Notes)
-	fmt.Fprintln(w, "\nThe way back: tempomat-proxy setup -undo; or by hand: "+wayBack(p))
+	fmt.Fprintln(w, "\nTo undo: tempomat-proxy setup -undo; or by hand: "+wayBack(p))
 }
 
 func showObstacles(w io.Writer, obstacles []Obstacle) {

@@ -91,7 +91,7 @@ const Summary = "look at this machine and show, or with -write make, what puts t
 // not do what was asked for.
 func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) error {
 	if (write || undo) && !c.IsRoot {
-		return errors.New("only root may change this machine's configuration; without -write it is only shown")
+		return errors.New("only root may change this machine's configuration. Run setup without -write to see the changes")
 	}
 	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, sockets: host.Listeners, out: stdout}
 	if undo {
@@ -106,7 +106,7 @@ func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) err
 	case len(p.Obstacles) > 0:
 		return errors.New("nothing is changed, for the reasons above")
 	case !write:
-		fmt.Fprintln(stdout, "\nNothing is changed yet. tempomat-proxy setup -write does all that.")
+		fmt.Fprintln(stdout, "\nNothing is changed yet. To make these changes: tempomat-proxy setup -write")
 		return nil
 	}
 	fmt.Fprintln(stdout, "\nDoing it:")
@@ -114,9 +114,9 @@ func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) err
 		return err
 	}
 	if !m.Systemd {
-		fmt.Fprintf(stdout, "The files are changed and valid. Without systemd what runs is left to you: as root, and at once, since no program\nlistens on the site's port in between:\n\n%s\n", byHandStart(p))
+		fmt.Fprintf(stdout, "The files are changed and valid. Without systemd, switch over yourself. Run this as root, all at once, because no program\nlistens on the site's port in between:\n\n%s\n", byHandStart(p))
 	} else {
-		fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. Who costs what: tempomat-doctor top")
+		fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. To see which clients use the CPU: tempomat-doctor top")
 	}
 	return nil
 }
@@ -134,16 +134,16 @@ func byHandStart(p Plan) string {
 func (w *worker) takeBack(ctx context.Context) error {
 	j, err := loadJournal(journalFile(w.place))
 	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(w.out, "Nothing to take back: setup has changed nothing here.")
+		fmt.Fprintln(w.out, "Nothing to undo: setup changed nothing here.")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	j.Systemd = j.Systemd && exists(systemdRuns(w.place)) // it may be a chroot now
-	fmt.Fprintln(w.out, "Taking back:")
+	fmt.Fprintln(w.out, "Undoing:")
 	if err := w.undo(ctx, j); err != nil {
-		return fmt.Errorf("%w\nWhat runs was not switched over, so the site is served as before. Put that right, and run setup -undo again", err)
+		return fmt.Errorf("%w\nNothing was switched over, so the site is served as before. Correct this, and run setup -undo again", err)
 	}
 	port, _ := j.public()
 	runs := slices.ContainsFunc(w.sockets(port), func(s host.Listening) bool { return s.Program == j.Server })

@@ -31,7 +31,7 @@ func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Share
 	if secret != nil {
 		o.Keys = gossipKeys(secret.at(time.Now()))
 	} else {
-		log.Warn("what sidecars tell each other is not encrypted: whoever reaches the port can invent debts; set coordination.secret")
+		log.Warn("messages between instances are not encrypted: any host that reaches the port can invent debts. Set coordination.secret")
 	}
 	sharer, err := gossip.New(o)
 	if err != nil {
