@@ -220,7 +220,7 @@ func (s *Store) tell(before, p pair, err error) {
 	case err == nil:
 		s.log.Info("certificate is in force", append(fields, zap.Strings("names", firstOf(p.names)), zap.Time("expires", p.shown.Leaf.NotAfter))...)
 		if p.public {
-			s.log.Warn("everybody on this machine can read a private key; chmod o-r it", zap.String("key", p.key))
+			s.log.Warn("every user of this machine can read a private key: run chmod o-r on it", zap.String("key", p.key))
 		}
 	case before.fault == p.fault:
 	case p.shown != nil:
