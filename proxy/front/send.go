@@ -338,33 +338,32 @@ func (h *session) put(name, value string) {
 	_ = h.encoder.WriteField(f) // to memory
 }
 
-// lowered finds the names of fields in small letters, as HTTP/2 has them (RFC 9113, 8.2). It keeps
-// those that backends use. Its methods may be called concurrently.
-type lowered struct {
+// spellings finds how names of fields are spelled otherwise: in small letters, as HTTP/2 has them (RFC
+// 9113, 8.2), or as package net/http writes them. It keeps those that came first. Its methods may be
+// called concurrently.
+type spellings struct {
+	spell func(name string) string
 	known atomic.Pointer[map[string]string]
 }
 
-// mostLowered is how many names are kept.
-const mostLowered = 256
+// mostSpellings is how many names are kept.
+const mostSpellings = 256
 
-func (l *lowered) of(name string) string {
-	known := l.known.Load()
-	if known != nil {
-		if lower, ok := (*known)[name]; ok {
-			return lower
+func (s *spellings) of(name string) string {
+	known := *s.known.Load()
+	spelled, ok := known[name]
+	if !ok {
+		if spelled = s.spell(name); len(known) < mostSpellings && len(name) <= longestSpelled {
+			more := maps.Clone(known)
+			more[strings.Clone(name)] = spelled
+			s.known.Store(&more) // another one may be lost
 		}
 	}
-	lower := strings.ToLower(name)
-	more := map[string]string{name: lower}
-	if known != nil {
-		if len(*known) >= mostLowered {
-			return lower
-		}
-		maps.Copy(more, *known)
-	}
-	l.known.Store(&more) // another one may be lost
-	return lower
+	return spelled
 }
+
+// longestSpelled is how long a name is that is kept, in bytes.
+const longestSpelled = 64
 
 // blockWriter is where a session's headers are encoded to.
 type blockWriter session

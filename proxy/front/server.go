@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,6 @@ type Server struct {
 	dates     dates
 	long      *connlimit.Share // of heads under way that are long
 	turns     *turns           // of handshakes
-	workers   workers
 	addresses addresses
 	secure    *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
 
@@ -85,7 +85,6 @@ func NewServer(h http.Handler, o Options) *Server {
 	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs are for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()
-	s.workers.init(s.closed)
 	return s
 }
 
@@ -217,7 +216,7 @@ type memories struct {
 	texts             http1.Texts
 
 	frames, readings, streams sync.Pool
-	lower                     lowered
+	lower, canonical          spellings
 }
 
 func (m *memories) init() {
@@ -226,6 +225,9 @@ func (m *memories) init() {
 	m.requests.New = func() any {
 		return &request{asked: newAsked()}
 	}
+	m.lower.spell, m.canonical.spell = strings.ToLower, http.CanonicalHeaderKey
+	m.lower.known.Store(&map[string]string{})
+	m.canonical.known.Store(&map[string]string{})
 	m.frames.New = func() any { return new([sendSize]byte) }
 	m.readings.New = func() any { return newReading() }
 	m.streams.New = func() any { return newStream() }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -53,7 +52,6 @@ const (
 type session struct {
 	conn  *conn
 	began time.Time
-	shard int // of Server.workers
 
 	// These are the connection's goroutine's.
 	decoder *hpack.Decoder
@@ -142,7 +140,7 @@ func (w *window) read(n int) (opens int) {
 // serveHTTP2 serves a connection that begins as HTTP/2 does, to its end.
 func (c *conn) serveHTTP2() {
 	now := time.Now()
-	h := &session{conn: c, began: now, shard: rand.IntN(rosterShards)} //nolint:gosec // any spread will do
+	h := &session{conn: c, began: now}
 	trusted, clients := c.server.o.Trusts != nil && c.server.o.Trusts(c.remote), 1
 	if trusted {
 		clients = manyClients
@@ -478,7 +476,7 @@ func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) 
 	}
 	h.serving++
 	h.streams = append(h.streams, s)
-	h.conn.server.workers.serve(s)
+	go s.serve()
 	return nil
 }
 

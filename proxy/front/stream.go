@@ -1,13 +1,13 @@
 package front
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -145,29 +145,11 @@ func (s *Stream) frame(ends bool) bool {
 
 // add takes in a field.
 func (s *Stream) add(f hpack.HeaderField) {
-	name := canonical(f.Name)
+	name := s.session.conn.server.memory.canonical.of(f.Name)
 	if name == "Priority" {
 		s.rank(f.Value)
 	}
 	s.in.collect(http1.Name{Written: name, Canonical: name}, f.Value)
-}
-
-// canonical is a name that is in small letters as package net/http writes it.
-func canonical(name string) string {
-	var b [32]byte
-	if len(name) <= len(b) {
-		begins := true
-		for i := range len(name) {
-			if b[i] = name[i]; begins && 'a' <= b[i] && b[i] <= 'z' {
-				b[i] -= 'a' - 'A'
-			}
-			begins = b[i] == '-'
-		}
-		if name, ok := http1.CommonName(b[:len(name)]); ok {
-			return name
-		}
-	}
-	return http.CanonicalHeaderKey(name)
 }
 
 // isSound tells whether a field may be in a request (RFC 9113, 8.2): those that are for the
@@ -328,20 +310,16 @@ func (s *Stream) Streams() int {
 }
 
 // SetReadDeadline is for http.ResponseController.
-func (s *Stream) SetReadDeadline(t time.Time) error {
-	s.session.mu.Lock()
-	defer s.session.mu.Unlock()
-	s.readUntil = t
-	s.reads.Broadcast()
-	return nil
-}
+func (s *Stream) SetReadDeadline(t time.Time) error { return s.limit(&s.readUntil, t, &s.reads) }
 
 // SetWriteDeadline is for http.ResponseController.
-func (s *Stream) SetWriteDeadline(t time.Time) error {
+func (s *Stream) SetWriteDeadline(t time.Time) error { return s.limit(&s.writeUntil, t, &s.writes) }
+
+func (s *Stream) limit(until *time.Time, t time.Time, waits *sync.Cond) error {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	s.writeUntil = t
-	s.writes.Broadcast()
+	*until = t
+	waits.Broadcast()
 	return nil
 }
 
@@ -464,15 +442,13 @@ type incoming struct {
 	s *Stream
 
 	// session.mu guards the following.
-	pieces   []*[outSize]byte // what has come and was not read
-	from, to int              // of it: in the first one, and in the last one
-	size     int              // of it
-	left     int64            // what is to come, as the head says; negative: unknown
-	window   window
-	expects  bool // the client waits to be told to go on
-	came     bool // all of it
-	closed   bool // nobody reads it
-	trailer  []hpack.HeaderField
+	unread  bytes.Buffer
+	left    int64 // what is to come, as the head says; negative: unknown
+	window  window
+	expects bool // the client waits to be told to go on
+	came    bool // all of it
+	closed  bool // nobody reads it
+	trailer []hpack.HeaderField
 }
 
 // take takes in a piece, of which so much counts for the windows.
@@ -488,29 +464,15 @@ func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	}
 	b.window.open -= size
 	b.came = f.StreamEnded()
-	unread := size - len(p) // it is of no use to anybody
+	idle := size - len(p) // it is of no use to anybody
 	if b.closed {
-		unread = size
+		idle = size
 	} else {
-		b.keep(p)
+		_, _ = b.unread.Write(p) // to memory
 	}
-	b.opens(unread)
+	b.opens(idle)
 	b.s.reads.Signal()
 	return http2.ErrCodeNo
-}
-
-// keep keeps a piece until it is read.
-func (b *incoming) keep(p []byte) {
-	b.size += len(p)
-	for len(p) > 0 {
-		if len(b.pieces) == 0 || b.to == outSize {
-			b.pieces = append(b.pieces, b.s.session.conn.server.memory.out.Get().(*[outSize]byte))
-			b.to = 0
-		}
-		n := copy(b.pieces[len(b.pieces)-1][b.to:], p)
-		b.to += n
-		p = p[n:]
-	}
 }
 
 // opens lets the client send so much more, and more at a time as long as it is read: who sends
@@ -539,7 +501,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	for b.size == 0 {
+	for b.unread.Len() == 0 {
 		switch {
 		case s.err != nil:
 			return 0, s.err
@@ -558,40 +520,26 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	for n < len(p) && b.size > 0 {
-		end := outSize
-		if len(b.pieces) == 1 {
-			end = b.to
-		}
-		k := copy(p[n:], b.pieces[0][b.from:end])
-		n += k
-		b.size -= k
-		if b.from += k; b.from == end {
-			b.drop()
-		}
-	}
+	n, _ = b.unread.Read(p) // it is not empty
 	b.opens(n)
 	h.flush()
-	if b.size == 0 && b.came {
+	if b.unread.Len() > 0 {
+		return n, nil
+	}
+	if b.unread.Cap() > outSize {
+		b.unread = bytes.Buffer{} // another stream may need as much
+	}
+	if b.came {
 		b.takeTrailer()
 		return n, io.EOF
 	}
 	return n, nil
 }
 
-// drop returns the memory of the first piece.
-func (b *incoming) drop() {
-	b.s.session.conn.server.memory.out.Put(b.pieces[0])
-	b.pieces[0] = nil
-	b.pieces, b.from = b.pieces[1:], 0
-}
-
 // forget has nobody read what has come, and returns how much that is.
 func (b *incoming) forget() (size int) {
-	for len(b.pieces) > 0 {
-		b.drop()
-	}
-	size, b.size = b.size, 0
+	size = b.unread.Len()
+	b.unread = bytes.Buffer{}
 	return size
 }
 
@@ -614,51 +562,4 @@ func (b *incoming) Close() error {
 	b.closed = true
 	b.opens(b.forget())
 	return nil
-}
-
-// workers lends goroutines to requests. Each takes a large stack, which would be made anew for each
-// request.
-type workers struct {
-	shards [rosterShards]struct {
-		next chan *Stream // to who waits for the next one
-		idle atomic.Int32
-	}
-	ends <-chan struct{}
-}
-
-// mostIdle is how many goroutines of a shard wait for a request.
-const mostIdle = 4
-
-func (w *workers) init(ends <-chan struct{}) {
-	w.ends = ends
-	for i := range w.shards {
-		w.shards[i].next = make(chan *Stream)
-	}
-}
-
-// serve serves a request in another goroutine.
-func (w *workers) serve(s *Stream) {
-	shard := &w.shards[s.session.shard]
-	select {
-	case shard.next <- s:
-	default:
-		go w.work(s)
-	}
-}
-
-func (w *workers) work(s *Stream) {
-	shard := &w.shards[s.session.shard]
-	for {
-		s.serve()
-		if shard.idle.Add(1) > mostIdle {
-			shard.idle.Add(-1)
-			return
-		}
-		select {
-		case s = <-shard.next:
-			shard.idle.Add(-1)
-		case <-w.ends:
-			return
-		}
-	}
 }
