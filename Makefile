@@ -11,7 +11,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 # What make quick leaves out: packages whose tests start programs, and those that take more
 # than a few seconds of CPU: the handler against real sockets, fleets, simulated sites. With
 # -short, property tests draw a fifth of their cases; -w spares the linker the debug data.
-NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip)$$|/internal/sim$$|/proxy$$|/proxy/(acme|admin/dashboard|handover|savedfile|spool|replay|telemetry/(book|metrics))$$
+NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip)$$|/internal/sim$$|/proxy$$|/proxy/(acme|handover|savedfile|spool|replay|telemetry/(book|metrics))$$
 
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no

@@ -1,5 +1,5 @@
 // Package admin serves the admin API, which the doctor and the dashboard ask: JSON over HTTP,
-// at a unix socket and over TCP. What it answers is in package api, the page in dashboard.
+// at a unix socket and over TCP. What it answers is in package api.
 //
 // A request passes the guard, and comes to a route.
 //
@@ -7,6 +7,7 @@
 //	guard.go   who may ask: the socket's users, the token, the names that it may be asked for by
 //	routes.go  the paths, what may be asked of each, documents and errors
 //	views.go   what the paths answer
+//	page.go    the dashboard
 //	peer*.go   who asks at the socket
 package admin
 
@@ -25,7 +26,6 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/admin/dashboard"
 	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry"
 )
@@ -99,14 +99,10 @@ func New(o Options) *Server {
 	if o.Access == nil {
 		a.opts.Access = new(Access)
 	}
-	page, err := dashboard.New()
-	if err != nil {
-		panic(err) // the embedded files are none that it serves: its tests would have failed
-	}
 	documents := a.Handler()
 	write := o.ReloadTimeout + 10*time.Second
-	a.server = newServer(&guard{next: documents, page: page, access: a.opts.Access, socket: true}, write, o.Log)
-	a.web = newServer(&guard{next: documents, page: page, access: a.opts.Access}, write, o.Log)
+	a.server = newServer(&guard{next: documents, access: a.opts.Access, socket: true}, write, o.Log)
+	a.web = newServer(&guard{next: documents, access: a.opts.Access}, write, o.Log)
 	return a
 }
 

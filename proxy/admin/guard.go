@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/admin/dashboard"
 )
 
 // guard stands before the API and the page. It refuses requests that a page of another site
@@ -25,7 +24,6 @@ import (
 // itself can be had without.
 type guard struct {
 	next   http.Handler // the API
-	page   *dashboard.Page
 	access *Access
 	socket bool // requests come over the unix socket
 }
@@ -40,8 +38,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	if g.page.Has(r.URL.Path) {
-		g.page.ServeHTTP(w, r)
+	if file := pageFile(r.URL.Path); file != "" {
+		servePage(w, r, file)
 		return
 	}
 	if r.URL.Path == accessPath {

@@ -1,6 +1,6 @@
 //go:build world
 
-package dashboard
+package admin
 
 import (
 	"encoding/json"
@@ -33,13 +33,13 @@ type fake struct {
 
 func startFake(t *testing.T, token string) (*fake, string) {
 	t.Helper()
-	page, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := &fake{t: t, now: float64(time.Now().Unix()), token: token}
 	mux := http.NewServeMux()
-	mux.Handle("/", page)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if file := pageFile(r.URL.Path); file != "" {
+			servePage(w, r, file)
+		}
+	})
 	mux.Handle("/v1/", f.api())
 	mux.HandleFunc("/v1/access", f.accessible)
 	s := httptest.NewServer(mux)

@@ -1,6 +1,6 @@
 //go:build world
 
-package dashboard
+package admin
 
 import (
 	"crypto/sha512"

@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"io/fs"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestPageAnswers(t *testing.T) {
+	ask := func(method, path string) *httptest.ResponseRecorder {
+		rec := httptest.NewRecorder()
+		servePage(rec, httptest.NewRequestWithContext(t.Context(), method, path, nil), pageFile(path))
+		return rec
+	}
+	for path, kind := range map[string]string{"/": "text/html; charset=utf-8", "/static/main.js": "text/javascript; charset=utf-8",
+		"/static/dashboard.css": "text/css; charset=utf-8", "/static/icon.svg": "image/svg+xml"} {
+		rec := ask("GET", path)
+		if h := rec.Header(); rec.Code != 200 || h.Get("Content-Type") != kind || h.Get("Content-Security-Policy") != pagePolicy ||
+			h.Get("Cross-Origin-Opener-Policy") != "same-origin" || h.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: %d %v", path, rec.Code, h)
+		}
+		if head := ask("HEAD", path); head.Code != 200 || head.Body.Len() > 0 {
+			t.Errorf("HEAD %s: %d, %d bytes", path, head.Code, head.Body.Len())
+		}
+	}
+	for _, path := range []string{"/static", "/static/", "/static/index.html", "/static/none.js", "/index.html", "//", "/static/../page.go"} {
+		if file := pageFile(path); file != "" {
+			t.Errorf("%s is %s", path, file)
+		}
+	}
+	if rec := ask("POST", "/"); rec.Code != 405 {
+		t.Errorf("POST: %d", rec.Code)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestFilesAreSelfContained: nothing inline, nothing from elsewhere, and no text that a client
+// chose can become markup.
+func TestFilesAreSelfContained(t *testing.T) {
+	forbidden := regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML|\beval\(|new Function|\sstyle=|\son[a-z]+="|<style|@import|javascript:`)
+	address := regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s"']*`)
+	files, err := fs.Glob(static, "static/*")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		body, err := static.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(body), "\n") {
+			if bad := forbidden.FindString(line); bad != "" {
+				t.Errorf("%s:%d: %q", file, n+1, bad)
+			}
+			if a := address.FindString(line); a != "" && !strings.HasPrefix(a, "http://www.w3.org/2000/svg") {
+				t.Errorf("%s:%d: %q is elsewhere", file, n+1, a)
+			}
+		}
+		if inline := regexp.MustCompile(`<script[^>]*>[^<]`).FindString(string(body)); inline != "" {
+			t.Errorf("%s: an inline script: %q", file, inline)
+		}
+	}
+}
