@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 )
 
 // A key is an address as 64 bits: what it is accounted as. IPv6 has its /64 there. IPv4
@@ -61,8 +62,6 @@ type group struct {
 	key     uint64 // without the bits that its connections do not share
 	conns   []*Conn
 	counted int32 // how many that counts as; a trusted address counts as few at most
-	at      int32 // index in rank.all
-	rank    *rank // nil: it holds few, and so is not ranked
 	trusted bool
 }
 
@@ -77,9 +76,9 @@ func (g *group) remove(c *Conn, k kind) {
 	g.conns = cut(g.conns)
 }
 
-// oldest is the connection of a sample that has waited for longest; nil: none waits.
-func (g *group) oldest() (c *Conn) {
-	for x := range sample(g.conns) {
+// oldest is the one that has waited for longest; nil: none waits.
+func oldest(conns iter.Seq[*Conn]) (c *Conn) {
+	for x := range conns {
 		if x.isWaiting() && (c == nil || x.since() < c.since()) {
 			c = x
 		}
@@ -87,10 +86,10 @@ func (g *group) oldest() (c *Conn) {
 	return c
 }
 
-// ofHeaviest is a connection of a sample that is of the address that counts most there: one that
-// waits, the oldest of them, or one with a request if that may be cut.
-func (g *group) ofHeaviest(cuts bool) (c *Conn) {
-	for x := range sample(g.conns) {
+// ofHeaviest is one that is of the address that counts most among them: one that waits, the oldest
+// of them, or one with a request if that may be cut.
+func ofHeaviest(conns iter.Seq[*Conn], cuts bool) (c *Conn) {
+	for x := range conns {
 		a := x.groups[whole]
 		switch {
 		case cuts && a.trusted || !cuts && !x.isWaiting():
@@ -103,93 +102,28 @@ func (g *group) ofHeaviest(cuts bool) (c *Conn) {
 	return c
 }
 
-// ranking is groups in the order of how many connections they count as holding, those that hold
-// few left out. A count changes by one at a time, so that this needs no search.
-type ranking struct{ few rank } // few.all is empty
-
-// rank is the groups with the same count, in a ring of all of these that there are.
-type rank struct {
-	count        int32
-	all          []*group
-	above, below *rank
-}
-
-func (r *ranking) init(few int32) { r.few = rank{count: few, above: &r.few, below: &r.few} }
-
-// up counts one more.
-func (r *ranking) up(g *group) {
-	if g.counted++; g.counted <= r.few.count {
-		return
-	}
-	from := g.rank
-	if from == nil {
-		from = &r.few
-	}
-	r.settle(g, from.above, from)
-}
-
-// down counts one less.
-func (r *ranking) down(g *group) {
-	if g.counted--; g.counted >= r.few.count {
-		r.settle(g, g.rank.below, g.rank.below)
-	}
-}
-
-// settle puts a group into the rank of its new count, the next one if there is such, else one
-// above the last.
-func (r *ranking) settle(g *group, next, last *rank) {
-	switch {
-	case next.count == g.counted:
-		r.move(g, next)
-	case g.rank != nil && len(g.rank.all) == 1:
-		g.rank.count = g.counted
-	default:
-		r.move(g, last.insertAbove(g.counted))
-	}
-}
-
-func (k *rank) insertAbove(count int32) *rank {
-	n := &rank{count: count, above: k.above, below: k}
-	k.above.below, k.above = n, n
-	return n
-}
-
-func (r *ranking) move(g *group, to *rank) {
-	if from := g.rank; from != nil {
-		last := len(from.all) - 1
-		from.all[g.at] = from.all[last]
-		from.all[g.at].at = g.at
-		if from.all = cut(from.all); last == 0 {
-			from.above.below, from.below.above = from.below, from.above
-		}
-	}
-	if g.rank = to; to == &r.few {
-		g.rank = nil
-		return
-	}
-	g.at = int32(len(to.all)) //nolint:gosec // at most Table.most
-	to.all = append(to.all, g)
-}
-
-// heaviest is the groups, those with the highest count first.
-func (r *ranking) heaviest() iter.Seq[*group] {
+// heaviest is the groups of a kind that connections are of, those that count most first, and none
+// that counts as few.
+func heaviest(conns []*Conn, k kind, few int32) iter.Seq[*group] {
 	return func(yield func(*group) bool) {
-		for k := r.few.below; k != &r.few; k = k.below {
-			for _, g := range k.all {
-				if !yield(g) {
-					return
+		for last := (*group)(nil); ; {
+			var next *group
+			for _, c := range conns {
+				g := c.groups[k]
+				if g.counted > few && (next == nil || g.isBefore(next)) && (last == nil || last.isBefore(g)) {
+					next = g
 				}
 			}
+			if next == nil || !yield(next) {
+				return
+			}
+			last = next
 		}
 	}
 }
 
-// first is the heaviest one; nil: all hold few.
-func (r *ranking) first() *group {
-	for g := range r.heaviest() {
-		return g
-	}
-	return nil
+func (g *group) isBefore(other *group) bool {
+	return g.counted > other.counted || g.counted == other.counted && g.key < other.key
 }
 
 // cut takes the last element off a slice, and gives back the memory that it once needed.
@@ -203,25 +137,16 @@ func cut[T any](s []*T) []*T {
 	return s
 }
 
-const (
-	// looks is how many connections are looked at to find one that goes: a random sample, but of
-	// no more than fewConns all.
-	looks    = 64
-	fewConns = 128
-)
+// looks is how many connections are looked at to find one that goes.
+const looks = 64
 
-// sample is connections to look at.
-func sample(conns []*Conn) iter.Seq[*Conn] {
+// sample is connections to look at: some at random, but of few all.
+func (t *Table) sample(conns []*Conn) iter.Seq[*Conn] {
+	if len(conns) <= 2*t.looks {
+		return slices.Values(conns)
+	}
 	return func(yield func(*Conn) bool) {
-		if len(conns) <= fewConns {
-			for _, c := range conns {
-				if !yield(c) {
-					return
-				}
-			}
-			return
-		}
-		for range looks {
+		for range t.looks {
 			if !yield(conns[rand.IntN(len(conns))]) { //nolint:gosec // it hides nothing that is worth a guess
 				return
 			}

@@ -16,13 +16,7 @@ func verify(t rapid.TB, table *Table) {
 		t.Fatalf("%d connections of %d", len(table.all.conns), table.most)
 	}
 	for k := range kinds {
-		open, ranked, last := 0, 0, int32(ceiling)
-		for h := range table.rankings[k].heaviest() {
-			if ranked++; h.counted > last || table.groups[k][h.key] != h || h.rank.all[h.at] != h || h.rank.count != h.counted {
-				t.Fatalf("a group of kind %d that counts as %d is behind one of %d", k, h.counted, last)
-			}
-			last = h.counted
-		}
+		open := 0
 		for key, h := range table.groups[k] {
 			open += len(h.conns)
 			held := make(map[*group]int32)
@@ -39,12 +33,12 @@ func verify(t rapid.TB, table *Table) {
 			for _, n := range held {
 				counted += n
 			}
-			if ranked -= btoi(h.rank != nil); h.key != key || counted == 0 || h.counted != counted || (h.rank != nil) != (counted > table.few) {
+			if h.key != key || counted == 0 || h.counted != counted {
 				t.Fatalf("a group of kind %d counts as %d, want %d", k, h.counted, counted)
 			}
 		}
-		if open != len(table.all.conns) || ranked != 0 {
-			t.Fatalf("by kind %d there are %d of %d connections, %d too many are ranked", k, open, len(table.all.conns), ranked)
+		if open != len(table.all.conns) {
+			t.Fatalf("by kind %d there are %d of %d connections", k, open, len(table.all.conns))
 		}
 	}
 }
@@ -156,12 +150,9 @@ func someAddress(t *rapid.T) netip.Addr {
 // to be, and it is one that may be.
 func TestWhateverComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		most := rapid.SampledFrom([]int{3, 30, fewConns - 1}).Draw(t, "most")
+		most := rapid.SampledFrom([]int{3, 30, 2*looks - 1}).Draw(t, "most")
 		table := New(start, most)
 		table.few = rapid.Int32Range(1, 8).Draw(t, "few") // the networks of a small table weigh less otherwise
-		for k := range kinds {
-			table.rankings[k].init(table.few)
-		}
 		table.many, table.large = 2*table.few, max(table.few, int32(most/4))
 		m := &crowd{t: t, table: table, now: start}
 		for range 2 * most {

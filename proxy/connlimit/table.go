@@ -36,11 +36,11 @@
 // # How it is found
 //
 // Idle and Busy, which are called for each request, set one word of the connection and
-// take no lock. Enter and Leave count, for the address and its two networks, and keep those that
-// hold more than few in the order of their counts: the heaviest are at hand, whatever
-// addresses an attacker has. Of what gives, a sample of 64 connections is looked at for one that
-// waits, in small tables all of them. So a table that is full takes some µs for each newcomer.
-// A connection takes less than 360 bytes even if all are of different networks.
+// take no lock. Enter and Leave count, for the address and its two networks. Who is heaviest is
+// looked up among 64 random connections, in small tables among all, and what it gives so too: who
+// holds more than a twentieth of a full table is found, whatever addresses an attacker has, and a
+// newcomer takes some 20 µs. A connection takes less than 360 bytes even if all are of different
+// networks.
 //
 // Memory is not counted here. What an idle connection holds is the same for all, and
 // so bounded by their number; what a request holds is bounded where it is taken, with
@@ -51,6 +51,7 @@ package connlimit
 import (
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -70,7 +71,7 @@ const (
 	// What a network weighs: one for so many of its connections.
 	narrowPart, widePart = 16, 64
 	// heavyLooks is how many of the heaviest addresses are looked at.
-	heavyLooks = 16
+	heavyLooks = 4
 	// ceiling is the largest bound.
 	ceiling = 1 << 24
 )
@@ -79,11 +80,11 @@ const (
 type Table struct {
 	start                  time.Time
 	most, few, many, large int32
+	looks                  int
 
 	mu            sync.Mutex               // guards the following
 	all           group                    // of no kind
 	groups        [kinds]map[uint64]*group // by their keys
-	rankings      [kinds]ranking           // of these
 	shed, refused uint64
 }
 
@@ -92,10 +93,9 @@ type Table struct {
 func New(now time.Time, most int) *Table {
 	n := int32(min(max(most, 1), ceiling))
 	few := min(max(n/fewPart, fewLeast), fewMost)
-	t := &Table{start: now, most: n, few: few, many: max(n/manyPart, manyFew*few), large: max(n/largePart, few)}
+	t := &Table{start: now, most: n, few: few, many: max(n/manyPart, manyFew*few), large: max(n/largePart, few), looks: looks}
 	for k := range kinds {
 		t.groups[k] = make(map[uint64]*group)
-		t.rankings[k].init(few)
 	}
 	return t
 }
@@ -188,25 +188,31 @@ func (t *Table) removeNext() *Conn {
 // choose returns the connection that goes next, and whether a request that is under way there is
 // to be cut; nil: none can. t.mu is held.
 func (t *Table) choose() (c *Conn, cuts bool) {
+	seen := slices.AppendSeq(make([]*Conn, 0, 2*looks), t.sample(t.all.conns))
 	var net *group
 	weight := t.few
 	for k, part := range [kinds]int32{narrow: narrowPart, wide: widePart} {
 		if part == 0 {
 			continue
 		}
-		if g := t.rankings[k].first(); g != nil && g.counted/part > weight {
+		for g := range heaviest(seen, kind(k), (weight+1)*part-1) {
 			net, weight = g, g.counted/part
+			break
 		}
 	}
+	var first *group // the address that counts most
 	looked := 0
-	for a := range t.rankings[whole].heaviest() {
+	for a := range heaviest(seen, whole, t.few) {
 		if looked++; looked > heavyLooks {
 			break
+		}
+		if first == nil {
+			first = a
 		}
 		if weight > a.counted && net != a.conns[0].groups[narrow] && net != a.conns[0].groups[wide] {
 			continue
 		}
-		if c = a.oldest(); c != nil {
+		if c = oldest(t.sample(a.conns)); c != nil {
 			return c, false
 		}
 		if a.counted > t.large {
@@ -214,38 +220,33 @@ func (t *Table) choose() (c *Conn, cuts bool) {
 		}
 	}
 	if net != nil {
-		if c = net.ofHeaviest(false); c != nil {
+		if c = ofHeaviest(t.sample(net.conns), false); c != nil {
 			return c, false
 		}
 	}
-	if c, cuts = t.ofCrowd(); c != nil {
+	if first != nil && first.counted > t.many {
+		return first.conns[0], true // none of those that were looked at waits
+	}
+	if c, cuts = t.ofCrowd(seen); c != nil {
 		return c, cuts
 	}
-	return t.all.oldest(), false
+	return oldest(slices.Values(seen)), false
 }
 
-// ofCrowd returns a connection that goes before those of addresses that hold few: a request of an
-// address that holds many, or what a network gives that has a large part of all.
-func (t *Table) ofCrowd() (c *Conn, cuts bool) {
-	if a := t.rankings[whole].first(); a != nil && a.counted > t.many {
-		return a.conns[0], true // none of those that were looked at waits
-	}
+// ofCrowd returns what a network gives, before addresses that hold few, that has a large part of all.
+func (t *Table) ofCrowd(seen []*Conn) (c *Conn, cuts bool) {
 	for k, part := range [kinds]int32{narrow: crowdNarrow, wide: crowdWide} {
 		if part == 0 {
 			continue
 		}
-		for net := range t.rankings[k].heaviest() {
-			if net.counted <= t.most/part {
-				break
-			}
+		for net := range heaviest(seen, kind(k), max(t.most/part, t.few)) {
 			if net.counted == net.conns[0].groups[whole].counted {
 				continue // what an address holds alone is for others to judge
 			}
-			if c = net.ofHeaviest(false); c != nil {
-				return c, false
-			}
-			if c = net.ofHeaviest(true); c != nil {
-				return c, true
+			for _, cuts := range []bool{false, true} {
+				if c = ofHeaviest(t.sample(net.conns), cuts); c != nil {
+					return c, cuts
+				}
 			}
 		}
 	}
@@ -259,15 +260,9 @@ func (t *Table) count(c *Conn) {
 	if a.trusted {
 		n = min(n, t.few)
 	}
-	for a.counted < n {
-		for k, g := range c.groups {
-			t.rankings[k].up(g)
-		}
-	}
-	for a.counted > n {
-		for k, g := range c.groups {
-			t.rankings[k].down(g)
-		}
+	more := n - a.counted
+	for _, g := range c.groups {
+		g.counted += more
 	}
 }
 

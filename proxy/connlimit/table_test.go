@@ -206,7 +206,8 @@ func TestNetworkGives(t *testing.T) {
 }
 
 // A network weighs the 16th or the 64th part of what it holds, and gives if nobody's
-// address weighs more. In it the heaviest address gives, and no half of it weighs anything.
+// address weighs more. In it the heaviest address gives, and no half of it weighs anything. Where
+// all is looked at, that is sure.
 func TestWeightOfNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		flood     string // addresses of a network, with 8 connections each
@@ -223,6 +224,7 @@ func TestWeightOfNetworks(t *testing.T) {
 		for _, office := range []int{10, 11, 13, 14} {
 			t.Run(fmt.Sprint(name, " and an office of ", office), func(t *testing.T) {
 				r := newRoom(t, 8*c.addresses+office)
+				r.table.looks = 1000
 				r.enter(office, "203.0.113.1")
 				for i := range c.addresses {
 					r.enter(8, nth(c.flood, (i+1)*c.step))
@@ -235,6 +237,7 @@ func TestWeightOfNetworks(t *testing.T) {
 		}
 		t.Run(name+" and an office of it", func(t *testing.T) {
 			r := newRoom(t, 8*c.addresses+9)
+			r.table.looks = 1000
 			for i := range c.addresses {
 				r.enter(8, nth(c.flood, (i+1)*c.step))
 			}
@@ -246,6 +249,7 @@ func TestWeightOfNetworks(t *testing.T) {
 		})
 		t.Run(name+" with requests only", func(t *testing.T) {
 			r := newRoom(t, 8*c.addresses)
+			r.table.looks = 1000
 			for i := range c.addresses {
 				r.busy(r.enter(8, nth(c.flood, (i+1)*c.step))...)
 			}
@@ -265,6 +269,7 @@ func TestHalfOfANetworkWeighsNothing(t *testing.T) {
 		"2001:db8:1:%d0::1": "2001:db8:1:8000::1",
 	} {
 		r := newRoom(t, 1610)
+		r.table.looks = 1000
 		for i := range 200 {
 			r.enter(8, nth(flood, i))
 		}
