@@ -212,7 +212,7 @@ func TestHeadOfAnUpgrade(t *testing.T) {
 func TestNewcomerIsSentBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(site), fairly)
-		n := newcomer.New(time.Now())
+		n := newcomer.New()
 		p := *r.handler.Policy()
 		p.Newcomers = n
 		r.handler.SetPolicy(&p)

@@ -118,24 +118,24 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := read(t, tc.line, tc.fields...)
 			who := classify.Result{Client: netip.MustParseAddr("192.0.2.7")}
-			if got := New(dawn).Eligible(dawn, r, &who); got != tc.want {
+			if got := New().Eligible(dawn, r, &who); got != tc.want {
 				t.Errorf("eligible %t, want %t", got, tc.want)
 			}
 			who.Exempt = true
-			if New(dawn).Eligible(dawn, r, &who) {
+			if New().Eligible(dawn, r, &who) {
 				t.Error("eligible, though it is exempt")
 			}
 			who.Exempt, r.ProtoMajor, r.ProtoMinor = false, 1, 0
-			if New(dawn).Eligible(dawn, r, &who) {
+			if New().Eligible(dawn, r, &who) {
 				t.Error("eligible, though it is HTTP/1.0")
 			}
 			who.TrustedPeer = true
-			if got := New(dawn).Eligible(dawn, r, &who); got != tc.want {
+			if got := New().Eligible(dawn, r, &who); got != tc.want {
 				t.Errorf("HTTP/1.0 of a trusted proxy: eligible %t, want %t", got, tc.want)
 			}
 			who.TrustedPeer = false
 			r.ProtoMajor = 2
-			if got := New(dawn).Eligible(dawn, r, &who); got != tc.want {
+			if got := New().Eligible(dawn, r, &who); got != tc.want {
 				t.Errorf("over HTTP/2: eligible %t, want %t", got, tc.want)
 			}
 		})

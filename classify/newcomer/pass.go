@@ -9,7 +9,6 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -76,7 +75,7 @@ func (k *keyRing) issue(now time.Time, lines []string, client netip.Addr) (value
 	}
 	var raw [passSize]byte
 	binary.BigEndian.PutUint32(raw[:], uint32(now.Unix())) //nolint:gosec // until 2106
-	code := sign(&k.signing(now).now, raw[:stampSize], &net)
+	code := sign(&k.keys.Load().now, raw[:stampSize], &net)
 	copy(raw[stampSize:], code[:])
 
 	text := encoding().AppendEncode(make([]byte, 0, maxPasses*(passText+1)), raw[:])
@@ -181,62 +180,27 @@ func parsePass(text string) (pass [passSize]byte, ok bool) {
 	return dst, err == nil && n == passSize
 }
 
-const (
-	keySize = 32
-	// keyAge is how long a key signs. It is longer than a pass is valid, so that
-	// the key before the present one verifies all that may still count.
-	keyAge = time.Hour
-)
+const keySize = 32
 
-// keys sign passes: the present one does, the one before it only verifies. They
-// are never changed, only replaced.
+// keys sign passes: the first one does, both verify. They are never changed, only replaced. As a pass
+// counts for minutes wherever its key comes from, and proves little, an instance alone keeps its key.
 type keys struct {
 	now, old [keySize]byte
-	since    int64 // Unix seconds when now began to sign
-	fleet    bool  // they are those of all instances, which replaces them
+	fleet    bool // they are those of all instances, which replaces them
 }
 
-// keyRing replaces its keys in time. Its methods may be called concurrently.
-type keyRing struct {
-	rotating sync.Mutex // one rotation at a time
-	keys     atomic.Pointer[keys]
-}
+// keyRing has the keys in force. Its methods may be called concurrently.
+type keyRing struct{ keys atomic.Pointer[keys] }
 
 // newKeys are random.
-func newKeys(now time.Time) *keys {
-	ks := &keys{since: now.Unix()}
+func newKeys() *keys {
+	ks := &keys{}
 	rand.Read(ks.now[:]) // it never fails
-	rand.Read(ks.old[:])
+	ks.old = ks.now
 	return ks
 }
 
-// signing returns the keys to sign with. A clock that was set back by hours
-// counts as one that went on, lest the key in use stay for as long.
-func (k *keyRing) signing(now time.Time) *keys {
-	if ks := k.keys.Load(); !ks.aged(now) {
-		return ks
-	}
-	k.rotating.Lock()
-	defer k.rotating.Unlock()
-	ks := k.keys.Load()
-	if !ks.aged(now) {
-		return ks // somebody else was faster
-	}
-	next := newKeys(now)
-	next.old = ks.now
-	k.keys.Store(next)
-	return next
-}
-
-func (ks *keys) aged(now time.Time) bool {
-	if ks.fleet {
-		return false
-	}
-	age := now.Unix() - ks.since
-	return age >= int64(keyAge/time.Second) || age <= -int64(keyAge/time.Second)
-}
-
-// The form of what survives a restart: a version, since as little-endian, both
+// The form of what survives a restart: a version, eight bytes that say nothing, both
 // keys, and a checksum.
 const (
 	keysVersion = 1
@@ -248,8 +212,7 @@ var errKeys = errors.New("not the keys that a proxy of this version signs with")
 
 func (k *keyRing) appendBinary(b []byte) []byte {
 	ks, from := k.keys.Load(), len(b)
-	b = append(b, keysVersion)
-	b = binary.LittleEndian.AppendUint64(b, uint64(ks.since)) //nolint:gosec // read back as it is
+	b = append(b, keysVersion, 0, 0, 0, 0, 0, 0, 0, 0)
 	b = append(append(b, ks.now[:]...), ks.old[:]...)
 	sum := sha256.Sum256(b[from:])
 	return append(b, sum[:]...)
@@ -269,7 +232,7 @@ func (k *keyRing) unmarshalBinary(data []byte) error {
 	if sha256.Sum256(body) != [sha256.Size]byte(sum) {
 		return errKeys
 	}
-	ks := &keys{since: int64(binary.LittleEndian.Uint64(data[1:]))} //nolint:gosec // as it was written
+	ks := &keys{}
 	copy(ks.now[:], body[keysHead:])
 	copy(ks.old[:], body[keysHead+keySize:])
 	k.keys.Store(ks)

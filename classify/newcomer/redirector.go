@@ -28,9 +28,9 @@ type Counts struct {
 }
 
 // New makes a Redirector with keys of its own.
-func New(now time.Time) *Redirector {
+func New() *Redirector {
 	n := &Redirector{recent: newRecent(recentSets)}
-	n.keys.keys.Store(newKeys(now))
+	n.keys.keys.Store(newKeys())
 	return n
 }
 

@@ -29,7 +29,7 @@ type full struct {
 }
 
 func newFull() *full {
-	return &full{Redirector: New(dawn), now: dawn, client: netip.MustParseAddr("192.0.2.7")}
+	return &full{Redirector: New(), now: dawn, client: netip.MustParseAddr("192.0.2.7")}
 }
 
 func (f *full) who() *classify.Result { return &classify.Result{Client: f.client, TrustedPeer: true} }
@@ -228,7 +228,7 @@ func TestAnswer(t *testing.T) {
 		{"HTTP, as a trusted proxy says", []string{"http"}, true, false},
 		{"HTTPS, as the client itself says", []string{"https"}, false, false},
 	} {
-		n, w, r := New(dawn), httptest.NewRecorder(), navigation("/a%2fb?c")
+		n, w, r := New(), httptest.NewRecorder(), navigation("/a%2fb?c")
 		r.Header["X-Forwarded-Proto"] = tc.proto
 		r.Header.Set("Referer", "https://search.example/")
 		n.Redirect(dawn, w, r, &classify.Result{Client: netip.MustParseAddr("192.0.2.7"), TrustedPeer: tc.trusted})

@@ -61,14 +61,14 @@ type costKey struct {
 }
 
 // begin makes what a reload does not change; it opens nothing.
-func (p *policies) begin(now time.Time, counts *requestCounts, log *zap.Logger) (err error) {
+func (p *policies) begin(counts *requestCounts, log *zap.Logger) (err error) {
 	p.log, p.counts = log, counts
 	if p.standing, err = newStanding(); err != nil {
 		return err
 	}
 	p.proofs = proof.Proofs{Names: proof.NewNames(p.resolver.system()), Publishers: proof.NewPublishers(proof.Transport(), log)}
 	p.proofs.OnSilence(p.tellSilence)
-	p.newcomer = newcomer.New(now)
+	p.newcomer = newcomer.New()
 	p.databases = mmdb.New(log)
 	return nil
 }

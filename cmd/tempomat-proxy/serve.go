@@ -81,7 +81,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := car.policies.begin(car.started, counts, car.logs.log); err != nil {
+	if err := car.policies.begin(counts, car.logs.log); err != nil {
 		return nil, err
 	}
 	policy, err := car.policies.make(c)

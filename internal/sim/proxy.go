@@ -34,7 +34,7 @@ type proxy struct {
 }
 
 func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, error) {
-	rules, err := rulesOf(e.time(), s)
+	rules, err := rulesOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +419,7 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 }
 
 // rulesOf is what the proxy goes by in a scenario.
-func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
+func rulesOf(s Scenario) (rules lifecycle.Rules, err error) {
 	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
 	if s.Systems != nil {
 		c.Classes = append(c.Classes, classify.Class{Name: "asn", By: "asn"})
@@ -448,7 +448,7 @@ func rulesOf(now time.Time, s Scenario) (rules lifecycle.Rules, err error) {
 	}
 	rules.Meter = cpuaccount.NewMeter(source, s.CPUs, 0)
 	if s.Redirect {
-		rules.Newcomers = newcomer.New(now)
+		rules.Newcomers = newcomer.New()
 	}
 	return rules, nil
 }

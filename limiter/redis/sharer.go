@@ -339,8 +339,8 @@ type Options struct {
 	// Cluster says that they are a cluster's.
 	Cluster bool
 	// SentinelMaster is the name of the master that the sentinels know, and says that
-	// the addresses are theirs. SentinelUsername and SentinelPassword are for them.
-	SentinelMaster, SentinelUsername, SentinelPassword string
+	// the addresses are theirs.
+	SentinelMaster string
 
 	Username, Password string      // of the servers' ACL; both empty: none
 	Database           int         // 0 in a cluster
@@ -418,8 +418,6 @@ func (o Options) client() rueidis.ClientOption {
 		ClientName:        "tempomat",
 		Sentinel: rueidis.SentinelOption{
 			MasterSet: o.SentinelMaster,
-			Username:  o.SentinelUsername,
-			Password:  o.SentinelPassword,
 			TLSConfig: o.TLS,
 		},
 		ClusterOption:       rueidis.ClusterOption{ShardsRefreshInterval: time.Second},

@@ -43,7 +43,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r.rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 1, 0)
-	r.rules.Newcomers = newcomer.New(r.now)
+	r.rules.Newcomers = newcomer.New()
 	r.gate.SetWorkers(r.rules.Meter)
 	return r
 }

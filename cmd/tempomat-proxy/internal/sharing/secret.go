@@ -45,7 +45,7 @@ const (
 	// until another rotation leaves nothing behind that the one before it has signed.
 	former, settle = 24 * time.Hour, 15 * time.Minute
 	// DefaultSecretFile is where the command makes it.
-	DefaultSecretFile = "/etc/tempomat/fleet.secret"
+	DefaultSecretFile = "/etc/tempomat/fleet.secret" //nolint:gosec // the name of a file
 	serviceGroup      = "tempomat"
 )
 

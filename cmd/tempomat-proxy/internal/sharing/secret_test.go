@@ -154,7 +154,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tickets [][32]byte
-	s.Trust(now, Trusted{limiter.New(now, limiter.Policy{}, 1, nil).Known(), judge, newcomer.New(now), func(keys [][32]byte) { tickets = keys }, nil})
+	s.Trust(now, Trusted{limiter.New(now, limiter.Policy{}, 1, nil).Known(), judge, newcomer.New(), func(keys [][32]byte) { tickets = keys }, nil})
 	before, encrypts := s.Fingerprint(), tickets[0]
 	if r := s.Reply(); before == "" || r.Known == nil {
 		t.Errorf("%q, %+v", before, r)

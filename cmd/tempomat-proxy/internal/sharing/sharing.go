@@ -66,8 +66,8 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	var err error
 	if c.Coordination.Secret != "" {
 		if s.secret, err = readSecret(c.Coordination.Secret); err != nil {
-			s.sharer, s.trouble = unable{err}, err // Run tells it the log
-			return s, nil
+			s.sharer, s.trouble = unable{err}, err
+			return s, nil //nolint:nilerr // Run tells it the log
 		}
 		s.file = c.Coordination.Secret
 	}

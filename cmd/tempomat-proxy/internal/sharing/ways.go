@@ -35,7 +35,7 @@ func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Share
 	}
 	sharer, err := gossip.New(o)
 	if err != nil {
-		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil //nolint:nilerr // the Sharer tells it
+		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil
 	}
 	return gossiping{sharer}, nil
 }
