@@ -11,8 +11,8 @@ const (
 	tooMuch   = 1.1  // times what was measured: some of those do not compute
 	tooLittle = 1.25 // times what is charged was measured: some compute after all
 	slack     = 0.05 // CPUs that are used by others all the time
-	// farOff is the part of what is charged from which down it was guessed wrong who computes. Above that
-	// it is chance who was seen to.
+	// farOff: if less than this part of what was charged is left, requests were wrongly taken to
+	// compute. If more is left, that was chance.
 	farOff = 0.5
 )
 
@@ -23,9 +23,9 @@ const (
 // news that a long poll is to bring, look alike. Together they cannot have used
 // more than was used, by the backend itself if that is known. What they were charged
 // since the last call beyond that is taken back, in the same proportion from each; and if it was most of
-// it, from now on each is taken to compute in as much less of its time. As the sets change from one call
-// to the next, the parts come to those that the use is explained by: the iteration is that of
-// Richardson and Lucy (1972, 1974), with one measurement at a time. While the CPUs are full
+// it, from now on each is taken to compute in as much less of its time. As other requests are there at
+// each call, this comes to charge those that compute: it is the iteration of Richardson and Lucy (1972,
+// 1974), with one measurement at a time. While the CPUs are full
 // nothing can be told from their use; but if requests of a known cost, see Compare, are
 // charged several times of it, or if several times as many wanted a CPU, as many more compute than
 // was thought, of those that were there all the time.

@@ -28,8 +28,8 @@ func (w *witnesses) add(who uint32) {
 
 func (w *witnesses) several() bool { return w[several-1] != 0 }
 
-// convince tells whether a client believes them: if they are several, or if it
-// is one of them itself, as what its own requests cost it may go by.
+// convince tells whether answers to them count for a client: if they are several, or if it is one
+// of them, as its own answers always count for it.
 func (w *witnesses) convince(who uint32) bool {
 	return w.several() || w[0] == who || w[1] == who
 }

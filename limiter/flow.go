@@ -88,7 +88,7 @@ type client struct {
 	// misjudged counts those of them that came as short ones and are not.
 	misjudged int32
 	known     bool          // no stranger
-	asked     uint32        // what others had told when it was last looked whether they know it
+	asked     uint32        // known.Clients.Learnt when it was last looked up there
 	renew     time.Duration // when to remember again that it is known
 	standing  float64       // of its latest request
 	alone     float64       // its share, were it the only one of its address

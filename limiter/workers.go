@@ -346,12 +346,12 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// hasWorker tells whether there is a worker for a request of rung r: what is not
-// short leaves some to the short ones; but what is known to wait, and soon ends, only as many as those
-// have lately used: if one comes, a worker will be free. Those that hardly
-// compute leave some to those that wait for a CPU, which would else be idle; and
-// where they took these while nobody wanted them, the others may have as many of
-// those that are kept.
+// hasWorker tells whether there is a worker for a request of rung r. Requests that are not
+// short leave some workers to short ones. One that is known to wait, and to end soon, leaves only
+// as many as short ones have lately used: if one more comes, a worker will soon be free. Requests
+// that hardly compute leave a worker for each CPU to those that wait for a CPU, which would be
+// idle otherwise. If they took these while nobody wanted them, those that compute may have as
+// many of the workers that are kept.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {

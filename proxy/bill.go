@@ -123,8 +123,9 @@ func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 	return computes
 }
 
-// computing is one of how many parts of its time somebody has or waits for a CPU who computes.
-const computing = 4
+// computesPart: a request computes if its worker has a CPU, or waits for one, in at least one
+// of so many parts of its time.
+const computesPart = 4
 
 // isMeasured tells whether it is looked at what a request uses of the CPUs.
 func (x *exchange) isMeasured(now time.Time) bool {
@@ -171,12 +172,12 @@ func (x *exchange) takeReading(now time.Time, r *host.Running) {
 	}
 }
 
-// mostBlind is for how long it is not looked again who serves a request. The longer it has run
-// the less often it is, as some are open for hours, and thousands at a time.
+// mostBlind is the longest pause between two looks for the worker of a request. The longer a
+// request runs, the longer the pause: some are open for hours, and thousands at a time.
 const mostBlind = 10 * time.Second
 
-// mostUnserved is the same while nobody has accepted it: until it is seen that somebody has, it
-// pays for no worker.
+// mostUnserved is the same while no worker has accepted the request: until one is seen, it pays
+// for none.
 const mostUnserved = 200 * time.Millisecond
 
 // loseAll has all requests be estimated from now on.

@@ -83,11 +83,12 @@ func (h *Handler) end() {
 	}
 }
 
-// mostLooks is at how many clients that wait it is looked in a tick, about, whether they
-// are still there: each look is a system call.
+// mostLooks is about how many waiting clients are checked in a tick for having disconnected:
+// each check is a system call.
 const mostLooks = 1000
 
-// reguess looks again at what waits, as answers to its kind may have come since.
+// reguess guesses anew what waiting requests will cost, as answers to their kinds may have come
+// since, and looks whether their clients are still there.
 func (h *Handler) reguess(now time.Time) {
 	n := 0
 	h.waiting.Each(func(x *exchange) {
@@ -100,7 +101,7 @@ func (h *Handler) reguess(now time.Time) {
 	h.crowd = n
 }
 
-// learnEvery is how often it is looked how many workers the gate knows of.
+// learnEvery is how often the meter is told how many workers the gate has found.
 const learnEvery = time.Second
 
 // TellWorkers has f called when another number of workers of the backend was

@@ -75,10 +75,10 @@ type backendSide struct {
 // kernelSide is what the kernel tells of the process that serves the request, and its priority.
 type kernelSide struct {
 	billed  billed
-	lowered *lowered      // the process has stepped down, or was to; see priorities
-	stepDue time.Time     // when it may have to next; zero: it is not looked at yet
-	stepAt  time.Duration // of what it has to have used then
-	// Of a stream counts what it has used since streamSince, when it had used streamFrom.
+	lowered *lowered      // its steps down in priority; nil: none
+	stepDue time.Time     // before this the next step cannot be due; zero: no reading has come yet
+	stepAt  time.Duration // the CPU time with which it is due
+	// Of a stream only what it used lately counts: since streamSince, when it had used streamFrom.
 	streamSince time.Time
 	streamFrom  time.Duration
 }

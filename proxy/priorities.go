@@ -90,7 +90,7 @@ func (p *priorities) follow(now time.Time, x *exchange, r *host.Running) {
 	case r.Work == nil: // nobody has accepted it yet
 	case r.Is == host.WorkRead:
 		p.consider(now, x, r.Work.ID(), r.Reading.CPU)
-		x.kernel.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.backend.since)/computing
+		x.kernel.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.backend.since)/computesPart
 	case r.Is == host.WorkGone, r.Is == host.WorkLost: // whom it serves now is not to wait for this one's sake
 		p.release(x)
 		x.kernel.billed.computes = false
@@ -163,8 +163,8 @@ func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time
 	return max(0, used-x.kernel.streamFrom)
 }
 
-// tellPreempts tells the limiter whether most of what runs steps down where it has to. Whose
-// process is not known does not.
+// tellPreempts tells the limiter whether most requests at the backend step down when they have to.
+// One whose process is unknown does not.
 func (h *Handler) tellPreempts(known, unknown int) {
 	p := &h.priorities
 	if yes := p.inForce() != nil && known > unknown; yes != p.preempts {

@@ -186,7 +186,7 @@ type bills struct {
 	costSocket error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
 }
 
-// Why the CPU time of workers is not measured, beside what package workers tells.
+// Why the CPU time of workers is not measured, beside what package host tells.
 var (
 	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
