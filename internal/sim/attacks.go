@@ -6,8 +6,7 @@ import (
 )
 
 // Attacks are scenarios that the regular ones leave out, in families: each has
-// one idea, and parameters. Those that have a bar are judged; the rest of a family
-// is Rare, and shows where the idea begins and ends.
+// one idea, and parameters.
 func Attacks() (all []Scenario) {
 	for _, family := range [][]Scenario{
 		misguessed(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
@@ -18,10 +17,9 @@ func Attacks() (all []Scenario) {
 	reached := bars()
 	for i := range all {
 		s := &all[i]
-		s.Rare = s.Demands[0].Good == 0
 		for k := range s.Demands {
 			if d, ok := reached[s.Name+" "+s.Demands[k].Kind]; ok {
-				s.Demands[k], s.Rare = d, false
+				s.Demands[k] = d
 			}
 		}
 	}
@@ -66,23 +64,10 @@ func browsing(cs []*Client) []*Client {
 
 // likePeople are crawlers that ask for people's pages, and bring cookies back.
 func likePeople() (all []Scenario) {
-	add := func(name string, crowd, others func() []*Client) {
-		all = append(all, siege(name, alike(), func() []*Client { return join(crowd(), others()) }, "human"))
-	}
-	readers := func() []*Client { return thinking(people(20)) }
-	oneAddress := func(parallel int) []*Client {
-		cs := browsing(flatCrawlers(64, parallel, 0))
-		for _, c := range cs {
-			c.Address = 0x20000001
-		}
-		return cs
-	}
-	add("flat-control", readers, func() []*Client { return flatCrawlers(1, 20, 0) })
-	add("flat-1addr-64sess", readers, func() []*Client { return oneAddress(1) })
-	add("flat-1addr-64sess-4x", readers, func() []*Client { return oneAddress(4) })
-	add("light-1addr-64sess", func() []*Client { return people(20) }, func() []*Client { return asking(oneAddress(4), light()) })
 	for _, n := range []int{20, 120} {
-		add(fmt.Sprintf("flat-%daddr-browser", n), readers, func() []*Client { return browsing(flatCrawlers(n, 1, 0)) })
+		all = append(all, siege(fmt.Sprintf("flat-%daddr-browser", n), alike(), func() []*Client {
+			return join(thinking(people(20)), browsing(flatCrawlers(n, 1, 0)))
+		}, "human"))
 	}
 	return all
 }
@@ -90,7 +75,7 @@ func likePeople() (all []Scenario) {
 // innocents are robots that do no harm, beside crawlers that do: one that
 // crawls slowly, one that uses an API, one that calls a hook, and one that looks
 // whether the site lives.
-func innocents() (all []Scenario) {
+func innocents() []Scenario {
 	robots := func() []*Client {
 		return []*Client{
 			{Kind: "google", Address: 0x40000001, Agent: robot(3), Parallel: 2, Think: 1, Pages: light(), Timeout: 60, Retry: 10},
@@ -102,20 +87,9 @@ func innocents() (all []Scenario) {
 			{Kind: "probe", Address: 0x43000001, Agent: robot(6), Rate: 0.1, Pages: []Page{{Path: "/health", CPU: 0.3}}, Timeout: 10},
 		}
 	}
-	for _, x := range []struct {
-		name   string
-		others func() []*Client
-	}{
-		{"none", func() []*Client { return nil }},
-		{"lone20", func() []*Client { return lone(20) }},
-		{"dist120", func() []*Client { return dist(120, "/heavy") }},
-		{"oneshot30", func() []*Client { return flood(30, true, heavy("/heavy")) }},
-	} {
-		all = append(all, siege("innocent-"+x.name, site{}, func() []*Client {
-			return join(people(20), robots(), x.others())
-		}, "hook", "probe", "api", "google", "human"))
-	}
-	return all
+	return []Scenario{siege("innocent-dist120", site{}, func() []*Client {
+		return join(people(20), robots(), dist(120, "/heavy"))
+	}, "hook", "probe", "api", "google", "human")}
 }
 
 // search is a page. Its URL has a parameter of the round, or none with a negative
@@ -153,13 +127,9 @@ func misguessed() (all []Scenario) {
 		each, cost, lasting         float64 // seconds
 		trained                     bool
 	}{
-		{name: "misguess1addr", rounds: 20, addresses: 1, parallel: 20, each: 8, cost: 8, lasting: 1, trained: true},
 		{name: "misguess8addr", rounds: 20, addresses: 8, parallel: 4, each: 8, cost: 8, lasting: 1, trained: true},
 		{name: "misguess-control", rounds: 20, addresses: 1, parallel: 20, each: 8, cost: 8, lasting: 1},
-		{name: "train3s-1addr", rounds: 60, addresses: 1, parallel: 16, each: 3, cost: 3, lasting: 0.06, trained: true},
 		{name: "train3s-8addr", rounds: 60, addresses: 8, parallel: 2, each: 3, cost: 3, lasting: 0.06, trained: true},
-		{name: "untrained3s-1addr", rounds: 60, addresses: 1, parallel: 16, each: 3, cost: 3, lasting: 0.06},
-		{name: "untrained3s-8addr", rounds: 60, addresses: 8, parallel: 2, each: 3, cost: 3, lasting: 0.06},
 	} {
 		all = append(all, siege(x.name, site{}, func() []*Client {
 			cs := people(20)
@@ -217,25 +187,20 @@ func Stepping() (all []Scenario) {
 
 // longJobs are exports of many seconds, which one address asks for on some
 // connections.
-func longJobs() (all []Scenario) {
-	add := func(light, flat string, parallel int, page Page) {
-		jobs := func() []*Client {
+func longJobs() []Scenario {
+	jobs := func(name string, of site, crowd func([]*Client) []*Client, parallel int, page Page) Scenario {
+		return siege(name, of, func() []*Client {
 			cs := crawlers(1, parallel, 0x20000001, 0, robot, page.Path)
 			cs[0].Pages, cs[0].Timeout = []Page{page}, 1000
-			return cs
-		}
-		all = append(all,
-			siege(light, site{}, func() []*Client { return join(people(20), jobs()) }, "human"),
-			siege(flat, alike(), func() []*Client { return join(thinking(people(20)), jobs()) }, "human"))
+			return join(crowd(people(20)), cs)
+		}, "human")
 	}
-	add("longjobs-light", "longjobs-flat", 20, Page{Path: "/export", CPU: 30})
-	for _, cost := range []float64{2, 5, 10, 30} {
-		for _, n := range []int{4, 12, 20} {
-			tail := fmt.Sprintf("%gs-%dconn", cost, n)
-			add("lj-light-"+tail, "lj-flat-"+tail, n, Page{Path: "/export", Query: "id=", CPU: cost})
-		}
-	}
-	return append(all, besideExports()...)
+	light := func(cs []*Client) []*Client { return cs }
+	return append(besideExports(),
+		jobs("longjobs-light", site{}, light, 20, Page{Path: "/export", CPU: 30}),
+		jobs("longjobs-flat", alike(), thinking, 20, Page{Path: "/export", CPU: 30}),
+		jobs("lj-flat-10s-12conn", alike(), thinking, 12, Page{Path: "/export", Query: "id=", CPU: 10}),
+		jobs("lj-flat-30s-20conn", alike(), thinking, 20, Page{Path: "/export", Query: "id=", CPU: 30}))
 }
 
 // besideExports are pages that are dear themselves, beside a few exports of a minute: while
@@ -246,7 +211,7 @@ func besideExports() (all []Scenario) {
 		parallel  int
 		machine   string
 	}{
-		{0.3, 60, 3, ""}, {0.3, 60, 20, ""}, {0.6, 30, 3, ""}, {0.6, 60, 3, ""}, {0.6, 60, 20, ""}, {1, 60, 3, ""}, {2, 60, 3, ""},
+		{0.3, 60, 3, ""}, {0.3, 60, 20, ""}, {0.6, 60, 3, ""}, {0.6, 60, 20, ""}, {1, 60, 3, ""},
 		{0.1, 60, 3, "-1cpu"}, {0.3, 60, 20, "-1cpu"},
 	} {
 		page := []Page{{Path: "/page", CPU: x.page}}
@@ -264,12 +229,10 @@ func besideExports() (all []Scenario) {
 // plainSites have pages of one cost, neither light nor heavy, and a crawler whose
 // pages cost more.
 func plainSites() (all []Scenario) {
-	for _, cost := range []float64{0.09, 0.12, 0.15, 0.3} {
-		for _, crawled := range []float64{0.4, 1, 2, 4} {
-			all = append(all, siege(fmt.Sprintf("plain-people%gms-crawl%gs", cost*1000, crawled), alike(), func() []*Client {
-				return join(asking(thinking(people(10)), []Page{{Path: "/page", CPU: cost}}), dearPages(4, "/heavy", crawled))
-			}, "human"))
-		}
+	for _, cost := range []float64{0.12, 0.15, 0.3} {
+		all = append(all, siege(fmt.Sprintf("plain-people%gms-crawl2s", cost*1000), alike(), func() []*Client {
+			return join(asking(thinking(people(10)), []Page{{Path: "/page", CPU: cost}}), dearPages(4, "/heavy", 2))
+		}, "human"))
 	}
 	return all
 }

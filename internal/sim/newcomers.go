@@ -25,67 +25,43 @@ func newcomersBeside() (all []Scenario) {
 		name   string
 		others func() []*Client
 	}{
-		{"none", func() []*Client { return nil }},
-		{"crawl1", func() []*Client { return lone(20) }},
-		{"oneshot30heavy", func() []*Client { return flood(30, true, heavy("/heavy")) }},
 		{"oneshot30heavy-samepath", func() []*Client { return flood(30, true, heavy("/page")) }},
-		{"lightshot50", func() []*Client { return flood(50, true, light()) }},
 		{"lightshot100", func() []*Client { return flood(100, true, light()) }},
-		{"lightshot200", func() []*Client { return flood(200, true, light()) }},
 		{"full-queue", func() []*Client { return join(flood(60, true, heavy("/heavy")), flood(60, true, light())) }},
 		{"dist120-samepath", func() []*Client { return dist(120, "/page") }},
-		{"lone-samepath", func() []*Client { return crawlers(1, 20, 0x20000001, 0, robot, "/page") }},
-		{"lone-samepath-2conn", func() []*Client { return crawlers(1, 2, 0x20000001, 0, robot, "/page") }},
 	} {
 		all = append(all, siege("new+"+x.name, site{}, func() []*Client {
 			return join(people(20), manyNew(light()), x.others())
 		}, "new", "human"))
 	}
-	return append(all, siege("new+shot40-parts", site{parts: true}, func() []*Client {
-		visits := manyNew(light())
-		for _, c := range visits { // as a wiki's, whose styles are put together by the backend
-			c.Rate, c.To, c.Once, c.Connections = 0, 0, true, 3
-			c.Parts = []Page{{Path: "/a.css", CPU: 0.05}, {Path: "/b.css", CPU: 0.05}, {Path: "/c.css", CPU: 0.05}, part()}
-		}
-		return join(people(20), visits, flood(40, true, []Page{{Path: "/page", CPU: 0.05}}))
-	}, "new", "human"))
+	return all
 }
 
 // strangersOfFlatSites are newcomers of a site whose pages all cost the same,
 // beside a crawler that has a new address for each request.
 func strangersOfFlatSites() (all []Scenario) {
-	add := func(name string, others func() []*Client) {
-		all = append(all, siege(name, alike(), func() []*Client {
-			return join(thinking(people(20)), fewNew(flat()), others())
+	for _, rate := range []float64{10, 13, 20} {
+		all = append(all, siege(fmt.Sprintf("res-flat-%g/s", rate), alike(), func() []*Client {
+			return join(thinking(people(20)), fewNew(flat()), flood(rate, true, flat()))
 		}, "new", "human"))
 	}
-	for _, rate := range []float64{5, 10, 13, 15, 20, 30} {
-		add(fmt.Sprintf("res-flat-%g/s", rate), func() []*Client { return flood(rate, true, flat()) })
-	}
-	for _, rate := range []float64{1, 3, 5, 10} {
-		add(fmt.Sprintf("res-heavy400-flatsite-%g/s", rate), func() []*Client { return flood(rate, true, heavy("/heavy")) })
-	}
-	add("newflat+lone4", func() []*Client { return lone(4) })
-	add("newflat+none", func() []*Client { return nil })
 	return all
 }
 
 // crowds are flash crowds: newcomers who all come within ten seconds, to a site
 // that few people were at, with a crawler beside them and without.
-func crowds() (all []Scenario) {
-	for _, cost := range []float64{0.02, 0.06, 0.09, 0.15} {
-		for _, n := range []int{500, 100} {
-			name := fmt.Sprintf("flash%d-%gms", n, cost*1000)
-			crowd := func() []*Client {
-				pages := []Page{{Path: "/page", CPU: cost}}
-				return join(newcomers(n, Attack+30, Attack+40, pages), asking(people(5), pages))
-			}
-			all = append(all,
-				siege(name, site{}, crowd, "new", "human"),
-				siege(name+"+crawl", site{}, func() []*Client { return join(crowd(), lone(20)) }, "new", "human"))
-		}
+func crowds() []Scenario {
+	crowd := func(name string, n int, cost float64, crawlers int) Scenario {
+		pages := []Page{{Path: "/page", CPU: cost}}
+		return siege(name, site{}, func() []*Client {
+			return join(newcomers(n, Attack+30, Attack+40, pages), asking(people(5), pages), lone(20)[:crawlers])
+		}, "new", "human")
 	}
-	return all
+	return []Scenario{
+		crowd("flash500-60ms", 500, 0.06, 0),
+		crowd("flash500-60ms+crawl", 500, 0.06, 1),
+		crowd("flash100-150ms+crawl", 100, 0.15, 1),
+	}
 }
 
 // dearPeople are people whose own pages are dear, so that they use most of the
@@ -117,72 +93,22 @@ func dearPeople() (all []Scenario) {
 // and that newcomers come to: cookies of one address, or addresses that share a
 // User-Agent.
 func sessions() (all []Scenario) {
-	oneAgent := func(int) string { return browser(0) }
-	for _, n := range []int{1, 16, 64} {
+	for _, n := range []int{16, 64} {
 		s := siege(fmt.Sprintf("sess-%d-heavy400-flat", n), alike(), func() []*Client {
 			return join(thinking(people(20)), fewNew(flat()), browsing(crawlers(n, 4, 0x20000001, 0, browser, "/heavy")))
 		}, "new", "human")
 		s.end = 600
 		all = append(all, s)
 	}
-	for _, from := range []float64{15, 40, 60, 90, 120, 180} {
-		s := siege(fmt.Sprintf("T4-sess16x2-new@%g", from), alike(), func() []*Client {
-			return join(thinking(people(20)), newcomers(30, Attack+from, Attack+from+20, flat()),
-				browsing(crawlers(16, 2, 0x20000001, 0, oneAgent, "/heavy")))
-		}, "new")
-		s.end = 300
-		all = append(all, s)
-	}
-	for _, x := range []struct {
-		name  string
-		pages []Page
-		think float64
-	}{{"true", light(), 1.5}, {"false", []Page{{Path: "/page", CPU: 0.09}}, 6}} {
-		s := siege("T4-sess16x2-lightpages-"+x.name, alike(), func() []*Client {
-			cs := asking(people(20), x.pages)
-			for _, c := range cs {
-				c.Think = x.think
-			}
-			return join(cs, newcomers(100, Attack+60, Attack+210, x.pages),
-				browsing(crawlers(16, 2, 0x20000001, 0, oneAgent, "/heavy")))
-		}, "human", "new")
-		s.end = 300
-		all = append(all, s)
-	}
-	return append(all, faces()...)
-}
-
-// faces are other ways to have many.
-func faces() (all []Scenario) {
-	for _, x := range []struct {
-		name        string
-		n, parallel int
-		agent       func(int) string
-		cookies     bool
-		step        uint32
-	}{
-		{"sess-ua", 4, 4, browser, true, 0},
-		{"sess-ua", 8, 4, browser, true, 0},
-		{"sess-robot", 16, 4, robot, true, 0},
-		{"sess-ua-1conn", 16, 1, browser, true, 0},
-		{"addr-nocookie-ua", 16, 4, browser, false, strewn},
-		{"addr-nocookie-robot", 16, 4, robot, false, strewn},
-		{"addr-nocookie-ua", 40, 1, browser, false, strewn},
-		{"addr-nocookie-ua", 120, 1, browser, false, strewn},
-		{"addr-nocookie-robot", 120, 1, robot, false, strewn},
-		{"lone-chromeua", 1, 20, browser, false, 0},
-	} {
-		s := siege(fmt.Sprintf("S3-%s-%dx%d", x.name, x.n, x.parallel), alike(), func() []*Client {
-			cs := crawlers(x.n, x.parallel, 0x20000001, x.step, x.agent, "/heavy")
-			for _, c := range cs {
-				c.Browser = x.cookies
-			}
-			return join(thinking(people(20)), newcomers(100, Attack+60, Attack+210, flat()), cs)
-		}, "human", "new")
-		s.end = 300
-		all = append(all, s)
-	}
-	return all
+	oneAgent := siege("T4-sess16x2-new@60", alike(), func() []*Client {
+		return join(thinking(people(20)), newcomers(30, Attack+60, Attack+80, flat()),
+			browsing(crawlers(16, 2, 0x20000001, 0, func(int) string { return browser(0) }, "/heavy")))
+	}, "new")
+	addresses := siege("S3-addr-nocookie-ua-120x1", alike(), func() []*Client {
+		return join(thinking(people(20)), newcomers(100, Attack+60, Attack+210, flat()), crawlers(120, 1, 0x20000001, strewn, browser, "/heavy"))
+	}, "human", "new")
+	oneAgent.end, addresses.end = 300, 300
+	return append(all, oneAgent, addresses)
 }
 
 // Redirects are scenarios of newcomers beside crawlers, behind a proxy that

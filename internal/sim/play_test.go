@@ -13,12 +13,10 @@ import (
 )
 
 // The environment says what the tables have beyond an ordinary run:
-// TEMPOMAT_SCENARIOS=full plays five seeds instead of one, and all of the regular
-// table on other numbers of CPUs; =all the rare ones of each family as well.
+// TEMPOMAT_SCENARIOS=full plays five seeds instead of one, and the rare rows as well.
 // TEMPOMAT_SEEDS=3 plays three. TEMPOMAT_ONLY=res-flat,flash plays the rows whose
 // names have one of these in them, rare or not, and judges nothing.
-func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" || isAll() }
-func isAll() bool  { return os.Getenv("TEMPOMAT_SCENARIOS") == "all" }
+func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
 
 func onlySome() bool { return os.Getenv("TEMPOMAT_ONLY") != "" }
 
@@ -40,7 +38,7 @@ func named(row string) bool {
 // chosen are the scenarios that the environment asks for.
 func chosen(all []Scenario) (some []Scenario) {
 	for _, s := range all {
-		if onlySome() && named(s.Name) || !onlySome() && (!s.Rare || isAll()) {
+		if onlySome() && named(s.Name) || !onlySome() && (!s.Rare || isFull()) {
 			some = append(some, s)
 		}
 	}

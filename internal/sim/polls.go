@@ -81,7 +81,7 @@ func databases() (all []Scenario) {
 // morePolls are long polls and pages that wait for a database, as Polls are, of
 // other numbers and at a site that gives no cookies.
 func morePolls() (all []Scenario) {
-	for _, n := range []int{10, 15, 20, 40} {
+	for _, n := range []int{20, 40} {
 		all = append(all, siege(fmt.Sprintf("poll-%d-people", n), site{}, func() []*Client {
 			return join(people(n), polling(n))
 		}, "human", "poll"))
@@ -91,23 +91,9 @@ func morePolls() (all []Scenario) {
 			return join(people(20), polling(n), lone(20))
 		}, "human", "poll"))
 	}
-	all = append(all, siege("pollcrawl-20-flat", alike(), func() []*Client {
-		return join(thinking(people(20)), polling(20))
-	}, "human", "poll"))
-	for _, n := range []int{20, 60, 100} {
-		few := siege(fmt.Sprintf("db-%d-10+300ms", n), site{}, func() []*Client { return waitingPages(n, 0.3) }, "human")
-		many := few
-		many.Name, many.Workers = few.Name+"-150w", 150
-		all = append(all, few, many)
-	}
-	for _, x := range []struct {
-		name            string
-		sleep, crawlers float64
-	}{{"300ms-30c-2s", 0.3, 2}, {"30ms-30c-2s", 0.03, 2}, {"300ms-30c-300ms", 0.3, 0.3}} {
-		all = append(all, siege("dbcrawl-20-"+x.name, site{}, func() []*Client {
-			return join(waitingPages(20, x.sleep), asking(lone(30), []Page{{Path: "/heavy", CPU: 0.010, Sleep: x.crawlers}}))
-		}, "human"))
-	}
+	all = append(all, siege("dbcrawl-20-300ms-30c-2s", site{}, func() []*Client {
+		return join(waitingPages(20, 0.3), asking(lone(30), []Page{{Path: "/heavy", CPU: 0.010, Sleep: 2}}))
+	}, "human"))
 	all = append(append(all, strangersPolls()...), halves()...)
 	for i := range all { // workers run out, not CPUs
 		all[i].Waiting = 0

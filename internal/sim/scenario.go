@@ -45,7 +45,7 @@ type Scenario struct {
 	// ".test".
 	Sites []limiter.SiteInfo
 
-	// Rare is another of a family that is played when all are asked for.
+	// Rare is another of a family that is played in a full run.
 	Rare bool
 
 	// Demands are what each kind of clients must get, and Used and Waiting the
