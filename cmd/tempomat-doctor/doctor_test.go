@@ -148,8 +148,8 @@ func TestGoldens(t *testing.T) {
 		args   []string
 	}{
 		{"all.golden", nil, nil},
-		{"all-80x24.golden", []string{"COLUMNS=80", "LINES=24"}, nil},
-		{"all-sort-cpu-limit-2.golden", []string{"LINES=5"}, []string{"--sort", "cpu", "--limit=2"}},
+		{"all-80.golden", []string{"COLUMNS=80"}, nil},
+		{"all-sort-cpu-limit-2.golden", nil, []string{"--sort", "cpu", "--limit=2"}},
 		{"bucket.golden", nil, []string{"--bucket", "Slash24"}},
 		{"bucket-userAgent-60.golden", []string{"COLUMNS=60"}, []string{"--class=useragent"}},
 		{"bucket-empty.golden", nil, []string{"--class", "slash16"}},
@@ -261,5 +261,20 @@ func TestJSONOfOne(t *testing.T) {
 	}
 	if gate.Version == 0 || key.Row.ID != row.ID {
 		t.Errorf("%+v, %+v", gate, key)
+	}
+}
+
+func TestScreenOf(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want screen
+	}{
+		{nil, screen{}},
+		{[]string{"COLUMNS=80", "LINES=24"}, screen{80, 24}},
+		{[]string{"COLUMNS=wide", "LINES=-3", "COLUMNSX=4"}, screen{}},
+	} {
+		if got := (&doctor{env: c.env}).screen(); got != c.want {
+			t.Errorf("%q: got %v, want %v", c.env, got, c.want)
+		}
 	}
 }

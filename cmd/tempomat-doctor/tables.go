@@ -47,7 +47,7 @@ func (d *doctor) tables() *cobra.Command {
 top shows all of it live.`,
 		Example: `  tempomat-doctor --sort cpu
   tempomat-doctor --bucket slash24 --limit 100
-  watch -n 1 tempomat-doctor`,
+  watch -n 1 tempomat-doctor --limit 3`,
 		Version: version,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -63,7 +63,7 @@ top shows all of it live.`,
 	f := c.Flags()
 	f.StringVar(&ask.bucket, "bucket", "", "only this `class` (also --class): slash32, Slash32, userAgent, …")
 	f.StringVar(&ask.sort, "sort", "wait", "what comes first, by `column`: wait, cpu, rate, level (the deepest debt) or last (the latest)")
-	f.IntVar(&limit, "limit", 0, "rows of each table (default 10, as far as the screen has room; 50 with --bucket)")
+	f.IntVar(&limit, "limit", 0, "rows of each table (default 10; 50 with --bucket)")
 	asJSON(c, &ask.json)
 	complete(c, "bucket", d.classes)
 	complete(c, "sort", words("wait", "cpu", "rate", "level", "last"))
@@ -98,9 +98,6 @@ func (d *doctor) showTables(ctx context.Context, ask choice) error {
 		if t.Total > 0 || class.Name != config.SessionClass && class.Name != config.RobotClass { // unless they are used
 			all = append(all, t)
 		}
-	}
-	if ask.limit == "" {
-		fit(all, d.screen().height)
 	}
 	d.printTables(all)
 	return nil
@@ -145,31 +142,6 @@ func printable(t api.BucketsReply) *show.Table {
 		out.Add(show.Decimals(r.Wait, 2), show.Decimals(r.CPU, 2), show.Decimals(r.Rate, 2), show.Decimals(r.Last, 0), title)
 	}
 	return out
-}
-
-// fit shortens tables until they have room below one another: a row to each in
-// turn, so that one with few rows leaves its room to the others. Each keeps at
-// least one. Height 0 is without limit.
-func fit(all []api.BucketsReply, height int) {
-	if height == 0 {
-		return
-	}
-	const besides = 3                         // the class, the columns, a line between
-	room := height - 2 - besides*len(all) + 1 // two lines are watch's own
-	given := make([]int, len(all))
-	for more, first := true, true; more && (first || room > 0); first = false {
-		more = false
-		for i, t := range all {
-			if given[i] < len(t.Rows) && (first || room > 0) {
-				given[i]++
-				room--
-				more = true
-			}
-		}
-	}
-	for i := range all {
-		all[i].Rows = all[i].Rows[:given[i]]
-	}
 }
 
 // screen is how much there is to print on, in characters; 0 is without limit.
