@@ -114,7 +114,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 	}
 	seen := make(map[string]bool) // an instance that was restarted may be there twice
 	for _, other := range share.Instances {
-		id := cmp.Or(other.Admin, other.Name)
+		id := other.Name + " " + other.Socket
 		if seen[id] {
 			continue
 		}

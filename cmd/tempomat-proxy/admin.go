@@ -91,7 +91,7 @@ func (s *sidecar) instance(now time.Time) api.Instance {
 		name = "unknown"
 	}
 	i := api.Instance{
-		Name: name, Admin: adminURL(c.Admin.Web), Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind, Secret: s.sharing.Fingerprint(),
+		Name: name, Socket: c.Admin.Listen, Admin: adminURL(c.Admin.Web), Release: version, Mode: c.Throttle.Mode, Sharing: c.Coordination.Kind, Secret: s.sharing.Fingerprint(),
 		Classes: make(map[string]string), Now: float64(now.UnixMilli()) / 1000,
 	}
 	for _, class := range c.Classes {

@@ -131,6 +131,7 @@ type (
 // Instance is what the instances that share must have in common.
 type Instance struct {
 	Name    string            `json:"name"`            // of its host
+	Socket  string            `json:"socket"`          // its admin.listen there
 	Admin   string            `json:"admin,omitempty"` // the URL of its admin.web, where others can reach that
 	Release string            `json:"release"`
 	Mode    string            `json:"mode"`

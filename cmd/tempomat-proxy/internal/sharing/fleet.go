@@ -32,8 +32,9 @@ const (
 type fleet struct {
 	mu    sync.Mutex         // guards the following
 	all   map[uint32]*member // by what each has drawn at its start
+	self  api.Instance       // this one, as it was told last
 	seen  []api.Condition    // in what they and this one differ
-	same  int                // for how many introductions
+	times int                // for how many introductions
 	drift []api.Condition    // in what they have differed for a while
 }
 
@@ -55,7 +56,7 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 	if m == nil {
 		maps.DeleteFunc(f.all, func(_ uint32, m *member) bool {
 			silent := now.Sub(m.last)
-			return silent > forgetAfter || silent > goneAfter && m.Name == i.Name && m.Admin == i.Admin // it is back
+			return silent > forgetAfter || silent > goneAfter && same(m.Instance, i) // it is back
 		})
 		if len(f.all) >= mostInstances {
 			return
@@ -66,6 +67,9 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 	m.Instance, m.last = i, now
 }
 
+// same says that two are one instance, which was restarted.
+func same(a, b api.Instance) bool { return a.Name == b.Name && a.Socket == b.Socket }
+
 // others are the instances that were heard in the last hour, by name; with live, those that are there
 // now: what was kept for who begins comes all at once, and says nothing of now.
 func (f *fleet) others(now time.Time, live bool) []api.Instance {
@@ -73,12 +77,12 @@ func (f *fleet) others(now time.Time, live bool) []api.Instance {
 	defer f.mu.Unlock()
 	var all []api.Instance
 	for _, m := range f.all {
-		if !live || now.Sub(m.last) < goneAfter && m.last.Sub(m.first) > time.Second {
+		if !same(m.Instance, f.self) && (!live || now.Sub(m.last) < goneAfter && m.last.Sub(m.first) > time.Second) {
 			all = append(all, m.Instance)
 		}
 	}
 	slices.SortFunc(all, func(a, b api.Instance) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Admin, b.Admin))
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Socket, b.Socket))
 	})
 	return all
 }
@@ -90,7 +94,9 @@ func (s *Sharing) introduce(ctx context.Context) {
 	defer ticks.Stop()
 	for now := time.Now(); ; {
 		self := s.self(now)
-		s.sharer.Carry(s.exchange.Introduce(now, introduction(self)))
+		if p := s.exchange.Introduce(now, introduction(self)); p != nil {
+			s.sharer.Carry(p)
+		}
 		s.compare(now, self)
 		select {
 		case <-ctx.Done():
@@ -105,10 +111,11 @@ func (s *Sharing) compare(now time.Time, self api.Instance) {
 	drift := api.Drift(append(s.fleet.others(now, true), self))
 	s.fleet.mu.Lock()
 	defer s.fleet.mu.Unlock()
-	if s.fleet.same++; !slices.EqualFunc(drift, s.fleet.seen, alike) {
-		s.fleet.seen, s.fleet.same = drift, 1
+	s.fleet.self = self
+	if s.fleet.times++; !slices.EqualFunc(drift, s.fleet.seen, alike) {
+		s.fleet.seen, s.fleet.times = drift, 1
 	}
-	if s.fleet.same < stands {
+	if s.fleet.times < stands {
 		return
 	}
 	for _, d := range drift {
