@@ -31,6 +31,8 @@ const (
 	longestLife    = 24 * time.Hour     // of a signature
 	clockDiffers   = time.Minute        // as much as a signature may be from the future
 	mostCovered    = 16                 // components of a request that a signature covers
+	mostWords      = 64                 // of each of the fields: to read them costs more than their bytes do
+	longestBase    = 16 << 10           // what is signed, in bytes
 	mostSignatures = 8192               // that are remembered
 	mostChecks     = 500                // a second: a check takes as long as it takes to forward a request
 )
@@ -148,8 +150,8 @@ type signature struct {
 // signatureOf reads the signature of a request, and the host that it names as its signer's.
 func signatureOf(r *http.Request) (host string, x signature, err error) {
 	for _, name := range []string{"Signature-Input", "Signature", "Signature-Agent"} {
-		if n := len(strings.Join(r.Header[name], ", ")); n == 0 || n > longestSigned {
-			return "", x, fmt.Errorf("%s has %d bytes", name, n)
+		if bytes, words := sizeOf(r.Header[name]); bytes == 0 || bytes > longestSigned || words > mostWords {
+			return "", x, errors.New("there is no " + name + ", or it is too long")
 		}
 	}
 	inputs, err := httpsfv.UnmarshalDictionary(r.Header["Signature-Input"])
@@ -169,6 +171,15 @@ func signatureOf(r *http.Request) (host string, x signature, err error) {
 		}
 	}
 	return "", x, errors.New("there is no signature of a robot")
+}
+
+// sizeOf is how long a field is, and of how many words at most.
+func sizeOf(lines []string) (bytes, words int) {
+	for _, line := range lines {
+		bytes += len(line)
+		words += 1 + strings.Count(line, ",") + strings.Count(line, ";") + strings.Count(line, " ")
+	}
+	return bytes, words
 }
 
 // read reads a member of Signature-Input and that of Signature; false: they are of another kind.
@@ -196,12 +207,19 @@ func (x *signature) read(input, member httpsfv.Member) bool {
 }
 
 // agent is the host that Signature-Agent names. It is a text, or a dictionary with a member that
-// the signature names; the signature covers it and the site, or it would be for any site.
+// the signature names; the signature covers it and the site, or it would be for any site. What it
+// covers, it names once (RFC 9421, 2).
 func (x *signature) agent(lines []string) (string, error) {
 	var agent httpsfv.Member
 	site := false
+	names := make(map[string]bool, len(x.covers.Items))
 	for _, c := range x.covers.Items {
-		switch c.Value {
+		name, _ := c.Value.(string)
+		if names[name] {
+			return "", fmt.Errorf("it covers %s twice", name)
+		}
+		names[name] = true
+		switch name {
 		case "@authority", "@target-uri":
 			site = true
 		case "signature-agent":
@@ -263,7 +281,9 @@ func (x *signature) base(r *http.Request, secure bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "%s: %s\n", name, value)
+		if fmt.Fprintf(&b, "%s: %s\n", name, value); b.Len() > longestBase {
+			return "", errors.New("it covers too much")
+		}
 	}
 	params, err := httpsfv.Marshal(x.covers)
 	return b.String() + `"@signature-params": ` + params, err

@@ -319,3 +319,65 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("with a key that is gone: %q", got)
 	}
 }
+
+// TestSignaturesCostLittleToRead, whatever is written as one: each request may have one, and it is read before its client
+// counts for anything.
+func TestSignaturesCostLittleToRead(t *testing.T) {
+	valid := func() *http.Request { return good().request(t, exampleSigner(), "n") }
+	many := func(word string) string { return strings.TrimSuffix(strings.Repeat(word, 4000/len(word)), ",") }
+	s := signersOf(nil)
+	signer := func(r *http.Request) string { return s.Signer(noon(), r, client("192.0.2.1")) }
+	if signer(valid()) == "" {
+		t.Fatal("the signature does not count")
+	}
+	for what, change := range map[string]func(h http.Header){
+		"members of Signature-Input": func(h http.Header) { h.Set("Signature-Input", many("a,")) },
+		"parameters":                 func(h http.Header) { h.Set("Signature-Input", "a"+many(";a")) },
+		"components":                 func(h http.Header) { h.Set("Signature-Input", "a=("+many(`"" `)+")") },
+		"members of Signature":       func(h http.Header) { h.Set("Signature", many("a,")) },
+		"lines":                      func(h http.Header) { h["Signature"] = strings.Split(many("a,"), ",") },
+		"a dictionary for each component": func(h http.Header) {
+			h.Set("Signature-Agent", many("a,")+`,z="https://signer.example"`)
+			h.Set("Signature-Input", strings.Replace(h.Get("Signature-Input"), `"signature-agent"`, strings.Repeat(` "signature-agent";key="z"`, 13), 1))
+		},
+		"the target, again and again": func(h http.Header) {
+			h.Set("Signature-Input", strings.Replace(h.Get("Signature-Input"), `"@path"`, strings.Repeat(` "@target-uri"`, 13), 1))
+		},
+	} {
+		r := valid()
+		change(r.Header)
+		if n := testing.AllocsPerRun(10, func() {
+			if signer(r) != "" {
+				t.Errorf("%s: the signature counts", what)
+			}
+		}); n > 200 {
+			t.Errorf("%s: %v allocations", what, n)
+		}
+	}
+	r := valid()
+	r.URL.Path = "/" + strings.Repeat("x", longestBase)
+	x := &signature{}
+	inputs, _ := httpsfv.UnmarshalDictionary(r.Header["Signature-Input"])
+	input, _ := inputs.Get("sig1")
+	x.covers = input.(httpsfv.InnerList)
+	if _, err := x.base(r, true); err == nil {
+		t.Error("all of a very long target is hashed")
+	}
+}
+
+// FuzzSigner gives whatever may be written as a signature: it never counts, and nothing panics.
+func FuzzSigner(f *testing.F) {
+	f.Add(`sig1=("@authority" "signature-agent");created=1764061200;expires=1764061500;keyid="k1";tag="web-bot-auth"`, "sig1=:"+strings.Repeat("A", 86)+"==:", `"https://signer.example"`)
+	f.Add(`a=(:AAAA: :AAAA: "@authority" "signature-agent";key=:AAAA:);created=1;expires=9;keyid=?1;tag="web-bot-auth"`, "a=:AA==:", `z="https://signer.example"`)
+	f.Add(`a=("@authority" ?1 1.5 @7 %"x" "signature-agent";key="z");tag="web-bot-auth"`, "a=();a=1", `z=("https://signer.example")`)
+	s := signersOf(nil)
+	f.Fuzz(func(t *testing.T, input, signature, agent string) {
+		r := exampleRequest(http.MethodGet, "https://site.example/a?b=c", "Signature-Input", input, "Signature", signature, "Signature-Agent", agent)
+		if host := s.Signer(noon(), r, client("192.0.2.1")); host != "" {
+			t.Errorf("it is signed by %s", host)
+		}
+		if _, x, err := signatureOf(r); err == nil {
+			_, _ = x.base(r, true)
+		}
+	})
+}
