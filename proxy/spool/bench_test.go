@@ -5,14 +5,6 @@ import (
 	"testing"
 )
 
-func BenchmarkUnused(b *testing.B) {
-	s := NewStore(roomy(b))
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Open(anybody, 64<<10, 1<<30).Close()
-	}
-}
-
 // Blocks are used again.
 func TestBlocksAreUsedAgain(t *testing.T) {
 	s := NewStore(roomy(t))
