@@ -240,7 +240,6 @@ type queueEntry struct {
 	counts     bool          // its keys count it as one that waits
 	stale      bool          // it waits for longer than a person does
 	class      uint8         // among strangers; 0 for others
-	began      time.Duration // at the backend
 	beyond     bool          // it went though there was no room, as the gate delays nobody
 	asked      time.Duration // since when it waits, for a cap or here
 	gated      time.Duration // when it came to the gate, as no cap held it any more
@@ -424,7 +423,6 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	g.dequeue(at, t)
 	t.undelayed = g.delaysNone
 	g.addBusy(t, 1)
-	t.began = at
 	if r := t.level.rung(); p == probing {
 		g.countIn(t, probing, 0)
 	} else {

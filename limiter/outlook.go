@@ -20,18 +20,14 @@ type Outlook struct {
 	Key Key
 	// Have of Most is how many of what the Barrier counts there are, and may be; of
 	// BehindOwn, how many of its client's own wait before it.
-	Have, Most     int
-	Paid           time.Duration // until the Key's debt is paid, of Owes
-	Lead           float64       // by how many CPU-seconds its client is ahead of its share; of strangers, all of them
-	CostMultiplier float64       // by how much its cost counts for more in its rank, as its keys owe: 2 to 18; 0: not ranked yet
-	Guess          time.Duration // what it will likely cost
-	Waited         time.Duration
-	Size           time.Duration // the most of those that it counts among; 0: there are no longer ones
-	Sure           bool          // the Guess rests on answers
-	Stranger       bool          // it takes the turn of all strangers together
-	Fresh          bool          // nobody knows what it costs
-	Holds          bool          // it will likely hold a worker and hardly compute
-	Ahead          bool          // its client had more than its share as it asked
+	Have, Most int
+	Paid       time.Duration // until the Key's debt is paid, of Owes
+	Lead       float64       // by how many CPU-seconds its client is ahead of its share; of strangers, all of them
+	Guess      time.Duration // what it will likely cost
+	Waited     time.Duration
+	Size       time.Duration // the most of those that it counts among; 0: there are no longer ones
+	Sure       bool          // the Guess rests on answers
+	Stranger   bool          // it takes the turn of all strangers together
 }
 
 // Outlooks tells what each of some requests has before it, and why it waits. It changes nothing.
@@ -123,9 +119,9 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	r, n := t.level.rung(), &g.limits
 	*o = Outlook{
-		Waits: true, Site: t.site.name, Waited: at - t.asked, Guess: seconds(t.guess), CostMultiplier: t.costMultiplier,
+		Waits: true, Site: t.site.name, Waited: at - t.asked, Guess: seconds(t.guess),
 		Lead: max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share,
-		Sure: t.sure, Stranger: t.stranger, Fresh: t.level == fresh, Holds: !t.level.computes(), Ahead: t.overShare,
+		Sure: t.sure, Stranger: t.stranger,
 	}
 	if r < rungs-1 {
 		o.Size = seconds(r.most())

@@ -32,7 +32,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		g.home.strangers.share = 0.5
 		r := &Ticket{
 			request: request{sure: true, likelyIdle: 9}, charge: charge{n: 1, guess: 0.3},
-			queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client), flow: &flow{virtualTime: 14, share: 0.5}, applied: 2, costMultiplier: 3, asked: time.Minute},
+			queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client), flow: &flow{virtualTime: 14, share: 0.5}, applied: 2, asked: time.Minute},
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		x.set(g, r)
@@ -42,7 +42,7 @@ func TestWhatIsCountedOfWhoWaits(t *testing.T) {
 		if o.Barrier != x.want || o.Have != x.have || o.Most != x.most {
 			t.Errorf("%s: barrier %d, %d of %d; want %d, %d of %d", name, o.Barrier, o.Have, o.Most, x.want, x.have, x.most)
 		}
-		if o.Lead != 1 || o.CostMultiplier != 3 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != 0 || !o.Waits || o.Holds == x.level.computes() || o.Fresh {
+		if o.Lead != 1 || o.Waited != time.Minute || o.Guess != 300*time.Millisecond || o.Before != 0 || !o.Waits {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if r := x.level.rung(); r == rungs-1 && o.Size != 0 || r < rungs-1 && o.Size != seconds(r.most()) {

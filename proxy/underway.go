@@ -29,7 +29,6 @@ type Underway struct {
 	Shape    string
 	Keys     []limiter.Key
 	Kind     cpuaccount.Kind // what its guess goes by
-	Standing float64
 	Evidence classify.Evidence
 	Arrived  time.Time // of one that waits, since when it does: its body is there
 	Guess    time.Duration
@@ -85,7 +84,7 @@ func (x *exchange) underway() Underway {
 	return Underway{
 		ID: x.given, Client: x.life.Who.Client, Agent: x.life.Who.Agent, Method: x.request.Method,
 		Host: x.request.Host, Target: x.request.RequestURI, Shape: x.life.Who.Shape, Keys: x.life.Who.Keys(), Kind: x.life.Kind(),
-		Standing: x.life.Who.Standing, Evidence: x.life.Who.Evidence, Arrived: x.arrived, Guess: x.life.Guess,
+		Evidence: x.life.Who.Evidence, Arrived: x.arrived, Guess: x.life.Guess,
 	}
 }
 

@@ -212,7 +212,7 @@ func seconds(now time.Time) int64 { return now.Unix() }
 
 // Visits is what is remembered of a client's visits, to explain its standing.
 type Visits struct {
-	First, Last   time.Time
+	First         time.Time
 	Evidence      classify.Evidence
 	Standing      float64 // what that multiplies its share by, without what a single request shows
 	Pages, Parts  float64 // that it lately had: what was ten minutes ago counts half
@@ -234,7 +234,7 @@ func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 		if e.hash != hash || at-e.last > forgotten {
 			continue
 		}
-		v.First, v.Last = time.Unix(e.first, 0), time.Unix(e.last, 0)
+		v.First = time.Unix(e.first, 0)
 		var attested float64
 		v.Evidence, attested = e.evidence(at)
 		v.Standing = worth(v.Evidence, attested)

@@ -91,7 +91,7 @@ func (n *night) asks(address, agent, target string, guess time.Duration) (proxy.
 	path, _, _ := strings.Cut(target, "?")
 	return proxy.Underway{
 		Client: a, Group: telemetry.Known, Agent: family, Method: "GET", Host: "wiki.example", Target: target, Shape: path, Keys: keys,
-		Kind: cpuaccount.Kind{Shape: path, URL: target, Client: address}, Standing: 2, Evidence: classify.Parts, Arrived: noon, Guess: guess,
+		Kind: cpuaccount.Kind{Shape: path, URL: target, Client: address}, Evidence: classify.Parts, Arrived: noon, Guess: guess,
 	}, x
 }
 
@@ -306,7 +306,7 @@ func TestQueue(t *testing.T) {
 func TestAClientIsOneThing(t *testing.T) {
 	const address = "203.0.113.9"
 	request := func(g telemetry.Group, of classify.Evidence) proxy.Underway {
-		return proxy.Underway{Client: netip.MustParseAddr(address), Group: g, Evidence: of, Standing: 1}
+		return proxy.Underway{Client: netip.MustParseAddr(address), Group: g, Evidence: of}
 	}
 	for name, c := range map[string]struct {
 		meets           func(*night)

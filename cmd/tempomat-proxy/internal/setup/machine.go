@@ -63,7 +63,6 @@ type Position struct {
 // Apache is an Apache httpd in Debian's layout.
 type Apache struct {
 	Dir     string            // /etc/apache2
-	Running bool              // something of that name listens
 	Hosts   []Position        // each <VirtualHost> that is in force, as Apache itself tells
 	Files   []host.ConfigFile // each file that Apache reads, in its order
 	Modules []string          // that are loaded, such as ssl_module
@@ -72,11 +71,10 @@ type Apache struct {
 
 // Nginx is an nginx in Debian's layout.
 type Nginx struct {
-	Dir     string // /etc/nginx
-	Running bool
-	Files   []host.ConfigFile // each file that nginx reads, the main one first
-	RealIP  bool              // it can take the client's address from a header
-	Fault   string            // why it could not be asked, or that its configuration is broken
+	Dir    string            // /etc/nginx
+	Files  []host.ConfigFile // each file that nginx reads, the main one first
+	RealIP bool              // it can take the client's address from a header
+	Fault  string            // why it could not be asked, or that its configuration is broken
 }
 
 // Config is tempomat's configuration file.
@@ -128,14 +126,6 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 		m.JournalFault = nil
 	}
 	m.Apache, m.Nginx = gatherApache(ctx, place, run), gatherNginx(ctx, place, run)
-	for _, s := range m.Sockets {
-		if m.Apache != nil && s.Program == "apache2" {
-			m.Apache.Running = true
-		}
-		if m.Nginx != nil && s.Program == "nginx" {
-			m.Nginx.Running = true
-		}
-	}
 	for _, dir := range []string{"/etc/httpd", "/etc/apache2/httpd.conf.d", "/usr/local/nginx/conf"} {
 		if m.Apache == nil && m.Nginx == nil && exists(place.Root+dir) {
 			m.Foreign = append(m.Foreign, dir)
