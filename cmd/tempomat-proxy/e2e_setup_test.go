@@ -383,7 +383,7 @@ func TestWorldSetup(t *testing.T) {
 			if a, err := m.get(m.place.HTTP, false, "/server-status"); err != nil || a.status == 200 {
 				t.Errorf("%+v, %v", a, err)
 			}
-			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Nothing to do") {
+			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
 				t.Errorf("once more: %d:\n%s", status, said)
 			}
 			if unit == "nginx" { // -undo also helps where the proxy doesn't run
@@ -445,7 +445,7 @@ func TestWorldSetupEdited(t *testing.T) {
 			m.enable("sites", "manual.conf")
 			m.must(err(m.Run(t.Context(), "apache2ctl", "graceful")))
 			m.answers(names...)
-			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Nothing to do") {
+			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
 				t.Errorf("%d:\n%s", status, said)
 			}
 

@@ -408,7 +408,7 @@ func (d *decider) own(f *host.ConfigFile) bool {
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
 	var served bool
-	port, _ := j.public()
+	port := j.public()
 	if j.Server == "apache2" {
 		if d.m.Apache = gatherApache(ctx, w.place, w.run); d.m.Apache == nil {
 			return nil

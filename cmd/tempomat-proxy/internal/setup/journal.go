@@ -41,12 +41,12 @@ func (j *journal) ports() (ports []int) {
 	return ports
 }
 
-// public is the port that was taken over, and whether TLS is spoken there.
-func (j *journal) public() (port int, secure bool) {
+// public is the port that was taken over.
+func (j *journal) public() int {
 	if len(j.Probes) == 0 {
-		return 0, false
+		return 0
 	}
-	return j.Probes[0].Port, j.Probes[0].TLS
+	return j.Probes[0].Port
 }
 
 // inner is the address on the loopback that the web server moved to.

@@ -163,7 +163,7 @@ func Show(w io.Writer, p Plan) {
 	}
 	fmt.Fprintln(w)
 	if p.Done {
-		fmt.Fprintln(w, "Already set up. To undo it: tempomat-proxy setup -undo For sites that were added since, do that and then setup -write.")
+		fmt.Fprintln(w, "Already set up. For sites that were added since, undo it and set it up again. To undo it: tempomat-proxy setup -undo")
 		return
 	}
 	if len(p.Obstacles) > 0 {

@@ -145,7 +145,7 @@ func (w *worker) takeBack(ctx context.Context) error {
 	if err := w.undo(ctx, j); err != nil {
 		return fmt.Errorf("%w\nNothing was switched over, so the site is served as before. Correct this, and run setup -undo again", err)
 	}
-	port, _ := j.public()
+	port := j.public()
 	runs := slices.ContainsFunc(w.sockets(port), func(s host.Listening) bool { return s.Program == j.Server })
 	if !runs && !j.Systemd {
 		fmt.Fprintf(w.out, "Done: all files are as they were. %s does not run; when it is started it listens on port %d.\n", j.Server, port)
