@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
@@ -88,9 +88,9 @@ func (d *doctor) printPins(pins []api.PinRow) {
 		fmt.Fprintln(&d.out, "No client is pinned.")
 		return
 	}
-	t := show.NewTable("pins", "Standing", "Left[s]", "Class", "Key")
+	t := view.NewTable("pins", "Standing", "Left[s]", "Class", "Key")
 	for _, p := range pins {
-		t.Add(show.Decimals(p.Standing, 2), show.Decimals(p.Left, 0), p.Class, p.Key)
+		t.Add(view.Decimals(p.Standing, 2), view.Decimals(p.Left, 0), p.Class, p.Key)
 		if p.Instance != "" {
 			t.Note("at " + p.Instance)
 		}
@@ -127,7 +127,7 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 		if len(f.all) > 1 {
 			what = api.Names(by[what]) + ": " + what
 		}
-		fmt.Fprintln(&d.out, show.Text(what))
+		fmt.Fprintln(&d.out, view.Text(what))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ need a restart. With --socket, it does the same for a master.`,
 			fmt.Fprintln(&d.out, "reloaded")
 			var reply api.ReloadReply
 			if json.Unmarshal(body, &reply) == nil && len(reply.Restart) > 0 { // an older one tells nothing
-				fmt.Fprintln(&d.out, "These settings need a restart: "+show.Text(strings.Join(reply.Restart, ", ")))
+				fmt.Fprintln(&d.out, "These settings need a restart: "+view.Text(strings.Join(reply.Restart, ", ")))
 			}
 			return nil
 		},

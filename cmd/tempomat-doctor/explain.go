@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
@@ -42,7 +42,7 @@ them, it shows the numbers of that one account.`,
 			}
 			var reply api.ExplainReply
 			return d.answer(c.Context(), d.fleet, "/v1/explain", url.Values{"of": {args[0]}}, document, &reply, func() {
-				d.out.WriteString(show.Explanation(&reply, d.screen().width))
+				d.out.WriteString(view.Explanation(&reply, d.screen().width))
 			})
 		},
 	}
@@ -59,7 +59,7 @@ func (d *doctor) key(ctx context.Context, class, id string, document bool) error
 		if r.Level < 0 {
 			account = "debt"
 		}
-		var p show.Pairs
+		var p view.Pairs
 		p.Add("class", "%s", r.Class)
 		p.Add("title", "%s", r.ID)
 		p.Add("level", "%.2f CPU-s (%s)", r.Level, account)
@@ -83,7 +83,7 @@ func (d *doctor) key(ctx context.Context, class, id string, document bool) error
 }
 
 // addClient shows how a client stands in the queue.
-func addClient(p *show.Pairs, c limiter.ClientRow) {
+func addClient(p *view.Pairs, c limiter.ClientRow) {
 	as := "a stranger"
 	if c.Known {
 		as = "a known client"

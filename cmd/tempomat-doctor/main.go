@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 type harmless struct{ io.Writer }
 
 func (h harmless) Write(message []byte) (int, error) {
-	_, err := io.WriteString(h.Writer, show.Lines(string(message)))
+	_, err := io.WriteString(h.Writer, view.Lines(string(message)))
 	return len(message), err
 }
 

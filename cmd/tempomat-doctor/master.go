@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 )
 
 // What tempomat-master tells, as far as a table shows it. The master's own types would bring
@@ -88,14 +88,14 @@ func (m *masterReply) UnmarshalJSON(document []byte) error {
 
 // printMaster prints its counters, and a line for each domain.
 func (d *doctor) printMaster(m *masterReply) {
-	p := &show.Pairs{}
+	p := &view.Pairs{}
 	if seconds, ok := m.all["uptime"].(float64); ok {
 		m.all["uptime"] = (time.Duration(seconds) * time.Second).String()
 	}
 	addTree(p, "", m.all)
 	p.Print(&d.out)
 	fmt.Fprintln(&d.out)
-	t := show.NewTable(fmt.Sprintf("domains  %d", len(m.Domains)), "Accepted", "Delayed", "Rejected", "Throttled", "Known", "Gates", "Domain")
+	t := view.NewTable(fmt.Sprintf("domains  %d", len(m.Domains)), "Accepted", "Delayed", "Rejected", "Throttled", "Known", "Gates", "Domain")
 	for _, domain := range m.Domains {
 		name := domain.Name + "  no rules: only counted"
 		if len(domain.Rules) > 0 {
@@ -116,13 +116,13 @@ func (d *doctor) waiting(ctx context.Context, domain string, limit int, document
 	var r identifiersReply
 	query := url.Values{"domain": {domain}, "limit": {strconv.Itoa(limit)}}
 	return d.answer(ctx, d.ofMaster, "/v1/identifiers", query, document, &r, func() {
-		t := show.NewTable(r.Domain+"  the longest waits", "Wait[s]", "Next allowed (UTC)", "Identifier")
+		t := view.NewTable(r.Domain+"  the longest waits", "Wait[s]", "Next allowed (UTC)", "Identifier")
 		for _, row := range r.Rows {
 			next := "at once"
 			if row.Wait > 0 {
 				next = time.UnixMilli(row.Until).UTC().Format("2006-01-02 15:04:05.000")
 			}
-			t.Add(show.Decimals(row.Wait, 2), next, row.Identifier)
+			t.Add(view.Decimals(row.Wait, 2), next, row.Identifier)
 		}
 		t.Print(&d.out, d.screen().width)
 	})

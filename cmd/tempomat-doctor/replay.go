@@ -21,7 +21,7 @@ import (
 	"tempomat/classify/standing"
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/config"
 	"tempomat/proxy/replay"
 )
@@ -198,24 +198,24 @@ func (d *doctor) printReplay(r *replay.Report) {
 
 func printSummary(w io.Writer, r *replay.Report) {
 	t, span := r.Total, r.To.Sub(r.From)
-	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", show.Count(t.Requests), clock(r.From), clock(r.To), r.Format)
+	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", view.Count(t.Requests), clock(r.From), clock(r.To), r.Format)
 	fmt.Fprintf(w, "Replayed in mode %s on %s CPUs with %d workers: %s CPU-hours, %s of the CPUs.\n",
-		r.Mode, short(r.CPUs), r.Workers, show.Decimals(t.CPUSeconds/3600, 2), show.Percent(t.CPUSeconds, span.Seconds()*r.CPUs))
+		r.Mode, short(r.CPUs), r.Workers, view.Decimals(t.CPUSeconds/3600, 2), view.Percent(t.CPUSeconds, span.Seconds()*r.CPUs))
 	for _, g := range []struct {
 		name string
 		replay.Group
 	}{{"known clients", t.Known}, {"strangers", t.Strangers}} {
 		fmt.Fprintf(w, "Of %s requests of %s %s would have waited 100 ms or more (%s s at most), and %s would have been refused.\n",
-			show.Count(g.Requests), g.name, show.Count(g.Delayed), show.Decimals(g.Longest, 2), show.Count(g.Refused))
+			view.Count(g.Requests), g.name, view.Count(g.Delayed), view.Decimals(g.Longest, 2), view.Count(g.Refused))
 		if g.TurnedAway > 0 {
-			fmt.Fprintf(w, "The backend would have rejected %s of these because all workers were busy.\n", show.Count(g.TurnedAway))
+			fmt.Fprintf(w, "The backend would have rejected %s of these because all workers were busy.\n", view.Count(g.TurnedAway))
 		}
 	}
 	if t.Exempt > 0 {
-		fmt.Fprintf(w, "%s were exempt.\n", show.Count(t.Exempt))
+		fmt.Fprintf(w, "%s were exempt.\n", view.Count(t.Exempt))
 	}
 	if t.Trusted > 0 {
-		fmt.Fprintf(w, "%s have the address of a trusted proxy. Log the address of its client instead (Apache: mod_remoteip, nginx: realip).\n", show.Count(t.Trusted))
+		fmt.Fprintf(w, "%s have the address of a trusted proxy. Log the address of its client instead (Apache: mod_remoteip, nginx: realip).\n", view.Count(t.Trusted))
 	}
 	printLines(w, r.Lines)
 }
@@ -233,7 +233,7 @@ func printLines(w io.Writer, l replay.Lines) {
 		{l.Bad, "lines that could not be read:"},
 	} {
 		if x.n > 0 {
-			fmt.Fprintf(w, "%s %s\n", show.Count(x.n), x.text)
+			fmt.Fprintf(w, "%s %s\n", view.Count(x.n), x.text)
 		}
 	}
 	for _, f := range l.Faults {
@@ -243,7 +243,7 @@ func printLines(w io.Writer, l replay.Lines) {
 
 // printHours prints all hours if they are few, else those in which somebody waited.
 func printHours(w io.Writer, r *replay.Report, width int) {
-	g := show.NewTable("hours  waits of 100 ms or more, of known clients and of strangers",
+	g := view.NewTable("hours  waits of 100 ms or more, of known clients and of strangers",
 		"Requests", "Cpu[s]", "Busy", "Known", "p95[s]", "max[s]", "Refused", "Strange", "p95[s]", "max[s]", "Refused", "Hour")
 	quiet := 0
 	for _, h := range r.Hours {
@@ -251,27 +251,27 @@ func printHours(w io.Writer, r *replay.Report, width int) {
 			quiet++
 			continue
 		}
-		cells := []string{strconv.Itoa(h.Requests), show.Decimals(h.CPUSeconds, 0), show.Percent(h.Busy, 1)}
+		cells := []string{strconv.Itoa(h.Requests), view.Decimals(h.CPUSeconds, 0), view.Percent(h.Busy, 1)}
 		for _, x := range []replay.Group{h.Known, h.Strangers} {
-			cells = append(cells, strconv.Itoa(x.Delayed), show.Decimals(x.P95, 2), show.Decimals(x.Longest, 2), strconv.Itoa(x.Refused))
+			cells = append(cells, strconv.Itoa(x.Delayed), view.Decimals(x.P95, 2), view.Decimals(x.Longest, 2), strconv.Itoa(x.Refused))
 		}
 		g.Add(append(cells, h.Begin.Format("2006-01-02 15:04 -0700"))...)
 	}
 	fmt.Fprintln(w)
 	g.Print(w, width)
 	if quiet > 0 {
-		fmt.Fprintf(w, "No request waited in %s other hours.\n", show.Count(quiet))
+		fmt.Fprintf(w, "No request waited in %s other hours.\n", view.Count(quiet))
 	}
 }
 
 func isQuiet(g replay.Group) bool { return g.Delayed+g.Refused+g.TurnedAway == 0 }
 
 func printClass(w io.Writer, c replay.Class, width int) {
-	g := show.NewTable(fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s for debt), %s refused, %s CPU-hours", c.Class,
-		show.Count(c.Keys), show.Count(c.Requests), show.Count(c.Delayed), show.Count(c.Owing), show.Count(c.Refused), show.Decimals(c.CPUSeconds/3600, 2)),
+	g := view.NewTable(fmt.Sprintf("%s  %s keys, %s requests, %s delayed (%s for debt), %s refused, %s CPU-hours", c.Class,
+		view.Count(c.Keys), view.Count(c.Requests), view.Count(c.Delayed), view.Count(c.Owing), view.Count(c.Refused), view.Decimals(c.CPUSeconds/3600, 2)),
 		"Cpu[s]", "Requests", "Delayed", "Refused", "Max[s]", "Title")
 	for _, k := range c.Top[:min(keysShown, len(c.Top))] {
-		g.Add(show.Decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), show.Decimals(k.Longest, 2), k.ID)
+		g.Add(view.Decimals(k.CPUSeconds, 0), strconv.Itoa(k.Requests), strconv.Itoa(k.Delayed), strconv.Itoa(k.Refused), view.Decimals(k.Longest, 2), k.ID)
 	}
 	fmt.Fprintln(w)
 	g.Print(w, width)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/proxy/admin/api"
 )
 
@@ -125,7 +125,7 @@ func unitOf(total float64) unit {
 }
 
 // of is an amount without its unit.
-func (u unit) of(seconds float64) string { return show.Decimals(seconds/u.seconds, 2) }
+func (u unit) of(seconds float64) string { return view.Decimals(seconds/u.seconds, 2) }
 
 func atUTC(unix float64) time.Time { return time.Unix(int64(unix), 0).UTC() }
 
@@ -158,12 +158,12 @@ func (r *report) average() string {
 	if over == 0 {
 		return ""
 	}
-	return show.Decimals(cpu/float64(over)/time.Hour.Seconds(), 2) + " CPUs on average"
+	return view.Decimals(cpu/float64(over)/time.Hour.Seconds(), 2) + " CPUs on average"
 }
 
 // print prints the report as text.
 func (r *report) print(out *bytes.Buffer, limit, width int) {
-	line := func(text string) { fmt.Fprintln(out, show.Cut(text, width)) }
+	line := func(text string) { fmt.Fprintln(out, view.Cut(text, width)) }
 	if r.to == 0 {
 		line("There is no history yet: the proxy has only just started. Try again in an hour.")
 		return
@@ -205,15 +205,15 @@ func (r *report) printTotals(line func(string)) {
 		if of == 0 {
 			return ""
 		}
-		return show.Percent(part, of)
+		return view.Percent(part, of)
 	}
 	requests := float64(all.Requests)
 	for _, f := range []struct{ name, value, means string }{
 		{"CPU", u.of(all.CPU) + " " + u.name, r.average()},
 		{"Wasted", u.of(all.Wasted) + " " + u.name, strings.TrimSpace(ratio(all.Wasted, all.CPU) + " for clients that had disconnected")},
-		{"Requests", show.Count(all.Requests), ""},
-		{"Refused", show.Count(all.Refused), ratio(float64(all.Refused), requests)},
-		{"Redirected", show.Count(all.Redirected), ratio(float64(all.Redirected), requests)},
+		{"Requests", view.Count(all.Requests), ""},
+		{"Refused", view.Count(all.Refused), ratio(float64(all.Refused), requests)},
+		{"Redirected", view.Count(all.Redirected), ratio(float64(all.Redirected), requests)},
 	} {
 		line(strings.TrimRight(fmt.Sprintf("%-10s  %16s  %s", f.name, f.value, f.means), " "))
 	}
@@ -260,7 +260,7 @@ func mark(h *api.HourRow, highest float64) string {
 func (r *report) printGroups(out *bytes.Buffer, width int) {
 	u := unitOf(r.all.CPU)
 	out.WriteByte('\n')
-	g := show.NewTable("groups", u.name, "Part", "Requests", "P95", "Slowest", "Group")
+	g := view.NewTable("groups", u.name, "Part", "Requests", "P95", "Slowest", "Group")
 	for _, row := range r.all.Groups {
 		then := "-"
 		for i := range r.hours {
@@ -268,10 +268,10 @@ func (r *report) printGroups(out *bytes.Buffer, width int) {
 				then = moment(r.at(i))
 			}
 		}
-		g.Add(u.of(row.CPU), show.Percent(row.CPU, r.all.CPU), show.Count(row.Requests), show.Duration(row.P95), then, row.Name)
+		g.Add(u.of(row.CPU), view.Percent(row.CPU, r.all.CPU), view.Count(row.Requests), view.Duration(row.P95), then, row.Name)
 	}
 	g.Print(out, width)
-	fmt.Fprintln(out, show.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
+	fmt.Fprintln(out, view.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
 }
 
 // printTable prints what cost most, by what is certain. In hours in which a part was none of the most
@@ -283,13 +283,13 @@ func (r *report) printTable(out *bytes.Buffer, title, column string, parts []api
 		return cmp.Or(cmp.Compare(certain(b), certain(a)), cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
 	out.WriteByte('\n')
-	g := show.NewTable(title, u.name, "Part", "Requests", column)
+	g := view.NewTable(title, u.name, "Part", "Requests", column)
 	for _, p := range parts[:min(limit, len(parts))] {
 		others -= certain(p)
-		g.Add(u.of(certain(p)), show.Percent(certain(p), r.all.CPU), show.Count(p.Requests), cmp.Or(p.Name, "(none)"))
+		g.Add(u.of(certain(p)), view.Percent(certain(p), r.all.CPU), view.Count(p.Requests), cmp.Or(p.Name, "(none)"))
 	}
 	if others >= 0.005*u.seconds {
-		g.Add(u.of(others), show.Percent(others, r.all.CPU), "", "all others")
+		g.Add(u.of(others), view.Percent(others, r.all.CPU), "", "all others")
 	}
 	g.Print(out, width)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/connlimit"
 )
@@ -57,14 +57,14 @@ func (d *doctor) printStatus(ctx context.Context) error {
 		}
 	}
 	d.printConditions(reply.Conditions)
-	p := &show.Pairs{}
+	p := &view.Pairs{}
 	p.Add("release", "%s", reply.Release)
 	p.Add("uptime", "%s", time.Duration(reply.Uptime)*time.Second)
 	p.Add("mode", "%s", reply.Mode)
 	p.Add("held", "%d", reply.Held)
 	p.Add("goroutines", "%d", reply.Goroutines)
 	b := reply.Buffer
-	p.Add("buffered", "%s in memory, %s in %d files, %d bodies", show.Bytes(b.Memory), show.Bytes(b.Disk), b.Files, b.Spools)
+	p.Add("buffered", "%s in memory, %s in %d files, %d bodies", view.Bytes(b.Memory), view.Bytes(b.Disk), b.Files, b.Spools)
 	p.Add("no room", "%d times in memory, %d on disk, %d for one address, %d errors", b.NoMemory, b.NoDisk, b.NoAddress, b.Errors)
 	addConnections(p, reply.Connections)
 	for _, certificate := range reply.Certificates {
@@ -85,9 +85,9 @@ func (d *doctor) printStatus(ctx context.Context) error {
 	p.Print(&d.out)
 	if gate.Kernel != nil {
 		for _, m := range gate.Kernel.Missing { // long lines, which would widen the table
-			fmt.Fprintf(&d.out, "missing for %s: %s\n", missingFor(m.For), show.Text(m.What))
+			fmt.Fprintf(&d.out, "missing for %s: %s\n", missingFor(m.For), view.Text(m.What))
 			if m.Remedy != "" {
-				fmt.Fprintf(&d.out, "  remedy: %s\n", show.Text(m.Remedy))
+				fmt.Fprintf(&d.out, "  remedy: %s\n", view.Text(m.Remedy))
 			}
 		}
 	}
@@ -120,10 +120,10 @@ func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
 	wrong = append(wrong, api.Drift(instances)...)
 	slices.SortStableFunc(wrong, func(a, b api.Condition) int { return map[bool]int{true: 1}[b.Bad] - map[bool]int{true: 1}[a.Bad] })
 	d.printConditions(wrong)
-	t := show.NewTable(fmt.Sprintf("instances  %d of %d answer", len(all), len(f.all)), "Held", "Clients", "Uptime", "Clock[s]", "Release", "Mode", "Sharing", "Secret", "Instance")
+	t := view.NewTable(fmt.Sprintf("instances  %d of %d answer", len(all), len(f.all)), "Held", "Clients", "Uptime", "Clock[s]", "Release", "Mode", "Sharing", "Secret", "Instance")
 	for i := range all {
 		r, n := &all[i].T, &instances[i]
-		t.Add(strconv.Itoa(r.Held), strconv.Itoa(r.Connections.Addresses), show.Duration(r.Uptime), fmt.Sprintf("%+.1f", n.Ahead),
+		t.Add(strconv.Itoa(r.Held), strconv.Itoa(r.Connections.Addresses), view.Duration(r.Uptime), fmt.Sprintf("%+.1f", n.Ahead),
 			n.Release, n.Mode, n.Sharing, cmp.Or(n.Secret, "-"), n.Name)
 	}
 	t.Print(&d.out, d.screen().width)
@@ -142,13 +142,13 @@ func (d *doctor) printConditions(all []api.Condition) {
 }
 
 func (d *doctor) paragraph(text string) {
-	for _, line := range show.Wrap(show.Text(text), d.screen().width) {
+	for _, line := range view.Wrap(view.Text(text), d.screen().width) {
 		fmt.Fprintln(&d.out, line)
 	}
 }
 
 // addConnections shows how many there are, and the clients with the most.
-func addConnections(p *show.Pairs, c connlimit.Stats) {
+func addConnections(p *view.Pairs, c connlimit.Stats) {
 	p.Add("connections", "%d of at most %d, from %d addresses", c.Open, c.Most, c.Addresses)
 	if c.Shed+c.Refused == 0 {
 		return
@@ -160,7 +160,7 @@ func addConnections(p *show.Pairs, c connlimit.Stats) {
 }
 
 // addCertificate shows for how long it is valid, and what is wrong with it.
-func addCertificate(p *show.Pairs, now time.Time, c api.Certificate) {
+func addCertificate(p *view.Pairs, now time.Time, c api.Certificate) {
 	line := "missing"
 	if !c.Expires.IsZero() {
 		line = validity(c.Expires.Sub(now)) + c.Expires.Format(time.DateOnly)
@@ -186,7 +186,7 @@ func validity(left time.Duration) string {
 }
 
 // addTree adds whatever a program tells of itself, a line for each value.
-func addTree(p *show.Pairs, name string, v any) {
+func addTree(p *view.Pairs, name string, v any) {
 	inside := func(key string) string {
 		if strings.TrimSpace(name) == "" {
 			return name + key
@@ -229,14 +229,14 @@ func texts(list []any) (all []string, ok bool) {
 }
 
 // addKernel shows what the kernel helps with.
-func addKernel(p *show.Pairs, k *api.Kernel) {
+func addKernel(p *view.Pairs, k *api.Kernel) {
 	of := "not yet"
 	if k.Seconds > 0 {
-		of = fmt.Sprintf("in the last %s, of requests that ended", show.Duration(k.Seconds))
+		of = fmt.Sprintf("in the last %s, of requests that ended", view.Duration(k.Seconds))
 	}
 	p.Add("costs known", "%s", of)
 	for _, c := range k.Costs {
-		requests := show.Count(c.Requests) + " requests, "
+		requests := view.Count(c.Requests) + " requests, "
 		if c.Source == "database" {
 			requests = ""
 		}
@@ -246,9 +246,9 @@ func addKernel(p *show.Pairs, k *api.Kernel) {
 	if k.Steps {
 		steps = "long requests' processes step down"
 	}
-	p.Add("priority", "%s; %s now lower", steps, show.Count(uint64(max(0, k.Lowered))))
+	p.Add("priority", "%s; %s now lower", steps, view.Count(uint64(max(0, k.Lowered))))
 	for _, s := range k.Stepped {
-		p.Add("  to "+lowered(s.Below), "%s times since the start", show.Count(s.Steps))
+		p.Add("  to "+lowered(s.Below), "%s times since the start", view.Count(s.Steps))
 	}
 }
 
@@ -282,6 +282,6 @@ func missingFor(of string) string {
 	case "costs":
 		return "exact costs and priority"
 	default:
-		return show.Text(of)
+		return view.Text(of)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
@@ -128,18 +128,18 @@ func (d *doctor) printTables(all []api.BucketsReply) {
 	}
 }
 
-func printable(t api.BucketsReply) *show.Table {
+func printable(t api.BucketsReply) *view.Table {
 	count := strconv.Itoa(t.Total) + " keys"
 	if t.Total == 1 {
 		count = "1 key"
 	}
-	out := show.NewTable(t.Class+"  "+count, "Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
+	out := view.NewTable(t.Class+"  "+count, "Wait[s]", "Cpu[s]", "Req/s", "Last[s]", "Title")
 	for _, r := range t.Rows {
 		title := r.ID
 		if r.Proof != "" {
 			title += "  (" + r.Proof + ")"
 		}
-		out.Add(show.Decimals(r.Wait, 2), show.Decimals(r.CPU, 2), show.Decimals(r.Rate, 2), show.Decimals(r.Last, 0), title)
+		out.Add(view.Decimals(r.Wait, 2), view.Decimals(r.CPU, 2), view.Decimals(r.Rate, 2), view.Decimals(r.Last, 0), title)
 	}
 	return out
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/cmd/tempomat-doctor/internal/terminaltest"
-	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
+	"tempomat/cmd/tempomat-doctor/internal/view"
+	"tempomat/cmd/tempomat-doctor/internal/view/toptest"
 )
 
 // asDoctor has the test program be the doctor, for tests that need a process of it.
@@ -98,7 +98,7 @@ func sameAs(t *testing.T, x *terminaltest.Terminal, name string) {
 func withoutSparks(frame string) string {
 	lines := strings.Split(frame, "\n")
 	for i := 2; i < min(8, len(lines)) && len(lines) > 20; i++ {
-		lines[i] = strings.TrimRight(show.Cut(lines[i], 52), "~ ")
+		lines[i] = strings.TrimRight(view.Cut(lines[i], 52), "~ ")
 	}
 	return strings.Join(lines, "\n")
 }

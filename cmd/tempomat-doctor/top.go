@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
-	"tempomat/cmd/tempomat-doctor/internal/show"
-	"tempomat/cmd/tempomat-doctor/internal/top"
+	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/limiter"
 )
 
@@ -59,22 +58,22 @@ It respects NO_COLOR.`,
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask, 200ms to 1h")
 	c.Flags().BoolVar(&once, "once", false, "print one frame and end")
 	c.Flags().BoolVar(&document, "json", false, "print the admin API's document of the pane and end")
-	c.Flags().StringVar(&pane, "pane", top.Panes()[0], "the `pane` to begin with: "+strings.Join(top.Panes(), ", "))
-	complete(c, "pane", words(top.Panes()...))
+	c.Flags().StringVar(&pane, "pane", view.Panes()[0], "the `pane` to begin with: "+strings.Join(view.Panes(), ", "))
+	complete(c, "pane", words(view.Panes()...))
 	complete(c, "interval", words("200ms", "1s", "5s"))
 	return c
 }
 
-func (d *doctor) topOptions(pane string, interval time.Duration) (top.Options, error) {
+func (d *doctor) topOptions(pane string, interval time.Duration) (view.Options, error) {
 	var faults []error
-	at := slices.Index(top.Panes(), pane)
+	at := slices.Index(view.Panes(), pane)
 	if at < 0 {
-		faults = append(faults, fmt.Errorf("--pane: %q is unknown; known: %s", pane, strings.Join(top.Panes(), ", ")))
+		faults = append(faults, fmt.Errorf("--pane: %q is unknown; known: %s", pane, strings.Join(view.Panes(), ", ")))
 	}
 	if interval < leastInterval || interval > mostInterval {
 		faults = append(faults, fmt.Errorf("--interval: %s is not from %s to %s", interval, leastInterval, "1h"))
 	}
-	return top.Options{Interval: interval, Pane: top.Pane(at), Gate: gateLines, ASCII: !knowsUnicode(d.env)}, errors.Join(faults...)
+	return view.Options{Interval: interval, Pane: view.Pane(at), Gate: gateLines, ASCII: !knowsUnicode(d.env)}, errors.Join(faults...)
 }
 
 // knowsUnicode says what the locale says of the terminal.
@@ -88,7 +87,7 @@ func knowsUnicode(env []string) bool {
 	return false
 }
 
-func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
+func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 	c, err := d.fleet(ctx)
 	if err != nil {
 		return err
@@ -98,7 +97,7 @@ func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
 	live := lines > 0
 	term := variable(d.env, "TERM")
 	if live && !once && term != "" && term != "dumb" {
-		return top.Live(ctx, c, o, func() (tcell.Screen, error) {
+		return view.Live(ctx, c, o, func() (tcell.Screen, error) {
 			// The terminal is asked nothing: what it answers late would be typed into the shell.
 			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {
@@ -107,22 +106,22 @@ func (d *doctor) showTop(ctx context.Context, o top.Options, once bool) error {
 			return screen, err
 		})
 	}
-	view := d.screen()
+	on := d.screen()
 	if live {
-		view.height-- // for the shell, below
+		on.height-- // for the shell, below
 	}
-	if view.width == 0 {
-		view.width = pipedWidth
+	if on.width == 0 {
+		on.width = pipedWidth
 	}
-	if view.height <= 0 {
-		view.height = pipedHeight
+	if on.height <= 0 {
+		on.height = pipedHeight
 	}
-	return top.Once(ctx, &d.out, c, o, view.width, view.height)
+	return view.Once(ctx, &d.out, c, o, on.width, on.height)
 }
 
 // gateLines is the queue in front of the backend as its pane shows it.
 func gateLines(g limiter.GateState) []string {
-	p := &show.Pairs{}
+	p := &view.Pairs{}
 	use := "not measured"
 	if g.Utilisation >= 0 {
 		use = fmt.Sprintf("%.0f %% of the CPUs", 100*g.Utilisation)
@@ -153,7 +152,7 @@ func gateLines(g limiter.GateState) []string {
 }
 
 // addSite shows a site of a shared host.
-func addSite(p *show.Pairs, s limiter.SiteState) {
+func addSite(p *view.Pairs, s limiter.SiteState) {
 	wait := 0.0
 	if n := s.Ended + s.Refused; n > 0 {
 		wait = s.Waited / float64(n)

@@ -1,4 +1,4 @@
-package top
+package view
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
@@ -70,15 +69,15 @@ func (m *Model) table(p Pane) (t table, ok bool) {
 // keys is a class. The proxy sorts, as it tells only the first of many.
 func (m *Model) keys() table {
 	t := newTable(
-		show.Column{Name: "CPU", Width: 6},
-		show.Column{Name: "req/s", Width: 6, Must: 2},
-		show.Column{Name: "level", Width: 7, Must: 1},
-		show.Column{Name: "wait", Width: 6},
-		show.Column{Name: "last", Width: 5, Must: 4},
-		show.Column{Name: "runs", Width: 4, Must: 5},
-		show.Column{Name: "waits", Width: 5, Must: 3},
-		show.Column{Name: "standing", Width: 8, Must: 6},
-		show.Column{Name: "key", Width: 18, Grows: true},
+		Column{Name: "CPU", Width: 6},
+		Column{Name: "req/s", Width: 6, Must: 2},
+		Column{Name: "level", Width: 7, Must: 1},
+		Column{Name: "wait", Width: 6},
+		Column{Name: "last", Width: 5, Must: 4},
+		Column{Name: "runs", Width: 4, Must: 5},
+		Column{Name: "waits", Width: 5, Must: 3},
+		Column{Name: "standing", Width: 8, Must: 6},
+		Column{Name: "key", Width: 18, Grows: true},
 	)
 	t.total, t.orders = m.data.Buckets.Total, []string{"cpu", "rate", "level", "wait", "last", "", "", "", ""}
 	for _, r := range m.data.Buckets.Rows {
@@ -95,15 +94,15 @@ func (m *Model) keys() table {
 		}
 		t.rows = append(t.rows, row{
 			id: r.Class + " " + r.ID, of: r.ID, style: debtStyle(r.Level),
-			cells: []string{show.Number(r.CPU), show.Number(r.Rate), show.Number(r.Level), show.Duration(r.Wait), show.Duration(r.Last),
-				show.Count(r.Running), show.Count(waits), standing, m.text(r.ID)},
+			cells: []string{Number(r.CPU), Number(r.Rate), Number(r.Level), Duration(r.Wait), Duration(r.Last),
+				Count(r.Running), Count(waits), standing, m.text(r.ID)},
 			by: []float64{r.CPU, r.Rate, -r.Level, r.Wait, -r.Last, float64(r.Running), float64(waits), by, 0},
 		})
 	}
 	at, all := m.class, len(m.data.Classes.Classes)
 	if all > 0 {
 		c := m.data.Classes.Classes[min(at, all-1)]
-		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, show.Number(c.CPUs))
+		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, Number(c.CPUs))
 	}
 	return t
 }
@@ -118,23 +117,23 @@ func debtStyle(level float64) Style {
 // pages is where the CPU goes.
 func (m *Model) pages() table {
 	t := newTable(
-		show.Column{Name: "CPU", Width: 6},
-		show.Column{Name: "part", Width: 5},
-		show.Column{Name: "req/s", Width: 6, Must: 4},
-		show.Column{Name: "each", Width: 6, Must: 5},
-		show.Column{Name: "from", Width: 6, Must: 3},
-		show.Column{Name: "page", Width: 30, Grows: true},
-		show.Column{Name: "parameter", Width: 14, Grows: true, Must: 1},
-		show.Column{Name: "group", Width: 14, Grows: true, Most: 16, Must: 6},
-		show.Column{Name: "network", Width: 16, Grows: true, Most: 40, Must: 2},
+		Column{Name: "CPU", Width: 6},
+		Column{Name: "part", Width: 5},
+		Column{Name: "req/s", Width: 6, Must: 4},
+		Column{Name: "each", Width: 6, Must: 5},
+		Column{Name: "from", Width: 6, Must: 3},
+		Column{Name: "page", Width: 30, Grows: true},
+		Column{Name: "parameter", Width: 14, Grows: true, Must: 1},
+		Column{Name: "group", Width: 14, Grows: true, Most: 16, Must: 6},
+		Column{Name: "network", Width: 16, Grows: true, Most: 40, Must: 2},
 	)
 	t.total, t.note = len(m.data.Shapes.Rows), "where the CPU goes"+m.sampled()+"; parameter: the one that costs most"
 	whole := m.pagesCPU("")
 	for _, s := range m.data.Shapes.Rows {
 		t.rows = append(t.rows, row{
 			id: s.Shape, of: s.Shape,
-			cells: []string{show.Number(s.CPU), show.Share(s.CPU, whole), show.Number(s.Rate), show.Duration(s.Mean),
-				show.Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
+			cells: []string{Number(s.CPU), Share(s.CPU, whole), Number(s.Rate), Duration(s.Mean),
+				Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
 			by: []float64{s.CPU, s.CPU, s.Rate, s.Mean, float64(s.Addresses), 0, 0, 0, 0},
 		})
 	}
@@ -163,7 +162,7 @@ func (m *Model) pagesCPU(group string) float64 {
 // sampled says what the pages are made of, if that is not all requests.
 func (m *Model) sampled() string {
 	if s := m.data.Overview.Sampled; s > 0 && s < 1 {
-		return ", by " + show.Percent(s, 1) + " of the requests"
+		return ", by " + Percent(s, 1) + " of the requests"
 	}
 	return ""
 }
@@ -173,7 +172,7 @@ func (m *Model) part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return show.Share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
+	return Share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
 }
 
 // mostly is the group that uses most of a page.
@@ -183,27 +182,27 @@ func (m *Model) mostly(groups map[string]float64, whole float64) string {
 	}
 	names := slices.Sorted(maps.Keys(groups))
 	most := slices.MaxFunc(names, func(a, b string) int { return compare(groups[a], groups[b]) })
-	return show.Share(groups[most], whole) + " " + m.text(most)
+	return Share(groups[most], whole) + " " + m.text(most)
 }
 
 // queue is who waits.
 func (m *Model) queue() table {
 	t := newTable(
-		show.Column{Name: "age", Width: 5},
-		show.Column{Name: "guess", Width: 6, Must: 3},
-		show.Column{Name: "before", Width: 6, Must: 4},
-		show.Column{Name: "group", Width: 9, Grows: true, Most: 9, Must: 5},
-		show.Column{Name: "client", Width: 15, Grows: true, Most: 40},
-		show.Column{Name: "agent", Width: 8, Grows: true, Most: 16, Must: 6},
-		show.Column{Name: "URL", Width: 20, Grows: true},
-		show.Column{Name: "why", Width: 20, Grows: true, Must: 2},
+		Column{Name: "age", Width: 5},
+		Column{Name: "guess", Width: 6, Must: 3},
+		Column{Name: "before", Width: 6, Must: 4},
+		Column{Name: "group", Width: 9, Grows: true, Most: 9, Must: 5},
+		Column{Name: "client", Width: 15, Grows: true, Most: 40},
+		Column{Name: "agent", Width: 8, Grows: true, Most: 16, Must: 6},
+		Column{Name: "URL", Width: 20, Grows: true},
+		Column{Name: "why", Width: 20, Grows: true, Must: 2},
 	)
 	if slices.ContainsFunc(m.data.Queue.Rows, func(w api.WaiterRow) bool { return w.Instance != "" }) {
 		t.Columns = append(t.Columns, instanceColumn())
 	}
 	t.total, t.note = m.data.Queue.Total, "which requests wait, and for what; guess: CPU-seconds, with a ? if it is unknown yet"
 	for _, w := range m.data.Queue.Rows {
-		guess, before := show.Number(w.Guess), show.Count(w.Before)
+		guess, before := Number(w.Guess), Count(w.Before)
 		if !w.Sure {
 			guess += "?"
 		}
@@ -212,7 +211,7 @@ func (m *Model) queue() table {
 		}
 		t.rows = append(t.rows, row{
 			id: w.Instance + w.Client + " " + w.Method + " " + w.Host + " " + w.URL, of: w.Client, style: ageStyle(w.Age),
-			cells: []string{show.Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
+			cells: []string{Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
 				m.request(w.Method, w.Host, w.URL), m.text(w.Why), m.text(w.Instance)}[:len(t.Columns)],
 			by: []float64{w.Age, w.Guess, float64(-w.Before), 0, 0, 0, 0, 0, 0},
 		})
@@ -221,8 +220,8 @@ func (m *Model) queue() table {
 }
 
 // instanceColumn is where a request is, if several instances are asked.
-func instanceColumn() show.Column {
-	return show.Column{Name: "instance", Width: 9, Grows: true, Most: 24}
+func instanceColumn() Column {
+	return Column{Name: "instance", Width: 9, Grows: true, Most: 24}
 }
 
 // longWait is the seconds from which a wait is shown as bad.
@@ -246,18 +245,18 @@ func (m *Model) request(method, host, target string) string {
 // verdicts is what became of the last that had it bad.
 func (m *Model) verdicts() table {
 	t := newTable(
-		show.Column{Name: "last", Width: 8},
-		show.Column{Name: "times", Width: 5},
-		show.Column{Name: "status", Width: 6},
-		show.Column{Name: "waited", Width: 6, Must: 2},
-		show.Column{Name: "cost", Width: 6, Must: 6},
-		show.Column{Name: "outcome", Width: 8, Grows: true, Most: 12, Must: 7},
-		show.Column{Name: "reason", Width: 11, Grows: true, Most: 24},
-		show.Column{Name: "group", Width: 9, Grows: true, Most: 9, Must: 5},
-		show.Column{Name: "client", Width: 15, Grows: true, Most: 40, Must: 1},
-		show.Column{Name: "agent", Width: 8, Grows: true, Most: 16, Must: 8},
-		show.Column{Name: "URL", Width: 18, Grows: true},
-		show.Column{Name: "debt of", Width: 12, Grows: true, Most: 50, Must: 9},
+		Column{Name: "last", Width: 8},
+		Column{Name: "times", Width: 5},
+		Column{Name: "status", Width: 6},
+		Column{Name: "waited", Width: 6, Must: 2},
+		Column{Name: "cost", Width: 6, Must: 6},
+		Column{Name: "outcome", Width: 8, Grows: true, Most: 12, Must: 7},
+		Column{Name: "reason", Width: 11, Grows: true, Most: 24},
+		Column{Name: "group", Width: 9, Grows: true, Most: 9, Must: 5},
+		Column{Name: "client", Width: 15, Grows: true, Most: 40, Must: 1},
+		Column{Name: "agent", Width: 8, Grows: true, Most: 16, Must: 8},
+		Column{Name: "URL", Width: 18, Grows: true},
+		Column{Name: "debt of", Width: 12, Grows: true, Most: 50, Must: 9},
 	)
 	if slices.ContainsFunc(m.data.Recent.Rows, func(v api.VerdictRow) bool { return v.Instance != "" }) {
 		t.Columns = append(t.Columns, instanceColumn())
@@ -270,7 +269,7 @@ func (m *Model) verdicts() table {
 		}
 		times, client := max(1, v.Times), v.Client
 		if v.Clients > 1 {
-			client = show.Count(v.Clients) + " addresses"
+			client = Count(v.Clients) + " addresses"
 		}
 		of := v.ID
 		if of == "" {
@@ -278,7 +277,7 @@ func (m *Model) verdicts() table {
 		}
 		t.rows = append(t.rows, row{
 			id: fmt.Sprint(v.Instance, v.Group, v.Shape, v.Status, v.Outcome, reason, debtor), of: of,
-			cells: []string{show.Clock(v.At), show.Count(times), fmt.Sprint(v.Status), show.Duration(v.Waited), show.Number(v.Cost), m.text(v.Outcome), m.text(reason),
+			cells: []string{Clock(v.At), Count(times), fmt.Sprint(v.Status), Duration(v.Waited), Number(v.Cost), m.text(v.Outcome), m.text(reason),
 				m.text(v.Group), m.text(client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor), m.text(v.Instance)}[:len(t.Columns)],
 			by: []float64{v.At, float64(times), float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0, 0},
 		})
@@ -297,15 +296,15 @@ type row struct {
 
 // table is what a pane shows.
 type table struct {
-	show.Table
+	Table
 	rows   []row
 	orders []string // by which the proxy sorts, by column; nil: the rows are sorted here
 	total  int      // rows that there are; the proxy tells the first of them
 	note   string   // what is to know of all of it
 }
 
-func newTable(columns ...show.Column) table {
-	return table{Table: show.Table{Columns: columns, Gap: 1}}
+func newTable(columns ...Column) table {
+	return table{Table: Table{Columns: columns, Gap: 1}}
 }
 
 // sorted orders the rows by a column: the greatest number, or the first text, comes first.

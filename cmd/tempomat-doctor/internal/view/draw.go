@@ -1,4 +1,4 @@
-package top
+package view
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
@@ -70,7 +69,7 @@ func (m *Model) header(f *Frame) int {
 	}
 	s := o.Strangers
 	f.put(0, y, f.Width, Plain, fmt.Sprintf("strangers: %s addresses, %s CPUs, %s wait, longest %s",
-		show.Count(s.Addresses), show.Number(s.CPU), show.Count(s.Waiting), show.Duration(s.Longest)))
+		Count(s.Addresses), Number(s.CPU), Count(s.Waiting), Duration(s.Longest)))
 	return y + 1
 }
 
@@ -110,17 +109,17 @@ func conditionStyle(c *api.Condition) Style {
 // title is how many wait, and which proxy it is.
 func (m *Model) title(f *Frame, y int) {
 	o := &m.data.Overview
-	right := show.Clock(o.Now) + " UTC"
+	right := Clock(o.Now) + " UTC"
 	if m.paused {
 		right = "PAUSED  " + right
 	}
 	if o.Version == 0 {
 		right = ""
 	}
-	left := fmt.Sprintf("%s wait, longest %s  ", show.Count(m.waiting()), show.Duration(m.longest()))
-	at := f.Width - show.Width(right)
-	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), show.Duration(o.Uptime))
-	if len(left)+show.Width(about) < at {
+	left := fmt.Sprintf("%s wait, longest %s  ", Count(m.waiting()), Duration(m.longest()))
+	at := f.Width - Width(right)
+	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), Duration(o.Uptime))
+	if len(left)+Width(about) < at {
 		left += about
 	}
 	f.put(0, y, at-1, Strong, left)
@@ -146,8 +145,8 @@ func barStyle(group string) (Style, string) {
 // parts are smaller by it, all in the same measure, as nobody tells whose it was.
 func (m *Model) bar(f *Frame, y int) {
 	o := &m.data.Overview
-	left := fmt.Sprintf("CPU %s of %s [", show.Number(o.CPU), strings.TrimSuffix(show.Number(o.CPUs), ".00"))
-	right := "] " + show.Percent(o.CPU, o.CPUs)
+	left := fmt.Sprintf("CPU %s of %s [", Number(o.CPU), strings.TrimSuffix(Number(o.CPUs), ".00"))
+	right := "] " + Percent(o.CPU, o.CPUs)
 	x := f.put(0, y, f.Width, Strong, left)
 	end := f.Width - len(right)
 	f.put(end, y, f.Width, Strong, right)
@@ -184,7 +183,7 @@ func (m *Model) groups(f *Frame, y int) int {
 		style, letter := barStyle(g.Name)
 		line := y + 1 + i
 		f.put(0, line, f.Width, Plain, fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %7s", m.text(g.Name),
-			show.Number(g.CPU), show.Number(g.Rate), show.Duration(g.P50), show.Duration(g.P95), show.Count(g.Waiting), show.Duration(g.Longest)))
+			Number(g.CPU), Number(g.Rate), Duration(g.P50), Duration(g.P95), Count(g.Waiting), Duration(g.Longest)))
 		if strings.HasPrefix(g.Name, letter) {
 			f.put(0, line, f.Width, style, letter)
 		}
@@ -211,9 +210,9 @@ func (m *Model) sparks(f *Frame, x, y int) {
 			most = v
 		}
 	}
-	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+show.Number(m.data.Overview.CPUs))
+	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+Number(m.data.Overview.CPUs))
 	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs, steps)
-	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", show.Count(int(most))))
+	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", Count(int(most))))
 	f.spark(x, y+4, 2, waiting, most, steps)
 }
 
@@ -222,7 +221,7 @@ func (m *Model) shortGroups() string {
 	parts := []string{}
 	for _, g := range m.data.Overview.Groups {
 		if g.P95 > 0 {
-			parts = append(parts, m.text(g.Name)+" "+show.Duration(g.P95))
+			parts = append(parts, m.text(g.Name)+" "+Duration(g.P95))
 		}
 	}
 	return "p95: " + strings.Join(parts, ", ")
@@ -268,7 +267,7 @@ func (m *Model) body(f *Frame, y, end int) {
 // above is the line above a table.
 func (m *Model) above(t table) string {
 	at := m.at[m.pane]
-	text := fmt.Sprintf("%d of %s", len(t.rows), show.Count(max(t.total, len(t.rows))))
+	text := fmt.Sprintf("%d of %s", len(t.rows), Count(max(t.total, len(t.rows))))
 	if at.filter != "" || m.typing {
 		text += " with /" + m.text(at.filter)
 		if m.typing {
@@ -281,7 +280,7 @@ func (m *Model) above(t table) string {
 // overview draws the sentences, and below them the first pages.
 func (m *Model) overview(f *Frame, y, end int) {
 	for _, s := range m.findings() {
-		for i, line := range show.Wrap("  "+s.text, f.Width) {
+		for i, line := range Wrap("  "+s.text, f.Width) {
 			if y >= end {
 				return
 			}
@@ -376,11 +375,11 @@ func (f *Frame) put(x, y, end int, style Style, text string) int {
 	if x < 0 || x >= end || y < 0 || y >= f.Height {
 		return x
 	}
-	text = show.Cut(text, end-x)
+	text = Cut(text, end-x)
 	line := f.cells[y*f.Width : (y+1)*f.Width]
 	for i, r := range text {
 		letter := text[i : i+len(string(r))]
-		width := show.RuneWidth(r)
+		width := RuneWidth(r)
 		if width == 0 {
 			if x > 0 && line[x-1].Text != "" {
 				line[x-1].Text += letter

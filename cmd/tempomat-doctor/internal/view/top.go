@@ -1,6 +1,9 @@
-// Package top is a live, full-screen view of who uses the server: `tempomat-doctor top`.
+// Package view shows what the doctor has to say on a terminal: numbers as people read them, tables,
+// paragraphs, the explanation of a request, and a live, full-screen view of who uses the server,
+// `tempomat-doctor top`. Clients choose URLs, User-Agents and keys; nothing that they chose commands the
+// terminal.
 //
-// All that decides is in the Model: a state machine that is told documents of the admin
+// All that decides in the live view is in the Model: a state machine that is told documents of the admin
 // API, keys and sizes, and makes a Frame of cells of them. It reads no clock, no terminal
 // and no socket, so that frames are compared with files in tests. Live is the loop around
 // it, Once prints one frame.
@@ -9,7 +12,7 @@
 // changed are sent is just what a Frame is, for seven modules; bubbletea v2 needs twice as
 // many, a renderer without a release among them, and thinks in lines of text with escapes,
 // which what clients chose is better kept away from.
-package top
+package view
 
 import (
 	"cmp"

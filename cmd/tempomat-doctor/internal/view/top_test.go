@@ -1,4 +1,4 @@
-package top_test
+package view_test
 
 import (
 	"errors"
@@ -16,9 +16,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
-	"tempomat/cmd/tempomat-doctor/internal/top"
-	"tempomat/cmd/tempomat-doctor/internal/top/toptest"
+	"tempomat/cmd/tempomat-doctor/internal/view"
+	"tempomat/cmd/tempomat-doctor/internal/view/toptest"
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
@@ -30,30 +29,30 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var began = time.Unix(int64(toptest.Now), 0)
 
-func options(p top.Pane) top.Options {
-	return top.Options{Interval: time.Second, Pane: p, Gate: func(g limiter.GateState) []string {
+func options(p view.Pane) view.Options {
+	return view.Options{Interval: time.Second, Pane: p, Gate: func(g limiter.GateState) []string {
 		return []string{fmt.Sprintf("at the backend  %d of %d workers", g.Busy, g.Workers), "a\x1b[2Jb"}
 	}}
 }
 
 // started is a Model that was told what its pane shows.
-func started(t testing.TB, s *toptest.Server, o top.Options, width, height int) *top.Model {
+func started(t testing.TB, s *toptest.Server, o view.Options, width, height int) *view.Model {
 	t.Helper()
-	m := top.New(o)
+	m := view.New(o)
 	m.Resize(width, height)
 	told(t, m, s, began)
 	return m
 }
 
 // told has the Model ask and take the answer.
-func told(t testing.TB, m *top.Model, s *toptest.Server, now time.Time) {
+func told(t testing.TB, m *view.Model, s *toptest.Server, now time.Time) {
 	t.Helper()
 	w := m.Wants()
 	d, err := w.Fetch(t.Context(), s)
 	m.Take(now, w, d, err)
 }
 
-func press(m *top.Model, keys ...string) (last top.Effect) {
+func press(m *view.Model, keys ...string) (last view.Effect) {
 	for _, key := range keys {
 		last = m.Press(key)
 	}
@@ -68,9 +67,9 @@ func golden(t *testing.T, name, got string) {
 
 func TestFrames(t *testing.T) {
 	sizes := []struct{ width, height int }{{80, 24}, {200, 60}, {60, 15}}
-	for p, name := range top.Panes() {
+	for p, name := range view.Panes() {
 		for _, s := range sizes {
-			m := started(t, toptest.New(), options(top.Pane(p)), s.width, s.height)
+			m := started(t, toptest.New(), options(view.Pane(p)), s.width, s.height)
 			golden(t, fmt.Sprintf("top-%s-%dx%d.golden", name, s.width, s.height), m.Frame().String())
 		}
 	}
@@ -79,19 +78,19 @@ func TestFrames(t *testing.T) {
 func TestFramesOfTexts(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		pane top.Pane
+		pane view.Pane
 		keys []string
 	}{
-		{"page", top.PanePages, []string{"enter"}},
-		{"page-hostile", top.PanePages, []string{"down", "down", "enter"}},
-		{"help", top.PaneOverview, []string{"?"}},
-		{"filter", top.PaneQueue, []string{"/", "P", "o", "s", "t"}},
+		{"page", view.PanePages, []string{"enter"}},
+		{"page-hostile", view.PanePages, []string{"down", "down", "enter"}},
+		{"help", view.PaneOverview, []string{"?"}},
+		{"filter", view.PaneQueue, []string{"/", "P", "o", "s", "t"}},
 	} {
 		m := started(t, toptest.New(), options(c.pane), 80, 24)
 		press(m, c.keys...)
 		golden(t, "top-"+c.name+".golden", m.Frame().String())
 	}
-	m := started(t, toptest.New(), options(top.PaneKeys), 80, 24)
+	m := started(t, toptest.New(), options(view.PaneKeys), 80, 24)
 	if e := press(m, "down", "enter"); e.Explain != "10.1.0.1" {
 		t.Fatalf("explain %q", e.Explain)
 	}
@@ -101,14 +100,14 @@ func TestFramesOfTexts(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	var out strings.Builder
-	if err := top.Once(t.Context(), &out, toptest.New(), options(top.PaneOverview), 120, 50); err != nil {
+	if err := view.Once(t.Context(), &out, toptest.New(), options(view.PaneOverview), 120, 50); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "top-once.golden", out.String())
-	o := options(top.PaneOverview)
+	o := options(view.PaneOverview)
 	o.ASCII = true
 	out.Reset()
-	if err := top.Once(t.Context(), &out, toptest.New(), o, 120, 50); err != nil {
+	if err := view.Once(t.Context(), &out, toptest.New(), o, 120, 50); err != nil {
 		t.Fatal(err)
 	}
 	if i := strings.IndexFunc(out.String(), func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
@@ -117,14 +116,14 @@ func TestOnce(t *testing.T) {
 	gone := toptest.New()
 	gone.Away(errors.New("nobody answers"))
 	out.Reset()
-	if err := top.Once(t.Context(), &out, gone, o, 120, 50); err == nil || out.Len() > 0 {
+	if err := view.Once(t.Context(), &out, gone, o, 120, 50); err == nil || out.Len() > 0 {
 		t.Errorf("got %v and %q of a proxy that is not there", err, out.String())
 	}
 }
 
 // TestNames: the overview names the group, the page, what makes it dear, and the network.
 func TestNames(t *testing.T) {
-	m := started(t, toptest.New(), options(top.PaneOverview), 200, 30)
+	m := started(t, toptest.New(), options(view.PaneOverview), 200, 30)
 	want := "strangers use 82 % of the requests' CPU time; 71 % of it is /wiki/index.php?title&action (action=history), " +
 		"from 1,240 addresses, most in 10.1.0.0/16."
 	if got := m.Frame().String(); !strings.Contains(got, want) {
@@ -166,7 +165,7 @@ func TestFindings(t *testing.T) {
 		o := toptest.Overview()
 		c.change(&o)
 		s.Set("/v1/overview", o)
-		got := started(t, s, options(top.PaneOverview), 200, 30).Frame().String()
+		got := started(t, s, options(view.PaneOverview), 200, 30).Frame().String()
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
 			t.Errorf("%s: want %q, not %q in\n%s", c.name, c.want, c.not, got)
 		}
@@ -182,11 +181,11 @@ func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
 	}
 	o.CPU, o.Use, o.Gate.Utilisation, o.Groups = 0, 0.01, 0.01, nil
 	s.Set("/v1/overview", o)
-	for p := range top.Panes() {
+	for p := range view.Panes() {
 		for _, height := range []int{15, 24, 40} {
-			f := started(t, s, options(top.Pane(p)), 80, height).Frame()
+			f := started(t, s, options(view.Pane(p)), 80, height).Frame()
 			first, _, _ := strings.Cut(f.String(), "\n")
-			if !strings.HasPrefix(first, "! The backend is down: 40 of 40 requests in the last 10 s got 502. (+1)") || f.Cell(0, 0).Style != top.Bad {
+			if !strings.HasPrefix(first, "! The backend is down: 40 of 40 requests in the last 10 s got 502. (+1)") || f.Cell(0, 0).Style != view.Bad {
 				t.Errorf("pane %d of %d lines begins with %q", p, height, first)
 			}
 			if strings.Contains(f.String(), "has room") {
@@ -194,7 +193,7 @@ func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
 			}
 		}
 	}
-	got := started(t, s, options(top.PaneOverview), 200, 30).Frame().String()
+	got := started(t, s, options(view.PaneOverview), 200, 30).Frame().String()
 	for _, want := range []string{"got 502. Start your web server.", "The last reload was rejected. Run tempomat-proxy -check."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -213,7 +212,7 @@ func TestPartsAreOfAWhole(t *testing.T) {
 	pages.Rows[1].CPU, pages.Rows[1].Groups = 1, map[string]float64{"strangers": 1}
 	s.Set("/v1/overview", o)
 	s.Set("/v1/shapes", pages)
-	got := started(t, s, options(top.PaneOverview), 200, 30).Frame().String()
+	got := started(t, s, options(view.PaneOverview), 200, 30).Frame().String()
 	for _, want := range []string{"; 75 % of it is /wiki/index.php", "Another 25 % is /wiki/Special:RecentChanges", "3.00  75 %", "1.00  25 %"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -222,11 +221,11 @@ func TestPartsAreOfAWhole(t *testing.T) {
 }
 
 // row is the text of the marked row.
-func row(f *top.Frame) string {
+func row(f *view.Frame) string {
 	var text strings.Builder
 	for y := 10; y < f.Height; y++ {
 		for x := range f.Width {
-			if c := f.Cell(x, y); c.Style == top.Marked {
+			if c := f.Cell(x, y); c.Style == view.Marked {
 				text.WriteString(c.Text)
 			}
 		}
@@ -236,7 +235,7 @@ func row(f *top.Frame) string {
 
 func TestKeys(t *testing.T) {
 	s := toptest.New()
-	m := started(t, s, options(top.PaneOverview), 200, 40)
+	m := started(t, s, options(view.PaneOverview), 200, 40)
 	s.Asked()
 	for i, c := range []struct {
 		keys  []string
@@ -275,7 +274,7 @@ func TestKeys(t *testing.T) {
 // TestRowStays: the marked row stays marked when others come before it.
 func TestRowStays(t *testing.T) {
 	s := toptest.New()
-	m := started(t, s, options(top.PanePages), 120, 40)
+	m := started(t, s, options(view.PanePages), 120, 40)
 	press(m, "down")
 	before := row(m.Frame())
 	shapes := toptest.Shapes()
@@ -295,15 +294,15 @@ func TestRowStays(t *testing.T) {
 }
 
 func TestEffects(t *testing.T) {
-	m := started(t, toptest.New(), options(top.PaneVerdicts), 80, 24)
+	m := started(t, toptest.New(), options(view.PaneVerdicts), 80, 24)
 	for _, c := range []struct {
 		key  string
-		want top.Effect
+		want view.Effect
 	}{
-		{"p", top.Effect{}}, {"p", top.Effect{Ask: true}}, {"ctrl-l", top.Effect{Redraw: true}}, {"ctrl-z", top.Effect{Suspend: true}},
-		{"4", top.Effect{Ask: true}}, {"", top.Effect{}}, {"x", top.Effect{}}, {"5", top.Effect{Ask: true}},
-		{"enter", top.Effect{Explain: "r000000"}}, {"q", top.Effect{}}, {"?", top.Effect{}}, {"ctrl-c", top.Effect{Quit: true}},
-		{"esc", top.Effect{}}, {"q", top.Effect{Quit: true}},
+		{"p", view.Effect{}}, {"p", view.Effect{Ask: true}}, {"ctrl-l", view.Effect{Redraw: true}}, {"ctrl-z", view.Effect{Suspend: true}},
+		{"4", view.Effect{Ask: true}}, {"", view.Effect{}}, {"x", view.Effect{}}, {"5", view.Effect{Ask: true}},
+		{"enter", view.Effect{Explain: "r000000"}}, {"q", view.Effect{}}, {"?", view.Effect{}}, {"ctrl-c", view.Effect{Quit: true}},
+		{"esc", view.Effect{}}, {"q", view.Effect{Quit: true}},
 	} {
 		if got := m.Press(c.key); got != c.want {
 			t.Errorf("%q: got %+v, want %+v", c.key, got, c.want)
@@ -314,7 +313,7 @@ func TestEffects(t *testing.T) {
 // TestAway: a proxy that goes is missed, what it said last stays, and it is welcome back.
 func TestAway(t *testing.T) {
 	s := toptest.New()
-	m := started(t, s, options(top.PaneQueue), 80, 24)
+	m := started(t, s, options(view.PaneQueue), 80, 24)
 	whole := m.Frame().String()
 	s.Away(errors.New("nobody answers on /run/\x1b[2J: is tempomat-proxy running?"))
 	told(t, m, s, began.Add(time.Second))
@@ -336,7 +335,7 @@ func TestAway(t *testing.T) {
 // TestOnePaneLacks: what the proxy does not tell is said, and the others go on.
 func TestOnePaneLacks(t *testing.T) {
 	s := toptest.New()
-	m := started(t, s, options(top.PaneOverview), 120, 24)
+	m := started(t, s, options(view.PaneOverview), 120, 24)
 	s.Without("/v1/queue")
 	press(m, "4")
 	told(t, m, s, began.Add(time.Second))
@@ -357,9 +356,9 @@ func TestAnyScreen(t *testing.T) {
 		"enter", "esc", "s", "S", "/", "e", "p", "?", "q", "ö", "\x1b", "backspace"}
 	s := toptest.New()
 	rapid.Check(t, func(rt *rapid.T) {
-		m := top.New(options(top.PaneOverview))
+		m := view.New(options(view.PaneOverview))
 		if rapid.Bool().Draw(rt, "told") {
-			m = started(t, s, options(top.Pane(rapid.IntRange(0, 5).Draw(rt, "pane"))), 80, 24)
+			m = started(t, s, options(view.Pane(rapid.IntRange(0, 5).Draw(rt, "pane"))), 80, 24)
 		}
 		for range rapid.IntRange(0, 8).Draw(rt, "keys") {
 			width, height := rapid.IntRange(0, 130).Draw(rt, "width"), rapid.IntRange(0, 40).Draw(rt, "height")
@@ -376,12 +375,12 @@ func TestAnyScreen(t *testing.T) {
 	})
 }
 
-func check(t *rapid.T, f *top.Frame) {
+func check(t *rapid.T, f *view.Frame) {
 	for y := range f.Height {
 		columns := 0
 		for x := range f.Width {
 			text := f.Cell(x, y).Text
-			columns += show.Width(text)
+			columns += view.Width(text)
 			for _, r := range text {
 				if !unicode.IsPrint(r) || r == 0x202e {
 					t.Fatalf("line %d has %U", y, r)

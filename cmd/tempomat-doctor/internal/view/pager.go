@@ -1,10 +1,9 @@
-package top
+package view
 
 import (
 	"fmt"
 	"strings"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
@@ -69,12 +68,12 @@ func (m *Model) pageLines(shape string) []string {
 		}
 		lines := []string{
 			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
-				show.Number(s.CPU), show.Share(s.CPU, m.pagesCPU("")), show.Number(s.Rate), show.Duration(s.Mean), show.Count(s.Addresses)),
+				Number(s.CPU), Share(s.CPU, m.pagesCPU("")), Number(s.Rate), Duration(s.Mean), Count(s.Addresses)),
 			"", "Groups that use it", partHead,
 		}
 		for _, g := range m.data.Overview.Groups {
 			if cpu := s.Groups[g.Name]; cpu > 0 {
-				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", show.Number(cpu), show.Share(cpu, s.CPU), "", "", m.text(g.Name)))
+				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", Number(cpu), Share(cpu, s.CPU), "", "", m.text(g.Name)))
 			}
 		}
 		lines = append(lines, "", "Parameters that cost most", partHead)
@@ -90,7 +89,7 @@ const partHead = "    CPU    of it   req/s    each"
 
 func (m *Model) partLines(parts []api.PartRow, whole float64) (lines []string) {
 	for _, p := range parts {
-		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", show.Number(p.CPU), show.Share(p.CPU, whole), show.Number(p.Rate), show.Duration(p.Mean), m.text(p.Name)))
+		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", Number(p.CPU), Share(p.CPU, whole), Number(p.Rate), Duration(p.Mean), m.text(p.Name)))
 	}
 	if len(parts) == 0 {
 		lines = append(lines, "      0")
@@ -105,10 +104,10 @@ func (m *Model) pagerLines() (out []string) {
 	case m.pager.page != "":
 		lines = m.pageLines(m.pager.page)
 	case m.pager.explained != nil:
-		lines = strings.Split(m.ascii(show.Explanation(m.pager.explained, m.width)), "\n")
+		lines = strings.Split(m.ascii(Explanation(m.pager.explained, m.width)), "\n")
 	}
 	for _, line := range lines {
-		out = append(out, show.Wrap(line, m.width)...)
+		out = append(out, Wrap(line, m.width)...)
 	}
 	return out
 }

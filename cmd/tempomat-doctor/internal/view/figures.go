@@ -1,7 +1,4 @@
-// Package show writes what the doctor has to say as text for a terminal, the same way in every
-// command: numbers as people read them, tables, paragraphs, and the explanation of a request.
-// Clients choose URLs, User-Agents and keys; nothing that they chose commands the terminal.
-package show
+package view
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package top
+package view
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
@@ -166,12 +165,12 @@ func (m *Model) chosen() (r row, ok bool) {
 
 // text makes harmless what a client may have chosen.
 func (m *Model) text(s string) string {
-	return m.ascii(show.Text(s))
+	return m.ascii(Text(s))
 }
 
 func (m *Model) ascii(s string) string {
 	if m.options.ASCII {
-		return show.ASCII(s)
+		return ASCII(s)
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package top
+package view
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"tempomat/cmd/tempomat-doctor/internal/show"
 	"tempomat/proxy/admin/api"
 )
 
@@ -48,14 +47,14 @@ func (m *Model) findings() []finding {
 	all = append(all, m.holders()...)
 	all = append(all, m.people())
 	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
-		all = append(all, finding{Warning, show.Share(o.Wasted, o.CPU) + " of the requests' CPU time is wasted: their clients had disconnected."})
+		all = append(all, finding{Warning, Share(o.Wasted, o.CPU) + " of the requests' CPU time is wasted: their clients had disconnected."})
 	}
 	refused, redirected := 0.0, 0.0
 	for _, g := range o.Groups {
 		refused, redirected = refused+g.Refused, redirected+g.Redirected
 	}
 	if refused+redirected >= quietBelow {
-		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", show.Number(refused), show.Number(redirected))})
+		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", Number(refused), Number(redirected))})
 	}
 	if full && m.waiting() == 0 && slowest(o.Groups) >= slowFrom {
 		all = append(all, finding{Bad, "The CPUs are full, people wait for the backend, and tempomat holds no request back. " +
@@ -69,14 +68,14 @@ func (m *Model) load(full bool) finding {
 	o := &m.data.Overview
 	text := ": "
 	if o.Gate.Utilisation >= 0 {
-		text += show.Percent(o.Gate.Utilisation, 1) + " of the CPUs are in use; "
+		text += Percent(o.Gate.Utilisation, 1) + " of the CPUs are in use; "
 	}
-	text += fmt.Sprintf("in the last %.0f s requests used %s", o.Seconds, show.Percent(o.CPU, o.CPUs))
+	text += fmt.Sprintf("in the last %.0f s requests used %s", o.Seconds, Percent(o.CPU, o.CPUs))
 	if o.Estimated > 0.5 && o.CPU >= quietOf*o.CPUs {
 		text += " (estimated from the time that they took)"
 	}
 	if o.Use >= 0 {
-		text += ", all that runs there " + show.Percent(o.Use, 1)
+		text += ", all that runs there " + Percent(o.Use, 1)
 	}
 	if others := o.Use - o.CPU/max(o.CPUs, 1); full && others > fullOfOthers {
 		return finding{Warning, "The server is full, and not by requests" + text + ". What else runs there?"}
@@ -101,7 +100,7 @@ func (m *Model) dearest(full bool) []finding {
 	if full && g.Name != "known" && g.Name != "exempt" {
 		style = Bad
 	}
-	text := fmt.Sprintf("%s use %s of the requests' CPU time", m.text(g.Name), show.Percent(g.CPU, o.CPU))
+	text := fmt.Sprintf("%s use %s of the requests' CPU time", m.text(g.Name), Percent(g.CPU, o.CPU))
 	pages := slices.Clone(m.data.Shapes.Rows)
 	slices.SortStableFunc(pages, func(a, b api.ShapeRow) int { return compare(b.Groups[g.Name], a.Groups[g.Name]) })
 	if len(pages) == 0 || pages[0].Groups[g.Name] <= 0 {
@@ -122,20 +121,20 @@ func (m *Model) holders() []finding {
 	if g.Busy < 2 || 2*g.Busy < g.Workers || len(o.Places) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("Workers: %s are in use", show.Count(g.Busy))
+	text := fmt.Sprintf("Workers: %s are in use", Count(g.Busy))
 	if g.Workers > 0 {
-		text = fmt.Sprintf("Workers: %s of %s are in use", show.Count(g.Busy), show.Count(g.Workers))
+		text = fmt.Sprintf("Workers: %s of %s are in use", Count(g.Busy), Count(g.Workers))
 	}
 	if g.Holding > 0 {
-		text += fmt.Sprintf(", %s of them by requests that hardly compute", show.Count(min(g.Holding, g.Busy)))
+		text += fmt.Sprintf(", %s of them by requests that hardly compute", Count(min(g.Holding, g.Busy)))
 	}
 	p := o.Places[0]
-	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, show.Count(p.Count), m.text(p.Group), m.text(p.Shape))}}
+	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), m.text(p.Group), m.text(p.Shape))}}
 }
 
 // page says what a page is of a group, what makes it dear, and who asks for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
-	text := show.Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + m.text(s.Shape)
+	text := Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + m.text(s.Shape)
 	var dear []string
 	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
 		if p.CPU >= s.CPU*dearFrom {
@@ -145,7 +144,7 @@ func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 	if len(dear) > 0 {
 		text += " (" + strings.Join(dear, ", ") + ")"
 	}
-	text += fmt.Sprintf(", from %s addresses", show.Count(s.Addresses))
+	text += fmt.Sprintf(", from %s addresses", Count(s.Addresses))
 	if s.Addresses == 1 {
 		text = text[:len(text)-len("es")]
 	}
@@ -167,13 +166,13 @@ func (m *Model) people() finding {
 		text := "Known clients: "
 		style := Good
 		if g.Waiting > 0 {
-			text += fmt.Sprintf("%s wait, longest %s", show.Count(g.Waiting), show.Duration(g.Longest))
+			text += fmt.Sprintf("%s wait, longest %s", Count(g.Waiting), Duration(g.Longest))
 			style = ageStyle(g.Longest)
 		} else {
 			text += "none waits"
 		}
 		if g.P95 > 0 {
-			text += fmt.Sprintf("; p50 %s, p95 %s", show.Duration(g.P50), show.Duration(g.P95))
+			text += fmt.Sprintf("; p50 %s, p95 %s", Duration(g.P50), Duration(g.P95))
 		}
 		if g.P95 >= slowFrom {
 			style = Warning
