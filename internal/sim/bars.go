@@ -93,6 +93,8 @@ func barsOfCrowds() []bar {
 		{"new+lightshot100", "human", 100, 0, 0},
 		{"new+oneshot30heavy-samepath", "new", 13, 0, 87},
 		{"new+oneshot30heavy-samepath", "human", 100, 0, 0},
+		{"new+shot40-parts", "new", 88, 0, 13},
+		{"new+shot40-parts", "human", 100, 0, 0},
 		{"new+dist120-samepath", "new", 96, 928, 0},
 		{"new+dist120-samepath", "human", 100, 0, 0},
 		// Crawlers inside an office.

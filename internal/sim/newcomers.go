@@ -34,7 +34,14 @@ func newcomersBeside() (all []Scenario) {
 			return join(people(20), manyNew(light()), x.others())
 		}, "new", "human"))
 	}
-	return all
+	return append(all, siege("new+shot40-parts", site{parts: true}, func() []*Client {
+		visits := manyNew(light())
+		for _, c := range visits { // as a wiki's, whose styles are put together by the backend
+			c.Rate, c.To, c.Once, c.Connections = 0, 0, true, 3
+			c.Parts = []Page{{Path: "/a.css", CPU: 0.05}, {Path: "/b.css", CPU: 0.05}, {Path: "/c.css", CPU: 0.05}, part()}
+		}
+		return join(people(20), visits, flood(40, true, []Page{{Path: "/page", CPU: 0.05}}))
+	}, "new", "human"))
 }
 
 // strangersOfFlatSites are newcomers of a site whose pages all cost the same,
