@@ -52,5 +52,5 @@ func servePage(w http.ResponseWriter, r *http.Request, file string) {
 	if h.Set("Content-Type", "text/"+kind+"; charset=utf-8"); kind == "" {
 		h.Set("Content-Type", "image/svg+xml")
 	}
-	http.ServeFileFS(w, r, static, file)
+	http.ServeFileFS(w, r, static, file) //nolint:gosec // only what is embedded can be served
 }
