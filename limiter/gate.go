@@ -575,7 +575,7 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 // the flow that has the most work, as dropping from the fattest flow (fq_codel, RFC 8290) keeps a
 // flood from pushing others out; there a longest one; and of those the newest one of the client that
 // ranks worst. Parts of pages that were just served go last, however many they are, as a page is broken
-// without them.
+// without them; those of strangers only among strangers, or a flood of them pushed out the known.
 func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
@@ -599,13 +599,17 @@ func (l *lane) leastWanted() *Ticket {
 	return l.last
 }
 
+func (t *Ticket) isKnownsPart() bool { return t.follows && !t.stranger }
+
 // isShedBefore tells which one of two lanes' a full queue refuses. The lanes' heads have their ranks.
 func (t *Ticket) isShedBefore(o *Ticket) bool {
 	switch {
-	case t.follows != o.follows:
-		return o.follows
+	case t.isKnownsPart() != o.isKnownsPart():
+		return o.isKnownsPart()
 	case t.flow.work != o.flow.work:
 		return t.flow.work > o.flow.work
+	case t.follows != o.follows:
+		return o.follows
 	case t.level.rung() != o.level.rung():
 		return t.level.rung() > o.level.rung()
 	}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -82,6 +83,34 @@ func TestPartsAreShedLast(t *testing.T) {
 	}
 	if n, m := refused(parts), refused(pages); n != 1 || m != 5 {
 		t.Errorf("%d parts and %d pages are refused, want 1 and 5", n, m)
+	}
+}
+
+// TestStrangersPartsArePushedOutFirst: what strangers call the parts of a page fills the queue, and keeps nobody out who is
+// known. Among strangers, parts stay.
+func TestStrangersPartsArePushedOutFirst(t *testing.T) {
+	p := fair()
+	p.MaxHeld = 40
+	w := newWorld(p)
+	w.acquaint("hog", "reader")
+	w.light("hog")
+	w.light("hog")
+	part := func(i int) *Ticket {
+		return w.Arrive(w.now, Arrival{Client: host(fmt.Sprint("crawler", i)), Guess: sizes[1], Sure: true, Follows: true})
+	}
+	page := w.of("somebody", sizes[1])
+	for i := range 39 {
+		part(i)
+	}
+	reader := w.of("reader", sizes[2])
+	if reader.Verdict().Refused() || !page.Verdict().Refused() {
+		t.Errorf("a known client is refused: %t; a stranger's page is: %t, want true", reader.Verdict().Refused(), page.Verdict().Refused())
+	}
+	for i := range 10 {
+		part(40 + i)
+	}
+	if reader.Verdict().Refused() {
+		t.Error("a known client is refused for strangers' parts")
 	}
 }
 

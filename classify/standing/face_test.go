@@ -148,3 +148,41 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("%d parts of the page that a session was given with", n)
 	}
 }
+
+// TestPagesAskedForAsParts: who asks for all pages as if they were parts, many at once, has as many of them go first as it asks
+// for pages; and a browser that finds a page in place of an icon has its next page's parts follow all the same.
+func TestPagesAskedForAsParts(t *testing.T) {
+	x := newStandingSite(t)
+	image := []string{"Sec-Fetch-Dest: image"}
+	one := 0
+	for second := range time.Duration(100) {
+		x.ask(second*time.Second, "192.0.2.1", "/", nil)
+		for range followPage {
+			if x.ask(second*time.Second, "192.0.2.1", "/page", image).Follows {
+				one++
+			}
+		}
+	}
+	many := 0
+	var v visitor
+	for second := range int64(1000) {
+		v.page(second+1, false)
+		asked := 0
+		for v.follow(second + 1) {
+			asked++
+		}
+		for range asked {
+			v.page(second+1, true)
+		}
+		many += asked
+	}
+	if one > 100 || many > 1100 {
+		t.Errorf("%d of 100 pages, %d of 1000 by many at once go first", one, many)
+	}
+	x.ask(0, "192.0.2.2", "/", nil)
+	x.ask(0, "192.0.2.2", "/favicon.ico", image)
+	x.ask(time.Minute, "192.0.2.2", "/", nil)
+	if !x.ask(time.Minute, "192.0.2.2", "/a.css", nil).Follows {
+		t.Error("a person's part does not follow its page")
+	}
+}

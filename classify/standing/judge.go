@@ -216,7 +216,7 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 		}
 		switch {
 		case page:
-			v.page(at)
+			v.page(at, x.part)
 			e, _ := v.evidence(at)
 			x.unread = e&classify.Parts == 0
 		case weight > 0:

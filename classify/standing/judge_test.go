@@ -250,7 +250,7 @@ func TestFloodPushesNobodyOut(t *testing.T) {
 	}
 	h := x.s.hashOf("192.0.2.1")
 	for i := range 1_000_000 {
-		x.s.visitors.with(uint64(i)*2+1, seconds(noon)+1, func(v *visitor) { v.page(seconds(noon) + 1) })
+		x.s.visitors.with(uint64(i)*2+1, seconds(noon)+1, func(v *visitor) { v.page(seconds(noon)+1, false) })
 	}
 	x.s.visitors.with(h, seconds(noon)+2, func(v *visitor) {
 		if e, _ := v.evidence(seconds(noon) + 2); e != classify.Parts {

@@ -22,7 +22,7 @@ type visitor struct {
 	given         float32 // of an address: pages that gave a cookie to somebody without one, lately
 	pages, parts  float32 // lately
 	attested      float32
-	follows       uint16 // parts that may follow its latest pages
+	follows       int32 // parts that may follow its latest pages; below 0: it asked for pages as parts
 
 	told      classify.Evidence // what other instances have seen
 	toldWorth float32           // if somebody vouched for it there
@@ -39,6 +39,7 @@ const (
 	followSoon   = 20         // seconds within which they are parts of what somebody is looking at
 	followPage   = 64         // parts of a page: few pages name more of their own site
 	followMost   = 256        // of several pages, as of an office's people, who are one visitor
+	followLeast  = -64 * 64   // after all that may follow a page was asked for as a part, and was none
 	enoughParts  = 1.5        // of them, lately: two, a little while ago
 	partsOfPage  = 0.5        // and so many for each page: much of a page is in the browser's cache
 	cookiesBack  = 0.5        // of those given, for an address to be taken for one of people
@@ -172,10 +173,14 @@ func (v *visitor) company(now int64) float64 {
 	return max(1, min(float64(v.sessions), maxCompany))
 }
 
-func (v *visitor) page(now int64) {
+func (v *visitor) page(now int64, asPart bool) {
 	v.see(now)
 	v.pages++
-	v.served(now)
+	if asPart {
+		v.pretend()
+	} else {
+		v.served(now)
+	}
 	if hour := int32(now / 3600); hour != v.hour { //nolint:gosec // enough until the year 246,000
 		v.hour = hour
 		v.hours = min(v.hours+1, math.MaxUint16-1)
@@ -185,7 +190,7 @@ func (v *visitor) page(now int64) {
 // served takes in that it was served a page.
 func (v *visitor) served(now int64) {
 	if now-v.lastPage > followSoon {
-		v.follows = 0 // what is left of pages long ago is for nobody
+		v.follows = min(v.follows, 0) // what is left of pages long ago is for nobody
 	}
 	v.lastPage = now
 	v.follows = min(v.follows+followPage, followMost)
@@ -194,12 +199,17 @@ func (v *visitor) served(now int64) {
 // follow tells whether a part is one of the pages that were just served, of which
 // there is a bounded number.
 func (v *visitor) follow(now int64) bool {
-	if v.lastPage == 0 || now-v.lastPage > followSoon || v.follows == 0 {
+	if v.lastPage == 0 || now-v.lastPage > followSoon || v.follows <= 0 {
 		return false
 	}
 	v.follows--
 	return true
 }
+
+// pretend takes in that what it asked for as a part was a page: who asks so for all pages would have all
+// of them go first. It takes what a page gives, and so a browser that finds a page in place of an icon, once,
+// does not lose it for long.
+func (v *visitor) pretend() { v.follows = max(v.follows-followPage, followLeast) }
 
 func (v *visitor) part(now int64, weight float32) {
 	v.see(now)

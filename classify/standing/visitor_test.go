@@ -85,7 +85,7 @@ func TestVisitorsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.visitors.with(j.hashOf("a")+visitorSets, seconds(noon), func(v *visitor) { v.hours = 9 })
-	j.visitors.with(j.hashOf("a"), seconds(noon), func(v *visitor) { v.page(seconds(noon)) })
+	j.visitors.with(j.hashOf("a"), seconds(noon), func(v *visitor) { v.page(seconds(noon), false) })
 	for ago, want := range map[int64]bool{forgotten: true, forgotten + 1: false} {
 		if v, ok := j.Visits(noon.Add(time.Duration(ago)*time.Second), "a"); ok != want || ok && v.Hours != 1 {
 			t.Errorf("after %d s its visits are known: %t, %+v", ago, ok, v)
@@ -124,7 +124,7 @@ func TestPagesAndTheirParts(t *testing.T) {
 		at   int64
 		want uint16
 	}{{100 * hour, 1}, {101*hour - 1, 1}, {101 * hour, 2}, {103 * hour, 3}} {
-		if v.page(x.at); v.hours != x.want {
+		if v.page(x.at, false); v.hours != x.want {
 			t.Errorf("after page %d there are %d hours, want %d", i+1, v.hours, x.want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestPagesAndTheirParts(t *testing.T) {
 			t.Errorf("%d s after a page its parts count %g, want %g", after, v.parts, want)
 		}
 	}
-	for after, want := range map[int64]uint16{followSoon: 2 * followPage, followSoon + 1: followPage} {
+	for after, want := range map[int64]int32{followSoon: 2 * followPage, followSoon + 1: followPage} {
 		v := visitor{lastPage: 1000, follows: followPage}
 		if v.served(1000 + after); v.follows != want {
 			t.Errorf("a page %d s after another: %d parts may follow, want %d", after, v.follows, want)
