@@ -69,14 +69,14 @@ type books struct {
 
 // limits are how many requests may be where.
 type limits struct {
-	cpus    int
-	workers int
-	longest int // that are not short and hold a worker
-	slots   int // that compute, of a size and shorter; it follows the CPU use unless fixed
-	fixed   bool
-	least   int // that compute
-	queue   int // that wait
-	maxWait time.Duration
+	cpus       int
+	workers    int
+	longMost   int // that are not short and hold a worker
+	slots      int // that compute, of a size and shorter; it follows the CPU use unless fixed
+	fixed      bool
+	leastSlots int // slots, however full the CPUs are
+	queue      int // that wait
+	maxWait    time.Duration
 }
 
 func newGate(k *Known) *gate { return &gate{books: books{known: k, utilisation: -1}} }

@@ -161,7 +161,7 @@ func (s *siege) checkWork(t fataler) {
 	}
 	if from(&g.load.computing, 0) < n.slots {
 		for r := range rung(rungs) {
-			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.longest {
+			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.longMost {
 				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.slots, g.busy, n.workers)
 			}
 		}
@@ -169,7 +169,7 @@ func (s *siege) checkWork(t fataler) {
 	alike, ahead := 0, 0
 	for r := range rung(rungs) {
 		ahead += g.load.overShare[r]
-		if alike += g.load.computing[r]; r > lightRung && g.load.long() >= n.longest {
+		if alike += g.load.computing[r]; r > lightRung && g.load.long() >= n.longMost {
 			break
 		}
 		alike := alike
@@ -181,7 +181,7 @@ func (s *siege) checkWork(t fataler) {
 		}
 	}
 	for r := lightRung + 1; r < rungs; r++ {
-		if !g.home.queues[waitsAt(r)].empty() && g.load.long() < n.longest && g.load.holding < n.longest-n.least {
+		if !g.home.queues[waitsAt(r)].empty() && g.load.long() < n.longMost && g.load.holding < n.longMost-n.leastSlots {
 			t.Fatalf("one that needs no CPU waits before a free worker")
 		}
 	}

@@ -98,7 +98,7 @@ func (s *siege) checkStarts(t fataler) {
 		if rung(r) <= briefRung { // what soon ends may hold what short ones do not use
 			continue
 		}
-		reserve := max(n.longest, min(n.longest+n.least, n.workers-keptForKnown))
+		reserve := max(n.longMost, min(n.longMost+n.leastSlots, n.workers-keptForKnown))
 		if held := from(&g.load.held, rung(r)); started && held > reserve {
 			t.Fatalf("%d of %d workers are held on rung %d and longer, want at most %d", held, n.workers, r, reserve)
 		}
@@ -114,7 +114,7 @@ func (s *siege) checkStarts(t fataler) {
 // long may hold, that one included.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
-	return max(1, int(x.reservations[i].Terms.Workers*float32(n.longest)))
+	return max(1, int(x.reservations[i].Terms.Workers*float32(n.longMost)))
 }
 
 // checkParked finds one who is parked though its keys hold few enough workers, and
@@ -125,7 +125,7 @@ func (s *siege) checkParked(t fataler) {
 		// Where another one is tried, it would have to go as one that is dear.
 		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
 			t.Fatalf("one is parked that may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
-				x.level, x.sure, x.likelyIdle, g.load.long(), g.limits.longest, g.load.probing)
+				x.level, x.sure, x.likelyIdle, g.load.long(), g.limits.longMost, g.load.probing)
 		}
 	}
 }

@@ -310,7 +310,7 @@ func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	}
 	more := 0.0
 	if g.utilisation >= 0 && g.utilisation < idleBelow { // the room has grown, and CPUs are idle still
-		more = float64(g.limits.slots - g.limits.least)
+		more = float64(g.limits.slots - g.limits.leastSlots)
 	}
 	switch {
 	case g.without(ruleLeavesMore):
@@ -360,7 +360,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	case wanted && utilisation < idleBelow:
 		n.slots = min(n.slots+max(1, n.slots/byPart), n.workers)
 	case utilisation > fullAbove:
-		n.slots = max(n.slots-max(1, n.slots/byPart), n.least)
+		n.slots = max(n.slots-max(1, n.slots/byPart), n.leastSlots)
 	}
 	g.dispatch(at)
 }
@@ -498,7 +498,7 @@ func (g *gate) mayProbe(s *site) bool {
 		return false
 	}
 	n := &g.limits
-	return !g.without(ruleProbes) && g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longest, n.workers-keptForKnown)
+	return !g.without(ruleProbes) && g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {

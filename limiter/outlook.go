@@ -131,9 +131,9 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	switch barrier {
 	case KeyHolds:
 		s := &t.reservations[key]
-		o.Key, o.Have, o.Most = s.Bucket.Key, int(s.Bucket.Value.holds), max(int(s.Terms.Workers*float32(n.longest)), 1)
+		o.Key, o.Have, o.Most = s.Bucket.Key, int(s.Bucket.Value.holds), max(int(s.Terms.Workers*float32(n.longMost)), 1)
 	case StrangersHold:
-		o.Have, o.Most = t.site.strangerLong, max(n.longest/2, 1)
+		o.Have, o.Most = t.site.strangerLong, max(n.longMost/2, 1)
 	case BehindOwn:
 		for b := t.links[inLane].before; b != nil; b = b.links[inLane].before {
 			o.Have++
@@ -146,7 +146,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	case NoWorker:
 		o.Have, o.Most = g.busy, n.workers
 		if r > lightRung {
-			o.Have, o.Most = g.load.long(), n.longest
+			o.Have, o.Most = g.load.long(), n.longMost
 		}
 	default: // it says all itself
 	}
@@ -280,13 +280,13 @@ func (l *Limiter) GateState() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.limits
-	workers, longest := n.workers, n.longest
+	workers, longMost := n.workers, n.longMost
 	if !g.workers.areKnown() {
-		workers, longest = 0, 0
+		workers, longMost = 0, 0
 	}
 	return GateState{
 		Workers: workers, WorkersBy: g.workers.source, Busy: g.busy,
-		LongMost: longest, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
+		LongMost: longMost, LongBusy: g.load.long(), Holding: g.load.holding, Orphans: g.orphans,
 		Room: n.slots, Computing: g.load.computing, Ahead: g.load.overShare, Held: g.load.held,
 		Probes: g.load.probing, Queued: g.all.n, Shed: g.shed,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
@@ -328,11 +328,11 @@ func (r *ClientRow) add(c *client) {
 	for l := c.lanes; l != nil; l = l.next {
 		switch {
 		case l.level.short():
-			r.Light += int(l.n)
+			r.Light += l.n
 		case l.level.computes():
-			r.Heavy += int(l.n)
+			r.Heavy += l.n
 		default:
-			r.Waits += int(l.n)
+			r.Waits += l.n
 		}
 		if rank := l.first.rank - c.site.clock.systemVirtualTime; !l.first.stranger && (r.Rank == 0 || rank < r.Rank) {
 			r.Rank = rank

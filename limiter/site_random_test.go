@@ -88,7 +88,7 @@ func (s *siege) checkHeaps(t fataler, of *site) {
 		return
 	}
 	for r := range rung(rungs) { // who may be held back for another site is not while a CPU may be idle
-		if q := &of.queues[r]; s.someLeaves(q) && s.gate.load.long() < s.gate.limits.longest && len(s.gate.contending) == 1 {
+		if q := &of.queues[r]; s.someLeaves(q) && s.gate.load.long() < s.gate.limits.longMost && len(s.gate.contending) == 1 {
 			t.Fatalf("one of rung %d of site %q waits before an idle CPU", r, of.name)
 		}
 	}

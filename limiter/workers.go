@@ -143,7 +143,7 @@ func (g *gate) refute(at time.Duration, n int) {
 	w := &g.workers
 	w.pause = min(max(againAfter, 2*w.pause), againMost)
 	w.again = at + w.pause
-	if n = max(n, g.limits.least+1); n < w.n {
+	if n = max(n, g.limits.leastSlots+1); n < w.n {
 		w.seen = true
 		g.setWorkers(n, "connections that wait to be accepted")
 	}
@@ -192,14 +192,14 @@ func (g *gate) setWorkers(n int, source string) {
 func (g *gate) shape() {
 	n := &g.limits
 	n.workers = g.workers.n
-	n.least = min(n.cpus, n.workers)
+	n.leastSlots = min(n.cpus, n.workers)
 	kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)
 	if g.without(ruleKept) {
 		kept = 0
 	}
-	n.longest = max(1, n.workers-kept, min(n.cpus, n.workers-1))
+	n.longMost = max(1, n.workers-kept, min(n.cpus, n.workers-1))
 	if !n.fixed {
-		n.slots = max(n.least, min(n.slots, n.workers))
+		n.slots = max(n.leastSlots, min(n.slots, n.workers))
 	}
 }
 
@@ -357,14 +357,14 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	if r <= lightRung {
 		return g.roomForShort()
 	}
-	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, n.longest-n.least) {
+	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, n.longMost-n.leastSlots) {
 		return false
 	}
 	extra := 0
-	if computes && from(&g.load.computing, lightRung+1) < n.least {
-		extra = n.least
+	if computes && from(&g.load.computing, lightRung+1) < n.leastSlots {
+		extra = n.leastSlots
 	}
-	most := min(n.longest+extra, max(n.longest, n.workers-keptForKnown))
+	most := min(n.longMost+extra, max(n.longMost, n.workers-keptForKnown))
 	if g.load.long() >= max(most, n.workers-g.shortUse.most()) {
 		return false
 	}
@@ -403,7 +403,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
-	most := g.limits.longest
+	most := g.limits.longMost
 	if t.stranger && !g.without(ruleStrangersPart) && t.site.strangerLong >= max(most/2, 1) && !(t.level.computes() && g.mayCompute(t)) {
 		return StrangersHold, 0
 	}
@@ -423,7 +423,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 // matters yet: some times as many as are kept for short ones, and that compute.
 func (g *gate) hasSlack() bool {
 	n := &g.limits
-	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longest+n.cpus)
+	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longMost+n.cpus)
 }
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their
@@ -435,7 +435,7 @@ func (g *gate) mayCompute(t *Ticket) bool {
 		return false
 	}
 	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung()+1)
-	return t.own().Bucket.Value.holds == 0 && long < n.least && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longest)
+	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longMost)
 }
 
 // misjudged counts requests that came as short ones and are not.
@@ -467,11 +467,11 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	}
 	// Misjudged ones may have used up as many workers as are kept. Those of strangers
 	// and of others are counted apart, so that neither shuts the other out.
-	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longest) && (t.overShare || holds(0) > 0) {
+	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
 		return Misjudged, 0
 	}
 	for i := range t.reservations[:t.n] {
-		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(g.limits.longest))+g.limits.least {
+		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(g.limits.longMost))+g.limits.leastSlots {
 			return KeyHolds, i
 		}
 	}

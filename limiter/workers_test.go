@@ -142,7 +142,7 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.expect("but later", 22, byQueue)
 
 	g := newGate(nil)
-	g.limits.cpus, g.limits.least = 2, 2
+	g.limits.cpus, g.limits.leastSlots = 2, 2
 	g.setWorkers(40, "a test")
 	for i, seconds := range []int{10, 20, 40, 80, 160, 320, 600, 600} {
 		g.refute(time.Hour, 30-i)

@@ -44,8 +44,7 @@
 //	no answer          settle: given up                explain: 502 or 504
 //
 // abort panics with http.ErrAbortHandler, because a server would make an empty 200 of a
-// handler that returns. The driver looks at waiting and running requests to notice
-// clients that have disconnected.
+// handler that returns.
 //
 // HTTP/1.1 is our own on both sides (front, http1, backend), because messages must be
 // forwarded as they came. HTTP/2 is, too (front), on the frames and the HPACK of
