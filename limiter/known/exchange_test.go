@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -352,4 +353,30 @@ func FuzzLearn(f *testing.F) {
 			t.Errorf("%d entries of one packet", len(b.heard))
 		}
 	})
+}
+
+// TestExchangeConcurrently is for the race detector.
+func TestExchangeConcurrently(t *testing.T) {
+	a, b := newInstance(1), newInstance(1)
+	a.to, b.to = a.to[:1], b.to[:1] // what is heard is not kept
+	var all sync.WaitGroup
+	for g := range 2 {
+		all.Go(func() {
+			for i := range 500 {
+				now := dawn.Add(time.Duration(i) * time.Second)
+				a.Tell(entry(i*2+g, now))
+				a.clients.Add(now.Sub(dawn), fmt.Sprint(i, g))
+				b.clients.Has(now.Sub(dawn), fmt.Sprint(i, g))
+				a.carry(now, b)
+				b.Ask(now)
+				b.carry(now, a)
+				a.SetKeys([32]byte{1}, [32]byte{byte(g)})
+				_ = b.State()
+			}
+		})
+	}
+	all.Wait()
+	if s := b.State(); s.Learnt == 0 || s.Foreign+s.Forged > 0 {
+		t.Errorf("%+v", s)
+	}
 }
