@@ -147,7 +147,7 @@ type Result struct {
 	Agent         string   // the family of its User-Agent
 	Robot         bool     // its User-Agent names a robot or another program, and no browser
 	Account       bool     // the first key is a robot's account
-	Pooled        bool     // that is one of a name that anybody can make up, or of all of these together
+	Pooled        bool     // that is one of a name that anyone can make up, or of all of these together
 	Forged        bool     // its User-Agent names a robot which it is not
 	Declared      bool     // its User-Agent says that it is a robot
 	Fetcher       bool     // the first key is the account of what fetches for people that ask
@@ -155,7 +155,7 @@ type Result struct {
 
 	keys     [limiter.MaxKeys]limiter.Key
 	n        int
-	replaced []string // the classes that the robot's account stands in place of
+	replaced []string // the classes that the robot's account stands instead of
 }
 
 // Keys are the keys to charge, at most one for each class, in the order of the
@@ -313,7 +313,7 @@ func userAgent(r *http.Request) string {
 	return ""
 }
 
-// requested is what classes go by, beside the client's address.
+// requested is what classes go by, in addition to the client's address.
 type requested struct {
 	*http.Request
 	fields Fields

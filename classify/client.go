@@ -156,7 +156,7 @@ func (h *hops) begin() bool {
 	if h.cut = len(h.line) > h.left; h.cut {
 		h.line = h.line[len(h.line)-h.left:]
 	}
-	h.left -= len(h.line) + 1 // an empty line costs something, too
+	h.left -= len(h.line) + 1 // an empty line costs something as well
 	h.inLine = true
 	return true
 }
@@ -181,7 +181,7 @@ func (h *hops) lastComma() int {
 	return -1
 }
 
-// escaped reports whether an odd number of backslashes stands before s[i].
+// escaped reports whether an odd number of backslashes is before s[i].
 func escaped(s string, i int) bool {
 	odd := false
 	for i--; i >= 0 && s[i] == '\\'; i-- {
@@ -205,7 +205,7 @@ func trim(s string) string {
 // Forwarded header (RFC 7239, 4): name=value pairs between semicolons, names in
 // any case, values bare or quoted. An element without exactly one "for" that is
 // an address is no usable hop. A quoted pair inside the address, which no proxy
-// writes, makes it unusable, too.
+// writes, makes it unusable as well.
 func parseElement(element string) (netip.Addr, bool) {
 	var address netip.Addr
 	found := false
@@ -294,7 +294,7 @@ func parseAddress(s string) (netip.Addr, bool) {
 }
 
 // parsePlain4 reads an IPv4 address, with a port or without, as nearly all are written. What
-// it does not read may be an address all the same.
+// it does not read may be an address anyway.
 func parsePlain4(s string) (netip.Addr, bool) {
 	var octets [4]byte
 	i := 0

@@ -23,7 +23,7 @@ import "strings"
 // mark only; the names refine the guess, where a wrong one costs little.
 //
 // Words made of letters only are kept, as routes are made of them, and no rule
-// tells a route from a word that somebody made up. Shapes are thus folded, but
+// tells a route from a word that a client made up. Shapes are thus folded, but
 // not finite in practice: whoever keeps something for each shape must bound it.
 
 const (
@@ -149,7 +149,7 @@ const (
 //
 //   - Words keep their letters, a run of digits becomes #: page2 is page#.
 //   - Random tokens become *: words with several runs of digits, with one run
-//     beside 11 or more letters, with 8 or more hexadecimal digits of
+//     next to 11 or more letters, with 8 or more hexadecimal digits of
 //     both kinds, with more than 24 letters; and UUIDs.
 //   - Neighbouring # and * become one: 3.6.0 is #, a date is #.
 //   - Separators become -, or . where one of them is a dot.
@@ -219,7 +219,7 @@ func (s *segment) appendWord(dst []byte, w *word) []byte {
 	return dst
 }
 
-// appendWild appends # or *, or merges it with the one that stands before it.
+// appendWild appends # or *, or merges it with the one that is before it.
 func (s *segment) appendWild(dst []byte, wild byte) []byte {
 	s.extension = 0
 	if s.wild != 0 {

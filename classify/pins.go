@@ -35,7 +35,7 @@ type Pins struct {
 	all atomic.Pointer[map[limiter.Key]Pin]
 }
 
-// Set puts a pin in force, in place of an earlier one with its key. A standing of 0
+// Set puts a pin in force, instead of an earlier one with its key. A standing of 0
 // takes that back. Its error says what is not allowed.
 func (p *Pins) Set(now time.Time, pin Pin) error {
 	if err := pin.check(now); err != nil {

@@ -125,7 +125,7 @@ func (a *agent) read(s string) {
 	}
 }
 
-// endsName reports whether c stands behind a product's name.
+// endsName reports whether c is behind a product's name.
 func endsName(c byte) bool {
 	return c == '/' || c == '(' || c == ')' || c == ';' || c == ',' || c == '+'
 }
@@ -172,7 +172,7 @@ func (a *agent) addWord(w []byte) {
 
 const familySlots = 512
 
-// families remembers the families of User-Agents that were seen lately. People
+// families remembers the families of User-Agents that were seen recently. People
 // share few strings, and reading one takes as long as all the rest of Classify.
 // It is a cache of a pure function: it changes how fast an answer is, never
 // which. Who sends a new string with each request only finds no help in it.

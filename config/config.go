@@ -37,7 +37,7 @@ type Config struct {
 	Classes      []Class      // in the order of the table of built-in ones, then as written
 	Databases    Databases    // of addresses
 	Exempt       []Exemption  // requests that are never charged or delayed
-	Limits       []Limit      // how many requests clients may make, beside what these cost
+	Limits       []Limit      // how many requests clients may make, in addition to what these cost
 	Headers      string       // what tells clients of limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
 	Cost         Cost         // how a request's cost is found
 	Table        Table        // the memory for keys

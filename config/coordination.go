@@ -284,7 +284,7 @@ type Redis struct {
 
 // RedisServer is what addresses say.
 type RedisServer struct {
-	Addresses []string      // without what a URL has beside them
+	Addresses []string      // without what a URL has next to them
 	Cluster   bool          // they are a cluster's
 	Sentinel  string        // the name of the master that the sentinels know; empty: there are none
 	Username  string        // of its ACL; empty: the default user

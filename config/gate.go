@@ -10,7 +10,7 @@ import (
 // Throttle says how debt is acted on.
 type Throttle struct {
 	Mode    string        // fair, observe, cap or cooperative
-	Shadow  bool          // judge and log what Mode would do, and delay nobody
+	Shadow  bool          // judge and log what Mode would do, and delay no request
 	MaxHold time.Duration // longest delay of a request; who would wait longer is refused
 	Memory  time.Duration // longest time that any debt takes to be paid; what would take longer is forgiven
 }
@@ -60,7 +60,7 @@ type Newcomers struct {
 	Redirect bool // who waits is redirected to the same URL, with a cookie that lets it go first among strangers
 }
 
-// History is what is kept of the last hours: what the dearest clients and URLs cost.
+// History is what is kept of the last hours: what the most expensive clients and URLs cost.
 type History struct {
 	Hours int // how many, 0 (nothing is kept) to 168
 }

@@ -14,7 +14,7 @@ import (
 	"tempomat/config/form"
 )
 
-// Limit is how many requests each key of a class may make, beside what these cost.
+// Limit is how many requests each key of a class may make, in addition to what these cost.
 type Limit struct {
 	Name   string     // in refusals, header fields and the log; each has another one
 	Path   string     // as in exempt; empty: all paths

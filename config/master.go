@@ -362,7 +362,7 @@ func someCPUs() form.Scalar[float64] {
 }
 
 // storeURL is the URL of a Redis. The first master takes tcp://host:port, and
-// means what it was given by a bare host name, too.
+// means what it was given by a bare host name as well.
 func storeURL() form.Scalar[string] {
 	s := form.Text("URL", "a Redis", nil)
 	s.Parse = func(text string) (string, error) {

@@ -16,7 +16,7 @@ type Robots struct {
 	// Resolver is who is asked, "host:port" of a DNS server; empty: whom the system asks.
 	Resolver string
 	Refresh  string  // "on": the operators' lists of their robots' addresses are fetched; or "off"
-	Known    []Robot // that can be verified, beside those that are known anyway
+	Known    []Robot // that can be verified, in addition to those that are known anyway
 }
 
 // Robot is one that can be verified. What is not given is that of the known one of its name.

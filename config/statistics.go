@@ -70,7 +70,7 @@ type Admin struct {
 	Listen string   // "unix:/path"; empty: no admin API there
 	Web    string   // "host:port" or ":port" for browsers; empty: none
 	Token  string   // the file of the token that Web asks for; empty: none
-	Hosts  []string // names that Web is reached by, beside addresses and localhost
+	Hosts  []string // names that Web is reached by, in addition to addresses and localhost
 }
 
 func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"} }

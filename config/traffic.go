@@ -36,7 +36,7 @@ func defaultTraffic() Traffic {
 	}
 }
 
-// Backend is the server that the proxy stands before. A plain string in the
+// Backend is the server that the proxy is before. A plain string in the
 // file is its URL.
 type Backend struct {
 	URL     string        // http://host[:port], https://host[:port] or unix:/path

@@ -28,7 +28,7 @@
 // # From wall time to CPU time
 //
 // A request that ran alone for a second used at most a CPU-second. One that ran for a
-// second beside fifteen others on two CPUs got an eighth of them.
+// second next to fifteen others on two CPUs got an eighth of them.
 //
 //   - The wall source ignores that, as the original tempomat did, and so bills the victims
 //     of a crowd for the crowd.

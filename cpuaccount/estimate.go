@@ -12,7 +12,7 @@ const (
 	// rash is how many times as much as was guessed a request may cost before the
 	// guess is in doubt. What is told apart at all differs by less.
 	rash = 4
-	// trifle is the seconds below which no guess is in doubt: it harms nobody, and a
+	// trifle is the seconds below which no guess is in doubt: it does no harm, and a
 	// file that waited for its turn on a busy server takes as long.
 	trifle = 0.025
 )

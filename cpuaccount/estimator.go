@@ -25,7 +25,7 @@ const (
 // like cost before, and the mean deviation on top, as TCP estimates its
 // retransmission timeout (RFC 6298). That is a little pessimistic on purpose: a
 // charge that was too high is given back, one that was too low let others in
-// meanwhile.
+// in the meantime.
 //
 // What is the like of a request? Its shape, its very URL, or its shape with one
 // of its parameters' values: a site whose every page is an index.php tells its
@@ -36,7 +36,7 @@ const (
 //
 // A client's own requests of the like are told from those of others. A cost of
 // its own above theirs is taken with doubt: few answers lean on those of others,
-// and without answers it fades to theirs. A client that was once taken for dear,
+// and without answers it fades to theirs. A client that was once taken for expensive,
 // and gets no answers because of that, would never be corrected else.
 //
 // A request that costs far more than was guessed puts the like of it in doubt
@@ -48,7 +48,7 @@ const (
 // may be a little out of order.
 type Estimator struct {
 	seed      maphash.Seed
-	given     func(text string) uint64 // the hash, in place of that by the seed; nil: none was
+	given     func(text string) uint64 // the hash, instead of that by the seed; nil: none was
 	kinds     sketch                   // that were answered
 	asked     sketch                   // that were asked for and not known: who gets no answers pushes no answered ones out
 	perClient perClient
@@ -109,7 +109,7 @@ func (g *Estimator) Unask(k Kind) {
 
 // Of returns the likely cost of a request, and whether that rests on answers to
 // the like of it. It does not if something about the request is asked for often
-// and was hardly ever answered: that may be what makes it cheap, or dear, and not
+// and was hardly ever answered: that may be what makes it cheap, or expensive, and not
 // even the client's own answers tell. What its requests that still run have cost is
 // the least that the next one will likely cost, and no answer. Nor does it while
 // one that still runs, or ran just now, has cost far more than was guessed. Idle
@@ -145,7 +145,7 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
 
-// Running is what requests of the like that run, or ran lately, have cost or have
+// Running is what requests of the like that run, or ran recently, have cost or have
 // held a worker for at least; and what those cost that were answered, if too few
 // were, or not those of all, to be sure of it. Zero: nothing is known of the like,
 // and a guess is that of any request.
@@ -187,7 +187,7 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 // held a worker without computing. The next ones of a client that is hardly known
 // are not taken for as light as this one was; and if it is far beyond what was
 // guessed, so was the guess for all who ask for the like. What is not
-// believed yet about it is taken for as dear as this, whoever asks.
+// believed yet about it is treated as being as expensive as this, whoever asks.
 func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
@@ -214,7 +214,7 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 // is not believed yet.
 const anybody = 0
 
-// unanswered is what requests of the like that run, or ran lately, have cost at
+// unanswered is what requests of the like that run, or ran recently, have cost at
 // least, in seconds, and how long they were idle, by what is not believed yet. Of
 // what is asked for often about the request the least counts, as that may be what
 // makes it light.
@@ -253,7 +253,7 @@ type bestMatch struct {
 	over      float32 // what one of the like has cost that was guessed far too low
 	answered  bool    // enough of the like were, and not only other requests
 	dearest   float64 // of what is known of it by too few
-	uncertain bool    // something about the request was far dearer for a few
+	uncertain bool    // something about the request was far more expensive for a few
 }
 
 // bestFeature returns which of a request's features makes the like of it, and what the
@@ -284,7 +284,7 @@ func (g *Estimator) bestFeature(features []uint64, views *[maxFeatures]view) bes
 }
 
 // blamed is what one of the like has cost that was guessed far too low. As nobody
-// knows what about that one made it dear, all that is believed about it is in
+// knows what about that one made it expensive, all that is believed about it is in
 // doubt, and whatever else is believed about a request vouches for it.
 func (l *bestMatch) blamed(views []view) float32 {
 	over := l.view.over

@@ -4,7 +4,7 @@ import "time"
 
 // Knowledge is what a guess rests on.
 type Knowledge struct {
-	// Feature is what is taken for the like of the request: its shape, its URL or a
+	// Feature is what is treated as the like of the request: its shape, its URL or a
 	// parameter.
 	Feature string
 	Cost    time.Duration // that a request of the kind will likely have, for this client
@@ -14,7 +14,7 @@ type Knowledge struct {
 	Several bool          // they went to clients of several addresses
 	Asked   int           // how often the feature was asked for without an answer that counts
 	Own     int           // answers to the client itself, of the like
-	Overran bool          // one lately cost far more than was guessed
+	Overran bool          // one recently cost far more than was guessed
 }
 
 // Known tells what the guess of a request rests on. It changes nothing.

@@ -45,7 +45,7 @@ func (s *Span) Measured(now time.Time, r Reading) {
 // whether it computes.
 const tends = 200 * time.Millisecond
 
-// tendLocked is the part of its time in which the request computes of late: of the time in
+// tendLocked is the part of its time in which the request computes recently: of the time in
 // which it could, as it was not queued for a CPU.
 func (s *Span) tendLocked(cpu, ready time.Duration) float64 {
 	more, of := cpu-s.cpuReadLocked(), ready-s.ready

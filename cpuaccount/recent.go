@@ -12,7 +12,7 @@ const (
 	recentSteps = 7
 )
 
-// Recent keeps what a Meter's Sums were, to tell what they grew by of late. The zero value is
+// Recent keeps what a Meter's Sums were, to tell what they grew by recently. The zero value is
 // ready. Its methods may be called concurrently.
 type Recent struct {
 	mu   sync.Mutex // guards the following

@@ -30,7 +30,7 @@ type visits struct {
 	level   uint8   // of as many as 2 to the power of this one is counted, for all of them
 	day     int32   // since 1970
 	people  float32 // known people, one of today as 1, one of yesterday as a half
-	strange float32 // strangers' CPU-seconds, likewise
+	strange float32 // strangers' CPU-seconds, the same
 }
 
 // turn begins a new day.
@@ -123,7 +123,7 @@ type Reputation struct {
 
 // Reputation tells strangers who come for what people read from those who come
 // for what only robots read. It is the share of the known people who asked for
-// something on a day beside the share of the strangers' CPU time that goes there.
+// something on a day next to the share of the strangers' CPU time that goes there.
 //
 // Known people are counted by heads, and strangers by time: a crawler that became
 // known is one head, however much it asks for, and one head alone makes no

@@ -47,7 +47,7 @@ func (s *Span) Assume(weight float64) {
 }
 
 // Pause stops the count of CPU time while the proxy waits for the client. The
-// worker is held all the same, and charged. Pauses may overlap; the count goes on
+// worker is held anyway, and charged. Pauses may overlap; the count goes on
 // after as many calls of Resume.
 func (s *Span) Pause(now time.Time) {
 	s.mu.Lock()
@@ -129,9 +129,9 @@ func (s *Span) Computes() bool {
 	return s.weight >= from && s.pauses == 0
 }
 
-// Yield says with what force the request competes for the CPUs from now on, beside one whose process
+// Yield says with what force the request competes for the CPUs from now on, in addition to one whose process
 // has the priority that it came with: 0 to 1, as it begins. What others that are estimated could use
-// meanwhile goes by that.
+// in the meantime goes by that.
 func (s *Span) Yield(force float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ const half = 0.5
 // pages that wait for a database half of their time would pass for twenty that hardly compute.
 const guessedHalf = 1. / 8
 
-// costLocked is the dearer of the CPU time and of the part of the workers that
+// costLocked is the more expensive of the CPU time and of the part of the workers that
 // was held.
 func (s *Span) costLocked() time.Duration {
 	if s.meter == nil || s.meter.source == Wall {

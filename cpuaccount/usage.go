@@ -64,7 +64,7 @@ func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, 
 func CgroupUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readCgroup, cpus: cpus} }
 
 // Sample returns what was used since the last reading, and false if that cannot be told: this
-// is the first one, no time has passed, the counters began anew, or the text is not what it
+// is the first one, no time has passed, the counters began again, or the text is not what it
 // should be. Pressure is not known by it.
 func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	is, ok := u.read(u, text)

@@ -7,7 +7,7 @@ import (
 
 // While the CPUs are full their use does not tell who computes: twenty requests that
 // waited, and begin to, are charged a tenth of a CPU each, as they fill what was idle, and
-// a page beside them is charged a third of its time, of which it had a twentieth. But pages
+// a page next to them is charged a third of its time, of which it had a twentieth. But pages
 // whose cost is known tell: they are charged several times of that now, since they take
 // as much longer. So many times more than thought compete with them.
 
@@ -58,7 +58,7 @@ func (u *usual) dearer() float64 {
 	return u.fadedCharged / u.fadedCost
 }
 
-// forget begins anew: from now on requests are charged by another crowd.
+// forget begins again: from now on requests are charged by another crowd.
 func (u *usual) forget() {
 	u.round.Add(1)
 	u.fadedCost, u.fadedCharged = 0, 0

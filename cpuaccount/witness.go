@@ -2,7 +2,7 @@ package cpuaccount
 
 // several is how many different addresses must have answers to a feature before
 // all believe it. Whoever answers for one alone can make it look cheap, and then
-// ask for what is dear. Two will not do: nearly everybody has an IPv4 and an
+// ask for what is expensive. Two will not do: nearly everybody has an IPv4 and an
 // IPv6 address. More would only make a small site, whose pages have few readers,
 // wait longer: who wants to cheat and has four addresses has a hundred.
 const several = 3

@@ -50,7 +50,7 @@
 // 25.6 s, and longer.
 //
 //   - A request may compute while fewer than n requests compute that are as short or shorter.
-//     Longer ones do not count, because a short request is soon done beside them.
+//     Longer ones do not count, because a short request is soon done next to them.
 //   - n is the number of CPUs. It grows by a quarter while requests wait and the CPUs are used
 //     below 90 %, and shrinks above 97 % (Grows: db-20-300ms, db-60-300ms).
 //   - For the upper half of a rung, the lower half of the next rung counts as well (Halves:
@@ -91,7 +91,7 @@
 //     clients left a CPU free in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
 //   - Requests that are longer by more than a rung don't count for that (LeavesLonger:
 //     exports60s-3conn-pages300ms, exports60s-20conn-pages300ms). One more goes after a wait or
-//     on an idle CPU (LeavesMore: natflat20+crawler-inside-cookiesfalse), and any number beside
+//     on an idle CPU (LeavesMore: natflat20+crawler-inside-cookiesfalse), and any number next to
 //     uninvited ones.
 //
 // Strangers. Unknown clients share one turn (Strangers: flatshot, stream-40x1-cold). A client
@@ -119,13 +119,13 @@
 //     (HoldersLeave: 2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key holds at most its class's part of the others (KeysHold: waiting-people+holds-20),
 //     and strangers half (StrangersPart: waiting-people+strangers-hold). A stranger's request
-//     may exceed that half if it computes beside a free CPU and its client holds no worker
+//     may exceed that half if it computes next to a free CPU and its client holds no worker
 //     (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - No part binds while the number of workers is unknown, or while more than twice as many
 //     are free as are kept and as there are CPUs (Slack: 20x5ms+0.3s-150w-queue).
 //
 // Unknown kinds. A request of an unknown kind waits on the rung of 1.6 s. One at a time is
-// tried beside the ladder (Probes: stream-24x1-cold, hangup-8addr-30ms-cold), with a pause of
+// tried next to the ladder (Probes: stream-24x1-cold, hangup-8addr-30ms-cold), with a pause of
 // 200 ms after one that was not light (ProbePause: exports60s-20conn-pages300ms,
 // lj-flat-10s-12conn).
 //
@@ -163,7 +163,7 @@
 //	inheritedDebt 1/4                        Inherits
 //	faces 8                                  Faces
 //	aheadFrom 0.5 s                          Passes, Leaves
-//	usedFor 10 s                             Leaves, Kept: what counts as lately
+//	usedFor 10 s                             Leaves, Kept: what counts as recent
 //	longPart 1.5                             LeavesMore
 //	patience 1 s                             Stale, Newest, Distrust; Waits
 //	impatientFor 5 s                         Newest
@@ -189,16 +189,16 @@
 //	 time   clock   what happens
 //	0.00 s  0.0     the crawler asks for three pages of 0.4 s. The first ranks 0 + 8
 //	                and goes; with that the crawler is 4 ahead, the second ranks
-//	                4 + 8 and goes, too; the third ranks 8 + 8 and waits
+//	                4 + 8 and goes as well; the third ranks 8 + 8 and waits
 //	0.10 s  0.0     a person asks for a page of 20 ms: nothing as short computes, and
 //	                it goes at once
 //	0.12 s  0.1     it is done: 0.02 CPU-seconds for shares of 0.2 in all
-//	0.20 s  0.1     somebody else asks for a page of 0.4 s: 0.1 + 8. Two of its size
+//	0.20 s  0.1     another client asks for a page of 0.4 s: 0.1 + 8. Two of its size
 //	                compute; they are ahead of their share only by what they take
 //	                now, less than half a CPU-second: it waits
 //	0.40 s  2.1     the crawler's first page is done, 0.4 for shares of 0.2. The
 //	                other page goes, before the crawler's third
-//	0.40 s  4.1     the crawler's second page is done. Nobody else wants the room:
+//	0.40 s  4.1     the crawler's second page is done. No other client wants the room:
 //	                the third goes
 //
 // # Newcomers in a crowd
@@ -215,9 +215,9 @@
 //	                 newcomer, and the newer one of the two
 //	1.10 s      2    another newcomer comes, and is the next
 //	1.20 s      0    it goes, and the last of the sixteen, as there is room
-//	6.00 s      0    nobody has lost patience for 5 s: first come, first served again
+//	6.00 s      0    no client has lost patience for 5 s: first come, first served again
 //
-// # Somebody holds workers
+// # A client holds workers
 //
 // Sixteen workers, two CPUs; the address may hold five of the eleven. Each of its
 // two pages waits 3 s for a database, and is known to. Event streams are known to
@@ -226,7 +226,7 @@
 //	 time   not short  orphans  what happens
 //	0.0 s    2 of 11      0     the address asks for two pages: both go, and hold
 //	                            a worker each without room on the ladder
-//	0.1 s    2 of 11      2     it hangs up on both. The backend works on
+//	0.1 s    2 of 11      2     it disconnects from both. The backend works on
 //	0.2 s    5 of 11      2     it opens six event streams. The abandoned pages still
 //	                            hold their workers: three streams go, three wait
 //	0.3 s    5 of 11      2     its style sheet, and a person's page, are short:
@@ -252,7 +252,7 @@
 //	                        on, which is 0.4 CPUs
 //
 // In cooperative mode the third runs at 0.0 s as well and is done at 0.8 s. Its
-// response is then held until its own debt is paid, too: at 3.5 s.
+// response is then held until its own debt is paid as well: at 3.5 s.
 //
 // # Who calls what
 //

@@ -79,7 +79,7 @@ type client struct {
 	flow
 	site      *site
 	elsewhere *client // what it is at another site
-	lanes     *lane   // those in which somebody waits
+	lanes     *lane   // those in which a request waits
 
 	first   time.Duration // when it was first seen
 	answers int32         // requests that ran
@@ -128,7 +128,7 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 }
 
 // client is that of a ticket's first key: a session, or a User-Agent of an address. Those that
-// anybody can make up are one client.
+// anyone can make up are one client.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
 	if of := t.whole(); t.pooled && of != nil {
 		c := g.owner(at, of.Bucket, t.site)
@@ -164,7 +164,7 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 	return f
 }
 
-// owner is the client of a key at a site. Who has been known before is no stranger.
+// owner is the client of a key at a site. A client that was known before is no stranger.
 func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 	c := b.Value.client.Load()
 	if c == nil {
@@ -258,7 +258,7 @@ func (a *address) reshare() {
 	}
 }
 
-// mostElsewhere is at how many sites beside the first a client is remembered that has no work
+// mostElsewhere is at how many sites next to the first a client is remembered that has no work
 // there.
 const mostElsewhere = 3
 
@@ -311,7 +311,7 @@ const (
 	// baseMultiplier has cheap pages, and those of clients in good standing, go before
 	// others that came before them.
 	baseMultiplier = 2
-	debtMultiplier = 16   // how much dearer a request is at the deepest debt
+	debtMultiplier = 16   // how much more expensive a request is at the deepest debt
 	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
 	aheadFrom      = 0.5  // CPU-seconds of lead from which a client is ahead of its share
 )
@@ -368,7 +368,7 @@ func (g *gate) charge(t *Ticket) {
 // only a part of the latter, as people share networks and User-Agents with
 // crawlers; also a stranger: all of a popular browser's debt would shut every
 // newcomer out who has it. Those of a pool owe what all of them do. The guess may be
-// reserved on all keys meanwhile.
+// reserved on all keys in the meantime.
 func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
@@ -616,7 +616,7 @@ func (g *gate) losePatience(at time.Duration) {
 	}
 }
 
-// lineUp puts all strangers of a site at their places anew.
+// lineUp puts all strangers of a site at their places again.
 func (g *gate) lineUp(s *site) {
 	for i := range s.queues {
 		h := &s.queues[i].strange

@@ -54,7 +54,7 @@ type books struct {
 	shortUse       shortUse
 	orphans        int           // those whose client has left
 	probeAgain     time.Duration // when the next fresh one may be tried
-	trustAgain     time.Duration // when light ones are taken for light again
+	trustAgain     time.Duration // when light ones are treated as light again
 	workers        workers
 
 	all         list    // that wait, in the order in which they asked
@@ -106,7 +106,7 @@ func (g *gate) setPolicy(p *activePolicy) {
 	g.unpark()
 }
 
-// unlock frees the gate, and tells the owners of what was decided meanwhile.
+// unlock frees the gate, and tells the owners of what was decided in the meantime.
 func (g *gate) unlock() { g.decided.unlock(&g.mu) }
 
 // arrive takes in a request whose caps are clear, and lets go who may go.
@@ -221,7 +221,7 @@ const (
 // running tells whether the request is at the backend.
 func (p phase) running() bool { return p >= probing }
 
-// queueEntry is a request's place at the gate, which guards it, but for client,
+// queueEntry is a request's place at the gate, which guards it, except for client,
 // which does not change from when the request is there until it is settled.
 type queueEntry struct {
 	client     *client // nil: it never came to the gate
@@ -233,14 +233,14 @@ type queueEntry struct {
 	rung       rung          // where it runs
 	low        bool          // of the lower half of that
 	overShare  bool          // its client was ahead of its share as it became head of its lane, or is a stranger
-	undelayed  bool          // the gate delayed nobody as it began
+	undelayed  bool          // the gate delayed no request as it began
 	stays      bool          // it holds its worker until it ends: a stream
 	orphan     bool          // its client has left
 	uninvited  bool          // it computes after it held a worker only
 	counts     bool          // its keys count it as one that waits
 	stale      bool          // it waits for longer than a person does
 	class      uint8         // among strangers; 0 for others
-	beyond     bool          // it went though there was no room, as the gate delays nobody
+	beyond     bool          // it went though there was no room, as the gate delays no request
 	asked      time.Duration // since when it waits, for a cap or here
 	gated      time.Duration // when it came to the gate, as no cap held it any more
 	paid       float64       // what its flow was charged with, CPU-seconds
@@ -617,7 +617,7 @@ func (t *Ticket) isShedBefore(o *Ticket) bool {
 }
 
 // expire refuses who has waited too long, and returns how long until the next
-// one will have; negative: nobody waits.
+// one will have; negative: no request waits.
 func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // Requests differ in size by a thousand times. In a server that shares its CPUs
-// evenly, a short request is done soon whatever long ones run beside it, as long as
+// evenly, a short request is done soon whatever long ones run next to it, as long as
 // there are few of them; what holds it up are those of its own size. So sizes make
 // a ladder, each rung four times the one below it, and a request may compute while
 // fewer than a handful that are as short or shorter do. What is much longer does not
@@ -30,7 +30,7 @@ const (
 	// lightRung is the last one of those that are done before anybody notices: they
 	// may have a worker that is kept.
 	lightRung rung = 1
-	// unknownRung is the least of what is not known, and may be dear.
+	// unknownRung is the least of what is not known, and may be expensive.
 	unknownRung rung = 3
 	// passRung is the last one where those who are within their share may pass those
 	// who are ahead of it. Longer ones take too much of the CPUs for that.
@@ -59,7 +59,7 @@ func (r rung) most() float64 {
 const light = firstRung * perRung // = lightRung.most()
 
 // level is where a request waits: the rungs of those that compute, those of which
-// nothing is known but that nothing says that they are dear, and the rungs of those
+// nothing is known except that nothing says that they are expensive, and the rungs of those
 // that hold a worker and hardly compute, from the first that is not short.
 type level uint8
 
@@ -112,7 +112,7 @@ func (g *gate) levelOf(t *Ticket) level {
 }
 
 // waitsPart is the part of its time without computing from which on a request counts as one that waits:
-// a page that computes for a second and waits as long fills a CPU with one more beside it.
+// a page that computes for a second and waits as long fills a CPU with one more next to it.
 const waitsPart = 7. / 8
 
 // load counts the requests at the backend.
@@ -196,9 +196,9 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 
 // passes tells whether those of rung r who are within their share pass those who are
 // ahead of it. Where all CPUs are full a page of 200 ms is done sooner if it waits until
-// one of its size is done: beside it each would take as much longer. Not so where the
+// one of its size is done: next to it each would take as much longer. Not so where the
 // kernel takes the CPUs from who is ahead; and of those that compute for seconds, one that
-// waits has given up by then. Among sites these go by turns all the same.
+// waits has given up by then. Among sites these go by turns anyway.
 func (g *gate) passes(r rung) bool {
 	return !g.without(rulePasses) && (r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow))
 }
@@ -213,7 +213,7 @@ func (l *Limiter) Preempts(yes bool) {
 }
 
 // room is how many may compute that are as short as rung r or shorter: n, and one more for each that held a
-// worker only and then began to compute, for which nobody made room: beside twenty of those, two pages at a
+// worker only and then began to compute, for which nobody made room: next to twenty of those, two pages at a
 // time would get a tenth of the CPUs. Or up to 400 ms one more for each two that are longer by more than a
 // rung, as these take their part of the CPUs for as long as they last; but not for light ones shortly after
 // one of them was found not to be light: its like may be many.
@@ -250,13 +250,13 @@ func (d doors) of(t *Ticket) access {
 
 // Who had more than its share leaves room to those who had not.
 
-// wantsRung tells whether somebody waits who would compute on a rung.
+// wantsRung tells whether a request waits that would compute on a rung.
 func (s *site) wantsRung(r rung) bool {
 	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
 }
 
 // competes tells whether the head of a lane may take part in the ladder now. One
-// that nobody knows, and that may not hold a worker as a dear one, keeps its place if
+// that nobody knows, and that may not hold a worker as an expensive one, keeps its place if
 // it may soon be tried: nobody would wake it as the pause after the last one ends.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
@@ -265,7 +265,7 @@ func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	return g.leaves(at, t)
 }
 
-// use is how much CPU some requests have lately used.
+// use is how much CPU some requests have recently used.
 type use struct {
 	sum float64 // CPU-seconds, fading
 	at  time.Duration
@@ -295,9 +295,9 @@ func (u *use) rate(at time.Duration) float64 {
 // leaves tells whether a long request leaves enough of the CPUs to those who are
 // within their share, if its client is ahead of its own: once there, it takes its
 // part for seconds, however many come then. As many may compute as CPUs are left by
-// what the others lately used, rounded; somewhat more while a CPU is idle, and one more
+// what the others recently used, rounded; somewhat more while a CPU is idle, and one more
 // if its client has waited for its share. What is much longer than it does not count, as on
-// the ladder: where a few exports compute for a minute, who waits for them gives up. And beside those for
+// the ladder: where a few exports compute for a minute, who waits for them gives up. And next to those for
 // which nobody made room, it leaves nobody less.
 func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
@@ -331,14 +331,14 @@ const longPart = 1.5
 
 // How the room on the ladder follows the CPU use.
 const (
-	idleBelow = 0.90 // less is used though somebody waits: more may compute
+	idleBelow = 0.90 // less is used though a request waits: more may compute
 	fullAbove = 0.97 // more is used: fewer would do
 	// The room changes by one byPart-th, and by one at least: half of the CPUs are not to
 	// stay idle for long where pages wait for a database most of their time.
 	byPart = 4
 )
 
-// Measure tells the gate what part of the CPUs was used lately, 0 to 1; about
+// Measure tells the gate what part of the CPUs was used recently, 0 to 1; about
 // twice a second. Where pages wait for a database, more of them have to run at a
 // time to use the machine: the room grows by a quarter while requests wait for a CPU
 // and some are idle, and shrinks as much while they are full. A fixed number stays as
@@ -473,10 +473,10 @@ func (c *candidate) first() *Ticket {
 	return c.t
 }
 
-// toProbe is the request of unknown kind to try now, beside the others: behind a
-// queue of dear ones a style sheet would stay unknown. One is tried at a time. As nothing
-// says that it is dear, it may have a worker that is kept, and go beside one that was tried
-// before it and turned out dear: else all that is not known yet would wait for that.
+// toProbe is the request of unknown kind to try now, in addition to the others: behind a
+// queue of expensive ones a style sheet would stay unknown. One is tried at a time. As nothing
+// says that it is expensive, it may have a worker that is kept, and go next to one that was tried
+// before it and turned out expensive: else all that is not known yet would wait for that.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
@@ -535,7 +535,7 @@ func (g *gate) roomForShort() bool {
 // keptForKnown is how many workers only requests get that are known to be short.
 const keptForKnown = 2
 
-// nextBeyond is a request of the site that has to wait by the rules, and goes as the gate delays nobody; nil:
+// nextBeyond is a request of the site that has to wait by the rules, and goes as the gate delays no request; nil:
 // it has none.
 func (s *site) nextBeyond() *Ticket {
 	for _, h := range s.heaps() {

@@ -104,7 +104,7 @@ func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool
 	}
 	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
-		l.requestAdvance() // somebody begins to wait, and may wait too long
+		l.requestAdvance() // a request begins to wait, and may wait too long
 	}
 	return false
 }
@@ -220,7 +220,7 @@ func (c *client) forgive() {
 
 // Refuses tells whether a request with these keys would be refused for debt if
 // it arrived now. Nobody has to send its body for that. It charges nothing and
-// remembers nothing: Arrive decides anew.
+// remembers nothing: Arrive decides again.
 func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
 	at := l.since(now)
 	if l.policy.Load().Mode == Observe {
@@ -421,7 +421,7 @@ type Verdict struct {
 	Reason Reason
 	// Shadow says that the verdict is only told: the request goes at once.
 	Shadow bool
-	// Would is what the class in shadow would have done whose key owes most, beside what
+	// Would is what the class in shadow would have done whose key owes most, in addition to what
 	// became of the request; Would.Key is the zero Key if there is none.
 	Would Would
 	// Lane is the one that it took at the gate.
@@ -437,9 +437,9 @@ type Verdict struct {
 	// SiteAhead says that the other sites leave its site clearly more than its share of the
 	// CPUs, as the request begins; SiteWithin that it has less than its share.
 	SiteAhead, SiteWithin bool
-	// Undelayed says that the gate delays nobody: it is in shadow, or only observes.
+	// Undelayed says that the gate delays no request: it is in shadow, or only observes.
 	Undelayed bool
-	// CostMultiplier is by how much the gate took the request for dearer than it is, as its
+	// CostMultiplier is by how much the gate took the request for more expensive than it is, as its
 	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
 	CostMultiplier float32
 }

@@ -151,7 +151,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	default: // it says all itself
 	}
 	if barrier != BehindOwn { // that says two things, not one of another
-		o.Most = max(o.Most, o.Have) // there are more than may be where the number of workers was corrected meanwhile
+		o.Most = max(o.Most, o.Have) // there are more than may be where the number of workers was corrected in the meantime
 	}
 }
 
@@ -354,9 +354,9 @@ type Row struct {
 	// alike, after that each one moves it by a tenth, as in the original. Those that
 	// wait at the gate count with what they have waited so far.
 	Wait float64 `json:"wait" fleet:"max"`
-	// CPU is the CPU time that the key lately used, in CPU-seconds per second.
+	// CPU is the CPU time that the key recently used, in CPU-seconds per second.
 	CPU float64 `json:"cpu"`
-	// Rate is the requests per second that the key lately made.
+	// Rate is the requests per second that the key recently made.
 	Rate float64 `json:"rate"`
 	// Last is how long ago the key was last used, in seconds.
 	Last float64 `json:"last" fleet:"min"`
@@ -407,7 +407,7 @@ func (l *Limiter) Classes() []ClassInfo {
 
 // Dump calls yield with a Row for every key of a class (of all configured
 // classes if class is empty), in no order, until yield returns false. Keys that
-// come or go meanwhile may be missed. No lock is held while yield runs.
+// come or go in the meantime may be missed. No lock is held while yield runs.
 func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 	l.table.All(l.since(now), class, func(s account.State, b *bucket) bool {
 		return class == "" && l.table.Terms(s.Key.Class) == nil || yield(l.row(s, b))
@@ -415,7 +415,7 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 }
 
 // Find returns the Row of one key, and whether it is known. A key that is not
-// known has its whole burst, and an empty Row, but that a client that other instances
+// known has its whole burst, and an empty Row, except that a client that other instances
 // know is no stranger.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	at := l.since(now)

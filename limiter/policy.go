@@ -12,7 +12,7 @@ type Mode uint8
 
 // The modes.
 const (
-	Observe     Mode = iota // charge and count; delay nobody
+	Observe     Mode = iota // charge and count; delay no request
 	Cooperative             // run at once, then hold the response until the debt is paid
 	Cap                     // wait before the backend until the debt is paid
 	Fair                    // wait only while the backend has no room, in an order that debt decides
@@ -147,7 +147,7 @@ type Budget struct {
 	// before the backend until the debt of its key is paid.
 	Cap bool
 	// Shadow judges and counts, and never acts: the debt of a key of the class neither
-	// delays its requests nor makes them dearer at the gate, and it may hold any number of
+	// delays its requests nor makes them more expensive at the gate, and it may hold any number of
 	// workers. The first class is still whom the gate takes for a client.
 	Shadow bool
 	// External makes the class one that nothing is charged to here: its keys wait until
@@ -172,14 +172,14 @@ type Rules uint64
 const (
 	ruleClimbs        Rules = 1 << iota // a request that runs longer than was guessed climbs the ladder
 	ruleHalves                          // the upper half of a rung counts the next one's lower half
-	ruleBeside                          // there is more room beside longer ones
+	ruleBeside                          // there is more room next to longer ones
 	ruleDistrust                        // not for light ones, just after one was misjudged
 	rulePasses                          // those within their share pass those ahead of it
 	ruleWaits                           // a request that hardly computes takes no room
 	ruleLeaves                          // a long request of a client ahead leaves a CPU to the others
 	ruleLeavesLonger                    // but what is much longer does not count for that
 	ruleLeavesMore                      // one more after a wait, or while a CPU is idle
-	ruleUninvited                       // there is more room beside those that held a worker only, and compute then
+	ruleUninvited                       // there is more room next to those that held a worker only, and compute then
 	ruleDebt                            // debt makes a request count for more
 	ruleInherits                        // a client that owes nothing bears a quarter of its networks' debt
 	ruleStanding                        // a client's standing multiplies its share
@@ -194,13 +194,13 @@ const (
 	ruleFewest                          // those with fewer answers go first
 	rulePassed                          // those that came back with a cookie do
 	ruleParts                           // and short parts of a page that was just served
-	ruleProbes                          // one of an unknown kind is tried beside the others
+	ruleProbes                          // one of an unknown kind is tried next to the others
 	ruleProbePause                      // and none just after one that was not light
 	ruleKept                            // some workers are kept for short requests
 	ruleHoldersLeave                    // those that hardly compute leave workers to those that would
 	ruleKeysHold                        // each key holds its part of the workers
 	ruleStrangersPart                   // strangers hold half
-	ruleMayCompute                      // but for one that computes beside a free CPU
+	ruleMayCompute                      // except for one that computes next to a free CPU
 	ruleSlack                           // no part of the workers binds while many are free
 	ruleMisjudges                       // requests that were not short use up what is kept
 	ruleReguesses                       // a request that waits moves as its cost becomes known

@@ -111,7 +111,7 @@ func (g *gate) part(s *site) float64 {
 	return g.ranking.cpus * min(1, s.among.share/max(g.clock.active, s.among.share))
 }
 
-// hasOfItsShare tells whether a site lately used clearly more than its part, or less.
+// hasOfItsShare tells whether a site recently used clearly more than its part, or less.
 func (g *gate) hasOfItsShare(at time.Duration, s *site) (more, less bool) {
 	if !g.divided {
 		return false, false
@@ -228,7 +228,7 @@ func (g *gate) least(at time.Duration) *Ticket {
 	return nil
 }
 
-// isHeldBack tells whether a site leaves room to the others with requests at the backend, as it lately
+// isHeldBack tells whether a site leaves room to the others with requests at the backend, as it recently
 // had more than its part. Not while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&

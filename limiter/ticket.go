@@ -38,7 +38,7 @@ type request struct {
 	proven        bool
 	passed        bool
 	session       bool // its client is one of an address
-	pooled        bool // its client is one of those that anybody can make up
+	pooled        bool // its client is one of those that anyone can make up
 	follows       bool // it is for a part of the page that its client was just served
 	prefetch      bool
 	face          uint8
@@ -240,7 +240,7 @@ type Arrival struct {
 	// Sure says that the guess rests on answers to requests of its kind. Only
 	// then can it be light.
 	Sure bool
-	// Running is what others of its kind, that run or ran lately, have cost or held a
+	// Running is what others of its kind, that run or ran recently, have cost or held a
 	// worker for at least, where the guess is not sure; zero: nothing is known.
 	Running time.Duration
 	// Standing multiplies the share of the client, by the evidence that it is a
@@ -257,7 +257,7 @@ type Arrival struct {
 	Passed bool
 	// Session says that the client is a session of an address.
 	Session bool
-	// Pooled says that the client is one of many that anybody can make up, as the name of a
+	// Pooled says that the client is one of many that anyone can make up, as the name of a
 	// robot. All of these together are served as one client of its
 	// share, each of them in turn, and as many of their requests wait as of one.
 	Pooled bool
@@ -307,7 +307,7 @@ func (a *Arrival) key(i, named int) *Key {
 	return &a.Within
 }
 
-// ticket is that of the request, empty but for what it says of itself.
+// ticket is that of the request, empty except for what it says of itself.
 func (a *Arrival) ticket(at time.Duration, p *activePolicy) *Ticket {
 	t := a.Memory
 	if t == nil {

@@ -30,7 +30,7 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // serveRoom does what is due in the waiting room, and returns how long until
-// something is; negative: nobody waits there.
+// something is; negative: no request waits there.
 func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 	first = -1
 	l.room.mu.Lock()

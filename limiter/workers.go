@@ -109,7 +109,7 @@ func (g *gate) backlog(at time.Duration, queued, processes int) {
 	g.dispatch(at)
 }
 
-// press lets more go where somebody waits for a worker, and no connection waits.
+// press lets more go where a request waits for a worker, and no connection waits.
 func (g *gate) press(at time.Duration) {
 	w := &g.workers
 	if w.n >= w.most() || w.seen && at < w.again || !g.lacksWorkers() {
@@ -122,7 +122,7 @@ func (g *gate) press(at time.Duration) {
 	g.setWorkers(min(w.n+more, w.most()), source)
 }
 
-// lacksWorkers tells whether somebody waits for a worker, and not for a CPU.
+// lacksWorkers tells whether a request waits for a worker, and not for a CPU.
 func (g *gate) lacksWorkers() bool {
 	if g.all.n == 0 {
 		return false
@@ -306,7 +306,7 @@ func (g *gate) countOut(t *Ticket) {
 	}
 }
 
-// shortUse is how many workers short requests have lately had at once, or one more if some waited.
+// shortUse is how many workers short requests have recently had at once, or one more if some waited.
 type shortUse struct {
 	now, before int
 	since       time.Duration
@@ -348,7 +348,7 @@ func (g *gate) unorphan(t *Ticket) {
 
 // hasWorker tells whether there is a worker for a request of rung r. Requests that are not
 // short leave some workers to short ones. One that is known to wait, and to end soon, leaves only
-// as many as short ones have lately used: if one more comes, a worker will soon be free. Requests
+// as many as short ones have recently used: if one more comes, a worker will soon be free. Requests
 // that hardly compute leave a worker for each CPU to those that wait for a CPU, which would be
 // idle otherwise. If they took these while nobody wanted them, those that compute may have as
 // many of the workers that are kept.
@@ -419,7 +419,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	return nothing, 0
 }
 
-// hasSlack tells whether so many workers are free beside one more request that nobody's part of them
+// hasSlack tells whether so many workers are free next to one more request that nobody's part of them
 // matters yet: some times as many as are kept for short ones, and that compute.
 func (g *gate) hasSlack() bool {
 	n := &g.limits
@@ -428,7 +428,7 @@ func (g *gate) hasSlack() bool {
 
 // mayCompute tells whether a stranger's request that would compute may go though strangers hold their
 // part of the workers: its client holds none, and a CPU is left by what is not much longer. What may be
-// dear, and may only wait, goes by itself, until strangers hold most: else nobody would learn what a page
+// expensive, and may only wait, goes by itself, until strangers hold most: else nobody would learn what a page
 // costs that only strangers ask for. The workers that are left are for those who compute.
 func (g *gate) mayCompute(t *Ticket) bool {
 	if g.without(ruleMayCompute) {
@@ -497,7 +497,7 @@ func (g *gate) unpark() {
 	}
 }
 
-// wanted tells whether somebody waits for a CPU who may hold a worker. It parks those whom it
+// wanted tells whether a request waits for a CPU who may hold a worker. It parks those whom it
 // finds that may not.
 func (g *gate) wanted() bool {
 	return slices.ContainsFunc(g.contending, g.wantedOf)

@@ -48,9 +48,9 @@ func (x *exchange) tellCount(h http.Header) {
 
 const (
 	// usualHead is how much a header may take that nobody counts, in bytes: as much as a
-	// connection is reckoned to take before it has a request.
+	// connection is calculated to take before it has a request.
 	usualHead = 8 << 10
-	// fieldSize is what a line takes beside its text, in bytes.
+	// fieldSize is what a line takes next to its text, in bytes.
 	fieldSize = 128
 	// streamSize is what a stream of HTTP/2 takes that has not sent all of its body, in bytes: a
 	// connection has 250 of them, and counts as one.

@@ -13,7 +13,7 @@ import (
 const (
 	// billEvery is how often it is looked what runs, while some of that computes.
 	billEvery = 20 * time.Millisecond
-	// billSeldom is how often it is while nobody does, as far as was seen: then nobody waits for
+	// billSeldom is how often it is while nobody does, as far as was seen: then no request waits for
 	// a CPU, and to wake up is most of what a look costs.
 	billSeldom = 40 * time.Millisecond
 	// leastBilled is how long a request has been at the backend at least whose CPU time is

@@ -87,7 +87,7 @@ func (h *Handler) end() {
 // each check is a system call.
 const mostLooks = 1000
 
-// reguess guesses anew what waiting requests will cost, as answers to their kinds may have come
+// reguess guesses again what waiting requests will cost, as answers to their kinds may have come
 // since, and looks whether their clients are still there.
 func (h *Handler) reguess(now time.Time) {
 	n := 0

@@ -78,7 +78,7 @@ type kernelSide struct {
 	lowered *lowered      // its steps down in priority; nil: none
 	stepDue time.Time     // before this the next step cannot be due; zero: no reading has come yet
 	stepAt  time.Duration // the CPU time with which it is due
-	// Of a stream only what it used lately counts: since streamSince, when it had used streamFrom.
+	// Of a stream only what it used recently counts: since streamSince, when it had used streamFrom.
 	streamSince time.Time
 	streamFrom  time.Duration
 }
@@ -133,7 +133,7 @@ func remembered(ctx context.Context) *connection {
 	return c
 }
 
-// isCrowded tells whether it is a stream of HTTP/2 beside so many others that it is counted.
+// isCrowded tells whether it is a stream of HTTP/2 next to so many others that it is counted.
 func (x *exchange) isCrowded() bool {
 	return x.client.server != nil && x.client.server.Streams() > fewStreams
 }
@@ -239,7 +239,7 @@ type asked struct {
 	request   backend.Request
 	fields    http1.List
 	forwarded [3]string // values of it, of which each is one
-	mark      [1]string // one, too
+	mark      [1]string // one as well
 }
 
 // work is what the backend does for a request, as far as it is seen here. It ends

@@ -14,7 +14,7 @@ import (
 )
 
 // NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
-// which has to run beside it.
+// which has to run next to it.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: connlimit.NewShare(mostHeads)}
 	h.tails.New = func() any { return new([tailSize]byte) }

@@ -147,7 +147,7 @@ func (h *Handler) expire(now time.Time, x *exchange) {
 	x.life.Expire(now)
 }
 
-// survive is deferred in a goroutine beside that of a connection, whose panic would end the process:
+// survive is deferred in a goroutine next to that of a connection, whose panic would end the process:
 // it is logged, and becomes an error.
 func survive(log *zap.Logger, err *error) {
 	if p := recover(); p != nil {

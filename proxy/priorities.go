@@ -23,7 +23,7 @@ type priorities struct {
 	stepper atomic.Pointer[stepping] // nil: they do not
 	wishes  []wish                   // of the goroutine that looks: Bill
 
-	preempts bool // what the limiter was told; of that goroutine, too
+	preempts bool // what the limiter was told; of that goroutine as well
 }
 
 // stepping is a Stepper, and who is told once if it fails.
@@ -142,7 +142,7 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 const forgives = 10 * time.Second
 
 // counts is what a request has used that counts for its steps: all, or what is foreseen if that is
-// more, but of a stream what it used of late. Whoever sends an event an hour would else be at the
+// more, but of a stream what it used recently. Whoever sends an event an hour would else be at the
 // lowest priority one day, for as long as the connection lasts. A process is put back after a time
 // in which it used too little for a step: whoever calls its answer a stream, and goes on computing,
 // stays where it is.
@@ -184,7 +184,7 @@ func (p *priorities) mend(found []process.ID) {
 	}
 }
 
-// apply does what was noted. A request that has ended meanwhile changes nothing. First all are put back
+// apply does what was noted. A request that has ended in the meantime changes nothing. First all are put back
 // that are to be: what one request leaves another one may have.
 func (p *priorities) apply() {
 	for _, w := range p.wishes {

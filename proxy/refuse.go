@@ -216,7 +216,7 @@ func isSoundHost(r *http.Request) bool {
 }
 
 // isSoundStream tells it of a request of HTTP/2, which has no line that a space could end,
-// and lets much be said twice: an absolute URL as a path, a host beside the authority (RFC 9113,
+// and lets much be said twice: an absolute URL as a path, a host next to the authority (RFC 9113,
 // 8.3.1).
 func isSoundStream(r *http.Request) bool {
 	for _, host := range r.Header["Host"] {

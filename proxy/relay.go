@@ -142,7 +142,7 @@ func (a *relay) open() *spool.Spool {
 
 // fill takes the answer from the backend as fast as it gives it, and returns why it ends. Where
 // there is no room for it, the backend waits for the client. An answer that nobody gets
-// is read to its end all the same.
+// is read to its end anyway.
 func (a *relay) fill(kept *spool.Spool) (err error) {
 	defer survive(a.log, &err)
 	pieces := &a.x.handler.pieces

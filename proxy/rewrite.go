@@ -116,7 +116,7 @@ func target(in *http.Request) string {
 }
 
 // isHop tells whether a field is for one connection only (RFC 9110, 7.6.1).
-// Trailer is told anew, by what trailers there are.
+// Trailer is told again, by what trailers there are.
 func isHop(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
@@ -126,7 +126,7 @@ func isHop(name string) bool {
 	return false
 }
 
-// named are the fields of a header that Connection names: for this connection only, too.
+// named are the fields of a header that Connection names: for this connection only as well.
 // Those that are for everybody are not among them, whatever it says (RFC 9110, 7.6.1): a
 // client could have a proxy before this one say nothing of it. Each is there once, however
 // often it is named.
@@ -160,7 +160,7 @@ func isForAll(name string) bool {
 	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
 }
 
-// endToEnd copies the fields of an answer that are for the client, too. The values are
+// endToEnd copies the fields of an answer that are for the client as well. The values are
 // shared.
 func endToEnd(dst, src http.Header) {
 	private := named(src)
@@ -282,7 +282,7 @@ func oneLess(in *http.Request, values []string) []string {
 const loopHeader = "Cdn-Loop"
 
 // mostPasses is how often a request passes the proxy at most: what the backend gets from another site of the
-// machine may come by this proxy, too. One that goes in a circle is another one each time if its path grows.
+// machine may come by this proxy as well. One that goes in a circle is another one each time if its path grows.
 const mostPasses = 5
 
 // marks is what one process calls itself there, as no other does.

@@ -207,7 +207,7 @@ func isChallenge(r *http.Request) bool {
 }
 
 // redirector sends requests to the same URL over HTTPS, but those of a certificate authority:
-// programs beside the backend answer these, such as certbot with --webroot. Who came by HTTPS,
+// programs next to the backend answer these, such as certbot with --webroot. Who came by HTTPS,
 // as a header of the PROXY protocol tells, would be sent in a circle.
 type redirector struct{ next http.Handler }
 

@@ -59,7 +59,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	}
 }
 
-// writeSwitch writes the head of an answer that agrees to a protocol: the backend's, but for what
+// writeSwitch writes the head of an answer that agrees to a protocol: the backend's, except for what
 // is for its own connection only (RFC 9110, 7.6.1), and what is for the proxy alone.
 func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
 	strip(res.Header, res.Order)

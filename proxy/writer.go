@@ -141,7 +141,7 @@ func (w *writer) unmetered(f func() error) error {
 	return f()
 }
 
-// renew gives the client its time anew.
+// renew gives the client its time again.
 func (w *writer) renew(now time.Time) {
 	next := now.Add(w.x.policy.Write)
 	if next.Sub(w.x.client.conn.deadline) < deadlineStep {

@@ -3,7 +3,7 @@
 //
 // A Store has the files in memory, and reads them again when they change. Whoever asks takes no
 // lock and does no I/O, not even by touching a page that is not there: files are not mapped, so
-// that one that is written over while it is used harms nobody. All of a new file is gone through
+// that one that is written over while it is used does no harm. All of a new file is gone through
 // before it takes the place of the one before: one that is broken, half-written, or of another
 // kind is told of with its name, and changes nothing.
 package mmdb
@@ -188,7 +188,7 @@ func versionOf(file string) (version, error) {
 	return version{info.Size(), info.ModTime(), info}, nil
 }
 
-// reason is an error of the system without the file's name, which is told beside it.
+// reason is an error of the system without the file's name, which is told next to it.
 func reason(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		err = of.Err
@@ -231,7 +231,7 @@ const (
 	// few autonomous systems.
 	slots = 1 << 12
 	// breath is after how many networks reading makes a pause, as long as that took: it must
-	// leave a CPU to those who are served meanwhile.
+	// leave a CPU to those who are served in the meantime.
 	breath = 4096
 )
 

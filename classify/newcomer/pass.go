@@ -20,7 +20,7 @@ const (
 	// in front of the proxy, and because networks change hands.
 	lifetime = 15 * time.Minute
 	// tolerance is how far in the future a pass may have been issued: the clock
-	// was set back meanwhile. A minute is more than NTP corrects at a stroke once it
+	// was set back in the meantime. A minute is more than NTP corrects at a stroke once it
 	// runs. Who bears one from further ahead is a stranger again, as if it had none.
 	tolerance = time.Minute
 
@@ -219,7 +219,7 @@ func (k *keyRing) appendBinary(b []byte) []byte {
 }
 
 // unmarshalBinary changes nothing if the data are damaged: keys with a known
-// byte in place of a random one would be weaker ones. Nor does it if the keys are
+// byte instead of a random one would be weaker ones. Nor does it if the keys are
 // those of the fleet.
 func (k *keyRing) unmarshalBinary(data []byte) error {
 	if k.keys.Load().fleet {
@@ -289,7 +289,7 @@ func beginsPair(line string, at int) bool {
 //
 // The site is to see no cookie that it did not set: caches, Varnish before all,
 // take a request with any cookie for one that must not be answered from the
-// cache, so that the pass would make the very pages dear that it was given for.
+// cache, so that the pass would make the very pages expensive that it was given for.
 func StripPass(lines []string) []string {
 	for i, line := range lines {
 		if start, _ := findPass(line, 0); start >= 0 {

@@ -17,7 +17,7 @@ const (
 	recentSets = 1 << 16 // 4 MB, once anybody was redirected
 )
 
-// recent remembers the addresses that were redirected lately, in a table of a
+// recent remembers the addresses that were redirected recently, in a table of a
 // fixed size. Where a flood of addresses has filled an address's set, has says
 // that it was redirected: it is then served as a stranger, and never sent in a
 // circle. At 1000 redirects a second a set is full for fewer than one address in
@@ -42,7 +42,7 @@ const cameBack = 1
 
 func newRecent(sets int) *recent { return &recent{seed: maphash.MakeSeed(), size: sets} }
 
-// has tells whether an address was redirected lately, or could not be remembered.
+// has tells whether an address was redirected recently, or could not be remembered.
 func (c *recent) has(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *recent) add(now time.Time, client netip.Addr) {
 	}
 }
 
-// comeBack tells whether an address that was redirected lately is back for the
+// comeBack tells whether an address that was redirected recently is back for the
 // first time since.
 func (c *recent) comeBack(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()

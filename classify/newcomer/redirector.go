@@ -11,7 +11,7 @@ import (
 )
 
 // Redirector redirects newcomers and knows them as they come back. It keeps
-// nothing of a client but that its address was redirected lately. Its methods
+// nothing of a client except that its address was redirected recently. Its methods
 // may be called concurrently.
 type Redirector struct {
 	keys   keyRing
@@ -56,7 +56,7 @@ func (n *Redirector) Verify(now time.Time, r *http.Request, who *classify.Result
 
 // Eligible tells whether a classified request that Verify found no pass with may
 // be redirected, should it have to wait: a person's navigation, as far as it can
-// be seen, from an address that was not redirected lately.
+// be seen, from an address that was not redirected recently.
 //
 // It remembers nothing yet. Several requests of one address that wait at the same
 // time, as a browser's tabs do that open together, may all be redirected.
@@ -98,7 +98,7 @@ func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Requ
 }
 
 // setCookie is a line of Set-Cookie. Lax, as a newcomer's link mostly is on
-// another site's page; and for all paths, as it serves for the next page, too.
+// another site's page; and for all paths, as it serves for the next page as well.
 func setCookie(value string, secure bool) string {
 	line := assignment + value + "; Path=/; Max-Age=" + strconv.Itoa(int(lifetime/time.Second)) + "; HttpOnly; SameSite=Lax"
 	if secure {
@@ -171,7 +171,7 @@ func hasTelltale(h http.Header) bool {
 }
 
 // wantsPage tells whether HTML is asked for by its name, and neither data nor
-// feeds beside it, as feed readers do that look for a feed's address in pages.
+// feeds next to it, as feed readers do that look for a feed's address in pages.
 func wantsPage(accept []string) bool {
 	page := false
 	for _, line := range accept {
@@ -218,7 +218,7 @@ func isFeed(target string) bool {
 }
 
 // isBrowser tells whether a client says that it is a browser, and nothing else
-// beside that. Robots that tell who they are mostly give an address to ask at, and
+// in addition to that. Robots that tell who they are mostly give an address to ask at, and
 // keep no cookies: a search engine that is sent in a circle takes the page for
 // broken.
 func isBrowser(agent []string) bool {

@@ -5,8 +5,8 @@
 //   - by the name of its address, which is below a domain of the operator's;
 //   - by a signature of the request with the operator's key.
 //
-// A robot that is proved has an account in place of those of its networks and its program. One
-// that is known by its name alone has one beside these, and as anybody can make names up, all of
+// A robot that is proved has an account instead of those of its networks and its program. One
+// that is known by its name alone has one next to these, and as anyone can make names up, all of
 // those together are as one client. A request whose name is another's than its proof is forged.
 //
 // What is known of each robot is a file in the folder known; see [Robot].
@@ -317,7 +317,7 @@ func (x *Robots) at(a netip.Addr) (of *robot) {
 	return of
 }
 
-// has tells whether an address is on a list of a robot's: those that were given, in place of
+// has tells whether an address is on a list of a robot's: those that were given, instead of
 // those that its operator publishes.
 func (x *Robots) has(r *robot, a netip.Addr) bool {
 	if len(r.Addresses) > 0 || x.Proofs == nil {

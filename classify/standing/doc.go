@@ -34,6 +34,6 @@
 // of a page. A person sees the page when its parts are there, so they are served as it
 // was. This is told before the answer is known, so anything with a part's name passes
 // for one. The gate is to let it matter for short requests only, and it charges them
-// like all others: a dear one gains nothing by it, and 64 short ones for each page,
+// like all others: an expensive one gains nothing by it, and 64 short ones for each page,
 // which waited its turn, are what a browser asks for.
 package standing

@@ -69,7 +69,7 @@ func (j *Judge) Configure(c Config) error {
 }
 
 // Share has other instances told of cookies and of how visitors stand, and this one learn that
-// of them. All hashes are keyed with the secret then, which is theirs, too. It is called before
+// of them. All hashes are keyed with the secret then, which is theirs as well. It is called before
 // the first request, and before UnmarshalBinary.
 func (j *Judge) Share(x *known.Exchange, secret [16]byte) {
 	j.exchange, j.secret = x, secret
@@ -310,14 +310,14 @@ func worth(e classify.Evidence, attested float64) float64 {
 //   - the client came over TLS, as our own listener or a trusted proxy says;
 //   - the version is one that surely sends it: Chrome from 80, Firefox from 90. Tor
 //     Browser is the Firefox that it says it is; older ones with long-term support
-//     (78, 68) say so, too;
+//     (78, 68) say so as well;
 //   - it is none that only looks like them: a robot that says so, an application's
 //     view (Android's "; wv", Electron), relatives of Firefox that carry its number
 //     and not its code (SeaMonkey, Pale Moon), browsers whose pages are fetched by a
 //     server (Opera Mini, Puffin, UC Browser);
 //   - it is an ordinary GET: WebSockets and downloads that are resumed have ways of
 //     their own;
-//   - such a header came through lately. A front that takes them all out makes nobody
+//   - such a header came through recently. A front that takes them all out makes nobody
 //     a liar.
 type contradictions struct {
 	came atomic.Int64 // when Sec-Fetch-Mode last came over TLS, Unix seconds, within a minute

@@ -112,7 +112,7 @@ func isPage(status int, h http.Header) bool {
 // pages name much the same style sheets, so names that were kept for each visitor would
 // prove little more; and so it is enough to read some pages, at a bounded rate. People
 // who write pages of the site can name any target, which is why the answer must have a
-// part's type, too.
+// part's type as well.
 //
 // The names decide while pages are read and what they name is asked for. Where that was
 // not so for an hour, the answer's type alone decides: the backend's encoding is none

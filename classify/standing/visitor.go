@@ -18,9 +18,9 @@ type visitor struct {
 	lastPage      int64
 	hour          int32   // of the latest page, since 1970
 	hours         uint16  // in which it asked for pages
-	sessions      float32 // of an address: those that are in use there, lately
-	given         float32 // of an address: pages that gave a cookie to somebody without one, lately
-	pages, parts  float32 // lately
+	sessions      float32 // of an address: those that are in use there, recently
+	given         float32 // of an address: pages that gave a cookie to somebody without one, recently
+	pages, parts  float32 // recently
 	attested      float32
 	follows       int32 // parts that may follow its latest pages; below 0: it asked for pages as parts
 
@@ -40,7 +40,7 @@ const (
 	followPage   = 64         // parts of a page: few pages name more of their own site
 	followMost   = 256        // of several pages, as of an office's people, who are one visitor
 	followLeast  = -64 * 64   // after all that may follow a page was asked for as a part, and was none
-	enoughParts  = 1.5        // of them, lately: two, a little while ago
+	enoughParts  = 1.5        // of them, recently: two, a little while ago
 	partsOfPage  = 0.5        // and so many for each page: much of a page is in the browser's cache
 	cookiesBack  = 0.5        // of those given, for an address to be taken for one of people
 	tenureAge    = 3600       // seconds since the first visit
@@ -207,7 +207,7 @@ func (v *visitor) follow(now int64) bool {
 }
 
 // pretend takes in that what it asked for as a part was a page: who asks so for all pages would have all
-// of them go first. It takes what a page gives, and so a browser that finds a page in place of an icon, once,
+// of them go first. It takes what a page gives, and so a browser that finds a page instead of an icon, once,
 // does not lose it for long.
 func (v *visitor) pretend() { v.follows = max(v.follows-followPage, followLeast) }
 
@@ -225,7 +225,7 @@ type Visits struct {
 	First         time.Time
 	Evidence      classify.Evidence
 	Standing      float64 // what that multiplies its share by, without what a single request shows
-	Pages, Parts  float64 // that it lately had: what was ten minutes ago counts half
+	Pages, Parts  float64 // that it recently had: what was ten minutes ago counts half
 	Hours         int     // in which it asked for pages
 	ClientsBehind float64 // of how many clients the address is, as its sessions show
 }

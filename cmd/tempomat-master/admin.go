@@ -40,7 +40,7 @@ type (
 // maxIdentifiers is how many are told of in one answer.
 const maxIdentifiers = 10_000
 
-// listenAdmin listens where the doctor asks; nil without: the master goes on all the same.
+// listenAdmin listens where the doctor asks; nil without: the master goes on anyway.
 func (s *server) listenAdmin(ctx context.Context, address string) net.Listener {
 	if address == "" {
 		return nil

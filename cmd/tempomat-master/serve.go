@@ -49,7 +49,7 @@ func newServer(c *config.Master, file string, output *daemon.Output) *server {
 	return s
 }
 
-// apply puts in force what can change while the master runs, but for its rules.
+// apply puts in force what can change while the master runs, except for its rules.
 func (s *server) apply(c *config.Master) {
 	daemon.SetLevel(s.level, c.Log.Level)
 	s.ledger.limit(c.Log.Accounting)

@@ -22,7 +22,7 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// openAdmin opens the admin API's socket. Without it, nil, the site goes on all the same.
+// openAdmin opens the admin API's socket. Without it, nil, the site goes on anyway.
 func (s *sidecar) openAdmin(address string) *handover.Socket {
 	if address == "" {
 		return nil
@@ -143,7 +143,7 @@ const (
 	mostToken  = 512
 )
 
-// openWeb listens for browsers. Without it, nil, the site goes on all the same.
+// openWeb listens for browsers. Without it, nil, the site goes on anyway.
 func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 	if c.Web == "" {
 		return nil

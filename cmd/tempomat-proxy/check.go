@@ -188,7 +188,7 @@ func (s source) checkAsService(ctx context.Context, told string, out io.Writer) 
 	return s.checkAs(ctx, program, u, groups, told, out)
 }
 
-// unitUser is whom systemd runs the service as, empty for root, and in which groups beside
+// unitUser is whom systemd runs the service as, empty for root, and in which groups next to
 // the user's own.
 func unitUser(ctx context.Context) (name string, groups []string) {
 	text, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,User,SupplementaryGroups", serviceUnit).Output()

@@ -186,7 +186,7 @@ type bills struct {
 	costSocket error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
 }
 
-// Why the CPU time of workers is not measured, beside what package host tells.
+// Why the CPU time of workers is not measured, in addition to what package host tells.
 var (
 	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
@@ -230,7 +230,7 @@ func (b *bills) isDeaf() bool {
 	return b.costSocket != nil && !errors.Is(b.costSocket, errNoSocket)
 }
 
-// billKey is what a reload has to change for it to begin anew.
+// billKey is what a reload has to change for it to begin again.
 type billKey struct {
 	backend string
 	cost    config.Cost

@@ -173,7 +173,7 @@ const (
 	// inMemory is how much of a body is in memory, in bytes: as much as most are long.
 	inMemory = 64 << 10
 	// perAddress is the part of memory and disk that one address may use: several have room
-	// beside the one that takes the most.
+	// next to the one that takes the most.
 	perAddress = 0.25
 	// dialTimeout is how long another machine may take to accept a connection, and a backend
 	// there that is away is told after it.
@@ -342,7 +342,7 @@ func (r *resolver) ask(server string) (another bool) {
 }
 
 // system is the resolver that asks it. It does without C, whose look-ups do not end when
-// nobody waits for them any more.
+// no request waits for them any more.
 func (r *resolver) system() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if s := r.server.Load(); s != nil && *s != "" {
@@ -361,7 +361,7 @@ func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
 	return p.standing, p.standing.Configure(policy.Standing(c))
 }
 
-// newcomersOf is what redirects newcomers; nil if that is off, or nobody waits.
+// newcomersOf is what redirects newcomers; nil if that is off, or no request waits.
 func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
 	if !c.Newcomers.Redirect || !c.Throttle.GateActs() {
 		return nil

@@ -55,7 +55,7 @@ func (l *loaded) start(c *config.Config) {
 	l.config = c
 }
 
-// put says that a reload put one in force, but for the changes that wait for a restart.
+// put says that a reload put one in force, except for the changes that wait for a restart.
 func (l *loaded) put(c *config.Config, changes []config.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,7 +77,7 @@ func decodeSaved(text []byte, kind string, version int) ([]savedPart, error) {
 }
 
 // replaceFile puts a file in the place of another one, as a whole or not at all, also if the
-// machine crashes meanwhile. It writes nothing through a link and into no file that
+// machine crashes in the meantime. It writes nothing through a link and into no file that
 // somebody else has made, should others be able to write in the directory; a link in
 // place of the file itself is replaced, not followed.
 //

@@ -141,7 +141,7 @@ const header = 10 * time.Second
 const linger = 250 * time.Millisecond
 
 // lingerReplaced is linger where another process serves already, so that nobody
-// waits for the end: connections that come to rest meanwhile are fewer.
+// waits for the end: connections that come to rest in the meantime are fewer.
 const lingerReplaced = 2 * time.Second
 
 // serve runs the sidecar until the context ends and what is under way has
@@ -178,7 +178,7 @@ func hear() chan os.Signal {
 	return signals
 }
 
-// run serves the sockets. With a predecessor it does so beside it at first.
+// run serves the sockets. With a predecessor it does so next to it at first.
 func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-chan os.Signal) error {
 	work, stop := context.WithCancel(context.Background()) // outlives ctx by the drain
 	var all sync.WaitGroup
@@ -229,7 +229,7 @@ func (s *sidecar) prepare(sockets []handover.Socket) ([]proxy.Entrance, error) {
 	return entrances, nil
 }
 
-// start starts what goes on beside the requests until the context ends.
+// start starts what goes on next to the requests until the context ends.
 func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })

@@ -47,7 +47,7 @@ type stateFile struct {
 }
 
 // load gives each part what it remembered. Without a file, or with a damaged
-// one, they begin anew: that is no reason not to serve.
+// one, they begin again: that is no reason not to serve.
 func (f *stateFile) load() {
 	if f.path == "" {
 		return
@@ -185,7 +185,7 @@ func newPastHours(c *config.Config, words *telemetry.Words, log *zap.Logger) *pa
 	return &pastHours{History: book.NewHistory(c.History.Hours, words), path: historyPath(c), log: log}
 }
 
-// historyPath is where the history is kept: beside the state file, if there is one.
+// historyPath is where the history is kept: next to the state file, if there is one.
 func historyPath(c *config.Config) string {
 	if c.State == "" {
 		return ""

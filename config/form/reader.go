@@ -98,7 +98,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 		case value.Kind == yaml.MappingNode && len(inside) > 0:
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
-			if other, given := r.Given[path]; given && other.Key == here.Key { // in a section, and dotted beside it
+			if other, given := r.Given[path]; given && other.Key == here.Key { // in a section, and dotted next to it
 				r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", other.Line))
 				continue
 			}

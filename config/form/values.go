@@ -438,7 +438,7 @@ type Members[T any] struct {
 	New     func() T             // one of which nothing is given
 	Keys    func(*T) []Setting   // its keys
 	Text    func(*T) string      // one in words
-	Check   func(*T, []T) string // what is wrong with one, beside those before it; empty: nothing. It is asked if no key alone is wrong
+	Check   func(*T, []T) string // what is wrong with one, in addition to those before it; empty: nothing. It is asked if no key alone is wrong
 }
 
 // In is the kind's value at p.

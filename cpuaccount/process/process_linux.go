@@ -120,7 +120,7 @@ func readProc(pid int, name string, to []byte) (n int, err error) {
 	}
 	defer func() { _ = unix.Close(f) }() // it was only read
 	n, err = unix.Read(f, to)
-	if err != nil || n == 0 { // it has ended meanwhile
+	if err != nil || n == 0 { // it has ended in the meantime
 		return 0, fmt.Errorf("process %d: %w", pid, os.ErrNotExist)
 	}
 	return n, nil

@@ -72,7 +72,7 @@ func likePeople() (all []Scenario) {
 	return all
 }
 
-// innocents are robots that do no harm, beside crawlers that do: one that
+// innocents are robots that do no harm, in addition to crawlers that do: one that
 // crawls slowly, one that uses an API, one that calls a hook, and one that looks
 // whether the site lives.
 func innocents() []Scenario {
@@ -102,8 +102,8 @@ func search(round int, cost float64) []Page {
 	return []Page{{Path: "/search", Query: query, CPU: cost}}
 }
 
-// training is a burst of cheap requests from an address, and dear a burst of
-// dear ones.
+// training is a burst of cheap requests from an address, and expensive a burst of
+// expensive ones.
 func training(address uint32, at float64, pages []Page) *Client {
 	return &Client{
 		Kind: "train", Address: address, Agent: browser(0), Pages: pages,
@@ -119,7 +119,7 @@ func dear(address uint32, parallel int, from, to float64, pages []Page) *Client 
 }
 
 // misguessed are attackers that teach the proxy that a parameter is cheap, and
-// then ask for what is dear, again and again with another parameter.
+// then ask for what is expensive, again and again with another parameter.
 func misguessed() (all []Scenario) {
 	for _, x := range []struct {
 		name                        string
@@ -154,7 +154,7 @@ func misguessed() (all []Scenario) {
 
 // Stepping are crawls before a backend whose workers step down in priority as their
 // requests compute. People get their pages nearly as on the idle site, whose 95th percentile
-// is 29 ms, or 222 ms where all pages are alike; beside 120 crawlers that ask no more than
+// is 29 ms, or 222 ms where all pages are alike; next to 120 crawlers that ask no more than
 // people do, as without.
 func Stepping() (all []Scenario) {
 	demands := map[string][]Demand{
@@ -203,7 +203,7 @@ func longJobs() []Scenario {
 		jobs("lj-flat-30s-20conn", alike(), thinking, 20, Page{Path: "/export", Query: "id=", CPU: 30}))
 }
 
-// besideExports are pages that are dear themselves, beside a few exports of a minute: while
+// besideExports are pages that are expensive themselves, in addition to a few exports of a minute: while
 // these compute, known people and newcomers wait for each other, and for nobody else.
 func besideExports() (all []Scenario) {
 	for _, x := range []struct {

@@ -47,7 +47,7 @@ func barsOfCosts() []bar {
 		{"exports60s-3conn-pages1000ms", "new", 0, 3400, 0},
 		{"exports60s-3conn-pages100ms-1cpu", "new", 98, 450, 0},
 		{"exports60s-20conn-pages300ms-1cpu", "new", 0, 1600, 0},
-		// Pages that are neither light nor heavy, beside a crawler's.
+		// Pages that are neither light nor heavy, in addition to a crawler's.
 		{"plain-people120ms-crawl2s", "human", 100, 290, 0},
 		{"plain-people150ms-crawl2s", "human", 100, 378, 0},
 		{"plain-people300ms-crawl2s", "human", 98, 853, 0},
@@ -124,7 +124,7 @@ type reference struct {
 	p95            [5]float64
 }
 
-// limit has a scenario demand that its clients get what they got before, but for a
+// limit has a scenario demand that its clients get what they got before, except for a
 // tenth. The machine is 0 for the one with two CPUs, or 1 and more of machines.
 func (s *Scenario) limit(machine int) {
 	for _, r := range references() {

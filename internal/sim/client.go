@@ -22,7 +22,7 @@ type Page struct {
 	Path  string
 	Part  float64 // of the client's requests; of the last page, all that is left
 	CPU   float64 // seconds, mostly: half to one and a half times as much
-	Sleep float64 // seconds that a worker waits meanwhile, for a database say
+	Sleep float64 // seconds that a worker waits in the meantime, for a database say
 	Exact bool    // always costs the same
 	Query string  // of its URL; a number follows that no other request has
 

@@ -10,7 +10,7 @@
 // workers and a bounded accept queue before them. A worker has a request from its first byte to the last of the
 // answer: while its body comes, while it waits for a database, while it computes,
 // while a stream goes on and while a slow client reads. Who gives up waiting at
-// the backend is worked for all the same, as PHP does.
+// the backend is worked for anyway, as PHP does.
 //
 // The proxy reads bodies before it asks for a place and spools answers, unless a
 // scenario is Plain: that shows what slow clients do to a proxy that does not.
@@ -21,7 +21,7 @@
 // families of everything else: wrong guesses, newcomers, crowds, offices, crawlers
 // that look like people; [Redirects] are newcomers who are redirected, and [Stepping] are
 // crawls of a backend whose workers step down in priority. [Ordinary] are sites that nobody
-// attacks, on backends that start their workers as they need them or all at once, beside other programs, and
+// attacks, on backends that start their workers as they need them or all at once, in addition to other programs, and
 // of which the proxy sees more or less; a test plays each with the gate and without. Another one does so
 // with a grid of sites and hogs.
 package sim

@@ -128,7 +128,7 @@ func fullSpools() (all []Scenario) {
 	return all
 }
 
-// holdersAndCrawler is all of them at once, beside who wants CPU.
+// holdersAndCrawler is all of them at once, in addition to who wants CPU.
 func holdersAndCrawler() Scenario {
 	s := besides("all+crawl", func() []*Client {
 		cs := lone(20)
@@ -169,7 +169,7 @@ func downloads() Scenario {
 	return s
 }
 
-// slowPages are a site whose own people's pages wait, beside others that would have all workers which are not
+// slowPages are a site whose own people's pages wait, in addition to others that would have all workers which are not
 // kept for short ones.
 func slowPages() (all []Scenario) {
 	waiting := func() []*Client {
@@ -190,7 +190,7 @@ func slowPages() (all []Scenario) {
 	return all
 }
 
-// HangUps are scenarios of clients that ask for dear pages and leave at once.
+// HangUps are scenarios of clients that ask for expensive pages and leave at once.
 // The backend works on for nobody; that is to be paid, and to stand in nobody's
 // way.
 func HangUps() (all []Scenario) {

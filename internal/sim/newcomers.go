@@ -19,7 +19,7 @@ func newcomers(n int, from, to float64, pages []Page) (cs []*Client) {
 func fewNew(pages []Page) []*Client  { return newcomers(100, Attack+20, Attack+170, pages) }
 func manyNew(pages []Page) []*Client { return newcomers(150, Attack+20, Attack+170, pages) }
 
-// newcomersBeside are newcomers of a site of light pages, beside attacks.
+// newcomersBeside are newcomers of a site of light pages, in addition to attacks.
 func newcomersBeside() (all []Scenario) {
 	for _, x := range []struct {
 		name   string
@@ -45,7 +45,7 @@ func newcomersBeside() (all []Scenario) {
 }
 
 // strangersOfFlatSites are newcomers of a site whose pages all cost the same,
-// beside a crawler that has a new address for each request.
+// next to a crawler that has a new address for each request.
 func strangersOfFlatSites() (all []Scenario) {
 	for _, rate := range []float64{10, 13, 20} {
 		all = append(all, siege(fmt.Sprintf("res-flat-%g/s", rate), alike(), func() []*Client {
@@ -56,7 +56,7 @@ func strangersOfFlatSites() (all []Scenario) {
 }
 
 // crowds are flash crowds: newcomers who all come within ten seconds, to a site
-// that few people were at, with a crawler beside them and without.
+// that few people were at, with a crawler next to them and without.
 func crowds() []Scenario {
 	crowd := func(name string, n int, cost float64, crawlers int) Scenario {
 		pages := []Page{{Path: "/page", CPU: cost}}
@@ -71,7 +71,7 @@ func crowds() []Scenario {
 	}
 }
 
-// dearPeople are people whose own pages are dear, so that they use most of the
+// dearPeople are people whose own pages are expensive, so that they use most of the
 // machine by themselves: without the crawler, 100, 99 and 99 % come within a second.
 func dearPeople() (all []Scenario) {
 	for _, x := range []struct {
@@ -118,7 +118,7 @@ func sessions() (all []Scenario) {
 	return append(all, oneAgent, addresses)
 }
 
-// Redirects are scenarios of newcomers beside crawlers, behind a proxy that
+// Redirects are scenarios of newcomers next to crawlers, behind a proxy that
 // redirects newcomers. Browsers follow; crawlers do not, or do.
 func Redirects() (all []Scenario) {
 	for _, rate := range []float64{10, 13, 20} {
@@ -168,7 +168,7 @@ func lightRedirects() (all []Scenario) {
 	return all
 }
 
-// crowdRedirects is a crowd that comes within ten seconds, beside a crawler.
+// crowdRedirects is a crowd that comes within ten seconds, in addition to a crawler.
 func crowdRedirects(n int, cpu float64) Scenario {
 	pages := []Page{{Path: "/page", CPU: cpu}}
 	return redirects(fmt.Sprintf("flash%d-%gms+crawl", n, cpu*1000), site{}, func() []*Client {
@@ -184,7 +184,7 @@ func crowdRedirects(n int, cpu float64) Scenario {
 const roundTrip = 0.02
 
 // crawlerRedirects are crawlers that know of the redirect, on a site whose pages
-// all cost the same, and on one where theirs are dear under the path of people's.
+// all cost the same, and on one where theirs are expensive under the path of people's.
 func crawlerRedirects() (all []Scenario) {
 	for _, x := range []struct {
 		name     string

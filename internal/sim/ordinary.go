@@ -62,7 +62,7 @@ func waits(seconds float64) Page { return Page{Path: "/page", CPU: 0.005, Sleep:
 
 func computes(seconds float64) Page { return Page{Path: "/page", CPU: seconds} }
 
-// quick are people whose pages are light, beside what others do.
+// quick are people whose pages are light, in addition to what others do.
 func quick(n int) []*Client { return withParts(others("quick", n, 1, computes(0.030)), 6, 6) }
 
 // waiting are sites whose pages wait most of their time.

@@ -120,7 +120,7 @@ func halves() (all []Scenario) {
 }
 
 // strangersPolls are those of one client that nobody knows, which hold all that strangers may, and
-// newcomers of a small site whose pages are dear: nobody knows what these cost, either.
+// newcomers of a small site whose pages are expensive: nobody knows what these cost, either.
 func strangersPolls() (all []Scenario) {
 	for _, cost := range []float64{0.8, 1.5} {
 		page := []Page{{Path: "/page", CPU: cost}}

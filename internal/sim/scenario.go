@@ -25,7 +25,7 @@ type Scenario struct {
 	// median over five seeds of people's p50 and p95, in milliseconds. Zero: none.
 	Reference [2]float64
 	// Plain is a proxy that passes bodies and answers on as they come, and forgets
-	// who hung up once the backend has worked for as long as was guessed.
+	// who disconnected once the backend has worked for as long as was guessed.
 	Plain bool
 	Spool float64 // bytes that the proxy keeps for each address; 0: any number
 	// Redirect has newcomers that wait redirected.

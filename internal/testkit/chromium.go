@@ -126,7 +126,7 @@ func (c *Chromium) Do(session, method string, params, into any) {
 	}
 }
 
-// Try is Do, with an error in place of an end of the test.
+// Try is Do, with an error instead of an end of the test.
 func (c *Chromium) Try(session, method string, params, into any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -217,7 +217,7 @@ func (p *Tab) Eval(expression string, into any) {
 	}
 }
 
-// TryEval is Eval, with an error in place of an end of the test.
+// TryEval is Eval, with an error instead of an end of the test.
 func (p *Tab) TryEval(expression string, into any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }

@@ -1,7 +1,7 @@
 // Package testkit is what the tests of many packages share: waiting for what comes about,
 // free ports, programs that a test needs and servers that it starts, certificates, a
 // listener in memory, expected texts. It knows nothing of what is tested. What needs to,
-// lies beside what it tests: packages quotatest, pebbletest and the like.
+// lies next to what it tests: packages quotatest, pebbletest and the like.
 //
 // Only tests import it, and packages for tests.
 //

@@ -13,7 +13,7 @@ const Patience = 2 * time.Minute
 
 // Eventually waits until something holds, and returns how long that took. The test fails if
 // it does not come about within [Patience], with what it was. It asks every 2 ms; what is
-// dear to ask may sleep by itself.
+// expensive to ask may sleep by itself.
 func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -9,7 +9,7 @@ import (
 
 // The ports of tests are below those that the kernel gives by itself, to connections and to
 // who listens at port 0 (on Linux from 32768): of these one that is free now may be anybody's
-// by the time that a server wants it, for a minute after its connection has ended, too.
+// by the time that a server wants it, for a minute after its connection has ended as well.
 const (
 	firstPort = 12000
 	lastPort  = 31999

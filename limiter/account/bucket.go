@@ -14,14 +14,14 @@ type Bucket[V any] struct {
 	Value V
 }
 
-// bucket is a Bucket but for the Value. Instants are durations since an epoch of the user's,
+// bucket is a Bucket except for the Value. Instants are durations since an epoch of the user's,
 // amounts are CPU-seconds.
 //
 // Its clock never runs backwards: a request that started before another one
 // and is charged after it finds the level as it is, and credit that was earned
 // once is not earned again.
 //
-// All of it is guarded by the lock, but for what never changes.
+// All of it is guarded by the lock, except for what never changes.
 // The fields are in the order in which a request needs them, as to a table
 // larger than the processor's cache a request costs what it waits for memory.
 type bucket struct {
@@ -152,10 +152,10 @@ func (b *bucket) Hold(n int32) int {
 // right.
 func (b *bucket) waitedLocked(at time.Duration) float64 {
 	sum := uint32(b.elsewhere)*milliseconds(at) - b.since            //nolint:gosec // it may wrap around
-	return float64(max(0, int32(sum))) / 1000 / float64(b.elsewhere) //nolint:gosec // likewise
+	return float64(max(0, int32(sum))) / 1000 / float64(b.elsewhere) //nolint:gosec // the same
 }
 
-func milliseconds(d time.Duration) uint32 { return uint32(d.Milliseconds()) } //nolint:gosec // likewise
+func milliseconds(d time.Duration) uint32 { return uint32(d.Milliseconds()) } //nolint:gosec // the same
 
 // deficitLocked is what would be lost if the bucket were forgotten now.
 func (b *bucket) deficitLocked(at time.Duration) float64 {
@@ -192,7 +192,7 @@ func (b *bucket) SetStanding(at time.Duration, standing float64) float64 {
 }
 
 // debtRatioLocked is the key's debt as a part of the deepest that it can have, as far as
-// anything is dearer for that.
+// anything is more expensive for that.
 func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	if b.refillLocked(at); b.level >= 0 || b.terms.Aside {
 		return 0
@@ -229,7 +229,7 @@ const (
 	mostLatest = 10
 )
 
-// average is what a key lately used. Rates decay exponentially with time, so that
+// average is what a key recently used. Rates decay exponentially with time, so that
 // a key that falls silent sinks on the doctor's table; the wait is an average
 // over requests, as it is a property of each.
 type average struct {

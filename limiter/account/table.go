@@ -155,7 +155,7 @@ type shard[V any] struct {
 	mu    sync.Mutex   // guards the following, and the buckets
 	slots []*Bucket[V] // a power of two, at least half of them free
 	n     int          // buckets
-	size  int          // most of them, but for pinned ones
+	size  int          // most of them, except for pinned ones
 	rng   uint64
 	_     [32]byte // a cache line of its own
 }
@@ -281,7 +281,7 @@ type State struct {
 	// Wait is for how many seconds its latest requests were delayed, on average, those
 	// included that wait elsewhere now.
 	Wait float64
-	// CPU, in CPU-seconds per second, and Requests, per second, are what it lately used.
+	// CPU, in CPU-seconds per second, and Requests, per second, are what it recently used.
 	CPU, Requests float64
 	Idle          time.Duration // since it was last used
 	// Running are its requests that are charged and wait for nothing, Waiting those that wait
@@ -326,19 +326,19 @@ type Terms struct {
 	Hold      bool          // a response is held until it is
 	Shadow    bool          // neither happens, it is only said
 	Plain     bool          // the clients' standing does not change what they earn: a hard cap is the same for all
-	Aside     bool          // the class alone is in shadow: its keys' debts make nothing dearer, either
+	Aside     bool          // the class alone is in shadow: its keys' debts make nothing more expensive, either
 	Workers   float32       // the part of those not kept for short requests that a key may hold; 0: any
 	MaxHold   time.Duration // the longest wait before a refusal
 }
 
 // Concerns tells whether a key that owes for so long delays its requests or their responses, or
-// would if the class were not in shadow. Who owes nothing needs no terms.
+// would if the class were not in shadow. A key that owes nothing needs no terms.
 func (t *Terms) Concerns(owes time.Duration) bool { return owes > 0 && (t.Cap || t.Hold) }
 
 // delays tells whether requests of the class wait for a debt.
 func (t *Terms) delays() bool { return t.Cap && !t.Shadow }
 
-// What is asked of keys, and done to them, beside requests.
+// What is asked of keys, and done to them, in addition to requests.
 
 // Charge takes x CPU-seconds of a key.
 func (t *Table[V]) Charge(at time.Duration, k Key, x float64) {
@@ -384,7 +384,7 @@ func (t *Table[V]) Find(at time.Duration, k Key) (s State, of *Bucket[V]) {
 }
 
 // All calls yield with every key of a class (of all if class is empty, also of
-// those that are gone), in no order, until yield returns false. Keys that come or go meanwhile
+// those that are gone), in no order, until yield returns false. Keys that come or go in the meantime
 // may be missed. No lock is held while yield runs.
 func (t *Table[V]) All(at time.Duration, class string, yield func(State, *Bucket[V]) bool) {
 	var states []State

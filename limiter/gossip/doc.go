@@ -21,7 +21,7 @@
 // Each side of a split serves at the limit, as each knows how many it is. To bill
 // each other for that would stop them both. So a series that began before two
 // sidecars met is not charged: its first total is where counting begins. Two that
-// heard nothing of each other for some seconds meet anew.
+// heard nothing of each other for some seconds meet again.
 //
 // What keys owe is told by memberlist's exchange of states, over TCP, when
 // sidecars join and every ten seconds with one of them: debts, and the totals that

@@ -131,7 +131,7 @@ func (s *Sharer) seek(ctx context.Context) {
 	}
 }
 
-// targets lists who is to be joined, in random order, but for those that are
+// targets lists who is to be joined, in random order, except for those that are
 // members, or this node.
 func (s *Sharer) targets(ctx context.Context, there, lost map[string]struct{}) []string {
 	want := map[string]struct{}{}

@@ -13,13 +13,13 @@ import (
 const (
 	epoch     = 100 * time.Millisecond // how often totals are told
 	beat      = 10 * epoch             // and how often that there is nothing to tell
-	silence   = 64 * epoch             // after which two nodes meet anew
+	silence   = 64 * epoch             // after which two nodes meet again
 	idle      = 2 * time.Minute        // after which a key is forgotten
 	idleLeast = 8 * time.Second        // the same, while there is no room
 	maxKeys   = 1 << 17
 	maxCounts = 1 << 20 // of peers
 
-	// bytesPerSecond bounds what is sent to all peers together, but for membership
+	// bytesPerSecond bounds what is sent to all peers together, except for membership
 	// and states. The lightest keys wait if it is reached. One part in repeatShare of
 	// it is for totals that were told before.
 	bytesPerSecond = 1 << 20
@@ -62,7 +62,7 @@ type peer struct {
 	met     bool      // something came
 	floor   uint64    // series up to this number are not charged from their beginning
 	strange bool      // no debts were learnt that include what it charged
-	gone    bool      // it was forgotten, or met anew
+	gone    bool      // it was forgotten, or met again
 }
 
 // tally is what was charged to a key.
@@ -195,7 +195,7 @@ func (b *replica) tick(now time.Time) (packets [][]byte) {
 	return packets
 }
 
-// missPeers has those that were not heard of for too long be met anew, or forgets
+// missPeers has those that were not heard of for too long be met again, or forgets
 // them.
 func (b *replica) missPeers(now time.Time) {
 	for id, p := range b.peers {

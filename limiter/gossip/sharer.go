@@ -216,7 +216,7 @@ type Ledger interface {
 	Dump(now time.Time, class string, yield func(limiter.Row) bool)
 }
 
-// debtsOf lists who owes, but for private classes. The guesses that requests which
+// debtsOf lists who owes, except for private classes. The guesses that requests which
 // still run were charged with are among it, and what those cost is told again when
 // they are done: a newcomer may count that twice, of the few requests that run at
 // that moment.
@@ -347,7 +347,7 @@ func splitAddress(s string) (host string, port int, err error) {
 
 var errKeys = errors.New("encryption is on from the start, with at least one key, or never")
 
-// Counts are numbers since the start, but for Waiting.
+// Counts are numbers since the start, except for Waiting.
 type Counts struct {
 	Sent     uint64 `json:"sent"`     // bytes of messages, each counted for each receiver, before encryption
 	Received uint64 `json:"received"` // the same

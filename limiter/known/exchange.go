@@ -161,7 +161,7 @@ func Fingerprint(k [32]byte) [printSize]byte {
 	return [printSize]byte(sum[:])
 }
 
-// Tell has the others told of what was seen here, unless they were lately.
+// Tell has the others told of what was seen here, unless they were recently.
 func (x *Exchange) Tell(e Entry) {
 	if x.keys.Load() == nil || !x.isNews(&e) {
 		return

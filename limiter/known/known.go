@@ -45,7 +45,7 @@ func New(epoch time.Time, secret [16]byte) *Clients {
 }
 
 // Share has other instances told who is known, and this one learn whom they know. All hashes
-// are keyed with the secret then, which is theirs, too. It is called before the first request,
+// are keyed with the secret then, which is theirs as well. It is called before the first request,
 // and before UnmarshalBinary.
 func (k *Clients) Share(x *Exchange, secret [16]byte) {
 	k.exchange, k.secret = x, secret
@@ -71,7 +71,7 @@ func (k *Clients) Learn(now time.Time, packet []byte) {
 // Learnt changes when others have told of a client.
 func (k *Clients) Learnt() uint32 { return k.learnt.Load() }
 
-// Has tells whether a client was known lately.
+// Has tells whether a client was known recently.
 func (k *Clients) Has(at time.Duration, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -64,7 +64,7 @@ func (b Bucket) drip(s BucketState, now int64) BucketState {
 
 // Dripped is how many units that many drips take out.
 func (b Bucket) Dripped(s BucketState, drips int64) int64 {
-	if drips > s.Counter/b.DripSize { // beside the check, no product overflows
+	if drips > s.Counter/b.DripSize { // besides the check: no product overflows
 		return max(0, s.Counter)
 	}
 	return drips * b.DripSize

@@ -1,4 +1,4 @@
-// Package quota limits how many requests clients make, whatever these cost: beside the
+// Package quota limits how many requests clients make, whatever these cost: next to the
 // accounts of package limiter, which charge requests by what they cost the server.
 //
 // A [Rule] names paths, the class whose keys are counted, and their [Bucket]. [Rules] hold

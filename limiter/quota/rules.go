@@ -116,7 +116,7 @@ func (r *Rules) storeOf(l *Rule) Store {
 	return r.own
 }
 
-// addCredit adds the client's own account, as it stands before the request.
+// addCredit adds the client's own account, as it is before the request.
 func (r *Rules) addCredit(now time.Time, of Client, to *standings) {
 	keys := of.Keys()
 	if r.headers != WithCredit || len(keys) == 0 || r.accounts == nil {
@@ -243,7 +243,7 @@ func (s *standings) fields(how Headers) map[string][]string {
 
 // SetFields writes how a bucket stands into a response's header: X-RateLimit-
 // Remaining and -Clear always; -Reset and Retry-After only if the request was
-// blocked. Seconds have three decimals, but for Retry-After, which is rounded up.
+// blocked. Seconds have three decimals, except for Retry-After, which is rounded up.
 func (s Status) SetFields(h map[string][]string) {
 	// Field names are compared without case; these are written as they are known.
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(s.Remaining, 10)}

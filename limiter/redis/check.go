@@ -102,7 +102,7 @@ func (c *Checker) Check(ctx context.Context, _ time.Time, actor, name string, b 
 	return c.check(ctx, c.names.bucket(name, actor), b, units, serverClock)
 }
 
-// serverClock is given in place of a time to use that of the server.
+// serverClock is given instead of a time to use that of the server.
 const serverClock = -1
 
 // check is Check with the name of the Redis key, and the time in Unix milliseconds.

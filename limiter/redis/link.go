@@ -20,7 +20,7 @@ import (
 )
 
 // ErrAway is the error of a call that was not made, as Redis did not answer
-// lately or is not connected yet.
+// recently or is not connected yet.
 var ErrAway = errors.New("redis is away")
 
 // link is the connection to Redis, made by the first call that finds none. No
@@ -174,7 +174,7 @@ const (
 )
 
 // breaker keeps callers from waiting for a Redis that is away: after a failure
-// all are turned away at once, but for one from time to time who tries. Its
+// all are rejected at once, except for one from time to time who tries. Its
 // methods may be called concurrently.
 type breaker struct {
 	mu     sync.Mutex // guards the following

@@ -30,13 +30,13 @@ const (
 	batchKeys   = 1000
 	pageEntries = 2000
 	// Of packets so many are read in one of so many round trips: four thousand a second, more
-	// than a fleet has to tell. Those that were carried lately are kept for who begins.
+	// than a fleet has to tell. Those that were carried recently are kept for who begins.
 	pagePackets, packetsEvery = 1000, 5
 	keptPackets               = 4096
 )
 
 // Sharer shares what requests cost through Redis. About every 50 ms it sends what
-// was charged meanwhile, added up by key, in one round trip, and learns which keys
+// was charged in the meantime, added up by key, in one round trip, and learns which keys
 // owe in all. It implements limiter.Sharer; classes that are told when to wait are
 // not shared.
 //
@@ -503,7 +503,7 @@ func (p *pending) removeSome(n int, f func(limiter.Key, debit)) {
 // server's clock, at which the key will have its whole burst again, were it
 // charged with nothing more. A charge moves it on by the time in which its cost is
 // earned. An account whose time has come is full; it expires half a minute later
-// than that, or than its longest request ran: so that others that ran beside it are
+// than that, or than its longest request ran: so that others that ran next to it are
 // not paid from the same time again. (The virtual scheduling of the generic cell rate algorithm, ITU-T I.371.)
 //
 // Keys that owe are told of in a log, a stream of bounded length that all
@@ -512,13 +512,13 @@ func (p *pending) removeSome(n int, f func(limiter.Key, debit)) {
 // chargeScript charges an account, and tells of the key if it owes then. It
 // answers how long the key owes, 0 or below if it does not, and the time. A charge
 // that comes after its deadline, as the server stood still, is not made: the
-// answer is empty but for the time.
+// answer is empty except for the time.
 //
 // KEYS are the account and the log. ARGV are, in microseconds, the charge, the
 // burst, the most that the account may be in the future, and the deadline as Unix
 // time, 0 for none; then the sealed key, empty for not to tell of it, how many entries
 // the log keeps, and for how long, in microseconds, the requests ran that are charged:
-// what was earned meanwhile pays for them, even of a key that had its whole burst.
+// what was earned in the meantime pays for them, even of a key that had its whole burst.
 const chargeScript = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -42,10 +42,10 @@ type GatekeeperOptions struct {
 const (
 	defaultMaxAge = 2 * time.Second
 	// coalesce is how long accounting is gathered before it is sent: it bounds how
-	// often the sender wakes up, and is little beside what the network takes.
+	// often the sender wakes up, and is little next to what the network takes.
 	coalesce = time.Millisecond
 	// askAgain is how long after a RESYNC that was not answered another one is sent,
-	// and giveUp after how many a master is taken for one that does not know it.
+	// and giveUp after how many a master is treated as one that does not know it.
 	askAgain = 100 * time.Millisecond
 	giveUp   = 30
 )
@@ -262,7 +262,7 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	}
 	status, cost := accepted, time.Duration(-1)
 	if c.Event == limiter.Settled {
-		cost = c.NormalizedCost() // a master gives all the same
+		cost = c.NormalizedCost() // a master gives anyway
 	}
 	if c.Event == limiter.Rejected {
 		status = rejected

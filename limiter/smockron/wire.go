@@ -248,7 +248,7 @@ func parsePacket(frames [][]byte) ([]byte, error) {
 	return frames[2], nil
 }
 
-// Words are what it says for logs, but for the cost.
+// Words are what it says for logs, except for the cost.
 func (a *Accounting) Words() []byte {
 	rest := a.Info
 	if a.HasCost {

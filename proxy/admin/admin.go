@@ -61,7 +61,7 @@ type Inside struct {
 type Options struct {
 	Ledger        telemetry.Ledger
 	Now           func() time.Time
-	Status        func() api.StatusReply // but for Goroutines and Conditions
+	Status        func() api.StatusReply // except for Goroutines and Conditions
 	Gate          func() limiter.GateState
 	Proof         func(k limiter.Key) string // what limiter.Row tells; nil: nothing is told of robots
 	Kernel        func() api.Kernel          // nil: nothing is told of the kernel's help
@@ -140,7 +140,7 @@ func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
 func (a *Server) Serve(l net.Listener) error { return serve(a.server, l) }
 
 // ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everybody needs the
-// token, but for the page itself. It returns nil after Shutdown, else why it ended.
+// token, except for the page itself. It returns nil after Shutdown, else why it ended.
 func (a *Server) ServeWeb(l net.Listener) error {
 	return serve(a.web, netutil.LimitListener(l, mostConnections))
 }

@@ -19,8 +19,8 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// guard stands before the API and the page. It refuses requests that a page of another site
-// sent, and those that bring too much. Over TCP it asks for the token, too; only the page
+// guard is before the API and the page. It refuses requests that a page of another site
+// sent, and those that bring too much. Over TCP it asks for the token as well; only the page
 // itself can be had without.
 type guard struct {
 	next   http.Handler // the API
@@ -65,7 +65,7 @@ func (g *guard) tellAccess(_ *http.Request) (any, error) {
 	return api.AccessReply{Version: api.Version, Token: !g.socket}, nil
 }
 
-// refuse is what holds for the page, too.
+// refuse is what holds for the page as well.
 func (g *guard) refuse(r *http.Request) error {
 	switch {
 	case !g.access.isOurs(r.Host, g.socket):
@@ -142,7 +142,7 @@ type grant struct {
 	hosts []string // in lower case
 }
 
-// Set puts a token in force, and the names that the API may be asked for by beside addresses
+// Set puts a token in force, and the names that the API may be asked for by next to addresses
 // and localhost. An empty token lets nobody in.
 func (a *Access) Set(token string, hosts []string) {
 	if token == "" {
@@ -184,7 +184,7 @@ func (a *Access) isRight(token string) bool {
 }
 
 // isOurs tells whether a request is meant for this API. A page from elsewhere can have its
-// own name lead to our address (DNS rebinding), and would then pass for ours, but for the
+// own name lead to our address (DNS rebinding), and would then pass for ours, except for the
 // name. At the unix socket, names without a dot are ours too: no such page has one, and its
 // users may write what they like.
 func (a *Access) isOurs(host string, socket bool) bool {

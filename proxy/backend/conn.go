@@ -75,7 +75,7 @@ func (c *Conn) isClean() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // what is there comes all the same
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // what is there comes anyway
 	_, err := c.Conn.Read(make([]byte, 1))
 	c.due = time.Time{}
 	c.extendLocked()
@@ -307,7 +307,7 @@ func (c *Call) isCancelled() bool {
 	return c.cancelled
 }
 
-// dial opens a connection, unless the request is given up meanwhile.
+// dial opens a connection, unless the request is given up in the meantime.
 func (c *Call) dial(d Dial) (*Conn, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

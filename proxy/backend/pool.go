@@ -10,7 +10,7 @@
 // one when a request is on its way. If nothing of an answer came then, and the request
 // may be repeated (RFC 9110, 9.2.2: a method that is idempotent, and no body), it is
 // sent once more, over a new connection. Whether the backend has closed it
-// is looked at before it is used, so that this is rare for the others, too.
+// is looked at before it is used, so that this is rare for the others as well.
 package backend
 
 import (
@@ -25,9 +25,9 @@ import (
 
 const (
 	// mostIdle is how many connections wait for a request: enough that a crowd does
-	// not connect anew for each one.
+	// not connect again for each one.
 	mostIdle = 1024
-	// idleFor is for how long one waits: it holds a worker of Apache's meanwhile.
+	// idleFor is for how long one waits: it holds a worker of Apache's in the meantime.
 	idleFor = time.Second
 )
 
@@ -107,7 +107,7 @@ func (p *Pool) put(c *Conn) {
 }
 
 // Crowd says whether connections wait until the backend accepts them. As long as they do none is
-// kept for the next request: each may hold a worker meanwhile, which could accept one that waits.
+// kept for the next request: each may hold a worker in the meantime, which could accept one that waits.
 func (p *Pool) Crowd(on bool) {
 	if p.crowded.Swap(on) == on || !on {
 		return

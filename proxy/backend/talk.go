@@ -12,8 +12,8 @@ import (
 // talk is a request without a body, and the first bytes of its answer. Both pass in one turn
 // of the runtime's poller, which is told of the wait before the request is written: so nobody
 // has to try and read in vain before that, as package net does, or an answer that came
-// meanwhile would be missed. And whether the backend has closed the connection is looked at
-// there, too.
+// in the meantime would be missed. And whether the backend has closed the connection is looked at
+// there as well.
 type talk struct {
 	asks    []byte // what is to be written yet
 	answer  []byte // what is read goes here

@@ -36,7 +36,7 @@ type Authority struct {
 
 // Issuer gets certificates from an authority for hosts that are configured, and for no others
 // ever (RFC 8555), by github.com/caddyserver/certmagic. They are kept in a directory, so that a
-// start needs no authority: what is there is served at once, and the rest is got meanwhile. The
+// start needs no authority: what is there is served at once, and the rest is got in the meantime. The
 // authority sees that a host is this one by a request in the clear (http-01) or by a handshake
 // (tls-alpn-01), which come by the listeners that there are anyway. Its methods may be called
 // concurrently.

@@ -172,7 +172,7 @@ func (s Source) find() ([]files, error) {
 	return found, err
 }
 
-// pairsIn lists the pairs in a directory itself. certbot's has more certificates beside that of
+// pairsIn lists the pairs in a directory itself. certbot's has more certificates next to that of
 // the pair (cert.pem, chain.pem).
 func pairsIn(dir string) (found []files, err error) {
 	entries, err := os.ReadDir(dir)

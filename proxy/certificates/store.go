@@ -270,7 +270,7 @@ func (s *Store) Config(issuer *Issuer) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 		// A record of 16 KB is one call of the system, and twelve if it is cut for the sake of
-		// the first byte. Web servers send them, too.
+		// the first byte. Web servers send them as well.
 		DynamicRecordSizingDisabled: true,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.choose(time.Now(), hello, issuer)

@@ -58,7 +58,7 @@ func (c *Conn) turn(to int64) bool {
 }
 
 // give marks a connection as gone, one with a request only if that is to be cut. It returns
-// false if the connection has changed meanwhile.
+// false if the connection has changed in the meantime.
 func (c *Conn) give(cuts bool) bool {
 	s := c.state.Load()
 	if s&activity == gone || s&activity == busy && !cuts {

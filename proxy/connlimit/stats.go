@@ -27,7 +27,7 @@ type Holder struct {
 }
 
 // Stats returns the state of this moment, with at most top addresses and as many
-// networks. It holds up Enter and Leave meanwhile: with 100,000 addresses for
+// networks. It holds up Enter and Leave in the meantime: with 100,000 addresses for
 // milliseconds.
 func (t *Table) Stats(top int) Stats {
 	t.mu.Lock()

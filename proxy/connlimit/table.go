@@ -60,7 +60,7 @@ const (
 	// An address that holds few connections weighs nothing: the 256th part of the bound, but
 	// no less than two browsers open, and no more than a household.
 	fewPart, fewLeast, fewMost = 256, 8, 32
-	// An address that holds more than the fourth part of the bound loses requests under way, too.
+	// An address that holds more than the fourth part of the bound loses requests under way as well.
 	largePart = 4
 	// One that holds more than the 64th part, and four times as many as count as few, loses them
 	// where otherwise only addresses that hold few would lose anything.
@@ -172,7 +172,7 @@ func (t *Table) Shed() bool {
 
 // removeNext removes the connection that goes next; nil: none can. t.mu is held.
 func (t *Table) removeNext() *Conn {
-	for range heavyLooks { // most often once: what is chosen may have a request meanwhile
+	for range heavyLooks { // most often once: what is chosen may have a request in the meantime
 		c, cuts := t.choose()
 		if c == nil {
 			return nil

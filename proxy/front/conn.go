@@ -291,7 +291,7 @@ type presence struct {
 	left atomic.Bool
 
 	mu   sync.Mutex    // guards the following
-	done chan struct{} // nil: nobody waits for it
+	done chan struct{} // nil: no request waits for it
 }
 
 // leave says that the client has left.

@@ -179,7 +179,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// survive makes an error of a panic: who reads may be a goroutine beside that of the connection.
+// survive makes an error of a panic: who reads may be a goroutine next to that of the connection.
 func (b *body) survive(err *error) {
 	if p := recover(); p != nil {
 		b.r.response.conn.fails(p)

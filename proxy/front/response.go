@@ -17,7 +17,7 @@ import (
 )
 
 // Response is how a handler answers a request. It is an http.ResponseWriter, for one
-// goroutine at a time but for Look.
+// goroutine at a time except for Look.
 //
 // Unlike package net/http's it does not guess at the type of the content, and reads
 // nothing of the request's body by itself: if that was not read to its end when the
@@ -278,7 +278,7 @@ func (w *Response) endsBody() bool {
 	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
 }
 
-// fail answers in place of a handler that panicked. A client that gets nothing may take the
+// fail answers instead of a handler that panicked. A client that gets nothing may take the
 // connection for one that was closed as it waited, and send its request once more.
 func (w *Response) fail() {
 	if w.hijacked || w.headMade {
@@ -325,7 +325,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	if c.place != nil {
 		// It may be open for hours without a word, and whoever opened it opens it again: where
 		// there are too many it gives before newcomers are kept out.
-		c.place.Idle(time.Now()) // one that was closed meanwhile says so when it is read
+		c.place.Idle(time.Now()) // one that was closed in the meantime says so when it is read
 	}
 	c.Remove()
 	_ = c.SetDeadline(time.Time{}) // a connection that is closed says so when it is used

@@ -258,7 +258,7 @@ func (s *Stream) rank(says string) {
 // usualUrgency is that of an answer of which the client says nothing.
 const usualUrgency = 3
 
-// wait waits for what the client does. h.mu is held, but not meanwhile.
+// wait waits for what the client does. h.mu is held, but not in the meantime.
 func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 	if !until.IsZero() {
 		left := time.Until(until)
@@ -281,7 +281,7 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 var errReset = errors.New("the stream was reset")
 
 // head appends the head of an answer, or what follows its body (status 0): the fields of s.in.answer in
-// its order, but for those that are skipped.
+// its order, except for those that are skipped.
 func (h *session) head(s *Stream, status int, skips func(string) bool, ends bool) {
 	at := len(h.out)
 	h.frame(http2.FrameHeaders, 0, s.id, 0)

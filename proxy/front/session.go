@@ -87,7 +87,7 @@ const (
 type block struct {
 	of      uint32 // the stream; 0: none comes
 	kind    blockKind
-	ends    bool // the message, too
+	ends    bool // the message as well
 	size    int  // of its fields, as RFC 9113, 6.5.2 counts
 	tooLong bool
 	slow    bool // the rest was waited for
@@ -118,7 +118,7 @@ func (r *reading) Read(p []byte) (int, error) {
 	}
 }
 
-// window is how much the client may send yet, and what it is told of anew.
+// window is how much the client may send yet, and what it is told of again.
 type window struct {
 	open   int
 	size   int // what there is at a time
@@ -484,7 +484,7 @@ func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) 
 func (h *session) trail(b *block, fields []hpack.HeaderField) error {
 	s := h.find(b.of)
 	switch {
-	case s == nil: // it was reset meanwhile
+	case s == nil: // it was reset in the meantime
 		return nil
 	case s.body.came:
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeStreamClosed}

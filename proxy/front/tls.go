@@ -140,7 +140,7 @@ func (b *below) Read(p []byte) (n int, err error) {
 }
 
 // goOn waits for a turn to compute with what has come. There is an error if either side has
-// closed the connection meanwhile.
+// closed the connection in the meantime.
 func (b *below) goOn() error {
 	waited := b.turns.await(b.of)
 	b.held.Store(b.turns)
@@ -232,7 +232,7 @@ type turns struct {
 	mu    sync.Mutex // guards the following
 	free  int        // how many more may compute
 	lines map[string]*line
-	order []*line // those in which somebody waits, in the order of their turns
+	order []*line // those in which a request waits, in the order of their turns
 }
 
 // line is who waits of one address, first come, first served.

@@ -104,7 +104,7 @@ func (c *conn) giveBack() {
 	}
 }
 
-// since is a time as connections keep it: 8 bytes in place of 24.
+// since is a time as connections keep it: 8 bytes instead of 24.
 func (s *Server) since(t time.Time) time.Duration { return t.Sub(s.began) }
 
 // waits says that the connection waits for a request. It returns false if it was closed for
@@ -117,7 +117,7 @@ func (c *conn) waits(now time.Time) bool {
 }
 
 // beginsToWait says that a connection whose handshake is over waits for its first request. It
-// returns false if it was closed meanwhile.
+// returns false if it was closed in the meantime.
 func (c *conn) beginsToWait(now time.Time) bool {
 	c.mu.Lock()
 	isClosed := c.stage == closed
@@ -137,7 +137,7 @@ func (c *conn) begin(now time.Time) {
 }
 
 // work says that the head of a request has come, or that none will. It returns false if
-// the connection was closed meanwhile.
+// the connection was closed in the meantime.
 func (c *conn) work() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +202,7 @@ func sweepEvery(header, idle time.Duration) time.Duration {
 }
 
 // sweep closes connections that have waited for too long, and wakes those that hold a large
-// stack meanwhile, until the server ends.
+// stack in the meantime, until the server ends.
 func (s *Server) sweep() {
 	ticks := time.NewTicker(sweepEvery(s.o.Header, s.o.Idle))
 	defer ticks.Stop()
@@ -288,7 +288,7 @@ func (c *conn) drainClient() {
 	c.waits(now)         // a server that ends does not wait for it
 	for until := now.Add(drainTime); now.Before(until); now = time.Now() {
 		_ = c.SetReadDeadline(now.Add(drainSilence))                 // a connection that is closed says so when it is read
-		if _, err := c.below().Read(c.memory.bytes[:]); err != nil { // of TLS, too: nobody has to understand it
+		if _, err := c.below().Read(c.memory.bytes[:]); err != nil { // of TLS as well: nobody has to understand it
 			return
 		}
 	}

@@ -63,7 +63,7 @@ const (
 
 // Patient returns a listener for clients. Where there is no descriptor or no memory for
 // a connection, its Accept tries again until there is, from 5 ms to 1 s apart; the
-// connections wait in the kernel meanwhile. Before each pause it calls full with the error:
+// connections wait in the kernel in the meantime. Before each pause it calls full with the error:
 // to tell of it, and to close something.
 func Patient(l net.Listener, full func(error)) net.Listener {
 	return &patient{Listener: l, full: full, closed: make(chan struct{})}

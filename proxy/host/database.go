@@ -16,7 +16,7 @@ import (
 // share that, each by how long it waited.
 //
 // The price is CPU time of the databases for a second of waiting, as it was in the last
-// interval. Who ends meanwhile pays it; the others pay what is left.
+// interval. Who ends in the meantime pays it; the others pay what is left.
 type Database struct {
 	source func(now time.Time) (used time.Duration, ok bool) // since its last call
 	pids   func(now time.Time) []int                         // its processes

@@ -19,7 +19,7 @@
 //
 // Found: the other end of a connection to a backend on this machine is a socket that the kernel
 // knows the number of. The process has it that has a descriptor of that number; it is
-// looked for among those only that hold the listening socket, too. To see the descriptors
+// looked for among those only that hold the listening socket as well. To see the descriptors
 // of another user's processes takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
 //
 // Told: with each request the backend gets a number that nobody can guess. A worker that sends

@@ -111,7 +111,7 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 		err := f.regroup()
 		if pid, fd = f.holder(inode); pid == 0 {
 			if again, _ := f.peer(c); again != inode {
-				return Seat{}, errLater // it was closed meanwhile
+				return Seat{}, errLater // it was closed in the meantime
 			}
 			f.pause = min(2*f.pause, mostPause)
 			f.next = now.Add(f.pause)

@@ -9,7 +9,7 @@ import (
 )
 
 // Statement is a directive of nginx, with the block that may follow it. The libraries
-// that read nginx's files write them anew; setup exchanges single words, so that
+// that read nginx's files write them again; setup exchanges single words, so that
 // each has its place in the file.
 type Statement struct {
 	File  *ConfigFile
@@ -55,7 +55,7 @@ type nginxParser struct {
 }
 
 // ParseNginx reads the main file and what it includes: included are the files of a pattern. With
-// an error it returns what stands before what it does not understand.
+// an error it returns what is before what it does not understand.
 func ParseNginx(main *ConfigFile, included func(pattern string) []*ConfigFile) (*Statement, error) {
 	p := &nginxParser{included: included}
 	root := &Statement{File: main, Words: []string{"main"}, Open: true}

@@ -17,7 +17,7 @@ import (
 // is below all nice values; never less than 3. One that has another scheduling policy (batch, or
 // of real time) is left alone. It gets back exactly what it had, and that only if it is the same
 // process (by its start, see process.ID) and still has what it was given here: whoever else
-// changed it meanwhile has the last word.
+// changed it in the meantime has the last word.
 //
 // The nice value of a process is that of its main thread, so that only a process whose
 // other threads do not compute is touched, and only while it serves one request.
@@ -29,7 +29,7 @@ import (
 
 // Errors of Step. The process is left as it is.
 var (
-	// ErrShared says that the process serves other requests beside this one, or computes
+	// ErrShared says that the process serves other requests next to this one, or computes
 	// with several threads.
 	ErrShared = errors.New("the process serves several requests at a time")
 	// errOwn says that it has a priority of its own, which nobody would know after a crash.
@@ -38,11 +38,11 @@ var (
 	errChanged = errors.New("another program changed the priority of the process")
 )
 
-// PriorityCounts are since the start, but for Lowered.
+// PriorityCounts are since the start, except for Lowered.
 type PriorityCounts struct {
 	Steps     [Steps]uint64 // by how far down they led
 	Restored  uint64        // processes that were put back as they were
-	Ended     uint64        // of those that were lowered, processes that ended meanwhile
+	Ended     uint64        // of those that were lowered, processes that ended in the meantime
 	Abandoned uint64        // left as they are, as somebody else has changed their priority
 	Failed    uint64        // could not be put back
 	Recovered uint64        // put back after another proxy that had left them behind
@@ -57,7 +57,7 @@ const Steps = 3
 // process had: its weight is a three-hundredth.
 func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
-// StepWeight is what a process weighs that has stepped down, or at 0 has not, beside one that was at the same nice value and
+// StepWeight is what a process weighs that has stepped down, or at 0 has not, in addition to one that was at the same nice value and
 // has not: the kernel has the nice value change it by a factor of 1.25 each, and SCHED_IDLE weigh 3 of 1024.
 func StepWeight(step int) float64 {
 	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]

@@ -82,7 +82,7 @@ func policyOf(tid int) int {
 	if errno != 0 {
 		return unix.SCHED_NORMAL
 	}
-	return int(x & 0xff) // but for SCHED_RESET_ON_FORK
+	return int(x & 0xff) // except for SCHED_RESET_ON_FORK
 }
 
 // setPolicy changes it. The nice value stays. It is not sched_setattr, which units of systemd may

@@ -199,7 +199,7 @@ func cgroupNamed(root fs.FS, mount string, id uint64) (name string) {
 	n := 0
 	_ = fs.WalkDir(root, mount, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil //nolint:nilerr // a cgroup may have gone meanwhile: the others are looked at
+			return nil //nolint:nilerr // a cgroup may have gone in the meantime: the others are looked at
 		}
 		if n++; n > mostCgroups {
 			return fs.SkipAll

@@ -35,7 +35,7 @@ const (
 	unixShutdown = 6              // UNIX_DIAG_SHUTDOWN
 )
 
-// State is that of a socket; those of unix sockets have the names of TCP's, too.
+// State is that of a socket; those of unix sockets have the names of TCP's as well.
 type State byte
 
 // The states that matter here.

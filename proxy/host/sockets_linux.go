@@ -66,7 +66,7 @@ func (s *Sockets) EachUnix(in State, each func(Socket)) (ok bool) {
 }
 
 // ask sends the request and reads the answer to its end. After half an answer the rest
-// would be taken for the next one, so the socket is opened anew.
+// would be taken for the next one, so the socket is opened again.
 func (s *Sockets) ask(one bool, each func(Socket)) bool {
 	if _, err := unix.Write(s.fd, s.request); err != nil { // to the kernel, as no other peer is named
 		return false

@@ -125,7 +125,7 @@ type claim struct {
 }
 
 // used is what the process has used for the request, which read reads. Until it goes on to another one, what it
-// uses after it said that it is done is this one's, too: PHP says so before the site's own
+// uses after it said that it is done is this one's as well: PHP says so before the site's own
 // functions for the end of a page.
 func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) {
 	c.of.mu.Lock()
@@ -174,7 +174,7 @@ const (
 	forgets = 10 * time.Second
 )
 
-// begins notes that it serves one more, and tells whether it serves others beside that.
+// begins notes that it serves one more, and tells whether it serves others in addition to that.
 func (s *speaker) begins(now time.Time, n Number) (others bool) {
 	for o, since := range s.open {
 		if now.Sub(since) > forgets {
@@ -247,7 +247,7 @@ func (c *claims) speakerLocked(now time.Time, id process.ID) *speaker {
 // else.
 const between = 10 * time.Millisecond
 
-// goneOnLocked takes in that the process serves another request, beside others or not, and
+// goneOnLocked takes in that the process serves another request, in addition to others or not, and
 // returns what it had used before that.
 func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage) {
 	c.gone = true

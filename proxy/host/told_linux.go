@@ -27,7 +27,7 @@ type CostSocket struct {
 	conn *net.UnixConn
 }
 
-// OpenCostSocket makes the socket, in place of one that a process left which has ended. Everybody may
+// OpenCostSocket makes the socket, instead of one that a process left which has ended. Everybody may
 // send to it: who does not know a request's number is not heard.
 func OpenCostSocket(path string) (*CostSocket, error) {
 	info, err := os.Lstat(path)

@@ -65,7 +65,7 @@ const (
 	WorkGone                     // its process has gone on to others; the Reading is the last one
 )
 
-// Tracker finds out what requests use. One goroutine calls Look; Run runs beside it.
+// Tracker finds out what requests use. One goroutine calls Look; Run runs next to it.
 type Tracker struct {
 	Numbers    *Numbers
 	finder     *Finder // nil: none is looked for
@@ -194,7 +194,7 @@ func (t *Tracker) judgeAgain(now time.Time, r *Running) {
 	}
 }
 
-// isMany tells whether a process that was found has other connections meanwhile. It is looked
+// isMany tells whether a process that was found has other connections in the meantime. It is looked
 // at now and then, and less often each time, as that takes some system calls.
 func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
 	if t.finder == nil || now.Sub(w.counted) < pause {

@@ -22,7 +22,7 @@ const mostAtOnce = 512
 // UsageMeter measures what part of the CPUs is used.
 type UsageMeter struct {
 	// Lost, if set, is told when the counters can no longer be read; again only
-	// after they could be meanwhile. Run calls it.
+	// after they could be in the meantime. Run calls it.
 	Lost func(error)
 
 	// Steps, if set, tells whether somebody raises the nice values of the backend's processes:
@@ -155,7 +155,7 @@ func openCounters(name string) (*counters, error) {
 }
 
 // read returns what they tell; nil: nothing. If they cannot be read it opens them
-// anew, for the next time: a restart of the backend's service removes its cgroup
+// again, for the next time: a restart of the backend's service removes its cgroup
 // and makes another one of that name.
 func (c *counters) read() []byte {
 	if c == nil {

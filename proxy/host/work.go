@@ -58,7 +58,7 @@ func (w *worker) pay(d time.Duration) {
 
 // before is what the process had used before a request that began so long ago, by what it
 // has used now: what it had used when it was seen last, if all that came since fits into
-// this request's time. Else it served others meanwhile, and what the request used so far is
+// this request's time. Else it served others in the meantime, and what the request used so far is
 // an estimate.
 func (w *worker) before(now process.Usage, took, estimate time.Duration) process.Usage {
 	w.mu.Lock()
@@ -236,7 +236,7 @@ func (o *opened) at(now time.Time, pid int) *process.Handle {
 	return k.Handle
 }
 
-// keep keeps it open in place of what had its number, or closes it if there is no room.
+// keep keeps it open instead of what had its number, or closes it if there is no room.
 func (o *opened) keep(now time.Time, h *process.Handle) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

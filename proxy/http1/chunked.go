@@ -89,7 +89,7 @@ func (c *ChunkedBody) Waits() bool {
 // hasNext tells whether the line before the next chunk was read, or the whole end.
 func (c *ChunkedBody) hasNext() bool {
 	p := c.b.data[c.b.from:c.b.to]
-	i := bytes.IndexByte(p, '\n') // Cut takes longer, and an empty line would do, too
+	i := bytes.IndexByte(p, '\n') // Cut takes longer, and an empty line would do as well
 	if i < 0 || i+1 == len(p) {
 		return false
 	}

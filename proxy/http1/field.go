@@ -159,7 +159,7 @@ func (l List) Emptied() List {
 	return l[:0]
 }
 
-// append writes the lines, but for the names that are skipped.
+// append writes the lines, except for the names that are skipped.
 func (l List) append(b []byte, skips func(name string) bool) []byte {
 	for i := range l {
 		if !skips(l[i].Canonical) {
@@ -175,7 +175,7 @@ type Name struct{ Written, Canonical string }
 // fewNames is up to how many it is quicker to look through a list of names.
 const fewNames = 32
 
-// AppendHeader writes a header, but for the names that are skipped: first those in the
+// AppendHeader writes a header, except for the names that are skipped: first those in the
 // order, as they were written there, then what was added to them, sorted, so that a message
 // always looks the same. The order has no name twice.
 func AppendHeader(b []byte, h http.Header, order []Name, skips func(name string) bool) []byte {

@@ -15,7 +15,7 @@
 //     takes the last one disagree (CL.CL). Answers may say it twice if it is the same: a
 //     server behind the server adds its own. Requests may not.
 //   - A transfer coding other than chunked, alone and once: who does not know it looks
-//     at the length (TE.TE). A request that has a length beside it is refused (CL.TE,
+//     at the length (TE.TE). A request that has a length next to it is refused (CL.TE,
 //     TE.CL), and one of HTTP/1.0 that has chunks.
 //   - A name that is no token, also with a space before the colon: to some it is
 //     another name, to some none.
@@ -35,9 +35,9 @@
 //   - Bytes after the end of an answer that nobody asked for: they would be the answer
 //     to the next request.
 //
-// Lengths beside an answer's transfer coding are not told on: the coding is what counts
+// Lengths next to an answer's transfer coding are not told on: the coding is what counts
 // (RFC 9112, 6.3), and the connection is not used again. How a message that is sent
-// is framed is always said anew by who sends it.
+// is framed is always said again by who sends it.
 package http1
 
 import (

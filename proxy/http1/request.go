@@ -10,7 +10,7 @@ import (
 // Request is the head of a request as it is written.
 type Request struct {
 	Method, Target, Host string
-	// Fields are written but for what frames the body, which Length says.
+	// Fields are written except for what frames the body, which Length says.
 	Fields List
 	// Length is that of the body: 0: there is none; negative: it is sent in chunks.
 	Length int64

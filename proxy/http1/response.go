@@ -110,7 +110,7 @@ func (r *Response) frame(method string, minor int) error {
 		}
 	}
 	r.KeepAlive = stays && !closes
-	if chunked { // beside a length, or where there were no chunks yet, it is not to be trusted (RFC 9112, 6.1)
+	if chunked { // next to a length, or where there were no chunks yet, it is not to be trusted (RFC 9112, 6.1)
 		r.KeepAlive = r.KeepAlive && length < 0 && minor >= 1
 		length = -1
 	}
@@ -139,7 +139,7 @@ func (r *Response) frame(method string, minor int) error {
 func named(f Field, name string) bool { return is(f.Name, name) }
 
 // is tells whether a text is a word of ASCII, in any case of letters. A text of the same
-// length has no others: to package bytes the Kelvin sign is a k, too.
+// length has no others: to package bytes the Kelvin sign is a k as well.
 func is(p []byte, word string) bool {
 	return len(p) == len(word) && bytes.EqualFold(p, []byte(word))
 }

@@ -17,7 +17,7 @@ type Health struct {
 	Connections  int // that are open
 	MostOpen     int // connections that may be
 	LostLines    uint64
-	WhyLost      error           // why the last line of the log was lost; nil: none was lately
+	WhyLost      error           // why the last line of the log was lost; nil: none was recently
 	Trouble      string          // why accounts are not shared, though they should be
 	Up           map[string]bool // whether those that accounts are shared with can be reached, by name
 	OtherSecret  bool            // an instance has another coordination.secret

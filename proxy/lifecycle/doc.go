@@ -25,7 +25,7 @@
 //	  Stays        it computes no more, and keeps its worker: a stream
 //	  Orphan       its client has left; the backend goes on
 //	Settle       the backend has finished: the guess learns, the place is free
-//	  Linger       in place of Settle: nobody sees it finish; then Expire
+//	  Linger       instead of Settle: nobody sees it finish; then Expire
 //	Leave        the client has its answer, or has gone
 //
 // An exempt request has no place at the limiter: it goes from Classify to Begin,

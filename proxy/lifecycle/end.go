@@ -4,7 +4,7 @@ import "time"
 
 // Orphan says that the client has left while the backend works on the request.
 // The request keeps its place and its meter runs on until the backend has finished,
-// or who hangs up early could have any number of pages computed at a time. It
+// or who disconnects early could have any number of pages computed at a time. It
 // returns true if that is news, and the backend has not finished.
 func (l *Life) Orphan(now time.Time) bool {
 	l.mu.Lock()
@@ -61,7 +61,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	return true
 }
 
-// tellsCost tells whether a request's cost is known, and so its bill tells what computes beside it. Who
+// tellsCost tells whether a request's cost is known, and so its bill tells what computes next to it. Who
 // had more than its share, or is a stranger, could choose what to ask for to mislead.
 func (l *Life) tellsCost() bool {
 	return l.sure && l.idle < l.Guess/4 && l.Known() && !l.Verdict.Ahead

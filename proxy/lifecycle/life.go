@@ -14,7 +14,7 @@ import (
 
 // Life is one request's. The zero Life has not begun. Whoever serves the request
 // calls its methods in turn; Tick, Reguess, Pause, Resume, Orphan, IsOrphan and Left
-// may be called beside that by anybody, between Arrive and Leave, and from Begin on what
+// may be called next to that by anybody, between Arrive and Leave, and from Begin on what
 // measures and steps: Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep and
 // Foreseen. The fields are for reading: who serves the request may read them, and others
 // Who, Guess and Verdict once Begin was called.

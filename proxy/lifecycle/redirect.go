@@ -7,7 +7,7 @@ import (
 
 // newcomerWaits is how long a stranger's navigation waits before it is redirected:
 // longer than any wait that nobody notices, and not so long that the round trip
-// is felt beside it.
+// is felt next to it.
 const newcomerWaits = 100 * time.Millisecond
 
 // RedirectAfter is how long a request that waits does so before it is redirected; 0:

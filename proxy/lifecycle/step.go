@@ -28,13 +28,13 @@ const (
 	// used 200 to 800 ms. And less by what its keys owe, as its price is.
 	withinShare = 4
 	// mostWithin is the last step of a request whose site has less than its share. If its pages are
-	// dearer than the others', and gave way to them, it would not get that.
+	// more expensive than the others', and gave way to them, it would not get that.
 	mostWithin = 1
 	// long is what a request has used that takes the last step if its client had more than its
 	// share, or its site, whatever that owes.
 	long = 200 * time.Millisecond
 	// foresight is the part of what a request will surely cost that counts as used from the
-	// beginning. So the page of a newcomer stays above one that is three times as dear, and a guess
+	// beginning. So the page of a newcomer stays above one that is three times as expensive, and a guess
 	// that is wrong by half has nobody stand back further than what is long does.
 	foresight = 0.5
 	// noDebt is the price of who owes nothing.
@@ -43,7 +43,7 @@ const (
 
 // Step is how far the process that works on the request is to step down which has used so
 // much of the CPUs for it: 0, not at all, to 3. It never decreases as more is used. An
-// exempt request never steps down, nor one where the gate delays nobody. It may be called by anybody after Begin.
+// exempt request never steps down, nor one where the gate delays no request. It may be called by anybody after Begin.
 func (l *Life) Step(used time.Duration) int {
 	if l.isLeftAlone() {
 		return 0
@@ -65,7 +65,7 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 }
 
 // isLeftAlone tells whether the request is not to be slowed for others' sake: it is exempt, did not come to
-// the gate, or the gate delays nobody.
+// the gate, or the gate delays no request.
 func (l *Life) isLeftAlone() bool {
 	return l.ticket == nil || l.Verdict.CostMultiplier == 0 || l.Verdict.Undelayed
 }

@@ -20,8 +20,8 @@ import (
 
 const (
 	confirmedFor = 24 * time.Hour     // a name holds before it is looked up again
-	noneFor      = time.Hour          // likewise that there is none
-	silenceFirst = 5 * time.Second    // likewise that the resolver did not answer; twice as long each time
+	noneFor      = time.Hour          // the same that there is none
+	silenceFirst = 5 * time.Second    // the same that the resolver did not answer; twice as long each time
 	silenceMost  = 10 * time.Minute   // the longest of these
 	heldFor      = 7 * 24 * time.Hour // a confirmed name, while the resolver does not answer
 

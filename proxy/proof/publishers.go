@@ -26,8 +26,8 @@ import (
 
 const (
 	refreshEvery = 6 * time.Hour    // a list that was answered is asked for again, give or take a quarter
-	retryAfter   = 15 * time.Minute // likewise one that was not
-	rotatedAfter = 10 * time.Minute // likewise keys of which one is missing
+	retryAfter   = 15 * time.Minute // the same one that was not
+	rotatedAfter = 10 * time.Minute // the same keys of which one is missing
 	patience     = 20 * time.Second // with a server, from the connection to the last byte
 	longestList  = 2 << 20          // of an answer, in bytes; Amazon's pages have 360 kB
 	mostPrefixes = 8192             // of a list
@@ -193,7 +193,7 @@ func (p *Publishers) Run(ctx context.Context) {
 	}
 }
 
-// askAgain has a signer be asked for its keys soon, if that was not done lately: anybody can name a
+// askAgain has a signer be asked for its keys soon, if that was not done recently: anybody can name a
 // key that there is not.
 func (p *Publishers) askAgain(now time.Time, host string) {
 	p.mu.Lock()

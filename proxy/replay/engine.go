@@ -305,7 +305,7 @@ func (e *engine) release() {
 	})
 }
 
-// acceptQueue is how many requests wait for a worker before others are turned away:
+// acceptQueue is how many requests wait for a worker before others are rejected:
 // Apache's ListenBacklog.
 const acceptQueue = 511
 

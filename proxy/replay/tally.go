@@ -66,7 +66,7 @@ func (t *tally) hour(at time.Duration) *Hour {
 	}
 	begin := t.epoch.Add(at).Truncate(time.Hour)
 	last := len(t.hours) - 1
-	// Times only grow but for those of requests that end in a later hour than they
+	// Times only grow except for those of requests that end in a later hour than they
 	// came in.
 	i, found := slices.BinarySearchFunc(t.hours, begin, func(h *Hour, b time.Time) int { return h.Begin.Compare(b) })
 	switch {

@@ -14,7 +14,7 @@ const (
 	// texts: a log may hold whatever clients sent.
 	windowSize  = 1 << 16
 	windowBytes = 32 << 20
-	// disorder is how far a line may be behind others beside that: several processes
+	// disorder is how far a line may be behind others in addition to that: several processes
 	// write the log, each when its buffer is full.
 	disorder = 5 * time.Second
 )

@@ -164,7 +164,7 @@ func (p *Spool) punch(to int64) {
 	err := hole.Punch(from, n)
 	p.mu.Lock()
 	if f.file != in {
-		return // closed meanwhile, which has given everything back
+		return // closed in the meantime, which has given everything back
 	}
 	f.punched += n
 	if err == nil { // else it stays in use until the file is closed

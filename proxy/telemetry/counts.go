@@ -89,7 +89,7 @@ func (s *Sums) Requests() (n uint64) {
 	return n
 }
 
-// AtBackend is how many of them came to the backend, but for those whose client left.
+// AtBackend is how many of them came to the backend, except for those whose client left.
 func (s *Sums) AtBackend() uint64 {
 	return s.Ended[Answered] + s.Ended[BackendDown] + s.Ended[BackendSlow] + s.Ended[BackendBroke]
 }

@@ -13,7 +13,7 @@ const (
 	// mostCheap and mostDear are how many a shard keeps of each kind until they are taken.
 	// What is beyond that is stood for by others of its kind.
 	mostCheap, mostDear = 24, 48
-	// notable is the cost from which a request is dear, and the delay from which one that is
+	// notable is the cost from which a request is expensive, and the delay from which one that is
 	// not is of a kind of its own. least is the cost below which nobody asks what it was.
 	notable = 50 * time.Millisecond
 	least   = notable / 100
@@ -21,7 +21,7 @@ const (
 
 // The kinds of requests, of people and of others. Each has its sample, so that a flood of one
 // kind neither hides another nor is multiplied with it; and cheap ones of a kind cost about the
-// same, so that the one that is kept does not make the others much dearer than they are.
+// same, so that the one that is kept does not make the others much more expensive than they are.
 const (
 	tiny   = iota // answered, for less than least
 	small         // for less than ten times that
@@ -56,7 +56,7 @@ type Feed struct {
 	batch Batch
 }
 
-// NewFeed makes a Feed without entries. What it is told of it has counts count, too. Counts
+// NewFeed makes a Feed without entries. What it is told of it has counts count as well. Counts
 // have one Feed.
 func NewFeed(counts *Counts) *Feed { return &Feed{counts: counts} }
 
@@ -102,7 +102,7 @@ func kindOf(r *Record) int {
 	return perGroup + costKind(r)
 }
 
-// costKind is the kind of one of a group. One of which something was told while it ran is dear,
+// costKind is the kind of one of a group. One of which something was told while it ran is expensive,
 // as that is set right by its end.
 func costKind(r *Record) int {
 	switch {

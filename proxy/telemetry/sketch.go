@@ -52,7 +52,7 @@ func (h *Histogram) Quantile(part float64) float64 {
 	return firstBin * math.Pow(binRatio, float64(i)+0.5)
 }
 
-// Top keeps the dearest of any number of things in the memory of a few: the space-saving
+// Top keeps the most expensive of any number of things in the memory of a few: the space-saving
 // algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005), with CPU-seconds in the place of
 // counts. A thing that finds no room takes the row of the cheapest one, and inherits its
 // cost as what it may be wrong by: whatever costs more than its part of all rows is kept,
@@ -194,7 +194,7 @@ func (t *Top[K]) Clear() {
 	clear(t.index)
 }
 
-// Sorted are the rows of the things that surely cost at least that, the dearest first.
+// Sorted are the rows of the things that surely cost at least that, the most expensive first.
 func (t *Top[K]) Sorted(least float64) []int {
 	var order []int
 	for i := range t.Rows {

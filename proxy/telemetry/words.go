@@ -17,7 +17,7 @@ const (
 	mostValues     = 16
 	// fewAddresses is how many addresses of known people have to have used a name or a value
 	// before anybody is shown it, and enough how many of their requests there have to be
-	// before a parameter is taken for one that has few values.
+	// before a parameter is treated as one that has few values.
 	fewAddresses = 3
 	enough       = 64
 	// forgotten is after what time without a request a parameter is.

@@ -60,7 +60,7 @@ func readSecret(file string) (string, error) {
 }
 
 // robotWorkers is the part of the workers, of those that are not kept for short requests,
-// that a robot may hold: half of what a person may, as nobody waits before it.
+// that a robot may hold: half of what a person may, as no request waits before it.
 const robotWorkers = 0.25
 
 // robotClass is the class of robots' accounts.
@@ -80,7 +80,7 @@ func Robots(c *config.Config, proofs robots.Proofs) (*robots.Robots, error) {
 	return robots.New(robots.Config{Class: config.RobotClass, Robots: knownRobots(c), Proofs: proofs, Replaces: replaced(c)})
 }
 
-// replaced are the classes in place of which a verified robot has its account: those of
+// replaced are the classes instead of which a verified robot has its account: those of
 // addresses and programs.
 func replaced(c *config.Config) (names []string) {
 	for _, of := range c.Classes {

@@ -128,11 +128,11 @@ func (r *Rule) requests() int {
 
 // keepFull is for how many milliseconds Credit remembers who has its whole burst
 // again, beyond the time that its request ran: what it earned then is not to pay for
-// another one that ran beside it.
+// another one that ran next to it.
 const keepFull = 30_000
 
 // credit is a token bucket of CPU time. What a request cost is told when it is done,
-// and was used in the time before that: what its identifier earned meanwhile pays
+// and was used in the time before that: what its identifier earned in the meantime pays
 // for it, even if it had saved up all that it may. Else one request at a time, at
 // the rate, would be too much for a small burst.
 func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {

@@ -51,7 +51,7 @@ type unsaved struct {
 	*identifier
 }
 
-// lives tells whether the identifier was not forgotten meanwhile.
+// lives tells whether the identifier was not forgotten in the meantime.
 func (u unsaved) lives() bool { return u.domain.identifiers[u.name] == u.identifier }
 
 // note marks an identifier as changed.

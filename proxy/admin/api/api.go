@@ -1,5 +1,5 @@
 // Package api is what the admin API answers: the documents, and nothing that makes them. Drift tells what
-// is wrong with them only beside those of other instances.
+// is wrong with them only next to those of other instances.
 // The doctor and the master share them with the proxy.
 //
 // The tag fleet says how the documents of several instances become one. Numbers are added up, or it is
@@ -39,7 +39,7 @@ type (
 	// ReadyReply answers ready with 200 while this proxy takes requests, and with 503 and an
 	// ErrorReply while it drains. That the backend is down is no reason for 503: a balancer would
 	// take every proxy in front of that backend away at the same time, and visitors would get
-	// nothing in place of a page that says what happens. Whether the site answers is to be asked
+	// nothing instead of a page that says what happens. Whether the site answers is to be asked
 	// of the site. So that nobody takes 200 for more than it is, Status and Conditions say it.
 	ReadyReply struct {
 		Version    int         `json:"version"`
@@ -214,7 +214,7 @@ type (
 		// Missing is what is missing for the kernel's help; empty: nothing is.
 		Missing []MissingRow `json:"missing"`
 	}
-	// CostRow is what requests cost that ended lately, by what that is known from: process (what
+	// CostRow is what requests cost that ended recently, by what that is known from: process (what
 	// their workers used, by the kernel's count), database (their share of what one used), header
 	// (the backend's word), estimate (their time, corrected by how busy the CPUs were).
 	CostRow struct {

@@ -75,7 +75,7 @@ type (
 		Longest   float64 `json:"longest" fleet:"max"`
 	}
 
-	// ShapesReply answers GET /v1/shapes (limit): which pages the CPU goes to, dearest first.
+	// ShapesReply answers GET /v1/shapes (limit): which pages the CPU goes to, most expensive first.
 	ShapesReply struct {
 		Version int        `json:"version" fleet:"max"`
 		Seconds float64    `json:"seconds" fleet:"max"`

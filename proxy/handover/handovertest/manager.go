@@ -15,7 +15,7 @@ import (
 )
 
 // Manager keeps what it is sent as systemd's file descriptor store does: what has the same
-// name is kept beside it, and what is forgotten are all of a name. It does not see that two
+// name is kept next to it, and what is forgotten are all of a name. It does not see that two
 // descriptors are the same socket, which systemd keeps once. Its methods may be called
 // concurrently.
 type Manager struct {

@@ -25,7 +25,7 @@ const (
 	leastPart = 0.02
 )
 
-// shapes are the dearest shapes of pages.
+// shapes are the most expensive shapes of pages.
 type shapes struct {
 	seed    maphash.Seed
 	top     telemetry.Top[uint64] // by the shape's hash, which clients cannot foresee
@@ -111,7 +111,7 @@ type parameter struct {
 
 func (p *parameter) String() string { return string(p.bytes[:p.n]) }
 
-// addParameters counts the parameters of a target. One without a value makes no page dear.
+// addParameters counts the parameters of a target. One without a value makes no page expensive.
 func (d *detail) addParameters(target string, u telemetry.Use) {
 	_, query, _ := strings.Cut(target, "?")
 	for i := 0; i < mostPerRequest && query != ""; i++ {
@@ -126,7 +126,7 @@ func (d *detail) addParameters(target string, u telemetry.Use) {
 	}
 }
 
-// Shapes are the dearest shapes of pages, at most limit, as they were when the Book was
+// Shapes are the most expensive shapes of pages, at most limit, as they were when the Book was
 // told last.
 func (b *Book) Shapes(limit int) api.ShapesReply {
 	b.mu.Lock()
@@ -174,7 +174,7 @@ func partsOf[K comparable](t *telemetry.Top[K], least float64, long over, name f
 	return parts
 }
 
-// distinct estimates how many different things there were lately, within about 5 %. It is a
+// distinct estimates how many different things there were recently, within about 5 %. It is a
 // HyperLogLog (Flajolet et al., 2007) for each of some stretches of time, of which the
 // oldest is forgotten: libraries have sketches that only grow, and would allocate for each
 // page.

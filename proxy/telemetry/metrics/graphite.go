@@ -45,7 +45,7 @@ type GraphiteOptions struct {
 
 // Graphite sends statistics to a Graphite server, one connection for each
 // sample: at one sample a minute a kept one would save nothing, and a write into
-// a connection that died meanwhile looks like a success. It keeps nothing
+// a connection that died in the meantime looks like a success. It keeps nothing
 // but the newest sample, so that a dead Graphite costs nobody anything.
 type Graphite struct {
 	o      GraphiteOptions
@@ -198,7 +198,7 @@ func seriesName(name string) string {
 	}, name)
 }
 
-// graphitePrefix is what stands before each series, its last dot included.
+// graphitePrefix is what is before each series, its last dot included.
 // The host's name goes in as it is: the original did that, and the dots of
 // web1.example.com make the tree that its users' dashboards look in. What would
 // break the line is replaced.

@@ -24,7 +24,7 @@ type Terminal struct {
 }
 
 // Open runs a program (its path and its arguments) in a terminal of some columns and lines.
-// Env is name=value, beside the test's own; the locale is UTF-8. When the program ends the
+// Env is name=value, in addition to the test's own; the locale is UTF-8. When the program ends the
 // terminal shows "ended with" and its status, and stays. Without tmux the test is skipped,
 // loudly.
 func Open(t testing.TB, width, height int, env []string, program ...string) *Terminal {
@@ -89,7 +89,7 @@ func (x *Terminal) Until(what string, is func(screen string) bool) string {
 }
 
 // UntilColoured is Until, with the escape sequences of the colours. A program may draw all
-// anew at any time, as when it learns the terminal's size: what was there a moment ago need
+// again at any time, as when it learns the terminal's size: what was there a moment ago need
 // not be there now, so that one look more says nothing.
 func (x *Terminal) UntilColoured(what string, is func(screen string) bool) string {
 	x.t.Helper()

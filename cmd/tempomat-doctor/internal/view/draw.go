@@ -172,7 +172,7 @@ func (m *Model) bar(f *Frame, y int) {
 
 const groupsWidth = 50 // columns of the table of groups
 
-// groups draws the table of the groups, and the sparklines beside it.
+// groups draws the table of the groups, and the sparklines next to it.
 func (m *Model) groups(f *Frame, y int) int {
 	head := fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %6s", "", "CPU", "req/s", "p50", "p95", "waits", "longest")
 	f.put(0, y, f.Width, Strong, head)

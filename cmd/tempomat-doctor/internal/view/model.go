@@ -382,7 +382,7 @@ func (h *history) begin(points []api.Point) {
 }
 
 // add takes the latest point, and forgets those that the sparklines no longer show. One
-// that is not later than the last (another proxy's clock) begins anew.
+// that is not later than the last (another proxy's clock) begins again.
 func (h *history) add(p point) {
 	if n := len(h.points); n > 0 && p.at < h.points[n-1].at {
 		h.points = h.points[:0]

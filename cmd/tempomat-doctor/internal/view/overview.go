@@ -132,7 +132,7 @@ func (m *Model) holders() []finding {
 	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), m.text(p.Group), m.text(p.Shape))}}
 }
 
-// page says what a page is of a group, what makes it dear, and who asks for it.
+// page says what a page is of a group, what makes it expensive, and who asks for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 	text := Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + m.text(s.Shape)
 	var dear []string

@@ -48,7 +48,7 @@ func (m *Model) turn(key string) Effect {
 // pagerRows is how many lines of the text there is room for.
 func (m *Model) pagerRows() int { return m.rows() + 2 } // the two above a table's rows
 
-// Explained takes the answer to an Explain. One that nobody waits for any more is dropped.
+// Explained takes the answer to an Explain. One that no request waits for any more is dropped.
 func (m *Model) Explained(of string, r api.ExplainReply, err error) {
 	if m.pager == nil || m.pager.of != of || m.pager.page != "" {
 		return

@@ -167,7 +167,7 @@ func (m *Model) sampled() string {
 	return ""
 }
 
-// part is the dearest part of a page, and how much of its cost that is.
+// part is the most expensive part of a page, and how much of its cost that is.
 func (m *Model) part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""

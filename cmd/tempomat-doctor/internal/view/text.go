@@ -60,7 +60,7 @@ func plain(s string) bool {
 	return true
 }
 
-// joins says that terminals disagree how wide the letter is beside others: selectors of
+// joins says that terminals disagree how wide the letter is next to others: selectors of
 // variants, the later parts of Hangul syllables, letters of flags, tones of skin.
 func joins(r rune) bool {
 	return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef ||

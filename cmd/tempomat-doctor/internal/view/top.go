@@ -334,7 +334,7 @@ const (
 )
 
 // Fetch asks for documents. It has no time limit of its own. With an error the overview may
-// have been answered all the same.
+// have been answered anyway.
 func (w Wants) Fetch(ctx context.Context, from Source) (d Data, err error) {
 	if err := from.Get(ctx, "/v1/overview", nil, &d.Overview); err != nil {
 		return Data{}, err

@@ -398,7 +398,7 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	}
 }
 
-// plainPages notes a site that serves pages without TLS, beside sites with it.
+// plainPages notes a site that serves pages without TLS, in addition to sites with it.
 func (d *decider) plainPages(where, do string) {
 	d.note("%s serves pages on port %d, next to TLS sites on %d. Port %[2]d stays with %[4]s, so requests there bypass tempomat-proxy. To close that: %s",
 		where, d.m.Place.HTTP, d.m.Place.HTTPS, d.plan.Server, do)
@@ -406,7 +406,7 @@ func (d *decider) plainPages(where, do string) {
 
 // redirects tells whether a site redirects every request to https, or some.
 func redirects(h *apacheHost) (all, some bool) {
-	engine, limited := false, false // limited: a condition stands before the next rule
+	engine, limited := false, false // limited: a condition is before the next rule
 	for _, x := range h.all {
 		if len(x.Within) != len(h.start.Within)+1 {
 			continue // in a <Location> or the like

@@ -107,7 +107,7 @@ func (w *worker) steps(j *journal) (steps []step) {
 	return steps
 }
 
-// reload has systemd reload a server, whose requests go on meanwhile, or start it.
+// reload has systemd reload a server, whose requests go on in the meantime, or start it.
 const reload = "reload-or-restart"
 
 // reloadByHand reloads a server that runs without systemd.
@@ -135,7 +135,7 @@ func (w *worker) until(ctx context.Context, otherwise string, done func() bool) 
 		select {
 		case <-ctx.Done():
 			return errors.New(otherwise)
-		case <-time.After(2 * time.Millisecond): // meanwhile nobody may answer
+		case <-time.After(2 * time.Millisecond): // in the meantime nobody may answer
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func (w *worker) command(argv ...string) step {
 	}}
 }
 
-// patience is how long the site may take to answer after all was started anew.
+// patience is how long the site may take to answer after all was started again.
 const patience = 20 * time.Second
 
 // sameAnswer waits until a site answers as it did before. A site that did not answer
@@ -239,7 +239,7 @@ func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 }
 
 // switchBack has the proxy leave the port and the web server take it, in as short a time as
-// they can. The requests that the proxy has come to their end meanwhile.
+// they can. The requests that the proxy has come to their end in the meantime.
 func (w *worker) switchBack(j *journal) (steps []step) {
 	if !j.Systemd {
 		return append([]step{w.leave(j, w.run.Terminate)}, w.reloadByHand(j.Server)...)

@@ -192,7 +192,7 @@ func (d *decider) finish() {
 	}
 }
 
-// backupOf is where the former text of a file is kept: beside it, except where the
+// backupOf is where the former text of a file is kept: next to it, except where the
 // server would read that as well.
 func backupOf(real string) string {
 	if path.Base(path.Dir(real)) == "sites-enabled" {
@@ -404,7 +404,7 @@ func (d *decider) own(f *host.ConfigFile) bool {
 }
 
 // adopt has the sites that were added for the web server's inner address, as the manual says,
-// serve the public's port again. It needs the files as they are after the way back.
+// serve the public's port again. It needs the files as they are after undo.
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
 	var served bool

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// journal is what setup did, kept for the way back. It is written before the first
+// journal is what setup did, kept for undo. It is written before the first
 // change, so that also a setup that was killed can be taken back.
 type journal struct {
 	Server  string
@@ -77,7 +77,7 @@ func (j *journal) switching() [][]string {
 	return [][]string{{"systemctl", "enable", unitName}, {"systemctl", reload, j.Server}, {"systemctl", "restart", unitName}}
 }
 
-// journalName is its name, beside the configuration.
+// journalName is its name, in addition to the configuration.
 const journalName = "setup.json"
 
 func journalFile(p Place) string { return p.Root + "/etc/tempomat/" + journalName }
@@ -113,7 +113,7 @@ func missingDirectories(name string) (list []string) {
 // replaceFile puts a text in the place of a file at once. Without an owner (-1) it
 // belongs to this user.
 func replaceFile(name string, text []byte, mode os.FileMode, uid, gid int) (err error) {
-	// The name begins with a dot: no server includes such files meanwhile.
+	// The name begins with a dot: no server includes such files in the meantime.
 	f, err := os.CreateTemp(filepath.Dir(name), ".tempomat-setup-")
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func setAccess(a Access) error {
 const undoneEnd = ".undone"
 
 // restore takes one change back, made or not, and tells what a person should know of it:
-// what somebody wrote since into a file that is setup's as a whole is kept beside it, and
+// what somebody wrote since into a file that is setup's as a whole is kept next to it, and
 // lines that are gone from an edited file are named.
 func restore(c Change) (told []string, err error) {
 	if c.Access != nil {
@@ -245,7 +245,7 @@ func restore(c Change) (told []string, err error) {
 }
 
 // restoreLines takes back setup's lines in a file. Where some of them are gone the former
-// text stays beside it.
+// text stays next to it.
 func restoreLines(c Change) (told []string, err error) {
 	now, err := os.ReadFile(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -88,7 +88,7 @@ type Config struct {
 type KeyFile struct {
 	// Needs are the files and directories on the way to it that only root may use.
 	Needs []Access
-	// Groups are groups, beside KeyGroup, that some of them belong to.
+	// Groups are groups, in addition to KeyGroup, that some of them belong to.
 	Groups []string
 	Fault  string // why the proxy cannot be let to it
 }

@@ -308,7 +308,7 @@ func (d *decider) nginxStays(s nginxServer) {
 }
 
 // redirects tells whether the server answers every request by itself: it has a return
-// outside of locations, or each of its locations has, but for those of a certificate's
+// outside of locations, or each of its locations has, except for those of a certificate's
 // renewal.
 func (s nginxServer) redirects() bool {
 	if len(s.Find("return")) > 0 {

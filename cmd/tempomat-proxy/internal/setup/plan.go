@@ -155,7 +155,7 @@ func gap(at []int, line int) int {
 	return 0
 }
 
-// Show prints a plan for a person: what was found, what would change, and the way back.
+// Show prints a plan for a person: what was found, what would change, and undo.
 func Show(w io.Writer, p Plan) {
 	fmt.Fprintln(w, "Found:")
 	for _, line := range p.Found {

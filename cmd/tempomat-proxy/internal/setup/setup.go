@@ -55,7 +55,7 @@
 //
 // Without systemd the files are changed and the commands for switching over are printed; -undo switches over
 // itself, and ends the proxy that listens on the port. For sites that are added later, setup is taken back and
-// done again, or they are written for the address on the loopback: -undo gives these the public port, too.
+// done again, or they are written for the address on the loopback: -undo gives these the public port as well.
 //
 // What setup does not understand it does not touch: an Obstacle says what, why, and what
 // to do instead.

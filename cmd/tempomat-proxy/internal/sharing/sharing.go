@@ -1,7 +1,7 @@
 // Package sharing gives the sidecar the Sharer that its configuration names, keeps it
 // running, and tells how it goes.
 //
-// A new way of sharing is a package beside limiter/redis, what makes its Sharer (ways.go) and
+// A new way of sharing is a package next to limiter/redis, what makes its Sharer (ways.go) and
 // a line in makers. Its keys are a section of the configuration in config/coordination.go; the
 // tests hold both tables to the same names.
 package sharing
@@ -172,7 +172,7 @@ func (s *Sharing) tell(ctx context.Context) {
 // foreign is how often it is told that another instance has another secret.
 const foreign = time.Minute
 
-// hasForeign tells whether something came lately that was made with another secret.
+// hasForeign tells whether something came recently that was made with another secret.
 func (s *Sharing) hasForeign(now time.Time) bool {
 	last := s.exchange.State().OtherAt
 	if g, ok := s.sharer.(gossiping); ok && g.ForeignAt().After(last) {
@@ -301,7 +301,7 @@ func (s *Sharing) status() (limiter.SharingStatus, error) {
 }
 
 // unable is in the place of a Sharer that could not be made, and without which the sidecar
-// serves all the same.
+// serves anyway.
 type unable struct{ why error }
 
 // Offer implements limiter.Sharer.

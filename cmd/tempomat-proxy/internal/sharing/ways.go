@@ -24,7 +24,7 @@ import (
 // gossiping is a Sharer of a fleet that has no server. Its keys come from the secret.
 type gossiping struct{ *gossip.Sharer }
 
-// newGossip makes it. If it cannot be made the sidecar serves all the same, and works alone.
+// newGossip makes it. If it cannot be made the sidecar serves anyway, and works alone.
 func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Sharer, error) {
 	g := c.Coordination.Gossip
 	o := gossip.Options{Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Logf: log.Sugar().Warnf}
