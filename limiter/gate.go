@@ -134,6 +134,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	g.dispatch(at)
 	if g.all.n > g.limits.queue {
 		g.shedOne(at)
+		g.dispatch(at) // what was behind it is the head of its lane now
 	}
 	if t.phase == queued {
 		if t.stranger || t.lane.first != t { // only the head of a lane reserves
@@ -621,14 +622,17 @@ func (t *Ticket) isShedBefore(o *Ticket) bool {
 func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
-	g.dispatch(at)
-	for t := g.all.first; t != nil; t = g.all.first {
+	for {
+		g.dispatch(at)
+		t := g.all.first
+		if t == nil {
+			return -1
+		}
 		if left := t.asked + g.limits.maxWait - at; left > 0 {
 			return left
 		}
 		g.refuse(at, t, Busy)
 	}
-	return -1
 }
 
 // Reguess tells what a waiting request will likely cost, and how long it will
