@@ -673,6 +673,43 @@ func TestDrainWaitsForNobodyForLong(t *testing.T) {
 	})
 }
 
+// TestResetWhileOthersSend has a client give a request up while what the handler has written is on its
+// way: who reads the body then sees it.
+func TestResetWhileOthersSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan error, 1)
+		s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "x")
+			_, err := io.Copy(io.Discard, r.Body)
+			over <- err
+		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		near, far := net.Pipe()
+		c := s.newConn(near, new(Entrance), nil)
+		s.conns.Add(&c.RosterEntry, c)
+		go c.serve()
+		p := newPeer(t, far)
+		p.until(func(f http2.Frame) bool {
+			return f.Header().Type == http2.FrameSettings && f.Header().Flags.Has(http2.FlagSettingsAck)
+		})
+		p.ask(1, false, to("POST", "/")...)
+		synctest.Wait() // the beginning of the answer is being sent
+		p.check(p.WriteRSTStream(1, http2.ErrCodeCancel))
+		synctest.Wait()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		synctest.Wait()
+		select {
+		case err := <-over:
+			if err == nil {
+				t.Error("the body came to its end")
+			}
+		default:
+			t.Error("the handler waits for a body that does not come")
+		}
+		_ = far.Close()
+		_ = s.Close()
+	})
+}
+
 // TestSessionsThatWait: one without a request is told that it ends after its time, and not before,
 // whatever else it sends; one whose header does not come is cut; and while it waits it keeps no memory.
 func TestSessionsThatWait(t *testing.T) {

@@ -264,7 +264,7 @@ func (s *Stream) end() error {
 	for name := range s.in.answer {
 		late = late || strings.HasPrefix(name, http.TrailerPrefix)
 	}
-	if !late {
+	if !late || s.err != nil {
 		return s.session.send(s, nil, true)
 	}
 	trailer := make(http.Header)
@@ -501,6 +501,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	h.flush() // the client may wait for it; meanwhile more may happen
 	for b.unread.Len() == 0 {
 		switch {
 		case s.err != nil:
@@ -515,7 +516,6 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 			s.writeHeader(http.StatusContinue)
 			continue
 		}
-		h.flush() // the client may wait for its window
 		if err := s.wait(&s.reads, s.readUntil); err != nil {
 			return 0, err
 		}
