@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"golang.org/x/time/rate"
 )
 
 // How members are found and missed. Two that do not answer each other for two to
@@ -32,6 +33,16 @@ const (
 	reclaimAfter = time.Second
 	rememberLost = 256 // addresses of members that are gone
 	stateEach    = 10 * time.Second
+)
+
+// Bounds of connections from others: memberlist reads all of a message before it can tell whether a member sent it, and
+// logs each that no member did.
+const (
+	mostStreams   = 64 // at a time
+	mostOfAddress = 4
+	mostOfStream  = 2 * maxState // bytes
+	logEach       = 10 * time.Second
+	logBurst      = 10
 )
 
 // config is memberlist's.
@@ -56,26 +67,115 @@ func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 	c.Delegate, c.Events = d, s.roster
 	c.LogOutput = nil
 	c.Logger = log.New(s.logger(), "", 0)
+	var err error
 	if s.o.plug != nil {
-		var err error
-		if c.Transport, err = s.o.plug(); err != nil {
-			return nil, err
+		c.Transport, err = s.o.plug()
+	} else {
+		c.Transport, err = listen(c)
+	}
+	return c, err
+}
+
+// streams is memberlist's transport with bounded connections from others.
+type streams struct {
+	*memberlist.NetTransport
+	taken chan net.Conn
+	ended chan struct{}
+
+	mu   sync.Mutex // guards the following
+	all  int
+	from map[string]int // by address
+}
+
+func listen(c *memberlist.Config) (memberlist.NodeAwareTransport, error) {
+	t, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{c.BindAddr}, BindPort: c.BindPort, Logger: c.Logger})
+	if err != nil {
+		return nil, err
+	}
+	s := &streams{NetTransport: t, taken: make(chan net.Conn), ended: make(chan struct{}), from: make(map[string]int)}
+	go s.take()
+	return s, nil
+}
+
+// StreamCh implements memberlist.Transport.
+func (s *streams) StreamCh() <-chan net.Conn { return s.taken }
+
+// Shutdown implements memberlist.Transport.
+func (s *streams) Shutdown() error {
+	defer close(s.ended)
+	return s.NetTransport.Shutdown()
+}
+
+// take passes on the connections for which there is room.
+func (s *streams) take() {
+	for {
+		select {
+		case <-s.ended:
+			return
+		case c := <-s.NetTransport.StreamCh():
+			address, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			if !s.count(address, 1) {
+				_ = c.Close()
+				continue
+			}
+			x := &stream{Conn: c, left: mostOfStream, leave: sync.OnceFunc(func() { s.count(address, -1) })}
+			select {
+			case s.taken <- x:
+			case <-s.ended:
+				_ = x.Close()
+				return
+			}
 		}
 	}
-	return c, nil
+}
+
+// count counts a connection that comes, unless there are too many, or one that ends.
+func (s *streams) count(address string, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 && (s.all >= mostStreams || s.from[address] >= mostOfAddress) {
+		return false
+	}
+	s.all += n
+	if s.from[address] += n; s.from[address] == 0 {
+		delete(s.from, address)
+	}
+	return true
+}
+
+// stream is a connection of which a bounded number of bytes is read.
+type stream struct {
+	net.Conn
+	left  int
+	leave func()
+}
+
+func (s *stream) Read(b []byte) (int, error) {
+	if s.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := s.Conn.Read(b[:min(len(b), s.left)])
+	s.left -= n
+	return n, err
+}
+
+func (s *stream) Close() error {
+	s.leave()
+	return s.Conn.Close()
 }
 
 // logger passes on what memberlist says of trouble. What was encrypted with another key comes many
-// times a second, so only when it did last is kept.
+// times a second, so only when it did last is kept; of the rest some lines.
 func (s *Sharer) logger() io.Writer {
 	if s.o.Logf == nil {
 		return io.Discard
 	}
-	return logger{s.o.Logf, &s.foreign}
+	return logger{s.o.Logf, rate.NewLimiter(rate.Every(logEach), logBurst), &s.foreign}
 }
 
 type logger struct {
 	f       func(string, ...any)
+	pace    *rate.Limiter
 	foreign *atomic.Int64
 }
 
@@ -83,7 +183,7 @@ func (l logger) Write(b []byte) (int, error) {
 	switch line := string(b); {
 	case strings.Contains(line, "could decrypt the message"):
 		l.foreign.Store(time.Now().Unix())
-	case strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERR]"):
+	case (strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERR]")) && l.pace.Allow():
 		l.f("%s", strings.TrimSpace(line))
 	}
 	return len(b), nil

@@ -183,3 +183,61 @@ func together(t testing.TB, cars ...*sidecar) time.Duration {
 func TestConformance(t *testing.T) {
 	sim.Sharers(t, func(*testing.T, limiter.Policy) sim.Fleet { return newReal() })
 }
+
+// TestWhoReachesThePort without a key fills neither the log nor the memory, and does not keep peers out.
+func TestWhoReachesThePort(t *testing.T) {
+	lines := 0
+	s, err := New(Options{Listen: "127.0.0.1:1", Keys: [][]byte{make([]byte, 32)}, Logf: func(string, ...any) { lines++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := s.logger()
+	for range 1000 {
+		_, _ = l.Write([]byte("[ERR] memberlist: discarding packet with unacceptable label"))
+	}
+	if lines > logBurst+1 {
+		t.Errorf("a thousand packets of a stranger make %d lines of the log", lines)
+	}
+	c := memberlist.DefaultLANConfig()
+	c.BindAddr, c.BindPort, c.Logger = "127.0.0.1", 0, log.New(io.Discard, "", 0)
+	transport, err := listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := transport.(*streams)
+	address := fmt.Sprintf("127.0.0.1:%d", bound.GetAutoBindPort())
+	dial := func(from string) net.Conn {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	var taken []net.Conn
+	for range mostOfAddress {
+		dial("127.0.0.2")
+		taken = append(taken, <-transport.StreamCh())
+	}
+	if _, err := dial("127.0.0.2").Read(make([]byte, 1)); err == nil {
+		t.Error("one address has a connection more than it may")
+	}
+	peer := dial("127.0.0.3")
+	x := <-transport.StreamCh()
+	go func() { _, _ = peer.Write(make([]byte, mostOfStream+1)) }()
+	if n, err := io.Copy(io.Discard, x); n != mostOfStream || err == nil {
+		t.Errorf("%d bytes are read of a connection: %v", n, err)
+	}
+	for _, x := range append(taken, x) {
+		_ = x.Close()
+		_ = x.Close()
+	}
+	dial("127.0.0.2")
+	_ = (<-transport.StreamCh()).Close()
+	if bound.all != 0 || len(bound.from) != 0 {
+		t.Errorf("%d connections are counted that have ended, of %d addresses", bound.all, len(bound.from))
+	}
+	if err := transport.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
