@@ -119,13 +119,21 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 			continue
 		}
 		seen[id] = true
-		if err := d.add(f, cmp.Or(other.Admin, "unix:")); err != nil {
+		var closed error
+		switch {
+		case !isURL(other.Admin):
+			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or open to its own machine only", other.Name)
+		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
+			closed = fmt.Errorf("%s is not asked: it tells %s, where the token would go unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
+		}
+		if closed != nil {
+			f.all = append(f.all, &client{program: proxyProgram, name: other.Name, closed: closed, http: &http.Client{}})
+			continue
+		}
+		if err := d.add(f, other.Admin); err != nil {
 			return err
 		}
-		c := f.all[len(f.all)-1]
-		if c.name = other.Name; other.Admin == "" {
-			c.closed = fmt.Errorf("%s can't be asked: its admin.web is off, or open to its own machine only", other.Name)
-		}
+		f.all[len(f.all)-1].name = other.Name
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -299,4 +301,32 @@ func TestFleetLive(t *testing.T) {
 		err := f.Get(t.Context(), "/v1/overview", nil, &o)
 		return err == nil && len(o.Conditions) == 0 && o.CPUs == 8 && f.missing() == nil
 	})
+}
+
+// TestTheTokenStaysEncrypted where the instance that is named was asked over HTTPS, whatever that says of others.
+func TestTheTokenStaysEncrypted(t *testing.T) {
+	var others []api.Instance
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.ShareReply{Version: api.Version, Known: &others, Instances: others})
+	}))
+	defer server.Close()
+	others = []api.Instance{{Name: "plain", Admin: "http://192.0.2.1:8880"}, {Name: "socket", Admin: "/run/other.sock"}, {Name: "good", Admin: server.URL}}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(fleetToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &doctor{token: token}
+	f := &fleet{timeout: fleetTimeout, faults: make(map[*client]fault)}
+	if err := d.add(f, server.URL); err != nil {
+		t.Fatal(err)
+	}
+	f.all[0].http = server.Client()
+	if err := d.find(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	for n, c := range f.all {
+		if open := n == 0 || c.name == "good"; open != (c.token != "") || open != (c.closed == nil) {
+			t.Errorf("%s has the token: %t, %v", c.name, c.token != "", c.closed)
+		}
+	}
 }
