@@ -64,7 +64,9 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 		m = &member{first: now}
 		f.all[from] = m
 	}
-	m.Instance, m.last = i, now
+	if i.Now > m.Now { // else it was said before that: somebody sends it again
+		m.Instance, m.last = i, now
+	}
 }
 
 // same says that two are one instance, which was restarted.

@@ -102,3 +102,24 @@ func TestIntroductionHasRoom(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
 }
+
+// TestWhatWasSaidBefore: an introduction that somebody sends again changes nothing, and has nobody be there who is gone.
+func TestWhatWasSaidBefore(t *testing.T) {
+	f := fleet{all: make(map[uint32]*member)}
+	begin := time.Unix(1_800_000_000, 0)
+	said := func(at time.Duration, admin string) []byte {
+		return introduction(api.Instance{Name: "web1", Admin: admin, Now: float64(begin.Add(at).Unix())})
+	}
+	before, latest := said(0, "http://192.0.2.1:8880"), said(introduceEvery, "http://192.0.2.2:8880")
+	f.meet(begin, 1, before)
+	f.meet(begin.Add(introduceEvery), 1, latest)
+	for _, text := range [][]byte{before, latest} {
+		f.meet(begin.Add(10*time.Minute), 1, text)
+		if live := f.others(begin.Add(10*time.Minute), true); len(live) != 0 {
+			t.Errorf("it is there: %+v", live)
+		}
+	}
+	if all := f.others(begin.Add(10*time.Minute), false); len(all) != 1 || all[0].Admin != "http://192.0.2.2:8880" || all[0].Ahead != 0 {
+		t.Errorf("%+v", all)
+	}
+}
