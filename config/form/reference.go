@@ -53,9 +53,6 @@ func facts(s Setting) string {
 	return line
 }
 
-// plain are the types that what is allowed shows already.
-var plain = []string{"address", "duration", "host", "name", "path", "prefix", "rate", "size", "text", "URL", "word", "word or path"}
-
 // Allowed is what the value may be, as Markdown.
 func (s Setting) Allowed() string {
 	spec := s.Value.Spec()
@@ -66,6 +63,8 @@ func (s Setting) Allowed() string {
 	case s.Unit != "":
 		spec.Allowed += ", in " + s.Unit
 	}
+	// What is allowed shows these types already.
+	plain := []string{"address", "duration", "host", "name", "path", "prefix", "rate", "size", "text", "URL", "word", "word or path"}
 	switch {
 	case kind == "", spec.Allowed != "" && slices.Contains(plain, kind):
 		return spec.Allowed
