@@ -125,7 +125,7 @@ func (h *session) write() {
 
 // extend gives the client its time to take what is sent. It is for who writes.
 func (h *session) extend(until time.Time) {
-	if until.Sub(h.until) >= time.Second || h.leaving == left {
+	if until.Sub(h.until) >= time.Second {
 		h.until = until
 		_ = h.conn.SetWriteDeadline(until) // a connection that is closed says so when it is written to
 	}

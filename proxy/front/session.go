@@ -306,8 +306,9 @@ func (h *session) breaks(err error) {
 	h.goAway(h.newest, http2.ErrCode(code))
 	h.leaving = left
 	if !h.writing {
-		h.until = time.Now().Add(warnTime)
-		_ = h.conn.SetWriteDeadline(h.until) // a connection that is closed says so when it is written to
+		now := time.Now()
+		_ = h.conn.SetWriteDeadline(now.Add(warnTime)) // a connection that is closed says so when it is written to
+		h.until = now.Add(h.conn.server.o.Idle)        // it is not extended
 		h.write()
 	}
 	if flood != "" {

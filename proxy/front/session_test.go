@@ -710,6 +710,27 @@ func TestResetWhileOthersSend(t *testing.T) {
 	})
 }
 
+// TestWhoIsCutIsNotWaitedFor: a client that does not read why it is cut is cut all the same.
+func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Idle: time.Hour})
+		near, far := net.Pipe()
+		c := s.newConn(near, new(Entrance), nil)
+		s.conns.Add(&c.RosterEntry, c)
+		go c.serve()
+		p := newPeer(t, far)
+		p.until(func(f http2.Frame) bool {
+			return f.Header().Type == http2.FrameSettings && f.Header().Flags.Has(http2.FlagSettingsAck)
+		})
+		p.get(2, "/")
+		time.Sleep(2 * warnTime)
+		synctest.Wait()
+		s.conns.Each(func(*conn) { t.Error("the connection is still there") })
+		_ = far.Close()
+		_ = s.Close()
+	})
+}
+
 // TestSessionsThatWait: one without a request is told that it ends after its time, and not before,
 // whatever else it sends; one whose header does not come is cut; and while it waits it keeps no memory.
 func TestSessionsThatWait(t *testing.T) {
