@@ -155,10 +155,11 @@ func TestPagesAskedForAsParts(t *testing.T) {
 	x := newStandingSite(t)
 	image := []string{"Sec-Fetch-Dest: image"}
 	one := 0
-	for second := range time.Duration(100) {
-		x.ask(second*time.Second, "192.0.2.1", "/", nil)
+	for i := range 100 {
+		at := time.Duration(i) * time.Second
+		x.ask(at, "192.0.2.1", "/", nil)
 		for range followPage {
-			if x.ask(second*time.Second, "192.0.2.1", "/page", image).Follows {
+			if x.ask(at, "192.0.2.1", "/page", image).Follows {
 				one++
 			}
 		}

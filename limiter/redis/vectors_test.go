@@ -233,9 +233,9 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 	if strings.HasPrefix(call.Error, "Invalid rate limit") || strings.HasPrefix(call.Error, "Rate limit factor") {
 		return // the configuration has checks of its own
 	}
-	b, err := limit.bucket(factor), error(nil)
-	info := b.Status(quota.BucketState{}, 0, 0, false)
-	if err == nil && b.Limits() {
+	b := limit.bucket(factor)
+	info, err := b.Status(quota.BucketState{}, 0, 0, false), error(nil)
+	if b.Limits() {
 		info, err = p.checker.check(context.Background(), key, b, 1, call.At)
 	}
 	if call.Error != "" {
