@@ -49,7 +49,8 @@ const (
 	askEvery   = time.Second
 	tellAgain  = 10 * time.Second // how often who asks is answered
 	// mostOpened bounds what packets that are sent again and again cost, in a second.
-	mostOpened = 2000
+	mostOpened  = 2000
+	seenPackets = 1 << 13
 )
 
 // An Exchange tells other instances whom this one knows, and this one whom they know. It makes
@@ -76,7 +77,8 @@ type Exchange struct {
 	lastAnswer  time.Time
 	askingUntil time.Time
 	second      int64
-	opened      int // in that second
+	opened      int                 // in that second
+	seen        [seenPackets]uint64 // of those that were opened lately, the nonces' beginnings
 	state       ExchangeState
 }
 
@@ -324,6 +326,11 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plai
 	if now.Unix() != x.second {
 		x.second, x.opened = now.Unix(), 0
 	}
+	nonce := binary.LittleEndian.Uint64(packet[1+printSize:])
+	seen := &x.seen[nonce%seenPackets]
+	if *seen == nonce { // or who sends one again and again would leave no room for others
+		return 0, nil
+	}
 	if x.opened >= mostOpened {
 		x.state.Dropped++
 		return 0, nil
@@ -336,6 +343,7 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plai
 		known = true
 		plain, err := k[i].aead.Open(nil, packet[1+printSize:sealedAt], packet[sealedAt:], packet[:1+printSize])
 		if err == nil && len(plain) >= headerSize && ((len(plain)-headerSize)%entrySize == 0 || plain[headerSize-1]&introduces != 0) {
+			*seen = nonce
 			return x.openedLocked(now, plain)
 		}
 	}
