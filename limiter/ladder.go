@@ -525,9 +525,9 @@ func (g *gate) learn(at time.Duration, was phase) {
 // probePause is longer than from one look at what waits to the next.
 const probePause = 200 * time.Millisecond
 
-// roomForShort tells whether a short request may go. Of workers that were not
-// configured some always may: if others hold more than there seem to be, they
-// find out whether there are more.
+// roomForShort tells whether a short request may go. If the number of workers was not
+// configured, a few always may, even when all workers that are believed to exist are
+// busy: this shows whether there are more.
 func (g *gate) roomForShort() bool {
 	return g.busy < g.limits.workers || g.workers.configured == 0 && g.busy-g.load.long() < keptForKnown
 }

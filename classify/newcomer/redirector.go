@@ -248,8 +248,8 @@ func locationOf(target string) string {
 // So it has to be a path of the same host for every reader of URLs, however
 // lenient: no "//host", no "\" in the place of "/", no tabs and line ends, which
 // browsers drop before they look for those, no absolute form. A # would become a
-// fragment. Dot segments would be resolved to another path; that a segment begins
-// with a dot at all is for "/.well-known/" and the like, where no person goes.
+// fragment. A dot segment would be resolved to another path. Other segments that begin
+// with a dot are excluded as well: "/.well-known/" and the like, where no person goes.
 func isLocation(target string) bool {
 	if target == "" || len(target) > maxTarget || target[0] != '/' || strings.HasPrefix(target, "//") {
 		return false

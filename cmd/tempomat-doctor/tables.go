@@ -44,7 +44,8 @@ func (d *doctor) tables() *cobra.Command {
   Title    the key: an address, a network, a User-Agent family, …; of a robot also how it was
            verified, and when the list of its addresses was last fetched
 
-top shows all of it live.`,
+top shows all of it live. To have tempomat slow no client, set throttle: {mode: observe} in
+/etc/tempomat/tempomat.yaml, then run tempomat-doctor reload.`,
 		Example: `  tempomat-doctor --sort cpu
   tempomat-doctor --bucket slash24 --limit 100
   watch -n 1 tempomat-doctor --limit 3`,

@@ -26,7 +26,7 @@ var notRun = map[string]string{
 	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
 	"zcat": "its file is the reader's; replay is tested with logs of its own",
 	"curl -s http://www.example.org/tempomat-check.php": "TestWorldRecipes does it",
-	"curl -I http://localhost/":                         atReader, "curl -si -A": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
+	"curl -I http://localhost/":                         atReader, "curl -si -A": atReader, "curl -so /dev/null -w": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
 	"curl -H": "it asks admin.web: TestToken does",
 }
 

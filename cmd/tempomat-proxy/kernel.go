@@ -270,7 +270,7 @@ func (b *bills) begin(c *config.Config) {
 		finder, err = host.OpenFinder(u)
 	}
 	if b.miss(err); err != nil {
-		warn("the backend's workers are not looked for; their requests' cost is estimated", zap.Error(err))
+		warn("can't look for the backend's workers; the cost of requests is estimated", zap.Error(err))
 	}
 	costSocket := b.listen(c.Cost.Socket)
 	if finder == nil && costSocket == nil {

@@ -20,7 +20,7 @@ import (
 
 // TestKernelReply: what is missing is told once, with what to do, and only if it is missing.
 func TestKernelReply(t *testing.T) {
-	forbidden := fmt.Errorf("no right to raise a priority again (CAP_SYS_NICE): %w", fs.ErrPermission)
+	forbidden := fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): %w", fs.ErrPermission)
 	known := cpuaccount.Sums{Process: time.Second, Requests: cpuaccount.Requests{Process: 3}}
 	for name, c := range map[string]struct {
 		costs       cpuaccount.Sums

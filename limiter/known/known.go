@@ -185,10 +185,9 @@ func (k *Clients) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, sum[:]...), nil
 }
 
-// UnmarshalBinary takes in what AppendBinary told, before the first request. If
-// that is damaged, from the future, or knows more clients than it could have
-// been told of, it changes nothing. Who was known by another secret than the fleet's
-// stays known.
+// UnmarshalBinary restores what AppendBinary wrote, before the first request. If the
+// data is damaged, from the future, or has more clients than can be real, it changes
+// nothing. Clients that were saved under another secret than the fleet's stay known.
 func (k *Clients) UnmarshalBinary(data []byte) error {
 	if len(data) != savedSize || data[0] != version {
 		return errSaved

@@ -70,7 +70,7 @@ func (g *guard) refuse(r *http.Request) error {
 	switch {
 	case !g.access.isOurs(r.Host, g.socket):
 		return &failure{http.StatusMisdirectedRequest,
-			fmt.Sprintf("the Host %q is none of ours: ask for an address or localhost, or name it in admin.hosts", r.Host)}
+			fmt.Sprintf("unknown Host %q: use an IP address or localhost, or add the name to admin.hosts", r.Host)}
 	case r.ContentLength > mostBody:
 		return &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", mostBody)}
 	}

@@ -233,7 +233,7 @@ func newBudget(perSecond, burst, most int) budget {
 	return budget{each: time.Second / time.Duration(perSecond), burst: burst, most: most}
 }
 
-// earn lets the client do so many more, as far as they can be saved.
+// earn adds n to what the client may still do, up to the most that may be saved.
 func (b *budget) earn(n int) { b.saved = min(b.saved+n, b.most) }
 
 // spend tells whether so many more may happen now. Now never goes backwards.

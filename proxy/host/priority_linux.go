@@ -211,10 +211,10 @@ func lowerAndBack() error {
 		return errors.New("this process has the lowest priority itself")
 	}
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, own+1); err != nil {
-		return fmt.Errorf("no right to change a priority: setpriority: %w", err)
+		return fmt.Errorf("this process may not change priorities: setpriority: %w", err)
 	}
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, own); err != nil {
-		return fmt.Errorf("no right to raise a priority again (CAP_SYS_NICE): setpriority: %w", err)
+		return fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): setpriority: %w", err)
 	}
 	return nil
 }

@@ -234,7 +234,7 @@ type reply struct {
 // unanswered is why there is no answer.
 type unanswered struct{ error }
 
-// fetch asks a server.
+// fetch gets a list from its server, or learns by the ETag that it is the same as before.
 func (p *Publishers) fetch(ctx context.Context, url, etag string) (a reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()

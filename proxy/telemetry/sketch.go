@@ -147,7 +147,7 @@ func (t *Top[K]) leave(row int) {
 	}
 }
 
-// find is the row of a thing; if it has none, that of the cheapest one, or a free one.
+// find returns the row of a key. If the key has none, it returns a free row, or the row of the cheapest key.
 func (t *Top[K]) find(key K) (row int, has bool) {
 	if i, ok := t.index[key]; ok {
 		return i, true

@@ -85,7 +85,7 @@ type Command struct {
 }
 
 // Summary is the command in one line of a help.
-const Summary = "look at this machine and show, or with -write make, what puts the proxy before its web server; -undo takes it back"
+const Summary = "Show the changes that put the proxy in front of this machine's web server; -write makes them, -undo reverts them"
 
 // Do shows what it would change, makes the changes, or takes them back. It is an error if it could
 // not do what was asked for.
