@@ -44,6 +44,7 @@ graphite: {address: "`+graphite.Addr().String()+`", prefix: sites, interval: 1s}
 metrics: "127.0.0.1:`+freePort(t)+`"
 log: {access: all}
 timeouts: {drain: 50ms}
+robots: {refresh: off}
 `)
 			ctx, end := context.WithCancel(t.Context())
 			defer end()

@@ -42,7 +42,7 @@ func restartsByHandedOver(t *testing.T, clients, restarts int, requests int64) *
 	start := func() *process {
 		p := startProcessWith(t, []*os.File{socket}, []string{"LISTEN_FDS=1"}, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", file)
 		p.stderr.await(t, 0, `"msg":"serving"`)
-		p.stderr.await(t, 0, `"msg":"nobody serves an address of listen`)
+		p.stderr.await(t, 0, `"msg":"not serving a listen address`)
 		return p
 	}
 	p := start()

@@ -31,7 +31,7 @@ func TestNoTokenYet(t *testing.T) {
 	s := startProxyWithAdmin(t, fmt.Sprintf("  web: 127.0.0.1:%s\n  token: %s\n", port, file))
 	s.stderr.await(t, 0, "the dashboard rejects all requests until a reload finds a token")
 	client, url := newClient(t), "http://127.0.0.1:"+port+"/v1/status"
-	if a := fetch(t, client, http.MethodGet, url, withToken(firstToken), nil); a.StatusCode != 401 || !strings.Contains(a.body, "the log says") {
+	if a := fetch(t, client, http.MethodGet, url, withToken(firstToken), nil); a.StatusCode != 401 || !strings.Contains(a.body, "the log shows") {
 		t.Errorf("before there is one: %s %s", a.Status, a.body)
 	}
 	writeFile(t, file, firstToken+"\n")
