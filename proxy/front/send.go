@@ -111,12 +111,13 @@ func (h *session) write() {
 		h.extend(time.Now().Add(idle))
 	}
 	_, err := h.conn.Write(p)
-	if cap(p) == sendSize {
+	if err == nil && cap(p) == sendSize {
 		h.conn.server.memory.frames.Put((*[sendSize]byte)(p[:sendSize]))
 	}
 	h.mu.Lock()
 	h.writing = false
 	if err != nil {
+		h.out = append(p, h.out...) // none of it has come
 		h.fail(err)
 	}
 	h.room.Broadcast()

@@ -660,7 +660,7 @@ func (h *session) remove(s *Stream, why error) {
 	h.opens(0, h.received.read(s.body.forget()))
 	s.writes.Broadcast()
 	s.reads.Broadcast()
-	if why != nil && !s.ended { // a client that has its answer may go
+	if why != nil && !(s.ended && len(h.out) == 0 && !h.writing) { // a client that has its answer may go
 		s.presence.leave()
 	}
 }

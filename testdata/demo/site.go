@@ -122,15 +122,15 @@ func startAndFind(c *exec.Cmd, pipe func() (io.ReadCloser, error), pattern strin
 	if err := c.Start(); err != nil {
 		return "", err
 	}
-	lines := bufio.NewScanner(out)
+	lines, said := bufio.NewScanner(out), ""
 	for lines.Scan() {
 		if found := regexp.MustCompile(pattern).FindStringSubmatch(lines.Text()); found != nil {
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			return found[len(found)-1], nil
 		}
-		fmt.Fprintln(os.Stderr, lines.Text())
+		said += lines.Text() + "\n"
 	}
-	return "", fmt.Errorf("%s did not start: %v", c.Path, c.Wait())
+	return "", fmt.Errorf("%s did not start: %v\n%s", c.Path, c.Wait(), said)
 }
 
 // show runs the demo until the context ends, and says what to try.
