@@ -90,13 +90,17 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	if own.CPU >= 0 && is.all >= 0 {
 		use.Own, use.Lacked = own.CPU, own.Lacked
 		if own.Waits >= 0 {
-			use.CPUs = min(use.CPUs, own.Waits)
+			use.CPUs = min(use.CPUs, max(own.CPU/of, own.Waits)+beside)
 		}
 		use.CPUs = max(use.CPUs, own.CPU/of)
 	}
 	use.CPUs = min(max(use.CPUs, throttled), 1)
 	return use, true
 }
+
+// beside is the part of the CPUs that a proxy and a system use at most beside a busy backend, which seldom
+// waits for as little, and can't have it.
+const beside = 0.1
 
 // userHZ is what times in /proc are counted in, for a second.
 const userHZ = 100

@@ -82,14 +82,15 @@ func TestWhatTheBackendUsesItself(t *testing.T) {
 		"all niced may be the backend's":        {"cpu  20 160 0 20\n", Own{CPU: -1, Niced: math.Inf(1), Waits: -1}, 0.9, 1.8},
 		"it alone":                              {"cpu  60 0 40 100\n", Own{CPU: 1, Waits: -1}, 0.5, 1},
 		"beside others":                         {"cpu  160 0 40 0\n", Own{CPU: 0.1, Lacked: 0.7, Waits: -1}, 1, 0.1},
-		"beside others, and it does wait":       {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.95}, 0.95, 0.1},
-		"beside others that stand back":         {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.02}, 0.05, 0.1},
+		"beside others, and it does wait":       {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.95}, 1, 0.1},
+		"beside others that stand back":         {"cpu  160 0 40 0\n", Own{CPU: 0.1, Waits: 0.02}, 0.15, 0.1},
+		"beside a proxy":                        {"cpu  170 0 25 5\n", Own{CPU: 1.74, Waits: 0.5}, 0.97, 1.74},
 		"it waits, beside idle CPUs":            {"cpu  60 0 40 100\n", Own{CPU: 1, Waits: 0.9}, 0.5, 1},
 		"it fills the CPUs and hardly waits":    {"cpu  160 0 40 0\n", Own{CPU: 2, Waits: 0.1}, 1, 2},
 		"it beside what is niced":               {"cpu  10 180 10 0\n", Own{CPU: 0.2, Waits: -1}, 0.1, 0.2},
 		"its own are niced":                     {"cpu  10 180 10 0\n", Own{CPU: 1.9, Niced: 1.8, Waits: -1}, 1, 1.9},
 		"they were, and are no more":            {"cpu  10 180 10 0\n", Own{CPU: 1.85, Waits: 1}, 1, 1.85},
-		"it hardly waits, beside what is niced": {"cpu  10 180 10 0\n", Own{CPU: 0.2, Waits: 0.15}, 0.15, 0.2},
+		"it hardly waits, beside what is niced": {"cpu  10 180 10 0\n", Own{CPU: 0.2, Waits: 0.05}, 0.2, 0.2},
 		"some of its own are":                   {"cpu  10 180 10 0\n", Own{CPU: 0.5, Niced: 0.4, Waits: -1}, 0.3, 0.5},
 	} {
 		u := MachineUsage(2)
