@@ -142,7 +142,7 @@ func (h *Handler) forward(x *exchange) {
 func (h *Handler) backendEnded(x *exchange) {
 	now := time.Now()
 	switch {
-	case x.log.outcome == telemetry.BackendSlow:
+	case x.log.outcome == telemetry.BackendSlow, x.log.outcome == telemetry.BackendDown: // before the client left
 	case x.backend.work.late.Load():
 		x.log.outcome = telemetry.BackendSlow
 	case x.gone():
