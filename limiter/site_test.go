@@ -111,7 +111,7 @@ func TestSiteStates(t *testing.T) {
 	w.done(w.at("b", "x", time.Second), 2*time.Second)
 	w.done(w.at("invented", "x", time.Second), time.Second)
 	got := w.GateState().Sites
-	if len(got) != 3 || got[0].Name != "a" || !got[0].Delay || got[1].Name != "b" || got[1].CPU != 2 || got[1].Share != 3 || got[2].Name != OtherSites || got[2].CPU != 1 {
+	if len(got) != 3 || got[0].Name != "a" || got[1].Name != "b" || got[1].CPU != 2 || got[1].Share != 3 || got[2].Name != OtherSites || got[2].CPU != 1 {
 		t.Errorf("%+v", got)
 	}
 	w.at("b", "x", time.Second)

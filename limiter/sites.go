@@ -247,8 +247,7 @@ type SiteState struct {
 	Refused uint64  `json:"refused"` // requests that waited in vain, for too long or as the queue was full
 	// Lead is by how many CPU-seconds of its share it is ahead of the sites' clock; negative:
 	// behind.
-	Lead  float64 `json:"lead" fleet:"max"`
-	Delay bool    `json:"delay"` // the gate may have its requests wait; the same for all sites
+	Lead float64 `json:"lead" fleet:"max"`
 }
 
 // OtherSites is what is no named site, in statistics.
@@ -269,7 +268,7 @@ func (g *gate) siteStates() (all []SiteState) {
 func (g *gate) siteState(s *site, name string) SiteState {
 	x := SiteState{
 		Name: name, Share: s.among.share, Busy: s.busy, Queued: s.queued,
-		CPU: s.settled, Waited: s.waited.Seconds(), Ended: s.ended, Refused: s.refused, Delay: !g.delaysNone,
+		CPU: s.settled, Waited: s.waited.Seconds(), Ended: s.ended, Refused: s.refused,
 	}
 	if s.among.work > 0 {
 		x.Lead = (s.among.virtualTime - g.clock.systemVirtualTime) * s.among.share

@@ -57,7 +57,7 @@ func newLedger() telemetrytest.Ledger {
 func kernelHelp() api.Kernel {
 	return api.Kernel{
 		Seconds: 65, Lowered: 2,
-		Costs:   []api.CostRow{{Source: "process", CPU: 12.345, Requests: 12345}, {Source: "database", CPU: 4.5}, {Source: "header"}, {Source: "estimate", CPU: 3, Requests: 99}},
+		Costs:   []api.CostRow{{Source: "process", CPU: 12.345, Requests: 12345}, {Source: "database", CPU: 4.5}, {Source: "header", Requests: 1}, {Source: "estimate", CPU: 3, Requests: 99}},
 		Stepped: []api.StepRow{{Below: 5, Steps: 1200}, {Below: 10, Steps: 30}, {Below: 20}},
 		Missing: []api.MissingRow{
 			{For: "costs", What: "the right is missing (CAP_SYS_PTRACE)", Remedy: "grant it (docs/exact-costs.md)"},

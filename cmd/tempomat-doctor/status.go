@@ -237,8 +237,11 @@ func addKernel(p *view.Pairs, k *api.Kernel) {
 	p.Add("costs known", "%s", of)
 	for _, c := range k.Costs {
 		requests := view.Count(c.Requests) + " requests, "
-		if c.Source == "database" {
+		switch {
+		case c.Source == "database":
 			requests = ""
+		case c.Requests == 1:
+			requests = "1 request, "
 		}
 		p.Add("  "+knownFrom(c.Source), "%s%.2f CPU-s", requests, c.CPU)
 	}

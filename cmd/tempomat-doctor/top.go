@@ -162,9 +162,6 @@ func addSite(p *view.Pairs, s limiter.SiteState) {
 	if s.Refused > 0 {
 		line += fmt.Sprintf(", %d waited in vain", s.Refused)
 	}
-	if !s.Delay {
-		line += "; nothing is delayed"
-	}
 	p.Add("site "+s.Name, "%s", line)
 }
 

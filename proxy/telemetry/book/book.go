@@ -191,6 +191,9 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	for _, p := range m.Places {
 		reply.Places = append(reply.Places, api.PlaceRow{Group: p.Group.String(), Shape: p.Shape, Count: p.Count})
 	}
+	if reply.Use < 0 { // no second is over in which it was measured: what was seen of the first one is better than nothing
+		reply.Use = m.Gate.Utilisation
+	}
 	all := 0.0
 	for _, g := range telemetry.ShownGroups() {
 		row := api.GroupRow{

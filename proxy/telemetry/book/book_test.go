@@ -191,8 +191,11 @@ func TestMeanIsOfThoseServed(t *testing.T) {
 // TestUseIsOfTheSameTime: the use of all CPUs is of the seconds that requests' CPU is of.
 func TestUseIsOfTheSameTime(t *testing.T) {
 	b := New(began)
-	if o := b.Overview(Moment{}); o.Use != -1 {
-		t.Errorf("before it was measured: %v", o.Use)
+	at := func(use float64) Moment { return Moment{Gate: limiter.GateState{Utilisation: use}} }
+	for _, seen := range []float64{-1, 0.97} { // never, and once before the first second is over
+		if o := b.Overview(at(seen)); o.Use != seen {
+			t.Errorf("seen at the start: %v, told: %v", seen, o.Use)
+		}
 	}
 	for i := range 400 { // more than the curve has
 		use := -1.0
@@ -202,9 +205,9 @@ func TestUseIsOfTheSameTime(t *testing.T) {
 		case i >= 5:
 			use = 0.2
 		}
-		b.Tick(began.Add(time.Duration(i+1)*time.Second), Moment{Gate: limiter.GateState{Utilisation: use}})
+		b.Tick(began.Add(time.Duration(i+1)*time.Second), at(use))
 		if want := map[int]float64{4: -1, 7: 0.2, 389: 0.2, 396: 0.36, 399: 0.6}[i]; want != 0 {
-			if o := b.Overview(Moment{}); math.Abs(o.Use-want) > 1e-9 {
+			if o := b.Overview(at(-1)); math.Abs(o.Use-want) > 1e-9 {
 				t.Errorf("after %d s: %v, want %v", i+1, o.Use, want)
 			}
 		}
