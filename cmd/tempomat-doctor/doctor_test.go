@@ -256,9 +256,6 @@ func TestJSONOfOne(t *testing.T) {
 	if gate.Kernel == nil || cmp.Diff(kernelHelp(), *gate.Kernel) != "" {
 		t.Errorf("the kernel's help: %+v", gate.Kernel)
 	}
-	if lines := gateLines(gate.GateState); lines[0] != "at the backend          9 of 16 workers, by prompt answers" || !strings.Contains(lines[6], "2     2     1     1     1") {
-		t.Errorf("the pane of the gate: %q", lines)
-	}
 	if gate.Version == 0 || key.Row.ID != row.ID {
 		t.Errorf("%+v, %+v", gate, key)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-doctor/internal/view"
-	"tempomat/limiter"
 )
 
 const (
@@ -73,18 +72,7 @@ func (d *doctor) topOptions(pane string, interval time.Duration) (view.Options, 
 	if interval < leastInterval || interval > mostInterval {
 		faults = append(faults, fmt.Errorf("--interval: %s is not from %s to %s", interval, leastInterval, "1h"))
 	}
-	return view.Options{Interval: interval, Pane: view.Pane(at), Gate: gateLines, ASCII: !knowsUnicode(d.env)}, errors.Join(faults...)
-}
-
-// knowsUnicode says what the locale says of the terminal.
-func knowsUnicode(env []string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := variable(env, name); v != "" {
-			v = strings.ToLower(strings.ReplaceAll(v, "-", ""))
-			return strings.Contains(v, "utf8")
-		}
-	}
-	return false
+	return view.Options{Interval: interval, Pane: view.Pane(at)}, errors.Join(faults...)
 }
 
 func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
@@ -99,6 +87,7 @@ func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 	if live && !once && term != "" && term != "dumb" {
 		return view.Live(ctx, c, o, func() (tcell.Screen, error) {
 			// The terminal is asked nothing: what it answers late would be typed into the shell.
+			tcell.RegisterEncoding("US-ASCII", tcell.GetEncoding("UTF-8")) // of the locale C, whose terminals know Unicode today
 			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {
 				err = errors.Join(errors.New("can't use the terminal; --once needs none"), err)
@@ -117,59 +106,4 @@ func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 		on.height = pipedHeight
 	}
 	return view.Once(ctx, &d.out, c, o, on.width, on.height)
-}
-
-// gateLines is the queue in front of the backend as its pane shows it.
-func gateLines(g limiter.GateState) []string {
-	p := &view.Pairs{}
-	use := "not measured"
-	if g.Utilisation >= 0 {
-		use = fmt.Sprintf("%.0f %% of the CPUs", 100*g.Utilisation)
-	}
-	if g.Workers > 0 {
-		p.Add("at the backend", "%d of %d workers, by %s", g.Busy, g.Workers, g.WorkersBy)
-		p.Add("not short", "%d of %d", g.LongBusy, g.LongMost)
-	} else {
-		p.Add("at the backend", "%d of any number, by %s", g.Busy, g.WorkersBy)
-		p.Add("not short", "%d", g.LongBusy)
-	}
-	p.Add("of those, only holding", "%d", g.Holding)
-	p.Add("orphans", "%d", g.Orphans)
-	p.Add("room", "for %d of a size, or shorter", g.Room)
-	p.Add("size", "25ms  0.1s  0.4s  1.6s  6.4s 25.6s  more")
-	p.Add("computing", "%s", bySize(g.Computing[:]))
-	p.Add("of those, ahead", "%s", bySize(g.Ahead[:]))
-	p.Add("holding workers", "%s", bySize(g.Held[:]))
-	p.Add("probes", "%d", g.Probes)
-	p.Add("waiting", "%d", g.Queued)
-	p.Add("shed", "%d since the start", g.Shed)
-	p.Add("use", "%s", use)
-	p.Add("clock", "%.1f CPU-s by share", g.Clock)
-	for _, s := range g.Sites {
-		addSite(p, s)
-	}
-	return p.Lines()
-}
-
-// addSite shows a site of a shared host.
-func addSite(p *view.Pairs, s limiter.SiteState) {
-	wait := 0.0
-	if n := s.Ended + s.Refused; n > 0 {
-		wait = s.Waited / float64(n)
-	}
-	line := fmt.Sprintf("share %g, %d running, %d waiting, %.1f CPU-s and %.2f s of waiting for each of %d requests since the start",
-		s.Share, s.Busy, s.Queued, s.CPU, wait, s.Ended+s.Refused)
-	if s.Refused > 0 {
-		line += fmt.Sprintf(", %d waited in vain", s.Refused)
-	}
-	p.Add("site "+s.Name, "%s", line)
-}
-
-// bySize is the numbers of requests of each size, the shortest first.
-func bySize(counts []int) string {
-	var b strings.Builder
-	for _, n := range counts {
-		fmt.Fprintf(&b, "%4d  ", n)
-	}
-	return strings.TrimRight(b.String(), " ")
 }

@@ -54,9 +54,9 @@ func (m *Model) header(f *Frame) int {
 	switch {
 	case m.away != "":
 		since := max(0, m.now.Sub(m.lost)).Round(time.Second)
-		f.line(y, Bad, fmt.Sprintf("No answer from the proxy for %s, still asking: %s", since, m.text(m.away)))
+		f.line(y, Bad, fmt.Sprintf("No answer from the proxy for %s, still asking: %s", since, Text(m.away)))
 	case m.lacks != "":
-		f.line(y, Bad, "The proxy doesn't report what this pane shows: "+m.text(m.lacks))
+		f.line(y, Bad, "The proxy doesn't report what this pane shows: "+Text(m.lacks))
 	default:
 		m.bar(f, y)
 	}
@@ -88,7 +88,7 @@ func (m *Model) wrong(f *Frame) int {
 	if c == nil {
 		return 0
 	}
-	text := "! " + m.text(c.What)
+	text := "! " + Text(c.What)
 	if more := len(m.data.Overview.Conditions) - 1; more > 0 {
 		text += fmt.Sprintf(" (+%d)", more)
 	}
@@ -118,7 +118,7 @@ func (m *Model) title(f *Frame, y int) {
 	}
 	left := fmt.Sprintf("%s wait, longest %s  ", Count(m.waiting()), Duration(m.longest()))
 	at := f.Width - Width(right)
-	about := fmt.Sprintf("tempomat %s  %s  up %s", m.text(o.Release), m.text(o.Mode), Duration(o.Uptime))
+	about := fmt.Sprintf("tempomat %s  %s  up %s", Text(o.Release), Text(o.Mode), Duration(o.Uptime))
 	if len(left)+Width(about) < at {
 		left += about
 	}
@@ -182,7 +182,7 @@ func (m *Model) groups(f *Frame, y int) int {
 		}
 		style, letter := barStyle(g.Name)
 		line := y + 1 + i
-		f.put(0, line, f.Width, Plain, fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %7s", m.text(g.Name),
+		f.put(0, line, f.Width, Plain, fmt.Sprintf("%-9s %6s %6s %6s %6s %6s %7s", Text(g.Name),
 			Number(g.CPU), Number(g.Rate), Duration(g.P50), Duration(g.P95), Count(g.Waiting), Duration(g.Longest)))
 		if strings.HasPrefix(g.Name, letter) {
 			f.put(0, line, f.Width, style, letter)
@@ -196,10 +196,6 @@ func (m *Model) groups(f *Frame, y int) int {
 
 // sparks draws what CPU and waiting were in the last minutes.
 func (m *Model) sparks(f *Frame, x, y int) {
-	steps := stepsUnicode
-	if m.options.ASCII {
-		steps = stepsASCII
-	}
 	n := min(f.Width-x-1, int(span))
 	hold := 2*m.options.Interval.Seconds() + 1
 	cpu := m.history.columns(n, hold, func(p point) float64 { return p.cpu })
@@ -211,9 +207,9 @@ func (m *Model) sparks(f *Frame, x, y int) {
 		}
 	}
 	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+Number(m.data.Overview.CPUs))
-	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs, steps)
+	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs)
 	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", Count(int(most))))
-	f.spark(x, y+4, 2, waiting, most, steps)
+	f.spark(x, y+4, 2, waiting, most)
 }
 
 // shortGroups is the table of the groups in one line.
@@ -221,7 +217,7 @@ func (m *Model) shortGroups() string {
 	parts := []string{}
 	for _, g := range m.data.Overview.Groups {
 		if g.P95 > 0 {
-			parts = append(parts, m.text(g.Name)+" "+Duration(g.P95))
+			parts = append(parts, Text(g.Name)+" "+Duration(g.P95))
 		}
 	}
 	return "p95: " + strings.Join(parts, ", ")
@@ -251,12 +247,9 @@ func (m *Model) body(f *Frame, y, end int) {
 		return
 	}
 	if m.pane == PaneGate {
-		if m.options.Gate != nil && m.data.Overview.Version != 0 {
-			for _, line := range m.options.Gate(m.data.Overview.Gate) {
-				if y < end {
-					f.put(0, y, f.Width, Plain, m.text(line))
-				}
-				y++
+		for i, line := range gateLines(m.data.Overview.Gate) {
+			if y+i < end {
+				f.put(0, y+i, f.Width, Plain, line)
 			}
 		}
 		return
@@ -269,7 +262,7 @@ func (m *Model) above(t table) string {
 	at := m.at[m.pane]
 	text := fmt.Sprintf("%d of %s", len(t.rows), Count(max(t.total, len(t.rows))))
 	if at.filter != "" || m.typing {
-		text += " with /" + m.text(at.filter)
+		text += " with /" + Text(at.filter)
 		if m.typing {
 			text += "_"
 		}
@@ -419,15 +412,9 @@ func (f *Frame) String() string {
 	return strings.TrimRight(all.String(), "\n") + "\n"
 }
 
-// The steps of a sparkline from nothing to all, for terminals with Unicode and without.
-const (
-	stepsUnicode = " ▁▂▃▄▅▆▇█"
-	stepsASCII   = " .:-=+*#@"
-)
-
 // spark draws columns as bars of some lines; the scale is the value of a full bar.
-func (f *Frame) spark(x, y, height int, columns []float64, scale float64, steps string) {
-	letters := []rune(steps)
+func (f *Frame) spark(x, y, height int, columns []float64, scale float64) {
+	letters := []rune(" ▁▂▃▄▅▆▇█") // from nothing to all
 	most := len(letters) - 1
 	for i, v := range columns {
 		if math.IsNaN(v) || scale <= 0 {

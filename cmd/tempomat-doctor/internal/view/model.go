@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
 
@@ -46,12 +45,8 @@ type choice struct {
 
 // Options are what does not change.
 type Options struct {
-	Release  string // of the doctor
 	Interval time.Duration
-	ASCII    bool // the terminal knows no Unicode
 	Pane     Pane
-	// Gate prints how the gate stands, a line each.
-	Gate func(limiter.GateState) []string
 }
 
 // New returns a Model that knows nothing yet.
@@ -62,7 +57,7 @@ func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 0), m
 
 // Wants are the documents for the open pane.
 func (m *Model) Wants() Wants {
-	w := Wants{Pane: m.pane, Series: !m.begun, Sort: m.keys().orders[m.at[PaneKeys].by]}
+	w := Wants{Pane: m.pane, Series: !m.begun, Sort: m.keys().orders[m.at[PaneKeys].by], before: m.data}
 	if all := m.data.Classes.Classes; len(all) > 0 {
 		w.Class = all[min(m.class, len(all)-1)].Name
 	}
@@ -81,33 +76,16 @@ func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 		return
 	}
 	m.away, m.lacks = "", ""
-	m.data.Overview = d.Overview
-	if err == nil {
-		m.takePane(w, d)
-	} else {
+	m.data = d
+	switch {
+	case err != nil:
 		m.lacks = err.Error()
-	}
-	m.history.add(point{at: d.Overview.Now, cpu: d.Overview.CPU, waiting: float64(m.waiting())})
-	m.follow()
-}
-
-// takePane takes what the open pane shows.
-func (m *Model) takePane(w Wants, d Data) {
-	if w.Series {
+	case w.Series:
 		m.begun = true
 		m.history.begin(d.Series.Points)
 	}
-	switch w.Pane {
-	case PaneOverview, PanePages:
-		m.data.Shapes = d.Shapes
-	case PaneQueue:
-		m.data.Queue = d.Queue
-	case PaneVerdicts:
-		m.data.Recent = d.Recent
-	case PaneKeys:
-		m.data.Classes, m.data.Buckets = d.Classes, d.Buckets
-	default:
-	}
+	m.history.add(point{at: d.Overview.Now, cpu: d.Overview.CPU, waiting: float64(m.waiting())})
+	m.follow()
 }
 
 // Tick tells the time while nothing else happens.
@@ -161,18 +139,6 @@ func (m *Model) chosen() (r row, ok bool) {
 		return t.rows[i], true
 	}
 	return row{}, false
-}
-
-// text makes harmless what a client may have chosen.
-func (m *Model) text(s string) string {
-	return m.ascii(Text(s))
-}
-
-func (m *Model) ascii(s string) string {
-	if m.options.ASCII {
-		return ASCII(s)
-	}
-	return s
 }
 
 // Effect is what a key asks of the program around the Model.
@@ -278,7 +244,7 @@ func (m *Model) explain(of string) Effect {
 	if of == "" {
 		return Effect{}
 	}
-	m.pager = &pager{title: "explain " + m.text(of), of: of, lines: []string{"asking …"}}
+	m.pager = &pager{title: "explain " + Text(of), of: of, lines: []string{"asking …"}}
 	return Effect{Explain: of}
 }
 

@@ -9,8 +9,6 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-func compare(a, b float64) int { return cmp.Compare(a, b) }
-
 // From where on things are said to be so.
 const (
 	fullFrom     = 0.85 // of the CPUs
@@ -40,7 +38,7 @@ func (m *Model) findings() []finding {
 	var all []finding
 	for i := range o.Conditions {
 		c := &o.Conditions[i]
-		all = append(all, finding{conditionStyle(c), m.text(c.What + " " + c.Do)})
+		all = append(all, finding{conditionStyle(c), Text(c.What + " " + c.Do)})
 	}
 	all = append(all, m.load(full))
 	all = append(all, m.dearest(full)...)
@@ -95,14 +93,14 @@ func (m *Model) dearest(full bool) []finding {
 	if o.CPU < quietOf*o.CPUs || o.CPU < quietBelow || len(o.Groups) == 0 {
 		return nil
 	}
-	g := slices.MaxFunc(o.Groups, func(a, b api.GroupRow) int { return compare(a.CPU, b.CPU) })
+	g := slices.MaxFunc(o.Groups, func(a, b api.GroupRow) int { return cmp.Compare(a.CPU, b.CPU) })
 	style := Plain
 	if full && g.Name != "known" && g.Name != "exempt" {
 		style = Bad
 	}
-	text := fmt.Sprintf("%s use %s of the requests' CPU time", m.text(g.Name), Percent(g.CPU, o.CPU))
+	text := fmt.Sprintf("%s use %s of the requests' CPU time", Text(g.Name), Percent(g.CPU, o.CPU))
 	pages := slices.Clone(m.data.Shapes.Rows)
-	slices.SortStableFunc(pages, func(a, b api.ShapeRow) int { return compare(b.Groups[g.Name], a.Groups[g.Name]) })
+	slices.SortStableFunc(pages, func(a, b api.ShapeRow) int { return cmp.Compare(b.Groups[g.Name], a.Groups[g.Name]) })
 	if len(pages) == 0 || pages[0].Groups[g.Name] <= 0 {
 		return []finding{{style, text + "."}}
 	}
@@ -129,16 +127,16 @@ func (m *Model) holders() []finding {
 		text += fmt.Sprintf(", %s of them by requests that hardly compute", Count(min(g.Holding, g.Busy)))
 	}
 	p := o.Places[0]
-	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), m.text(p.Group), m.text(p.Shape))}}
+	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), Text(p.Group), Text(p.Shape))}}
 }
 
 // page says what a page is of a group, what makes it expensive, and who asks for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
-	text := Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + m.text(s.Shape)
+	text := Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + Text(s.Shape)
 	var dear []string
 	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
 		if p.CPU >= s.CPU*dearFrom {
-			dear = append(dear, m.text(p.Name))
+			dear = append(dear, Text(p.Name))
 		}
 	}
 	if len(dear) > 0 {
@@ -152,7 +150,7 @@ func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 		return text
 	}
 	if first := s.Networks[0]; first.CPU > s.CPU/2 {
-		return text + ", most in " + m.text(first.Name)
+		return text + ", most in " + Text(first.Name)
 	}
 	return text
 }

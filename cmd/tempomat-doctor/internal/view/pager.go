@@ -54,7 +54,7 @@ func (m *Model) Explained(of string, r api.ExplainReply, err error) {
 		return
 	}
 	if err != nil {
-		m.pager.lines = []string{"No explanation: " + m.text(err.Error())}
+		m.pager.lines = []string{"No explanation: " + Text(err.Error())}
 		return
 	}
 	m.pager.explained = &r
@@ -66,35 +66,31 @@ func (m *Model) pageLines(shape string) []string {
 		if s.Shape != shape {
 			continue
 		}
-		lines := []string{
-			fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
-				Number(s.CPU), Share(s.CPU, m.pagesCPU("")), Number(s.Rate), Duration(s.Mean), Count(s.Addresses)),
-			"", "Groups that use it", partHead,
-		}
+		lines := []string{fmt.Sprintf("%s CPUs (%s of all), %s requests/s of %s each, from %s addresses",
+			Number(s.CPU), Share(s.CPU, m.pagesCPU("")), Number(s.Rate), Duration(s.Mean), Count(s.Addresses))}
+		var groups []api.PartRow
 		for _, g := range m.data.Overview.Groups {
 			if cpu := s.Groups[g.Name]; cpu > 0 {
-				lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", Number(cpu), Share(cpu, s.CPU), "", "", m.text(g.Name)))
+				groups = append(groups, api.PartRow{Name: g.Name, CPU: cpu})
 			}
 		}
-		lines = append(lines, "", "Parameters that cost most", partHead)
-		lines = append(lines, m.partLines(s.Parameters, s.CPU)...)
-		lines = append(lines, "", "Networks that it costs most for", partHead)
-		lines = append(lines, m.partLines(s.Networks, s.CPU)...)
+		for _, parts := range []struct {
+			title string
+			rows  []api.PartRow
+		}{{"Groups that use it", groups}, {"Parameters that cost most", s.Parameters}, {"Networks that it costs most for", s.Networks}} {
+			t := NewTable("", "CPU", "of it", "req/s", "each", parts.title)
+			for _, p := range parts.rows {
+				rate, each := Number(p.Rate), Duration(p.Mean)
+				if p.Rate == 0 { // of groups that is not told
+					rate, each = "", ""
+				}
+				t.Add(Number(p.CPU), Share(p.CPU, s.CPU), rate, each, p.Name)
+			}
+			lines = append(append(lines, ""), t.Lines(0)...)
+		}
 		return append(lines, "", "e: explain the page in words")
 	}
 	return []string{"This page is no longer among the most expensive ones."}
-}
-
-const partHead = "    CPU    of it   req/s    each"
-
-func (m *Model) partLines(parts []api.PartRow, whole float64) (lines []string) {
-	for _, p := range parts {
-		lines = append(lines, fmt.Sprintf("%7s %7s %7s %7s  %s", Number(p.CPU), Share(p.CPU, whole), Number(p.Rate), Duration(p.Mean), m.text(p.Name)))
-	}
-	if len(parts) == 0 {
-		lines = append(lines, "      0")
-	}
-	return lines
 }
 
 // pagerLines are the lines of the pager, as the screen has room for them.
@@ -104,7 +100,7 @@ func (m *Model) pagerLines() (out []string) {
 	case m.pager.page != "":
 		lines = m.pageLines(m.pager.page)
 	case m.pager.explained != nil:
-		lines = strings.Split(m.ascii(Explanation(m.pager.explained, m.width)), "\n")
+		lines = strings.Split(Explanation(m.pager.explained, m.width), "\n")
 	}
 	for _, line := range lines {
 		out = append(out, Wrap(line, m.width)...)

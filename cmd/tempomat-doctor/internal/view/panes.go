@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
 
@@ -95,14 +96,14 @@ func (m *Model) keys() table {
 		t.rows = append(t.rows, row{
 			id: r.Class + " " + r.ID, of: r.ID, style: debtStyle(r.Level),
 			cells: []string{Number(r.CPU), Number(r.Rate), Number(r.Level), Duration(r.Wait), Duration(r.Last),
-				Count(r.Running), Count(waits), standing, m.text(r.ID)},
+				Count(r.Running), Count(waits), standing, Text(r.ID)},
 			by: []float64{r.CPU, r.Rate, -r.Level, r.Wait, -r.Last, float64(r.Running), float64(waits), by, 0},
 		})
 	}
 	at, all := m.class, len(m.data.Classes.Classes)
 	if all > 0 {
 		c := m.data.Classes.Classes[min(at, all-1)]
-		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", m.text(c.Name), min(at, all-1)+1, all, Number(c.CPUs))
+		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", Text(c.Name), min(at, all-1)+1, all, Number(c.CPUs))
 	}
 	return t
 }
@@ -133,7 +134,7 @@ func (m *Model) pages() table {
 		t.rows = append(t.rows, row{
 			id: s.Shape, of: s.Shape,
 			cells: []string{Number(s.CPU), Share(s.CPU, whole), Number(s.Rate), Duration(s.Mean),
-				Count(s.Addresses), m.text(s.Shape), m.part(s.Parameters, s.CPU), m.mostly(s.Groups, s.CPU), m.part(s.Networks, s.CPU)},
+				Count(s.Addresses), Text(s.Shape), part(s.Parameters, s.CPU), mostly(s.Groups, s.CPU), part(s.Networks, s.CPU)},
 			by: []float64{s.CPU, s.CPU, s.Rate, s.Mean, float64(s.Addresses), 0, 0, 0, 0},
 		})
 	}
@@ -168,21 +169,21 @@ func (m *Model) sampled() string {
 }
 
 // part is the most expensive part of a page, and how much of its cost that is.
-func (m *Model) part(parts []api.PartRow, whole float64) string {
+func part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return Share(parts[0].CPU, whole) + " " + m.text(parts[0].Name)
+	return Share(parts[0].CPU, whole) + " " + Text(parts[0].Name)
 }
 
 // mostly is the group that uses most of a page.
-func (m *Model) mostly(groups map[string]float64, whole float64) string {
+func mostly(groups map[string]float64, whole float64) string {
 	if len(groups) == 0 {
 		return ""
 	}
 	names := slices.Sorted(maps.Keys(groups))
-	most := slices.MaxFunc(names, func(a, b string) int { return compare(groups[a], groups[b]) })
-	return Share(groups[most], whole) + " " + m.text(most)
+	most := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(groups[a], groups[b]) })
+	return Share(groups[most], whole) + " " + Text(most)
 }
 
 // queue is who waits.
@@ -211,8 +212,8 @@ func (m *Model) queue() table {
 		}
 		t.rows = append(t.rows, row{
 			id: w.Instance + w.Client + " " + w.Method + " " + w.Host + " " + w.URL, of: w.Client, style: ageStyle(w.Age),
-			cells: []string{Duration(w.Age), guess, before, m.text(w.Group), m.text(w.Client), m.text(w.Agent),
-				m.request(w.Method, w.Host, w.URL), m.text(w.Why), m.text(w.Instance)}[:len(t.Columns)],
+			cells: []string{Duration(w.Age), guess, before, Text(w.Group), Text(w.Client), Text(w.Agent),
+				request(w.Method, w.Host, w.URL), Text(w.Why), Text(w.Instance)}[:len(t.Columns)],
 			by: []float64{w.Age, w.Guess, float64(-w.Before), 0, 0, 0, 0, 0, 0},
 		})
 	}
@@ -235,11 +236,11 @@ func ageStyle(age float64) Style {
 }
 
 // request is what was asked for; GET goes without saying.
-func (m *Model) request(method, host, target string) string {
+func request(method, host, target string) string {
 	if method == "GET" {
 		method = ""
 	}
-	return m.text(strings.TrimLeft(method+" "+host+target, " "))
+	return Text(strings.TrimLeft(method+" "+host+target, " "))
 }
 
 // verdicts is what became of the last that had it bad.
@@ -277,12 +278,67 @@ func (m *Model) verdicts() table {
 		}
 		t.rows = append(t.rows, row{
 			id: fmt.Sprint(v.Instance, v.Group, v.Shape, v.Status, v.Outcome, reason, debtor), of: of,
-			cells: []string{Clock(v.At), Count(times), fmt.Sprint(v.Status), Duration(v.Waited), Number(v.Cost), m.text(v.Outcome), m.text(reason),
-				m.text(v.Group), m.text(client), m.text(v.Agent), m.request(v.Method, v.Host, v.URL), m.text(debtor), m.text(v.Instance)}[:len(t.Columns)],
+			cells: []string{Clock(v.At), Count(times), fmt.Sprint(v.Status), Duration(v.Waited), Number(v.Cost), Text(v.Outcome), Text(reason),
+				Text(v.Group), Text(client), Text(v.Agent), request(v.Method, v.Host, v.URL), Text(debtor), Text(v.Instance)}[:len(t.Columns)],
 			by: []float64{v.At, float64(times), float64(v.Status), v.Waited, v.Cost, 0, 0, 0, 0, 0, 0, 0, 0},
 		})
 	}
 	return t
+}
+
+// gateLines is the queue in front of the backend as its pane shows it.
+func gateLines(g limiter.GateState) []string {
+	p := &Pairs{}
+	use := "not measured"
+	if g.Utilisation >= 0 {
+		use = fmt.Sprintf("%.0f %% of the CPUs", 100*g.Utilisation)
+	}
+	if g.Workers > 0 {
+		p.Add("at the backend", "%d of %d workers, by %s", g.Busy, g.Workers, g.WorkersBy)
+		p.Add("not short", "%d of %d", g.LongBusy, g.LongMost)
+	} else {
+		p.Add("at the backend", "%d of any number, by %s", g.Busy, g.WorkersBy)
+		p.Add("not short", "%d", g.LongBusy)
+	}
+	p.Add("of those, only holding", "%d", g.Holding)
+	p.Add("orphans", "%d", g.Orphans)
+	p.Add("room", "for %d of a size, or shorter", g.Room)
+	p.Add("size", "25ms  0.1s  0.4s  1.6s  6.4s 25.6s  more")
+	p.Add("computing", "%s", bySize(g.Computing[:]))
+	p.Add("of those, ahead", "%s", bySize(g.Ahead[:]))
+	p.Add("holding workers", "%s", bySize(g.Held[:]))
+	p.Add("probes", "%d", g.Probes)
+	p.Add("waiting", "%d", g.Queued)
+	p.Add("shed", "%d since the start", g.Shed)
+	p.Add("use", "%s", use)
+	p.Add("clock", "%.1f CPU-s by share", g.Clock)
+	for _, s := range g.Sites {
+		addSite(p, s)
+	}
+	return p.Lines()
+}
+
+// addSite shows a site of a shared host.
+func addSite(p *Pairs, s limiter.SiteState) {
+	wait := 0.0
+	if n := s.Ended + s.Refused; n > 0 {
+		wait = s.Waited / float64(n)
+	}
+	line := fmt.Sprintf("share %g, %d running, %d waiting, %.1f CPU-s and %.2f s of waiting for each of %d requests since the start",
+		s.Share, s.Busy, s.Queued, s.CPU, wait, s.Ended+s.Refused)
+	if s.Refused > 0 {
+		line += fmt.Sprintf(", %d waited in vain", s.Refused)
+	}
+	p.Add("site "+s.Name, "%s", line)
+}
+
+// bySize is the numbers of requests of each size, the shortest first.
+func bySize(counts []int) string {
+	var b strings.Builder
+	for _, n := range counts {
+		fmt.Fprintf(&b, "%4d  ", n)
+	}
+	return strings.TrimRight(b.String(), " ")
 }
 
 // row is one of a table. Its cells are harmless already.

@@ -37,19 +37,6 @@ func Text(s string) string {
 	return out.String()
 }
 
-// ASCII is a harmless text for terminals that know nothing else.
-func ASCII(s string) string {
-	var out strings.Builder
-	for _, r := range s {
-		if r > '~' {
-			out.WriteString(escape(r))
-		} else {
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
-}
-
 // plain says that a text needs no escapes, as most do.
 func plain(s string) bool {
 	for i := range len(s) {

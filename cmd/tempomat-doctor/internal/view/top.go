@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gdamore/tcell/v3"
@@ -73,37 +74,22 @@ func Live(ctx context.Context, from Source, o Options, open func() (tcell.Screen
 	}
 	defer screen.Fini()
 	ctx, cancel := context.WithCancel(ctx)
-	l := &loop{model: m, from: from, screen: screen, answers: make(chan answer, 1), explained: make(chan explanation, 1)}
+	l := &loop{model: m, from: from, screen: screen, answers: make(chan func())}
 	l.run(ctx)
 	cancel()
-	l.end()
+	l.questions.Wait()
 	return nil
 }
-
-type (
-	answer struct {
-		wants Wants
-		data  Data
-		err   error
-	}
-	explanation struct {
-		of    string
-		reply api.ExplainReply
-		err   error
-	}
-)
 
 // loop carries keys, answers and the time to the Model, and its frames to the screen.
 type loop struct {
 	model     *Model
 	from      Source
 	screen    tcell.Screen
-	answers   chan answer
-	explained chan explanation
-	asking    bool   // a question is under way: there is never more than one
-	again     bool   // ask once more when it is answered, as other things are shown now
-	of        string // that an explanation is under way of
-	next      string // the explanation to ask for after that
+	questions sync.WaitGroup // under way
+	answers   chan func()    // what is to be done with each, by the loop
+	asking    bool           // a question for the pane is under way: there is never more than one
+	again     bool           // ask once more when it is answered, as other things are shown now
 }
 
 func (l *loop) run(ctx context.Context) {
@@ -125,18 +111,8 @@ func (l *loop) run(ctx context.Context) {
 				l.ask(ctx)
 			}
 			show = l.model.Away() // else nothing has changed until the answer comes
-		case a := <-l.answers:
-			l.asking = false
-			l.model.Take(time.Now(), a.wants, a.data, a.err)
-			if l.again {
-				l.ask(ctx)
-			}
-		case e := <-l.explained:
-			l.of = ""
-			l.model.Explained(e.of, e.reply, e.err)
-			if l.next != "" {
-				l.explain(ctx, l.next)
-			}
+		case take := <-l.answers:
+			take()
 		case ev, ok := <-l.screen.EventQ():
 			if !ok || l.event(ctx, ev) {
 				return
@@ -145,14 +121,17 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// end waits for what is under way, which was told to stop.
-func (l *loop) end() {
-	if l.asking {
-		<-l.answers
-	}
-	if l.of != "" {
-		<-l.explained
-	}
+// question asks, without the loop waiting for it, which then does what ask returns.
+func (l *loop) question(ctx context.Context, ask func(context.Context) (take func())) {
+	l.questions.Go(func() {
+		limited, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		take := ask(limited)
+		select {
+		case l.answers <- take:
+		case <-ctx.Done():
+		}
+	})
 }
 
 func (l *loop) ask(ctx context.Context) {
@@ -162,27 +141,24 @@ func (l *loop) ask(ctx context.Context) {
 	}
 	l.asking, l.again = true, false
 	w := l.model.Wants()
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, askFor)
-		defer cancel()
-		d, err := w.Fetch(ctx, l.from)
-		l.answers <- answer{w, d, err}
-	}()
+	l.question(ctx, func(limited context.Context) func() {
+		d, err := w.Fetch(limited, l.from)
+		return func() {
+			l.asking = false
+			l.model.Take(time.Now(), w, d, err)
+			if l.again {
+				l.ask(ctx)
+			}
+		}
+	})
 }
 
 func (l *loop) explain(ctx context.Context, of string) {
-	if l.of != "" {
-		l.next = of
-		return
-	}
-	l.of, l.next = of, ""
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, askFor)
-		defer cancel()
+	l.question(ctx, func(limited context.Context) func() {
 		var r api.ExplainReply
-		err := l.from.Get(ctx, "/v1/explain", url.Values{"of": {of}}, &r)
-		l.explained <- explanation{of, r, err}
-	}()
+		err := l.from.Get(limited, "/v1/explain", url.Values{"of": {of}}, &r)
+		return func() { l.model.Explained(of, r, err) }
+	})
 }
 
 // event does what the terminal tells, and says whether that was to quit.
@@ -321,6 +297,7 @@ type Wants struct {
 	Series bool   // what was before
 	Class  string // of the keys; "": the first
 	Sort   string // what comes first of them
+	before Data   // what was asked for last
 }
 
 // mostRows is how many rows of a document are asked for: more than the tallest screens
@@ -333,36 +310,47 @@ const (
 	mostPages = 50
 )
 
-// Fetch asks for documents. It has no time limit of its own. With an error the overview may
-// have been answered anyway.
-func (w Wants) Fetch(ctx context.Context, from Source) (d Data, err error) {
-	if err := from.Get(ctx, "/v1/overview", nil, &d.Overview); err != nil {
-		return Data{}, err
+// Fetch asks for documents; all else is as before. It has no time limit of its own. With an error the
+// overview may have been answered anyway.
+func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
+	d := w.before
+	d.Overview = api.OverviewReply{}
+	err := get(ctx, from, "/v1/overview", nil, &d.Overview)
+	if err == nil && w.Series {
+		err = get(ctx, from, "/v1/series", url.Values{"minutes": {"5"}}, &d.Series)
 	}
-	if w.Series {
-		if err := from.Get(ctx, "/v1/series", url.Values{"minutes": {"5"}}, &d.Series); err != nil {
-			return d, err
-		}
+	if err != nil {
+		return d, err
 	}
 	first := func(rows int) url.Values { return url.Values{"limit": {strconv.Itoa(rows)}} }
 	switch w.Pane {
 	case PaneOverview:
-		err = from.Get(ctx, "/v1/shapes", first(fewPages), &d.Shapes)
+		err = get(ctx, from, "/v1/shapes", first(fewPages), &d.Shapes)
 	case PanePages:
-		err = from.Get(ctx, "/v1/shapes", first(mostPages), &d.Shapes)
+		err = get(ctx, from, "/v1/shapes", first(mostPages), &d.Shapes)
 	case PaneQueue:
-		err = from.Get(ctx, "/v1/queue", first(mostRows), &d.Queue)
+		err = get(ctx, from, "/v1/queue", first(mostRows), &d.Queue)
 	case PaneVerdicts:
-		err = from.Get(ctx, "/v1/recent", first(mostRows), &d.Recent)
+		err = get(ctx, from, "/v1/recent", first(mostRows), &d.Recent)
 	case PaneKeys:
-		err = from.Get(ctx, "/v1/classes", nil, &d.Classes)
+		err = get(ctx, from, "/v1/classes", nil, &d.Classes)
 		if all := d.Classes.Classes; err == nil && len(all) > 0 {
 			query := first(mostRows)
 			query.Set("class", cmp.Or(w.Class, all[0].Name))
 			query.Set("sort", w.Sort)
-			err = from.Get(ctx, "/v1/buckets", query, &d.Buckets)
+			err = get(ctx, from, "/v1/buckets", query, &d.Buckets)
 		}
 	default: // the overview has it
 	}
 	return d, err
+}
+
+// get asks for a document that takes the place of the one before.
+func get[T any](ctx context.Context, from Source, path string, query url.Values, to *T) error {
+	var reply T
+	err := from.Get(ctx, path, query, &reply)
+	if err == nil {
+		*to = reply
+	}
+	return err
 }
