@@ -30,14 +30,14 @@ const (
 
 // tcpAddress is an address of TCP, with a port from 1 on.
 func tcpAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port` or `:port`", func(text string) error {
+	return form.Checked("address", "`host:port` or `:port`", func(text string) error {
 		return checkHostPort(text, 1, `must be "host:port" or ":port", such as 127.0.0.1:8880`)
 	}).Matching(portPattern)
 }
 
 // socketAddress is that of a unix socket.
 func socketAddress() form.Scalar[string] {
-	return form.Text("address", "`unix:/path`", func(text string) error {
+	return form.Checked("address", "`unix:/path`", func(text string) error {
 		path, isUnix := strings.CutPrefix(text, "unix:")
 		if !isUnix {
 			return errors.New(`must be "unix:/path"`)
@@ -48,14 +48,10 @@ func socketAddress() form.Scalar[string] {
 
 // absolutePath is where something lies, such as a file. Whether it is there is found out as it is used.
 func absolutePath(what string) form.Scalar[string] {
-	s := form.Text("path", "absolute path of "+what, nil).Matching(`^/.`)
-	s.Parse = func(text string) (string, error) {
-		if !path.IsAbs(text) || path.Clean(text) == "/" || len(text) > 1024 {
-			return "", errors.New("must be the path of " + what + ", beginning with /")
-		}
-		return path.Clean(text), nil
-	}
-	return s
+	return form.Simple("path", "absolute path of "+what, "must be the path of "+what+", beginning with /", func(text string) (string, bool) {
+		clean := path.Clean(text)
+		return clean, path.IsAbs(text) && clean != "/" && len(text) <= 1024
+	}).Matching(`^/.`)
 }
 
 // file is the path of one; it may be empty.
@@ -82,7 +78,7 @@ func wordOrPath(words ...string) form.Scalar[string] {
 
 // listenAddress is where requests are served.
 func listenAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port`, `:port` or `unix:/path`", func(text string) error {
+	return form.Checked("address", "`host:port`, `:port` or `unix:/path`", func(text string) error {
 		if path, ok := strings.CutPrefix(text, "unix:"); ok {
 			return checkSocketPath(path)
 		}
@@ -130,9 +126,7 @@ func validHost(host string) bool {
 
 // backendURL is kept without a slash at its end.
 func backendURL() form.Scalar[string] {
-	s := form.Text("URL", "`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", nil)
-	s.Parse = parseBackendURL
-	return s.Matching(socketPattern + `|^https?://[^/?#@\s]+/*$`)
+	return form.Text("URL", "`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", parseBackendURL).Matching(socketPattern + `|^https?://[^/?#@\s]+/*$`)
 }
 
 func parseBackendURL(text string) (string, error) {
@@ -157,8 +151,7 @@ func parseBackendURL(text string) (string, error) {
 // graphiteAddress is kept without its scheme.
 func graphiteAddress() form.Scalar[string] {
 	const problem = `must be "host:port" or "tcp://host:port"`
-	s := form.Text("address", "`host:port` or `tcp://host:port`", nil).Matching(`^(tcp://)?([^\s/:].*:[0-9]{1,5})?$`)
-	s.Parse = func(text string) (string, error) {
+	s := form.Text("address", "`host:port` or `tcp://host:port`", func(text string) (string, error) {
 		address := strings.TrimPrefix(text, "tcp://")
 		if address == "" {
 			return "", nil
@@ -167,8 +160,8 @@ func graphiteAddress() form.Scalar[string] {
 			return "", errors.New(problem)
 		}
 		return address, checkHostPort(address, 1, problem)
-	}
-	return form.OrEmpty(s, "nowhere")
+	})
+	return form.OrEmpty(s.Matching(`^(tcp://)?([^\s/:].*:[0-9]{1,5})?$`), "nowhere")
 }
 
 // graphitePrefix is what Graphite takes as a series' name.
@@ -176,12 +169,10 @@ func graphitePrefix() form.Scalar[string] {
 	odd := func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
 	}
-	return form.Text("text", "at most 200 letters, digits, `.`, `_` and `-`, and `{hostname}`", func(text string) error {
-		if len(text) > 200 || strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd) {
-			return errors.New("must be at most 200 letters, digits, dots, _ and -, and {hostname} where the machine's name shall stand")
-		}
-		return nil
-	})
+	return form.Simple("text", "at most 200 letters, digits, `.`, `_` and `-`, and `{hostname}`",
+		"must be at most 200 letters, digits, dots, _ and -, and {hostname} where the machine's name shall stand", func(text string) (string, bool) {
+			return text, len(text) <= 200 && !strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd)
+		})
 }
 
 // prefix is an address or a prefix of addresses.
@@ -262,7 +253,10 @@ func networks(all string) form.Scalar[Proxies] {
 			return Proxies{Prefixes: []netip.Prefix{prefix}}, err
 		},
 		Format: func(p Proxies) string {
-			if p.File != "" {
+			switch {
+			case p.File != "" && len(p.Prefixes) > 0: // it was read
+				return fmt.Sprintf("%s%s (%d)", fileWord, p.File, len(p.Prefixes))
+			case p.File != "":
 				return fileWord + p.File
 			}
 			texts := make([]string, 0, 1)
@@ -391,31 +385,4 @@ func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Pr
 		r.Fault(form.Source{File: file, Key: at.Key}, "", "has no address and no prefix")
 	}
 	return prefixes
-}
-
-// fileChanges are those of what is in the files that both configurations name.
-func fileChanges(old, new *Config) (changes []Change) {
-	for _, was := range old.withFiles() {
-		for _, is := range new.withFiles() {
-			if was.key == is.key {
-				changes = append(changes, was.changes(is)...)
-			}
-		}
-	}
-	slices.SortStableFunc(changes, func(a, b Change) int { return strings.Compare(a.New, b.New) })
-	return slices.Compact(changes)
-}
-
-// changes are those to what these were before.
-func (of *entries) changes(is entries) (changes []Change) {
-	for _, before := range of.all {
-		for _, after := range is.all {
-			if before.File == "" || before.File != after.File || slices.Equal(before.Prefixes, after.Prefixes) {
-				continue
-			}
-			in := func(p Proxies) string { return fmt.Sprintf("%d in %s", len(p.Prefixes), p.File) }
-			changes = append(changes, Change{Key: of.key, Old: in(before), New: in(after)})
-		}
-	}
-	return changes
 }

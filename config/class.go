@@ -164,7 +164,7 @@ func classesSettings(d *draft) []form.Setting {
 
 // notBuiltIn is the value of keys that only a class of one's own has.
 func notBuiltIn() form.Value {
-	return form.Text("", "", func(string) error {
+	return form.Checked("", "", func(string) error {
 		return errors.New("is only for a class of your own; this one is built in")
 	}).In(new(string))
 }
@@ -182,33 +182,16 @@ func offSwitch(c *draftClass) form.Scalar[bool] {
 			}
 			return true, nil
 		},
-		Format: func(off bool) string { return describeClass(c.Class, off) },
+		Format: func(bool) string { return c.said() },
 	}
 }
 
-func describeClass(c Class, off bool) string {
-	if off {
+// said is all that is set for a class.
+func (c *draftClass) said() string {
+	if c == nil || c.off {
 		return "off"
 	}
-	text := fmt.Sprintf("share %s, burst %s", form.FormatNumber(c.Share), form.FormatDuration(c.Burst))
-	if c.Header != "" {
-		text += ", by header " + c.Header
-	}
-	if c.Path {
-		text += ", by path"
-	}
-	return text + flags(c)
-}
-
-func flags(c Class) string {
-	text := ""
-	if c.Cap {
-		text += ", hard cap"
-	}
-	if c.Shadow {
-		text += ", shadow"
-	}
-	return text
+	return form.Said(classMembers(c), classMembers(&draftClass{Class: Class{Name: c.Name, Burst: -1}, own: c.own}))
 }
 
 // headerName is a field name of HTTP (RFC 9110, 5.1: a token).
@@ -217,8 +200,7 @@ func headerName() form.Scalar[string] {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	}
-	s := form.Text("name", "a header's name of at most 64 characters, not `Host`", nil).Matching("^[-A-Za-z0-9!#$%&'*+.^_`|~]{1,64}$")
-	s.Parse = func(text string) (string, error) {
+	return form.Text("name", "a header's name of at most 64 characters, not `Host`", func(text string) (string, error) {
 		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
 			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
 		}
@@ -226,8 +208,7 @@ func headerName() form.Scalar[string] {
 			return "", errors.New("cannot be the Host header, which belongs to the site and not to the client")
 		}
 		return textproto.CanonicalMIMEHeaderKey(text), nil
-	}
-	return s
+	}).Matching("^[-A-Za-z0-9!#$%&'*+.^_`|~]{1,64}$")
 }
 
 // mostNamed is how many classes may be named, those that are to be off included.

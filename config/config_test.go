@@ -160,26 +160,23 @@ func TestChanged(t *testing.T) {
 			{Key: "admin.listen", Old: "unix:/run/tempomat/admin.sock", New: "off", NeedsRestart: true},
 		}},
 		{"limits", "limits: []", "limits: [{name: a, rate: 5/min, burst: 8}]",
-			[]Change{{Key: "limits", Old: "", New: "a: class slash32, rate 5/min, burst 8"}}},
+			[]Change{{Key: "limits", Old: "", New: "a, rate 5/min, burst 8"}}},
 		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
-			[]Change{{Key: "exempt", Old: "/a", New: "/a from 10.0.0.0/8"}}},
+			[]Change{{Key: "exempt", Old: "path /a", New: "cidr 10.0.0.0/8, path /a"}}},
 		{"all that a site has", "sites: {a: {hosts: [a.example]}}",
 			"sites: {a: {hosts: [a.example], exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
-			[]Change{{Key: "sites", Old: "a: a.example, share 1", New: "a: a.example, share 1, exempt (/pay; /ping); others: share 2"}}},
+			[]Change{{Key: "sites", Old: "a (hosts a.example)", New: "a (hosts a.example, exempt path /pay; path /ping); others: share 2"}}},
 		{"all that a domain has", smockronWith("maxDelay: 5s"), smockronWith("maxDelay: 2s, identifier: address, status: 503"), []Change{{
-			Key: "coordination.smockron.domains", Old: "d (requests of slash32)",
-			New: "d (requests of slash32, maxDelay 2s, identifier address, status 503)", NeedsRestart: true,
+			Key: "coordination.smockron.domains", Old: "d, slash32, charge requests",
+			New: "d, slash32, charge requests, maxDelay 2s, identifier address, status 503", NeedsRestart: true,
 		}}},
-		{"class's key", "", "classes: {slash24: {share: 0.3, cap: true}}", []Change{
-			{Key: "classes.slash24.share", Old: "0.25", New: "0.3"},
-			{Key: "classes.slash24.cap", Old: "false", New: "true"},
-		}},
+		{"class's keys", "", "classes: {slash24: {share: 0.3, cap: true}}", []Change{{Key: "classes.slash24", Old: "share 0.25, burst 30s", New: "share 0.3, burst 30s, cap"}}},
 		{"classes come and go", "classes: {slash16: off, a: {path: true, share: 1}}",
 			"classes: {slash24: off, b: {header: X-B, share: 0.5, burst: 0s, shadow: true}}", []Change{
 				{Key: "classes.slash24", Old: "share 0.25, burst 30s", New: "off"},
 				{Key: "classes.slash16", Old: "off", New: "share 0.5, burst 30s"},
-				{Key: "classes.a", Old: "share 1, burst 30s, by path", New: "off"},
-				{Key: "classes.b", Old: "off", New: "share 0.5, burst 0s, by header X-B, shadow"},
+				{Key: "classes.a", Old: "share 1, burst 30s, path", New: "off"},
+				{Key: "classes.b", Old: "off", New: "share 0.5, burst 0s, shadow, header X-B"},
 			}},
 	}
 	for _, tt := range tests {
@@ -285,7 +282,7 @@ func TestDescribeGivesEffectiveLimits(t *testing.T) {
 		"  slash24    0.9 CPU-s/s per key (share 0.3 of 3 CPUs), burst 30s\n",
 		"  slash16    off\n",
 		"  userAgent  0.3 CPU-s/s per key (share 0.1 of 3 CPUs), burst 2m\n",
-		"  a          3 CPU-s/s per key (share 1 of 3 CPUs), burst 30s, by path, hard cap\n",
+		"  a          3 CPU-s/s per key (share 1 of 3 CPUs), burst 30s, cap, path\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no line %q in\n%s", want, b.String())

@@ -154,38 +154,16 @@ func validateSmockron(r *form.Reader, d *draft) {
 var domainName = regexp.MustCompile(`^[!-~]{1,200}$`)
 
 func siteName() form.Scalar[string] {
-	return form.Text("name", "1 to 200 printable characters", func(text string) error {
-		if !domainName.MatchString(text) {
-			return errors.New("must be a name of 1 to 200 printable characters without spaces")
-		}
-		return nil
-	})
+	return form.Simple("name", "1 to 200 printable characters", "must be a name of 1 to 200 printable characters without spaces",
+		func(text string) (string, bool) { return text, domainName.MatchString(text) })
 }
 
 // smockronDomains is the list of domains.
 func smockronDomains() form.Members[SmockronDomain] {
 	return form.Members[SmockronDomain]{
 		Most: maxClasses, Least: 2, Example: "[{domain: foo, class: slash32, charge: requests}]", Needs: "domain and class",
-		New: newSmockronDomain, Keys: smockronDomainSettings, Text: (*SmockronDomain).text,
-		Check: func(*SmockronDomain, []SmockronDomain) string { return "" },
+		New: newSmockronDomain, Keys: smockronDomainSettings,
 	}
-}
-
-// text says all that differs from a plain domain: a reload logs what differs between two.
-func (x *SmockronDomain) text() string {
-	parts := []string{x.Charge + " of " + x.Class}
-	plain := newSmockronDomain()
-	before := smockronDomainSettings(&plain)
-	for i, s := range smockronDomainSettings(x) {
-		switch s.Path {
-		case "domain", "class", "charge":
-		default:
-			if value := s.Value.Text(); value != before[i].Value.Text() {
-				parts = append(parts, s.Path+" "+value)
-			}
-		}
-	}
-	return x.Domain + " (" + strings.Join(parts, ", ") + ")"
 }
 
 // The statuses that refusals may have.
@@ -194,12 +172,7 @@ const tooMany, unavailable = 429, 503
 func refusalStatus() form.Scalar[int] {
 	s := form.Integer(tooMany, unavailable)
 	s.Allowed = "`429` or `503`"
-	return s.But(func(status int) error {
-		if status != tooMany && status != unavailable {
-			return errors.New("another one")
-		}
-		return nil
-	}).Saying("must be 429 or 503")
+	return s.But("must be 429 or 503", func(status int) bool { return status == tooMany || status == unavailable })
 }
 
 // identifierKey has identifiers be the keys of the domain's class.
@@ -433,7 +406,7 @@ func (s *RedisServer) url(address string) string {
 }
 
 func redisAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port` or `/path`, or the first a URL", func(text string) error {
+	return form.Checked("address", "`host:port` or `/path`, or the first a URL", func(text string) error {
 		if strings.Contains(text, "://") {
 			_, err := readRedis([]string{text})
 			return err
@@ -459,12 +432,10 @@ func redisWord(without string) form.Scalar[string] {
 	if without != "" {
 		allowed += fmt.Sprintf(" and without %q", without)
 	}
-	return form.Text("word", strings.ReplaceAll(allowed, `"`, "`"), func(text string) error {
-		if len(text) > 128 || strings.ContainsAny(text, " \t"+without) {
-			return errors.New("must be " + allowed)
-		}
-		return nil
-	})
+	return form.Simple("word", strings.ReplaceAll(allowed, `"`, "`"), "must be "+allowed,
+		func(text string) (string, bool) {
+			return text, len(text) <= 128 && !strings.ContainsAny(text, " \t"+without)
+		})
 }
 
 // validateRedis checks what its keys mean together, and that it is there if
@@ -534,7 +505,7 @@ const peerForm = `must be "host:port"`
 
 // peerAddress is where a sidecar is reached, which needs a host.
 func peerAddress() form.Scalar[string] {
-	return form.Text("address", "`host:port`", func(text string) error {
+	return form.Checked("address", "`host:port`", func(text string) error {
 		if strings.HasPrefix(text, ":") {
 			return errors.New(peerForm)
 		}

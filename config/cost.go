@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"time"
 
 	"tempomat/config/form"
@@ -70,17 +69,7 @@ const minShare = 0.000001
 
 // share is a part of something that is not empty.
 func share() form.Scalar[float64] {
-	s := form.Number("above 0 and at most 1", 0, 1).But(func(x float64) error {
-		switch {
-		case x <= 0:
-			return errors.New("must be above 0 and at most 1")
-		case x < minShare:
-			return errors.New("must be at least 0.000001")
-		}
-		return nil
-	})
-	s.Type = "number"
-	return s
+	return form.Number("a number from 0.000001 to 1", minShare, 1)
 }
 
 // Buffer is where bodies wait, so that they do not hold a worker of the

@@ -76,17 +76,10 @@ func inEffect(s form.Setting, cpus float64) string {
 // limits is what a key of the class may use, in words.
 func limits(c *draftClass, cpus float64) string {
 	if c.off {
-		return "off"
+		return c.said()
 	}
-	text := fmt.Sprintf("%s CPU-s/s per key (share %s of %s CPUs), burst %s",
-		rounded(c.Share*cpus), form.FormatNumber(c.Share), rounded(cpus), form.FormatDuration(c.Burst))
-	switch {
-	case c.Header != "":
-		text += ", by header " + c.Header
-	case c.Path:
-		text += ", by path"
-	}
-	return text + flags(c.Class)
+	_, more, _ := strings.Cut(c.said(), ", ") // behind the share
+	return fmt.Sprintf("%s CPU-s/s per key (share %s of %s CPUs), %s", rounded(c.Share*cpus), form.FormatNumber(c.Share), rounded(cpus), more)
 }
 
 // rounded drops the noise of binary fractions: 0.30000000000000004 is 0.3.
@@ -118,43 +111,13 @@ func Reloaded(sinceBefore, sinceStart []Change) []Change {
 func Changed(old, new *Config) []Change {
 	before, after := newDraft(old), newDraft(new)
 	changes := differences(canonical(before), canonical(after))
-	for _, b := range before.classes {
-		a := after.class(b.Name)
-		if a == nil {
-			a = &draftClass{Class: Class{Name: b.Name}, own: b.own, off: true}
-		}
-		changes = append(changes, classChanges(b, a)...)
-	}
-	for _, a := range after.classes {
-		if before.class(a.Name) == nil {
-			changes = append(changes, classChanges(&draftClass{Class: Class{Name: a.Name}, own: a.own, off: true}, a)...)
+	for _, c := range slices.Concat(before.classes, after.classes) {
+		change := Change{Key: classPath(c.Name), Old: before.class(c.Name).said(), New: after.class(c.Name).said()}
+		if change.Old != change.New && !slices.Contains(changes, change) {
+			changes = append(changes, change)
 		}
 	}
-	return append(changes, fileChanges(old, new)...)
-}
-
-// classChanges compares one class: as a whole where it comes or goes.
-func classChanges(before, after *draftClass) []Change {
-	if before.off || after.off {
-		if before.off && after.off {
-			return nil
-		}
-		return []Change{{
-			Key: classPath(before.Name),
-			Old: describeClass(before.Class, before.off),
-			New: describeClass(after.Class, after.off),
-		}}
-	}
-	// without the class's own path, which repeats the others
-	keys := func(c *draftClass) (table []form.Setting) {
-		for _, s := range classSettings(c) {
-			if s.Path != classPath(c.Name) {
-				table = append(table, s)
-			}
-		}
-		return table
-	}
-	return differences(keys(before), keys(after))
+	return changes
 }
 
 // differences compares two tables of the same keys.

@@ -35,18 +35,8 @@ const maxLimits = 64
 func limitList() form.Members[Limit] {
 	return form.Members[Limit]{
 		Most: maxLimits, Least: 2, Example: "[{name: login, path: /login, rate: 5/min, burst: 10}]", Needs: "name and rate",
-		New: func() Limit { return Limit{Class: "slash32"} }, Keys: limitSettings, Text: describeLimit, Check: checkLimit,
+		New: func() Limit { return Limit{Class: "slash32"} }, Keys: limitSettings, Check: checkLimit,
 	}
-}
-
-func describeLimit(l *Limit) string {
-	var parts []string
-	for _, s := range form.Own(limitSettings(l)) {
-		if text := s.Value.Text(); s.Path != "name" && text != "" && text != "0" && text != "false" {
-			parts = append(parts, s.Path+" "+text)
-		}
-	}
-	return l.Name + ": " + strings.Join(parts, ", ")
 }
 
 // checkLimit checks what no single key of a limit can.
@@ -133,12 +123,8 @@ func limitSettings(l *Limit) []form.Setting {
 const oneForAll = "remove it: a limit is the same for all clients; list networks without limits in exempt"
 
 func limitName() form.Scalar[string] {
-	return form.Text("name", "a letter and up to 31 letters, digits, `_` and `-`", func(text string) error {
-		if !className.MatchString(text) {
-			return errors.New("must be 1 to 32 letters, digits, _ and -, and begin with a letter")
-		}
-		return nil
-	}).Matching(className.String())
+	return form.Simple("name", "a letter and up to 31 letters, digits, `_` and `-`", "must be 1 to 32 letters, digits, _ and -, and begin with a letter",
+		func(text string) (string, bool) { return text, className.MatchString(text) }).Matching(className.String())
 }
 
 // limitsSettings are the keys of limits in requests.

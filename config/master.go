@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -257,8 +258,10 @@ func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule
 
 // draftRule is a rule as it is written.
 type draftRule struct {
-	rule, rate, interval, burst, memory string
-	cpus                                float64
+	rule, burst      string
+	rate             Rate
+	interval, memory time.Duration
+	cpus             float64
 }
 
 func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok bool) {
@@ -266,95 +269,75 @@ func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok
 		r.Fault(at, form.QuotedNode(n), "must be a rule such as {rate: 5/sec, burst: 10}")
 		return rule, false
 	}
-	d := draftRule{rule: "bucket", memory: "2m"}
-	before := len(r.Faults)
-	r.Mapping(at, n, "", []form.Setting{
+	d := draftRule{rule: "bucket", memory: 2 * time.Minute}
+	if !r.Member(at, n, []form.Setting{
 		{Path: "rule", Value: form.Choice("bucket", "history", "credit").In(&d.rule)},
-		{Path: "rate", Value: anyText().In(&d.rate)},
-		{Path: "interval", Value: anyText().In(&d.interval)},
-		{Path: "burst", Value: anyText().In(&d.burst)},
+		{Path: "rate", Value: rate().In(&d.rate)},
+		{Path: "interval", Value: period().In(&d.interval)},
+		{Path: "burst", Value: form.Simple("text", "", "must not be empty", notEmpty).In(&d.burst)},
 		{Path: "cpus", Value: someCPUs().In(&d.cpus)},
-		{Path: "memory", Value: anyText().In(&d.memory)},
-	})
-	if len(r.Faults) > before {
+		{Path: "memory", Value: form.Duration(time.Second, day).In(&d.memory)},
+	}) {
 		return rule, false
 	}
-	rule, key, value, err := d.compile()
-	if err != nil {
-		r.Fault(at.Under(key), value, err.Error())
+	rule, key, err := d.compile()
+	if err == nil {
+		return rule, true
 	}
-	return rule, err == nil
+	value := ""
+	if key == "burst" && d.burst != "" {
+		value = form.Quoted(d.burst)
+	}
+	r.Fault(at.Under(key), value, err.Error())
+	return rule, false
 }
 
-// compile makes sense of the texts together. A fault is of the key that it
-// returns.
-func (d *draftRule) compile() (rule MasterRule, key, value string, err error) {
-	rule.Rule = d.rule
-	if d.rule == "credit" {
-		return d.credit()
-	}
+// compile makes sense of the keys together. A fault is of the one that it returns.
+func (d *draftRule) compile() (rule MasterRule, key string, err error) {
+	rate, interval := d.rate != Rate{}, d.interval != 0
+	rule = MasterRule{Rule: d.rule, Interval: d.interval}
 	switch {
+	case d.rule == "credit" && (rate || interval):
+		return rule, "rate", errors.New("is not for rule credit, which has cpus")
+	case d.rule == "credit" && d.cpus == 0:
+		return rule, "cpus", errors.New("is missing; it must be the CPU-seconds that each identifier may use per second")
+	case d.rule == "credit":
+		rule.CPUs, rule.Memory = d.cpus, d.memory
+		rule.Burst, err = form.Duration(0, day).Parse(cmp.Or(d.burst, form.FormatDuration(defaultBurst)))
+		return rule, "burst", err
 	case d.cpus != 0:
-		return rule, "cpus", "", errors.New("is only for rule credit")
-	case d.rate != "" && d.interval != "":
-		return rule, "interval", form.Quoted(d.interval), errors.New("says the same as rate; keep one of the two")
-	case d.rate != "":
-		key, value = "rate", form.Quoted(d.rate)
-		var rate Rate
-		if rate, err = parseRate(d.rate); err == nil {
-			rule.Interval = rate.Interval()
-		}
-	case d.interval != "":
-		key, value = "interval", form.Quoted(d.interval)
-		rule.Interval, err = parsePeriod(d.interval)
-		if err == nil && rule.Interval < time.Millisecond {
-			err = errors.New(periodHelp)
-		}
-	default:
-		return rule, "rate", "", errors.New("is missing; it " + rateHelp)
-	}
-	if err != nil {
-		return rule, key, value, err
+		return rule, "cpus", errors.New("is only for rule credit")
+	case rate && interval:
+		return rule, "interval", errors.New("says the same as rate; keep one of the two")
+	case rate:
+		rule.Interval = d.rate.Interval()
+	case !interval:
+		return rule, "rate", errors.New("is missing; it " + rateHelp)
 	}
 	if d.burst == "" {
-		return rule, "burst", "", errors.New("is missing; it must be a number of requests, or a duration such as 10s")
+		return rule, "burst", errors.New("is missing; it must be a number of requests, or a duration such as 10s")
 	}
-	if rule.Burst, err = parseBurst(d.burst, rule.Interval); err != nil {
-		return rule, "burst", form.Quoted(d.burst), err
+	rule.Burst, err = parseBurst(d.burst, rule.Interval)
+	if err == nil && d.rule == "history" && rule.Burst/rule.Interval > maxHistory {
+		err = fmt.Errorf("is more than %d requests, which rule history would have to remember", maxHistory)
 	}
-	if d.rule == "history" && rule.Burst/rule.Interval > maxHistory {
-		return rule, "burst", form.Quoted(d.burst), fmt.Errorf("is more than %d requests, which rule history would have to remember", maxHistory)
-	}
-	return rule, "", "", nil
+	return rule, "burst", err
 }
 
-func (d *draftRule) credit() (rule MasterRule, key, value string, err error) {
-	rule.Rule, rule.CPUs = "credit", d.cpus
-	switch {
-	case d.rate+d.interval != "":
-		return rule, "rate", "", errors.New("is not for rule credit, which has cpus")
-	case d.cpus == 0:
-		return rule, "cpus", "", errors.New("is missing; it must be the CPU-seconds that each identifier may use per second")
-	case d.burst == "":
-		d.burst = form.FormatDuration(defaultBurst)
-	}
-	if rule.Burst, err = form.Duration(0, day).Parse(d.burst); err != nil {
-		return rule, "burst", form.Quoted(d.burst), err
-	}
-	if rule.Memory, err = form.Duration(time.Second, day).Parse(d.memory); err != nil {
-		return rule, "memory", form.Quoted(d.memory), err
-	}
-	return rule, "", "", nil
-}
+func notEmpty(text string) (string, bool) { return text, strings.TrimSpace(text) != "" }
 
-// anyText is a value that is looked at later.
-func anyText() form.Scalar[string] {
-	return form.Text("text", "", func(text string) error {
-		if strings.TrimSpace(text) == "" {
-			return errors.New("must not be empty")
-		}
-		return nil
-	})
+// period is a time between requests.
+func period() form.Scalar[time.Duration] {
+	return form.Scalar[time.Duration]{
+		Parse: func(text string) (time.Duration, error) {
+			d, err := parsePeriod(text)
+			if err == nil && d < time.Millisecond {
+				err = errors.New(periodHelp)
+			}
+			return d, err
+		},
+		Format: form.FormatDuration,
+	}
 }
 
 func someCPUs() form.Scalar[float64] {
@@ -364,8 +347,8 @@ func someCPUs() form.Scalar[float64] {
 // storeURL is the URL of a Redis. The first master takes tcp://host:port, and
 // means what it was given by a bare host name as well.
 func storeURL() form.Scalar[string] {
-	s := form.Text("URL", "a Redis", nil)
-	s.Parse = func(text string) (string, error) {
+	const problem = "must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host"
+	return form.OrOff(form.Simple("URL", "a Redis", problem, func(text string) (string, bool) {
 		full := text
 		if rest, is := strings.CutPrefix(text, "tcp://"); is {
 			full = "redis://" + rest
@@ -374,14 +357,13 @@ func storeURL() form.Scalar[string] {
 		}
 		u, err := url.Parse(full)
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" || u.Host == "" && u.Scheme != "unix" {
-			return "", errors.New("must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host")
+			return "", false
 		}
 		if u.Port() == "" && u.Scheme != "unix" {
 			u.Host += ":6379"
 		}
-		return u.String(), nil
-	}
-	return form.OrOff(s, "memory")
+		return u.String(), true
+	}), "memory")
 }
 
 // shownURL is a value without the password of a URL.
@@ -393,10 +375,6 @@ func shownURL(text string) string {
 }
 
 func statsdHost() form.Scalar[string] {
-	return form.Text("host", "a name or an address", func(text string) error {
-		if len(text) > 253 || strings.ContainsAny(text, " /:") {
-			return errors.New("must be the name or the address of a host")
-		}
-		return nil
-	})
+	return form.Simple("host", "a name or an address", "must be the name or the address of a host",
+		func(text string) (string, bool) { return text, len(text) <= 253 && !strings.ContainsAny(text, " /:") })
 }

@@ -107,7 +107,7 @@ func TestProxiesFileChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(Changed(before, after)), fmt.Sprintf("[{trustedProxies 1 in %s 2 in %[1]s false}]", file); got != want {
+	if got, want := fmt.Sprint(Changed(before, after)), fmt.Sprintf("[{trustedProxies 192.0.2.1/32, file:%s (1) 192.0.2.1/32, file:%[1]s (2) false}]", file); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := Changed(after, after); len(got) != 0 {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -69,42 +68,31 @@ func robotSettings(x *Robot) []form.Setting {
 
 // resolverAddress is that of a DNS server, or nothing.
 func resolverAddress() form.Scalar[string] {
-	s := form.Text("address", "an address and a port, such as `127.0.0.1:53`", nil)
-	s.Parse = func(text string) (string, error) {
-		at, err := netip.ParseAddrPort(text)
-		if err != nil || at.Port() == 0 {
-			return "", errors.New("must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53")
-		}
-		return at.String(), nil
-	}
+	s := form.Simple("address", "an address and a port, such as `127.0.0.1:53`",
+		"must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53", func(text string) (string, bool) {
+			at, err := netip.ParseAddrPort(text)
+			return at.String(), err == nil && at.Port() != 0
+		})
 	return form.OrEmpty(s, "as `/etc/resolv.conf` has it")
 }
 
 // robotName is what a robot is called.
 func robotName() form.Scalar[string] {
-	s := form.Text("name", "at most 64 letters, digits, spaces or signs such as - or _", nil)
-	s.Parse = func(text string) (string, error) {
+	const allowed = "at most 64 letters, digits, spaces or signs such as - or _"
+	return form.Simple("name", allowed, "must be the name of a robot, such as googlebot: "+allowed, func(text string) (string, bool) {
 		text = strings.ToLower(strings.TrimSpace(text))
-		if text == "" || len(text) > 64 || strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") != "" {
-			return "", errors.New("must be the name of a robot, such as googlebot: at most 64 letters, digits, spaces or signs such as - or _")
-		}
-		return text, nil
-	}
-	return s
+		return text, text != "" && len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") == ""
+	})
 }
 
 // ownDomain is a domain that is somebody's.
 func ownDomain() form.Scalar[string] {
-	s := form.Text("name", "a domain of two labels or more", nil)
-	s.Parse = func(text string) (string, error) {
+	const problem = "must be a domain that is the robot's alone, such as googlebot.com"
+	return form.Simple("name", "a domain of two labels or more", problem, func(text string) (string, bool) {
 		text = strings.Trim(strings.ToLower(text), ".")
-		if len(text) > 253 || !strings.Contains(text, ".") || strings.Contains(text, "..") ||
-			strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
-			return "", errors.New("must be a domain that is the robot's alone, such as googlebot.com")
-		}
-		return text, nil
-	}
-	return s
+		return text, len(text) <= 253 && strings.Contains(text, ".") && !strings.Contains(text, "..") &&
+			strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+	})
 }
 
 // robotList is the list of robots that can be verified.
@@ -112,15 +100,6 @@ func robotList() form.Members[Robot] {
 	return form.Members[Robot]{
 		Most: mostRobots, Least: 2, Example: "[{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]", Needs: "name, and domains or addresses",
 		New: func() Robot { return Robot{} }, Keys: robotSettings,
-		Text: func(x *Robot) string {
-			var parts []string
-			for _, s := range form.Own(robotSettings(x))[1:] {
-				if text := s.Value.Text(); text != "" {
-					parts = append(parts, s.Path+" "+text)
-				}
-			}
-			return x.Name + ": " + strings.Join(parts, ", ")
-		},
 		Check: func(x *Robot, others []Robot) string {
 			switch {
 			case len(x.Domains)+len(x.Addresses) == 0:

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -32,7 +31,7 @@ const maxExempt = 256
 func exemptions() form.Members[Exemption] {
 	return form.Members[Exemption]{
 		Most: maxExempt, Least: 1, Example: "[{cidr: 10.0.0.0/8}, {path: /healthz}]", Needs: "at least one of " + exemptKeys,
-		New: func() Exemption { return Exemption{} }, Keys: exemptSettings, Text: (*Exemption).text,
+		New: func() Exemption { return Exemption{} }, Keys: exemptSettings,
 		Check: func(e *Exemption, _ []Exemption) string {
 			switch {
 			case (e.Header == "") != (e.Secret == ""):
@@ -43,26 +42,6 @@ func exemptions() form.Members[Exemption] {
 			return ""
 		},
 	}
-}
-
-func (e *Exemption) text() string {
-	if !e.CIDR.IsValid() && e.Path == "" && len(e.Methods) == 0 && e.Host == "" {
-		return "with " + e.Header
-	}
-	parts := append([]string(nil), e.Methods...)
-	for _, x := range []struct{ before, text string }{{"at ", e.Host}, {"", e.Path}, {"with ", e.Header}} {
-		if x.text != "" {
-			parts = append(parts, x.before+x.text)
-		}
-	}
-	switch {
-	case !e.CIDR.IsValid():
-	case len(parts) == 0:
-		parts = append(parts, e.CIDR.String())
-	default:
-		parts = append(parts, "from "+e.CIDR.String())
-	}
-	return strings.Join(parts, " ")
 }
 
 // exemptKeys are the keys of which an exemption needs one.
@@ -85,32 +64,24 @@ func exemptSettings(e *Exemption) []form.Setting {
 
 // methodName is the name of a method, which is in capitals.
 func methodName() form.Scalar[string] {
-	s := form.Text("method", "a method, such as `OPTIONS`", nil)
-	s.Parse = func(text string) (string, error) {
+	const problem = "must be a method, such as OPTIONS, or a list of them"
+	return form.Simple("method", "a method, such as `OPTIONS`", problem, func(text string) (string, bool) {
 		text = strings.ToUpper(text)
-		if text == "" || len(text) > 32 || strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
-			return "", errors.New("must be a method, such as OPTIONS, or a list of them")
-		}
-		return text, nil
-	}
-	return s
+		return text, text != "" && len(text) <= 32 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
+	})
 }
 
 // hostPattern is the name of a site, or of all below it.
 func hostPattern() form.Scalar[string] {
-	s := form.Text("host", "a name or address, or `*.example.com` for all below it", nil)
-	s.Parse = func(text string) (string, error) {
+	const problem = "must be a host such as www.example.com, without a port, or *.example.com for all below it"
+	return form.Simple("host", "a name or address, or `*.example.com` for all below it", problem, func(text string) (string, bool) {
 		text = strings.TrimSuffix(strings.ToLower(text), ".")
 		name := strings.TrimPrefix(text, "*.")
 		if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && name == text && ip.Zone() == "" {
-			return inURL(ip), nil
+			return inURL(ip), true
 		}
-		if name == "" || len(text) > 253 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") != "" || slices.Contains(strings.Split(name, "."), "") {
-			return "", errors.New("must be a host such as www.example.com, without a port, or *.example.com for all below it")
-		}
-		return text, nil
-	}
-	return s
+		return text, len(text) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" && !slices.Contains(strings.Split(name, "."), "")
+	})
 }
 
 // inURL is an address as a URL has it, and so Host.
@@ -124,13 +95,9 @@ func inURL(ip netip.Addr) string {
 // pathPattern is a path, or the beginning of paths.
 func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
-	return form.Text("path", "begins with `/`; `*` only at the end", func(text string) error {
-		star := strings.IndexByte(text, '*')
-		if !strings.HasPrefix(text, "/") || len(text) > 1024 || strings.ContainsFunc(text, odd) ||
-			star >= 0 && star != len(text)-1 {
-			return errors.New("must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters")
-		}
-		return nil
+	const problem = "must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters"
+	return form.Simple("path", "begins with `/`; `*` only at the end", problem, func(text string) (string, bool) {
+		return text, strings.HasPrefix(text, "/") && len(text) <= 1024 && !strings.ContainsFunc(text, odd) && !strings.Contains(strings.TrimSuffix(text, "*"), "*")
 	}).Matching(`^/[^*?#\s]*\*?$`)
 }
 
@@ -147,6 +114,8 @@ type Site struct {
 	Share  float64  // against those of the other sites
 	Exempt []Exemption
 }
+
+func newSite(name string) *Site { return &Site{Name: name, Share: 1} }
 
 const (
 	// otherSites is the key of what is no named site.
@@ -192,21 +161,12 @@ type siteMap struct{ p *Sites }
 func (v siteMap) Text() string {
 	var texts []string
 	for _, s := range v.p.Named {
-		texts = append(texts, s.Name+": "+s.text())
+		texts = append(texts, s.Name+" ("+form.Said(siteSettings(&s), siteSettings(newSite(s.Name)))+")")
 	}
 	if v.p.Others != 1 {
 		texts = append(texts, otherSites+": share "+form.FormatNumber(v.p.Others))
 	}
 	return strings.Join(texts, "; ")
-}
-
-// text says all that is set for a site: a reload logs what differs between two of them.
-func (s *Site) text() string {
-	text := strings.Join(s.Hosts, " ") + ", share " + form.FormatNumber(s.Share)
-	if len(s.Exempt) > 0 {
-		text += ", exempt (" + exemptions().In(&s.Exempt).Text() + ")"
-	}
-	return text
 }
 
 func (v siteMap) Spec() form.Spec {
@@ -263,20 +223,14 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 		r.Fault(at, form.QuotedNode(n), "must be a mapping with hosts, and the keys that differ there, such as {hosts: [shop.example], share: 2}")
 		return
 	case name == otherSites:
-		r.Mapping(at, n, "", []form.Setting{siteShare(&v.p.Others)})
+		r.Member(at, n, []form.Setting{siteShare(&v.p.Others)})
 		return
 	case slices.ContainsFunc(v.p.Named, func(s Site) bool { return strings.EqualFold(s.Name, name) }) || strings.EqualFold(name, otherSites):
 		r.Fault(at, "", "too much like the name of another site: names must differ in more than case")
 		return
 	}
-	s := Site{Name: name, Share: 1}
-	before := len(r.Faults)
-	members := siteSettings(&s)
-	r.Mapping(at, n, "", members)
-	for _, m := range members {
-		delete(r.Given, m.Path) // the next site has keys of its own
-	}
-	if len(r.Faults) == before && len(s.Hosts) == 0 {
+	s := newSite(name)
+	if r.Member(at, n, siteSettings(s)) && len(s.Hosts) == 0 {
 		r.Fault(at, "", "has no hosts")
 	}
 	for _, host := range s.Hosts {
@@ -285,5 +239,5 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 		}
 		hosts[host] = name
 	}
-	v.p.Named = append(v.p.Named, s)
+	v.p.Named = append(v.p.Named, *s)
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -90,15 +89,11 @@ func adminSettings(a *Admin) []form.Setting {
 
 // hostName is the name of a machine, without a port. Addresses need not be named.
 func hostName() form.Scalar[string] {
-	s := form.Text("name", "a name without a port", nil)
-	s.Parse = func(text string) (string, error) {
+	const problem = "must be the name of a host and no address, such as www.example.org, without a port and without *"
+	return form.Simple("name", "a name without a port", problem, func(text string) (string, bool) {
 		_, err := netip.ParseAddr(text)
-		if text == "" || err == nil || !validHost(text) || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") {
-			return "", errors.New("must be the name of a host and no address, such as www.example.org, without a port and without *")
-		}
-		return strings.ToLower(text), nil
-	}
-	return s
+		return strings.ToLower(text), text != "" && err != nil && validHost(text) && !strings.HasPrefix(text, ".") && !strings.HasSuffix(text, ".")
+	})
 }
 
 // validateAdminWeb sees to it that nothing listens over TCP without a token.

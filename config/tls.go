@@ -156,18 +156,13 @@ func checkPath(text string) (string, error) {
 
 // filePath is the path of a file that must be there.
 func filePath() form.Scalar[string] {
-	s := form.Text("path", "begins with `/`", nil)
-	s.Parse = checkPath
-	return s
+	return form.Text("path", "begins with `/`", checkPath)
 }
 
 func acmeDirectory() form.Scalar[string] {
-	return form.Text("URL", "`https://host[:port]/path`", func(text string) error {
+	return form.Simple("URL", "`https://host[:port]/path`", "must be the https:// URL of an authority's directory", func(text string) (string, bool) {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" || !validHost(u.Hostname()) || u.User != nil {
-			return errors.New("must be the https:// URL of an authority's directory")
-		}
-		return nil
+		return text, err == nil && u.Scheme == "https" && u.Hostname() != "" && validHost(u.Hostname()) && u.User == nil
 	})
 }
 

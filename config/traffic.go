@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"net/url"
@@ -61,7 +60,7 @@ func trafficSettings(c *Traffic) []form.Setting {
 			Doc: "URL of the web server; `backend: URL` is short for it. It can't be one of tempomat's own addresses. An https certificate is checked, except on loopback."},
 		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
 			Doc: "Longest wait for the beginning of a response; then 504. A backend on another machine must accept the connection within 5 s; otherwise 502."},
-		{Path: "backend.workers", Value: workers().In(&c.Backend.Workers), Zero: "found", Unit: "requests",
+		{Path: "backend.workers", Value: form.Integer(0, mostWorkers).In(&c.Backend.Workers), Zero: "found", Unit: "requests",
 			Doc: "The backend's workers, and so the most requests there at the same time. 0: tempomat [finds the number](tasks.md#set-the-number-of-workers). Set it for a backend on another machine or in a container."},
 		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
 			Doc: "CPUs of the backend. Shares are parts of it. 0: as many as this machine or its cgroup has."},
@@ -74,19 +73,10 @@ func trafficSettings(c *Traffic) []form.Setting {
 	}
 }
 
-// workers is the number of workers.
-func workers() form.Scalar[int] {
-	return form.Integer(0, mostWorkers).Saying("must be 0 (found) or a whole number from 1 to 10000")
-}
-
 // cpuCount is a number of CPUs, or 0 for those of the machine.
 func cpuCount() form.Scalar[float64] {
-	return form.Number("0 (as many as this machine has) or a number from 0.01 to 4096", 0, 4096).But(func(x float64) error {
-		if x > 0 && x < 0.01 {
-			return errors.New("must be 0 (as many as this machine has) or a number from 0.01 to 4096")
-		}
-		return nil
-	})
+	const allowed = "0 (as many as this machine has) or a number from 0.01 to 4096"
+	return form.Number(allowed, 0, 4096).But("must be "+allowed, func(x float64) bool { return x == 0 || x >= 0.01 })
 }
 
 // validateListen checks that the proxy does not stand in its own way.
@@ -230,12 +220,8 @@ func answerSettings(c *Answers) []form.Setting {
 func languageTag() form.Scalar[string] {
 	const pattern = `^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`
 	tag := regexp.MustCompile(pattern)
-	return form.Text("language", "a tag such as `de` or `pt-BR`", func(text string) error {
-		if !tag.MatchString(text) {
-			return errors.New("must be the tag of a language, such as en, de or pt-BR")
-		}
-		return nil
-	}).Matching(pattern)
+	return form.Simple("language", "a tag such as `de` or `pt-BR`", "must be the tag of a language, such as en, de or pt-BR",
+		func(text string) (string, bool) { return text, tag.MatchString(text) }).Matching(pattern)
 }
 
 func validateErrorPages(r *form.Reader, d *draft) {

@@ -80,7 +80,7 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func
 	s.configure(t, backend.url, strings.NewReplacer("observe", "cap", "0.25", "0.5", "slash16: off", "slash16: {share: 0.75}").Replace(observing))
 	reload(s, from, reloaded)
 	s.stderr.await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
-	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash24.share"`, `"old":"0.25"`, `"new":"0.5"`)
+	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
 	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
 	if n := s.stderr.count(from, `"msg":"changed`); n != 3 {
 		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.stderr)

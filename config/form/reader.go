@@ -114,6 +114,20 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 	}
 }
 
+// Member reads a mapping of its own by its keys, and says whether nothing is wrong with it.
+func (r *Reader) Member(at Source, n *yaml.Node, keys []Setting) bool {
+	before, outside := len(r.Faults), r.Given
+	r.Given = make(map[string]Source)
+	defer func() { r.Given = outside }()
+	r.Mapping(at, n, "", keys)
+	for _, s := range keys {
+		if _, given := r.Given[s.Path]; s.Required && !given {
+			r.Fault(at, "", "has no "+s.Path)
+		}
+	}
+	return len(r.Faults) == before
+}
+
 // mostNamed is how many keys a mapping may have to be listed.
 const mostNamed = 10
 

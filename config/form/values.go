@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,25 +27,12 @@ type Scalar[T any] struct {
 // In is the kind's value at p.
 func (s Scalar[T]) In(p *T) Value { return scalarIn[T]{s, p} }
 
-// But is the kind with a further check of what Parse has read.
-func (s Scalar[T]) But(check func(x T) error) Scalar[T] {
+// But is the kind with a further check of what Parse has read, and one message for all that is wrong.
+func (s Scalar[T]) But(problem string, sound func(x T) bool) Scalar[T] {
 	parse := s.Parse
 	s.Parse = func(text string) (T, error) {
 		x, err := parse(text)
-		if err == nil {
-			err = check(x)
-		}
-		return x, err
-	}
-	return s
-}
-
-// Saying is the kind with another message, whatever is wrong with the text.
-func (s Scalar[T]) Saying(problem string) Scalar[T] {
-	parse := s.Parse
-	s.Parse = func(text string) (T, error) {
-		x, err := parse(text)
-		if err != nil {
+		if err != nil || !sound(x) {
 			err = errors.New(problem)
 		}
 		return x, err
@@ -94,63 +82,72 @@ func readText(r *Reader, at Source, n *yaml.Node, set func(text string) error) {
 	}
 }
 
-// Text is a kind of texts that are kept as they are.
-func Text(kind, allowed string, sound func(text string) error) Scalar[string] {
+// Text is a kind of texts, as parse keeps them.
+func Text(kind, allowed string, parse func(text string) (string, error)) Scalar[string] {
 	return Scalar[string]{
 		Type: kind, Allowed: allowed, Schema: Schema{"type": "string"},
-		Parse:  func(text string) (string, error) { return text, sound(text) },
-		Format: func(text string) string { return text },
+		Parse: parse, Format: func(text string) string { return text },
 	}
+}
+
+// Checked is a kind of texts that are kept as they are.
+func Checked(kind, allowed string, check func(text string) error) Scalar[string] {
+	return Text(kind, allowed, func(text string) (string, error) { return text, check(text) })
+}
+
+// Simple is a kind of texts of which all that is wrong with one is told in one way.
+func Simple(kind, allowed, problem string, read func(text string) (kept string, ok bool)) Scalar[string] {
+	return Text(kind, allowed, func(text string) (string, error) {
+		kept, ok := read(text)
+		if !ok {
+			return "", errors.New(problem)
+		}
+		return kept, nil
+	})
 }
 
 // OrOff also takes the words, in any case, for no text at all, which is written as the
 // first of them. The word "" stands for an empty text.
 func OrOff(s Scalar[string], words ...string) Scalar[string] {
-	parse, format := s.Parse, s.Format
 	s.Allowed += ", or `" + words[0] + "`"
-	s.Schema = AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}, s.Schema)
+	s.Schema = AnyOf(oneOf(words), s.Schema)
+	s.Format = func(text string) string { return cmp.Or(text, words[0]) }
+	return orNothing(s, words[0], words)
+}
+
+// OrEmpty also takes an empty text.
+func OrEmpty(s Scalar[string], means string) Scalar[string] {
+	s.Allowed += ", or empty: " + means
+	s.Schema = AnyOf(s.Schema, Schema{"const": ""})
+	return orNothing(s, "empty", []string{""})
+}
+
+// orNothing has some words stand for no text, which a message calls by a name.
+func orNothing(s Scalar[string], name string, words []string) Scalar[string] {
+	parse := s.Parse
 	s.Parse = func(text string) (string, error) {
 		if slices.ContainsFunc(words, sameWord(text)) {
 			return "", nil
 		}
 		x, err := parse(text)
 		if err != nil {
-			err = fmt.Errorf("%w, or %s", err, words[0])
+			err = fmt.Errorf("%w, or %s", err, name)
 		}
 		return x, err
-	}
-	s.Format = func(text string) string {
-		if text == "" {
-			return words[0]
-		}
-		return format(text)
 	}
 	return s
 }
 
-// OrEmpty also takes an empty text.
-func OrEmpty(s Scalar[string], means string) Scalar[string] {
-	parse := s.Parse
-	s.Allowed += ", or empty: " + means
-	s.Schema = AnyOf(s.Schema, Schema{"const": ""})
-	s.Parse = func(text string) (string, error) {
-		if text == "" {
-			return "", nil
-		}
-		x, err := parse(text)
-		if err != nil {
-			err = fmt.Errorf("%w, or empty", err)
-		}
-		return x, err
-	}
-	return s
+// oneOf is the schema of words in any case.
+func oneOf(words []string) Schema {
+	return AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)})
 }
 
 // Choice takes one of the words, in any case.
 func Choice(words ...string) Scalar[string] {
 	return Scalar[string]{
 		Allowed: "one of `" + strings.Join(words, "`, `") + "`",
-		Schema:  AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)}),
+		Schema:  oneOf(words),
 		Parse: func(text string) (string, error) {
 			if i := slices.IndexFunc(words, sameWord(text)); i >= 0 {
 				return words[i], nil
@@ -409,19 +406,10 @@ func (l listIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 // readMapping reads a member that is written as a mapping.
 func (l listIn[T]) readMapping(r *Reader, at Source, n *yaml.Node) {
 	var x T
-	before := len(r.Faults)
-	keys := l.Mapping(&x)
-	r.Mapping(at, n, "", keys)
-	for _, key := range keys {
-		if key.Required && !gives(n, key.Path) {
-			r.Fault(at, "", "has no "+key.Path)
+	if r.Member(at, n, l.Mapping(&x)) {
+		if err := l.add(l.Of.Format(x)); err != nil {
+			r.Fault(at, "", err.Error())
 		}
-	}
-	if len(r.Faults) > before {
-		return
-	}
-	if err := l.add(l.Of.Format(x)); err != nil {
-		r.Fault(at, "", err.Error())
 	}
 }
 
@@ -437,8 +425,7 @@ type Members[T any] struct {
 	Needs   string               // the keys that a member has to have, as a message has them
 	New     func() T             // one of which nothing is given
 	Keys    func(*T) []Setting   // its keys
-	Text    func(*T) string      // one in words
-	Check   func(*T, []T) string // what is wrong with one, in addition to those before it; empty: nothing. It is asked if no key alone is wrong
+	Check   func(*T, []T) string // what is wrong with one, in addition to those before it; empty: nothing. It is asked if no key alone is wrong; nil: nothing is
 }
 
 // In is the kind's value at p.
@@ -452,9 +439,29 @@ type membersIn[T any] struct {
 func (m membersIn[T]) Text() string {
 	texts := make([]string, 0, len(*m.p))
 	for _, x := range *m.p {
-		texts = append(texts, m.Members.Text(&x))
+		plain := m.New()
+		texts = append(texts, Said(m.Keys(&x), m.Keys(&plain)))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// Said is what keys say that plain ones do not, in one line. What has to be given needs no name.
+func Said(keys, plain []Setting) string {
+	var parts []string
+	for i, s := range keys {
+		if s.AliasOf != "" || s.Went() || s.Value.Text() == plain[i].Value.Text() {
+			continue
+		}
+		switch text := s.Value.Text(); {
+		case s.Required:
+			parts = append(parts, text)
+		case text == "true":
+			parts = append(parts, s.Path)
+		default:
+			parts = append(parts, s.Path+" "+text)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (m membersIn[T]) Spec() Spec {
@@ -482,24 +489,12 @@ func (m membersIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 			*m.p = append(*m.p, m.New()) // so that the others keep their numbers
 			continue
 		}
-		x, before := m.New(), len(r.Faults)
-		keys := m.Keys(&x)
-		r.Mapping(here, item, "", keys)
-		for _, key := range keys {
-			if key.Required && !gives(item, key.Path) {
-				r.Fault(here, "", "has no "+key.Path)
-			}
-		}
-		if len(r.Faults) == before {
+		x := m.New()
+		if r.Member(here, item, m.Keys(&x)) && m.Check != nil {
 			if problem := m.Check(&x, *m.p); problem != "" {
 				r.Fault(here, "", problem)
 			}
 		}
 		*m.p = append(*m.p, x)
 	}
-}
-
-// gives tells whether a mapping has a key.
-func gives(n *yaml.Node, key string) bool {
-	return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Value == key })
 }
