@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +29,6 @@ type replayed struct {
 	config  string
 	cpus    float64
 	workers int
-	format  string
 	json    bool
 }
 
@@ -68,17 +65,8 @@ neither give up nor come back because of a wait. Modes observe and shadow are re
 	f.StringVar(&ask.config, "config", "", "the configuration whose limits are tried (default: the built-in one)")
 	f.Float64Var(&ask.cpus, "cpus", 0, "CPUs of the backend (default cpuCount of the configuration, or those of this machine)")
 	f.IntVar(&ask.workers, "workers", 0, "workers of the backend (default backend.workers of the configuration, or eight for each CPU and at least 16)")
-	f.StringVar(&ask.format, "format", string(replay.Auto), "format of the lines: "+formats())
 	f.BoolVar(&ask.json, "json", false, "print a JSON document")
 	return c
-}
-
-func formats() string {
-	var names []string
-	for _, f := range replay.Formats() {
-		names = append(names, string(f))
-	}
-	return strings.Join(names, ", ")
 }
 
 // replayFile replays a log and prints what was found.
@@ -116,8 +104,6 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 		return s, fmt.Errorf("--cpus %g: must be above 0, at most 4096", ask.cpus)
 	case ask.workers < 0 || ask.workers > 65536:
 		return s, fmt.Errorf("--workers %d: must be from 1 to 65536", ask.workers)
-	case !slices.Contains(replay.Formats(), replay.Format(ask.format)):
-		return s, fmt.Errorf("--format %q: must be one of %s", ask.format, formats())
 	}
 	c.CPUCount = cmp.Or(ask.cpus, c.CPUCount)
 	if c.Throttle.Shadow = false; c.Throttle.Mode == "observe" {
@@ -126,7 +112,7 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 	c.Coordination.Kind = config.SharesNothing
 	cpus := policy.CPUs(c)
 	s = replay.Setup{
-		Format: replay.Format(ask.format), Policy: policy.Limits(c), TableSize: c.Table.Size,
+		Policy: policy.Limits(c), TableSize: c.Table.Size,
 		CPUs: cpus, Workers: cmp.Or(ask.workers, c.Backend.Workers, max(16, int(8*cpus))),
 		Measures: policy.MeasuresUse(c),
 	}
@@ -198,7 +184,7 @@ func (d *doctor) printReplay(r *replay.Report) {
 
 func printSummary(w io.Writer, r *replay.Report) {
 	t, span := r.Total, r.To.Sub(r.From)
-	fmt.Fprintf(w, "%s requests from %s to %s, read as %s\n", view.Count(t.Requests), clock(r.From), clock(r.To), r.Format)
+	fmt.Fprintf(w, "%s requests from %s to %s\n", view.Count(t.Requests), clock(r.From), clock(r.To))
 	fmt.Fprintf(w, "Replayed in mode %s on %s CPUs with %d workers: %s CPU-hours, %s of the CPUs.\n",
 		r.Mode, short(r.CPUs), r.Workers, view.Decimals(t.CPUSeconds/3600, 2), view.Percent(t.CPUSeconds, span.Seconds()*r.CPUs))
 	for _, g := range []struct {

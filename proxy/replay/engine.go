@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"container/heap"
+	"cmp"
 	"math"
 	"net/http"
 	"net/url"
@@ -33,7 +33,7 @@ type engine struct {
 	rules    lifecycle.Rules
 	measures bool // the proxy sees the backend: its CPU use, and who waits for a worker
 	backend  backend
-	observer observer
+	tally    *tally
 	// page and part are the headers of answers, as far as they can be told: all that is
 	// not named as a part of a page is one.
 	page, part http.Header
@@ -45,15 +45,6 @@ type engine struct {
 	ticked   time.Duration // the latest tick
 	used     float64       // of the backend, when that was measured last
 	measured time.Duration // when that was
-	asleep   bool          // nobody is there, and that was measured
-}
-
-// observer takes down what became of requests.
-type observer interface {
-	// passed is told that the backend has used so many CPU-seconds until now.
-	passed(now time.Duration, used float64)
-	// over is told the end of a request. It is not kept.
-	over(now time.Duration, j *job, o outcome)
 }
 
 // outcome is how a request ended.
@@ -66,30 +57,29 @@ const (
 	turnedAway // by the backend, whose workers and queue were full
 )
 
-func newEngine(epoch time.Time, s Setup, o observer) *engine {
+func newEngine(epoch time.Time, s Setup, t *tally) *engine {
 	l := limiter.New(epoch, s.Policy, s.TableSize, nil)
 	e := &engine{
 		epoch: epoch, limiter: l, gate: lifecycle.New(epoch, l), rules: s.Rules, measures: s.Measures,
-		backend: backend{cpus: s.CPUs}, observer: o, asleep: true,
+		backend: backend{cpus: s.CPUs, workers: s.Workers}, tally: t,
 		page: http.Header{"Content-Type": {"text/html"}}, part: http.Header{"Content-Type": {"text/css"}},
 	}
-	e.setWorkers(s.Workers)
+	l.Found(epoch, s.Workers, "the replay")
 	e.gate.SetWorkers(e.rules.Meter)
 	return e
 }
 
-// setWorkers says how many workers the backend has, which the gate knows.
-func (e *engine) setWorkers(n int) {
-	e.backend.workers = n
-	e.limiter.Found(e.time(), n, "the replay")
-}
-
 func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
+
+// asleep tells whether nobody is there: then nothing happens until somebody comes.
+func (e *engine) asleep() bool { return len(e.waiting)+len(e.running)+len(e.held) == 0 }
 
 // arrive has a request come at its time.
 func (e *engine) arrive(j *job) {
 	e.run(j.came)
-	e.wake()
+	if e.asleep() {
+		e.wake()
+	}
 	j.Classify(e.time(), e.gate, &e.rules, &j.request, classify.Seen{})
 	if j.Who.Exempt {
 		e.begin(j)
@@ -113,7 +103,7 @@ func (e *engine) run(until time.Duration) {
 		if e.alarm > 0 && e.alarm <= next && (do == nil || e.alarm < next) {
 			next, do = e.alarm, e.advance
 		}
-		if at := e.ticked + tick; !e.asleep && at <= next && (do == nil || at < next) {
+		if at := e.ticked + tick; !e.asleep() && at <= next && (do == nil || at < next) {
 			next, do = at, e.tick
 		}
 		e.pass(next)
@@ -128,9 +118,6 @@ func (e *engine) run(until time.Duration) {
 // finish ends the run of a request at the backend.
 func (e *engine) finish() {
 	j := e.backend.done()
-	if j == nil {
-		return
-	}
 	header := e.page
 	if j.part {
 		header = e.part
@@ -141,7 +128,7 @@ func (e *engine) finish() {
 
 // drain has all end that is under way.
 func (e *engine) drain() {
-	for len(e.waiting)+len(e.running)+len(e.held) > 0 {
+	for !e.asleep() {
 		e.run(e.now + time.Second)
 	}
 }
@@ -155,20 +142,16 @@ func (e *engine) pass(to time.Duration) {
 	e.backend.pass((to - e.now).Seconds())
 	e.now = to
 	if x := e.backend.used - before; x > 0 {
-		e.observer.passed(to, x)
+		e.tally.passed(to, x)
 	}
 }
 
-// wake begins to look after what is there, and does what was not done as nobody was.
+// wake begins to look after what comes. What was used since it was measured last was used over all
+// the time since then.
 func (e *engine) wake() {
-	if !e.asleep {
-		return
-	}
-	e.asleep = false
 	e.ticked = e.now.Truncate(tick)
-	if last := e.now.Truncate(measureTicks * tick); last > e.measured && e.measures {
-		e.measured = last
-		e.gate.Measure(e.epoch.Add(last), e.rules.Meter, cpuaccount.Use{}, e.lives)
+	if e.now-e.measured >= measureTicks*tick {
+		e.measure()
 	}
 }
 
@@ -197,24 +180,18 @@ func (e *engine) tick() {
 
 // look is what the sidecar sees of the backend from outside.
 func (e *engine) look() {
-	if !e.measures {
-		return
+	if e.measures {
+		e.limiter.Backlog(e.time(), len(e.backend.queue), e.backend.workers)
 	}
-	b, now := &e.backend, e.time()
-	e.limiter.Backlog(now, len(b.queue), b.workers)
 }
 
-// measure tells the gate the CPU use. Where nothing was used, and nobody is there,
-// nothing more happens until somebody comes.
+// measure tells the gate the CPU use.
 func (e *engine) measure() {
-	used := e.backend.used - e.used
-	e.used = e.backend.used
+	used, passed := e.backend.used-e.used, (e.now - e.measured).Seconds()
+	e.used, e.measured = e.backend.used, e.now
 	if e.measures {
-		passed := (e.now - e.measured).Seconds()
-		e.measured = e.now
 		e.gate.Measure(e.time(), e.rules.Meter, cpuaccount.Use{CPUs: min(1, used/(passed*e.backend.cpus)), Own: used, Lacked: -1}, e.lives)
 	}
-	e.asleep = used == 0 && len(e.waiting)+len(e.running)+len(e.held) == 0
 }
 
 // lives yields those of all requests at the backend.
@@ -260,7 +237,7 @@ func (e *engine) decided(j *job) {
 		return
 	}
 	j.Leave(e.time())
-	e.observer.over(e.now, j, refused)
+	e.tally.over(j, refused)
 }
 
 // begin has a request go to the backend.
@@ -291,7 +268,7 @@ func (e *engine) settle(j *job, done bool) {
 
 func (e *engine) leave(j *job, o outcome) {
 	j.Leave(e.time())
-	e.observer.over(e.now, j, o)
+	e.tally.over(j, o)
 }
 
 // release ends the requests whose answers were held for long enough.
@@ -313,26 +290,10 @@ const acceptQueue = 511
 type backend struct {
 	cpus    float64
 	workers int
-	working jobs    // by when they are done
-	holding jobs    // that have computed, and hold their worker still: by when they let go of it
+	working []*job  // by when they are done, the last one first
 	queue   []*job  // for a worker
-	passed  float64 // seconds since the beginning
 	served  float64 // CPU-seconds that each one at work has got since they began
 	used    float64 // CPU-seconds in all
-}
-
-// jobs is a heap of jobs by when they are done.
-type jobs []*job
-
-func (h jobs) Len() int           { return len(h) }
-func (h jobs) Less(i, j int) bool { return h[i].doneAt < h[j].doneAt }
-func (h jobs) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *jobs) Push(x any)        { *h = append(*h, x.(*job)) }
-func (h *jobs) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
 }
 
 // speed is what each one at work gets, in CPU-seconds per second.
@@ -340,7 +301,6 @@ func (b *backend) speed() float64 { return min(1, b.cpus/float64(len(b.working))
 
 // pass lets so many seconds pass, in which nobody is done.
 func (b *backend) pass(seconds float64) {
-	b.passed += seconds
 	if n := len(b.working); n > 0 {
 		x := b.speed() * seconds
 		b.served += x
@@ -348,35 +308,24 @@ func (b *backend) pass(seconds float64) {
 	}
 }
 
-// left is how many seconds it takes until the next one has computed, or lets go of its
-// worker; infinite: nobody is there.
+// left is how many seconds it takes until the next one is done; infinite: nobody is there.
 func (b *backend) left() float64 {
-	work, hold := b.nexts()
-	return min(work, hold)
-}
-
-// nexts are in how many seconds the next one has computed, and the next one lets go.
-func (b *backend) nexts() (work, hold float64) {
-	work, hold = math.Inf(1), math.Inf(1)
-	if len(b.working) > 0 {
-		work = max(0, b.working[0].doneAt-b.served) / b.speed()
+	if len(b.working) == 0 {
+		return math.Inf(1)
 	}
-	if len(b.holding) > 0 {
-		hold = max(0, b.holding[0].doneAt-b.passed)
-	}
-	return work, hold
+	return max(0, b.working[len(b.working)-1].doneAt-b.served) / b.speed()
 }
 
 // send takes a request in, and tells whether there was room for it.
 func (b *backend) send(j *job) bool {
-	if b.taken() >= b.workers {
-		if len(b.queue) >= acceptQueue {
-			return false
-		}
-		b.queue = append(b.queue, j)
+	if len(b.working) < b.workers {
+		b.begin(j)
 		return true
 	}
-	b.begin(j)
+	if len(b.queue) >= acceptQueue {
+		return false
+	}
+	b.queue = append(b.queue, j)
 	return true
 }
 
@@ -385,30 +334,22 @@ func (b *backend) begin(j *job) {
 		b.served = 0 // so that it stays exact however long the log is
 	}
 	j.doneAt = b.served + j.cpu
-	heap.Push(&b.working, j)
+	i, _ := slices.BinarySearchFunc(b.working, j.doneAt, func(o *job, at float64) int { return cmp.Compare(at, o.doneAt) })
+	b.working = slices.Insert(b.working, i, j)
 }
 
-// done takes out the next one that is done; nil: it holds its worker still.
+// done takes out the next one that is done.
 func (b *backend) done() *job {
-	var j *job
-	if work, hold := b.nexts(); hold < work {
-		j = heap.Pop(&b.holding).(*job)
-	} else if j = heap.Pop(&b.working).(*job); j.idle > 0 {
-		j.doneAt = b.passed + j.idle
-		heap.Push(&b.holding, j)
-		return nil
-	}
+	last := len(b.working) - 1
+	j := b.working[last]
+	b.working = b.working[:last]
 	if len(b.queue) > 0 {
 		next := b.queue[0]
-		copy(b.queue, b.queue[1:])
-		b.queue = b.queue[:len(b.queue)-1]
+		b.queue = slices.Delete(b.queue, 0, 1)
 		b.begin(next)
 	}
 	return j
 }
-
-// taken is how many workers are.
-func (b *backend) taken() int { return len(b.working) + len(b.holding) }
 
 // job is a request while it is simulated.
 type job struct {
@@ -419,54 +360,38 @@ type job struct {
 	part    bool // it is for a part of a page, by its name
 
 	cpu    float64       // CPU-seconds that it costs
-	idle   float64       // seconds for which it holds its worker after that
 	came   time.Duration // on virtual time
 	waited time.Duration // until it was decided
-	doneAt float64       // of the backend's service, or of its time if it only holds its worker
+	doneAt float64       // of the backend's service
 	until  time.Duration // it is held until then
 }
 
 // newJob makes one. A log tells little of a request's headers: it has those that any
 // browser has, or the lack of them would speak against it.
-func newJob(a *arrived) *job {
-	j, text := new(job), a.text
-	address, method, host, target := text[:a.ends[0]], text[a.ends[0]:a.ends[1]], text[a.ends[1]:a.ends[2]], text[a.ends[2]:a.ends[3]]
-	agent := text[a.ends[3]:]
-	j.cpu, j.came, j.status = a.cost.Seconds(), a.at, a.status
-	j.url = url.URL{Path: target}
-	if !a.decoded {
-		j.url = urlOf(target)
+func newJob(e *entry) *job {
+	j := &job{cpu: e.cost.Seconds(), came: e.at, status: e.status, url: url.URL{Path: e.target}}
+	if !e.decoded {
+		j.url = urlOf(e.target)
 	}
 	header := http.Header{"Accept": {"*/*"}, "Accept-Language": {"*"}, "Accept-Encoding": {"gzip"}}
-	if agent != "" {
-		header["User-Agent"] = []string{agent}
+	if e.agent != "" {
+		header["User-Agent"] = []string{e.agent}
 	}
 	j.request = http.Request{
-		Method: method, Host: host, URL: &j.url, RequestURI: target, RemoteAddr: address,
+		Method: e.method, Host: e.host, URL: &j.url, RequestURI: e.target, RemoteAddr: e.address,
 		Header: header, ProtoMajor: 1, ProtoMinor: 1,
 	}
 	j.part = hasPartName(j.url.Path)
 	return j
 }
 
-// urlOf takes the target of a request line apart. One that is no path, of a proxy's
-// client say, stands for its path.
+// urlOf takes the target of a request line apart. One that is no URL is taken as it is.
 func urlOf(target string) url.URL {
-	if target[0] != '/' {
-		_, rest, _ := strings.Cut(target, "://")
-		slash := strings.IndexByte(rest, '/')
-		if slash < 0 {
-			return url.URL{Path: "/"}
-		}
-		target = rest[slash:]
+	if u, err := url.ParseRequestURI(target); err == nil {
+		return url.URL{Path: cmp.Or(u.Path, "/"), RawPath: u.RawPath, RawQuery: u.RawQuery}
 	}
 	path, query, _ := strings.Cut(target, "?")
-	if strings.IndexByte(path, '%') >= 0 {
-		if plain, err := url.PathUnescape(path); err == nil {
-			return url.URL{Path: plain, RawPath: path, RawQuery: query}
-		}
-	}
-	return url.URL{Path: path, RawQuery: query}
+	return url.URL{Path: cmp.Or(path, "/"), RawQuery: query}
 }
 
 // hasPartName tells style sheets, scripts, images and fonts by their names.

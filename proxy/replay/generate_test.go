@@ -12,7 +12,6 @@ import (
 // people who read pages and their style sheets, a crawler, and for some hours a
 // botnet of many addresses.
 type generated struct {
-	format Format
 	lines  int
 	span   time.Duration
 	begin  time.Time
@@ -24,9 +23,9 @@ type generated struct {
 
 const generatedPeople = 3000
 
-func newGenerated(f Format, lines int, span time.Duration) *generated {
+func newGenerated(lines int, span time.Duration) *generated {
 	return &generated{
-		format: f, lines: lines, span: span, begin: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
+		lines: lines, span: span, begin: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC),
 		random: rand.New(rand.NewPCG(1, 2)),
 	}
 }
@@ -76,12 +75,6 @@ func browserAgent(i int) string {
 }
 
 func (g *generated) write(at time.Time, address, target, agent string, cost time.Duration) {
-	switch g.format {
-	case Nginx:
-		fmt.Fprintf(&g.left, "%s - - [%s] \"GET %s HTTP/1.1\" 200 5120 \"-\" \"%s\" %.3f\n",
-			address, at.Add(cost).Format("02/Jan/2006:15:04:05 -0700"), target, agent, cost.Seconds())
-	default:
-		fmt.Fprintf(&g.left, "%s - - [%s] \"GET %s HTTP/1.1\" 200 5120 \"-\" \"%s\" %d\n",
-			address, at.Format("02/Jan/2006:15:04:05 -0700"), target, agent, cost.Microseconds())
-	}
+	fmt.Fprintf(&g.left, "%s - - [%s] \"GET %s HTTP/1.1\" 200 5120 \"-\" \"%s\" %d\n",
+		address, at.Format("02/Jan/2006:15:04:05 -0700"), target, agent, cost.Microseconds())
 }

@@ -2,87 +2,16 @@ package replay
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// Format is what the lines of a log look like.
-type Format string
-
-// The formats.
-const (
-	Auto     Format = "auto"     // found out from the first lines
-	Apache   Format = "apache"   // combined and %D: microseconds, the time is of the arrival
-	Nginx    Format = "nginx"    // combined and $request_time: seconds with a fraction, the time is of the end
-	Tempomat Format = "tempomat" // tempomat-proxy's own
-)
-
-// Formats are all.
-func Formats() []Format { return []Format{Auto, Apache, Nginx, Tempomat} }
-
-// parser reads lines of one format.
-type parser interface {
-	parse(line []byte, e *entry) error
-}
-
-func (f Format) parser() parser {
-	switch f {
-	case Apache:
-		return &combined{unit: time.Microsecond, arrival: true}
-	case Nginx:
-		return &combined{unit: time.Second}
-	case Tempomat:
-		return accessLog{}
-	case Auto:
-	}
-	return nil
-}
-
-// sniffed is how much of a log is looked at to find its format, in bytes.
-const sniffed = 64 << 10
-
-// detect finds the format of a log by its beginning: of nginx durations have a fraction. What
-// cannot be told is Nginx, whose parser says what is wrong with a line.
-func detect(r *bufio.Reader) Format {
-	begin, _ := r.Peek(sniffed)
-	if end := bytes.LastIndexByte(begin, '\n'); end >= 0 {
-		begin = begin[:end]
-	}
-	var e entry
-	format := Nginx
-	asNginx := Nginx.parser()
-	for line := range bytes.SplitSeq(begin, []byte{'\n'}) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] == '{' {
-			return Tempomat
-		}
-		if asNginx.parse(line, &e) != nil {
-			continue
-		}
-		if hasFraction(line) {
-			return Nginx
-		}
-		format = Apache
-	}
-	return format
-}
-
-// hasFraction tells whether the duration of a line has one.
-func hasFraction(line []byte) bool {
-	tail := line[bytes.LastIndexByte(line, '"')+1:]
-	for word := range bytes.FieldsSeq(tail) {
-		if _, ok := number(word, time.Second); ok {
-			return bytes.IndexByte(word, '.') >= 0
-		}
-	}
-	return false
-}
 
 // Fault is a line that could not be read.
 type Fault struct {
@@ -97,7 +26,6 @@ const (
 
 // FormatError says that a log has no line that can be read.
 type FormatError struct {
-	Format Format
 	Faults []Fault // the first ones
 }
 
@@ -106,20 +34,13 @@ func (e *FormatError) Error() string {
 	if len(e.Faults) == 0 {
 		s.WriteString("the log is empty, or none of its lines is of a request")
 	} else {
-		fmt.Fprintf(&s, "no line can be read as %s:", describe(e.Format))
+		s.WriteString("no line can be read:")
 		for _, f := range e.Faults {
 			fmt.Fprintf(&s, "\n  line %d: %s", f.Line, f.Reason)
 		}
 	}
 	s.WriteString("\nWhat is read:\n" + Expected)
 	return s.String()
-}
-
-func describe(f Format) string {
-	if f == Tempomat {
-		return "tempomat-proxy's own log"
-	}
-	return "the combined format with a duration"
 }
 
 // Expected says how to have a server write what can be read.
@@ -133,8 +54,6 @@ const Expected = `  Apache: LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\"
 // lines reads the lines of a log and keeps account of those that are bad.
 type lines struct {
 	reader *bufio.Reader
-	format Format
-	parser parser
 	counts Lines
 	number int
 }
@@ -153,70 +72,54 @@ type Lines struct {
 // longestLine is the longest line, in bytes.
 const longestLine = 64 << 10
 
-func newLines(r io.Reader, f Format) *lines {
-	l := &lines{reader: bufio.NewReaderSize(r, longestLine), format: f}
-	if f == Auto || f == "" {
-		l.format = detect(l.reader)
-	}
-	l.parser = l.format.parser()
-	return l
-}
+func newLines(r io.Reader) *lines { return &lines{reader: bufio.NewReaderSize(r, longestLine)} }
 
-// next reads the next request. Its texts hold until the next call. At the end of the
-// log it is io.EOF.
-func (l *lines) next(e *entry) error {
+// next reads the next request. At the end of the log the error is io.EOF.
+func (l *lines) next() (*entry, error) {
 	for {
 		line, err := l.line()
 		if errors.Is(err, io.EOF) {
 			if l.counts.Requests == 0 {
-				return l.failure()
+				return nil, l.failure()
 			}
-			return io.EOF
+			return nil, io.EOF
 		}
 		if err != nil && !errors.Is(err, errTooLong) {
-			return err
+			return nil, err
 		}
+		var e *entry
 		if err == nil {
-			if line = bytes.TrimSpace(line); len(line) == 0 {
+			if line = strings.TrimSpace(line); line == "" {
 				continue
 			}
-			*e = entry{}
-			err = l.parser.parse(line, e)
+			e, err = parse(line)
 		}
 		switch {
 		case err == nil:
 			l.counts.Requests++
 			l.counts.LeftOut += e.leftOut
-			return nil
+			return e, nil
 		case errors.Is(err, errNone):
 			l.counts.None++
 		default:
 			if l.fault(err); l.counts.Bad >= hopeless && l.counts.Requests == 0 {
-				return l.failure()
+				return nil, l.failure()
 			}
 		}
 	}
 }
 
 // line reads the next one. Of one that is too long the rest is thrown away.
-func (l *lines) line() ([]byte, error) {
+func (l *lines) line() (string, error) {
 	l.number++
-	line, err := l.reader.ReadSlice('\n')
-	switch {
-	case err == nil:
-		return line, nil
-	case err == io.EOF && len(line) > 0:
-		return line, nil
-	case !errors.Is(err, bufio.ErrBufferFull):
-		return nil, err
+	begin, more, err := l.reader.ReadLine()
+	if !more {
+		return string(begin), err
 	}
-	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = l.reader.ReadSlice('\n')
+	for more && err == nil {
+		_, more, err = l.reader.ReadLine()
 	}
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	return nil, errTooLong
+	return "", errTooLong // an error comes again at the next one
 }
 
 func (l *lines) fault(err error) {
@@ -225,30 +128,31 @@ func (l *lines) fault(err error) {
 	}
 }
 
-func (l *lines) failure() error { return &FormatError{Format: l.format, Faults: l.counts.Faults} }
+func (l *lines) failure() error { return &FormatError{Faults: l.counts.Faults} }
 
-// entry is what a line of a log says of a request. Its texts are parts of the line:
-// they hold until the next one is read.
+// entry is a request of the log, on its way through the window. Its texts are parts of its line.
 type entry struct {
 	stamp   time.Time
 	coarse  bool // the stamp has no fraction of a second
 	arrival bool // the stamp is of the arrival, else of the end
 	took    time.Duration
-	cost    time.Duration // CPU time, if charged
+	cost    time.Duration // CPU time
 	charged bool          // the log says what it cost
 	leftOut int           // lines that the log says are missing before this one
+	size    int           // of the line, in bytes
 
-	status                  int
-	address, method, target []byte
-	host, agent             []byte
-	decoded                 bool // the target is a path, and decoded already
+	status                               int
+	address, method, target, host, agent string
+	decoded                              bool // the target is a path, and decoded already
+
+	at, end time.Duration // since the window's epoch
 }
 
 // longestTook is the longest that a request may have taken.
 const longestTook = 24 * time.Hour
 
-// longestTarget and longestAgent are how much is read of a target, or another text, and
-// of a User-Agent, in bytes: more than classify and the guess look at.
+// longestTarget and longestAgent are how much is read of a target, and of a User-Agent, in bytes:
+// more than classify and the guess look at.
 const (
 	longestTarget = 2048
 	longestAgent  = 512
@@ -269,203 +173,150 @@ var (
 	errTooLong  = errors.New("it is longer than 64 KB")
 )
 
-// combined reads lines in the combined format of Apache and nginx with a duration
+// parse reads a line, which is not empty: tempomat-proxy's own are JSON, all others combined.
+func parse(line string) (*entry, error) {
+	e, read := &entry{size: len(line)}, (*entry).combined
+	if line[0] == '{' {
+		read = (*entry).own
+	}
+	if err := read(e, line); err != nil {
+		return nil, err
+	}
+	e.target, e.agent = e.target[:min(len(e.target), longestTarget)], e.agent[:min(len(e.agent), longestAgent)]
+	return e, nil
+}
+
+// combined reads a line in the combined format of Apache and nginx with a duration
 // behind the User-Agent:
 //
 //	192.0.2.1 - - [22/Nov/2026:11:42:33 +0000] "GET / HTTP/1.1" 200 512 "-" "Mozilla/5.0" 1234
 //
-// A name of the virtual host may stand before it, and more behind it: the first plain
-// number there is the duration.
-type combined struct {
-	unit    time.Duration // of a duration
-	arrival bool          // the time is of the arrival: Apache's
-}
-
-// parse reads a line. It keeps nothing of it.
-func (c *combined) parse(line []byte, e *entry) error {
-	head, rest, ok := bytes.Cut(line, []byte(" ["))
+// A name of the virtual host may stand before it, and more behind it.
+func (e *entry) combined(line string) error {
+	head, rest, ok := strings.Cut(line, " [")
 	if !ok {
 		return errTime
 	}
-	if e.address = addressOf(head); e.address == nil {
+	if e.address = addressOf(head); e.address == "" {
 		return errAddress
 	}
-	stamp, rest, ok := bytes.Cut(rest, []byte{']'})
+	stamp, rest, ok := strings.Cut(rest, "]")
 	if !ok || !e.time("02/Jan/2006:15:04:05 -0700", stamp) {
 		return errTime
 	}
+	e.coarse = true
 	request, rest, ok := quoted(rest)
 	if !ok {
 		return errRequest
 	}
-	if e.status, rest, ok = statusOf(rest); !ok {
+	status, rest, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	n, err := strconv.ParseUint(status, 10, 16)
+	if err != nil || len(status) != 3 {
 		return errStatus
 	}
+	e.status = int(n)
 	if _, rest, ok = quoted(rest); !ok { // the Referer
 		return errAgent
 	}
 	if e.agent, rest, ok = quoted(rest); !ok {
 		return errAgent
 	}
-	if len(e.agent) == 1 && e.agent[0] == '-' {
-		e.agent = nil
+	if e.agent == "-" {
+		e.agent = ""
 	}
-	took, ok := durationOf(rest, c.unit)
-	switch {
-	case !ok:
-		return errDuration
-	case took > longestTook:
-		return errLong
+	if err := e.duration(rest); err != nil {
+		return err
 	}
-	e.took, e.arrival, e.coarse = took, c.arrival, true
 	return e.request(request)
+}
+
+// duration finds the first plain number. One with a fraction is nginx's: seconds, and the time of the
+// line is that of the end. A whole one is Apache's: microseconds, and the time is that of the arrival.
+func (e *entry) duration(s string) error {
+	for s != "" {
+		if s[0] == '"' {
+			var ok bool
+			if _, s, ok = quoted(s); !ok {
+				return errDuration
+			}
+			continue
+		}
+		var word string
+		word, s, _ = strings.Cut(s, " ")
+		x, err := strconv.ParseFloat(word, 64)
+		if err != nil || strings.Trim(word, "0123456789.") != "" {
+			continue
+		}
+		unit := time.Second
+		if !strings.Contains(word, ".") {
+			unit, e.arrival = time.Microsecond, true
+		}
+		if x > longestTook.Seconds()*float64(time.Second/unit) {
+			return errLong
+		}
+		e.took = timesUnit(x, unit)
+		return nil
+	}
+	return errDuration
+}
+
+func timesUnit(x float64, unit time.Duration) time.Duration {
+	return time.Duration(math.Round(x * float64(unit)))
 }
 
 // request takes a request line apart. Apache writes "-" for a connection on which
 // none came.
-func (e *entry) request(line []byte) error {
-	method, target, ok := bytes.Cut(line, []byte{' '})
-	if !ok || !isMethod(method) {
+func (e *entry) request(line string) error {
+	method, target, ok := strings.Cut(line, " ")
+	if !ok || method == "" || len(method) > 32 || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return errNone
 	}
-	if i := bytes.LastIndexByte(target, ' '); i >= 0 {
+	if i := strings.LastIndexByte(target, ' '); i >= 0 {
 		target = target[:i]
 	}
-	if len(target) == 0 {
+	if target == "" {
 		return errNone
 	}
 	e.method, e.target = method, target
 	return nil
 }
 
-func isMethod(b []byte) bool {
-	for _, c := range b {
-		if c < 'A' || c > 'Z' {
-			return false
-		}
-	}
-	return len(b) > 0 && len(b) <= 32
-}
-
 // addressOf is the client's address: the first word, or the second where the first is
-// the virtual host; nil: neither is one.
-func addressOf(head []byte) []byte {
-	first, rest, _ := bytes.Cut(head, []byte{' '})
-	if isAddress(first) {
-		return first
-	}
-	if second, _, _ := bytes.Cut(rest, []byte{' '}); isAddress(second) {
-		return second
-	}
-	return nil
-}
-
-// isAddress tells addresses from names. It need not be exact: what is none in the end
-// is charged to 0.0.0.0, as the proxy does.
-func isAddress(b []byte) bool {
-	dots, colons := 0, 0
-	for _, c := range b {
-		switch {
-		case c == '.':
-			dots++
-		case c == ':':
-			colons++
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'f', c >= 'A' && c <= 'F':
-		default:
-			return false
+// the virtual host; empty: neither is one.
+func addressOf(head string) string {
+	first, rest, _ := strings.Cut(head, " ")
+	second, _, _ := strings.Cut(rest, " ")
+	for _, word := range [...]string{first, second} {
+		if _, err := netip.ParseAddr(word); err == nil {
+			return word
 		}
 	}
-	return len(b) <= 45 && (dots == 3 && colons == 0 || colons >= 2)
+	return ""
 }
 
 // time reads the time of a line.
-func (e *entry) time(layout string, text []byte) bool {
-	t, err := time.Parse(layout, string(text))
+func (e *entry) time(layout, text string) bool {
+	t, err := time.Parse(layout, text)
 	e.stamp = t
 	return err == nil && t.Year() >= 1990 && t.Year() <= 2200
 }
 
 // quoted cuts off what stands in the next quotes. A backslash takes the meaning of
 // the byte behind it.
-func quoted(b []byte) (text, rest []byte, ok bool) {
-	start := bytes.IndexByte(b, '"')
-	if start < 0 {
-		return nil, nil, false
+func quoted(s string) (text, rest string, ok bool) {
+	_, s, ok = strings.Cut(s, `"`)
+	for i := 0; ok && i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[:i], s[i+1:], true
+		}
 	}
-	b = b[start+1:]
-	for from := 0; ; {
-		end := bytes.IndexByte(b[from:], '"')
-		if end < 0 {
-			return nil, nil, false
-		}
-		end += from
-		slashes := 0
-		for i := end - 1; i >= 0 && b[i] == '\\'; i-- {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return b[:end], b[end+1:], true
-		}
-		from = end + 1
-	}
+	return "", "", false
 }
 
-// statusOf cuts off the status.
-func statusOf(b []byte) (status int, rest []byte, ok bool) {
-	b = bytes.TrimLeft(b, " ")
-	word, rest, _ := bytes.Cut(b, []byte{' '})
-	status, err := strconv.Atoi(string(word))
-	return status, rest, err == nil && len(word) == 3 && status > 0
-}
-
-// durationOf finds the first plain number.
-func durationOf(b []byte, unit time.Duration) (d time.Duration, ok bool) {
-	for len(b) > 0 {
-		if b[0] == '"' {
-			if _, b, ok = quoted(b); !ok {
-				return 0, false
-			}
-			continue
-		}
-		var word []byte
-		word, b, _ = bytes.Cut(b, []byte{' '})
-		if d, ok = number(word, unit); ok {
-			return d, true
-		}
-	}
-	return 0, false
-}
-
-// number reads 12 or 12.345 as so many units, up to a little beyond longestTook.
-func number(b []byte, unit time.Duration) (d time.Duration, ok bool) {
-	if len(b) == 0 || b[0] < '0' || b[0] > '9' {
-		return 0, false
-	}
-	i := 0
-	for ; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
-		d = min(d*10+time.Duration(b[i]-'0')*unit, 2*longestTook)
-	}
-	if i == len(b) {
-		return d, true
-	}
-	if b[i] != '.' {
-		return 0, false
-	}
-	for i++; i < len(b); i++ {
-		if b[i] < '0' || b[i] > '9' {
-			return 0, false
-		}
-		unit /= 10
-		d += time.Duration(b[i]-'0') * unit
-	}
-	return d, true
-}
-
-// accessLog reads lines of tempomat-proxy's own access log, JSON. It says what requests
-// cost, or what they were guessed to where they did not come to the backend.
-type accessLog struct{}
-
-// record is what a line says, as far as it is needed.
+// record is what a line of tempomat-proxy's own access log says, as far as it is needed.
 type record struct {
 	Message                    string `json:"msg"`
 	Outcome                    string
@@ -479,17 +330,19 @@ type record struct {
 	Classes                    []string
 }
 
-// parse reads a line. Lines of the log that are no requests are errNone.
-func (accessLog) parse(line []byte, e *entry) error {
+// own reads a line of tempomat-proxy's own access log, JSON. It says what requests cost, or what they
+// were guessed to where they did not come to the backend. Lines of the log that are no requests are
+// errNone.
+func (e *entry) own(line string) error {
 	var x record
-	err := json.Unmarshal(line, &x)
+	err := json.Unmarshal([]byte(line), &x)
 	var other *json.UnmarshalTypeError
 	switch {
-	case err != nil && (!errors.As(err, &other) || line[0] != '{'):
+	case err != nil && !errors.As(err, &other):
 		return errJSON
 	case x.Message != "request":
 		return errNone
-	case err != nil || x.Client == nil || x.Method == nil || x.Path == nil || x.Took == nil || !e.time(time.RFC3339Nano, []byte(x.Time)):
+	case err != nil || x.Client == nil || x.Method == nil || x.Path == nil || x.Took == nil || !e.time(time.RFC3339Nano, x.Time):
 		return errField
 	case min(*x.Took, x.Cost, x.Guess) < 0 || min(x.Status, x.LeftOut) < 0:
 		return errField
@@ -503,18 +356,14 @@ func (accessLog) parse(line []byte, e *entry) error {
 	}
 	for _, key := range x.Classes { // the User-Agent's family stands for the header that is not in the log
 		if family, ok := strings.CutPrefix(key, "userAgent="); ok {
-			e.agent = []byte(family)
+			e.agent = family
 		}
 	}
 	if x.Host != nil {
-		e.host = []byte(*x.Host)
+		e.host = *x.Host
 	}
-	e.address, e.method, e.target = []byte(*x.Client), []byte(*x.Method), []byte(*x.Path)
+	e.address, e.method, e.target = *x.Client, *x.Method, *x.Path
 	e.status, e.leftOut, e.charged, e.decoded = x.Status, x.LeftOut, true, true
-	e.took, e.cost = durationOfMS(*x.Took), durationOfMS(cost)
+	e.took, e.cost = timesUnit(*x.Took, time.Millisecond), timesUnit(cost, time.Millisecond)
 	return nil
-}
-
-func durationOfMS(milliseconds float64) time.Duration {
-	return time.Duration(math.Round(milliseconds * float64(time.Millisecond)))
 }

@@ -17,14 +17,12 @@ import (
 	"errors"
 	"io"
 
-	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
 
 // Setup is what Run replays a log with.
 type Setup struct {
-	Format    Format          // of the lines; Auto finds it out
 	Policy    limiter.Policy  // the limits and the gate
 	TableSize int             // keys that the limiter remembers
 	Rules     lifecycle.Rules // how requests are classified and measured; Newcomers is nil
@@ -36,10 +34,7 @@ type Setup struct {
 // Run replays a log and reports. The error is a *FormatError if no line can be read,
 // or what r or the context said.
 func Run(ctx context.Context, r io.Reader, s Setup) (*Report, error) {
-	p, err := newPlayer(untilDone{ctx, r}, s)
-	if err != nil {
-		return nil, err
-	}
+	p := newPlayer(untilDone{ctx, r}, s)
 	if err := p.play(ctx); err != nil {
 		return nil, err
 	}
@@ -63,45 +58,36 @@ func (u untilDone) Read(p []byte) (int, error) {
 
 // player is a replay under way.
 type player struct {
-	setup    Setup
-	lines    *lines
-	window   window
-	engine   *engine
-	tally    *tally
-	observer observer
-	guess    *cpuaccount.Estimator // nil: one that knows nothing
+	setup  Setup
+	lines  *lines
+	window *window
+	engine *engine // nil until the first request's time is known
+	tally  *tally
 }
 
-func newPlayer(r io.Reader, s Setup) (*player, error) {
-	switch {
-	case s.CPUs <= 0 || s.Workers <= 0:
-		return nil, errors.New("a backend has CPUs and workers")
-	case s.Rules.Newcomers != nil:
-		return nil, errors.New("requests of a log can't follow a redirect")
-	}
-	p := &player{setup: s, lines: newLines(r, s.Format)}
-	p.window.counts, p.window.crowd = &p.lines.counts, crowd{cpus: s.CPUs}
-	return p, nil
+func newPlayer(r io.Reader, s Setup) *player {
+	l := newLines(r)
+	return &player{setup: s, lines: l, window: newWindow(s.CPUs, &l.counts)}
 }
 
 // cancelEach is after how many lines Run looks whether it is to go on.
 const cancelEach = 1 << 12
 
 func (p *player) play(ctx context.Context) error {
-	var e entry
 	for n := 0; ; n++ {
 		if n%cancelEach == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := p.lines.next(&e)
+		e, err := p.lines.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		if p.window.put(&e) {
-			p.release(false)
+		if p.window.date(e) {
+			p.release(false) // before it is counted into the crowd
+			p.window.add(e)
 		}
 	}
 	p.release(true)
@@ -111,24 +97,13 @@ func (p *player) play(ctx context.Context) error {
 
 // release simulates the requests that are due, or all.
 func (p *player) release(all bool) {
-	for a := p.window.next(all); a != nil; a = p.window.next(all) {
+	for e := p.window.next(all); e != nil; e = p.window.next(all) {
 		if p.engine == nil {
-			p.begin()
+			p.tally = newTally(p.window.epoch, p.setup)
+			p.engine = newEngine(p.window.epoch, p.setup, p.tally)
 		}
-		j := newJob(a)
+		j := newJob(e)
 		p.tally.asked(j)
 		p.engine.arrive(j)
-	}
-}
-
-// begin makes the simulated sidecar, as the first request's time is known.
-func (p *player) begin() {
-	p.tally = newTally(p.window.epoch, p.setup)
-	if p.observer == nil {
-		p.observer = p.tally
-	}
-	p.engine = newEngine(p.window.epoch, p.setup, p.observer)
-	if p.guess != nil {
-		p.engine.gate.Guess = p.guess
 	}
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,11 +24,10 @@ const (
 type tally struct {
 	epoch   time.Time
 	classes []*class
-	hours   []*Hour
-	latest  *Hour         // that was asked for
-	since   time.Duration // when it begins
+	hours   map[time.Time]*Hour
+	latest  *Hour // that was asked for
 	total   Total
-	from    time.Duration
+	from    time.Duration // negative: nothing came yet
 	to      time.Duration
 }
 
@@ -40,47 +40,35 @@ type class struct {
 }
 
 func newTally(epoch time.Time, s Setup) *tally {
-	t := &tally{epoch: epoch, from: -1}
+	t := &tally{epoch: epoch, from: -1, hours: make(map[time.Time]*Hour)}
 	for _, info := range s.Policy.Classes {
-		if info.Budget.External {
-			continue
+		if !info.Budget.External {
+			t.classes = append(t.classes, &class{name: info.Name, keys: make(map[string]*Key)})
 		}
-		t.classes = append(t.classes, &class{name: info.Name, keys: make(map[string]*Key)})
 	}
 	return t
 }
 
-func (t *tally) class(name string) *class {
-	for _, c := range t.classes {
-		if c.name == name {
-			return c
-		}
-	}
-	return nil
-}
-
 // hour is the one of a time.
 func (t *tally) hour(at time.Duration) *Hour {
-	if t.latest != nil && at >= t.since && at < t.since+time.Hour {
+	begin := t.epoch.Add(at).Truncate(time.Hour)
+	if t.latest != nil && t.latest.Begin.Equal(begin) {
 		return t.latest
 	}
-	begin := t.epoch.Add(at).Truncate(time.Hour)
-	last := len(t.hours) - 1
-	// Times only grow except for those of requests that end in a later hour than they
-	// came in.
-	i, found := slices.BinarySearchFunc(t.hours, begin, func(h *Hour, b time.Time) int { return h.Begin.Compare(b) })
+	h := t.hours[begin]
 	switch {
-	case found:
+	case h != nil:
 	case len(t.hours) >= hoursKept:
-		i = last
+		return t.latest
 	default:
-		t.hours = slices.Insert(t.hours, i, &Hour{Begin: begin})
+		h = &Hour{Begin: begin}
+		t.hours[begin] = h
 	}
-	t.latest, t.since = t.hours[i], begin.Sub(t.epoch)
-	return t.latest
+	t.latest = h
+	return h
 }
 
-// passed implements observer.
+// passed is told that the backend has used so many CPU-seconds until now.
 func (t *tally) passed(now time.Duration, used float64) {
 	t.to = max(t.to, now)
 	t.hour(now).CPUSeconds += used
@@ -94,12 +82,11 @@ func (t *tally) asked(j *job) {
 	}
 	t.to = max(t.to, j.came)
 	t.total.Requests++
-	t.total.AskedCPUSeconds += j.cpu
 	t.hour(j.came).Requests++
 }
 
-// over implements observer.
-func (t *tally) over(now time.Duration, j *job, o outcome) {
+// over is told the end of a request.
+func (t *tally) over(j *job, o outcome) {
 	if j.Who.Exempt {
 		t.total.Exempt++
 		return
@@ -118,16 +105,13 @@ func (t *tally) over(now time.Duration, j *job, o outcome) {
 	}
 	g.add(waited, o)
 	sum.add(waited, o)
-	t.keys(j, waited, o)
-}
-
-// keys counts a request for its keys.
-func (t *tally) keys(j *job, waited time.Duration, o outcome) {
-	for _, id := range j.Who.Keys() {
-		if c := t.class(id.Class); c != nil {
-			owes := j.Verdict.Reason == limiter.Debt && j.Verdict.Key.Class == id.Class
-			c.sum.add(j, waited, o, owes)
-			c.key(id.ID).add(j, waited, o, owes)
+	for _, c := range t.classes {
+		for _, id := range j.Who.Keys() {
+			if id.Class == c.name {
+				owes := j.Verdict.Reason == limiter.Debt && j.Verdict.Key.Class == c.name
+				c.sum.add(j, waited, o, owes)
+				c.key(id.ID).add(j, waited, o, owes)
+			}
 		}
 	}
 }
@@ -182,7 +166,6 @@ func (c *class) top(n int) (keys []Key) {
 
 // Report is what a replay found. Times are seconds.
 type Report struct {
-	Format  Format    `json:"format"`
 	Lines   Lines     `json:"lines"`
 	From    time.Time `json:"from"` // the first request, and the last moment that anything ran
 	To      time.Time `json:"to"`
@@ -196,13 +179,12 @@ type Report struct {
 
 // Total is all requests.
 type Total struct {
-	Requests        int     `json:"requests"`
-	Exempt          int     `json:"exempt"`
-	Trusted         int     `json:"trusted"`         // whose address is a trusted proxy's, and so hardly their client's
-	CPUSeconds      float64 `json:"cpuSeconds"`      // that the simulated backend used
-	AskedCPUSeconds float64 `json:"askedCPUSeconds"` // of all requests, those included that were refused
-	Known           Group   `json:"known"`
-	Strangers       Group   `json:"strangers"`
+	Requests   int     `json:"requests"`
+	Exempt     int     `json:"exempt"`
+	Trusted    int     `json:"trusted"`    // whose address is a trusted proxy's, and so hardly their client's
+	CPUSeconds float64 `json:"cpuSeconds"` // that the simulated backend used
+	Known      Group   `json:"known"`
+	Strangers  Group   `json:"strangers"`
 }
 
 // Group is what became of the requests of known clients, or of strangers.
@@ -270,9 +252,10 @@ const topKeys = 20
 func (p *player) report() *Report {
 	t := p.tally
 	r := &Report{
-		Format: p.lines.format, Lines: p.lines.counts, From: t.epoch.Add(t.from), To: t.epoch.Add(t.to),
+		Lines: p.lines.counts, From: t.epoch.Add(t.from), To: t.epoch.Add(t.to),
 		CPUs: p.setup.CPUs, Workers: p.setup.Workers, Mode: p.setup.Policy.Mode.String(),
-		Total: t.total, Hours: t.hours,
+		Total: t.total,
+		Hours: slices.SortedFunc(maps.Values(t.hours), func(a, b *Hour) int { return a.Begin.Compare(b.Begin) }),
 	}
 	for _, h := range r.Hours {
 		begin, end := h.Begin, h.Begin.Add(time.Hour)

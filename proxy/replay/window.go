@@ -1,7 +1,9 @@
 package replay
 
 import (
-	"container/heap"
+	"cmp"
+	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -11,7 +13,7 @@ const (
 	// are known.
 	Window = time.Minute
 	// windowSize is the most requests that are sorted, and windowBytes the most of their
-	// texts: a log may hold whatever clients sent.
+	// lines: a log may hold whatever clients sent.
 	windowSize  = 1 << 16
 	windowBytes = 32 << 20
 	// disorder is how far a line may be behind others in addition to that: several processes
@@ -19,72 +21,28 @@ const (
 	disorder = 5 * time.Second
 )
 
-// arrived is a request of the log on its way through the window.
-type arrived struct {
-	at, end time.Duration // since the window's epoch
-	seq     uint64
-	cost    time.Duration
-	charged bool
-	status  int
-	decoded bool
-	text    string // address, method, host, target and agent
-	ends    [4]int // of all but the last
-}
-
 // window puts requests in the order of their arrival, as far as they are known in time.
 type window struct {
 	epoch    time.Time
 	newest   time.Duration // the latest end
 	released time.Duration // the arrival of the latest one that was taken out
-	heap     byArrival
-	pending  *arrived // the latest one; who is due goes before it is counted into the crowd
-	seq      uint64
-	text     []byte // of the latest one
-	bytes    int    // of the texts of those that are sorted
-	seconds  [256]second
+	sorted   []*entry      // by arrival
+	bytes    int           // of their lines
+	random   *rand.Rand
 	crowd    crowd
 	counts   *Lines
 }
 
-// second is how many lines there were of one.
-type second struct {
-	unix int64
-	n    uint32
+func newWindow(cpus float64, counts *Lines) *window {
+	return &window{crowd: crowd{cpus: cpus}, counts: counts, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // the same each time
 }
 
-type byArrival []*arrived
-
-func (h byArrival) Len() int { return len(h) }
-func (h byArrival) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
-}
-func (h byArrival) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *byArrival) Push(x any)   { *h = append(*h, x.(*arrived)) }
-func (h *byArrival) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
-}
-
-// spread is where in its second a line belongs that tells no fraction: the lines of
-// one are spread evenly, and the same way each time, as the multiples of the golden
-// ratio are.
-func (w *window) spread(unix int64) time.Duration {
-	s := &w.seconds[uint64(unix)%uint64(len(w.seconds))] //nolint:gosec // any place will do
-	if s.unix != unix {
-		*s = second{unix: unix}
-	}
-	s.n++
-	const golden = 0x9e3779b9 // of 2^32
-	return time.Duration(float64(s.n*golden) / (1 << 32) * float64(time.Second))
-}
-
-// put takes a request in. It returns false if it came too far behind others.
-func (w *window) put(e *entry) bool {
+// date finds out when a request came and ended. It returns false if that was too far behind others.
+// A line that tells no fraction of its second is of any moment in it.
+func (w *window) date(e *entry) bool {
 	stamp := e.stamp
 	if e.coarse {
-		stamp = stamp.Add(w.spread(stamp.Unix()))
+		stamp = stamp.Add(time.Duration(w.random.Float64() * float64(time.Second)))
 	}
 	if !e.arrival {
 		stamp = stamp.Add(-e.took)
@@ -92,64 +50,49 @@ func (w *window) put(e *entry) bool {
 	if w.epoch.IsZero() {
 		w.epoch = stamp.Truncate(time.Second).Add(-Window)
 	}
-	at := stamp.Sub(w.epoch)
-	end := at + e.took
-	if edge := w.newest - Window; end < edge-disorder || end < 0 {
+	e.at = stamp.Sub(w.epoch)
+	e.end = e.at + e.took
+	if e.end < w.newest-Window-disorder || e.end < 0 {
 		w.counts.Unordered++
 		w.counts.Requests--
 		return false
 	}
-	if at < w.released || at < 0 {
-		if at = max(w.released, 0); end < at {
-			end = at
+	w.newest = max(w.newest, e.end)
+	return true
+}
+
+// add takes a request in that has its date, and counts it into the crowd.
+func (w *window) add(e *entry) {
+	if e.at < w.released || e.at < 0 {
+		if e.at = max(w.released, 0); e.end < e.at {
+			e.end = e.at
 		} else {
 			w.counts.Clipped++
 		}
 	}
-	w.newest = max(w.newest, end)
-	w.seq++
-	a := &arrived{at: at, end: end, seq: w.seq, cost: e.cost, charged: e.charged, status: e.status, decoded: e.decoded}
-	text := w.text[:0]
-	for i, part := range [...][]byte{e.address, e.method, e.host, e.target} {
-		text = append(text, part[:min(len(part), longestTarget)]...)
-		a.ends[i] = len(text)
+	if !e.charged {
+		w.crowd.add(e.at, e.end)
 	}
-	w.text = append(text, e.agent[:min(len(e.agent), longestAgent)]...)
-	a.text = string(w.text)
-	w.bytes += len(a.text)
-	w.pending = a
-	return true
+	w.bytes += e.size
+	i, _ := slices.BinarySearchFunc(w.sorted, e.at, func(o *entry, at time.Duration) int {
+		return cmp.Or(cmp.Compare(o.at, at), -1) // behind those of the same moment
+	})
+	w.sorted = slices.Insert(w.sorted, i, e)
 }
 
-// commit counts the latest one in.
-func (w *window) commit() {
-	a := w.pending
-	if w.pending = nil; !a.charged {
-		w.crowd.add(a.at, a.end)
-	}
-	heap.Push(&w.heap, a)
-}
-
-// next takes out the next request that is due, or all are if the log is at its end;
-// nil: none is.
-func (w *window) next(all bool) *arrived {
-	if !w.due(all) && w.pending != nil {
-		w.commit()
-	}
-	if !w.due(all) {
+// next takes out the next request that is due, or the next of all; nil: there is none.
+func (w *window) next(all bool) *entry {
+	if len(w.sorted) == 0 || !all && len(w.sorted) <= windowSize && w.bytes <= windowBytes && w.sorted[0].at > w.newest-Window {
 		return nil
 	}
-	a := heap.Pop(&w.heap).(*arrived)
-	w.released = a.at
-	w.bytes -= len(a.text)
-	if !a.charged {
-		a.cost = w.crowd.cost(a.at, a.end)
+	e := w.sorted[0]
+	w.sorted[0], w.sorted = nil, w.sorted[1:]
+	w.released = e.at
+	w.bytes -= e.size
+	if !e.charged {
+		e.cost = w.crowd.cost(e.at, e.end)
 	}
-	return a
-}
-
-func (w *window) due(all bool) bool {
-	return len(w.heap) > 0 && (all && w.pending == nil || len(w.heap) > windowSize || w.bytes > windowBytes || w.heap[0].at <= w.newest-Window)
+	return e
 }
 
 // crowd is how many requests the server that wrote the log worked on at a time, by the
