@@ -15,8 +15,8 @@ import (
 	"tempomat/classify"
 )
 
-// Robot is what is known of a robot: a file in the folder known, whose name is the robot's.
-// Whoever adds one adds a line to TestKnown.
+// Robot is what is known of a robot. It is a file in the folder known, and the file's name is the
+// robot's. A new one also needs a line in TestKnown.
 type Robot struct {
 	Name     string   `json:"-"`
 	Operator string   // who runs it
@@ -41,7 +41,7 @@ const (
 	Monitor  Kind = "monitor"  // the site's owner, to see whether it is up
 )
 
-// Account is what a robot's account is called. All that an operator has fetch for people is one
+// Account is what a robot's account is called. All fetchers for people of one operator are one
 // client.
 func (r *Robot) Account() string {
 	if r.Kind == Person {
@@ -53,13 +53,14 @@ func (r *Robot) Account() string {
 //go:embed known/*.json
 var known embed.FS
 
-// Known are the robots that are known to everybody. TestKnown holds the files to what Read takes.
+// Known are the robots of the folder known. TestKnown checks that Read accepts each file.
 func Known() []Robot {
 	all, _ := Read(known)
 	return all
 }
 
-// Read reads a folder with a file for each robot. Its error names what is wrong with each.
+// Read reads a folder with a file for each robot. It returns those that are valid, and an error
+// that names every fault of the others.
 func Read(of fs.FS) (all []Robot, faults error) {
 	names, err := fs.Glob(of, "known/*.json")
 	for _, name := range names {
@@ -104,8 +105,8 @@ func (r *Robot) read(of fs.FS, name string) error {
 	return err
 }
 
-// Lists are the lists of addresses that operators publish, as they are at a time. They never
-// change.
+// Lists are the lists of addresses that operators publish, at one time. A Lists never changes:
+// newer lists are another one.
 type Lists struct {
 	of  map[string]List // by URL
 	all classify.PrefixSet
@@ -115,14 +116,14 @@ type Lists struct {
 type List struct {
 	Networks  classify.PrefixSet
 	Prefixes  []netip.Prefix // the same
-	Confirmed time.Time      // when the operator last had it so
+	Confirmed time.Time      // when the operator last published exactly these
 }
 
-// upToDate is how long after it was confirmed a list still tells which addresses a robot does not
-// have. Those that it has it tells for as long as it is there.
+// upToDate is how long a confirmed list counts as complete: until then its robot has no other
+// addresses. An older list still proves the addresses that are on it, but says nothing of others.
 const upToDate = 7 * 24 * time.Hour
 
-// NewLists makes Lists of those of some URLs.
+// NewLists makes Lists of the lists that some URLs have.
 func NewLists(of map[string]List) *Lists {
 	var all []netip.Prefix
 	for _, l := range of {
@@ -132,12 +133,12 @@ func NewLists(of map[string]List) *Lists {
 	return &Lists{of, networks}
 }
 
-// Of is the list of a URL; without prefixes if there is none.
+// Of is the list of a URL. If there is none, it has no prefixes.
 func (l *Lists) Of(url string) List { return l.of[url] }
 
-// Published reads the addresses and prefixes of a list as operators publish it,
-// {"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}, or of one that
-// is shown in a page.
+// Published reads the addresses and prefixes of a list as operators publish it, in JSON
+// ({"prefixes": [{"ipv4Prefix": "192.0.2.0/24"}, {"ipv6Prefix": "2001:db8::/32"}]}) or as a web page
+// that shows this JSON.
 func Published(text string) ([]string, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "<") {
 		text = html.UnescapeString(text)

@@ -34,7 +34,7 @@ const (
 	mostWords      = 64                 // of each of the fields: to read them costs more than their bytes do
 	longestBase    = 16 << 10           // what is signed, in bytes
 	mostSignatures = 8192               // that are remembered
-	mostChecks     = 500                // a second: a check takes as long as it takes to forward a request
+	mostChecks     = 500                // signatures a second that are read: to read and check one takes as long as to forward a request
 )
 
 // Signers tell with whose key a request is signed: HTTP message signatures (RFC 9421) as Web Bot
@@ -103,12 +103,18 @@ func (k *key) isCalled(id string) bool {
 
 // Signer is the host with whose key a request is signed, and that says so; empty: with that of
 // none that is known.
+//
+// More than mostChecks a second are not read. Robots are then known by their addresses and names only.
 func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) string {
+	all := *s.keys.Load()
+	if len(all) == 0 || !s.checks.AllowN(now, 1) {
+		return ""
+	}
 	host, x, err := signatureOf(r)
 	if err != nil || !x.holds(now) {
 		return ""
 	}
-	of, known := (*s.keys.Load())[host]
+	of, known := all[host]
 	if !known || now.Sub(of.confirmed) > keysFor {
 		return ""
 	}
@@ -117,7 +123,7 @@ func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) s
 		if !k.isCalled(x.keyID) {
 			continue
 		}
-		if k.NBF > now.Unix() || k.EXP != 0 && k.EXP <= now.Unix() || !s.checks.AllowN(now, 1) ||
+		if k.NBF > now.Unix() || k.EXP != 0 && k.EXP <= now.Unix() ||
 			!x.isBy(k.public(), r, classify.Secure(r, res.TrustedPeer)) || !s.isFirst(x.bytes, res.Client) {
 			return ""
 		}
