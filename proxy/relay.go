@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/classify/standing"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
@@ -30,11 +29,8 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	}
 	a := &x.backend.relay
 	*a = relay{
-		x: x, answer: res, body: res, rest: res.Length, log: u.log,
+		x: x, answer: res, rest: res.Length, log: u.log,
 		live: events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
-	}
-	if a.page = x.life.Page(now, res.Header); a.page != nil {
-		a.body = io.TeeReader(res, a.page)
 	}
 	if x.gone() || !x.takesStream() {
 		a.abandon()
@@ -69,11 +65,9 @@ func isEventStream(h http.Header) bool {
 type relay struct {
 	x      *exchange
 	answer *backend.Answer
-	body   io.Reader // of the answer
-	rest   int64     // of it, that the client was not given; negative: that is unknown
-	live   bool      // it must not wait
+	rest   int64 // of it, that the client was not given; negative: that is unknown
+	live   bool  // it must not wait
 	log    *zap.Logger
-	page   *standing.Page // is read for the parts that it names; nil: it is not
 }
 
 // writeHeader writes the header.
@@ -118,7 +112,7 @@ func (a *relay) writeBody() {
 
 // read reads a piece, and tells whether the next one is yet to come.
 func (a *relay) read(piece []byte) (n int, waits bool, err error) {
-	n, err = a.body.Read(piece)
+	n, err = a.answer.Read(piece)
 	return n, err == nil && a.answer.Waits(), err
 }
 
@@ -150,11 +144,11 @@ func (a *relay) fill(kept *spool.Spool) (err error) {
 	defer pieces.put(piece)
 	for err == nil {
 		var n int
-		n, err = a.body.Read(piece)
+		n, err = a.answer.Read(piece)
 		if n > 0 && a.keep(kept, piece[:n]) != nil {
 			a.x.orphan(time.Now())
 			if err == nil {
-				err = a.x.drain(a.body, piece)
+				err = a.x.drain(a.answer, piece)
 			}
 		}
 	}
@@ -249,17 +243,13 @@ func (a *relay) abandon() {
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
 	defer pieces.put(piece)
-	a.backendDone(a.x.drain(a.body, piece))
+	a.backendDone(a.x.drain(a.answer, piece))
 	a.x.abandon()
 }
 
 // backendDone ends the backend's part; it has finished if err is io.EOF.
 func (a *relay) backendDone(err error) {
 	a.x.handler.settle(time.Now(), a.x, errors.Is(err, io.EOF))
-	if page := a.page; page != nil {
-		a.page = nil
-		go page.End() // nobody is to wait for that
-	}
 }
 
 // requireEnd breaks the answer off if it has not come to its end. What there is of it is sent before:

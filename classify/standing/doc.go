@@ -21,14 +21,10 @@
 // Style sheets, scripts, images and fonts count twice, and each time little is gained
 // by a request that only looks like one.
 //
-// They prove that a client shows its pages to somebody: if they come soon after a
-// page, were answered 200 with a part's type, or 304, and if a page of the site named
-// them. The first 64 KB of pages to clients without that proof are read for names, a
-// few pages a second, from a copy that is made as they pass, when the backend has
-// finished: plain ones and gzip, which is what servers do that compress themselves;
-// brotli would need a library. The names are kept for the whole site and not for each
-// visitor (type names says why that is as sound). Where pages cannot be read, the type of
-// the answer decides alone.
+// They prove that a client shows its pages to somebody, if they come soon after a
+// page and were answered 200 with a part's type, or 304. Whoever knows that can ask for
+// some, so they are worth twice the share and no more, only while there is one part or more
+// for each two pages.
 //
 // They follow a page that the client was just served (classify.Result.Follows): within 20 s, 64
 // of a page. A person sees the page when its parts are there, so they are served as it

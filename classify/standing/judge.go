@@ -3,6 +3,7 @@ package standing
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"hash/maphash"
 	"math"
 	"net/http"
 	"net/netip"
@@ -40,11 +41,11 @@ type Judge struct {
 	config   atomic.Pointer[settings]
 	exchange *known.Exchange // with other instances; nil: there are none
 	secret   [16]byte
+	seed     maphash.Seed // of faces
 	visitors visitors
 	sessions sessions
 	handed   handedOut
 	lies     contradictions
-	names    names
 }
 
 type settings struct {
@@ -54,7 +55,7 @@ type settings struct {
 
 // New makes a Judge that has seen nobody. The secret is the key of all hashes.
 func New(secret [16]byte, c Config) (*Judge, error) {
-	j := &Judge{secret: secret}
+	j := &Judge{secret: secret, seed: maphash.MakeSeed(), sessions: newSessions(), handed: newHandedOut()}
 	return j, j.Configure(c)
 }
 
@@ -117,7 +118,7 @@ func (j *Judge) learn(now time.Time, e known.Entry) {
 			v.toldUntil = e.At + int64(known.Counts/time.Second)
 		})
 	case known.OfCookie:
-		if _, _, mine := j.sessions.find(e.Hash | 1); !mine {
+		if !j.sessions.has(e.Hash | 1) {
 			j.handed.put(handed{value: e.Hash | 1, id: le.Uint32(e.Data[:]) | 1, network: le.Uint32(e.Data[4:]), to: le.Uint32(e.Data[8:])})
 		}
 	case known.OfClient: // the limiter's
@@ -131,9 +132,7 @@ type Visit struct {
 	address uint64 // the hash of its address
 	visitor uint64 // of the client's; 0: it is not judged
 	session uint32 // 0: none
-	place   int32  // where its session is remembered, if it has one
 	part    bool   // it is for a part of a page
-	unread  bool   // it was answered with a page that may be read, see Page
 }
 
 // Assess says how a classified request's client stands, and makes its session a
@@ -204,7 +203,7 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 		return
 	}
 	given := j.give(at, h["Set-Cookie"], x)
-	page, weight := isPage(status, h), j.partWeight(at, r, x, status, h)
+	page, weight := isPage(status, h), x.partWeight(r, status, h)
 	if !page && weight == 0 && !given && len(told) == 0 {
 		return
 	}
@@ -217,8 +216,6 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 		switch {
 		case page:
 			v.page(at, x.part)
-			e, _ := v.evidence(at)
-			x.unread = e&classify.Parts == 0
 		case weight > 0:
 			v.part(at, weight)
 		}
@@ -233,11 +230,8 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 // partWeight is how much an answer counts as that of a part; 0: it is none. What the
 // client has still, by a tag that it was told, counts double: who keeps nothing cannot
 // tell it. A date does not, which anybody may tell.
-func (j *Judge) partWeight(at int64, r *http.Request, x *Visit, status int, h http.Header) float32 {
+func (x *Visit) partWeight(r *http.Request, status int, h http.Header) float32 {
 	if !x.part || !(status == http.StatusOK && isPartType(h) || status == http.StatusNotModified) {
-		return 0
-	}
-	if target, ok := j.hashOfTarget(r.URL); !ok || !j.names.may(at, target) {
 		return 0
 	}
 	if status == http.StatusNotModified && hasTag(r) {
@@ -301,9 +295,6 @@ func worth(e classify.Evidence, attested float64) float64 {
 // its User-Agent names. It is evidence, and no proof: proxies on the way change
 // headers, and who knows the rule sends them. So it costs rank only, never an answer.
 //
-// All of today's browsers send Accept, Accept-Language and Accept-Encoding, and none
-// HTTP/1.0. As proxies on the way may take one of them out, it takes three faults.
-//
 // Chrome since 76, all that are made of it, and Firefox since 90 send Sec-Fetch-Mode
 // with every request over HTTPS, and few crawlers that borrow their names do. The lack
 // of it is a contradiction by itself, where
@@ -335,24 +326,7 @@ func (c *contradictions) has(now int64, r *http.Request, trusted bool) bool {
 	if len(lines) == 0 || !strings.HasPrefix(lines[0], "Mozilla/5.0 (") || strings.Contains(lines[0], "compatible;") {
 		return false // it does not say that it is a browser
 	}
-	return lacksAll(r) || c.lacksFetchMode(now, r, lines[0], trusted)
-}
-
-// lacksAll tells whether a request has three of the four faults.
-func lacksAll(r *http.Request) bool {
-	right := 0
-	if r.ProtoMajor != 1 || r.ProtoMinor != 0 {
-		right++
-	}
-	for _, name := range [...]string{"Accept", "Accept-Language", "Accept-Encoding"} {
-		if len(r.Header[name]) > 0 {
-			right++
-		}
-		if right > 1 {
-			return false
-		}
-	}
-	return true
+	return c.lacksFetchMode(now, r, lines[0], trusted)
 }
 
 // lacksFetchMode tells whether a request lacks the header that its browser sends.

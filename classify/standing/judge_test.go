@@ -223,24 +223,6 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-func TestContradiction(t *testing.T) {
-	const chrome = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
-	for name, c := range map[string]struct {
-		headers []string
-		want    classify.Evidence
-	}{
-		"a browser":              {[]string{chrome, "Accept: */*", "Accept-Language: en", "Accept-Encoding: gzip"}, 0},
-		"through a proxy":        {[]string{chrome, "Accept: */*"}, 0},
-		"says it, sends nothing": {[]string{chrome}, classify.Contradiction},
-		"a crawler, openly":      {[]string{"User-Agent: Mozilla/5.0 (compatible; Bot/1.0)"}, 0},
-		"a program":              {[]string{"User-Agent: curl/8"}, 0},
-	} {
-		if res := newStandingSite(t).ask(0, "192.0.2.1", "/", c.headers); res.Evidence != c.want {
-			t.Errorf("%s: %q", name, res.Evidence)
-		}
-	}
-}
-
 // TestFloodPushesNobodyOut has a million addresses come once.
 func TestFloodPushesNobodyOut(t *testing.T) {
 	x := newStandingSite(t)
@@ -298,7 +280,6 @@ func FuzzCookies(f *testing.F) {
 // TestStandingConcurrently is for the race detector.
 func TestStandingConcurrently(t *testing.T) {
 	x := newStandingSite(t)
-	x.body = []byte(aPage)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

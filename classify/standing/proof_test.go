@@ -98,7 +98,7 @@ func TestChangingCookiesOfSeveral(t *testing.T) {
 			ids[client] = res.Keys()[0].ID
 		}
 	}
-	if n := len(x.s.sessions.all); n != 3 {
+	if n := x.s.sessions.all.Len(); n != 3 {
 		t.Errorf("%d sessions are remembered of three", n)
 	}
 	if ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {

@@ -1,11 +1,15 @@
 package standing
 
 import (
+	"hash/crc32"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"tempomat/classify"
 	"tempomat/limiter"
@@ -35,86 +39,93 @@ const recount = 10 // seconds
 // that the site gives to many.
 func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classify.Result, x *Visit) {
 	eachCookie(lines, func(name, value string) bool {
-		place, e, ok := j.sessionOf(at, j.hashOfCookie(x.client, name, value), x)
+		hash := j.hashOfCookie(x.client, name, value)
+		e, isNews, ok := j.sessionOf(at, hash, res.Address, x)
 		if !ok {
 			return true
 		}
+		if isNews {
+			j.tellCookie(at, hash, e.id, x)
+		}
 		res.Evidence |= classify.Cookie
-		x.session, x.place = e.id, place
-		if res.Keys()[0].Class == c.ClientClass {
-			id := sessionID(res.Address, e.id)
-			if res.Prepend(limiter.Key{Class: c.SessionClass, ID: id}) {
-				x.visitor = j.inherit(at, x.address, j.visitorOf(place, &e, id))
-			}
+		x.session = e.id
+		if res.Keys()[0].Class == c.ClientClass && res.Prepend(limiter.Key{Class: c.SessionClass, ID: sessionID(res.Address, e.id)}) {
+			x.visitor = j.inherit(at, x.address, e.visitor)
 		}
 		return false
 	})
 }
 
-// sessionOf is the session of a cookie, if there is one at this address.
-func (j *Judge) sessionOf(at int64, value uint64, x *Visit) (place int32, e session, ok bool) {
-	place, e, ok = j.sessions.find(value)
-	if ok {
-		if ok = j.isAt(at, place, &e, x.address); ok && at-e.counted >= recount {
-			j.tellCookie(at, value, e.id, x)
+// sessionOf is the session of a cookie, if there is one at this address, and whether other
+// instances are to be told of it.
+func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (found session, isNews, ok bool) {
+	s := &j.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, given := s.findLocked(value), handed{}
+	if e == nil {
+		if given, ok = j.handed.find(j.hashOfNetwork(x.client), value); !ok {
+			return found, false, false
 		}
-		return place, e, ok
+		e = s.ofLocked(given, x.address)
 	}
-	network := j.hashOfNetwork(x.client)
-	given, ok := j.handed.find(network, value)
-	if !ok {
-		return 0, e, false
+	isNews = given.value != 0 || at-e.counted >= recount
+	if !j.isAt(at, e, x.address) {
+		return found, false, false
 	}
-	if place, e, ok = j.sessions.findID(given.id); ok && e.home == x.address { // another instance gave it a new cookie
-		ok = j.isAt(at, place, &e, x.address)
-	} else if ok = j.count(at, x.address, 1); ok {
-		e = session{id: given.id}
-		e.move(at, x.address)
-		place = j.sessions.add(e)
+	if e.visitor == 0 { // what it has shown goes with it
+		e.visitor = j.hashOf(sessionID(address, e.id))
 	}
-	if !ok {
-		return 0, e, false
+	if given.value != 0 {
+		s.all.Add(e.id, e)
+		j.handed.removeOf(given.network, given.id, func(value uint64) { s.learnLocked(e, value, 0) })
 	}
-	j.handed.removeOf(network, given.id, func(value uint64) { j.sessions.learn(place, given.id, value, 0) })
-	j.tellCookie(at, value, given.id, x)
-	return place, e, true
+	return *e, isNews, true
 }
+
+// ofLocked is the session of a cookie that was given and comes back to an address for the first time: the one
+// that is at home there, to which another instance gave it, or a new one. Its id is another one if several were
+// given a cookie that is the same.
+func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
+	for _, id := range []uint32{given.id, idOf(given.value)} {
+		known := false
+		if e, known = s.all.Get(id); !known {
+			return &session{id: id}
+		}
+		if e.home == address {
+			break
+		}
+	}
+	return e
+}
+
+// idOf is the id of a session that was given a cookie first.
+func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 
 // isAt tells whether a session is one at an address now: it is at home there and the
 // address does not have too many, or it may move there.
-func (j *Judge) isAt(at int64, place int32, e *session, address uint64) bool {
-	staying := e.home == address
-	if staying && at-e.counted < recount {
-		return true
-	}
-	if !staying && !e.mayMove(at) {
-		return false
-	}
+func (j *Judge) isAt(at int64, e *session, address uint64) bool {
+	staying, left := e.home == address, e.weight(at)
 	weight := float32(1)
-	if staying {
-		weight -= e.weight(at)
+	switch {
+	case staying && at-e.counted < recount:
+		return true
+	case staying:
+		weight -= left
+	case !e.mayMove(at):
+		return false
 	}
 	if !j.count(at, address, weight) {
 		return false
 	}
-	home, left, moved := e.home, e.weight(at), false
-	j.sessions.with(place, e.id, func(now *session) {
-		if moved = now.home == home && now.counted == e.counted; !moved {
-			return // another request of its own, at the same time
-		}
-		if staying {
-			now.counted = at
-		} else {
-			now.move(at, address)
-		}
-	})
-	switch {
-	case !moved:
-		j.count(at, address, -weight)
-		return staying
-	case !staying && home != 0:
-		j.count(at, home, -left)
+	if staying {
+		e.counted = at
+		return true
 	}
+	if e.home != 0 {
+		j.count(at, e.home, -left)
+	}
+	e.move(at, address)
 	return true
 }
 
@@ -135,16 +146,6 @@ func (j *Judge) count(at int64, address uint64, weight float32) (may bool) {
 		}
 	})
 	return may
-}
-
-// visitorOf is as whom a session's visits are remembered: the address's that it was
-// proven at, so that what it has shown goes with it.
-func (j *Judge) visitorOf(place int32, e *session, id string) uint64 {
-	if e.visitor == 0 {
-		e.visitor = j.hashOf(id)
-		j.sessions.with(place, e.id, func(now *session) { now.visitor = e.visitor })
-	}
-	return e.visitor
 }
 
 // sessionID is the ID of a session's key.
@@ -186,17 +187,17 @@ func (j *Judge) give(at int64, lines []string, x *Visit) (toStranger bool) {
 			continue
 		}
 		h := j.hashOfCookie(x.client, name, value)
-		if x.session != 0 && j.sessions.learn(x.place, x.session, h, hashOfName(name)) {
+		if x.session != 0 && j.sessions.learn(x.session, h, hashOfName(name)) {
 			j.tellCookie(at, h, x.session, x)
 			continue
 		}
 		if id == 0 {
-			id, toStranger = uint32(h>>32)|1, true
+			id, toStranger = idOf(h), true
 		}
 		if network == 0 {
 			network = j.hashOfNetwork(x.client)
 		}
-		if _, _, known := j.sessions.find(h); !known {
+		if !j.sessions.has(h) {
 			j.handed.put(handed{value: h, id: id, network: network, to: uint32(x.address >> 32)})
 		}
 	}
@@ -212,13 +213,7 @@ func (j *Judge) hashOfCookie(client netip.Addr, name, value string) uint64 {
 }
 
 // hashOfName tells the names of a session's cookies apart, mostly. It is never 0.
-func hashOfName(name string) uint8 {
-	h := uint32(2166136261) // FNV-1a
-	for i := range len(name) {
-		h = (h ^ uint32(name[i])) * 16777619
-	}
-	return uint8(h>>24) | 1
-}
+func hashOfName(name string) uint8 { return uint8(crc32.ChecksumIEEE([]byte(name))) | 1 }
 
 // hashOfNetwork is that of the network that cookies are given to.
 func (j *Judge) hashOfNetwork(client netip.Addr) uint32 {
@@ -251,12 +246,10 @@ type session struct {
 	visitor uint64                  // as whom it is remembered, wherever it goes; 0: not yet
 	counted int64                   // when it last counted as one of its home's; 0: never
 	moves   int64                   // until when its moves are used up, see move
-	newer   int32                   // neighbours by use; none: -1
-	older   int32
 }
 
 const (
-	// mostSessions is how many are remembered: 8 MB, and more for the table of their values.
+	// mostSessions is how many are remembered: 20 MB, and more for the table of their values.
 	mostSessions = 1 << 16
 	// valuesOfSession is how many cookies of a session are known. Sites that give a
 	// new one or two with each answer, to pages that ask for several at once, need
@@ -273,104 +266,60 @@ const (
 	movesAtOnce = 4
 )
 
-// sessions are those whose cookies came back, by their cookies, as keyed hashes.
-// The one that was used least recently makes room. Cookies that were merely given
+// sessions are those whose cookies came back, by their ids, and the cookies, as keyed hashes.
+// The session that was used least recently makes room. Cookies that were merely given
 // are elsewhere (handedOut): who collects them pushes nobody out of here.
 type sessions struct {
-	mu     sync.Mutex // guards the following
-	all    []session
-	values map[uint64]int32 // the places of the sessions
-	ids    map[uint32]int32 // the same, of those of one id the latest
-	newest int32            // by use; holds if there is any
-	oldest int32
+	mu     sync.Mutex // guards the following, and the sessions
+	all    *simplelru.LRU[uint32, *session]
+	values map[uint64]*session
 }
 
-// find returns the session that a cookie belongs to, and its place.
-func (s *sessions) find(value uint64) (place int32, e session, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	place, ok = s.values[value]
-	if !ok {
-		return 0, e, false
-	}
-	s.useLocked(place)
-	s.all[place].use(value)
-	return place, s.all[place], true
-}
-
-// with calls f with the session at a place, if it is still there.
-func (s *sessions) with(place int32, id uint32, f func(*session)) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if int(place) >= len(s.all) || s.all[place].id != id {
-		return false
-	}
-	f(&s.all[place])
-	return true
-}
-
-// add makes a session, with no cookie yet. Its place is the one of the session
-// that was used least recently, when there are too many.
-func (s *sessions) add(e session) (place int32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.values == nil {
-		s.values, s.ids = make(map[uint64]int32), make(map[uint32]int32)
-	}
-	if n := len(s.all); n < mostSessions {
-		place = int32(n)
-		s.all = append(s.all, session{})
-		if n == 0 {
-			s.newest, s.oldest = place, place
-			e.newer, e.older = -1, -1
-		} else {
-			e.newer, e.older = -1, s.newest
-			s.all[s.newest].newer, s.newest = place, place
+func newSessions() sessions {
+	values := make(map[uint64]*session)
+	all, _ := simplelru.NewLRU(mostSessions, func(_ uint32, e *session) { // it fails for a size below 1 only
+		for _, value := range e.values {
+			delete(values, value)
 		}
-		s.all[place] = e
-		s.ids[e.id] = place
-		return place
-	}
-	place = s.oldest
-	for _, value := range s.all[place].values {
-		if value != 0 {
-			delete(s.values, value)
-		}
-	}
-	if id := s.all[place].id; s.ids[id] == place {
-		delete(s.ids, id)
-	}
-	s.useLocked(place)
-	e.newer, e.older = s.all[place].newer, s.all[place].older
-	s.all[place] = e
-	s.ids[e.id] = place
-	return place
-}
-
-// findID returns a session whatever its cookies are, and its place.
-func (s *sessions) findID(id uint32) (place int32, e session, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if place, ok = s.ids[id]; ok {
-		s.useLocked(place)
-		e = s.all[place]
-	}
-	return place, e, ok
-}
-
-// learn adds a cookie to the session at a place. It tells whether the session is
-// still there. A cookie that is another session's stays what it is: who gives the
-// same to many gives none that tells them apart.
-func (s *sessions) learn(place int32, id uint32, value uint64, name uint8) bool {
-	return s.with(place, id, func(e *session) {
-		if _, known := s.values[value]; known {
-			return
-		}
-		if old := e.learn(value, name); old != 0 {
-			delete(s.values, old)
-		}
-		s.values[value] = place
 	})
+	return sessions{all: all, values: values}
+}
+
+// findLocked is the session that a cookie belongs to, which is used; nil: there is none.
+func (s *sessions) findLocked(value uint64) *session {
+	e := s.values[value]
+	if e != nil {
+		s.all.Get(e.id)
+		e.use(value)
+	}
+	return e
+}
+
+// has tells whether a cookie is a session's.
+func (s *sessions) has(value uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values[value] != nil
+}
+
+// learn adds a cookie to a session, and tells whether that is still there.
+func (s *sessions) learn(id uint32, value uint64, name uint8) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.all.Peek(id)
+	if ok {
+		s.learnLocked(e, value, name)
+	}
+	return ok
+}
+
+// learnLocked adds a cookie to a session. One that is another session's stays what it is: who gives
+// the same to many gives none that tells them apart.
+func (s *sessions) learnLocked(e *session, value uint64, name uint8) {
+	if s.values[value] == nil {
+		delete(s.values, e.learn(value, name))
+		s.values[value] = e
+	}
 }
 
 // learn adds a cookie in the place of the oldest: of those of its name, if there are
@@ -407,35 +356,6 @@ func (e *session) replace(i int, value uint64, name uint8) {
 	e.values[valuesOfSession-1], e.names[valuesOfSession-1] = value, name
 }
 
-// useLocked makes the session at a place the one that was used last.
-func (s *sessions) useLocked(place int32) {
-	if place == s.newest {
-		return
-	}
-	e := &s.all[place]
-	s.all[e.newer].older = e.older // there is one, as it is not the newest
-	if e.older >= 0 {
-		s.all[e.older].newer = e.newer
-	} else {
-		s.oldest = e.newer
-	}
-	s.all[s.newest].newer = place
-	e.newer, e.older = -1, s.newest
-	s.newest = place
-}
-
-// each calls f with all sessions, those that were used least recently first.
-func (s *sessions) each(f func(*session)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.all) == 0 {
-		return
-	}
-	for place := s.oldest; place >= 0; place = s.all[place].newer {
-		f(&s.all[place])
-	}
-}
-
 // mayMove tells whether a session may change its address now.
 func (e *session) mayMove(now int64) bool {
 	return e.home == 0 || e.moves <= now+(movesAtOnce-1)*moveEvery
@@ -451,93 +371,65 @@ func (e *session) move(now int64, home uint64) {
 
 // handed is a cookie that the site gave and that has not come back yet.
 type handed struct {
-	value   uint64 // 0: none
+	value   uint64
 	id      uint32 // of the session that it will be of
 	network uint32 // a part of the network's hash
 	to      uint32 // a part of the address's hash
-	order   uint32 // in which they were given
 }
 
 const (
-	handedWays    = 16
-	handedSets    = 1 << 13 // 131072 cookies, 3 MB
-	handedRegion  = 16      // sets that a network's cookies are in: 256 cookies
-	handedAddress = 8       // in each of them, of one address: half
+	mostHanded      = 1 << 17 // 3 MB, and up to 13 MB if each is of another network
+	handedOfNetwork = 256
+	handedOfAddress = 128
 )
 
 // handedOut are the cookies that the site gave, as keyed hashes, until they come
-// back. A network's are in a few sets, and of each one address has half at most:
-// who collects cookies without bringing them back pushes out its own ones, then its
-// neighbours', and hardly any other network's.
+// back. Who collects cookies without bringing them back pushes out its own ones, then its
+// neighbours', and of other networks those only to which none was given for long.
 type handedOut struct {
-	mu    sync.Mutex // guards the following
-	sets  [][handedWays]handed
-	given uint32 // so many, counted around
+	mu  sync.Mutex                       // guards the following
+	of  *simplelru.LRU[uint32, []handed] // by network; the latest given is the last
+	all int
 }
 
-// setOf is the set of a cookie.
-func setOf(network uint32, value uint64) uint32 {
-	return (network + uint32(value>>1)%handedRegion) % handedSets //nolint:gosec // any bits but the lowest, which is always 1
+func newHandedOut() handedOut {
+	of, _ := simplelru.NewLRU[uint32, []handed](mostHanded, nil) // it fails for a size below 1 only
+	return handedOut{of: of}
 }
 
 // put remembers a cookie.
 func (h *handedOut) put(e handed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.sets == nil {
-		h.sets = make([][handedWays]handed, handedSets)
-	}
-	h.given++
-	e.order = h.given
-	*h.placeLocked(e) = e
-}
-
-// placeLocked is where a cookie goes: where it is; else in the place of the oldest
-// of its address's, if that has its part of the set; else where there is room, or of
-// the oldest of all.
-func (h *handedOut) placeLocked(e handed) *handed {
-	set := &h.sets[setOf(e.network, e.value)]
-	var free, own *handed
-	oldest, owned := &set[0], 0
-	for i := range set {
-		x := &set[i]
-		if x.value == e.value {
-			return x
-		}
-		if x.value == 0 {
-			free = x
-			continue
-		}
-		if h.given-x.order > h.given-oldest.order {
-			oldest = x
-		}
-		if x.to == e.to && x.network == e.network {
-			if owned++; own == nil || h.given-x.order > h.given-own.order {
-				own = x
-			}
+	were, _ := h.of.Peek(e.network)
+	own, first := 0, 0 // of the same address
+	is := slices.DeleteFunc(were, func(x handed) bool { return x.value == e.value })
+	for i := len(is) - 1; i >= 0; i-- {
+		if is[i].to == e.to {
+			own, first = own+1, i
 		}
 	}
 	switch {
-	case owned >= handedAddress:
-		return own
-	case free != nil:
-		return free
+	case own >= handedOfAddress:
+		is = slices.Delete(is, first, first+1)
+	case len(is) >= handedOfNetwork:
+		is = slices.Delete(is, 0, 1)
 	}
-	return oldest
+	h.of.Add(e.network, append(is, e))
+	h.all += len(is) + 1 - len(were)
+	for h.all > mostHanded {
+		_, oldest, _ := h.of.RemoveOldest()
+		h.all -= len(oldest)
+	}
 }
 
 // find returns a cookie that was given to a network.
 func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.sets == nil {
-		return handed{}, false
-	}
-	set := &h.sets[setOf(network, value)]
-	for i := range set {
-		if set[i].value == value {
-			return set[i], true
-		}
+	all, _ := h.of.Peek(network)
+	if i := slices.IndexFunc(all, func(e handed) bool { return e.value == value }); i >= 0 {
+		return all[i], true
 	}
 	return handed{}, false
 }
@@ -546,27 +438,18 @@ func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
 func (h *handedOut) removeOf(network, id uint32, f func(value uint64)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range uint32(handedRegion) {
-		set := &h.sets[(network+i)%handedSets]
-		for j := range set {
-			if x := &set[j]; x.value != 0 && x.id == id && x.network == network {
-				f(x.value)
-				x.value = 0
-			}
+	all, _ := h.of.Peek(network)
+	left := slices.DeleteFunc(all, func(e handed) bool {
+		if e.id == id {
+			f(e.value)
 		}
-	}
-}
-
-// each calls f with all of them.
-func (h *handedOut) each(f func(handed)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range h.sets {
-		for j := range h.sets[i] {
-			if x := &h.sets[i][j]; x.value != 0 {
-				f(*x)
-			}
-		}
+		return e.id == id
+	})
+	h.all += len(left) - len(all)
+	if len(left) == 0 {
+		h.of.Remove(network)
+	} else {
+		h.of.Add(network, left)
 	}
 }
 

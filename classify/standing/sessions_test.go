@@ -33,31 +33,26 @@ func TestSessionsByHand(t *testing.T) {
 	if old := e.learn(200, 0); old != 100 {
 		t.Errorf("of an unknown name, %d makes room, want the oldest of all, 100", old)
 	}
-	if h := hashOfName("a"); h != 0xe5 { // the upper bits of FNV-1a
-		t.Errorf("a name's hash is %#x", h)
-	}
 }
 
 // TestSessionsAreFound: a cookie that comes back is not the next one to be forgotten, and nothing
 // is taken for a session that is one no longer.
 func TestSessionsAreFound(t *testing.T) {
-	var s sessions
-	place := s.add(session{id: 7})
+	s := newSessions()
+	s.all.Add(7, &session{id: 7})
 	for i := range uint64(valuesOfSession) {
-		s.learn(place, 7, 100+i, 0)
+		s.learn(7, 100+i, 0)
 	}
-	if at, e, ok := s.find(100); !ok || at != place || e.id != 7 {
-		t.Errorf("a cookie is of session %d at %d: %t", e.id, at, ok)
+	if e := s.findLocked(100); e == nil || e.id != 7 {
+		t.Errorf("a cookie is of session %+v", e)
 	}
-	s.learn(place, 7, 200, 0)
+	s.learn(7, 200, 0)
 	for value, want := range map[uint64]bool{100: true, 101: false, 102: true, 200: true} {
-		if _, _, ok := s.find(value); ok != want {
-			t.Errorf("cookie %d is known: %t", value, ok)
+		if s.has(value) != want {
+			t.Errorf("cookie %d is known: %t", value, !want)
 		}
 	}
-	for _, at := range []int32{place, place + 1, place + 2} {
-		if s.with(at, 8, func(*session) { t.Error("it is told of") }) || s.learn(at, 8, 300, 0) {
-			t.Errorf("there is a session 8 at %d", at)
-		}
+	if s.learn(8, 300, 0) || s.has(300) {
+		t.Error("there is a session 8")
 	}
 }

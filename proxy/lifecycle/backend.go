@@ -53,12 +53,6 @@ func (l *Life) Answered(now time.Time, status int, h http.Header) {
 	}
 }
 
-// Page is what is to be told the body of an answer whose header Answered has just taken in;
-// nil: nothing is to be learnt from it.
-func (l *Life) Page(now time.Time, h http.Header) *standing.Page {
-	return l.rules.Standing.Page(now, l.request, &l.visit, h)
-}
-
 // Stays says that the request keeps its worker from now on, but computes hardly
 // anything: a stream.
 func (l *Life) Stays(now time.Time) {
