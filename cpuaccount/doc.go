@@ -10,13 +10,6 @@
 // far beyond its guess casts doubt on all similar requests at once. For requests that were
 // never answered, the cost so far of running ones is the least guess.
 //
-// # The reputation
-//
-// The same features show who asks for what. A page that known clients read has a good
-// reputation. A page on which only strangers spend the server's time, such as the history
-// of each page, has a bad one. Known clients count by heads and strangers by time, so that
-// changing a reputation costs either group as much as it is worth.
-//
 // # The meter
 //
 // The meter runs from the moment the proxy sends a request to the backend until the backend

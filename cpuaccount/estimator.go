@@ -52,7 +52,6 @@ type Estimator struct {
 	kinds     sketch                   // that were answered
 	asked     sketch                   // that were asked for and not known: who gets no answers pushes no answered ones out
 	perClient perClient
-	site      site
 }
 
 // NewEstimator makes an Estimator that knows nothing.
@@ -80,11 +79,11 @@ func (g *Estimator) hash(text string) uint64 {
 // asker is who asks, and the hash of the client.
 func (g *Estimator) asker(now time.Time, k *Kind) (by asker, client uint64) {
 	client = g.hash(k.Client)
-	head := client
+	from := client
 	if k.Address != "" {
-		head = g.hash(k.Address)
+		from = g.hash(k.Address)
 	}
-	return asker{from: witness(head), known: k.Known, at: now.UnixMilli(), head: head}, client
+	return asker{from: witness(from), known: k.Known, at: now.UnixMilli()}, client
 }
 
 // Ask counts a request as asked for. What is asked for again and again, and was
@@ -176,7 +175,6 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 		g.kinds.learn(feature, &by, x, waits, &views[i])
 	}
 	l := g.bestFeature(features, &views)
-	g.site.learn(&by, cost)
 	g.perClient.learn(mix(client, l.feature), by.at, x, waits)
 	if shape := features[0]; l.feature != shape {
 		g.perClient.learn(mix(client, shape), by.at, x, waits)

@@ -4,8 +4,7 @@ package cpuaccount
 type asker struct {
 	from  uint32 // the witness
 	known bool
-	at    int64  // Unix milliseconds
-	head  uint64 // the hash of where it is from
+	at    int64 // Unix milliseconds
 }
 
 // featureRecord is what is remembered of all requests that have something in common:
@@ -20,9 +19,8 @@ type featureRecord struct {
 
 	hash      uint64
 	knownFrom witnesses
-	asked     uint32 // since it came; what it took over does not count
-	visits    visits
-	_         [16]byte // two cache lines in all
+	asked     uint32   // since it came; what it took over does not count
+	_         [40]byte // two cache lines in all
 }
 
 // view is what a feature tells somebody.
@@ -65,7 +63,6 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 		f.knownFrom.add(by.from)
 		f.known.several = f.knownFrom.several()
 	}
-	f.visits.learn(by, x)
 }
 
 // overrun is what a request has cost that was guessed far too low. Until its like

@@ -187,22 +187,6 @@ func flat(e api.ExplainReply) string {
 	return b.String() + strings.Join(e.Advice, "\n")
 }
 
-// TestReputationOfTheUnread: of a page that nobody asked for, nothing is said to be known.
-func TestReputationOfTheUnread(t *testing.T) {
-	n := newNight(t)
-	for i := range 25 {
-		n.Guess.Learn(noon, cpuaccount.Kind{Shape: "/calmly", URL: "/calmly", Client: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}).String(), Known: true}, 10*time.Millisecond, 0)
-	}
-	for page, want := range map[string]string{
-		"/calm":   "reputation: none: Nothing is known: neither known people nor strangers asked for it recently.",
-		"/calmly": ": Known people read it: strangers who ask for it are not held back for that. By /calmly: ",
-	} {
-		if e, err := n.Explain(noon, page); err != nil || !strings.Contains(flat(e), want) {
-			t.Errorf("%s: %v, want %q in\n%s", page, err, want, flat(e))
-		}
-	}
-}
-
 // TestForgivenIsExplained: after the act that the advice names, what it was for is gone.
 func TestForgivenIsExplained(t *testing.T) {
 	n := besieged(t)
@@ -354,29 +338,6 @@ func TestAClientIsOneThing(t *testing.T) {
 		advice := strings.Join(e.Advice, "\n")
 		if strings.Contains(advice, "standing.trusted") != c.trusted || strings.Contains(advice, "Several clients share") != c.shared || strings.Contains(advice, "exempt") {
 			t.Errorf("%s: advice\n%s", name, advice)
-		}
-	}
-}
-
-// TestReputationSaysOneThing: what is said of who asks for a page fits the numbers beside it.
-func TestReputationSaysOneThing(t *testing.T) {
-	n := newNight(t)
-	learn := func(shape string, known bool, from, requests int, cost time.Duration) {
-		for i := range requests {
-			a := netip.AddrFrom4([4]byte{192, 0, byte(from), byte(i)}).String()
-			n.Guess.Learn(noon, cpuaccount.Kind{Shape: shape, URL: shape, Client: a, Known: known}, cost, 0)
-		}
-	}
-	learn("/", true, 1, 30, 10*time.Millisecond)
-	learn("/both", true, 1, 2, 10*time.Millisecond)
-	learn("/both", false, 2, 200, 2*time.Second)
-	learn("/theirs", false, 3, 200, 2*time.Second)
-	for page, want := range map[string]string{
-		"/both":   "Known people ask for it as well, but strangers use far more CPU time on it",
-		"/theirs": "Only strangers ask for it",
-	} {
-		if e, err := n.Explain(noon, page); err != nil || !strings.Contains(flat(e), want) {
-			t.Errorf("%s: %v: no %q in\n%s", page, err, want, flat(e))
 		}
 	}
 }
