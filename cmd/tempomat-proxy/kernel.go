@@ -165,8 +165,6 @@ func remedy(err error) string {
 		return "give proxy and backend one PID namespace and one network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case host.IsForbidden(err):
 		return "grant CAP_SYS_NICE: the drop-in priority.conf of systemd, --cap-add SYS_NICE in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
-	case errors.Is(err, errors.ErrUnsupported):
-		return "nothing to do: only Linux has it (docs/exact-costs.md)"
 	default:
 		return ""
 	}

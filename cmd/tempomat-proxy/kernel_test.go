@@ -45,7 +45,6 @@ func TestKernelReply(t *testing.T) {
 		"told by the backend":             {cpuaccount.Sums{Requests: cpuaccount.Requests{Told: 1}}, false, errNotMeasured, errNotMeasured, false, []string{"priority cost.source: auto"}},
 		"switched off":                    {known, false, nil, errNotWanted, false, []string{"priority gate.priority: auto"}},
 		"nobody is slowed":                {known, false, nil, errNobodySlowed, false, []string{"priority mode: fair"}},
-		"no Linux":                        {cpuaccount.Sums{}, false, errors.ErrUnsupported, errors.ErrUnsupported, false, []string{"costs only Linux"}},
 		"something else":                  {known, false, nil, errors.New("a full disk"), false, []string{"priority "}},
 	} {
 		k := kernelReply(c.costs, time.Minute, metrics.Priorities{On: c.on}, c.bill, c.steps)
@@ -81,7 +80,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 
 // TestRemediesAreDescribed: the files that a remedy names are there.
 func TestRemediesAreDescribed(t *testing.T) {
-	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errElsewhere, errDeaf, errUntold, errors.ErrUnsupported, host.ErrRight, host.ErrHidden, host.ErrElsewhere, fs.ErrPermission} {
+	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errElsewhere, errDeaf, errUntold, host.ErrRight, host.ErrHidden, host.ErrElsewhere, fs.ErrPermission} {
 		_, rest, _ := strings.Cut(remedy(err), "(docs/")
 		name, _, ok := strings.Cut(rest, ".md")
 		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {

@@ -13,61 +13,78 @@ const tick = 10 * time.Millisecond
 // errNoStat says that a text is none of the kernel's.
 var errNoStat = errors.New("no line of /proc/PID/stat")
 
-// stat is what is read of /proc/PID/stat, proc_pid_stat(5).
-type stat struct {
-	state    byte
-	children time.Duration // that it has waited for, and theirs
-	threads  int
-	start    uint64
+// Stat is what /proc/PID/stat tells, proc_pid_stat(5).
+type Stat struct {
+	PID, Parent int
+	Name        []byte // a part of the line
+	State       byte
+	Own         time.Duration // CPU time of its threads, in steps of 10 ms
+	Children    time.Duration // of the children that it has waited for, and theirs
+	Nice        int
+	Threads     int
+	Start       uint64
 }
 
-// The fields, counted from the state, which is the first one after the name. The name may
-// hold blanks and parentheses.
-const (
-	fieldChildUser   = 13
-	fieldChildSystem = 14
-	fieldThreads     = 17
-	fieldStart       = 19
-)
-
-func parseStat(line []byte) (s stat, err error) {
-	rest := bytes.TrimLeft(line[bytes.LastIndexByte(line, ')')+1:], " ")
-	for at := 0; len(rest) > 0; at++ {
+// ParseStat reads "7 (name) S 1 …": the name may have any characters.
+func ParseStat(line []byte) (s Stat, err error) {
+	begin, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if begin < 1 || end < begin {
+		return s, errNoStat
+	}
+	s.Name = line[begin+1 : end]
+	if s.PID, err = strconv.Atoi(string(line[:begin-1])); err != nil {
+		return s, errNoStat
+	}
+	rest := bytes.TrimLeft(line[end+1:], " ")
+	for column := 3; len(rest) > 0; column++ {
 		var field []byte
 		field, rest, _ = bytes.Cut(rest, []byte{' '})
-		switch at {
-		case 0:
-			s.state = field[0]
-			if len(field) != 1 {
-				return s, errNoStat
-			}
-		case fieldChildUser, fieldChildSystem:
-			n, err := strconv.ParseInt(string(field), 10, 64)
-			if err != nil || n < 0 || n > int64(1<<62/tick) {
-				return s, errNoStat
-			}
-			s.children += time.Duration(n) * tick
-		case fieldThreads:
-			if s.threads, err = strconv.Atoi(string(field)); err != nil {
-				return s, errNoStat
-			}
-		case fieldStart:
-			if s.start, err = strconv.ParseUint(string(field), 10, 64); err != nil {
-				return s, errNoStat
-			}
-			return s, nil
+		if column == 3 {
+			s.State = field[0]
+			continue
+		}
+		if column == 22 {
+			s.Start, err = strconv.ParseUint(string(field), 10, 64)
+			return s, err
+		}
+		if err := s.take(column, field); err != nil {
+			return s, err
 		}
 	}
 	return s, errNoStat
 }
 
-// parseQueued reads the second field of /proc/PID/schedstat; 0: there is none.
-func parseQueued(text []byte) time.Duration {
+// take takes in the field of a column, as proc_pid_stat(5) counts them.
+func (s *Stat) take(column int, field []byte) error {
+	const parent, user, childrenSystem, nice, threads = 4, 14, 17, 19, 20
+	if column != parent && column != nice && column != threads && (column < user || column > childrenSystem) {
+		return nil
+	}
+	n, err := strconv.ParseInt(string(field), 10, 64)
+	switch {
+	case err != nil:
+		return errNoStat
+	case column == parent:
+		s.Parent = int(n)
+	case column == nice:
+		s.Nice = int(n)
+	case column == threads:
+		s.Threads = int(n)
+	case n < 0 || n > int64(1<<62/tick):
+		return errNoStat
+	case column < childrenSystem-1:
+		s.Own += time.Duration(n) * tick
+	default:
+		s.Children += time.Duration(n) * tick
+	}
+	return nil
+}
+
+// ParseQueued reads the second field of /proc/PID/schedstat, for how long the first thread was ready to run
+// and had no CPU; not ok: there is none.
+func ParseQueued(text []byte) (d time.Duration, ok bool) {
 	_, rest, _ := bytes.Cut(text, []byte{' '})
 	second, _, _ := bytes.Cut(rest, []byte{' '})
-	d, err := strconv.ParseInt(string(second), 10, 64)
-	if err != nil || d < 0 {
-		return 0
-	}
-	return time.Duration(d)
+	n, err := strconv.ParseInt(string(second), 10, 64)
+	return time.Duration(n), err == nil && n >= 0
 }

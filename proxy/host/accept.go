@@ -33,7 +33,7 @@ func Limit() (uint64, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 0, fmt.Errorf("how many descriptors there may be (RLIMIT_NOFILE) is unknown: %w", err)
 	}
-	return uint64(l.Cur), nil //nolint:unconvert // it has a sign on some systems
+	return l.Cur, nil
 }
 
 // ForClients is how many connections of clients may be open where there are so many

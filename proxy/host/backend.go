@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tempomat/cpuaccount"
+	"tempomat/cpuaccount/process"
 )
 
 const (
@@ -51,36 +52,26 @@ type Backend struct {
 	known    bool // a backend is, and listener is where it listens
 	seen     string
 	is       identity
-	last     map[int]usedThen // by process
-	delays   map[int]delayThen
-	looked   time.Time // when that was
+	last     map[int]then // by process
+	looked   time.Time    // when that was
 	groups   map[string]*group
 }
 
 // identity is who the backend is, as far as that is to be seen.
 type identity struct {
-	inner   []poolListener // php-fpm that it hands requests to
-	forks   []int          // masters whose children work for it
-	trees   []int          // of these and of databases, those that are in no cgroup of their own
-	groups  []string       // directories of the cgroups of all others
-	whole   bool           // nobody else computes for it, as far as is known
+	inner   []listener // of php-fpm that it hands requests to
+	forks   []int      // masters whose children work for it
+	trees   []int      // of these and of databases, those that are in no cgroup of their own
+	groups  []string   // directories of the cgroups of all others
+	whole   bool       // no other process computes for it, as far as is known
 	workers int
 	by      string
 }
 
-// poolListener is where a pool of php-fpm listens.
-type poolListener struct{ listener }
-
-// usedThen is what a process had used when it was looked at last.
-type usedThen struct {
-	began uint64
-	cpu   float64
-}
-
-// delayThen is for how long one that works for the backend had waited for a CPU.
-type delayThen struct {
-	began   uint64
-	seconds float64
+// then is what a process had used, and for how long it had waited for a CPU, when it was looked at last.
+type then struct {
+	began      uint64
+	cpu, delay time.Duration
 }
 
 // group is what a cgroup had when it was looked at last.
@@ -148,8 +139,8 @@ func (b *Backend) Sample() (queued, processes int, ok bool) {
 		return 0, 0, false
 	}
 	queued, ok = b.queue.length(b.listener)
-	for _, p := range b.is.inner {
-		more, also := b.queue.length(p.listener)
+	for _, l := range b.is.inner {
+		more, also := b.queue.length(l)
 		queued, ok = queued+more, ok || also
 	}
 	if queued > 0 {
@@ -215,7 +206,7 @@ func (b *Backend) look() (workers int, by string, n int) {
 		return 0, "", 0 // another one is set meanwhile
 	}
 	if !slices.Equal(b.is.trees, found.trees) || b.groups == nil {
-		b.last, b.groups = map[int]usedThen{}, map[string]*group{}
+		b.last, b.groups = nil, map[string]*group{}
 	}
 	b.seen, b.is = seen, found
 	return found.workers, cmp.Or(found.by, "nothing"), len(all)
@@ -226,32 +217,32 @@ func isServer(name string) bool { return isApache(name) || name == "nginx" }
 
 // fingerprint is another one when a server's master, or all of its children, were replaced: they
 // have read their configuration then.
-func fingerprint(all []procStat, socket uint32, cgroup uint64) string {
+func fingerprint(all []process.Stat, socket uint32, cgroup uint64) string {
 	var text strings.Builder
 	fmt.Fprint(&text, socket, cgroup)
 	masters := tops(all, func(name string) bool {
-		return isServer(name) || IsDatabase(name) || strings.HasPrefix(name, "php-fpm")
+		return isServer(name) || isDatabase(name) || strings.HasPrefix(name, "php-fpm")
 	})
 	for _, m := range masters {
 		oldest := uint64(math.MaxUint64)
 		for _, p := range all {
-			if p.parent == m.pid {
-				oldest = min(oldest, p.began)
+			if p.Parent == m.PID {
+				oldest = min(oldest, p.Start)
 			}
 		}
-		if IsDatabase(m.name) {
+		if isDatabase(string(m.Name)) {
 			oldest = 0 // its children come and go with connections
 		}
-		fmt.Fprint(&text, " ", m.pid, m.began, oldest)
+		fmt.Fprint(&text, " ", m.PID, m.Start, oldest)
 	}
 	return text.String()
 }
 
 // identify finds who listens there, and who computes for it.
-func identify(root fs.FS, all []procStat, l listener, socket uint32, cgroup uint64) (is identity) {
+func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup uint64) (is identity) {
 	master, conf := serverAt(root, all, l, socket)
 	mount, own := cgroups(root), cgroupOf(root, "self")
-	var members []procStat
+	var members []process.Stat
 	switch {
 	case conf != nil:
 		pools, others := conf.pools(l, findFPM(root, all))
@@ -266,14 +257,14 @@ func identify(root fs.FS, all []procStat, l listener, socket uint32, cgroup uint
 		}
 		for _, p := range pools {
 			if d, ok := listenerAt(p.Listen); ok && !d.meets(l) {
-				is.inner = append(is.inner, poolListener{d})
+				is.inner = append(is.inner, d)
 			}
-			if !slices.ContainsFunc(members, func(m procStat) bool { return m.pid == p.master.pid }) {
+			if !slices.ContainsFunc(members, func(m process.Stat) bool { return m.PID == p.master.PID }) {
 				members = append(members, p.master)
 			}
 		}
 		for _, m := range members {
-			is.forks = append(is.forks, m.pid)
+			is.forks = append(is.forks, m.PID)
 		}
 	case cgroup != 0 && mount != "":
 		name := cgroupNamed(root, mount, cgroup)
@@ -285,12 +276,12 @@ func identify(root fs.FS, all []procStat, l listener, socket uint32, cgroup uint
 	default:
 		return is
 	}
-	members = append(members, tops(all, IsDatabase)...)
+	members = append(members, tops(all, isDatabase)...)
 	for _, m := range members {
-		name := cgroupOf(root, fmt.Sprint(m.pid))
+		name := cgroupOf(root, fmt.Sprint(m.PID))
 		dir := mount + name
 		if mount == "" || !isService(name, own) {
-			is.trees = append(is.trees, m.pid)
+			is.trees = append(is.trees, m.PID)
 		} else if !slices.Contains(is.groups, dir) {
 			is.groups = append(is.groups, dir)
 		}
@@ -300,15 +291,16 @@ func identify(root fs.FS, all []procStat, l listener, socket uint32, cgroup uint
 
 // serverAt finds the web server that listens there. Where the right is there to see who has the
 // socket, that decides; else its configuration does.
-func serverAt(root fs.FS, all []procStat, l listener, socket uint32) (master procStat, conf *server) {
+func serverAt(root fs.FS, all []process.Stat, l listener, socket uint32) (master process.Stat, conf *server) {
 	for _, m := range tops(all, isServer) {
-		has, sure := holds(root, m.pid, socket)
-		if sure && !has {
+		at, err := descriptorOf(root, m.PID, socket)
+		has := at >= 0
+		if err == nil && socket != 0 && !has {
 			continue
 		}
-		args := commandLine(root, m.pid)
+		args := commandLine(root, m.PID)
 		var s *server
-		if isApache(m.name) {
+		if isApache(string(m.Name)) {
 			s = readApache(root, args)
 		} else {
 			s = readNginx(root, strings.Fields(strings.TrimPrefix(args[0], "nginx: master process ")))
@@ -344,9 +336,9 @@ func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
 	if len(b.is.groups)+len(b.is.trees) == 0 {
 		return unknown
 	}
-	ok, told := b.treesLocked(&o), true
+	ok, told := b.processesLocked(&o), true
 	passed := now.Sub(b.looked).Seconds()
-	o.Lacked, b.looked = b.lackedLocked(), now
+	b.looked = now
 	if slices.ContainsFunc(b.is.trees, func(pid int) bool { return slices.Contains(b.is.forks, pid) }) {
 		o.Waits = min(o.Lacked/passed, 1)
 		told = o.Lacked >= 0
@@ -402,68 +394,64 @@ func hasNiced(root fs.FS, dir string) bool {
 	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
 	return slices.ContainsFunc(numbers(text), func(pid int) bool {
 		p, ok := processAt(root, pid)
-		return ok && p.isNiced
+		return ok && p.Nice > 0
 	})
 }
 
-// treesLocked adds up what masters and their children have used. What a child has used that has
-// ended, its master has, which has waited for it.
-func (b *Backend) treesLocked(o *cpuaccount.Own) (ok bool) {
-	if len(b.is.trees) == 0 {
-		return true
-	}
-	first, now, sum := len(b.last) == 0, make(map[int]usedThen, len(b.last)+8), 0.0
-	for _, p := range b.families(b.is.trees) {
-		more := p.cpu
-		if was, is := b.last[p.pid]; is && was.began == p.began {
-			more -= was.cpu
-			delete(b.last, p.pid)
+// processesLocked adds up what masters and their children have used, and for how long those that work for the
+// backend have waited for a CPU. What a child has used that has ended, its master has, which has waited for it.
+func (b *Backend) processesLocked(o *cpuaccount.Own) (ok bool) {
+	masters := slices.Concat(b.is.forks, b.is.trees)
+	slices.Sort(masters)
+	before, now, sum := b.last, make(map[int]then, len(b.last)+8), time.Duration(0)
+	areKnown := len(before) > 0
+	for _, master := range slices.Compact(masters) {
+		counts, works := slices.Contains(b.is.trees, master), slices.Contains(b.is.forks, master)
+		for _, pid := range append([]int{master}, children(b.root, master)...) {
+			p, ok := processAt(b.root, pid)
+			if !ok {
+				continue
+			}
+			is, was := then{began: p.Start}, before[pid]
+			if was.began == p.Start {
+				delete(before, pid)
+			} else {
+				was = then{}
+			}
+			if counts {
+				is.cpu = p.Own + p.Children
+				sum += is.cpu - was.cpu
+				if p.Nice > 0 {
+					o.Niced += max(0, (is.cpu - was.cpu).Seconds())
+				}
+			}
+			if works {
+				var told bool
+				is.delay, told = delayOf(b.root, pid)
+				areKnown = areKnown && told && p.Threads <= 1 // threads have a delay each
+				o.Lacked += (is.delay - was.delay).Seconds()
+			}
+			now[pid] = is
 		}
-		now[p.pid] = usedThen{p.began, p.cpu}
-		sum += more
-		if p.isNiced {
-			o.Niced += max(0, more)
-		}
 	}
-	for _, gone := range b.last {
+	for _, gone := range before {
 		sum -= gone.cpu
 	}
-	b.last = now
-	if !first {
-		o.CPU += max(0, sum)
+	isFirst := b.last == nil
+	if b.last = now; !areKnown {
+		o.Lacked = -1
 	}
-	return !first && len(now) > 0
+	if !isFirst {
+		o.CPU += max(0, sum.Seconds())
+	}
+	return len(b.is.trees) == 0 || !isFirst && len(now) > 0
 }
 
-// lackedLocked is for how long the processes that work for the backend have waited for a CPU, all
-// together; negative: that is not known, as those with threads have a delay for each.
-func (b *Backend) lackedLocked() (seconds float64) {
-	known, now := len(b.delays) > 0, make(map[int]delayThen, len(b.delays)+8)
-	for _, p := range b.families(b.is.forks) {
-		delay, told := delayOf(b.root, p.pid)
-		known = known && told && !p.hasThreads
-		seconds += delay
-		if was, is := b.delays[p.pid]; is && was.began == p.began {
-			seconds -= was.seconds
-		}
-		now[p.pid] = delayThen{p.began, delay}
-	}
-	if b.delays = now; !known {
-		return -1
-	}
-	return seconds
-}
-
-// families are the masters and their children, as far as they are there.
-func (b *Backend) families(masters []int) (all []procStat) {
-	for _, master := range masters {
-		for _, pid := range append([]int{master}, children(b.root, master)...) {
-			if p, ok := processAt(b.root, pid); ok {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+// delayOf is for how long a process's first thread was kept from running as others had the CPUs; not ok: the
+// kernel does not tell.
+func delayOf(root fs.FS, pid int) (d time.Duration, ok bool) {
+	text, _ := fs.ReadFile(root, procFile(pid, "schedstat")) // ended: nothing
+	return process.ParseQueued(text)
 }
 
 // size is of how many processes it is read what they used.
@@ -473,7 +461,7 @@ func (b *Backend) size() int {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.last) + len(b.delays)
+	return len(b.last)
 }
 
 func (b *Backend) close() {

@@ -1,10 +1,10 @@
 package host
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +32,7 @@ type Database struct {
 // processes as they are found. The error says that the cgroup has no cpu.stat that can be read.
 func OpenDatabase(cgroup string) (*Database, error) {
 	if cgroup == "" {
-		f := &databases{proc: "/proc", opened: newOpened()}
+		f := &databases{root: os.DirFS("/"), opened: newOpened()}
 		return &Database{source: f.used, pids: f.pids, close: f.opened.close}, nil
 	}
 	g := &databaseGroup{file: filepath.Join(cgroup, "cpu.stat")}
@@ -79,7 +79,7 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 
 // databases finds the databases' processes by their names.
 type databases struct {
-	proc    proc
+	root    fs.FS
 	opened  *opened
 	last    map[process.ID]time.Duration
 	found   []int
@@ -87,8 +87,11 @@ type databases struct {
 	counted time.Time
 }
 
-// looksFor is how often databases are looked for.
-const looksFor = 10 * time.Second
+const (
+	// looksFor is how often databases are looked for.
+	looksFor      = 10 * time.Second
+	mostDatabases = 1024
+)
 
 // pids are found by the names of processes, which any process may set: one that takes such a name
 // has its CPU time charged to requests that wait. It gains nothing.
@@ -98,10 +101,9 @@ func (d *databases) pids(now time.Time) []int {
 	}
 	d.opened.sweep(now)
 	d.looked, d.found = now, d.found[:0]
-	for _, pid := range d.proc.pids() {
-		text, _ := os.ReadFile(d.proc.at(pid, "comm"))
-		if IsDatabase(strings.TrimSpace(string(text))) && len(d.found) < 1024 {
-			d.found = append(d.found, pid)
+	for _, p := range processes(d.root) {
+		if isDatabase(string(p.Name)) && len(d.found) < mostDatabases {
+			d.found = append(d.found, p.PID)
 		}
 	}
 	return d.found
@@ -112,11 +114,11 @@ func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
 	pids := d.pids(now)
 	next := make(map[process.ID]time.Duration, len(pids))
 	for _, pid := range pids {
-		h, u, err := d.opened.look(now, pid)
+		id, u, err := d.opened.look(now, pid)
 		if err != nil {
 			continue
 		}
-		id, cpu := h.ID(), u.CPU
+		cpu := u.CPU
 		if before, is := d.last[id]; is {
 			sum += cpu - before
 		}
@@ -219,7 +221,7 @@ func (w *Work) owes(share time.Duration) time.Duration {
 // takes the right to see descriptors; where it is missing all are taken to be.
 type askers struct {
 	sockets *Sockets
-	proc    proc
+	root    fs.FS
 
 	looked  time.Time
 	ports   []uint16 // where the databases listen
@@ -265,7 +267,7 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 func (a *askers) listeners(of []int) {
 	held := map[uint32]bool{}
 	for _, pid := range of {
-		_ = a.proc.each(pid, func(_ int, link string) bool {
+		_ = eachDescriptor(a.root, pid, func(_ int, link string) bool {
 			if inode := socketOf(link); inode != 0 {
 				held[inode] = true
 			}
@@ -288,10 +290,10 @@ func (a *askers) listeners(of []int) {
 // isOne tells whether a process is connected with a database, and by which descriptor. It is
 // looked at first by which one it was the last time.
 func (a *askers) isOne(pid, last int) (fd int, is bool) {
-	if a.clients[socketOf(a.proc.link(pid, last))] {
+	if a.clients[socketOf(linkOf(a.root, pid, last))] {
 		return last, true
 	}
-	_ = a.proc.each(pid, func(at int, link string) bool {
+	_ = eachDescriptor(a.root, pid, func(at int, link string) bool {
 		fd, is = at, a.clients[socketOf(link)]
 		return !is
 	})

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -42,15 +43,13 @@ var (
 // It is for one goroutine.
 type Finder struct {
 	sockets *Sockets
-	proc    proc
-	port    uint16 // of the backend; 0: it listens at a unix socket
-	name    string // of that
+	root    fs.FS
+	backend listener
 
 	listening []uint32  // the listening sockets
-	group     []int     // who holds one
+	group     []int     // processes that hold one
 	conn      int       // the descriptor that a connection had last
 	listener  int       // the one that the listening socket had last
-	longest   bool      // who was found last had waited for longer than most
 	next      time.Time // when the group may be looked for again
 	pause     time.Duration
 
@@ -72,25 +71,12 @@ func OpenFinder(backend *url.URL) (*Finder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Finder{sockets: d, proc: "/proc", pause: leastPause}
-	if backend.Scheme == "unix" {
-		f.name = backend.Path
-		return f, nil
-	}
-	text := backend.Port()
-	if text == "" {
-		text = map[string]string{"https": "443"}[backend.Scheme]
-	}
-	if text == "" {
-		text = "80"
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
+	l, ok := listenerOf(backend)
+	if !ok {
 		d.Close()
-		return nil, err
+		return nil, fmt.Errorf("%s is no address of this machine", backend)
 	}
-	f.port = uint16(port)
-	return f, nil
+	return &Finder{sockets: d, root: os.DirFS("/"), backend: l, pause: leastPause}, nil
 }
 
 // Close closes what it asks by.
@@ -125,11 +111,11 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 }
 
 // holds tells whether the connection ends there still.
-func (f *Finder) holds(s *Seat) bool { return socketOf(f.proc.link(s.PID, s.fd)) == s.inode }
+func (f *Finder) holds(s *Seat) bool { return socketOf(linkOf(f.root, s.PID, s.fd)) == s.inode }
 
 // many tells whether the process serves several connections at once, or could.
 func (f *Finder) many(now time.Time, s *Seat) bool {
-	return f.proc.servesMany(s.PID, s.fd) || f.several(now, s.PID)
+	return servesMany(f.root, s.PID, s.fd) || f.several(now, s.PID)
 }
 
 // several tells whether a process has several of the backend's connections open. Who serves one
@@ -137,7 +123,7 @@ func (f *Finder) many(now time.Time, s *Seat) bool {
 // poll(2) has no descriptor that tells.
 func (f *Finder) several(now time.Time, pid int) bool {
 	f.held = f.held[:0]
-	_ = f.proc.each(pid, func(_ int, link string) bool {
+	_ = eachDescriptor(f.root, pid, func(_ int, link string) bool {
 		if inode := socketOf(link); inode != 0 && !slices.Contains(f.listening, inode) && !slices.Contains(f.held, inode) {
 			f.held = append(f.held, inode)
 		}
@@ -166,20 +152,25 @@ func (f *Finder) count(now time.Time) {
 	}
 	f.counted = now
 	clear(f.open)
-	if f.port != 0 {
-		f.sockets.EachTCP(Established, f.port, 0, func(s Socket) {
-			if s.Port == f.port {
-				f.open[s.Inode] = true
-			}
-		})
-	} else {
-		f.sockets.EachUnix(Established, func(s Socket) {
-			if string(s.Name) == f.name {
-				f.open[s.Inode] = true
-			}
-		})
-	}
+	f.each(Established, func(s Socket) { f.open[s.Inode] = true })
 	delete(f.open, 0) // not accepted yet
+}
+
+// each calls do for the backend's sockets in a state.
+func (f *Finder) each(in State, do func(Socket)) {
+	if f.backend.name == "" {
+		f.sockets.EachTCP(in, f.backend.port, 0, func(s Socket) {
+			if s.Port == f.backend.port {
+				do(s)
+			}
+		})
+		return
+	}
+	f.sockets.EachUnix(in, func(s Socket) {
+		if string(s.Name) == f.backend.name {
+			do(s)
+		}
+	})
 }
 
 // peer is the inode of the connection's other end.
@@ -242,23 +233,16 @@ func inodeOf(c net.Conn) (inode uint32) {
 	return inode
 }
 
-// holder looks for a socket among the group: first where such a one was the last time. Some
-// servers give a connection to the process that waits for the shortest time, some to the one
-// that waits for the longest: as it was the last time.
+// holder looks for a socket among the group: first where such a one was the last time.
 func (f *Finder) holder(inode uint32) (pid, fd int) {
-	last := len(f.group) - 1
-	for i := range f.group {
-		if f.longest {
-			i = last - i
-		}
-		if pid := f.group[i]; socketOf(f.proc.link(pid, f.conn)) == inode {
-			f.longest = i > last/2
+	for i, pid := range f.group {
+		if socketOf(linkOf(f.root, pid, f.conn)) == inode {
 			f.found(i)
 			return pid, f.conn
 		}
 	}
 	for i, pid := range f.group {
-		if fd := f.proc.find(pid, inode); fd >= 0 {
+		if fd, _ := descriptorOf(f.root, pid, inode); fd >= 0 {
 			f.found(i)
 			return pid, fd
 		}
@@ -277,27 +261,16 @@ func (f *Finder) found(i int) {
 // says why a process may be none of them that nonetheless serves a connection.
 func (f *Finder) regroup() error {
 	f.listening = f.listening[:0]
-	if f.port != 0 {
-		f.sockets.EachTCP(Listens, f.port, 0, func(s Socket) {
-			if s.Port == f.port {
-				f.listening = append(f.listening, s.Inode)
-			}
-		})
-	} else {
-		f.sockets.EachUnix(Listens, func(s Socket) {
-			if string(s.Name) == f.name {
-				f.listening = append(f.listening, s.Inode)
-			}
-		})
-	}
+	f.each(Listens, func(s Socket) { f.listening = append(f.listening, s.Inode) })
 	f.group = f.group[:0]
 	denied := false
-	for _, pid := range f.proc.pids() {
-		if slices.Contains(f.listening, socketOf(f.proc.link(pid, f.listener))) {
+	pids, _ := numbered(f.root, "proc", mostProcesses) // no /proc: none
+	for _, pid := range pids {
+		if slices.Contains(f.listening, socketOf(linkOf(f.root, pid, f.listener))) {
 			f.group = append(f.group, pid)
 			continue
 		}
-		err := f.proc.each(pid, func(fd int, link string) bool {
+		err := eachDescriptor(f.root, pid, func(fd int, link string) bool {
 			if !slices.Contains(f.listening, socketOf(link)) {
 				return true
 			}

@@ -4,90 +4,62 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"testing"
+	"testing/fstest"
 	"time"
 )
 
-// fakeProc is a directory as /proc, in which processes have descriptors.
-func fakeProc(t *testing.T, of map[int]map[int]string, info map[string]string) proc {
-	t.Helper()
-	root := t.TempDir()
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+// fakeProc has processes with descriptors.
+func fakeProc(of map[int]map[int]string, info map[string]string) fs.FS {
+	root := tree(info)
+	root["proc/uptime"] = &fstest.MapFile{}
 	for pid, fds := range of {
-		dir := filepath.Join(root, strconv.Itoa(pid))
-		must(os.MkdirAll(filepath.Join(dir, "fd"), 0o755))
-		must(os.MkdirAll(filepath.Join(dir, "fdinfo"), 0o755))
 		for fd, link := range fds {
-			must(os.Symlink(link, filepath.Join(dir, "fd", strconv.Itoa(fd))))
+			root[procFile(pid, fmt.Sprint("fd/", fd))] = &fstest.MapFile{Data: []byte(link), Mode: fs.ModeSymlink}
 		}
 	}
-	for name, text := range info {
-		must(os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
-	}
-	must(os.WriteFile(filepath.Join(root, "uptime"), nil, 0o600))
-	return proc(root)
+	return root
 }
 
 func TestDescriptors(t *testing.T) {
-	p := fakeProc(t, map[int]map[int]string{
+	p := fakeProc(map[int]map[int]string{
 		7: {0: "/dev/null", 3: "socket:[100]", 9: "socket:[200]", 10: "anon_inode:[eventpoll]"},
-		8: {3: "socket:[100]", 4: "pipe:[200]"},
-	}, map[string]string{"7/fdinfo/10": "pos:\t0\ntfd:        3 events: 19\ntfd:       19 events: 19\n"})
-	pids := p.pids()
-	slices.Sort(pids)
-	if !slices.Equal(pids, []int{7, 8}) {
-		t.Errorf("processes %v", pids)
+		8: {3: "socket:[100]", 4: "pipe:[200]", 5: "socket:[]", 6: "socket:[x]"},
+	}, map[string]string{"proc/7/fdinfo/10": "pos:\t0\ntfd:        3 events: 19\ntfd:       19 events: 19\n"})
+	if pids, err := numbered(p, "proc", 100); err != nil || !slices.Equal(pids, []int{7, 8}) {
+		t.Errorf("processes %v, %v", pids, err)
 	}
 	for _, c := range []struct {
 		pid   int
 		inode uint32
 		want  int
 	}{{7, 200, 9}, {7, 100, 3}, {8, 100, 3}, {8, 200, -1}, {7, 20, -1}, {99, 100, -1}} {
-		if fd := p.find(c.pid, c.inode); fd != c.want {
-			t.Errorf("%d has %d as %d, want %d", c.pid, c.inode, fd, c.want)
+		if fd, err := descriptorOf(p, c.pid, c.inode); fd != c.want || (err != nil) != (c.pid == 99) {
+			t.Errorf("%d has %d as %d, %v; want %d", c.pid, c.inode, fd, err, c.want)
 		}
 	}
 	for fd, want := range map[int]bool{3: true, 9: false, 19: true} {
-		if p.servesMany(7, fd) != want {
+		if servesMany(p, 7, fd) != want {
 			t.Errorf("it waits for descriptor %d with others: %t", fd, !want)
 		}
 	}
-	if p.servesMany(8, 3) {
+	if servesMany(p, 8, 3) {
 		t.Error("one without an epoll waits by it")
 	}
-	ring := fakeProc(t, map[int]map[int]string{7: {3: "socket:[1]", 4: "anon_inode:[io_uring]"}}, nil)
-	if !ring.servesMany(7, 3) {
+	ring := fakeProc(map[int]map[int]string{7: {3: "socket:[1]", 4: "anon_inode:[io_uring]"}}, nil)
+	if !servesMany(ring, 7, 3) {
 		t.Error("one with an io_uring serves one at a time")
-	}
-}
-
-func TestSocketOf(t *testing.T) {
-	for link, want := range map[string]uint32{
-		"socket:[1]": 1, "socket:[4294967295]": 1<<32 - 1, "socket:[4294967296]": 1<<32 - 1,
-		"socket:[]": 0, "socket:[x]": 0, "pipe:[1]": 0, "": 0, "/tmp/socket:[1]": 0,
-	} {
-		if got := socketOf(link); got != want && want != 1<<32-1 {
-			t.Errorf("%q is of %d, want %d", link, got, want)
-		}
 	}
 }
 
 // TestFindsItself has this process be the backend: it is found, and serves many at once.
 func TestFindsItself(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
-	}
 	for _, network := range []string{"tcp", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			address := map[string]string{"tcp": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "b.sock")}[network]
@@ -135,9 +107,6 @@ func TestFindsItself(t *testing.T) {
 // toBackend is a Finder for a backend, its listener, and a connection that nobody has accepted.
 func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +149,7 @@ func TestClosedIsNotWaiting(t *testing.T) {
 // TestNotFound says why.
 func TestNotFound(t *testing.T) {
 	f, l, c := toBackend(t)
-	f.proc = fakeProc(t, nil, nil)
+	f.root = fakeProc(nil, nil)
 	s, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"tempomat/cpuaccount/process"
 )
 
 // What is read of php-fpm's processes and files at most.
@@ -31,16 +33,16 @@ type Pool struct {
 	Name     string
 	Children int // pm.max_children
 	Listen   string
-	master   procStat
+	master   process.Stat
 }
 
 // findFPM returns the pools of those of the processes that are php-fpm's masters. What not
 // everybody may read is left out. Any process may take that title, so only root's files are
 // believed, and this user's own.
-func findFPM(root fs.FS, all []procStat) (pools []Pool) {
+func findFPM(root fs.FS, all []process.Stat) (pools []Pool) {
 	files := map[string]bool{} // two masters of one file are one that is being replaced
 	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
-		title := commandLine(root, p.pid)[0]
+		title := commandLine(root, p.PID)[0]
 		if !strings.HasPrefix(title, fpmTitle) {
 			continue
 		}

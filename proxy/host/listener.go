@@ -219,16 +219,16 @@ func Listeners(ports ...int) (all []Listening) {
 	}
 	const init = 1
 	held := map[uint32]bool{}
-	p := proc("/proc")
-	pids := p.pids()
+	root := os.DirFS("/")
+	pids, _ := numbered(root, "proc", mostProcesses)           // no /proc: none
 	slices.SortFunc(pids, func(a, b int) int { return b - a }) // init comes last
 	for _, pid := range pids {
 		seen := map[uint32]bool{}
-		_ = p.each(pid, func(_ int, link string) bool { // denied: unknown
+		_ = eachDescriptor(root, pid, func(_ int, link string) bool { // denied: unknown
 			inode := socketOf(link)
 			if address, is := at[inode]; is && !seen[inode] && (pid != init || !held[inode]) {
-				name, _ := os.ReadFile(p.at(pid, "comm")) // it may have ended
-				all = append(all, Listening{address, strings.TrimSpace(string(name)), pid})
+				p, _ := processAt(root, pid) // it may have ended
+				all = append(all, Listening{address, string(p.Name), pid})
 				seen[inode], held[inode] = true, true
 			}
 			return true

@@ -1,86 +1,39 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"tempomat/cpuaccount/process"
 )
 
 // A process shows everybody its name, its command line, its parent, what it has used of the
 // CPUs and its cgroup, unless /proc is mounted with hidepid. No right is needed for that.
 
 // mostProcesses are looked at.
-const mostProcesses = 16384
+const mostProcesses = 1 << 16
 
-// userHZ is what times in /proc are counted in, on every architecture that matters.
-const userHZ = 100
-
-// procStat is what /proc/PID/stat tells.
-type procStat struct {
-	pid, parent int
-	name        string
-	began       uint64  // ticks after the machine's start
-	cpu         float64 // CPU-seconds, with those of the children that it has waited for
-	isNiced     bool
-	hasThreads  bool
-}
-
-// processAt reads one; not ok: it has ended, or is hidden.
-func processAt(root fs.FS, pid int) (p procStat, ok bool) {
-	text, err := fs.ReadFile(root, procFile(pid, "stat"))
-	if err != nil {
-		return p, false
-	}
-	return readProcess(text)
-}
+// mostDescriptors are looked at of a process.
+const mostDescriptors = 4096
 
 func procFile(pid int, name string) string { return "proc/" + strconv.Itoa(pid) + "/" + name }
 
-// readProcess reads "7 (name) S 1 …": the name may have any characters.
-func readProcess(text []byte) (p procStat, ok bool) {
-	begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-	if begin < 1 || end < begin {
-		return p, false
+// processAt reads one; not ok: it has ended, or is hidden.
+func processAt(root fs.FS, pid int) (p process.Stat, ok bool) {
+	text, err := fs.ReadFile(root, procFile(pid, "stat"))
+	if err == nil {
+		p, err = process.ParseStat(text)
 	}
-	fields := strings.Fields(string(text[end+1:]))
-	if len(fields) < 20 {
-		return p, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text[:begin])))
-	number := func(i int) int64 { // as proc(5) counts the fields
-		n, bad := strconv.ParseInt(fields[i-3], 10, 64)
-		if bad != nil {
-			err = bad
-		}
-		return n
-	}
-	p = procStat{pid: pid, name: string(text[begin+1 : end]), parent: int(number(4)), isNiced: number(19) > 0, hasThreads: number(20) > 1}
-	for column := 14; column <= 17; column++ { // utime, stime, cutime, cstime
-		p.cpu += float64(number(column)) / userHZ
-	}
-	p.began = uint64(max(0, number(22)))
 	return p, err == nil
 }
 
-// delayOf is for how many seconds a process's first thread was kept from running as others had
-// the CPUs; not ok: the kernel does not tell.
-func delayOf(root fs.FS, pid int) (seconds float64, ok bool) {
-	text, _ := fs.ReadFile(root, procFile(pid, "schedstat")) // ended: nothing
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0, false
-	}
-	ns, err := strconv.ParseUint(fields[1], 10, 64)
-	return float64(ns) / 1e9, err == nil
-}
-
 // processes lists all that there are.
-func processes(root fs.FS) (all []procStat) {
-	for _, pid := range processNumbers(root) {
+func processes(root fs.FS) (all []process.Stat) {
+	pids, _ := numbered(root, "proc", mostProcesses) // no /proc: none
+	for _, pid := range pids {
 		if p, ok := processAt(root, pid); ok {
 			all = append(all, p)
 		}
@@ -88,34 +41,35 @@ func processes(root fs.FS) (all []procStat) {
 	return all
 }
 
-func processNumbers(root fs.FS) (pids []int) {
-	d, err := root.Open("proc")
+// numbered are those entries of a directory whose names are numbers: processes, or descriptors.
+func numbered(root fs.FS, dir string, most int) (all []int, err error) {
+	d, err := root.Open(dir)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer func() { _ = d.Close() }() // it was only read
-	dir, ok := d.(fs.ReadDirFile)
+	list, ok := d.(fs.ReadDirFile)
 	if !ok {
-		return nil
+		return nil, fs.ErrInvalid
 	}
-	entries, _ := dir.ReadDir(mostProcesses)
+	entries, _ := list.ReadDir(most)
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && pid > 0 {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, n)
 		}
 	}
-	return pids
+	return all, nil
 }
 
 // tops are the processes of these names whose parent has another one: masters, whose
 // children work.
-func tops(all []procStat, is func(name string) bool) (found []procStat) {
+func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) {
 	names := map[int]string{}
 	for _, p := range all {
-		names[p.pid] = p.name
+		names[p.PID] = string(p.Name)
 	}
 	for _, p := range all {
-		if is(p.name) && names[p.parent] != p.name {
+		if name := string(p.Name); is(name) && names[p.Parent] != name {
 			found = append(found, p)
 		}
 	}
@@ -142,23 +96,6 @@ func numbers(text []byte) (pids []int) {
 func commandLine(root fs.FS, pid int) []string {
 	text := readSome(root, procFile(pid, "cmdline"), 8192)
 	return strings.Split(strings.TrimRight(text, "\x00 "), "\x00")
-}
-
-// holds tells whether a process has a socket. Not known: the right is missing to see that.
-func holds(root fs.FS, pid int, inode uint32) (is, known bool) {
-	links, ok := root.(fs.ReadLinkFS)
-	entries, err := fs.ReadDir(root, procFile(pid, "fd"))
-	if !ok || err != nil || inode == 0 {
-		return false, false
-	}
-	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
-	for _, e := range entries {
-		link, err := links.ReadLink(procFile(pid, "fd/"+e.Name()))
-		if err == nil && link == want {
-			return true, true
-		}
-	}
-	return false, true
 }
 
 // cgroupOf is the path of a process's cgroup of version 2, below its mount point; empty: it
@@ -220,40 +157,14 @@ func forwards(name string) bool {
 		func(x string) bool { return strings.HasPrefix(name, x) })
 }
 
-// IsDatabase tells whether a process of that name works for those that ask it.
-func IsDatabase(name string) bool {
+// isDatabase tells whether a process of that name works for those that ask it.
+func isDatabase(name string) bool {
 	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
 }
 
-// proc is a directory with a process in each numbered one, as /proc.
-type proc string
-
-// mostDescriptors are looked at of a process.
-const mostDescriptors = 4096
-
-// pids are the processes that there are.
-func (p proc) pids() (all []int) {
-	d, err := os.Open(string(p))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = d.Close() }() // it was only read
-	names, _ := d.Readdirnames(1 << 16)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
-			all = append(all, pid)
-		}
-	}
-	return all
-}
-
-func (p proc) at(pid int, more string) string {
-	return string(p) + "/" + strconv.Itoa(pid) + "/" + more
-}
-
-// link is what a descriptor is of.
-func (p proc) link(pid, fd int) string {
-	s, _ := os.Readlink(p.at(pid, "fd/"+strconv.Itoa(fd))) // not there: it is of nothing
+// linkOf is what a descriptor is of.
+func linkOf(root fs.FS, pid, fd int) string {
+	s, _ := fs.ReadLink(root, procFile(pid, "fd/"+strconv.Itoa(fd))) // not there: it is of nothing
 	return s
 }
 
@@ -267,21 +178,15 @@ func socketOf(link string) uint32 {
 	return uint32(n)
 }
 
-// each calls f for each descriptor of a process until f returns false. The error is an
+// eachDescriptor calls f for each descriptor of a process until f returns false. The error is an
 // fs.ErrPermission where the right is missing to see them.
-func (p proc) each(pid int, f func(fd int, link string) bool) error {
-	d, err := os.Open(p.at(pid, "fd"))
+func eachDescriptor(root fs.FS, pid int, f func(fd int, link string) bool) error {
+	all, err := numbered(root, procFile(pid, "fd"), mostDescriptors)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = d.Close() }() // it was only read
-	names, _ := d.Readdirnames(mostDescriptors)
-	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		link, err := os.Readlink(p.at(pid, "fd/"+name))
+	for _, fd := range all {
+		link, err := fs.ReadLink(root, procFile(pid, "fd/"+strconv.Itoa(fd)))
 		if errors.Is(err, fs.ErrPermission) {
 			return err
 		}
@@ -292,29 +197,30 @@ func (p proc) each(pid int, f func(fd int, link string) bool) error {
 	return nil
 }
 
-// find returns the process's descriptor of a socket; negative: it has none.
-func (p proc) find(pid int, inode uint32) (at int) {
+// descriptorOf returns the process's descriptor of a socket; negative: it has none, or, with an error,
+// that is not known.
+func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 	at = -1
-	_ = p.each(pid, func(fd int, link string) bool {
+	err = eachDescriptor(root, pid, func(fd int, link string) bool {
 		if socketOf(link) == inode {
 			at = fd
 		}
 		return at < 0
 	})
-	return at
+	return at, err
 }
 
 // servesMany tells whether a process waits for that descriptor, a client's connection,
 // together with others: by an epoll that has it, or by an io_uring. A worker that serves
 // one request at a time reads its connection when it is its turn.
-func (p proc) servesMany(pid, conn int) (many bool) {
+func servesMany(root fs.FS, pid, conn int) (many bool) {
 	want := strconv.Itoa(conn)
-	_ = p.each(pid, func(fd int, link string) bool {
+	_ = eachDescriptor(root, pid, func(fd int, link string) bool {
 		switch link {
 		case "anon_inode:[io_uring]":
 			many = true
 		case "anon_inode:[eventpoll]":
-			text, _ := os.ReadFile(p.at(pid, "fdinfo/"+strconv.Itoa(fd)))
+			text, _ := fs.ReadFile(root, procFile(pid, "fdinfo/"+strconv.Itoa(fd)))
 			for line := range strings.Lines(string(text)) {
 				if f := strings.Fields(line); len(f) > 1 && f[0] == "tfd:" && f[1] == want {
 					many = true

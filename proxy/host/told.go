@@ -37,11 +37,10 @@ func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) boo
 	if n == 0 || text[0] != saysBegins && text[0] != saysEnds {
 		return false
 	}
-	h, u, err := c.opened.look(now, pid)
+	id, u, err := c.opened.look(now, pid)
 	if err != nil {
 		return false
 	}
-	id := h.ID()
 	if text[0] == saysEnds {
 		c.ends(id, u, n)
 		return true

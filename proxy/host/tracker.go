@@ -109,7 +109,7 @@ func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracke
 	}
 	t.opened = t.claims.opened
 	if f != nil {
-		t.askers = &askers{sockets: f.sockets, proc: f.proc}
+		t.askers = &askers{sockets: f.sockets, root: f.root}
 	}
 	return t
 }
@@ -148,7 +148,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 			t.find(now, &all[i])
 		}
 	}
-	at := t.crowd(all)
+	at := t.crowd(now, all)
 	counts := t.data != nil && now.Sub(t.counted) >= readEvery && len(t.data.pids(now)) > 0
 	for i := range all {
 		r := &all[i]
@@ -216,14 +216,14 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) WorkState {
 	case now.Equal(w.read): // it was found now
 		r.Reading = w.reading
 		return WorkRead
-	case !counts && now.Sub(w.read) < readEvery && !(r.Due && w.mayHaveUsed(r.StepAt)):
+	case !counts && now.Sub(w.read) < readEvery && !r.Due:
 		return WorkSame
-	case t.goesOn(r):
+	case t.goesOn(now, r):
 		r.Reading = w.lastReading()
 		return WorkGone
 	}
 	var ok bool
-	if r.Reading, ok = w.Read(); !ok {
+	if r.Reading, ok = w.readAt(now); !ok {
 		return WorkLost
 	}
 	w.read = now
@@ -233,9 +233,7 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) WorkState {
 // find finds who serves a request.
 func (t *Tracker) find(now time.Time, r *Running) {
 	if c := t.claims.of(r.Number); r.Number != 0 && c != nil {
-		w := t.worker(now, c.id)
-		w.open.Store(t.opened.of(now, c.id))
-		r.Work = t.begin(w, r, c.base, c)
+		r.Work = t.begin(t.worker(now, c.id), r, c.base, c)
 		return
 	}
 	if t.finder == nil || r.Conn == nil && !r.Opening {
@@ -253,8 +251,8 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if s == nil || s.worker != nil && s.worker.many {
 		return
 	}
-	h, u, err := t.opened.look(now, s.PID)
-	if err != nil || !t.sits(now, s, h) || s.worker.many {
+	id, u, err := t.opened.look(now, s.PID)
+	if err != nil || !t.sits(now, s, id) || s.worker.many {
 		return
 	}
 	if u.Threads > 1 {
@@ -281,7 +279,7 @@ func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Wo
 func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 	w := t.workers[id]
 	if w == nil {
-		w = &worker{id: id, asks: t.data != nil}
+		w = &worker{id: id, opened: t.opened, asks: t.data != nil}
 		t.workers[id] = w
 		t.fresh = append(t.fresh, id)
 	}
@@ -378,21 +376,20 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 }
 
 // sits tells whether that process has the connection, and takes it in as its worker.
-func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
-	w := t.workers[h.ID()]
-	if (w == nil || w.open.Load() != h) && !t.finder.holds(&s.Seat) {
-		return false // it was opened after the seat was found, and the number is another process's by now
+func (t *Tracker) sits(now time.Time, s *seat, id process.ID) bool {
+	if w := s.worker; w != nil {
+		w.used = now
+		return w.id == id
 	}
-	if w == nil {
-		w = t.worker(now, h.ID())
-		w.many, w.counted, w.pause = t.finder.many(now, &s.Seat), now, manyEvery
+	if !t.finder.holds(&s.Seat) {
+		return false // the number is another process's by now
 	}
-	if s.worker == nil {
-		s.worker = w
+	isNew := t.workers[id] == nil
+	s.worker = t.worker(now, id)
+	if isNew {
+		s.worker.many, s.worker.counted, s.worker.pause = t.finder.many(now, &s.Seat), now, manyEvery
 	}
-	w.open.Store(h)
-	w.used = now
-	return s.worker == w
+	return true
 }
 
 // A process may be done with a request whose answer is on its way yet: the kernel keeps some MB of it for a
@@ -400,18 +397,18 @@ func (t *Tracker) sits(now time.Time, s *seat, h *process.Handle) bool {
 // them is not this request's, nor is its priority, and the two are not served at once.
 
 // crowd tells how many requests each process serves at once that was found, and notes which have gone on.
-func (t *Tracker) crowd(all []Running) map[*worker]int {
+func (t *Tracker) crowd(now time.Time, all []Running) map[*worker]int {
 	at := make(map[*worker]int, len(all))
 	for i := range all {
 		switch r := &all[i]; {
 		case r.isHere():
 			at[r.Work.worker]++
 		case r.Work != nil && !r.Work.gone.Load():
-			t.goesOn(r)
+			t.goesOn(now, r)
 		}
 	}
 	for i := range all {
-		if r := &all[i]; r.isHere() && at[r.Work.worker] > 1 && t.goesOn(r) {
+		if r := &all[i]; r.isHere() && at[r.Work.worker] > 1 && t.goesOn(now, r) {
 			at[r.Work.worker]--
 		}
 	}
@@ -424,12 +421,12 @@ func (r *Running) isHere() bool {
 }
 
 // goesOn looks whether the process has gone on to others, and notes that.
-func (t *Tracker) goesOn(r *Running) bool {
+func (t *Tracker) goesOn(now time.Time, r *Running) bool {
 	w := r.Work
 	if !t.hasLeft(r) {
 		return false
 	}
-	if last, ok := w.Read(); ok && w.claim == nil {
+	if last, ok := w.readAt(now); ok && w.claim == nil {
 		w.worker.end(w.at(last)) // who comes next pays for what it uses from here on
 	}
 	w.gone.Store(true)

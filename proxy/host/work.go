@@ -1,12 +1,10 @@
 package host
 
 import (
-	"errors"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"tempomat/cpuaccount"
@@ -21,8 +19,8 @@ type worker struct {
 	used time.Time
 	// asksBy is the descriptor of its connection with a database, if it has one.
 	asksBy int
-	// open is its files, of what was looked at last; nil: none were open.
-	open atomic.Pointer[process.Handle]
+	// opened has its files.
+	opened *opened
 	// counted is when it was looked at last whether it has other connections.
 	counted time.Time
 	pause   time.Duration // until it is again
@@ -33,13 +31,12 @@ type worker struct {
 }
 
 // usage is what the process has used.
-func (w *worker) usage() (process.Usage, error) {
-	if h := w.open.Load(); h != nil {
-		if u, err := h.Usage(); !errors.Is(err, os.ErrClosed) {
-			return u, err
-		}
+func (w *worker) usage(now time.Time) (process.Usage, error) {
+	id, u, err := w.opened.look(now, w.id.PID)
+	if err == nil && id != w.id {
+		err = os.ErrProcessDone
 	}
-	return w.id.Usage()
+	return u, err
 }
 
 // end notes what the process has used at the end of a request.
@@ -84,7 +81,6 @@ type Work struct {
 
 	mu       sync.Mutex // guards the following
 	reading  cpuaccount.Reading
-	clock    time.Duration // of the process, then
 	began    time.Time
 	database *Database     // nil: none
 	asks     bool          // it waits for the database when it waits
@@ -94,9 +90,9 @@ type Work struct {
 // ID is the process.
 func (w *Work) ID() process.ID { return w.worker.id }
 
-// Read reads what the process has used for the request; not ok: it is not known any more.
-func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
-	u, ok := w.usage()
+// readAt reads what the process has used for the request; not ok: it is not known any more.
+func (w *Work) readAt(now time.Time) (r cpuaccount.Reading, ok bool) {
+	u, ok := w.usage(now)
 	if !ok {
 		w.void.Store(true)
 		return r, false
@@ -108,25 +104,16 @@ func (w *Work) Read() (r cpuaccount.Reading, ok bool) {
 func (w *Work) setUsage(u process.Usage) cpuaccount.Reading {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.clock = u.Own
 	w.reading.CPU, w.reading.Queued = max(w.reading.CPU, u.CPU-w.base.CPU), max(0, u.Queued-w.base.Queued)
 	return w.reading
 }
 
-// mayHaveUsed tells whether the request may have used so much: it is not worth a Read before.
-func (w *Work) mayHaveUsed(d time.Duration) bool {
-	w.mu.Lock()
-	used, clock := w.reading.CPU, w.clock
-	w.mu.Unlock()
-	return used+w.worker.id.Clock()-clock >= d
-}
-
-// End is the last Read. It is on a request's path.
+// End reads it for the last time. It is on a request's path.
 func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
 	if w.gone.Load() {
 		return w.lastReading(), !w.void.Load()
 	}
-	if r, ok = w.Read(); !ok {
+	if r, ok = w.readAt(now); !ok {
 		return r, false
 	}
 	w.worker.end(w.at(r))
@@ -151,15 +138,16 @@ func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
 	return more
 }
 
-func (w *Work) usage() (u process.Usage, ok bool) {
+func (w *Work) usage(now time.Time) (u process.Usage, ok bool) {
 	if w.void.Load() {
 		return u, false
 	}
+	read := func() (process.Usage, error) { return w.worker.usage(now) }
 	var err error
 	if w.claim != nil {
-		u, err = w.claim.used(w.worker.usage)
+		u, err = w.claim.used(read)
 	} else {
-		u, err = w.worker.usage()
+		u, err = read()
 	}
 	return u, err == nil
 }
@@ -190,73 +178,41 @@ type held struct {
 }
 
 func newOpened() *opened {
-	var limit syscall.Rlimit
-	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)                        // unknown: none
-	return &opened{most: mostOf(uint64(limit.Cur)), byPID: make(map[int]*held)} //nolint:unconvert // it has a sign on some systems
+	limit, _ := Limit() // unknown: none is kept
+	return &opened{most: int(min(mostOpened, limit/ofDescriptors)), byPID: make(map[int]*held)}
 }
-
-// mostOf is how many are kept open where the process may have so many descriptors.
-func mostOf(descriptors uint64) int { return int(min(mostOpened, descriptors/ofDescriptors)) }
 
 // look returns the process that has that number now, and what it has used.
-func (o *opened) look(now time.Time, pid int) (h *process.Handle, u process.Usage, err error) {
-	if h = o.at(now, pid); h != nil {
+func (o *opened) look(now time.Time, pid int) (id process.ID, u process.Usage, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if h := o.byPID[pid]; h != nil {
 		if u, err = h.Usage(); err == nil {
-			return h, u, nil
+			h.used = now
+			return h.ID(), u, nil
 		}
+		h.Close() // it has ended; another one may have its number
+		delete(o.byPID, pid)
 	}
-	if h, err = process.Open(pid); err != nil {
-		return nil, u, err
+	h, err := process.Open(pid)
+	if err != nil {
+		return id, u, err
 	}
-	if u, err = h.Usage(); err != nil {
+	if u, err = h.Usage(); err != nil || len(o.byPID) >= o.most {
 		h.Close()
-		return nil, u, err
+		return h.ID(), u, err
 	}
-	o.keep(now, h)
-	return h, u, nil
-}
-
-// of is a process's, if it is open; nil: it is not.
-func (o *opened) of(now time.Time, id process.ID) *process.Handle {
-	if h := o.at(now, id.PID); h != nil && h.ID() == id {
-		return h
-	}
-	return nil
-}
-
-// at is what is open under a process's number, which may be another one's by now; nil: nothing.
-func (o *opened) at(now time.Time, pid int) *process.Handle {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	k := o.byPID[pid]
-	if k == nil {
-		return nil
-	}
-	k.used = now
-	return k.Handle
-}
-
-// keep keeps it open instead of what had its number, or closes it if there is no room.
-func (o *opened) keep(now time.Time, h *process.Handle) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	pid := h.ID().PID
-	if old := o.byPID[pid]; old != nil {
-		old.Close()
-	} else if len(o.byPID) >= o.most {
-		h.Close() // it can be read by its ID
-		return
-	}
-	o.byPID[pid] = &held{Handle: h, used: now}
+	o.byPID[pid] = &held{h, now}
+	return h.ID(), u, nil
 }
 
 // sweep closes what was not used for long.
 func (o *opened) sweep(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for pid, k := range o.byPID {
-		if now.Sub(k.used) > keepsOpen {
-			k.Close()
+	for pid, h := range o.byPID {
+		if now.Sub(h.used) > keepsOpen {
+			h.Close()
 			delete(o.byPID, pid)
 		}
 	}
@@ -266,8 +222,8 @@ func (o *opened) sweep(now time.Time) {
 func (o *opened) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, k := range o.byPID {
-		k.Close()
+	for _, h := range o.byPID {
+		h.Close()
 	}
 	clear(o.byPID)
 }

@@ -18,10 +18,9 @@ func ms(n float64) time.Duration { return time.Duration(n * float64(time.Millise
 
 // look returns the process that has that number now, and what it has used.
 func look(pid int) (id process.ID, u process.Usage, err error) {
-	if id, err = process.Read(pid); err == nil {
-		u, err = id.Usage()
-	}
-	return id, u, err
+	o := newOpened()
+	defer o.close()
+	return o.look(at(0), pid)
 }
 
 // TestBefore is what a worker had used when a request began that is found 20 ms later.

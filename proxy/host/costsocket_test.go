@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"tempomat/cpuaccount/process"
 	"tempomat/internal/testkit"
 )
 
@@ -184,30 +185,31 @@ func TestWorksOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	usage := func() (process.Usage, error) { _, u, err := look(id.PID); return u, err }
 	c := newClaims()
 	c.begins(at(0), id, before, 1)
 	c.ends(id, before, 1)
 	x := c.of(1)
-	if u, err := x.used(id.Usage); err != nil || u.CPU-before.CPU > between {
+	if u, err := x.used(usage); err != nil || u.CPU-before.CPU > between {
 		t.Errorf("at once it has used %v more, %v", u.CPU-before.CPU, err)
 	}
 	now := before
 	for now.CPU-before.CPU <= 3*between { // it computes
-		if now, err = id.Usage(); err != nil {
+		if now, err = usage(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	u, err := x.used(id.Usage)
+	u, err := x.used(usage)
 	if err != nil || u.CPU < now.CPU {
 		t.Errorf("it has used %v, %v, want %v at least", u.CPU, err, now.CPU)
 	}
 	c.begins(at(1), id, u, 2)
 	for more := u; more.CPU-u.CPU <= 3*between; {
-		if more, err = id.Usage(); err != nil {
+		if more, err = usage(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if after, _ := x.used(id.Usage); after != u {
+	if after, _ := x.used(usage); after != u {
 		t.Errorf("with another one it has used %v, want %v", after.CPU, u.CPU)
 	}
 }

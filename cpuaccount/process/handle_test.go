@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 )
 
@@ -49,10 +48,8 @@ func TestHandle(t *testing.T) {
 	if err != nil || h.ID() != id {
 		t.Fatalf("%+v is opened as %+v, %v", id, h.ID(), err)
 	}
-	u, err := h.Usage()
-	later, _ := id.Usage()
-	if err != nil || u.CPU <= 0 || u.CPU > later.CPU || u.Queued > later.Queued || u.Threads != 1 {
-		t.Errorf("%+v, then %+v, %v", u, later, err)
+	if u, err := h.Usage(); err != nil || u.CPU <= 0 || u.Threads != 1 {
+		t.Errorf("%+v, %v", u, err)
 	}
 	_ = in.Close()
 	if err := child.Wait(); err != nil {
@@ -121,32 +118,4 @@ func TestHandleOfANumberUsedAgain(t *testing.T) {
 		}
 	}
 	t.Fatal("the number was not used again")
-}
-
-// TestClosed closes while others read: no file is read that has the number of one of these.
-func TestClosed(t *testing.T) {
-	h, err := Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for {
-				_, err := h.Usage()
-				if err != nil {
-					if !errors.Is(err, os.ErrClosed) {
-						t.Error(err)
-					}
-					return
-				}
-			}
-		})
-	}
-	h.Close()
-	h.Close()
-	all.Wait()
-	if h.stat >= 0 || h.wait >= 0 {
-		t.Error("it is open after Close")
-	}
 }

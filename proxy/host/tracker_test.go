@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/cpuaccount/process"
 )
 
 // onConn is a request on a connection that this process has accepted, as if it served one at a time.
@@ -27,7 +29,7 @@ func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, ac
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := w.id.Usage()
+	_, u, err := tr.opened.look(at(0), w.id.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func served(t *testing.T) (*Tracker, net.Listener, *worker) {
 		t.Fatal(err)
 	}
 	tr := NewTracker(f, nil, nil, func(error) {})
-	return tr, l, &worker{id: id, counted: at(0), pause: time.Hour}
+	return tr, l, &worker{id: id, opened: tr.opened, counted: at(0), pause: time.Hour}
 }
 
 // TestAProcessThatHasGoneOn: whoever reads the end of an answer slowly has it from the kernel, as the process
@@ -110,15 +112,14 @@ func TestThreadsOfAMoment(t *testing.T) {
 		t.Errorf("with threads: %+v, its worker %+v", all[0], s.worker)
 	}
 	s.PID = child(t).Process.Pid
-	h, _, err := tr.opened.look(at(0.1), s.PID)
+	id, _, err := tr.opened.look(at(0.1), s.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(tr.opened.close)
-	s.worker = &worker{id: h.ID(), used: at(0), counted: at(0), pause: time.Hour}
-	s.worker.open.Store(h)
-	tr.workers[h.ID()] = s.worker
-	if tr.Look(at(0.2), all); all[0].Is != WorkRead || all[0].Work.ID() != h.ID() {
+	s.worker = &worker{id: id, opened: tr.opened, used: at(0), counted: at(0), pause: time.Hour}
+	tr.workers[id] = s.worker
+	if tr.Look(at(0.2), all); all[0].Is != WorkRead || all[0].Work.ID() != id {
 		t.Errorf("with none: %+v", all[0])
 	}
 }
@@ -172,6 +173,7 @@ func processFiles(t *testing.T) (n int) {
 // TestOpened keeps processes open as long as they are looked at, and no more than there is room
 // for. Each is read all the same.
 func TestOpened(t *testing.T) {
+	before := processFiles(t)
 	o := newOpened()
 	t.Cleanup(o.close)
 	o.most = 2
@@ -181,78 +183,41 @@ func TestOpened(t *testing.T) {
 	}
 	for range 2 {
 		for _, c := range all {
-			h, u, err := o.look(at(0), c.Process.Pid)
-			if err != nil || h.ID().PID != c.Process.Pid { // it may have computed nothing yet
+			id, u, err := o.look(at(0), c.Process.Pid)
+			if err != nil || id.PID != c.Process.Pid { // it may have computed nothing yet
 				t.Fatalf("%+v, %v", u, err)
 			}
-			w := &worker{id: h.ID()}
-			w.open.Store(h)
-			if again, err := w.usage(); err != nil || again.CPU < u.CPU {
-				t.Errorf("%+v after %+v, %v", again, u, err)
-			}
 		}
-		if n := processFiles(t); len(o.byPID) != 2 || n != 2*2 {
+		if n := processFiles(t) - before; len(o.byPID) != 2 || n != 2*2 {
 			t.Fatalf("%d processes are open, with %d files", len(o.byPID), n)
 		}
 	}
 	ended := all[0].Process.Pid
-	h := o.at(at(0), ended)
+	w := &worker{id: o.byPID[ended].ID(), opened: o}
 	_ = all[0].Process.Kill()
 	_ = all[0].Wait() // it was killed
 	if _, u, err := o.look(at(1), ended); err == nil {
 		t.Errorf("what has ended has used %+v", u)
 	}
-	w := &worker{id: h.ID()}
-	w.open.Store(h)
-	if u, err := w.usage(); err == nil {
+	if u, err := w.usage(at(1)); err == nil {
 		t.Errorf("what has ended has used %+v", u)
+	}
+	w.id = process.ID{PID: os.Getpid(), Start: 1}
+	if u, err := w.usage(at(1)); err == nil {
+		t.Errorf("a process that had the number before has used %+v", u)
 	}
 	o.sweep(at(1))
 	if len(o.byPID) != 2 {
 		t.Error("what was looked at a moment ago is closed")
 	}
 	o.sweep(at(0).Add(2 * keepsOpen))
-	if n := processFiles(t); len(o.byPID) != 0 || n != 0 {
+	if n := processFiles(t) - before; len(o.byPID) != 0 || n != 0 {
 		t.Errorf("%d processes are open, with %d files", len(o.byPID), n)
 	}
 	_, _, _ = o.look(at(100), all[1].Process.Pid)
 	o.close()
-	if n := processFiles(t); n != 0 {
+	if n := processFiles(t) - before; n != 0 {
 		t.Errorf("%d files are open after the end", n)
-	}
-}
-
-// TestNotWorthALook reads a process again, for its step, only once it may have used so much.
-func TestNotWorthALook(t *testing.T) {
-	own, now, err := look(child(t).Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := NewTracker(nil, nil, nil, func(error) {})
-	tr.claims.begins(at(0), own, now, 1)
-	all := []Running{{Number: 1, Began: at(0)}}
-	tr.Look(at(0.02), all)
-	if all[0].Is != WorkRead {
-		t.Fatalf("%+v", all[0])
-	}
-	all[0].Due, all[0].StepAt = true, all[0].Reading.CPU+time.Hour
-	if tr.Look(at(0.04), all); all[0].Is != WorkSame {
-		t.Errorf("a sleeper that cannot have used so much is read: %d", all[0].Is)
-	}
-	all[0].StepAt = all[0].Reading.CPU
-	if tr.Look(at(0.04), all); all[0].Is != WorkRead {
-		t.Errorf("one that has used so much is not: %d", all[0].Is)
-	}
-	if tr.Look(at(0.2), all); all[0].Is != WorkRead {
-		t.Error("it is not read now and then")
-	}
-}
-
-func TestFewDescriptorsKeepFewOpen(t *testing.T) {
-	for descriptors, want := range map[uint64]int{0: 0, 127: 0, 1024: 8, 32768: 256, 1 << 63: 256} {
-		if got := mostOf(descriptors); got != want {
-			t.Errorf("of %d descriptors %d processes are kept open, want %d", descriptors, got, want)
-		}
 	}
 }
 
@@ -298,28 +263,26 @@ func TestChildrenAreCharged(t *testing.T) {
 	p := startParent(t)
 	o := newOpened()
 	t.Cleanup(o.close)
-	h, u, err := o.look(at(0), p.pid)
+	id, u, err := o.look(at(0), p.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{id: h.ID()}
-	w.open.Store(h)
+	w := &worker{id: id, opened: o}
 	begin := func(took float64) *Work {
 		return &Work{worker: w, base: w.before(u, ms(took), 0)}
 	}
 	first := begin(0)
 	p.work()
 	r, ok := first.End(at(1))
-	if !ok || r.CPU <= 0 {
+	if !ok || r.CPU < 10*time.Millisecond {
 		t.Fatalf("the first request: %+v, %t", r, ok)
 	}
 	_, u, _ = o.look(at(1), p.pid)
 	second := begin(1000)
-	before, _ := h.Usage()
 	p.work()
 	r, ok = second.End(at(2))
-	after, err := h.Usage()
-	if children := (after.CPU - after.Own) - (before.CPU - before.Own); !ok || err != nil || children <= 0 || r.CPU < children {
+	_, after, err := o.look(at(2), p.pid)
+	if children := after.CPU - u.CPU; !ok || err != nil || children < 10*time.Millisecond || r.CPU < children-time.Millisecond {
 		t.Errorf("the second request: %+v, %t; the children used %v; %v", r, ok, children, err)
 	}
 }
@@ -328,18 +291,17 @@ func TestChildrenAreCharged(t *testing.T) {
 // was for somebody else. The next look sees it, and that it does not fit into the request's time.
 func TestOthersChildrenAreNotCharged(t *testing.T) {
 	p := startParent(t)
-	tr := NewTracker(nil, nil, nil, func(error) {})
-	t.Cleanup(tr.Close)
-	h, u, err := tr.opened.look(at(0), p.pid)
+	o := newOpened()
+	t.Cleanup(o.close)
+	id, u, err := o.look(at(0), p.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{id: h.ID()}
-	w.open.Store(h)
+	w := &worker{id: id, opened: o}
 	w.end(u)
 	p.work()
-	_, now, err := tr.opened.look(at(1), p.pid)
-	if err != nil || now.CPU-now.Own <= u.CPU-u.Own {
+	_, now, err := o.look(at(1), p.pid)
+	if err != nil || now.CPU-u.CPU < 10*time.Millisecond {
 		t.Fatalf("%+v after %+v: the child is not seen; %v", now, u, err)
 	}
 	if base := w.before(now, 0, 0); base.CPU != now.CPU {

@@ -39,12 +39,11 @@ func (system) Parent(id process.ID) (parent process.ID, ok bool) {
 	if !ok {
 		return parent, false
 	}
-	above, ok := processAt(root, child.parent)
-	if !ok || !isSameProgram(child.name, above.name) {
+	above, ok := processAt(root, child.Parent)
+	if !ok || !isSameProgram(string(child.Name), string(above.Name)) {
 		return parent, false
 	}
-	parent, err := process.Read(child.parent)
-	return parent, err == nil && id.Alive() // asked last, so that what was told is its own
+	return process.ID{PID: above.PID, Start: above.Start}, id.Alive() // asked last, so that what was told is its own
 }
 
 // levelOf is the priority of a thread. The system call tells 20 less the nice value, as a negative

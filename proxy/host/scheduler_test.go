@@ -234,7 +234,7 @@ func TestOwnPriorities(t *testing.T) {
 	if !ok {
 		t.Fatal("the worker has ended")
 	}
-	for pid, nice := range map[int]int{alone.Process.Pid: 10, worker.parent: 5} {
+	for pid, nice := range map[int]int{alone.Process.Pid: 10, worker.Parent: 5} {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, nice); err != nil {
 			t.Fatal(err)
 		}
