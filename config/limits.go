@@ -220,16 +220,13 @@ func (r Rate) String() string {
 // parseRate reads requests per time, such as 5/sec. More than a thousand a second an interval
 // of whole milliseconds cannot hold.
 func parseRate(text string) (r Rate, err error) {
-	number, period, ok := cutRate(text)
-	if !ok {
+	m := rateForm.FindStringSubmatch(text)
+	if m == nil || m[2] == "" {
 		return r, errors.New(rateHelp)
 	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || n > mostCount {
-		return r, errors.New(rateHelp)
-	}
-	length, err := parsePeriod(period)
-	if err != nil || period == "" || length < time.Millisecond {
+	n, err := strconv.Atoi(m[1])
+	length, e := parsePeriod(m[2])
+	if err != nil || e != nil || n < 1 || n > mostCount || length < time.Millisecond {
 		return r, errors.New(rateHelp)
 	}
 	if math.Round(float64(length.Milliseconds())/float64(n)) < 1 {
@@ -247,16 +244,8 @@ func rate() form.Scalar[Rate] {
 	}
 }
 
+// rateForm is a number and a time, with a slash or the word per between them.
 var rateForm = regexp.MustCompile(`^\s*(\d+)\s*(?:per|/)\s*(.*?)\s*$`)
-
-// cutRate cuts at the slash or the word per.
-func cutRate(text string) (number, period string, ok bool) {
-	m := rateForm.FindStringSubmatch(text)
-	if m == nil {
-		return "", "", false
-	}
-	return m[1], m[2], true
-}
 
 // parseBurst reads a burst: a number of requests, or the time that they take at
 // the rate.

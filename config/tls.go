@@ -49,17 +49,13 @@ func listener() form.Scalar[Listener] {
 			if l.Address, err = address.Parse(at); err != nil {
 				return l, err
 			}
+			flags := map[string]*bool{"tls": &l.TLS, "proxyProtocol": &l.ProxyProtocol, "redirect": &l.Redirect}
 			for word := range strings.FieldsSeq(behind) {
-				switch word {
-				case "tls":
-					l.TLS = true
-				case "proxyProtocol":
-					l.ProxyProtocol = true
-				case "redirect":
-					l.Redirect = true
-				default:
+				flag, known := flags[word]
+				if !known {
 					return l, errors.New("may have tls, proxyProtocol and redirect after the address, each after a space")
 				}
+				*flag = true
 			}
 			if l.TLS && l.Redirect {
 				return l, errors.New("cannot have both tls and redirect: who is there already needs not be sent to HTTPS")
@@ -67,17 +63,7 @@ func listener() form.Scalar[Listener] {
 			return l, nil
 		},
 		Format: func(l Listener) string {
-			text := l.Address
-			if l.TLS {
-				text += " tls"
-			}
-			if l.Redirect {
-				text += " redirect"
-			}
-			if l.ProxyProtocol {
-				text += " proxyProtocol"
-			}
-			return text
+			return strings.ReplaceAll(form.Said(listenerSettings(&l), listenerSettings(new(Listener))), ",", "")
 		},
 	}
 }

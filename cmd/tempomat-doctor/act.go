@@ -28,7 +28,7 @@ are still charged. Instances that are not asked keep what they know of the key. 
 the change and the user who asked.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
 		Args:              daemon.Arguments(2),
-		ValidArgsFunction: d.classes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			return d.act(c.Context(), "/v1/forgive", api.ActRequest{Class: args[0], Key: args[1]}, document)
 		},
@@ -57,7 +57,7 @@ and the user who asked. Without arguments, show the pins in force.`,
 			}
 			return daemon.Arguments(2)(c, args)
 		},
-		ValidArgsFunction: d.classes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				var reply api.PinsReply
@@ -90,10 +90,10 @@ func (d *doctor) printPins(pins []api.PinRow) {
 	}
 	t := view.NewTable("pins", "Standing", "Left[s]", "Class", "Key")
 	for _, p := range pins {
-		t.Add(view.Decimals(p.Standing, 2), view.Decimals(p.Left, 0), p.Class, p.Key)
 		if p.Instance != "" {
-			t.Note("at " + p.Instance)
+			p.Key += "  (at " + p.Instance + ")"
 		}
+		t.Add(view.Decimals(p.Standing, 2), view.Decimals(p.Left, 0), p.Class, p.Key)
 	}
 	t.Print(&d.out, d.screen().width)
 }

@@ -12,9 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/user"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -153,28 +150,10 @@ func (c *client) unreachable(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("can't connect to %s: nothing answers there. Is %s running?", c.name, c.program)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("can't connect to %s: permission denied. %s", c.name, whoMay(c.name))
+		return fmt.Errorf("can't connect to %s: permission denied. Run this as root, or join the socket's group, which ls -l shows", c.name)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s on %s doesn't answer in time", c.program, c.name)
 	}
 	return fmt.Errorf("can't ask %s on %s: %w", c.program, c.name, err)
-}
-
-// whoMay says who may connect to a socket.
-func whoMay(path string) string {
-	const asRoot = "Run this as root"
-	info, err := os.Stat(path)
-	if err != nil { // not even its directory may be entered
-		return asRoot
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return asRoot
-	}
-	group := strconv.FormatUint(uint64(stat.Gid), 10)
-	if g, err := user.LookupGroupId(group); err == nil {
-		group = g.Name
-	}
-	return asRoot + ", or join the group " + group
 }

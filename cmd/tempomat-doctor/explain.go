@@ -35,7 +35,7 @@ them, it shows the numbers of that one account.`,
 			}
 			return daemon.Arguments(1)(c, args)
 		},
-		ValidArgsFunction: d.classes,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return d.key(c.Context(), args[0], args[1], document)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,19 +129,11 @@ func serveFleet(t *testing.T) (living []*ward, flags []string) {
 			t.Cleanup(func() { _ = l.Close() })
 			continue
 		}
-		a, served := admin.New(w.options()), make(chan error, 1)
-		go func() {
-			if n%2 == 0 {
-				served <- a.Serve(l)
-			} else {
-				served <- a.ServeWeb(l)
-			}
-		}()
-		t.Cleanup(func() {
-			if err := errors.Join(a.Shutdown(context.Background()), <-served); err != nil {
-				t.Error(err)
-			}
-		})
+		serve := (*admin.Server).Serve
+		if n%2 > 0 {
+			serve = (*admin.Server).ServeWeb
+		}
+		serveAt(t, w.options(), serve, l)
 		living = append(living, w)
 	}
 	token := filepath.Join(t.TempDir(), "token")
@@ -220,15 +211,8 @@ func TestFleetIsFound(t *testing.T) {
 	for n := 3; n < 10; n += 2 {
 		others = append(others, api.Instance{Name: fmt.Sprint("web", n), Admin: flags[2*n+1]})
 	}
-	one := socketPath(t)
-	l, err := admin.Listen("unix:" + one)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &ward{n: 1, others: append(others, others[0], api.Instance{Name: "web4"})}
-	a, served := admin.New(w.options()), make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
-	t.Cleanup(func() { _ = a.Shutdown(context.Background()); <-served })
+	one := serve(t, w.options())
 	code, stdout, stderr := call(t, nil, "top", "--once", "--fleet", "--socket", one, flags[20], flags[21])
 	if code != 1 || !strings.Contains(stdout, "CPU 8.00 of 16") || !strings.Contains(stdout, "on 4 of 6 instances") || !strings.Contains(stdout, "! web5: The backend is down.") {
 		t.Errorf("%d %s", code, stdout)
@@ -291,9 +275,7 @@ func TestFleetLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, served := admin.New(w.options()), make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
-	t.Cleanup(func() { _ = a.Shutdown(context.Background()); <-served })
+	serveAt(t, w.options(), (*admin.Server).Serve, l)
 	f.mu.Lock()
 	f.faults[f.all[1]] = fault{time.Now().Add(-askedAgain), f.faults[f.all[1]].err}
 	f.mu.Unlock()

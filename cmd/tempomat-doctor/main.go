@@ -23,7 +23,6 @@ import (
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/config"
-	"tempomat/proxy/admin/api"
 )
 
 // version is set by the linker.
@@ -151,31 +150,10 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// words completes one of a few.
-func words(all ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp)
-}
-
-// classes completes a class, as the proxy names them. Without a proxy there is none.
-func (d *doctor) classes(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var known api.ClassesReply
-	f, err := d.fleet(c.Context())
-	if err != nil || len(args) > 0 || f.Get(c.Context(), "/v1/classes", nil, &known) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, class := range known.Classes {
-		if !strings.ContainsFunc(class.Name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			names = append(names, class.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// complete names a flag's completions. The flag is there: otherwise the mistake is ours, and the
-// tests find it.
-func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
-	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
+// complete has the shell know what a flag may be. The flag is there: otherwise the mistake is ours, and
+// the tests find it.
+func complete(c *cobra.Command, flag string, words ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 }

@@ -102,11 +102,11 @@ func (d *doctor) printMaster(m *masterReply) {
 			name = domain.Name + "  " + strings.Join(domain.Rules, "; ")
 		}
 		c := domain.Counts
+		if c.Skewed+c.NoCost+c.Evicted > 0 {
+			name += fmt.Sprintf(" (%d messages with a wrong time, %d without a cost; %d identifiers forgotten because there were too many)", c.Skewed, c.NoCost, c.Evicted)
+		}
 		t.Add(strconv.Itoa(c.Accepted), strconv.Itoa(c.Delayed), strconv.Itoa(c.Rejected), strconv.Itoa(c.Throttled),
 			strconv.Itoa(domain.Identifiers), strconv.Itoa(domain.Gatekeepers), name)
-		if c.Skewed+c.NoCost+c.Evicted > 0 {
-			t.Note(fmt.Sprintf("%d messages with a wrong time, %d without a cost; %d identifiers forgotten because there were too many", c.Skewed, c.NoCost, c.Evicted))
-		}
 	}
 	t.Print(&d.out, d.screen().width)
 }

@@ -80,12 +80,10 @@ func TestActsThatAreNotAllowed(t *testing.T) {
 		code int
 		args []string
 	}{
-		`class "slash99" is unknown; known: slash32`:                       {1, []string{"forgive", "slash99", "192.0.2.1"}},
 		"standing: 9; allowed is 0.5 to 8":                                 {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
 		"--standing: 0 is not allowed; use 0.5 to 8":                       {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
 		"--off removes a pin":                                              {1, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
 		"an argument is missing. Usage: tempomat-doctor forgive CLASS KEY": {2, []string{"forgive", "slash32"}},
-		"limit: \"0\" is not a whole number from 1":                        {1, []string{"--bucket", "slash32", "--limit", "0"}},
 		"of: nothing is asked for":                                         {1, []string{"explain", ""}},
 		`--for: "soon" is not a duration, such as 90s or 1h`:               {2, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
 	} {
@@ -93,18 +91,5 @@ func TestActsThatAreNotAllowed(t *testing.T) {
 		if code != c.code || stdout != "" || !strings.Contains(stderr, says) {
 			t.Errorf("%q: status %d, %q, %q; want %d, %q", c.args, code, stdout, stderr, c.code, says)
 		}
-	}
-}
-
-// TestClassesAreCompleted has the shell ask for the first argument.
-func TestClassesAreCompleted(t *testing.T) {
-	path := serveAdmin(t, nil)
-	_, stdout, _ := call(t, nil, "--socket", path, "__complete", "forgive", "")
-	if !strings.HasPrefix(stdout, "slash32\nslash24\n") {
-		t.Errorf("got %q", stdout)
-	}
-	_, stdout, _ = call(t, nil, "--socket", path, "__complete", "pin", "slash32", "")
-	if !strings.HasPrefix(stdout, ":4\n") {
-		t.Errorf("a key: got %q", stdout)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"math"
 	"net/url"
 	"os"
@@ -15,34 +13,13 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// serveHistory runs a real admin API with a history for the time of a test.
+// serveHistory tells of the past.
 func serveHistory(t *testing.T, history func(hours int) api.HistoryReply) (path string) {
 	t.Helper()
-	return servePast(t, func(o *admin.Options) { o.History = history })
-}
-
-// servePast runs a real admin API that tells of the past for the time of a test.
-func servePast(t *testing.T, tells func(*admin.Options)) (path string) {
-	t.Helper()
-	path = socketPath(t)
-	l, err := admin.Listen("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := admin.Options{
+	return serve(t, admin.Options{
 		Ledger: newLedger(), Now: func() time.Time { return adminNow }, Gate: func() limiter.GateState { return limiter.GateState{} },
-		Status: func() api.StatusReply { return api.StatusReply{} }, Ready: func() error { return nil },
-	}
-	tells(&o)
-	a := admin.New(o)
-	served := make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
-	t.Cleanup(func() {
-		if err := errors.Join(a.Shutdown(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
+		Status: func() api.StatusReply { return api.StatusReply{} }, Ready: func() error { return nil }, History: history,
 	})
-	return path
 }
 
 // hostileName is what a client may call itself, and ask for.

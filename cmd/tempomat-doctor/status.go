@@ -133,17 +133,11 @@ func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
 // printConditions prints what is wrong now, above all else.
 func (d *doctor) printConditions(all []api.Condition) {
 	for _, c := range all {
-		d.paragraph("! " + c.What)
-		d.paragraph("  " + c.Do)
+		view.Paragraph(&d.out, "! "+c.What, d.screen().width)
+		view.Paragraph(&d.out, "  "+c.Do, d.screen().width)
 	}
 	if len(all) > 0 {
 		fmt.Fprintln(&d.out)
-	}
-}
-
-func (d *doctor) paragraph(text string) {
-	for _, line := range view.Wrap(view.Text(text), d.screen().width) {
-		fmt.Fprintln(&d.out, line)
 	}
 }
 

@@ -66,8 +66,7 @@ top shows all of it live. To have tempomat slow no client, set throttle: {mode: 
 	f.StringVar(&ask.sort, "sort", "wait", "what comes first, by `column`: wait, cpu, rate, level (the deepest debt) or last (the latest)")
 	f.IntVar(&limit, "limit", 0, "rows of each table (default 10; 50 with --bucket)")
 	asJSON(c, &ask.json)
-	complete(c, "bucket", d.classes)
-	complete(c, "sort", words("wait", "cpu", "rate", "level", "last"))
+	complete(c, "sort", "wait", "cpu", "rate", "level", "last")
 	return c
 }
 

@@ -58,8 +58,7 @@ It respects NO_COLOR.`,
 	c.Flags().BoolVar(&once, "once", false, "print one frame and end")
 	c.Flags().BoolVar(&document, "json", false, "print the admin API's document of the pane and end")
 	c.Flags().StringVar(&pane, "pane", view.Panes()[0], "the `pane` to begin with: "+strings.Join(view.Panes(), ", "))
-	complete(c, "pane", words(view.Panes()...))
-	complete(c, "interval", words("200ms", "1s", "5s"))
+	complete(c, "pane", view.Panes()...)
 	return c
 }
 

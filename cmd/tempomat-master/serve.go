@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
@@ -61,7 +63,7 @@ func (s *server) run(ctx context.Context) error {
 	c := s.config
 	options := master.ServeOptions{
 		Addresses: smockron.Addresses(c.Listen), Queue: c.Queue, Now: time.Now,
-		Seen: func(a *smockron.Accounting) { s.ledger.note(time.Now(), a) }, Trouble: s.storeTrouble,
+		Seen: s.ledger.note, Trouble: s.storeTrouble,
 	}
 	if c.Store != "" {
 		store, err := master.OpenRedisStore(c.Store)
@@ -145,53 +147,40 @@ func settings(c *config.Master) master.Settings {
 	for _, d := range c.Domains {
 		n := master.Domain{Name: d.Name, Identifiers: c.Identifiers}
 		for _, r := range d.Rules {
-			rule := master.Rule{Interval: r.Interval, Burst: r.Burst, CPUs: r.CPUs, Memory: r.Memory}
-			switch r.Rule {
-			case "history":
-				rule.Kind = master.History
-			case "credit":
-				rule.Kind = master.Credit
-			default:
-				rule.Kind = master.Bucket
-			}
-			n.Rules = append(n.Rules, rule)
+			kind := map[string]master.Kind{"bucket": master.Bucket, "history": master.History, "credit": master.Credit}[r.Rule]
+			n.Rules = append(n.Rules, master.Rule{Kind: kind, Interval: r.Interval, Burst: r.Burst, CPUs: r.CPUs, Memory: r.Memory})
 		}
 		s.Domains = append(s.Domains, n)
 	}
 	return s
 }
 
-// ledger logs accounting, but no more than so many lines in a second: what is left
-// out is told with the next one.
+// ledger logs accounting, but no more than so many lines in a second.
 type ledger struct {
-	log  *zap.Logger
-	most atomic.Int64
-
-	// The following are for the one goroutine that notes.
-	second  int64
-	lines   int64
-	skipped int
+	log     *zap.Logger
+	limited atomic.Pointer[zap.Logger]
 }
 
 func newLedger(log *zap.Logger) *ledger { return &ledger{log: log} }
 
-func (l *ledger) limit(lines int) { l.most.Store(int64(lines)) }
+func (l *ledger) limit(lines int) {
+	l.limited.Store(l.log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Second, lines, 0)
+	})))
+}
 
 // note logs one message, if there is room for it in this second.
-func (l *ledger) note(now time.Time, a *smockron.Accounting) {
-	most := l.most.Load()
-	if most == 0 || a.Resync {
+func (l *ledger) note(a *smockron.Accounting) {
+	if a.Resync {
 		return
 	}
-	if second := now.Unix(); second != l.second {
-		l.second, l.lines = second, 0
-	}
-	if l.lines++; l.lines > most {
-		l.skipped++
+	entry := l.limited.Load().Check(zap.InfoLevel, "accounting")
+	if entry == nil {
 		return
 	}
+	status := map[limiter.Event]string{limiter.Delayed: "DELAYED", limiter.Rejected: "REJECTED"}[a.Event]
 	fields := []zap.Field{
-		zap.ByteString("domain", a.Domain), zap.String("status", status(a.Event)), zap.ByteString("identifier", a.Identifier),
+		zap.ByteString("domain", a.Domain), zap.String("status", cmp.Or(status, "ACCEPTED")), zap.ByteString("identifier", a.Identifier),
 		zap.Time("received", time.UnixMilli(a.Received)),
 	}
 	if a.Event == limiter.Delayed {
@@ -203,20 +192,5 @@ func (l *ledger) note(now time.Time, a *smockron.Accounting) {
 	if info := a.Words(); len(info) > 0 {
 		fields = append(fields, zap.ByteString("info", info))
 	}
-	if l.skipped > 0 {
-		fields = append(fields, zap.Int("skipped", l.skipped))
-		l.skipped = 0
-	}
-	l.log.Info("accounting", fields...)
-}
-
-func status(e limiter.Event) string {
-	switch e {
-	case limiter.Delayed:
-		return "DELAYED"
-	case limiter.Rejected:
-		return "REJECTED"
-	case limiter.Accepted, limiter.Settled:
-	}
-	return "ACCEPTED"
+	entry.Write(fields...)
 }

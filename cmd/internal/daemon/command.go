@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +28,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	}
 	root.SetArgs(dashed)
 	root.SetErr(stderr)
-	var suggestions bytes.Buffer
 	root.SetOut(stdout)
-	completing := len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
-	if completing {
-		root.SetOut(&suggestions)
-	}
 	err := root.ExecuteContext(ctx)
-	if completing {
-		_, write := stdout.Write(oneDash(args, suggestions.Bytes()))
-		return errors.Join(err, write)
-	}
 	if err != nil && !understood {
 		return UsageError{fmt.Errorf("%s: %w\nSee %s --help", root.Name(), err, root.Name())}
 	}
@@ -101,20 +91,4 @@ func withTwoDashes(args []string) []string {
 		out = append(out, arg)
 	}
 	return out
-}
-
-// oneDash gives suggested flags one dash again where the word to complete has one: shells drop
-// what does not begin as the word does.
-func oneDash(args []string, suggestions []byte) []byte {
-	word := args[len(args)-1]
-	if len(word) < 2 || word[0] != '-' || word[1] == '-' {
-		return suggestions
-	}
-	lines := bytes.Split(suggestions, []byte("\n"))
-	for i, line := range lines {
-		if bytes.HasPrefix(line, []byte("--")) {
-			lines[i] = line[1:]
-		}
-	}
-	return bytes.Join(lines, []byte("\n"))
 }

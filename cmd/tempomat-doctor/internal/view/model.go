@@ -255,24 +255,8 @@ func (m *Model) inTable(key string) Effect {
 		return Effect{}
 	}
 	at := &m.at[m.pane]
-	moved := true
-	switch key {
-	case "up", "k":
-		m.choose(at.row - 1)
-	case "down", "j":
-		m.choose(at.row + 1)
-	case "pgup":
-		m.choose(at.row - m.rows())
-	case "pgdn":
-		m.choose(at.row + m.rows())
-	case "home", "g":
-		m.choose(0)
-	case "end", "G":
-		m.choose(mostRows)
-	default:
-		moved = false
-	}
-	if moved {
+	if rows, is := step(key, m.rows()); is {
+		m.choose(at.row + rows)
 		at.picked = true
 		return Effect{}
 	}
@@ -290,6 +274,14 @@ func (m *Model) inTable(key string) Effect {
 	}
 	m.follow()
 	return Effect{Ask: key == "s" && m.pane == PaneKeys}
+}
+
+// step is by how many rows a key goes on, where so many are shown.
+func step(key string, shown int) (rows int, is bool) {
+	rows, is = map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -shown, "pgdn": shown, "home": -math.MaxInt32, "g": -math.MaxInt32, "end": math.MaxInt32, "G": math.MaxInt32,
+	}[key]
+	return rows, is
 }
 
 // next is the next column that can be sorted by: if the proxy has to, one that it can.

@@ -24,23 +24,15 @@ func (m *Model) turn(key string) Effect {
 	case "q", "esc", "left", "backspace":
 		m.pager = nil
 		return Effect{}
-	case "up", "k":
-		p.first--
-	case "down", "j", "enter":
-		p.first++
-	case "pgup", "b":
-		p.first -= m.pagerRows()
-	case "pgdn", " ":
-		p.first += m.pagerRows()
-	case "home", "g":
-		p.first = 0
-	case "end", "G":
-		p.first = len(m.pagerLines())
 	case "e":
 		if p.of != "" {
 			return m.explain(p.of)
 		}
+	case " ":
+		key = "pgdn"
 	}
+	lines, _ := step(key, m.pagerRows())
+	p.first += lines
 	p.first = max(0, min(p.first, len(m.pagerLines())-m.pagerRows()))
 	return Effect{}
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -59,9 +60,9 @@ func (m *Model) table(p Pane) (t table, ok bool) {
 	case PanePages:
 		return m.pages(), true
 	case PaneQueue:
-		return m.queue(), true
+		return queue(m.data.Queue), true
 	case PaneVerdicts:
-		return m.verdicts(), true
+		return verdicts(m.data.Recent), true
 	default:
 		return table{}, false
 	}
@@ -187,7 +188,7 @@ func mostly(groups map[string]float64, whole float64) string {
 }
 
 // queue is who waits.
-func (m *Model) queue() table {
+func queue(reply api.QueueReply) table {
 	t := newTable(
 		Column{Name: "age", Width: 5},
 		Column{Name: "guess", Width: 6, Must: 3},
@@ -198,11 +199,11 @@ func (m *Model) queue() table {
 		Column{Name: "URL", Width: 20, Grows: true},
 		Column{Name: "why", Width: 20, Grows: true, Must: 2},
 	)
-	if slices.ContainsFunc(m.data.Queue.Rows, func(w api.WaiterRow) bool { return w.Instance != "" }) {
+	if slices.ContainsFunc(reply.Rows, func(w api.WaiterRow) bool { return w.Instance != "" }) {
 		t.Columns = append(t.Columns, instanceColumn())
 	}
-	t.total, t.note = m.data.Queue.Total, "which requests wait, and for what; guess: CPU-seconds, with a ? if it is unknown yet"
-	for _, w := range m.data.Queue.Rows {
+	t.total, t.note = reply.Total, "which requests wait, and for what; guess: CPU-seconds, with a ? if it is unknown yet"
+	for _, w := range reply.Rows {
 		guess, before := Number(w.Guess), Count(w.Before)
 		if !w.Sure {
 			guess += "?"
@@ -244,7 +245,7 @@ func request(method, host, target string) string {
 }
 
 // verdicts is what became of the last that had it bad.
-func (m *Model) verdicts() table {
+func verdicts(reply api.RecentReply) table {
 	t := newTable(
 		Column{Name: "last", Width: 8},
 		Column{Name: "times", Width: 5},
@@ -259,11 +260,11 @@ func (m *Model) verdicts() table {
 		Column{Name: "URL", Width: 18, Grows: true},
 		Column{Name: "debt of", Width: 12, Grows: true, Most: 50, Must: 9},
 	)
-	if slices.ContainsFunc(m.data.Recent.Rows, func(v api.VerdictRow) bool { return v.Instance != "" }) {
+	if slices.ContainsFunc(reply.Rows, func(v api.VerdictRow) bool { return v.Instance != "" }) {
 		t.Columns = append(t.Columns, instanceColumn())
 	}
-	t.total, t.note = len(m.data.Recent.Rows), "recently refused, redirected, failed, or late; those alike in one row"
-	for _, v := range m.data.Recent.Rows {
+	t.total, t.note = len(reply.Rows), "recently refused, redirected, failed, or late; those alike in one row"
+	for _, v := range reply.Rows {
 		reason, debtor := v.Reason, strings.TrimSpace(v.Class+" "+v.Key)
 		if v.Shadow {
 			reason += " (shadow)"
@@ -388,6 +389,19 @@ func (t *table) filtered(text string) {
 	})
 }
 
+// lines are the names of the columns and the rows.
+func (t *table) lines(width int) []string {
+	for _, r := range t.rows {
+		t.Rows = append(t.Rows, r.cells)
+	}
+	return t.Lines(width)
+}
+
+// print prints the table behind an empty line.
+func (t *table) print(w io.Writer, title string, width int) {
+	fmt.Fprintf(w, "\n|%s\n%s\n", title, strings.Join(t.lines(width), "\n"))
+}
+
 // draw draws the names of the columns and the rows into the lines from y up to end. chosen
 // is the row that is marked, -1: none; sorted the column to point at.
 func (t *table) draw(f *Frame, y, end, chosen, sorted int) {
@@ -395,10 +409,7 @@ func (t *table) draw(f *Frame, y, end, chosen, sorted int) {
 	if sorted >= 0 {
 		t.Columns[sorted].Name += "*"
 	}
-	for _, r := range t.rows {
-		t.Rows = append(t.Rows, r.cells)
-	}
-	lines := t.Lines(f.Width)
+	lines := t.lines(f.Width)
 	f.line(y, Strong, lines[0])
 	y++
 	for i := max(0, chosen-(end-y)+1); i < len(t.rows) && y < end; i++ {

@@ -20,13 +20,12 @@ type Table struct {
 	Title   string
 	Columns []Column
 	Rows    [][]string
-	Gap     int            // spaces between columns
-	notes   map[int]string // below a row, by its number
+	Gap     int // spaces between columns
 }
 
 // NewTable is a table whose last column is text, and whose others are numbers.
 func NewTable(title string, columns ...string) *Table {
-	t := &Table{Title: Text(title), Gap: 2, notes: make(map[int]string)}
+	t := &Table{Title: Text(title), Gap: 2}
 	for i, name := range columns {
 		c := Column{Name: name, Width: 7} // room for 9999.99: the columns seldom move
 		if i == len(columns)-1 {
@@ -46,19 +45,11 @@ func (t *Table) Add(cells ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Note adds a text below the last row.
-func (t *Table) Note(text string) { t.notes[len(t.Rows)-1] = Text(text) }
-
 // Print prints the table, cut at a width; 0 is without limit.
 func (t *Table) Print(w io.Writer, width int) {
 	fmt.Fprintln(w, Cut("|"+t.Title, width))
-	lines := t.Lines(width)
-	fmt.Fprintln(w, lines[0])
-	for i, line := range lines[1:] {
+	for _, line := range t.Lines(width) {
 		fmt.Fprintln(w, line)
-		if note := t.notes[i]; note != "" {
-			fmt.Fprintln(w, Cut("         "+note, width))
-		}
 	}
 }
 

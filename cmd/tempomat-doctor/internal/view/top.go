@@ -226,35 +226,13 @@ func (l *loop) show() {
 // shades that its user chose; tcell leaves them out where NO_COLOR is set or there are none.
 func tcellStyle(s Style) tcell.Style {
 	plain := tcell.StyleDefault
-	on := func(c tcell.Color) tcell.Style { return plain.Background(c).Foreground(tcell.PaletteColor(0)) }
-	switch s {
-	case Faint:
-		return plain.Dim(true)
-	case Strong:
-		return plain.Bold(true)
-	case Marked:
-		return plain.Reverse(true)
-	case Good:
-		return plain.Foreground(tcell.PaletteColor(2))
-	case Warning:
-		return plain.Foreground(tcell.PaletteColor(3))
-	case Bad:
-		return plain.Foreground(tcell.PaletteColor(1)).Bold(true)
-	case Known:
-		return on(tcell.PaletteColor(2))
-	case Newcomers:
-		return on(tcell.PaletteColor(6))
-	case Strangers:
-		return on(tcell.PaletteColor(3))
-	case Robots:
-		return on(tcell.PaletteColor(5))
-	case Exempt:
-		return on(tcell.PaletteColor(7))
-	case Wasted:
-		return on(tcell.PaletteColor(1))
-	default:
-		return plain
-	}
+	in := func(colour int) tcell.Style { return plain.Foreground(tcell.PaletteColor(colour)) }
+	on := func(colour int) tcell.Style { return in(0).Background(tcell.PaletteColor(colour)) }
+	return map[Style]tcell.Style{
+		Faint: plain.Dim(true), Strong: plain.Bold(true), Marked: plain.Reverse(true),
+		Good: in(2), Warning: in(3), Bad: in(1).Bold(true),
+		Known: on(2), Newcomers: on(6), Strangers: on(3), Robots: on(5), Exempt: on(7), Wasted: on(1),
+	}[s]
 }
 
 // keyName is a key as the Model knows it; "" is one that it does not know.
