@@ -187,15 +187,10 @@ func (m *setupMachine) stop() {
 	}
 }
 
-// Probe implements setup.Prober.
-func (m *setupMachine) Probe(ctx context.Context, p setup.Probe) (int, error) {
-	return setup.Local{}.Probe(ctx, p)
-}
-
 func (m *setupMachine) setup(args ...string) (status int, said string) {
 	m.t.Helper()
 	var out bytes.Buffer
-	c := setup.Command{Place: m.place, Run: m, Ask: m, IsDefault: changesNothing, IsRoot: true}
+	c := setup.Command{Place: m.place, Run: m, IsDefault: changesNothing, IsRoot: true}
 	if err := c.Do(m.t.Context(), slices.Contains(args, "-write"), slices.Contains(args, "-undo"), &out); err != nil {
 		fmt.Fprintln(&out, err)
 		status = 1

@@ -36,7 +36,6 @@ func inForce(d host.Directive, modules []string) (active, known bool) {
 // apacheHost is a <VirtualHost> with what is in it.
 type apacheHost struct {
 	start host.Directive
-	end   int // the line of </VirtualHost>
 	all   []host.Directive
 }
 
@@ -57,20 +56,7 @@ func hostAt(directives []host.Directive, at Position) *apacheHost {
 			h.all = append(h.all, d)
 		}
 	}
-	if h != nil {
-		h.end = endOfHost(h.start)
-	}
 	return h
-}
-
-func endOfHost(start host.Directive) int {
-	lines := strings.Split(start.File.Text, "\n")
-	for i := start.Line; i < len(lines); i++ {
-		if strings.EqualFold(strings.TrimSpace(lines[i]), "</VirtualHost>") {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // first returns the arguments of the first directive of that name.
@@ -173,7 +159,7 @@ func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 	for _, at := range d.m.Apache.Hosts {
 		where := fmt.Sprintf("%s:%d", at.Path, at.Line)
 		h := hostAt(all, at)
-		if h == nil || h.start.Joined || h.end == 0 {
+		if h == nil || h.start.Joined {
 			d.block(where+": the site is not written there as a plain <VirtualHost>", "a macro or a generated file may have made it",
 				byHand)
 			continue
@@ -375,20 +361,11 @@ func (d *decider) apacheSecured(hosts []*apacheHost) {
 	}
 }
 
-// apacheRedirects looks at the plain port, which stays with Apache. certbot's own redirect
-// leaves out names that it does not know; those are redirected as well.
+// apacheRedirects looks at the plain port, which stays with Apache.
 func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	pages := false
 	for _, h := range hosts {
-		all, some := redirects(h)
-		switch {
-		case all:
-		case some:
-			indent := leading(h.start.Raw()) + "\t"
-			end := strings.Split(h.start.File.Text, "\n")[h.end-1]
-			d.edit(h.start.File, h.end, indent+"# Names that the rules above leave out.", indent+"RewriteEngine on",
-				indent+"RewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]", end)
-		default:
+		if !h.redirects() {
 			pages = true
 			d.plainPages(fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line), "disable it with a2dissite, or let it redirect: Redirect permanent / https://YOUR-NAME/")
 		}
@@ -404,57 +381,21 @@ func (d *decider) plainPages(where, do string) {
 		where, d.m.Place.HTTP, d.m.Place.HTTPS, d.plan.Server, do)
 }
 
-// redirects tells whether a site redirects every request to https, or some.
-func redirects(h *apacheHost) (all, some bool) {
-	engine, limited := false, false // limited: a condition is before the next rule
-	for _, x := range h.all {
-		if len(x.Within) != len(h.start.Within)+1 {
-			continue // in a <Location> or the like
+// redirects tells whether a site redirects what is asked for to https, as certbot or a person has
+// it. Names that conditions leave out, and renewals of certificates, don't count.
+func (h *apacheHost) redirects() bool {
+	return slices.ContainsFunc(h.all, func(x host.Directive) bool {
+		n := len(x.Args)
+		if n < 2 || len(x.Within) != len(h.start.Within)+1 { // in a <Location> or the like
+			return false
 		}
 		switch x.Name {
 		case "redirect", "redirectpermanent":
-			n := len(x.Args)
-			if n >= 2 && x.Args[n-2] == "/" && strings.HasPrefix(x.Args[n-1], "https://") {
-				all = true
-			}
-		case "rewriteengine":
-			engine = len(x.Args) > 0 && strings.EqualFold(x.Args[0], "on")
-		case "rewritecond":
-			limited = limited || !harmless(x.Args)
+			return x.Args[n-2] == "/" && strings.HasPrefix(x.Args[n-1], "https://")
 		case "rewriterule":
-			if toHTTPS(x.Args) && engine {
-				all, some = all || !limited, true
-			}
-			limited = false
+			everything := strings.Trim(x.Args[0], "^$().*/?") == ""
+			return everything && strings.HasPrefix(x.Args[1], "https://")
 		}
-	}
-	return all, some
-}
-
-// harmless conditions hold for every request on a port without TLS, except those of a
-// certificate's renewal.
-func harmless(args []string) bool {
-	if len(args) < 2 {
 		return false
-	}
-	switch strings.ToUpper(args[0]) {
-	case "%{HTTPS}":
-		return slices.Contains([]string{"off", "=off", "!=on", "!on", "!^on$"}, strings.ToLower(args[1]))
-	case "%{SERVER_PORT}":
-		return args[1] == "80" || args[1] == "^80$" || args[1] == "!443" || args[1] == "!^443$"
-	}
-	return false
-}
-
-// toHTTPS tells whether a rule redirects whatever is asked for.
-func toHTTPS(args []string) bool {
-	every := []string{"^", ".*", "^.*$", "(.*)", "^(.*)", "^(.*)$", "^/?(.*)", "^/?(.*)$", "^/(.*)", "^/(.*)$"}
-	if len(args) < 3 || !slices.Contains(every, args[0]) || !strings.HasPrefix(args[1], "https://") {
-		return false
-	}
-	flags := strings.Split(strings.Trim(args[2], "[]"), ",")
-	return slices.ContainsFunc(flags, func(f string) bool {
-		f, _, _ = strings.Cut(strings.TrimSpace(f), "=")
-		return strings.EqualFold(f, "R") || strings.EqualFold(f, "redirect")
 	})
 }

@@ -19,17 +19,11 @@ import (
 	"tempomat/proxy/host"
 )
 
-// Prober asks a site for its first page.
-type Prober interface {
-	// Probe returns the status of the answer.
-	Probe(ctx context.Context, p Probe) (int, error)
-}
-
 // worker carries out a plan, or takes it back.
 type worker struct {
 	place Place
 	run   Runner
-	ask   Prober
+	ask   func(ctx context.Context, p Probe) (status int, err error)
 	// sockets lists what listens on this machine, or only on some ports.
 	sockets func(ports ...int) []host.Listening
 	out     io.Writer // says what it does
@@ -44,13 +38,12 @@ type step struct {
 // apply does what a plan says, all of it or nothing. If something fails it takes back
 // what was done, and its error tells both.
 func (w *worker) apply(ctx context.Context, p Plan) error {
-	j := p.journal()
 	for _, c := range p.Changes {
 		if err := ready(c); err != nil {
 			return fmt.Errorf("%w; nothing was changed", err)
 		}
 	}
-	return w.carryOut(ctx, j, w.steps(j))
+	return w.carryOut(ctx, &p.journal, w.steps(&p.journal))
 }
 
 func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
@@ -76,7 +69,7 @@ func (w *worker) steps(j *journal) (steps []step) {
 	before := map[Probe]int{}
 	steps = append(steps, step{"writing " + file + ", for -undo", func(ctx context.Context) error {
 		for _, p := range j.Probes {
-			before[p], _ = w.ask.Probe(ctx, p) // 0: there is no answer today either
+			before[p], _ = w.ask(ctx, p) // 0: there is no answer today either
 		}
 		return w.begin(j)
 	}})
@@ -85,9 +78,6 @@ func (w *worker) steps(j *journal) (steps []step) {
 	}
 	for _, c := range j.checks() {
 		steps = append(steps, w.command(c...))
-	}
-	if !j.Systemd {
-		return steps
 	}
 	for _, c := range j.switching() {
 		steps = append(steps, w.command(c...))
@@ -98,6 +88,9 @@ func (w *worker) steps(j *journal) (steps []step) {
 				})
 			}})
 		}
+	}
+	if !j.Systemd {
+		return steps
 	}
 	for _, p := range j.Probes {
 		steps = append(steps, step{fmt.Sprintf("asking port %d for %s", p.Port, p.Host), func(ctx context.Context) error {
@@ -182,7 +175,7 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 	var status int
 	var err error
 	for {
-		status, err = w.ask.Probe(ctx, p)
+		status, err = w.ask(ctx, p)
 		if err == nil && (status == before || before == 0 && status < 500) {
 			return nil
 		}
@@ -302,7 +295,7 @@ func (w *worker) forget(j *journal) error {
 	return nil
 }
 
-// Local asks this machine's own sites, and starts its programs.
+// Local starts this machine's own programs.
 type Local struct{}
 
 // Run implements Runner.
@@ -314,8 +307,9 @@ func (Local) Run(ctx context.Context, argv ...string) (string, error) {
 // Terminate implements Runner.
 func (Local) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
-// Probe implements Prober. The certificate is not looked at: it is the site's own affair.
-func (Local) Probe(ctx context.Context, p Probe) (int, error) {
+// probe asks a site of this machine for its first page, and returns the status of the answer. The
+// certificate is not looked at: it is the site's own affair.
+func probe(ctx context.Context, p Probe) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	scheme := "http"

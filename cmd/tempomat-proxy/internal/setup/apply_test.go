@@ -22,7 +22,6 @@ var errInjected = errors.New("injected")
 // fakeMachine answers commands and requests, and keeps what was asked for.
 type fakeMachine struct {
 	ran    []string
-	status int
 	socket bool // systemd listens for the proxy
 	// listens is what listens on the public's port.
 	listens []host.Listening
@@ -51,8 +50,6 @@ func (f *fakeMachine) Run(_ context.Context, argv ...string) (string, error) {
 	return "", nil
 }
 
-func (f *fakeMachine) Probe(context.Context, Probe) (int, error) { return f.status, nil }
-
 // tree is a directory with a plan for it: an edited file behind a link, a replaced one, new
 // ones in new directories, a link and a permission.
 func tree(t *testing.T) (root string, p Plan) {
@@ -68,7 +65,7 @@ func tree(t *testing.T) (root string, p Plan) {
 	}
 	at := func(name string) string { return filepath.Join(root, name) }
 	group := groupName(uint32(os.Getgid()))
-	p = Plan{
+	p.journal = journal{
 		Systemd: true, Server: "apache2", Check: []string{"apache2ctl", "configtest"}, Config: at("etc/tempomat/tempomat.yaml"), Reread: true,
 		Probes: []Probe{{Port: 80, Host: "a.example"}},
 		Changes: []Change{
@@ -112,21 +109,24 @@ func snapshot(t *testing.T, root string) map[string]string {
 }
 
 func newWorker(root string, f *fakeMachine) *worker {
-	return &worker{place: Place{Root: root}, run: f, ask: f, out: io.Discard, sockets: func(...int) []host.Listening { return f.listens }}
+	return &worker{
+		place: Place{Root: root}, run: f, out: io.Discard, sockets: func(...int) []host.Listening { return f.listens },
+		ask: func(context.Context, Probe) (int, error) { return 200, nil },
+	}
 }
 
 // TestAllOrNothing fails at each step, before it is done and after, and dies there, too:
 // everything becomes as it was.
 func TestAllOrNothing(t *testing.T) {
 	_, p := tree(t)
-	n := len(newWorker("", &fakeMachine{}).steps(p.journal()))
+	n := len(newWorker("", &fakeMachine{}).steps(&p.journal))
 	for i := range n {
 		for _, how := range []string{"before", "after", "killed"} {
 			t.Run(fmt.Sprint(i, " ", how), func(t *testing.T) {
 				root, p := tree(t)
 				before := snapshot(t, root)
-				f := &fakeMachine{status: 200}
-				w, j := newWorker(root, f), p.journal()
+				f := &fakeMachine{}
+				w, j := newWorker(root, f), &p.journal
 				steps := w.steps(j)
 				do := steps[i].do
 				steps[i].do = func(ctx context.Context) error {
@@ -163,7 +163,7 @@ func TestAllOrNothing(t *testing.T) {
 func TestApplyAndUndo(t *testing.T) {
 	root, p := tree(t)
 	before := snapshot(t, root)
-	f := &fakeMachine{status: 200}
+	f := &fakeMachine{}
 	w := newWorker(root, f)
 	if err := w.apply(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestApplyAndUndo(t *testing.T) {
 // server starts anew.
 func TestUndoClosesSocket(t *testing.T) {
 	root, p := tree(t)
-	f := &fakeMachine{status: 200}
+	f := &fakeMachine{}
 	w := newWorker(root, f)
 	if err := w.apply(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, p := tree(t)
-			w := newWorker(root, &fakeMachine{status: 200})
+			w := newWorker(root, &fakeMachine{})
 			var said strings.Builder
 			w.out = &said
 			if err := w.apply(t.Context(), p); err != nil {
@@ -320,7 +320,7 @@ func TestUndoSwitchesOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root, p := tree(t)
 			p.Systemd = false
-			f := &fakeMachine{status: 200}
+			f := &fakeMachine{}
 			w := newWorker(root, f)
 			if err := w.apply(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -357,7 +357,7 @@ func TestApplyChangesNothingThatChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := snapshot(t, root)
-			err := newWorker(root, &fakeMachine{status: 200}).apply(t.Context(), p)
+			err := newWorker(root, &fakeMachine{}).apply(t.Context(), p)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Error(err)
 			}

@@ -42,10 +42,6 @@ func Decide(m Machine) Plan {
 		d.plan.Done = true
 		return d.plan
 	}
-	for _, dir := range m.Foreign {
-		d.block(dir+" is not Debian's layout", "setup knows where Debian and Ubuntu have the files of Apache and nginx",
-			byHand)
-	}
 	switch server := d.server(); server {
 	case "apache2":
 		d.apache()
@@ -124,7 +120,8 @@ func (d *decider) server() string {
 	case d.m.Apache != nil && d.m.Nginx != nil:
 		d.block("Apache and nginx are installed, and neither of them runs", "setup cannot tell which one serves your site", "start the one that does")
 	default:
-		d.block("there is neither Apache nor nginx", "setup puts the proxy before one of these", "for another web server, write "+d.plan.Config+" with its address as backend")
+		d.block("there is neither Apache nor nginx", "setup puts the proxy before one of these, where Debian and Ubuntu have its files",
+			"for another web server, write "+d.plan.Config+" with its address as backend; for another layout, "+byHand)
 	}
 	return ""
 }

@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 		"certbot's redirect": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured, "sites-enabled/a.conf",
 				"<VirtualHost *:80>\n\tServerName a.example\nRewriteEngine on\nRewriteCond %{SERVER_NAME} =a.example\nRewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]\n</VirtualHost>\n")),
-			after: map[string]string{"/etc/apache2/sites-available/a.conf": "R=permanent]\n\t# Names that the rules above leave out.\n\tRewriteEngine on\n\tRewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]\n</VirtualHost>\n"},
+			note: "Port 80 stays with Apache, as it only redirects",
 		},
 		"pages beside TLS": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured,
@@ -269,11 +269,6 @@ func TestDecideKeys(t *testing.T) {
 	}
 	if a := find(p, "/c").Access; a.Mode != 0o710 || a.Group != "tempomat" {
 		t.Errorf("%+v", a)
-	}
-	for _, want := range []string{"chgrp root /c; chmod 0700 /c", "chgrp root /c/key.pem; chmod 0600 /c/key.pem", "systemctl daemon-reload", "rm /etc/tempomat/setup.json"} {
-		if back := wayBack(p); !strings.Contains(back, want) {
-			t.Errorf("the way back has no %q: %s", want, back)
-		}
 	}
 	const unit = "/etc/systemd/system/tempomat-proxy.service.d/setup.conf"
 	if c := find(p, unit); !strings.Contains(c.After, "SupplementaryGroups=mail\n") || !p.Reread {

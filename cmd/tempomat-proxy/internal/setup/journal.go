@@ -15,14 +15,14 @@ import (
 // journal is what setup did, kept for undo. It is written before the first
 // change, so that also a setup that was killed can be taken back.
 type journal struct {
-	Server  string
-	Check   []string
-	Config  string
+	Systemd bool     // systemd runs here
+	Server  string   // the unit of the web server: apache2 or nginx
+	Check   []string // the command that checks the server's configuration
+	Config  string   // the path of tempomat's configuration
 	Changes []Change
-	Before  Service
-	Reread  bool
-	Systemd bool
-	Probes  []Probe
+	Probes  []Probe // what has to answer afterwards as it did before
+	Before  Service // how the proxy's unit was
+	Reread  bool    // systemd has to read its units again
 	// Directories are those that setup made, outermost first.
 	Directories []string
 }
@@ -72,8 +72,12 @@ func (j *journal) checks() [][]string {
 	return append(list, []string{unitName, "-check", "-config", j.Config})
 }
 
-// switching are the commands of systemd that have the servers run as the files say.
+// switching are the commands of systemd that have the servers run as the files say; without
+// it there are none.
 func (j *journal) switching() [][]string {
+	if !j.Systemd {
+		return nil
+	}
 	return [][]string{{"systemctl", "enable", unitName}, {"systemctl", reload, j.Server}, {"systemctl", "restart", unitName}}
 }
 

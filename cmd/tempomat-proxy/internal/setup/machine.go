@@ -35,7 +35,6 @@ type Machine struct {
 	// or Debian's for that (ssl-cert). Empty: there is neither.
 	KeyGroup string
 	Groups   []string // of the proxy's user
-	Foreign  []string // layouts that setup does not know, such as /etc/httpd
 	Journal  *journal // what setup has done here already; nil: nothing
 	// JournalFault is why that cannot be read.
 	JournalFault error
@@ -126,11 +125,6 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 		m.JournalFault = nil
 	}
 	m.Apache, m.Nginx = gatherApache(ctx, place, run), gatherNginx(ctx, place, run)
-	for _, dir := range []string{"/etc/httpd", "/etc/apache2/httpd.conf.d", "/usr/local/nginx/conf"} {
-		if m.Apache == nil && m.Nginx == nil && exists(place.Root+dir) {
-			m.Foreign = append(m.Foreign, dir)
-		}
-	}
 	m.Config = gatherConfig(place, isDefault)
 	m.KeyGroup, m.Groups = findKeyGroup(), groupsOf(proxyGroup)
 	for _, key := range m.keyNames() {

@@ -188,7 +188,9 @@ func readListen(s *host.Statement) nginxListen {
 // nginxServer moves a server block, or looks whether it may stay.
 func (d *decider) nginxServer(s nginxServer, from int) {
 	if !s.on(from) {
-		d.nginxStays(s)
+		for _, l := range s.listens {
+			d.nginxStays(s, l)
+		}
 		return
 	}
 	for _, l := range s.listens {
@@ -199,10 +201,8 @@ func (d *decider) nginxServer(s nginxServer, from int) {
 		case l.port == from && d.secure && !l.secure:
 			d.block(l.Place()+": port 443 without ssl", "setup takes it for the port of TLS", byHand)
 			return
-		case l.port != from && d.secure && l.port == d.m.Place.HTTP:
-			d.plainPages(s.where(l), "give port 80 a server block of its own that does: return 301 https://$host$request_uri;")
 		case l.port != from:
-			d.note("Port %d of %s stays with nginx: its requests go past tempomat-proxy.", l.port, s.where(l))
+			d.nginxStays(s, l)
 		}
 	}
 	if d.secure {
@@ -291,19 +291,17 @@ func (s nginxServer) chosen(port int) bool {
 
 func lineStart(text string, at int) int { return strings.LastIndexByte(text[:at], '\n') + 1 }
 
-// nginxStays looks at a server that is on other ports.
-func (d *decider) nginxStays(s nginxServer) {
-	for _, l := range s.listens {
-		switch {
-		case l.unknown != "" && l.port == 0 && !strings.HasPrefix(l.unknown, "unix:"):
-			d.block(l.Place()+": "+strings.Join(l.Words, " "), "setup cannot tell which port it is", "write the number there")
-		case l.port == d.m.Place.HTTP && !s.redirects():
-			d.plainPages(s.Place(), "remove it from sites-enabled, or let it redirect: return 301 https://$host$request_uri;")
-		case l.port == d.m.Place.HTTP:
-			d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", d.m.Place.HTTP, s.Place())
-		default:
-			d.note("Port %s of %s stays with nginx: its requests go past tempomat-proxy.", strconv.Itoa(l.port), s.Place())
-		}
+// nginxStays looks at a listen on another port.
+func (d *decider) nginxStays(s nginxServer, l nginxListen) {
+	switch {
+	case l.unknown != "" && l.port == 0 && !strings.HasPrefix(l.unknown, "unix:"):
+		d.block(l.Place()+": "+strings.Join(l.Words, " "), "setup cannot tell which port it is", "write the number there")
+	case l.port == d.m.Place.HTTP && !s.redirects():
+		d.plainPages(s.where(l), "remove it, or give port 80 a server block of its own that redirects: return 301 https://$host$request_uri;")
+	case l.port == d.m.Place.HTTP:
+		d.note("Port %d stays with nginx, as %s only redirects there: what renews certificates through it goes on.", l.port, s.Place())
+	default:
+		d.note("Port %d of %s stays with nginx: its requests go past tempomat-proxy.", l.port, s.where(l))
 	}
 }
 

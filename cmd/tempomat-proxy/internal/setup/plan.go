@@ -3,7 +3,6 @@ package setup
 import (
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 
@@ -16,17 +15,7 @@ type Plan struct {
 	Obstacles []Obstacle // if there are any, nothing is changed
 	Notes     []string   // what to know of the result
 	Done      bool       // setup has been here; there is nothing to do
-	Systemd   bool       // systemd runs here
-
-	Server  string   // the unit of the web server: apache2 or nginx
-	Check   []string // the command that checks the server's configuration
-	Config  string   // the path of tempomat's configuration
-	Changes []Change
-	Probes  []Probe // what has to answer afterwards as it did before
-	// Before is how the proxy's unit was.
-	Before Service
-	// Reread is whether systemd has to read its units again.
-	Reread bool
+	journal              // what is written down of it
 }
 
 // Obstacle is something that setup does not understand, or must not touch.
@@ -62,20 +51,6 @@ type Probe struct {
 	Port int
 	TLS  bool
 	Host string
-}
-
-// journal is what is written down of a plan.
-func (p Plan) journal() *journal {
-	return &journal{Server: p.Server, Check: p.Check, Config: p.Config, Changes: p.Changes, Before: p.Before, Reread: p.Reread, Systemd: p.Systemd, Probes: p.Probes}
-}
-
-// commands are what has to run once the files are changed.
-func (p Plan) commands() [][]string {
-	j := p.journal()
-	if !p.Systemd {
-		return j.checks()
-	}
-	return append(j.checks(), j.switching()...)
 }
 
 // backupEnd marks what a file was before.
@@ -175,23 +150,19 @@ func Show(w io.Writer, p Plan) {
 		showChange(w, c)
 	}
 	fmt.Fprintln(w, "Then, in this order:")
-	for _, c := range p.commands() {
+	for _, c := range append(p.checks(), p.switching()...) {
 		fmt.Fprintln(w, "  "+strings.Join(c, " "))
 	}
-	showNotes(w, p.Notes)
-	fmt.Fprintln(w, "\nTo undo: tempomat-proxy setup -undo; or by hand: "+wayBack(p))
+	for _, n := range p.Notes {
+		fmt.Fprintln(w, "\nNote: "+n)
+	}
+	fmt.Fprintln(w, "\nTo undo: tempomat-proxy setup -undo")
 }
 
 func showObstacles(w io.Writer, obstacles []Obstacle) {
 	fmt.Fprintln(w, "Nothing is changed, because:")
 	for _, o := range obstacles {
 		fmt.Fprintf(w, "\n  %s\n    why: %s\n    do:  %s\n", o.What, o.Why, strings.ReplaceAll(o.Do, "\n", "\n    "))
-	}
-}
-
-func showNotes(w io.Writer, notes []string) {
-	for _, n := range notes {
-		fmt.Fprintln(w, "\nNote: "+n)
 	}
 }
 
@@ -206,26 +177,4 @@ func showChange(w io.Writer, c Change) {
 	default:
 		fmt.Fprintf(w, "%s\n", udiff.Unified(c.Path, c.Path, c.Before, c.After))
 	}
-}
-
-// wayBack says what to do without this program.
-func wayBack(p Plan) string {
-	var parts []string
-	if p.Before.Installed && !p.Before.Active {
-		parts = append(parts, "systemctl disable --now "+unitName)
-	}
-	for _, c := range p.Changes {
-		switch {
-		case c.Access != nil:
-			parts = append(parts, c.Was.command())
-		case c.New:
-			parts = append(parts, "rm "+c.Path)
-		default:
-			parts = append(parts, "mv "+c.Backup+" "+c.Path)
-		}
-	}
-	if p.Reread {
-		parts = append(parts, "systemctl daemon-reload")
-	}
-	return strings.Join(append(parts, "systemctl restart "+p.Server, "rm "+path.Join(path.Dir(p.Config), journalName)), "; ")
 }

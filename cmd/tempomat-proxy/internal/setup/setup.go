@@ -78,7 +78,6 @@ import (
 type Command struct {
 	Place Place
 	Run   Runner
-	Ask   Prober
 	// IsDefault tells whether a configuration of tempomat changes no default.
 	IsDefault func(file string) bool
 	IsRoot    bool
@@ -93,7 +92,7 @@ func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) err
 	if (write || undo) && !c.IsRoot {
 		return errors.New("only root may change this machine's configuration. Run setup without -write to see the changes")
 	}
-	w := &worker{place: c.Place, run: c.Run, ask: c.Ask, sockets: host.Listeners, out: stdout}
+	w := &worker{place: c.Place, run: c.Run, ask: probe, sockets: host.Listeners, out: stdout}
 	if undo {
 		return w.takeBack(ctx)
 	}
@@ -168,5 +167,5 @@ func (w *worker) closeSocket(ctx context.Context) error {
 
 // OnThisMachine is the command for the machine itself.
 func OnThisMachine(isDefault func(file string) bool) Command {
-	return Command{Place: Standard(), Run: Local{}, Ask: Local{}, IsDefault: isDefault, IsRoot: os.Geteuid() == 0}
+	return Command{Place: Standard(), Run: Local{}, IsDefault: isDefault, IsRoot: os.Geteuid() == 0}
 }
