@@ -18,12 +18,11 @@ import (
 	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/handover"
 	"tempomat/proxy/telemetry/metrics"
 )
 
 // openAdmin opens the admin API's socket. Without it, nil, the site goes on anyway.
-func (s *sidecar) openAdmin(address string) *handover.Socket {
+func (s *sidecar) openAdmin(address string) net.Listener {
 	if address == "" {
 		return nil
 	}
@@ -32,7 +31,7 @@ func (s *sidecar) openAdmin(address string) *handover.Socket {
 		s.logs.log.Error("can't open the admin socket; tempomat-doctor won't work", zap.Error(err))
 		return nil
 	}
-	return &handover.Socket{Listener: l, Address: address, Admin: true}
+	return l
 }
 
 // serveAdmin answers the doctor, and browsers, until the context ends. Either listener may

@@ -22,7 +22,7 @@ import (
 // without an authority.
 func TestWorldACME(t *testing.T) {
 	t.Parallel()
-	backend, _, _ := pageBackend(t)
+	backend := pageBackend(t)
 	plain, secure := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	port := func(address string) int {
 		_, p, _ := net.SplitHostPort(address)

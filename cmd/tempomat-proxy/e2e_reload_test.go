@@ -127,7 +127,7 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload fun
 // listen says now, has the proxy ask itself. Both are refused, and the site is served as before.
 func TestReloadOfNoSite(t *testing.T) {
 	t.Parallel()
-	backend, _, _ := pageBackend(t)
+	backend := pageBackend(t)
 	s := startProxy(t, backend, "")
 	for text, fault := range map[string]string{
 		"":               "tempomat.yaml: backend: is not given",

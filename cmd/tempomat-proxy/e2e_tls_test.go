@@ -141,74 +141,54 @@ func TestTLSWithRealClients(t *testing.T) {
 	}
 }
 
-// TestCertificatesExchangedUnderLoad has clients of all kinds connect all the time, and none fail,
-// while certificates change by SIGHUP, also in parts, and processes by SIGUSR2.
+// TestCertificatesExchangedUnderLoad: no client fails while certificates change by SIGHUP, also in parts, and processes by
+// SIGUSR2.
 func TestCertificatesExchangedUnderLoad(t *testing.T) {
 	t.Parallel()
-	backend, _, _ := pageBackend(t)
+	backend := pageBackend(t)
 	s := startSecure(t, backend, overTLS+"log: {access: off}\n")
-	a := startAskersOver(t, s.trusting(), "https://"+s.site+"/", 16)
-	for i := range 8 {
-		a.until(int64(50 * (i + 1)))
-		name := fmt.Sprintf("version%d.example", i)
-		switch i % 4 {
-		case 0: // half of it, and then the whole
-			writeFile(t, filepath.Join(s.dir, "site.crt"), "-----BEGIN CERTIFICATE-----\nMIIB")
-			from := s.stderr.len()
-			s.signal(syscall.SIGHUP)
-			_, from = s.stderr.await(t, from, "the one before stays")
-			s.stderr.await(t, from, `"msg":"reloaded"`)
-			fallthrough
-		default:
-			from := s.stderr.len()
-			s.issue("site", name, "site.example")
-			s.signal(syscall.SIGHUP)
-			s.stderr.await(t, from, `"msg":"reloaded"`)
-			if got := s.shown("site.example"); got != name {
-				t.Errorf("%s is shown, want %s", got, name)
-			}
-		case 3:
+	reload := func(outcome string) {
+		t.Helper()
+		from := s.stderr.len()
+		s.signal(syscall.SIGHUP)
+		s.stderr.await(t, from, outcome)
+		s.stderr.await(t, from, reloaded)
+	}
+	underLoad(t, s.trusting(), "https://"+s.site+"/", 8, func(i int) {
+		if i%4 == 3 {
 			s.configure(t, backend, fmt.Sprintf("listen: {address: %q, tls: true}\ntls: {certificates: %s}\nlog: {access: off}\n", s.site, s.dir))
 			before := s.process
 			s.sidecarProcess = s.successor()
-			if status := (&sidecarProcess{process: before}).exit(); status != 0 {
-				t.Errorf("exit status %d", status)
-			}
+			before.exits(0)
+			return
 		}
-	}
-	a.until(600)
-	a.end()
-	if a.failed.Load() > 0 {
-		t.Errorf("%d of %d requests failed", a.failed.Load(), a.asked.Load())
-	}
+		if i%4 == 0 { // half of it, and then the whole
+			writeFile(t, filepath.Join(s.dir, "site.crt"), "-----BEGIN CERTIFICATE-----\nMIIB")
+			reload("the one before stays")
+		}
+		name := fmt.Sprintf("version%d.example", i)
+		s.issue("site", name, "site.example")
+		reload(reloaded)
+		if got := s.shown("site.example"); got != name {
+			t.Errorf("%s is shown, want %s", got, name)
+		}
+	})
 }
 
 // TestHandedOverTLS: a socket of systemd's is served as its entry of listen says.
 func TestHandedOverTLS(t *testing.T) {
 	t.Parallel()
-	backend, _, _ := pageBackend(t)
-	l, socket := supervised(t)
-	dir := tempDir(t)
-	ca := testkit.NewAuthority(t)
+	l, socket := supervised(t, "tcp", "127.0.0.1:0")
+	s, ca := unstarted(t), testkit.NewAuthority(t)
 	certificate, key := ca.Issue(t, time.Now().AddDate(0, 3, 0), "site.example")
-	testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key"))
-	file := filepath.Join(dir, "tempomat.yaml")
-	start := func(listen string) *process {
-		writeFile(t, file, fmt.Sprintf("backend: %s\nlisten: %s\ntls: {certificates: %s}\nstate: off\nadmin: {listen: off}\n", backend, listen, dir))
-		return startProcessWith(t, []*os.File{socket}, []string{"LISTEN_FDS=1"}, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(t, "tempomat-proxy"), "-config", file)
-	}
-	p := start(fmt.Sprintf(`[192.0.2.1:1, "%s tls"]`, l.Addr()))
-	p.stderr.await(t, 0, `"msg":"serving"`)
+	testkit.WriteCertificate(t, certificate, key, filepath.Join(s.dir, "a.crt"), filepath.Join(s.dir, "a.key"))
+	s.configure(t, pageBackend(t), fmt.Sprintf("state: off\nlisten: [192.0.2.1:1, \"%s tls\"]\ntls: {certificates: %s}\n", l.Addr(), s.dir))
+	s.handOver([]*os.File{socket}, nil)
+	s.serves()
 	c := newClientOf(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool, ServerName: "site.example"}})
 	if a := fetch(t, c, http.MethodGet, "https://"+l.Addr().String()+"/", nil, nil); a.body != "page" {
 		t.Errorf("%s %q", a.Status, a.body)
 	}
-	p.kill()
-	p = start(`[192.0.2.1:1, "192.0.2.1:2 tls"]`)
-	if p.exit() == 0 {
-		t.Error("it serves what may be the wrong way")
-	}
-	p.stderr.await(t, 0, "none of listen")
 }
 
 // TestTicketsOfAFleet: a client resumes at one sidecar the session that another one began, if they have one secret.

@@ -152,7 +152,7 @@ func TestOldState(t *testing.T) {
 // a crash, and is gone where it is switched off.
 func TestHistoryOfProcesses(t *testing.T) {
 	t.Parallel()
-	url, _, _ := pageBackend(t)
+	url := pageBackend(t)
 	state := filepath.Join(tempDir(t), "state")
 	yaml := "state: " + state + "\n"
 	p := startProxy(t, url, yaml)

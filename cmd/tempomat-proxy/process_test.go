@@ -113,6 +113,14 @@ func (p *process) exit() int {
 	}
 }
 
+// exits waits for the end, which is to have a status.
+func (p *process) exits(want int) {
+	p.t.Helper()
+	if status := p.exit(); status != want {
+		p.t.Errorf("%s: exit status %d, want %d:\n%s", p.path, status, want, p.stderr)
+	}
+}
+
 // listens waits until it listens on an address.
 func (p *process) listens(address string) {
 	p.t.Helper()

@@ -56,7 +56,6 @@ type sidecar struct {
 	tasks       singletonTasks
 	fdStore     *fdStore
 	inherited   handover.Inherited
-	adminSocket *handover.Socket  // the admin API's, if it was inherited
 	unserved    []handover.Socket // inherited, and not named by the configuration
 	succession  succession
 

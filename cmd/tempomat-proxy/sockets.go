@@ -24,14 +24,9 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	c, log := s.config, s.logs.log
 	var served, supervised []handover.Socket
 	for _, i := range s.inherited.Sockets {
-		switch {
-		case i.Admin && i.Address == c.Admin.Listen:
-			s.adminSocket = &i
-		case i.Admin:
-			s.unserved = append(s.unserved, i)
-		case i.Address == "":
+		if i.Address == "" {
 			supervised = append(supervised, i)
-		default:
+		} else {
 			served = append(served, i)
 		}
 	}
@@ -173,7 +168,7 @@ func newFDStore() *fdStore {
 // adopt notes that sockets are kept, as the process before this one had it.
 func (f *fdStore) adopt(sockets []handover.Socket) {
 	for _, s := range sockets {
-		if s.Address != "" && !s.Admin {
+		if s.Address != "" {
 			f.addresses = append(f.addresses, s.Address)
 		}
 	}

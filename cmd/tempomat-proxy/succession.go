@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,9 +77,6 @@ func (s *sidecar) handOver(ctx context.Context) error {
 		return err
 	}
 	sockets := s.succession.sockets
-	if s.tasks.socket != nil {
-		sockets = append(slices.Clip(sockets), *s.tasks.socket)
-	}
 	s.logs.log.Info("starts a process that takes this one's place", zap.String("program", program), zap.Int("sockets", len(sockets)))
 	next, err := handover.Start(program, startCommand, os.Args[1:], sockets)
 	if err != nil {
@@ -181,9 +177,6 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	case err != nil:
 		return err
 	}
-	if s.adminSocket != nil {
-		s.adminSocket.LeaveFile(false)
-	}
 	for _, all := range [][]handover.Socket{sockets, s.unserved} {
 		for i := range all {
 			all[i].LeaveFile(false)
@@ -241,13 +234,12 @@ func children() (pids []int) {
 // accounts, reports, and answers the doctor and Prometheus. A process that another one
 // replaces gives them up as it begins to drain.
 type singletonTasks struct {
-	socket *handover.Socket // the admin API's; nil: there is none
-	stop   context.CancelFunc
-	stops  sync.Once
-	all    sync.WaitGroup
+	stop  context.CancelFunc
+	stops sync.Once
+	all   sync.WaitGroup
 }
 
-// beginTasks opens the admin API's socket unless it was inherited.
+// beginTasks begins them. The process before this one, if there is one, has given them up.
 func (s *sidecar) beginTasks(ready func() error) {
 	t := &s.tasks
 	ctx, stop := context.WithCancel(context.Background())
@@ -262,14 +254,8 @@ func (s *sidecar) beginTasks(ready func() error) {
 			daemon.Serve(ctx, l, metrics.Handler(s.numbers, s.statistics.durations), "metrics", s.logs.log)
 		})
 	}
-	if t.socket = s.adminSocket; t.socket == nil {
-		t.socket = s.openAdmin(s.config.Admin.Listen)
-	}
+	unix := s.openAdmin(s.config.Admin.Listen)
 	s.grant(s.config.Admin)
-	var unix net.Listener
-	if t.socket != nil {
-		unix = t.socket.Listener
-	}
 	if web := s.openWeb(ctx, s.config.Admin); unix != nil || web != nil {
 		t.all.Go(func() { s.serveAdmin(ctx, unix, web, ready) })
 	}

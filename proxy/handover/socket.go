@@ -15,7 +15,6 @@ import (
 type Socket struct {
 	net.Listener        // *net.TCPListener or *net.UnixListener
 	Address      string // as the configuration has it; empty: it is a supervisor's, and so is its file
-	Admin        bool   // it is the admin API's; else it is served
 }
 
 // LeaveFile says whether the file of a unix socket stays as the socket is closed. It must
@@ -36,37 +35,29 @@ func Close(sockets []Socket) {
 // Names of descriptors (LISTEN_FDNAMES). A supervisor has others for its sockets. They must not
 // have a colon, which separates names.
 const (
-	keptPrefix      = "kept-"  // before the address of a socket that is served
-	adminPrefix     = "admin-" // before that of the admin API
+	keptPrefix      = "kept-" // before the address of a socket that is served
 	supervised      = "supervised"
 	predecessorName = "predecessor" // the connection with the process that runs
+	// formerAdmin is before the address of the admin API's socket, which a release of before hands
+	// over as well. It is opened again instead.
+	formerAdmin = "admin-"
 )
 
 func (s *Socket) name() string {
-	switch {
-	case s.Address == "":
+	if s.Address == "" {
 		return supervised
-	case s.Admin:
-		return adminPrefix + url.QueryEscape(s.Address)
 	}
 	return keptPrefix + url.QueryEscape(s.Address)
 }
 
 // named makes a Socket of a listener with such a name.
 func named(l net.Listener, name string) Socket {
-	escaped, served := strings.CutPrefix(name, keptPrefix)
-	escapedAdmin, admin := strings.CutPrefix(name, adminPrefix)
-	if admin {
-		escaped = escapedAdmin
-	}
-	if !served && !admin {
-		return Socket{Listener: l}
-	}
+	escaped, kept := strings.CutPrefix(name, keptPrefix)
 	address, err := url.QueryUnescape(escaped)
-	if err != nil || address == "" {
+	if !kept || err != nil {
 		return Socket{Listener: l}
 	}
-	return Socket{Listener: l, Address: address, Admin: admin}
+	return Socket{Listener: l, Address: address}
 }
 
 // Inherited is what this process was started with.
@@ -98,9 +89,10 @@ func Inherit() (in Inherited, err error) {
 		fd := firstInherited + i
 		syscall.CloseOnExec(fd)
 		f := os.NewFile(uintptr(fd), name)
-		if name == predecessorName {
+		switch {
+		case name == predecessorName:
 			in.From, err = newPredecessor(f)
-		} else {
+		case !strings.HasPrefix(name, formerAdmin):
 			var l net.Listener
 			if l, err = net.FileListener(f); err == nil { // it has a descriptor of its own
 				in.Sockets = append(in.Sockets, named(l, name))

@@ -6,13 +6,13 @@ import "testing"
 func TestNames(t *testing.T) {
 	for name, want := range map[string]Socket{
 		"kept-%3A80": {Address: ":80"}, "kept-0.0.0.0%3A80": {Address: "0.0.0.0:80"},
-		"admin-unix%3A%2Frun%2Fa": {Address: "unix:/run/a", Admin: true}, supervised: {},
+		"kept-unix%3A%2Frun%2Fa": {Address: "unix:/run/a"}, supervised: {},
 	} {
 		if got := named(nil, name); got != want || got.name() != name {
 			t.Errorf("%q: %+v named %q, want %+v", name, got, got.name(), want)
 		}
 	}
-	for _, name := range []string{"", "stored", "tempomat-proxy.socket", "kept-", "kept-%zz", "admin-"} {
+	for _, name := range []string{"", "stored", "tempomat-proxy.socket", "kept-", "kept-%zz"} {
 		if got := named(nil, name); got != (Socket{}) {
 			t.Errorf("%q: %+v", name, got)
 		}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tempomat/internal/testkit"
+)
+
+// underLoad has clients ask for a page without a pause, and does something after each hundred of their requests: none
+// may fail. Each has a connection of its own; every fourth a new one for each request, and as many speak HTTP/2. They
+// ask over TLS, unless secure is nil.
+func underLoad(t *testing.T, secure *tls.Config, url string, steps int, do func(i int)) {
+	t.Helper()
+	const clients = 8
+	var asked, failed atomic.Int64
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	end := sync.OnceFunc(func() { close(done); all.Wait() })
+	defer end()
+	for i := range clients {
+		all.Go(func() {
+			c := asker(i, secure)
+			defer c.CloseIdleConnections()
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := asks(c, url); err != nil {
+					failed.Add(1)
+					t.Log(err)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	until := func(n int64) { testkit.Eventually(t, "they have asked", func() bool { return asked.Load() >= n }) }
+	for i := range steps {
+		until(int64(100 * (i + 1)))
+		do(i)
+	}
+	until(asked.Load() + 100)
+	end()
+	if failed.Load() > 0 {
+		t.Errorf("%d of %d requests failed", failed.Load(), asked.Load())
+	}
+}
+
+// asker is the ith client of a load.
+func asker(i int, secure *tls.Config) *http.Client {
+	transport := &http.Transport{DisableKeepAlives: i%4 == 3, TLSClientConfig: secure.Clone()}
+	switch {
+	case i%4 == 2 && secure == nil:
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	case i%4 == 2:
+		transport.ForceAttemptHTTP2 = true
+	case i%8 == 3 && secure != nil: // the other ones do not resume
+		transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
+	return &http.Client{Transport: transport, Timeout: 2 * testkit.Patience}
+}
+
+// asks asks once. The error is what is wrong with the answer.
+func asks(c *http.Client, url string) error {
+	res, err := c.Get(url)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 200 || string(body) != "page" {
+		return fmt.Errorf("%s %s: %w", res.Status, body, err)
+	}
+	return nil
+}
+
+// pageBackend answers everything with a page, says of those who log in that they are persons, and of what is dear that
+// it cost two CPU-seconds.
+func pageBackend(t *testing.T) (url string) {
+	t.Helper()
+	url, _, _ = slowBackend(t)
+	return url
+}
+
+// slowBackend is pageBackend, where what is asked for under /slow comes and waits until release.
+func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()) {
+	t.Helper()
+	came, gate := make(chan struct{}, 16), make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			came <- struct{}{}
+			<-gate
+		case "/login":
+			w.Header().Set("Tempomat-Standing", "yes")
+		case "/dear":
+			time.Sleep(50 * time.Millisecond) // in which a hundred CPUs can do as much
+			w.Header().Set("Tempomat-Cost", "2")
+		}
+		_, _ = io.WriteString(w, "page")
+	}))
+	t.Cleanup(backend.Close)
+	t.Cleanup(release)
+	return backend.URL, came, release
+}

@@ -1,0 +1,565 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tempomat/internal/testkit"
+	"tempomat/proxy/admin/api"
+)
+
+// supervised is a socket that is open whatever process serves it, as systemd's are.
+func supervised(t *testing.T, network, at string) (net.Listener, *os.File) {
+	t.Helper()
+	l, err := net.Listen(network, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	socket, err := l.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	return l, socket
+}
+
+// handOver starts the program with sockets that are open, as systemd does.
+func (s *sidecarProcess) handOver(files []*os.File, names []string, env ...string) {
+	s.t.Helper()
+	env = append(env, fmt.Sprint("LISTEN_FDS=", len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	s.process = startProcessWith(s.t, files, env, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(s.t, "tempomat-proxy"), "-config", s.file)
+}
+
+// refuses tells whether nobody listens at an address.
+func refuses(address string) bool {
+	c, err := net.Dial("tcp", address)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err != nil
+}
+
+// TestSupervisedRestartsRefuseNobody: sockets that a supervisor has opened are served by each process that is started with
+// them, and by one that takes another one's place; they stay the supervisor's.
+func TestSupervisedRestartsRefuseNobody(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(tempDir(t), "front.sock")
+	l, tcp := supervised(t, "tcp", "127.0.0.1:0")
+	_, unix := supervised(t, "unix", path)
+	s := unstarted(t)
+	s.configure(t, pageBackend(t), "state: off\nlisten: 192.0.2.1:1\nlog: {access: off}\n")
+	start := func() {
+		s.handOver([]*os.File{tcp, unix}, nil)
+		s.serves()
+		s.stderr.await(t, 0, `"msg":"not serving a listen address`)
+	}
+	start()
+	underLoad(t, nil, "http://"+l.Addr().String()+"/", 4, func(i int) {
+		if i == 3 {
+			before := s
+			s = s.successor()
+			before.exits(0)
+			return
+		}
+		s.signal(os.Interrupt)
+		s.exits(0)
+		start()
+	})
+	if a := fetch(t, newUnixClient(t, path), http.MethodGet, "http://socket/", nil, nil); a.StatusCode != 200 {
+		t.Error(a.Status)
+	}
+	s.signal(syscall.SIGTERM)
+	s.exits(0)
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the supervisor's file is gone: %v", err)
+	}
+}
+
+// TestHandedOverNonsense: what is no socket is told, and one that the backend's address leads to, or that may have TLS.
+func TestHandedOverNonsense(t *testing.T) {
+	t.Parallel()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	l, own := supervised(t, "tcp", "127.0.0.1:0")
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(0, 3, 0), "site.example")
+	dir := tempDir(t)
+	testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key"))
+	for want, c := range map[string]struct {
+		file          *os.File
+		backend, yaml string
+	}{
+		"is no listening socket":        {null, "127.0.0.1:1", "listen: 192.0.2.1:1\n"},
+		"requests would go in a circle": {own, l.Addr().String(), "listen: 192.0.2.1:1\n"},
+		"none of listen":                {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
+	} {
+		s := unstarted(t)
+		s.configure(t, "http://"+c.backend, c.yaml)
+		s.handOver([]*os.File{c.file}, nil)
+		s.exits(1)
+		s.stderr.await(t, 0, want)
+	}
+}
+
+// TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs, after an end that was asked for and
+// after a crash; and while requests finish after SIGINT, another program can have the port.
+func TestKeptRestartsRefuseNobody(t *testing.T) {
+	t.Parallel()
+	m := newManaged(t, pageBackend(t), "state: off\nlog: {access: off}\n")
+	m.begins()
+	url := m.url
+	again := func() {
+		t.Helper()
+		if m.begins(); m.url != url {
+			t.Fatalf("it serves %s, not %s", m.url, url)
+		}
+		m.stderr.await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+	}
+	underLoad(t, nil, url+"/", 3, func(int) {
+		m.signal(syscall.SIGTERM)
+		m.exits(0)
+		if refuses(strings.TrimPrefix(url, "http://")) {
+			t.Error("refused while no process runs")
+		}
+		again()
+	})
+	m.signal(syscall.SIGKILL)
+	m.exit()
+	again()
+	if answer := m.get("198.51.100.1", "/"); answer.StatusCode != 200 {
+		t.Error(answer.Status)
+	}
+	m.signal(syscall.SIGINT)
+	m.stderr.await(t, 0, `"msg":"draining"`)
+	if names := m.names(); names != "" {
+		t.Errorf("after SIGINT it keeps %q", names)
+	}
+}
+
+// TestKeptElsewhere: what listen does not name any more is kept no more, even where it is in the way of what listen names
+// now.
+func TestKeptElsewhere(t *testing.T) {
+	t.Parallel()
+	backend, port := pageBackend(t), freePort(t)
+	m := newManaged(t, backend, "state: off\nlisten: [\"127.0.0.1:"+port+"\", \"unix:"+filepath.Join(tempDir(t), "front")+"\"]\n")
+	again := func(listen string) {
+		t.Helper()
+		m.signal(syscall.SIGTERM)
+		m.exit()
+		m.configure(t, backend, "state: off\nlisten: ["+listen+"]\n")
+		m.begins()
+	}
+	is := func(want string) {
+		t.Helper()
+		if got := m.names(); got != want {
+			t.Errorf("it keeps %q, want %q", got, want)
+		}
+	}
+	m.begins()
+	is("kept-127.0.0.1%3A" + port) // and not the unix socket
+	again(`":` + port + `"`)       // the old one would be in the way
+	is("kept-%3A" + port)
+	again(`"[::]:` + port + `"`) // the same, in other words
+	m.stderr.await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+	is("kept-%5B%3A%3A%5D%3A" + port)
+	again(`"127.0.0.1:0"`)
+	is("kept-127.0.0.1%3A0")
+	testkit.Eventually(t, "the port that nobody serves is free", func() bool { return refuses("127.0.0.1:" + port) })
+
+	// A process that replaces another one tells what is kept from then on.
+	m.configure(t, backend, "state: off\nlisten: \"127.0.0.1:"+port+"\"\n")
+	next := m.successor()
+	m.exit()
+	m.sidecarProcess = next
+	is("kept-127.0.0.1%3A" + port)
+}
+
+// TestKeptByWhatCannotServe: a process that cannot start gives the sockets up, so that nobody waits for what does not come.
+func TestKeptByWhatCannotServe(t *testing.T) {
+	t.Parallel()
+	backend := pageBackend(t)
+	taken, _ := supervised(t, "tcp", "127.0.0.1:0")
+	for name, yaml := range map[string]string{
+		"a broken file":    "throttle: {mode: fast}\n",
+		"no certificate":   "tls: {certificates: [{certificate: /none, key: /none}]}\n",
+		"an address taken": "listen: [\"127.0.0.1:0\", \"" + taken.Addr().String() + "\"]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newManaged(t, backend, "state: off\n")
+			m.begins()
+			m.signal(syscall.SIGTERM)
+			m.exit()
+			m.configure(t, backend, "state: off\n"+yaml)
+			m.begin()
+			m.exits(1)
+			if got := m.names(); got != "" {
+				t.Errorf("it keeps %q", got)
+			}
+			testkit.Eventually(t, "who connects is refused, and does not wait for nobody", func() bool { return refuses(strings.TrimPrefix(m.url, "http://")) })
+		})
+	}
+}
+
+// TestKeptBesideASocketUnit: with a socket unit its sockets are served, and nothing else is kept.
+func TestKeptBesideASocketUnit(t *testing.T) {
+	t.Parallel()
+	m := newManaged(t, pageBackend(t), "state: off\n")
+	m.begins()
+	m.signal(syscall.SIGTERM)
+	m.exit()
+	l, socket := supervised(t, "tcp", "127.0.0.1:0")
+	files, names := m.keeps()
+	m.handOver(append([]*os.File{socket}, files...), []string{"tempomat-proxy.socket", names[0]}, "NOTIFY_SOCKET="+m.manager.path)
+	closeFiles(files)
+	m.serves()
+	if want := "http://" + l.Addr().String(); m.url != want || m.names() != "" {
+		t.Errorf("it serves %s, want %s; kept are %q", m.url, want, m.names())
+	}
+}
+
+// TestNotify: systemd is told what it waits for.
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	m := newManaged(t, "http://127.0.0.1:9", "")
+	m.begins()
+	hears := func(all ...string) {
+		t.Helper()
+		for _, want := range all {
+			got := m.next().text
+			if at, reloads := strings.CutPrefix(got, "RELOADING=1\nMONOTONIC_USEC="); reloads {
+				if usec, err := strconv.ParseUint(strings.TrimSuffix(at, "\n"), 10, 64); err != nil || usec == 0 {
+					t.Fatalf("reloads at %q: %v", at, err)
+				}
+				got = "RELOADING=1"
+			}
+			if got != want {
+				t.Fatalf("systemd hears %q, want %q", got, want)
+			}
+		}
+	}
+	hears("BARRIER=1", "FDSTORE=1\nFDNAME=kept-127.0.0.1%3A0", "READY=1")
+	m.signal(syscall.SIGHUP)
+	hears("RELOADING=1", "READY=1")
+	m.configure(t, "http://127.0.0.1:9", "throttle: {mode: fast}\n")
+	m.signal(syscall.SIGHUP)
+	hears("RELOADING=1", "READY=1") // a bad file is no reason to be down
+	m.signal(syscall.SIGTERM)
+	hears("STOPPING=1")
+}
+
+// installed is a sidecar that runs from a file of its own, which a test may replace.
+type installed struct {
+	*sidecarProcess
+	program string
+}
+
+// install puts another file in the program's place, as a package manager does.
+func (s *installed) install(text []byte) {
+	s.t.Helper()
+	next := filepath.Join(s.dir, "next")
+	if err := os.WriteFile(next, text, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(next, s.program); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// startInstalled tells a manager what it tells systemd.
+func startInstalled(t *testing.T, m *manager) *installed {
+	t.Helper()
+	file := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(tempDir(t), "tempomat-proxy"))
+	env := []string{"NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000"}
+	return &installed{startProxyAs(t, env, []string{file}, pageBackend(t), "state: off\nlog: {access: off}\n"), file}
+}
+
+func copyOf(t *testing.T, from, to string) string {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// successor has a process start the one that takes its place, and waits until that serves. Both write the same log.
+func (s *sidecarProcess) successor() *sidecarProcess {
+	s.t.Helper()
+	from := s.stderr.len()
+	s.signal(syscall.SIGUSR2)
+	line, _ := s.stderr.await(s.t, from, `"msg":"serving"`)
+	said := parseLog(s.t, line)
+	proc, err := os.FindProcess(said.PID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	next := *s
+	next.process = &process{t: s.t, proc: proc, path: s.path, stdout: s.stdout, stderr: s.stderr, said: s.said, followed: make(chan struct{}), ended: make(chan struct{})}
+	next.url = "http://" + said.Listen[0]
+	close(s.followed)
+	next.awaitEnd()
+	return &next
+}
+
+// TestSucceed: at SIGUSR2 the program that now is where this one was started from takes its place, and nobody is refused;
+// one that cannot start leaves all as it was. Systemd is told which process is the service.
+func TestSucceed(t *testing.T) {
+	t.Parallel()
+	systemd := startManager(t)
+	s := startInstalled(t, systemd)
+	var next *sidecarProcess
+	underLoad(t, nil, s.url+"/", 2, func(i int) {
+		if i == 0 {
+			s.install([]byte("no program"))
+			s.signal(syscall.SIGUSR2)
+			s.stderr.await(t, 0, `"level":"error"`, "no other process takes over; this one goes on")
+			return
+		}
+		text, err := os.ReadFile(program(t, "tempomat-proxy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.install(text)
+		next = s.successor()
+	})
+	hears := func(text string) (said notice) {
+		t.Helper()
+		for !strings.Contains(said.text, text) {
+			said = systemd.next()
+		}
+		return said
+	}
+	if want := "MAINPID=" + strconv.Itoa(next.proc.Pid); !strings.Contains(hears("MAINPID=").text, want) {
+		t.Errorf("systemd was not told that process %d is the service", next.proc.Pid)
+	}
+	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", next.proc.Pid)); err != nil || at != s.program {
+		t.Errorf("the service is %q %v, want %q", at, err, s.program)
+	}
+	s.exits(0)
+	for hears("WATCHDOG=1").pid != next.proc.Pid {
+	}
+}
+
+// TestFirstProcessOfAContainer: the container would end with its first process, which so stays as long as a successor
+// runs, and passes signals on.
+func TestFirstProcessOfAContainer(t *testing.T) {
+	t.Parallel()
+	testkit.Root(t, "only root makes a space of process numbers")
+	backend, came, release := slowBackend(t)
+	s := startProxyWith(t, nil, []string{"unshare", "--pid", "--fork", "--mount-proc"}, backend, "state: off\n")
+	inside, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.proc.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := strconv.Atoi(strings.TrimSpace(string(inside)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal := func(sig syscall.Signal, want string) {
+		t.Helper()
+		from := s.stderr.len()
+		if err := syscall.Kill(first, sig); err != nil {
+			t.Fatal(err)
+		}
+		s.stderr.await(t, from, want)
+	}
+	long := s.later(nil, "/slow")
+	<-came
+	signal(syscall.SIGUSR2, `"msg":"draining"`)
+	signal(syscall.SIGHUP, `"msg":"reloaded"`) // of the next one, while the first one drains
+	release()
+	if got := <-long; got != "200 OK" {
+		t.Errorf("what was under way ended with %q", got)
+	}
+	s.stderr.await(t, 0, `"msg":"ended"`)
+	signal(syscall.SIGUSR2, `"msg":"ended"`)
+	if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
+		t.Error(a.Status)
+	}
+	signal(syscall.SIGTERM, `"msg":"ended"`)
+	s.exits(0)
+}
+
+// TestSuccessorKeepsAccounts: what clients owe, and who is known, are as they were.
+func TestSuccessorKeepsAccounts(t *testing.T) {
+	t.Parallel()
+	const person, debtor = "203.0.113.5", "203.0.113.6"
+	url := pageBackend(t)
+	for _, state := range []string{"off", filepath.Join(tempDir(t), "state")} {
+		s := startProxy(t, url, "state: "+state+"\ncpuCount: 100\ncost: {source: header}\n"+
+			"classes: {slash32: {share: 0.0001, burst: 0s}, slash24: {share: 0.0001, burst: 5s}}\n")
+		s.get(debtor, "/dear")
+		testkit.Eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
+		login := clicked(person)
+		fetch(t, newClient(t), http.MethodGet, s.url+"/login", login, nil)
+		fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
+		was, _ := s.account("slash32", person)
+		row, _ := s.account("slash32", debtor)
+		network, _ := s.account("slash24", "203.0.113.0/24")
+		s = s.successor()
+		// They earn a hundredth of a CPU-second in each second.
+		if r, _ := s.account("slash32", debtor); r.Level < row.Level || r.Level > 0 {
+			t.Errorf("state %s: the debtor had %.3f and has %.3f", state, row.Level, r.Level)
+		}
+		if r, _ := s.account("slash24", "203.0.113.0/24"); r.Level < network.Level || r.Level > network.Level+1 {
+			t.Errorf("state %s: its network had %.3f and has %.3f", state, network.Level, r.Level)
+		}
+		fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
+		if is, _ := s.account("slash32", person); was.Client == nil || is.Client == nil || was.Client.Standing <= 1 || is.Client.Standing != was.Client.Standing {
+			t.Errorf("state %s: the person stood at %+v and stands at %+v", state, was.Client, is.Client)
+		}
+	}
+}
+
+// TestSucceedTwice: while the first process still answers what it was asked, the second is replaced, too. What is asked
+// of the admin API is answered by the newest, and the socket is closed as that ends.
+func TestSucceedTwice(t *testing.T) {
+	t.Parallel()
+	url, slow, release := slowBackend(t)
+	first := startProxy(t, url, "state: off\n")
+	answer := first.later(from("198.51.100.1"), "/slow")
+	<-slow
+	second := first.successor()
+	first.stderr.await(t, 0, `"msg":"draining"`)
+	second.get("198.51.100.2", "/")
+	second.get("198.51.100.2", "/")
+	third := second.successor()
+	second.exits(0)
+	third.get("198.51.100.3", "/")
+	if n := third.stats().Counters["requests"]; n != 1 {
+		t.Errorf("the newest process was asked %d times, by its own account; want once", n)
+	}
+	release()
+	if got := <-answer; got != "200 OK" {
+		t.Errorf("what the first process was asked: %s", got)
+	}
+	first.exits(0)
+	if status, out, errs := third.doctor("status"); status != 0 {
+		t.Errorf("the processes before have taken the socket away: %s%s", out, errs)
+	}
+	third.signal(syscall.SIGTERM)
+	third.exits(0)
+	if _, err := os.Stat(third.admin); err == nil {
+		t.Error("the admin socket is left behind")
+	}
+}
+
+// TestSuccessorListensElsewhere: what is alike is taken over, what is new is opened, and what is left is closed.
+func TestSuccessorListensElsewhere(t *testing.T) {
+	t.Parallel()
+	url, dir := pageBackend(t), tempDir(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	listens := func(addresses ...string) string {
+		return "state: off\nlisten: [\"" + strings.Join(addresses, `", "`) + "\"]\n"
+	}
+	s := startProxy(t, url, listens("127.0.0.1:0", "unix:"+at("stays"), "unix:"+at("goes")))
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
+	s.configure(t, url, listens("localhost:"+port, "unix:"+at("new"), "unix:"+at("stays")))
+	next := s.successor()
+	s.exit()
+	if next.url != s.url {
+		t.Errorf("it serves %s, not %s", next.url, s.url)
+	}
+	if a := next.get("198.51.100.1", "/"); a.StatusCode != 200 {
+		t.Error(a.Status)
+	}
+	for _, name := range []string{"stays", "new"} {
+		if a := fetch(t, newUnixClient(t, at(name)), http.MethodGet, "http://socket/", nil, nil); a.StatusCode != 200 {
+			t.Errorf("%s: %s", name, a.Status)
+		}
+	}
+	if _, err := os.Stat(at("goes")); err == nil {
+		t.Error("the file of the socket that is served no more is left behind")
+	}
+}
+
+// TestSuccessorSharesOn: the port where sidecars tell each other is free as the process that takes over wants it.
+func TestSuccessorSharesOn(t *testing.T) {
+	t.Parallel()
+	at := "127.0.0.1:" + freePort(t)
+	s := startProxy(t, pageBackend(t), fmt.Sprintf("state: off\ncoordination: {kind: gossip, gossip: {listen: %q, join: [%q]}}\n", at, at))
+	for range 2 {
+		old := s
+		s = s.successor()
+		var reply api.ShareReply
+		testkit.Eventually(t, "it shares", func() bool {
+			s.ask("/v1/share", &reply)
+			return reply.Trouble != "" || reply.State != nil
+		})
+		if reply.Trouble != "" {
+			t.Errorf("nothing is shared: %s", reply.Trouble)
+		}
+		old.exit()
+		if s.stderr.count(0, `"level":"error"`) > 0 {
+			t.Errorf("errors:\n%s", s.stderr)
+		}
+	}
+}
+
+// TestSuccessorFails: a process that cannot serve leaves the one that runs as it is.
+func TestSuccessorFails(t *testing.T) {
+	t.Parallel()
+	url, dir := pageBackend(t), tempDir(t)
+	taken, _ := supervised(t, "tcp", "127.0.0.1:0")
+	socket, state := filepath.Join(dir, "front.sock"), filepath.Join(dir, "state")
+	good := "state: " + state + "\nlisten: [\"127.0.0.1:0\", \"unix:" + socket + "\"]\n"
+	s := startProxy(t, url, good)
+	for name, c := range map[string]struct{ yaml, want string }{
+		"an address is taken": {strings.Replace(good, "]", ", \""+taken.Addr().String()+"\"]", 1), "address already in use"},
+		"it is wrong":         {"throttle: {mode: fast}\n", "throttle.mode"},
+	} {
+		s.configure(t, url, c.yaml)
+		from := s.stderr.len()
+		s.signal(syscall.SIGUSR2)
+		s.stderr.await(t, from, c.want)
+		s.stderr.await(t, from, "no other process takes over; this one goes on")
+		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
+			t.Errorf("%s: %s", name, a.Status)
+		}
+		if a := fetch(t, newUnixClient(t, socket), http.MethodGet, "http://socket/", nil, nil); a.StatusCode != 200 {
+			t.Errorf("%s: %s at the unix socket", name, a.Status)
+		}
+	}
+	s.configure(t, url, good)
+	next := s.successor()
+	if s.exits(0); next.url != s.url {
+		t.Errorf("%s is served, not %s", next.url, s.url)
+	}
+	next.signal(syscall.SIGTERM)
+	next.exit()
+	for _, file := range []string{socket, s.admin} {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s is left behind", file)
+		}
+	}
+}
+
+// TestEndsWhileTheNextStarts: a process that is told to end does so, and what it had started to take its place ends as
+// well.
+func TestEndsWhileTheNextStarts(t *testing.T) {
+	t.Parallel()
+	s := startInstalled(t, startManager(t))
+	s.install([]byte("#!/bin/sh\n[ \"$1\" != start-successor ] || { \"$0\" & exit 0; }\necho starts >&2\ncat <&4 >/dev/null\n"))
+	s.signal(syscall.SIGUSR2)
+	s.stderr.await(t, 0, "starts")
+	s.signal(syscall.SIGTERM)
+	s.exits(0) // which includes that nobody writes its log any more
+	if _, err := os.Stat(s.admin); err == nil {
+		t.Error("the admin socket is left behind")
+	}
+}
