@@ -18,11 +18,13 @@ import (
 // time. Their users see the page that they asked for, at its URL.
 func TestWorldBrowserIsRedirected(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) browser{"Chromium": startChromium, "Firefox": startFirefox} {
+	for name, start := range browsers {
 		t.Run(name, func(t *testing.T) {
-			b, f := start(t), startFullSite(t, "")
-			landsOnce(t, b, f, "/w/page?title=a%2Fb;c&d=%C3%A4", "#part", 1)
-			landsOnce(t, b, f, "/second", "", 0)
+			g, f := startGuide(t), startFullSite(t, "")
+			f.script = g.script()
+			start(t, g.url+"/start")
+			landsOnce(t, g, f, "/w/page?title=a%2Fb;c&d=%C3%A4", "#part", 1)
+			landsOnce(t, g, f, "/second", "", 0)
 			if n, want := f.stats().Counters["requests"], uint64(2*2+1+2); n != want { // dear ones and who outwaits, too
 				t.Errorf("%d requests in all, want %d", n, want)
 			}
@@ -31,15 +33,15 @@ func TestWorldBrowserIsRedirected(t *testing.T) {
 }
 
 // landsOnce opens a page while the site is full.
-func landsOnce(t *testing.T, b browser, f *fullSite, target, fragment string, redirects uint64) {
+func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, redirects uint64) {
 	t.Helper()
 	empty, before := f.fill(t), f.redirected()
 	defer empty()
-	b.open(f.url + target + fragment)
+	g.open(t, f.url+target+fragment)
 	testkit.Eventually(t, "it waits, redirected as is right", func() bool { return f.stats().Held == 1 && f.redirected() == before+redirects })
 	f.outwait(t, fmt.Sprint("203.0.113.", 1+redirects))
 	empty()
-	testkit.Eventually(t, "the page is shown at its URL", func() bool { return b.shows(f.url+target+fragment, target) })
+	testkit.Eventually(t, "the page is shown at its URL", func() bool { return g.shows(f.url+target+fragment, target) })
 	if saw := f.saw(); !slices.Equal(saw, []string{"GET " + target}) {
 		t.Errorf("the site saw %q", saw)
 	}
@@ -50,7 +52,7 @@ func landsOnce(t *testing.T, b browser, f *fullSite, target, fragment string, re
 
 // pictures is a site with ten workers whose pages /N have N pictures, each of which holds a worker for a while. Once
 // all have come, or failed, the page's title tells how many of each.
-func pictures(t *testing.T) string {
+func pictures(t *testing.T, g *guide) string {
 	workers := make(chan struct{}, 10)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		workers <- struct{}{}
@@ -66,7 +68,7 @@ func pictures(t *testing.T) string {
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "5f4dcc3b5aa765d61d8327deb882cf99", Path: "/"})
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, `<!DOCTYPE html><title>it loads</title><script>let good = 0, bad = 0
-function tell() { if (good + bad == `, n, `) document.title = good + " good, " + bad + " broken" }</script>`)
+function tell() { if (good + bad == `, n, `) { document.title = good + " good, " + bad + " broken"; `, g.script(), ` } }</script>`)
 		for i := range n {
 			fmt.Fprintf(w, `<img src="/%d-%d.svg" onload="good++; tell()" onerror="bad++; tell()">`, n, i)
 		}
@@ -78,16 +80,16 @@ function tell() { if (good + bad == `, n, `) document.title = good + " good, " +
 // TestWorldPagesOfManyPictures: whatever the mode, a browser gets all pictures of a page, however many they are, at its first
 // visit and when it comes back.
 func TestWorldPagesOfManyPictures(t *testing.T) {
-	backend := pictures(t)
 	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
 		for protocol, listen := range map[string]string{"HTTP/2": overTLS, "HTTP/1.1": "listen: 127.0.0.1:0\n#%s\n"} {
 			t.Run(mode+" "+protocol, func(t *testing.T) {
-				s := startSecure(t, backend, listen+"trustedProxies: 192.0.2.1\nthrottle: {mode: "+mode+"}\nlog: {access: off}\n")
+				g := startGuide(t)
+				s := startSecure(t, pictures(t, g), listen+"trustedProxies: 192.0.2.1\nthrottle: {mode: "+mode+"}\nlog: {access: off}\n")
 				url := s.url
 				if protocol == "HTTP/2" {
 					url = "https://" + s.site
 				}
-				b := startChromiumWith(t, "--ignore-certificate-errors")
+				startChromium(t, g.url+"/start", "--ignore-certificate-errors")
 				sizes := []int{60, 150, 400}
 				if mode != "fair" {
 					sizes = sizes[1:2]
@@ -95,9 +97,9 @@ func TestWorldPagesOfManyPictures(t *testing.T) {
 				for _, visit := range []string{"first", "second"} {
 					for _, n := range sizes {
 						page := fmt.Sprintf("%s/%d?%s", url, n, visit)
-						b.open(page)
+						g.open(t, page)
 						testkit.Eventually(t, fmt.Sprintf("all %d pictures of the %s visit, none broken", n, visit), func() bool {
-							return b.shows(page, fmt.Sprintf("%d good, 0 broken", n))
+							return g.shows(page, fmt.Sprintf("%d good, 0 broken", n))
 						})
 					}
 				}

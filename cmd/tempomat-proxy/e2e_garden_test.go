@@ -31,7 +31,6 @@ func TestWorldGarden(t *testing.T) {
 			if t.Failed() {
 				t.Logf("the proxy's log:\n%s", s.stderr)
 			}
-			c.doubts(t)
 			c.compare(t)
 		})
 	}
@@ -226,53 +225,6 @@ func (s *sent) check(id string, a visited) error {
 		return fmt.Errorf("answered %q, want %q", clip(a.body), want)
 	}
 	return nil
-}
-
-// doubts sends what may be understood in several ways, each between two others.
-func (c *chain) doubts(t *testing.T) {
-	for _, d := range doubts() {
-		if err := c.doubt(d); err != nil {
-			t.Errorf("%s: %s: %v", d.group, d.name, err)
-			c.client.close()
-		}
-	}
-}
-
-func (c *chain) doubt(d doubt) error {
-	before, id, after := c.next(), c.next(), c.next()
-	first := get("length")
-	head, _ := first.text(before)
-	c.want[before] = record{before, "GET", "/" + before + "/length", ""}
-	c.client.close()
-	if err := c.client.say(head + d.written(id, after)); err != nil {
-		return err
-	}
-	a, err := c.client.read("GET", nil)
-	if err == nil {
-		err = first.check(before, a)
-	}
-	if err != nil {
-		return fmt.Errorf("the one before: %w", err)
-	}
-	if a, err = c.client.read("POST", nil); err != nil {
-		return err
-	}
-	if !d.passes {
-		if a.id != "" || !slices.Contains([]int{400, 501, 505}, a.status) || !a.closes {
-			return fmt.Errorf("answered by %d of %q, closes: %v", a.status, a.id, a.closes)
-		}
-		return c.client.ends()
-	}
-	method, _, _ := strings.Cut(strings.TrimSpace(d.text), " ")
-	c.want[id] = record{id, method, "/" + id + "/length", d.body}
-	c.want[after] = record{after, "GET", "/" + after + "/length", ""}
-	if want := contentOf(id, method, d.body); a.id != id || a.body != want {
-		return fmt.Errorf("answered by %d of %q: %q, want %q", a.status, a.id, clip(a.body), want)
-	}
-	if a, err = c.client.read("GET", nil); err != nil || a.id != after {
-		return fmt.Errorf("the one after is answered by %d of %q, %w", a.status, a.id, err)
-	}
-	return c.client.ends()
 }
 
 // agree sends what may be understood in several ways to a server before the proxy, which

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tempomat/internal/testkit"
 )
@@ -60,12 +63,17 @@ type recipe struct {
 }
 
 func (r recipe) run(t *testing.T) {
-	m := newMachine(t, r.page)
+	m := newMachine(t, readRecipe(t, r.page))
 	if r.scheme == "https" {
 		m.certificate()
 	}
 	r.prepare(m)
-	before := m.configuration()
+	others := func() map[string]string { // tempomat's own stays
+		all := m.state()
+		maps.DeleteFunc(all, func(name, _ string) bool { return strings.HasPrefix(name, "/etc/tempomat/") })
+		return all
+	}
+	before := others()
 	m.follow("Change")
 	r.start(m)
 	v := m.visitor(r.scheme)
@@ -83,7 +91,9 @@ func (r recipe) run(t *testing.T) {
 	if m.page.has("Undo") {
 		m.follow("Undo")
 	}
-	m.isBack(before)
+	if diff := cmp.Diff(before, others()); diff != "" {
+		t.Errorf("%s.md: Undo does not restore everything (-before +after):\n%s", r.page, diff)
+	}
 }
 
 // prepare has what is there before the page's changes.

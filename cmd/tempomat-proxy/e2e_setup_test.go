@@ -9,92 +9,57 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"tempomat/cmd/tempomat-proxy/internal/setup"
 	"tempomat/internal/testkit"
 )
 
-// setupMachine is a machine in a directory: Debian's configuration of a web server with
-// private ports, and a systemctl that starts and stops the real programs.
+// setupMachine is a machine with a web server as its package leaves it, and a systemctl that starts and stops the real
+// programs.
 type setupMachine struct {
-	t      *testing.T
+	*machine
 	place  setup.Place
 	server *process // apache2 or nginx
 	proxy  *process
-	env    []string
 	runs   []string
 	// breaks is a command that fails, as it begins.
 	breaks string
 }
 
-func newSetupMachine(t *testing.T) *setupMachine {
+func newSetupMachine(t *testing.T, install func(*machine)) *setupMachine {
 	testkit.Root(t, "only root may do what setup does")
-	ports := testkit.FreePorts(t, 4)
-	m := &setupMachine{t: t, place: setup.Place{Root: tempDir(t), HTTP: ports, HTTPS: ports + 1, InnerHTTP: ports + 2, InnerHTTPS: ports + 3}}
-	for dir := m.place.Root; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { // for the user that the server changes to
-			t.Fatal(err)
-		}
+	m := &setupMachine{machine: newMachine(t, &recipePage{name: t.Name()})}
+	port := func(usual string) int {
+		n, err := strconv.Atoi(m.ports[usual])
+		m.must(err)
+		return n
 	}
-	for _, dir := range []string{"run/systemd/system", "run/server", "log", "www/sub", "etc/systemd/system"} {
+	m.place = setup.Place{Root: m.dir, HTTP: port("80"), HTTPS: port("443"), InnerHTTP: port("8080"), InnerHTTPS: port("8443")}
+	for _, dir := range []string{"run/systemd/system", "var/www/html/sub", "etc/systemd/system"} {
 		m.must(os.MkdirAll(m.path(dir), 0o755))
 	}
-	m.write("www/index.html", "the first page\n")
-	m.write("www/sub/index.html", "below\n")
-	m.env = []string{
-		"APACHE_CONFDIR=" + m.path("etc/apache2"), "TEMPOMAT_ADMIN_LISTEN=unix:" + m.path("run/admin.sock"),
-		"TEMPOMAT_STATE=off", "TEMPOMAT_BUFFER_DIRECTORY=" + m.place.Root,
-	}
-	t.Cleanup(m.stop)
+	m.write("/var/www/html/index.html", "the first page\n")
+	m.write("/var/www/html/sub/index.html", "below\n")
+	install(m.machine)
 	return m
 }
 
-func (m *setupMachine) must(err error) {
-	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+func debianApache(t *testing.T) *setupMachine {
+	return newSetupMachine(t, func(m *machine) { m.apache2("mpm_event") })
 }
 
-func (m *setupMachine) path(name string) string { return filepath.Join(m.place.Root, name) }
-
-func (m *setupMachine) write(name, text string) {
-	m.t.Helper()
-	m.must(os.MkdirAll(filepath.Dir(m.path(name)), 0o755))
-	m.must(os.WriteFile(m.path(name), []byte(text), 0o644))
-}
-
-// debian is what its packages put into /etc.
-const debian = "../../testdata/debian/"
-
-// copyFrom copies what Debian's package has installed, with its paths and ports exchanged.
-func (m *setupMachine) copyFrom(names ...string) {
-	m.t.Helper()
-	for _, pattern := range names {
-		found, err := filepath.Glob(debian + pattern)
-		m.must(err)
-		for _, name := range found {
-			text, err := os.ReadFile(name)
-			m.must(err)
-			m.write("etc/"+strings.TrimPrefix(name, debian), strings.NewReplacer("/etc/nginx/", m.path("etc/nginx")+"/", "/var/www/html", m.path("www"), "/var/www/", m.place.Root+"/",
-				"/var/log/nginx", m.path("log"), "/run/nginx.pid", m.path("run/server/pid"),
-				"Listen 80", fmt.Sprint("Listen ", m.place.HTTP), "Listen 443", fmt.Sprint("Listen ", m.place.HTTPS),
-				"*:80>", fmt.Sprintf("*:%d>", m.place.HTTP), "listen 80 ", fmt.Sprintf("listen %d ", m.place.HTTP), "[::]:80 ", fmt.Sprintf("[::]:%d ", m.place.HTTP)).Replace(string(text)))
-		}
-	}
-}
+func debianNginx(t *testing.T) *setupMachine { return newSetupMachine(t, (*machine).nginx) }
 
 // Run implements setup.Runner.
 func (m *setupMachine) Run(_ context.Context, argv ...string) (string, error) {
@@ -108,15 +73,13 @@ func (m *setupMachine) Run(_ context.Context, argv ...string) (string, error) {
 	case "systemctl":
 		verb := slices.IndexFunc(argv[1:], func(a string) bool { return !strings.HasPrefix(a, "-") })
 		return m.systemctl(argv[1+verb], argv[len(argv)-1])
-	case "tempomat-proxy":
-		argv[0] = program(m.t, "tempomat-proxy")
-	case "nginx":
-		argv = append([]string{testkit.Program(m.t, "nginx"), "-e", "stderr", "-c", m.path("etc/nginx/nginx.conf")}, argv[1:]...)
+	case "tempomat-proxy", "nginx":
+		argv[0] = m.path("/bin/" + argv[0])
 	default:
 		argv[0] = testkit.Program(m.t, argv[0])
 	}
 	c := exec.Command(argv[0], argv[1:]...)
-	c.Env = append(cleanEnv(), m.env...)
+	c.Env = append(cleanEnv(), m.env()...)
 	text, err := c.CombinedOutput()
 	return string(text), err
 }
@@ -139,14 +102,14 @@ func (m *setupMachine) systemctl(verb, unit string) (string, error) {
 		if *slot != nil {
 			return m.Run(m.t.Context(), reloadCommand(unit)...)
 		}
-		return m.start(unit, slot)
+		*slot = m.startUnit(unit)
 	case "restart", "stop":
 		if *slot != nil {
 			(*slot).kill()
 			*slot = nil
 		}
 		if verb == "restart" {
-			return m.start(unit, slot)
+			*slot = m.startUnit(unit)
 		}
 	}
 	return "", nil
@@ -163,28 +126,15 @@ func reloadCommand(unit string) []string {
 // Terminate implements setup.Runner.
 func (m *setupMachine) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
-func (m *setupMachine) start(unit string, slot **process) (string, error) {
-	var argv []string
+func (m *setupMachine) startUnit(unit string) *process {
 	switch unit {
-	case "apache2": // it ends its whole group of processes
-		argv = []string{"setsid", "sh", "-c", `. "$APACHE_CONFDIR/envvars"; exec "$0" -d "$APACHE_CONFDIR" -DFOREGROUND`, testkit.Program(m.t, "apache2")}
+	case "apache2":
+		return m.startApache2()
 	case "nginx":
-		argv = []string{testkit.Program(m.t, "nginx"), "-e", "stderr", "-c", m.path("etc/nginx/nginx.conf"), "-g", "daemon off;"}
-	default:
-		argv = []string{program(m.t, "tempomat-proxy"), "-config", m.path("etc/tempomat/tempomat.yaml")}
+		return m.startNginx()
 	}
-	*slot = startProcess(m.t, m.env, argv[0], argv[1:]...)
-	return "", nil
-}
-
-// stop ends what runs.
-func (m *setupMachine) stop() {
-	for _, p := range []**process{&m.proxy, &m.server} {
-		if *p != nil {
-			(*p).kill()
-			*p = nil
-		}
-	}
+	m.startTempomat()
+	return m.tempomat.process
 }
 
 func (m *setupMachine) setup(args ...string) (status int, said string) {
@@ -198,48 +148,10 @@ func (m *setupMachine) setup(args ...string) (status int, said string) {
 	return status, out.String()
 }
 
-// state is every file, link, owner and mode of the machine's configuration.
-func (m *setupMachine) state() map[string]string {
-	m.t.Helper()
-	state := map[string]string{}
-	m.must(filepath.WalkDir(m.path("etc"), func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		owner := info.Sys().(*syscall.Stat_t)
-		state[name] = fmt.Sprint(info.Mode(), owner.Uid, owner.Gid)
-		switch {
-		case info.Mode()&os.ModeSymlink != 0:
-			target, err := os.Readlink(name)
-			state[name] += " " + target
-			return err
-		case info.Mode().IsRegular():
-			text, err := os.ReadFile(name)
-			state[name] += " " + string(text)
-			return err
-		}
-		return nil
-	}))
-	return state
-}
-
 func (m *setupMachine) sameState(before map[string]string) {
 	m.t.Helper()
-	after := m.state()
-	names := slices.Sorted(maps.Keys(before))
-	for name := range after {
-		if _, ok := before[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
-		if before[name] != after[name] {
-			m.t.Errorf("%s is not as it was:\n%s\nit was:\n%s", name, after[name], before[name])
-		}
+	if diff := cmp.Diff(before, m.state()); diff != "" {
+		m.t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
 	}
 }
 
@@ -247,11 +159,9 @@ func (m *setupMachine) sameState(before map[string]string) {
 // server that was not set up does not.
 const siteVisitor = "203.0.113.9"
 
-// seen tells whether the server's log names the visitor.
+// seen tells whether the server's logs name the visitor.
 func (m *setupMachine) seen() bool {
-	text, err := os.ReadFile(m.path("log/access.log"))
-	m.must(err)
-	return strings.Contains(string(text), siteVisitor)
+	return strings.Contains(m.logs(), siteVisitor)
 }
 
 // siteAnswer is what the site says.
@@ -296,44 +206,6 @@ func (m *setupMachine) serves(port int, secure bool) {
 		a, err := m.get(port, secure, "/")
 		return err == nil && a.status == 200
 	})
-}
-
-// debianApache is the package's configuration, with the modules that it switches on.
-func debianApache(t *testing.T) *setupMachine {
-	testkit.Program(t, "apache2ctl")
-	m := newSetupMachine(t)
-	m.copyFrom("apache2/apache2.conf", "apache2/ports.conf", "apache2/magic", "apache2/mods-available/*",
-		"apache2/sites-available/000-default.conf", "apache2/conf-available/security.conf", "apache2/conf-available/charset.conf")
-	m.write("etc/apache2/envvars", fmt.Sprintf("export APACHE_RUN_USER=www-data APACHE_RUN_GROUP=www-data APACHE_PID_FILE=%[1]s/run/server/pid APACHE_RUN_DIR=%[1]s/run/server APACHE_LOCK_DIR=%[1]s/run/server APACHE_LOG_DIR=%[1]s/log\n", m.place.Root))
-	for _, mod := range []string{
-		"access_compat.load", "alias.conf", "alias.load", "auth_basic.load", "authn_core.load", "authn_file.load", "authz_core.load", "authz_host.load",
-		"authz_user.load", "autoindex.conf", "autoindex.load", "deflate.conf", "deflate.load", "dir.conf", "dir.load", "env.load", "filter.load",
-		"mime.conf", "mime.load", "mpm_event.conf", "mpm_event.load", "negotiation.conf", "negotiation.load", "reqtimeout.conf", "reqtimeout.load",
-		"setenvif.conf", "setenvif.load", "status.conf", "status.load",
-	} {
-		m.enable("mods", mod)
-	}
-	m.enable("conf", "security.conf")
-	m.enable("conf", "charset.conf")
-	m.enable("sites", "000-default.conf")
-	return m
-}
-
-func (m *setupMachine) enable(kind, name string) {
-	m.t.Helper()
-	m.must(os.MkdirAll(m.path("etc/apache2/"+kind+"-enabled"), 0o755))
-	m.must(os.Symlink("../"+kind+"-available/"+name, m.path("etc/apache2/"+kind+"-enabled/"+name)))
-}
-
-func debianNginx(t *testing.T) *setupMachine {
-	testkit.Program(t, "nginx")
-	m := newSetupMachine(t)
-	m.copyFrom("nginx/nginx.conf", "nginx/mime.types", "nginx/fastcgi*", "nginx/snippets/*", "nginx/sites-available/default")
-	for _, dir := range []string{"conf.d", "modules-enabled", "sites-enabled"} {
-		m.must(os.MkdirAll(m.path("etc/nginx/"+dir), 0o755))
-	}
-	m.must(os.Symlink(m.path("etc/nginx/sites-available/default"), m.path("etc/nginx/sites-enabled/default")))
-	return m
 }
 
 // TestWorldSetup puts the proxy before Debian's Apache and nginx, as their packages leave
@@ -405,12 +277,12 @@ func TestWorldSetupEdited(t *testing.T) {
 			t.Parallel()
 			m := debianApache(t)
 			site := func(host, name string) string {
-				return fmt.Sprintf("<VirtualHost %s>\n\tServerName %s.example\n\tDocumentRoot %s\n</VirtualHost>\n", host, name, m.path(name))
+				return fmt.Sprintf("<VirtualHost %s>\n\tServerName %s.example\n\tDocumentRoot %s\n</VirtualHost>\n", host, name, m.path("/var/www/"+name))
 			}
 			public := fmt.Sprint("*:", m.place.HTTP)
 			names := []string{"one", "two", "manual"}
 			for _, name := range names {
-				m.write(name+"/index.html", name)
+				m.write("/var/www/"+name+"/index.html", name)
 			}
 			m.write("etc/apache2/sites-available/000-default.conf", site(public, "one")+site(public, "two"))
 			m.systemctl("restart", "apache2")
@@ -431,13 +303,13 @@ func TestWorldSetupEdited(t *testing.T) {
 					_, err := m.get(m.place.HTTP, false, "/")
 					return errors.Is(err, syscall.ECONNREFUSED)
 				})
-				m.must(err(m.start("tempomat-proxy", &m.proxy)))
+				m.proxy = m.startUnit("tempomat-proxy")
 			}
 			m.answers("one", "two")
 
 			m.write("etc/apache2/sites-available/000-default.conf", "# Edited.\n"+site("*", "one")+"# Here as well.\n"+site("*", "two"))
 			m.write("etc/apache2/sites-available/manual.conf", site("*", "manual"))
-			m.enable("sites", "manual.conf")
+			m.enable("apache2", "sites", "manual.conf")
 			m.must(err(m.Run(t.Context(), "apache2ctl", "graceful")))
 			m.answers(names...)
 			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {

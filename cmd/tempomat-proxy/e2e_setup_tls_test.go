@@ -23,14 +23,9 @@ func (m *setupMachine) secure(site func(name, chain, key string) string, file st
 	}
 	authority := testkit.NewAuthority(m.t)
 	for _, name := range []string{"site.example", "other.example"} {
-		live, archive := m.path("etc/letsencrypt/live/"+name), m.path("etc/letsencrypt/archive/"+name)
-		m.must(os.MkdirAll(live, 0o755))
-		m.must(os.MkdirAll(archive, 0o755))
 		chain, key := authority.Issue(m.t, time.Now().Add(24*time.Hour), name)
-		for part, text := range map[string][]byte{"fullchain": chain, "privkey": key} {
-			m.must(os.WriteFile(fmt.Sprintf("%s/%s1.pem", archive, part), text, mode))
-			m.must(os.Symlink(fmt.Sprintf("../../archive/%s/%s1.pem", name, part), fmt.Sprintf("%s/%s.pem", live, part)))
-		}
+		m.certbot(name, chain, key, mode)
+		live := m.path("/etc/letsencrypt/live/" + name)
 		m.write(fmt.Sprintf(file, name), site(name, live+"/fullchain.pem", live+"/privkey.pem"))
 	}
 	if mode == 0o600 {
@@ -43,33 +38,30 @@ func (m *setupMachine) secure(site func(name, chain, key string) string, file st
 // if Apache did not see TLS.
 func secureApache(t *testing.T) *setupMachine {
 	m := debianApache(t)
-	for _, mod := range []string{"ssl.load", "socache_shmcb.load", "rewrite.load"} {
-		m.enable("mods", mod)
-	}
-	m.write("etc/apache2/mods-enabled/ssl.conf", "SSLSessionCache shmcb:"+m.path("run/server/cache")+"\n")
+	m.shell("a2enmod -q ssl rewrite")
 	m.write("etc/apache2/sites-available/000-default.conf", fmt.Sprintf("<VirtualHost *:%d>\n\tRedirect permanent / https://site.example/\n</VirtualHost>\n", m.place.HTTP))
-	m.write("etc/apache2/sites-enabled/plain.conf", fmt.Sprintf("<VirtualHost *:%d>\n\tServerName plain.example\n\tDocumentRoot %s\n</VirtualHost>\n", m.place.HTTP, m.path("www")))
+	m.write("etc/apache2/sites-enabled/plain.conf", fmt.Sprintf("<VirtualHost *:%d>\n\tServerName plain.example\n\tDocumentRoot %s\n</VirtualHost>\n", m.place.HTTP, m.path("/var/www/html")))
 	m.secure(func(name, chain, key string) string {
 		return fmt.Sprintf("<IfModule mod_ssl.c>\n<VirtualHost *:%d>\n\tServerName %s\n\tDocumentRoot %s\n\tCustomLog %s/access.log combined\n\tSSLEngine on\n\tSSLCertificateFile %s\n\tSSLCertificateKeyFile %s\n"+
 			"\tRewriteEngine on\n\tRewriteCond %%{HTTPS} !=on\n\tRewriteRule ^ https://%%{SERVER_NAME}%%{REQUEST_URI} [R=302,L]\n</VirtualHost>\n</IfModule>\n",
-			m.place.HTTPS, name, m.path("www"), m.path("log"), chain, key)
+			m.place.HTTPS, name, m.path("/var/www/html"), m.path("/var/log/apache2"), chain, key)
 	}, "etc/apache2/sites-available/%s-le-ssl.conf")
-	m.enable("sites", "site.example-le-ssl.conf")
-	m.enable("sites", "other.example-le-ssl.conf")
+	m.enable("apache2", "sites", "site.example-le-ssl.conf")
+	m.enable("apache2", "sites", "other.example-le-ssl.conf")
 	return m
 }
 
 func secureNginx(t *testing.T) *setupMachine {
 	m := debianNginx(t)
 	m.write("etc/nginx/sites-available/default", fmt.Sprintf("server {\n\tlisten %d default_server;\n\tlisten [::]:%[1]d default_server;\n\treturn 301 https://$host$request_uri;\n}\n", m.place.HTTP))
-	m.write("etc/nginx/sites-enabled/plain", fmt.Sprintf("server {\n\tlisten %d;\n\tserver_name plain.example;\n\troot %s;\n}\n", m.place.HTTP, m.path("www")))
+	m.write("etc/nginx/sites-enabled/plain", fmt.Sprintf("server {\n\tlisten %d;\n\tserver_name plain.example;\n\troot %s;\n}\n", m.place.HTTP, m.path("/var/www/html")))
 	once := " ipv6only=on"
 	m.secure(func(name, chain, key string) string {
 		only := once
 		once = "" // nginx takes it only once for an address
 		return fmt.Sprintf("server {\n\tserver_name %s;\n\troot %s;\n\tif ($scheme = http) {\n\t\treturn 302 https://$host$request_uri;\n\t}\n"+
 			"    listen [::]:%[3]d ssl http2%[6]s; # managed by Certbot\n    listen %[3]d ssl http2; # managed by Certbot\n    ssl_certificate %[4]s; # managed by Certbot\n    ssl_certificate_key %[5]s; # managed by Certbot\n}\n",
-			name, m.path("www"), m.place.HTTPS, chain, key, only)
+			name, m.path("/var/www/html"), m.place.HTTPS, chain, key, only)
 	}, "etc/nginx/sites-enabled/%s") // no link: the former text must not lie beside it
 	return m
 }

@@ -15,6 +15,8 @@ import (
 // test wants: whoever else comes has to wait.
 type fullSite struct {
 	*sidecarProcess
+	script string // of its pages
+
 	mu    sync.Mutex // guards the following
 	asked []string   // what came to the backend: method, target, and the cookies
 	dear  chan struct{}
@@ -49,7 +51,7 @@ func (f *fullSite) serve(w http.ResponseWriter, r *http.Request) {
 	f.asked = append(f.asked, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.RequestURI, " ", strings.Join(r.Header["Cookie"], "; "))))
 	f.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = fmt.Fprintf(w, "<!doctype html><html><head><title>%s</title><link rel=icon href=data:,></head><body>a page</body></html>\n", r.RequestURI)
+	_, _ = fmt.Fprintf(w, "<!doctype html><html><head><title>%s</title><link rel=icon href=data:,></head><body>a page<script>%s</script></body></html>\n", r.RequestURI, f.script)
 }
 
 // saw is what the backend was asked for since it was asked last, in order.

@@ -3,27 +3,25 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"strconv"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// recorder is the backend at the end of the garden. It takes what comes for what RFC 9112
-// says that it is, and nothing else, and keeps every request that came to its end. A
-// request tells by its path who it is, and what kind of answer it wants: /ID/KIND.
+// recorder is the backend at the end of the garden. It keeps every request that came to its end. A request tells by its path
+// who it is, and what kind of answer it wants: /ID/KIND.
 type recorder struct {
 	address string
 
 	mu      sync.Mutex // guards the following
 	records []record
-	faults  []string // what is no request
-	open    map[net.Conn]bool
+	faults  []string // of bodies
 }
 
 // record is a request that came to its end.
@@ -31,218 +29,28 @@ type record struct{ id, method, target, body string }
 
 func startRecorder(t *testing.T) *recorder {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &recorder{address: l.Addr().String(), open: map[net.Conn]bool{}}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b.keep(c, true)
-			done.Go(func() {
-				defer b.keep(c, false)
-				b.serve(c)
-			})
-		}
-	})
+	b := &recorder{}
+	s := httptest.NewUnstartedServer(b)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // who gives up may do so anywhere
+	s.Start()
 	t.Cleanup(func() {
-		_ = l.Close()
-		b.mu.Lock()
-		for c := range b.open {
-			_ = c.Close()
-		}
-		b.mu.Unlock()
-		done.Wait()
+		s.CloseClientConnections()
+		s.Close()
 	})
+	b.address = s.Listener.Addr().String()
 	return b
 }
 
-func (b *recorder) keep(c net.Conn, opened bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open[c] = opened; !opened {
-		delete(b.open, c)
-		_ = c.Close()
-	}
-}
-
 // of is what came of a request.
-func (b *recorder) of(id string) (all []record) {
+func (b *recorder) of(id string) []record {
+	all, _ := b.all()
+	return slices.DeleteFunc(all, func(r record) bool { return r.id != id })
+}
+
+func (b *recorder) all() ([]record, []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, r := range b.records {
-		if r.id == id {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// all is what came.
-func (b *recorder) all() (records []record, faults []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]record(nil), b.records...), append([]string(nil), b.faults...)
-}
-
-func (b *recorder) fault(format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.faults = append(b.faults, fmt.Sprintf(format, args...))
-}
-
-// serve answers request after request.
-func (b *recorder) serve(c net.Conn) {
-	in := bufio.NewReader(c)
-	for {
-		h, err := readStrictHead(in)
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				b.fault("%v", err)
-			}
-			return
-		}
-		if h.kind == "early" || h.kind == "refused" {
-			_, _ = io.WriteString(c, h.answer(""))
-			_, _ = io.Copy(io.Discard, in)
-			return
-		}
-		if h.fields["expect"] != "" {
-			_, _ = io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n")
-		}
-		body, whole, err := h.readBody(in)
-		if err != nil {
-			b.fault("%s: %v", h.line, err)
-		}
-		if err != nil || !whole {
-			return
-		}
-		b.mu.Lock()
-		b.records = append(b.records, record{h.id, h.method, h.target, body})
-		b.mu.Unlock()
-		if _, err := io.WriteString(c, h.answer(body)); err != nil || h.closes() {
-			return
-		}
-	}
-}
-
-// strictHead is the head of a request.
-type strictHead struct {
-	line, method, target string
-	id, kind             string
-	fields               map[string]string // in lower case
-}
-
-// readStrictHead reads one. The error is io.EOF if the connection ended before it.
-func readStrictHead(in *bufio.Reader) (*strictHead, error) {
-	h := &strictHead{fields: map[string]string{}}
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return nil, io.EOF // who gives up may do so anywhere
-		}
-		text, ok := strings.CutSuffix(line, "\r\n")
-		if !ok || strings.ContainsAny(text, "\r\x00") {
-			return nil, fmt.Errorf("a line that ends in several places: %q", line)
-		}
-		switch {
-		case h.line == "":
-			words := strings.Split(text, " ")
-			if len(words) != 3 || !strings.HasPrefix(words[1], "/") || words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0" {
-				return nil, fmt.Errorf("no request line: %q", line)
-			}
-			h.line, h.method, h.target = text, words[0], words[1]
-			h.id, h.kind, _ = strings.Cut(h.target[1:], "/")
-			h.kind, _, _ = strings.Cut(h.kind, "?")
-		case text == "":
-			return h, nil
-		default:
-			name, value, ok := strings.Cut(text, ":")
-			key := strings.ToLower(name)
-			if !ok || name == "" || strings.ContainsAny(name, " \t") {
-				return nil, fmt.Errorf("no field: %q in %s", line, h.line)
-			}
-			if _, twice := h.fields[key]; twice && (key == "host" || key == "content-length" || key == "transfer-encoding") {
-				return nil, fmt.Errorf("twice: %q in %s", line, h.line)
-			}
-			h.fields[key] = strings.Trim(value, " \t")
-		}
-	}
-}
-
-// readBody reads it; whole is false if the connection ended before its end.
-func (h *strictHead) readBody(in *bufio.Reader) (body string, whole bool, err error) {
-	length, hasLength := h.fields["content-length"]
-	coding, hasCoding := h.fields["transfer-encoding"]
-	switch {
-	case hasLength && hasCoding:
-		return "", false, fmt.Errorf("a length and a transfer coding")
-	case hasCoding && strings.EqualFold(coding, "chunked"):
-		return readStrictChunks(in)
-	case hasCoding:
-		return "", false, fmt.Errorf("transfer coding %q", coding)
-	case !hasLength:
-		return "", true, nil
-	}
-	n, err := strconv.ParseUint(length, 10, 31)
-	if err != nil {
-		return "", false, fmt.Errorf("length %q", length)
-	}
-	all := make([]byte, n)
-	_, short := io.ReadFull(in, all)
-	return string(all), short == nil, nil
-}
-
-// readLine reads a line; false: the connection ended before its end.
-func readLine(in *bufio.Reader) (string, bool) {
-	line, err := in.ReadString('\n')
-	return line, err == nil
-}
-
-func readStrictChunks(in *bufio.Reader) (body string, whole bool, err error) {
-	for {
-		line, ok := readLine(in)
-		if !ok {
-			return "", false, nil
-		}
-		size, _, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), ";")
-		n, err := strconv.ParseUint(size, 16, 31)
-		if err != nil || !strings.HasSuffix(line, "\r\n") || strings.Count(line, "\r") > 1 {
-			return "", false, fmt.Errorf("chunk %q", line)
-		}
-		if n == 0 {
-			break
-		}
-		chunk := make([]byte, n+2)
-		if n, _ := io.ReadFull(in, chunk); n < len(chunk) {
-			return "", false, nil
-		}
-		if string(chunk[n:]) != "\r\n" {
-			return "", false, fmt.Errorf("a chunk of %d bytes that ends in %q", n, chunk[n:])
-		}
-		body += string(chunk[:n])
-	}
-	for { // trailers
-		line, ok := readLine(in)
-		switch {
-		case !ok:
-			return "", false, nil
-		case line == "\r\n":
-			return body, true, nil
-		case !strings.HasSuffix(line, "\r\n") || !strings.Contains(line, ":"):
-			return "", false, fmt.Errorf("trailer %q", line)
-		}
-	}
-}
-
-// closes tells whether the answer ends the connection.
-func (h *strictHead) closes() bool {
-	return h.kind == "end" || strings.EqualFold(h.fields["connection"], "close") || strings.HasSuffix(h.line, "HTTP/1.0")
+	return slices.Clone(b.records), slices.Clone(b.faults)
 }
 
 // contentOf is what the answer to a request says.
@@ -250,51 +58,77 @@ func contentOf(id, method, body string) string {
 	return fmt.Sprintf("%s %s with %d bytes\n", id, method, len(body))
 }
 
-// answer is the kind that is asked for.
-func (h *strictHead) answer(body string) string {
-	content := contentOf(h.id, h.method, body)
-	head := "X-Id: " + h.id + "\r\nCache-Control: no-store\r\nContent-Type: text/plain\r\n"
-	if h.closes() || h.kind == "early" || h.kind == "refused" {
-		head += "Connection: close\r\n"
+// ServeHTTP implements http.Handler.
+func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, kind, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, "/"), "/")
+	kind, _, _ = strings.Cut(kind, "?")
+	w.Header().Set("X-Id", id)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", "text/plain")
+	if status, early := map[string]int{"early": http.StatusRequestEntityTooLarge, "refused": http.StatusForbidden}[kind]; early {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, contentOf(id, r.Method, ""))
+		return
 	}
-	sent := func(status, content string) string {
-		length := fmt.Sprintf("Content-Length: %d\r\n\r\n", len(content))
-		if h.method == "HEAD" {
-			content = ""
-		}
-		return "HTTP/1.1 " + status + "\r\n" + head + length + content
+	body, err := io.ReadAll(r.Body)
+	b.mu.Lock()
+	if err == nil {
+		b.records = append(b.records, record{id, r.Method, r.RequestURI, string(body)})
+	} else if strings.Contains(err.Error(), "chunk") {
+		b.faults = append(b.faults, fmt.Sprintf("%s %s: %v", r.Method, r.RequestURI, err))
 	}
-	switch h.kind {
-	case "chunks", "extended", "trailer":
-		s := "HTTP/1.1 200 OK\r\n" + head + chunkedField + "\r\n"
-		if h.method == "HEAD" {
-			return s
+	b.mu.Unlock()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	answerAs(w, id, kind, contentOf(id, r.Method, string(body)))
+}
+
+// answerAs is the kind that is asked for.
+func answerAs(w http.ResponseWriter, id, kind, content string) {
+	h := w.Header()
+	switch kind {
+	case "chunks", "trailer":
+		_, _ = io.WriteString(w, content[:3])
+		_ = http.NewResponseController(w).Flush()
+		content = content[3:]
+		if kind == "trailer" {
+			h.Set(http.TrailerPrefix+"X-Trail", id)
 		}
-		extends := ""
-		if h.kind == "extended" {
-			extends = ";e=1"
-		}
-		s += fmt.Sprintf("3%s\r\n%s\r\n%x\r\n%s\r\n0\r\n", extends, content[:3], len(content)-3, content[3:])
-		if h.kind == "trailer" {
-			s += "X-Trail: " + h.id + "\r\n"
-		}
-		return s + "\r\n"
+	case "extended":
+		written(w, fmt.Sprintf("%s\r\n3;e=1\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", chunkedField, content[:3], len(content)-3, content[3:]))
+		return
 	case "end":
-		return "HTTP/1.1 200 OK\r\n" + head + "\r\n" + content
+		written(w, "\r\n"+content)
+		return
 	case "nothing":
-		return "HTTP/1.1 204 No Content\r\n" + head + "\r\n"
+		w.WriteHeader(http.StatusNoContent)
+		return
 	case "unchanged":
-		return "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n" + head + "\r\n"
+		h.Set("ETag", `"1"`)
+		w.WriteHeader(http.StatusNotModified)
+		return
 	case "hints":
-		return "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + sent("200 OK", content)
+		h.Set("Link", "</a>")
+		w.WriteHeader(http.StatusEarlyHints)
+		h.Del("Link")
 	case "part":
-		head += fmt.Sprintf("Content-Range: bytes 2-5/%d\r\n", len(content))
-		return sent("206 Partial Content", content[2:6])
-	case "early":
-		return sent("413 Content Too Large", content)
-	case "refused":
-		return sent("403 Forbidden", content)
-	default:
-		return sent("200 OK", content)
+		h.Set("Content-Range", fmt.Sprintf("bytes 2-5/%d", len(content)))
+		w.WriteHeader(http.StatusPartialContent)
+		content = content[2:6]
 	}
+	_, _ = io.WriteString(w, content)
+}
+
+// written is an answer byte by byte, and the end of the connection.
+func written(w http.ResponseWriter, rest string) {
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	_, _ = fmt.Fprint(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n")
+	_ = w.Header().Write(c)
+	_, _ = io.WriteString(c, rest)
 }

@@ -9,14 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -50,8 +49,8 @@ var recipeRoot = sync.OnceValues(func() (string, error) {
 	return root, os.Chmod(root, 0o711)
 })
 
-// newMachine copies what Debian ships of some directories of /etc.
-func newMachine(t *testing.T, page string, etc ...string) *machine {
+// newMachine makes one with a site that was not installed yet. page has what is to be changed.
+func newMachine(t *testing.T, page *recipePage) *machine {
 	t.Helper()
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
 		t.Skip("the recipes are for Debian")
@@ -59,7 +58,7 @@ func newMachine(t *testing.T, page string, etc ...string) *machine {
 	if _, err := recipeRoot(); err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, page: readRecipe(t, page), dir: tempDir(t), ports: map[string]string{}, gates: map[string]string{}}
+	m := &machine{t: t, page: page, dir: tempDir(t), ports: map[string]string{}, gates: map[string]string{}}
 	m.must(os.Chmod(m.dir, 0o755)) // for the users that servers change to
 	for _, port := range []string{"80", "443", "8080", "8443", "8888", "3000", "6081"} {
 		m.ports[port] = freePort(t)
@@ -77,9 +76,6 @@ func newMachine(t *testing.T, page string, etc ...string) *machine {
 			t.Logf("%s", m.logs())
 		}
 	})
-	for _, name := range etc {
-		m.copy(filepath.Join("/etc", name))
-	}
 	m.stand()
 	return m
 }
@@ -255,41 +251,29 @@ func (m *machine) check(scheme string) {
 	m.page = own
 }
 
-// configuration is all files of the servers: their texts, and where links lead.
-func (m *machine) configuration() map[string]string {
+// state is each file and link of the configuration and of the site: its mode, owner and text, or where it leads.
+func (m *machine) state() map[string]string {
 	m.t.Helper()
 	all := map[string]string{}
 	for _, dir := range []string{"etc", "var/www"} {
 		m.must(filepath.WalkDir(m.path(dir), func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasPrefix(name, m.path("/etc/tempomat")) {
+			if err != nil || d.IsDir() {
 				return err
 			}
-			if d.Type()&fs.ModeSymlink != 0 {
-				all[name], err = os.Readlink(name)
+			info, err := d.Info()
+			if err != nil {
 				return err
 			}
-			text, err := os.ReadFile(name)
-			all[name] = string(text)
+			var text []byte
+			if info.Mode()&fs.ModeSymlink == 0 {
+				text, err = os.ReadFile(name)
+			} else if target, e := os.Readlink(name); e == nil {
+				text = []byte(target)
+			}
+			owner := info.Sys().(*syscall.Stat_t)
+			all[strings.TrimPrefix(name, m.dir)] = fmt.Sprintln(info.Mode(), owner.Uid, owner.Gid) + string(text)
 			return err
 		}))
 	}
 	return all
-}
-
-// isBack checks that the servers have the files again that they had before.
-func (m *machine) isBack(before map[string]string) {
-	m.t.Helper()
-	after := m.configuration()
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if was, ok := before[name]; !ok {
-			m.t.Errorf("%s.md: Undo leaves %s", m.page.name, strings.TrimPrefix(name, m.dir))
-		} else if was != after[name] {
-			m.t.Errorf("%s.md: Undo leaves %s changed:\n%s", m.page.name, strings.TrimPrefix(name, m.dir), after[name])
-		}
-	}
-	for name := range before {
-		if _, ok := after[name]; !ok {
-			m.t.Errorf("%s.md: Undo loses %s", m.page.name, strings.TrimPrefix(name, m.dir))
-		}
-	}
 }

@@ -19,6 +19,9 @@ import (
 var apacheModules = strings.Fields("access_compat alias auth_basic authn_core authn_file authz_core authz_host authz_user " +
 	"autoindex deflate dir env filter mime negotiation reqtimeout setenvif status")
 
+// debian is what Debian's packages put into /etc.
+const debian = "../../testdata/debian/"
+
 // apache2 installs Debian's Apache with some more modules, as Debian would have it.
 func (m *machine) apache2(modules ...string) {
 	m.t.Helper()
@@ -68,13 +71,14 @@ func (m *machine) enable(server, kind, name string) {
 	m.must(os.Symlink("../"+kind+"-available/"+name, filepath.Join(dir, name)))
 }
 
-func (m *machine) startApache2() { m.startApache2At("/etc/apache2") }
+func (m *machine) startApache2() *process { return m.startApache2At("/etc/apache2") }
 
 // startApache2At starts one of several, as Debian's units do: each has a directory.
-func (m *machine) startApache2At(dir string) {
+func (m *machine) startApache2At(dir string) *process {
 	m.t.Helper()
 	p := m.start("apache2", "env", "APACHE_CONFDIR="+m.path(dir), "bash", "-c", `. "$APACHE_CONFDIR/envvars" && mkdir -p "$APACHE_RUN_DIR" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -f apache2.conf -DFOREGROUND`) // it ends its whole group
 	m.reloads(p, "USR1")
+	return p
 }
 
 // reloads has systemctl reload send a server that signal.
@@ -111,9 +115,9 @@ func (m *machine) nginx() {
 	}
 }
 
-func (m *machine) startNginx() {
+func (m *machine) startNginx() *process {
 	m.t.Helper()
-	m.start("nginx", m.path("/bin/nginx"), "-g", "daemon off;")
+	return m.start("nginx", m.path("/bin/nginx"), "-g", "daemon off;")
 }
 
 // haproxy installs Debian's HAProxy.

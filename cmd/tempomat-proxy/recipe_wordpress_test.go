@@ -26,7 +26,7 @@ func TestWordPress(t *testing.T) {
 			continue
 		}
 		t.Run(r.page, func(t *testing.T) {
-			m := newMachine(t, r.page)
+			m := newMachine(t, readRecipe(t, r.page))
 			m.certificate()
 			r.prepare(m)
 			m.follow("Change")

@@ -103,64 +103,37 @@ func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people
 	verify(t, table)
 }
 
-// Four addresses that have uploads without an end under way keep nobody out, and lose what
-// newcomers need; a household's are left alone.
+// Addresses that have uploads without an end under way keep nobody out, be they few or a network's each of which has some,
+// and lose what newcomers need; a household's are left alone.
 func TestRequestsWithoutEndKeepNobodyOut(t *testing.T) {
 	const most = 1000
-	for _, attackers := range []int{1, 4, 8} {
-		table := New(start, most)
-		home := &modelConn{}
-		home.Conn = table.Enter(start, netip.MustParseAddr("203.0.113.1"), false, home)
-		home.Busy()
-		for n := range most - 1 {
-			c := &modelConn{}
-			if c.Conn = table.Enter(start, netip.MustParseAddr(nth("198.51.%d.1", n%attackers)), false, c); c.Conn != nil {
-				c.Busy()
-			}
-		}
-		for n := range 100 {
-			c := &modelConn{}
-			if c.Conn = table.Enter(start, netip.MustParseAddr(nth("192.0.2.%d", n)), false, c); c.Conn == nil || !c.Busy() {
-				t.Fatalf("with %d attackers newcomer %d was not let in", attackers, n)
-			}
-		}
-		if home.closed > 0 {
-			t.Errorf("with %d attackers the request of somebody who has one was cut", attackers)
-		}
-	}
-}
-
-// Nor do a network's, each of whose addresses has some.
-func TestNetworksWithoutEndKeepNobodyOut(t *testing.T) {
-	const most = 1000
 	for name, attacker := range map[string]func(n int) string{
-		"a /24":       func(n int) string { return nth("198.51.100.%d", n%250) },
-		"seven /24":   func(n int) string { return nth(nth("198.%d", n%7)+".100.%d", n/7%100) },
-		"a /16":       func(n int) string { return nth(nth("198.51.%d", n%250)+".%d", n/250) },
-		"three /16":   func(n int) string { return nth(nth("198.%d", n%3)+".%d.1", n/3%200) },
-		"IPv6, a /48": func(n int) string { return nth("2001:db8:0:%d::1", n%250) },
+		"one address":     func(int) string { return "198.51.0.1" },
+		"four addresses":  func(n int) string { return nth("198.51.%d.1", n%4) },
+		"eight addresses": func(n int) string { return nth("198.51.%d.1", n%8) },
+		"a /24":           func(n int) string { return nth("198.51.100.%d", n%250) },
+		"seven /24":       func(n int) string { return nth(nth("198.%d", n%7)+".100.%d", n/7%100) },
+		"a /16":           func(n int) string { return nth(nth("198.51.%d", n%250)+".%d", n/250) },
+		"three /16":       func(n int) string { return nth(nth("198.%d", n%3)+".%d.1", n/3%200) },
+		"IPv6, a /48":     func(n int) string { return nth("2001:db8:0:%d::1", n%250) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := New(start, most)
-			home := &modelConn{}
-			home.Conn = table.Enter(start, netip.MustParseAddr("203.0.113.1"), false, home)
-			home.Busy()
+			r := newRoom(t, most)
+			r.busy(r.enter(1, "203.0.113.1")...)
 			for n := range most - 1 {
-				c := &modelConn{}
-				if c.Conn = table.Enter(start, netip.MustParseAddr(attacker(n)), false, c); c.Conn != nil {
-					c.Busy()
+				if g := r.enter(1, attacker(n))[0]; g.Conn != nil {
+					r.busy(g)
 				}
 			}
 			for n := range 100 {
-				c := &modelConn{}
-				if c.Conn = table.Enter(start, netip.MustParseAddr(nth("192.0.2.%d", n)), false, c); c.Conn == nil || !c.Busy() {
+				if g := r.enter(1, nth("192.0.2.%d", n))[0]; g.Conn == nil || !g.Busy() {
 					t.Fatalf("newcomer %d was not let in", n)
 				}
 			}
-			if home.closed > 0 {
+			if r.guests[0].closed > 0 {
 				t.Error("the request of somebody who has one was cut")
 			}
-			verify(t, table)
+			verify(t, r.table)
 		})
 	}
 }

@@ -6,138 +6,77 @@ import (
 	"time"
 )
 
+// hold is connections of an address, or of so many addresses of a network like "192.0.2.%d" that each have some.
+type hold struct {
+	from      string
+	addresses int // 0: from is one
+	each      int
+	busy      bool
+}
+
+// fill lets them in.
+func (r *room) fill(holds ...hold) {
+	r.t.Helper()
+	for _, h := range holds {
+		for i := range max(1, h.addresses) {
+			from := h.from
+			if h.addresses > 0 {
+				from = nth(h.from, i)
+			}
+			if in := r.enter(h.each, from); h.busy {
+				r.busy(in...)
+			}
+		}
+	}
+}
+
 // Each case fills a table of 64, in which 8 are few, and says who gives the place of the
 // next.
 func TestWhoGives(t *testing.T) {
+	const one, two, three, four, stranger, next = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "198.51.100.1", "203.0.113.1"
 	for name, c := range map[string]struct {
-		fill func(r *room)
+		fill []hold
+		more func(r *room) // what happens then
 		next string
 		want int
 	}{
-		"below the bound nobody": {
-			fill: func(r *room) { r.enter(63, "192.0.2.1") },
-			next: "192.0.2.1", want: -1,
-		},
-		"who holds most, its oldest": {
-			fill: func(r *room) { r.enter(20, "192.0.2.1"); r.enter(44, "198.51.100.1") },
-			next: "203.0.113.1", want: 20,
-		},
-		"also of IPv6, by /64": {
-			fill: func(r *room) {
-				r.enter(30, "198.51.100.1")
-				for i := range 34 {
-					r.enter(1, nth("2001:db8::%d", i))
-				}
-			},
-			next: "203.0.113.1", want: 30,
-		},
-		"a newcomer's own address": {
-			fill: func(r *room) { r.enter(20, "192.0.2.1"); r.enter(44, "198.51.100.1") },
-			next: "198.51.100.1", want: 20,
-		},
+		"below the bound nobody":                  {fill: []hold{{one, 0, 63, false}}, next: one, want: -1},
+		"who holds most, its oldest":              {fill: []hold{{one, 0, 20, false}, {stranger, 0, 44, false}}, next: next, want: 20},
+		"also of IPv6, by /64":                    {fill: []hold{{stranger, 0, 30, false}, {"2001:db8::%d", 34, 1, false}}, next: next, want: 30},
+		"a newcomer's own address":                {fill: []hold{{one, 0, 20, false}, {stranger, 0, 44, false}}, next: stranger, want: 20},
+		"not even for another of the address":     {fill: []hold{{"192.0.2.%d", 4, 16, true}}, next: one, want: 64},
+		"the newcomer, if all others have one":    {fill: []hold{{"192.%d.2.1", 64, 1, true}}, next: next, want: 64},
+		"a balancer is one of those":              {fill: []hold{{balancer, 0, 53, false}, {stranger, 0, 11, false}}, next: next, want: 53},
+		"its oldest where nobody holds more":      {fill: []hold{{balancer, 0, 56, false}, {stranger, 0, 8, false}}, next: next, want: 0},
+		"its requests never":                      {fill: []hold{{balancer, 0, 64, true}}, next: next, want: 64},
+		"nobody who holds few while others more":  {fill: []hold{{"192.0.2.%d", 50, 1, false}, {stranger, 0, 14, false}}, next: next, want: 50},
+		"of those who hold few who waits longest": {fill: []hold{{one, 0, 4, true}, {"198.51.100.%d", 52, 1, false}, {two, 0, 8, false}}, next: next, want: 4},
+		"none with a request":                     {fill: []hold{{one, 0, 16, true}, {two, 0, 16, false}, {three, 0, 16, true}, {four, 0, 16, true}}, next: next, want: 16},
+		// Who holds 31 gives first.
+		"one with a request, where an address has a large part": {fill: []hold{{one, 0, 17, true}, {two, 0, 16, true}, {three, 0, 31, false}}, next: next, want: 33},
+		// Of who holds most there.
+		"a request of the network that has a large part": {fill: []hold{{"192.%d.2.1", 54, 1, true}, {"198.51.100.%d", 8, 1, true}, {"198.51.100.8", 0, 2, true}}, next: next, want: 62},
 		"the one idle for longest, not the first to come": {
-			fill: func(r *room) {
-				in := r.enter(64, "192.0.2.1")
-				r.idle(in[1:]...)
-				r.idle(in[0])
-			},
-			next: "203.0.113.1", want: 1,
+			fill: []hold{{one, 0, 64, false}},
+			more: func(r *room) { r.idle(r.guests[1:]...); r.idle(r.guests[0]) },
+			next: next, want: 1,
 		},
 		"idle before the first request comes": {
-			fill: func(r *room) {
-				in := r.enter(32, "192.0.2.1")
-				r.idle(in...)
-				r.enter(32, "192.0.2.1")
-			},
-			next: "203.0.113.1", want: 0,
+			more: func(r *room) { r.idle(r.enter(32, one)...); r.enter(32, one) },
+			next: next, want: 0,
 		},
 		"one without a request, once it takes long": {
-			fill: func(r *room) {
-				in := r.enter(64, "192.0.2.1")
-				r.idle(in[:32]...)
-				r.idle(in[33:]...)
-			},
-			next: "203.0.113.1", want: 32,
-		},
-		"none with a request": {
-			fill: func(r *room) {
-				r.busy(r.enter(16, "192.0.2.1")...)
-				r.enter(16, "192.0.2.2")
-				r.busy(r.enter(16, "192.0.2.3")...)
-				r.busy(r.enter(16, "192.0.2.4")...)
-			},
-			next: "203.0.113.1", want: 16,
-		},
-		"not even for another of the address": {
-			fill: func(r *room) {
-				for i := range 4 {
-					r.busy(r.enter(16, nth("192.0.2.%d", i))...)
-				}
-			},
-			next: "192.0.2.1", want: 64,
-		},
-		"the newcomer, if all others have one": {
-			fill: func(r *room) {
-				for i := range 64 {
-					r.busy(r.enter(1, nth("192.%d.2.1", i))...)
-				}
-			},
-			next: "203.0.113.1", want: 64,
-		},
-		"a request of the network that has a large part, if all others have one": {
-			fill: func(r *room) {
-				for i := range 54 {
-					r.busy(r.enter(1, nth("192.%d.2.1", i))...)
-				}
-				for i := range 9 {
-					r.busy(r.enter(1+i/8, nth("198.51.100.%d", i))...)
-				}
-			},
-			next: "203.0.113.1", want: 62, // of who holds most there
-		},
-		"one with a request, where an address has a large part": {
-			fill: func(r *room) {
-				r.busy(r.enter(17, "192.0.2.1")...)
-				r.busy(r.enter(16, "192.0.2.2")...)
-				r.enter(31, "192.0.2.3")
-			},
-			next: "203.0.113.1", want: 33, // who holds 31 gives first
-		},
-		"nobody who holds few while others hold more": {
-			fill: func(r *room) {
-				for i := range 50 {
-					r.enter(1, nth("192.0.2.%d", i))
-				}
-				r.enter(14, "198.51.100.1")
-			},
-			next: "203.0.113.1", want: 50,
-		},
-		"among those who hold few who waits longest": {
-			fill: func(r *room) {
-				r.busy(r.enter(4, "192.0.2.1")...)
-				for i := range 52 {
-					r.enter(1, nth("198.51.100.%d", i))
-				}
-				r.enter(8, "192.0.2.2")
-			},
-			next: "203.0.113.1", want: 4,
-		},
-		"a balancer is one of those": {
-			fill: func(r *room) { r.enter(53, balancer); r.enter(11, "198.51.100.1") },
-			next: "203.0.113.1", want: 53,
-		},
-		"its oldest goes where nobody holds more than few": {
-			fill: func(r *room) { r.enter(56, balancer); r.enter(8, "198.51.100.1") },
-			next: "203.0.113.1", want: 0,
-		},
-		"its requests never": {
-			fill: func(r *room) { r.busy(r.enter(64, balancer)...) },
-			next: "203.0.113.1", want: 64,
+			fill: []hold{{one, 0, 64, false}},
+			more: func(r *room) { r.idle(r.guests[:32]...); r.idle(r.guests[33:]...) },
+			next: next, want: 32,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRoom(t, 64)
-			c.fill(r)
+			r.fill(c.fill...)
+			if c.more != nil {
+				c.more(r)
+			}
 			if out := r.closed(); len(out) > 0 {
 				t.Fatalf("%v were closed as the table was filled", out)
 			}
@@ -258,26 +197,6 @@ func TestWeightOfNetworks(t *testing.T) {
 				t.Errorf("%v were closed, want the newcomer only without a network", out)
 			}
 		})
-	}
-}
-
-// Only whole networks have a weight, not the halves of one.
-func TestHalfOfANetworkWeighsNothing(t *testing.T) {
-	for flood, office := range map[string]string{
-		"2001:db8:%d::1":    "2001:db8:8000::1",
-		"2001:db8:1:%d::1":  "2001:db8:1:8000::1",
-		"2001:db8:1:%d0::1": "2001:db8:1:8000::1",
-	} {
-		r := newRoom(t, 1610)
-		r.table.looks = 1000
-		for i := range 200 {
-			r.enter(8, nth(flood, i))
-		}
-		r.enter(10, office)
-		r.enter(1, "192.0.2.1")
-		if out := r.closed(); len(out) != 1 || out[0] != 1600 {
-			t.Errorf("%s: %v were closed", flood, out)
-		}
 	}
 }
 
