@@ -3,7 +3,6 @@ package standing
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash/maphash"
 	"math"
 	"net/http"
 	"net/netip"
@@ -41,7 +40,6 @@ type Judge struct {
 	config   atomic.Pointer[settings]
 	exchange *known.Exchange // with other instances; nil: there are none
 	secret   [16]byte
-	seed     maphash.Seed // of faces
 	visitors visitors
 	sessions sessions
 	handed   handedOut
@@ -55,7 +53,7 @@ type settings struct {
 
 // New makes a Judge that has seen nobody. The secret is the key of all hashes.
 func New(secret [16]byte, c Config) (*Judge, error) {
-	j := &Judge{secret: secret, seed: maphash.MakeSeed(), sessions: newSessions(), handed: newHandedOut()}
+	j := &Judge{secret: secret, sessions: newSessions(), handed: newHandedOut()}
 	return j, j.Configure(c)
 }
 

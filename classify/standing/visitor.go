@@ -1,7 +1,6 @@
 package standing
 
 import (
-	"hash/maphash"
 	"math"
 	"sync"
 	"time"
@@ -266,5 +265,6 @@ func (j *Judge) face(agent []string) uint8 {
 	if len(agent) == 0 {
 		return 0
 	}
-	return uint8(maphash.String(j.seed, agent[0][:min(len(agent[0]), longestAgent)]) % faces)
+	var buffer [longestAgent + 32]byte
+	return uint8(hashOf(append(j.key(buffer[:0], 'f'), agent[0][:min(len(agent[0]), longestAgent)]...)) >> 8 % faces)
 }
