@@ -191,15 +191,7 @@ func escaped(s string, i int) bool {
 }
 
 // trim cuts optional white space (RFC 9110, 5.6.3).
-func trim(s string) string {
-	for s != "" && (s[0] == ' ' || s[0] == '\t') {
-		s = s[1:]
-	}
-	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
-		s = s[:len(s)-1]
-	}
-	return s
-}
+func trim(s string) string { return strings.Trim(s, " \t") }
 
 // parseElement reads the address of the "for" parameter of one element of a
 // Forwarded header (RFC 7239, 4): name=value pairs between semicolons, names in
@@ -257,77 +249,26 @@ const maxAddressBytes = 80
 // IPv6 one with or without brackets. A zone is dropped and an IPv4 address
 // that is mapped into IPv6 is unmapped, so that one client has one address.
 func parseAddress(s string) (netip.Addr, bool) {
-	if a, ok := parsePlain4(s); ok {
-		return a, true
-	}
 	s = trim(s)
 	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
 		s = s[1 : len(s)-1]
 	}
-	if len(s) < 2 || len(s) > maxAddressBytes {
+	if s == "" || len(s) > maxAddressBytes {
 		return netip.Addr{}, false
 	}
-	bracketed := s[0] == '['
-	if bracketed {
-		end := strings.IndexByte(s, ']')
-		if end == -1 || !isPortSuffix(s[end+1:]) {
-			return netip.Addr{}, false
-		}
-		s = s[1:end]
-	} else if colon := strings.IndexByte(s, ':'); colon > 0 && strings.IndexByte(s[colon+1:], ':') < 0 {
-		if !isPortSuffix(s[colon:]) { // to look for bytes takes less time than to cut
-			return netip.Addr{}, false
-		}
-		s = s[:colon]
+	host, port, bracketed := s, "", s[0] == '['
+	if end := strings.IndexByte(s, ']'); bracketed && end > 0 {
+		host, port = s[1:end], s[end+1:]
+	} else if colon := strings.IndexByte(s, ':'); strings.Count(s, ":") == 1 {
+		host, port = s[:colon], s[colon:]
 	}
-	isV6 := strings.IndexByte(s, ':') >= 0
-	if isV6 {
-		if zone := strings.IndexByte(s, '%'); zone >= 0 {
-			s = s[:zone] // before parsing: netip would keep each zone in memory
-		}
-	}
-	if bracketed && !isV6 || !maybeAddress(s) {
+	if isV6 := strings.Contains(host, ":"); isV6 {
+		host, _, _ = strings.Cut(host, "%") // before parsing: netip would keep each zone in memory
+	} else if bracketed {
 		return netip.Addr{}, false
 	}
-	address, err := netip.ParseAddr(s)
-	return address.Unmap(), err == nil
-}
-
-// parsePlain4 reads an IPv4 address, with a port or without, as nearly all are written. What
-// it does not read may be an address anyway.
-func parsePlain4(s string) (netip.Addr, bool) {
-	var octets [4]byte
-	i := 0
-	for at := range octets {
-		first, n := i, 0
-		for i < len(s) && isDigit(s[i]) && i-first < 3 {
-			n = 10*n + int(s[i]-'0')
-			i++
-		}
-		if i == first || n > 255 || i-first > 1 && s[first] == '0' {
-			return netip.Addr{}, false
-		}
-		octets[at] = byte(n)
-		if at == len(octets)-1 {
-			break
-		}
-		if i == len(s) || s[i] != '.' {
-			return netip.Addr{}, false
-		}
-		i++
-	}
-	return netip.AddrFrom4(octets), i == len(s) || isPortSuffix(s[i:])
-}
-
-// maybeAddress refuses most of what is no address without the allocations of
-// an error.
-func maybeAddress(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; !isHex(c) && c != '.' && c != ':' {
-			return false
-		}
-	}
-	return s != ""
+	address, err := netip.ParseAddr(host)
+	return address.Unmap(), err == nil && isPortSuffix(port)
 }
 
 // isPortSuffix reports whether s is empty, ":" and a port, or ":" and an
@@ -355,39 +296,14 @@ func isPortSuffix(s string) bool {
 // stands for the single IPv4 address; a /56 is what a household is given and a
 // /48 what a site is (RFC 6177), so those stand for /24 and /16.
 func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
-	if a.Is4() {
-		return appendNetwork4(dst, a.As4(), by)
+	if a.Is4() && by == Slash32 {
+		return a.AppendTo(dst)
 	}
-	prefix, err := a.Prefix(bits6(by))
+	prefix, err := a.Prefix(bitsOf(a, by))
 	if err != nil {
 		return dst // not reached: addresses are valid and the lengths fit
 	}
 	return prefix.AppendTo(dst)
-}
-
-// appendNetwork4 appends the network of an IPv4 address. Nearly every request has three.
-func appendNetwork4(dst []byte, a [4]byte, by By) []byte {
-	dst = append(appendByte(dst, a[0]), '.')
-	dst = append(appendByte(dst, a[1]), '.')
-	if by == Slash16 {
-		return append(dst, "0.0/16"...)
-	}
-	dst = appendByte(dst, a[2])
-	if by == Slash24 {
-		return append(dst, ".0/24"...)
-	}
-	return appendByte(append(dst, '.'), a[3])
-}
-
-// appendByte appends a number in decimal.
-func appendByte(dst []byte, x byte) []byte {
-	switch {
-	case x >= 100:
-		dst = append(dst, '0'+x/100, '0'+x/10%10)
-	case x >= 10:
-		dst = append(dst, '0'+x/10)
-	}
-	return append(dst, '0'+x%10)
 }
 
 // appendAddress appends the whole address, and if mapped that of IPv4 as a socket of IPv6 tells
@@ -399,16 +315,19 @@ func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {
 	return a.AppendTo(dst)
 }
 
-// bits6 is how long the network of an IPv6 address is.
-func bits6(by By) int {
-	switch by {
-	case Slash24:
+// bitsOf is how long the network of an address is.
+func bitsOf(a netip.Addr, by By) int {
+	switch {
+	case a.Is4() && by == Slash24:
+		return 24
+	case a.Is4():
+		return 16
+	case by == Slash24:
 		return 56
-	case Slash16:
+	case by == Slash16:
 		return 48
-	default:
-		return 64
 	}
+	return 64
 }
 
 // Secure tells whether a client came over TLS, as its connection or a trusted peer

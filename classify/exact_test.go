@@ -61,17 +61,6 @@ func TestHopsByHand(t *testing.T) {
 	}
 }
 
-func TestMarks(t *testing.T) {
-	for word, want := range map[string]bool{
-		"bot": true, "xbot": true, "bo": false, "crawl": true, "acrawl": true, "craw": false, "spider": true, "aspider": true,
-		"spide": false, "bit": false, "bob": false, "bat": false, "slurp": true, "scrap": true, "scra": false, "": false,
-	} {
-		if hasMark([]byte(word)) != want {
-			t.Errorf("%q marks a robot: %t", word, !want)
-		}
-	}
-}
-
 // TestAsManyKeysAsThereAre: with as many classes as there may be, a Result is used again.
 func TestAsManyKeysAsThereAre(t *testing.T) {
 	classes := append(usual(),

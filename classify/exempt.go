@@ -180,11 +180,4 @@ func isPlainPath(path string) bool {
 
 // hasEncodedSlash is about the path as it was sent, which net/url keeps where
 // it differs from the usual encoding of the decoded one.
-func hasEncodedSlash(raw string) bool {
-	for i := 0; i+2 < len(raw); i++ {
-		if raw[i] == '%' && raw[i+1] == '2' && raw[i+2]|0x20 == 'f' {
-			return true
-		}
-	}
-	return false
-}
+func hasEncodedSlash(raw string) bool { return strings.Contains(strings.ToLower(raw), "%2f") }

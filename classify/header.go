@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -34,18 +35,8 @@ func appendHeaderID(dst []byte, name string, r *http.Request) []byte {
 	return hex.AppendEncode(dst, sum[:8])
 }
 
-// digest is the SHA-256 of a text, as far as it tells keys apart. Most are short, and to
-// clear memory for a long one takes as long as the rest.
+// digest is the SHA-256 of a text, as far as it tells keys apart.
 func digest(text string) [sha256.Size]byte {
-	const short = 256
-	if len(text) <= short {
-		var scratch [short]byte
-		return sha256.Sum256(scratch[:copy(scratch[:], text)])
-	}
-	return digestOfLong(text)
-}
-
-func digestOfLong(text string) [sha256.Size]byte {
 	var scratch [maxHeaderBytes]byte
 	return sha256.Sum256(scratch[:copy(scratch[:], text)])
 }
@@ -138,59 +129,18 @@ func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
 // taken is the sum with a byte more.
 func taken(sum uint64, x byte) uint64 { return (sum ^ uint64(x)) * fnvPrime }
 
-// markOf is a number of 1 to 31 for each field that counts; 0: it does not. It is a part of
-// what sidecars tell each other, and so it never changes.
-func markOf(name string) byte {
-	switch name {
-	case "Host":
-		return 1
-	case "Connection":
-		return 2
-	case "User-Agent":
-		return 3
-	case "Accept":
-		return 4
-	case "Accept-Encoding":
-		return 5
-	case "Accept-Language":
-		return 6
-	case "Accept-Charset":
-		return 7
-	case "Sec-Ch-Ua":
-		return 8
-	case "Sec-Ch-Ua-Mobile":
-		return 9
-	case "Sec-Ch-Ua-Platform":
-		return 10
-	case "Sec-Fetch-Site":
-		return 11
-	case "Sec-Fetch-Mode":
-		return 12
-	case "Sec-Fetch-Dest":
-		return 13
-	case "Dnt":
-		return 14
-	case "Sec-Gpc":
-		return 15
-	case "Te":
-		return 16
-	case "Keep-Alive":
-		return 17
-	case "Proxy-Connection":
-		return 18
-	case "From":
-		return 19
-	case "Upgrade":
-		return 20
-	case "Http2-Settings":
-		return 21
-	case "Save-Data":
-		return 22
-	case "Device-Memory":
-		return 23
-	}
-	return 0
+// marked are the fields that count, each by its place. That is a part of what sidecars tell each other, and so
+// it never changes: a new one goes to the end.
+//
+//nolint:gochecknoglobals // a constant
+var marked = [...]string{
+	"Host", "Connection", "User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Accept-Charset", "Sec-Ch-Ua",
+	"Sec-Ch-Ua-Mobile", "Sec-Ch-Ua-Platform", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Dnt", "Sec-Gpc", "Te",
+	"Keep-Alive", "Proxy-Connection", "From", "Upgrade", "Http2-Settings", "Save-Data", "Device-Memory",
 }
+
+// markOf is a number of 1 to 31 for each field that counts; 0: it does not.
+func markOf(name string) byte { return byte(slices.Index(marked[:], name) + 1) } //nolint:gosec // there are few
 
 // hostOf is the host that a request is for, without what does not tell sites apart: case,
 // the port, and the dot at the end of a name.

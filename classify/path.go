@@ -121,21 +121,15 @@ func appendNames(dst []byte, query string, limit int) []byte {
 // cutName cuts the first parameter off and returns the part of its name that
 // counts. given is false when it has no name at all. Some sites write a;b for a&b.
 func cutName(query string) (name, rest string, given bool) {
-	end := 0
-	for end < len(query) && !endsParameter(query[end]) {
-		end++
+	name = query
+	if end := strings.IndexAny(query, "&;"); end >= 0 {
+		name, rest = query[:end], query[end+1:]
 	}
-	name, rest = query[:end], query[end:]
-	given = name != "" || rest != "" && (rest[0] == '[' || rest[0] == '%')
-	for i := range len(rest) {
-		if rest[i] == '&' || rest[i] == ';' {
-			return name, rest[i+1:], given
-		}
+	if end := strings.IndexAny(name, "=[%"); end >= 0 {
+		return name[:end], rest, end > 0 || name[0] != '='
 	}
-	return name, "", given
+	return name, rest, name != ""
 }
-
-func endsParameter(c byte) bool { return c == '=' || c == '&' || c == ';' || c == '[' || c == '%' }
 
 const (
 	maxSegment   = 32 // bytes of a folded segment; longer is a title
@@ -317,7 +311,7 @@ func (w *word) scan(s string, start int) int {
 	var last, highest byte
 	i := start
 	for ; i < len(s); i++ {
-		c := foldedByte[s[i]]
+		c := foldedByte(s[i])
 		if c == 0 {
 			break
 		}
@@ -340,26 +334,18 @@ func (w *word) scan(s string, start int) int {
 	return i
 }
 
-// foldedByte is what each byte of a word is folded to, and 0 for all others.
-const foldedByte = "" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00#\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"##########\x00\x00\x00\x00\x00\x00" +
-	"\x00abcdefghijklmno" +
-	"pqrstuvwxyz\x00\x00\x00\x00\x00" +
-	"\x00abcdefghijklmno" +
-	"pqrstuvwxyz\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
-	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+// foldedByte is what a byte of a word is folded to, and 0 for all others.
+func foldedByte(c byte) byte {
+	switch {
+	case isLetter(c):
+		return c | 0x20
+	case isDigit(c), c == '#':
+		return '#'
+	}
+	return 0
+}
 
-func isWordByte(c byte) bool { return foldedByte[c] != 0 }
+func isWordByte(c byte) bool { return foldedByte(c) != 0 }
 
 func isLetter(c byte) bool { c |= 0x20; return 'a' <= c && c <= 'z' }
 

@@ -22,7 +22,6 @@ type Site struct {
 // a client can ask for any host.
 type sites struct {
 	exact, below map[string]*servedSite // by the host, and what it lies below
-	deepest      int                    // the most labels of what is in below
 }
 
 type servedSite struct {
@@ -65,7 +64,6 @@ func (s *sites) add(host string, of *servedSite) error {
 	table, name := s.exact, host
 	if below, ok := strings.CutPrefix(host, "*."); ok {
 		table, name = s.below, below
-		s.deepest = max(s.deepest, strings.Count(name, ".")+1)
 	}
 	switch {
 	case name == "" || name != hostOf(name) || len(name) > longestHost || strings.Contains(name, "*"):
@@ -83,30 +81,15 @@ func (s *sites) of(host string) (found *servedSite) {
 	if len(s.exact)+len(s.below) == 0 {
 		return nil
 	}
-	host = withoutPort(host)
-	if host == "" || len(host) > longestHost {
+	host = hostOf(host)
+	if host == "" || len(host) > longestHost || host[0] == '.' {
 		return nil
 	}
-	var scratch [longestHost]byte
-	name := scratch[:len(host)]
-	for i := range name {
-		c := host[i]
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		name[i] = c
-	}
-	if found = s.exact[string(name)]; found != nil {
+	if found = s.exact[host]; found != nil {
 		return found
 	}
-	for i, labels := len(name)-1, 1; i > 0 && labels <= s.deepest; i-- {
-		if name[i] != '.' {
-			continue
-		}
-		if x := s.below[string(name[i+1:])]; x != nil {
-			found = x
-		}
-		labels++
+	for _, rest, ok := strings.Cut(host, "."); ok && found == nil; _, rest, ok = strings.Cut(rest, ".") {
+		found = s.below[rest]
 	}
 	return found
 }

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -43,69 +44,66 @@ const (
 
 // agent is what is known of a User-Agent after some of its words.
 type agent struct {
-	browser    browser
-	platform   platform
-	robot      [maxWord]byte // the first word with a robot's mark
-	robotLen   int
-	bare       bool // a word that is nothing but such a mark was seen
-	compatible bool // the name follows this word
-	words      bool // any word was seen
-	name       [maxID]byte
-	nameLen    int
-	count      int  // words in name
-	naming     bool // the name may go on
+	browser    int    // its place among browsers; -1: none
+	platform   int    // its place among platforms; -1: none
+	robot      string // the first word with a robot's mark
+	bare       bool   // a word that is nothing but such a mark was seen
+	compatible bool   // the name follows this word
+	words      bool   // any word was seen
+	name       []byte // with a space between its words
+	count      int    // words in name
+	naming     bool   // the name may go on
 }
 
-// appendFamily appends the family of the User-Agent: 1 to 64 bytes of lower
-// case letters, #, - and spaces.
-func appendFamily(dst []byte, userAgent string) []byte {
-	a := agent{naming: true}
+func readAgent(userAgent string) *agent {
+	a := &agent{browser: -1, platform: -1, naming: true}
 	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
-	name := a.name[:a.nameLen]
+	return a
+}
+
+// family is 1 to 64 bytes of lower case letters, #, - and spaces.
+func (a *agent) family() string {
 	switch {
-	case a.robotLen > 0:
-		return append(dst, a.robot[:a.robotLen]...)
-	case len(name) > 0 && (a.bare || a.compatible || a.browser == noBrowser):
-		return append(dst, name...)
+	case a.robot != "":
+		return a.robot
+	case len(a.name) > 0 && (a.bare || a.compatible || a.browser < 0):
+		return string(a.name)
 	case a.bare:
-		return append(dst, "bot"...)
-	case a.browser != noBrowser:
-		dst = append(dst, a.browser.label()...)
-		if a.platform != noPlatform {
-			dst = append(append(dst, ' '), a.platform.label()...)
-		}
-		return dst
+		return "bot"
+	case a.browser >= 0 && a.platform >= 0:
+		return browsers[a.browser][0] + " " + platforms[a.platform][0]
+	case a.browser >= 0:
+		return browsers[a.browser][0]
 	case a.words:
-		return append(dst, '#')
-	default:
-		return append(dst, '-')
+		return "#"
 	}
+	return "-"
 }
 
-// SaysBrowser tells whether a User-Agent names a browser, and no robot or other
-// program: whether its family is one of the browsers'.
-func SaysBrowser(userAgent string) bool {
-	a := agent{naming: true}
-	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
-	return a.browser != noBrowser && a.robotLen == 0 && !a.bare && !(a.compatible && a.nameLen > 0)
+// isBrowser tells whether it names a browser, and no robot or other program: whether its family
+// is one of the browsers'.
+func (a *agent) isBrowser() bool {
+	return a.browser >= 0 && !a.isRobot() && !(a.compatible && len(a.name) > 0)
 }
+
+// isRobot tells whether it has the mark of a robot: it is not just any program.
+func (a *agent) isRobot() bool { return a.robot != "" || a.bare }
+
+// SaysBrowser tells whether a User-Agent names a browser, and no robot or other program.
+func SaysBrowser(userAgent string) bool { return readAgent(userAgent).isBrowser() }
 
 // Family is the family of a User-Agent, as Result has it.
-func Family(userAgent string) string { return string(appendFamily(nil, userAgent)) }
+func Family(userAgent string) string { return readAgent(userAgent).family() }
 
 // SaysRobot tells whether a User-Agent has the mark of a robot: it is not just any
 // program.
-func SaysRobot(userAgent string) bool {
-	a := agent{naming: true}
-	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
-	return a.robotLen > 0 || a.bare
-}
+func SaysRobot(userAgent string) bool { return readAgent(userAgent).isRobot() }
 
 func (a *agent) read(s string) {
 	var w word
 	for i := 0; i < len(s); {
 		if c := s[i]; !isWordByte(c) {
-			if a.naming && a.nameLen > 0 && endsName(c) {
+			if len(a.name) > 0 && strings.IndexByte("/();,+", c) >= 0 { // that is behind a product's name
 				a.naming = false
 			}
 			i++
@@ -120,52 +118,44 @@ func (a *agent) read(s string) {
 			w.runs = 0 // "python3" is "python"
 		}
 		if w.length() <= maxWord {
-			a.addWord(w.folded())
+			a.addWord(string(w.folded()))
 		}
 	}
-}
-
-// endsName reports whether c is behind a product's name.
-func endsName(c byte) bool {
-	return c == '/' || c == '(' || c == ')' || c == ';' || c == ',' || c == '+'
 }
 
 // addWord takes the next folded word into account.
-func (a *agent) addWord(w []byte) {
-	if browser, platform := known(w); browser != noBrowser {
-		if a.browser == noBrowser || browser < a.browser {
-			a.browser = browser
+func (a *agent) addWord(w string) {
+	if at := placeOf(browsers, w); at >= 0 {
+		if a.browser < 0 || at < a.browser {
+			a.browser = at
 		}
-		if browser == mozilla || a.nameLen == 0 {
+		if w == mozilla || len(a.name) == 0 {
 			a.naming = false
 		}
 		return
-	} else if platform != noPlatform {
-		if a.platform == noPlatform || platform < a.platform {
-			a.platform = platform
+	}
+	if at := placeOf(platforms, w); at >= 0 {
+		if a.platform < 0 || at < a.platform {
+			a.platform = at
 		}
-		if a.compatible && a.nameLen == 0 {
+		if a.compatible && len(a.name) == 0 {
 			a.naming = false
 		}
 	}
-	switch role(w) {
-	case plain:
-	case compatible:
-		a.naming, a.compatible, a.nameLen, a.count = true, true, 0, 0
+	switch {
+	case w == "compatible": // a name follows
+		a.naming, a.compatible, a.name, a.count = true, true, nil, 0
 		return
-	case bareMark:
+	case slices.Contains(bareMarks, w):
 		a.bare = true
-	case mark:
-		if a.robotLen == 0 {
-			a.robotLen = copy(a.robot[:], w)
-		}
+	case a.robot == "" && hasMark(w):
+		a.robot = w
 	}
-	if a.naming && a.count < maxNameWords && a.nameLen+1+len(w) <= maxID {
+	if a.naming && a.count < maxNameWords && len(a.name)+1+len(w) <= maxID {
 		if a.count > 0 {
-			a.name[a.nameLen] = ' '
-			a.nameLen++
+			a.name = append(a.name, ' ')
 		}
-		a.nameLen += copy(a.name[a.nameLen:], w)
+		a.name = append(a.name, w...)
 		a.count++
 	}
 }
@@ -197,152 +187,40 @@ func (f *families) read(agent string) *seenAgent {
 	if known := slot.Load(); known != nil && known.agent == agent {
 		return known
 	}
-	var buffer [maxID]byte
+	a := readAgent(agent)
 	// A clone, as the string is a part of the request's whole header.
-	seen := &seenAgent{
-		agent: strings.Clone(agent), family: string(appendFamily(buffer[:0], agent)),
-		robot: !SaysBrowser(agent), declared: SaysRobot(agent),
-	}
+	seen := &seenAgent{agent: strings.Clone(agent), family: a.family(), robot: !a.isBrowser(), declared: a.isRobot()}
 	slot.Store(seen)
 	return seen
 }
 
-// browser is a browser that User-Agents name. They name several: the first in
-// this order is the one that it is.
-type browser uint8
+// What User-Agents name.
+//
+//nolint:gochecknoglobals // constants
+var (
+	// browsers are the words for each; the first one is its label. They name several: the first in
+	// this order is the one that it is. All say that they are Mozilla, which is the family of those
+	// that say no more.
+	browsers = [][]string{
+		{"headlesschrome"}, {"edge", "edg", "edga", "edgios"}, {"opera", "opr"}, {"samsungbrowser"}, {"yabrowser"}, {"ucbrowser"},
+		{"firefox", "fxios"}, {"chrome", "chromium", "crios"}, {"msie", "trident"}, {"safari"}, {"webkit", "applewebkit"}, {mozilla},
+	}
+	// platforms are what they run on; the first in this order counts.
+	platforms = [][]string{{"android"}, {"iphone", "ipod"}, {"ipad"}, {"windows"}, {"macintosh"}, {"cros"}, {"linux"}}
 
-const (
-	noBrowser browser = iota
-	headlessChrome
-	edge
-	opera
-	samsungBrowser
-	yandexBrowser
-	ucBrowser
-	firefox
-	chrome
-	msie
-	safari
-	webkit
-	mozilla // said by all; it is the family of those that say no more
+	// bareMarks say "robot", without a name; marks are what names of robots contain.
+	bareMarks = []string{"bot", "bots", "robot", "robots", "crawl", "crawler", "crawlers", "spider", "spiders", "scraper"}
+	marks     = []string{"bot", "crawl", "spider", "scrap", "slurp"}
 )
 
-func (b browser) label() string {
-	return [...]string{
-		"", "headlesschrome", "edge", "opera", "samsungbrowser", "yabrowser", "ucbrowser",
-		"firefox", "chrome", "msie", "safari", "webkit", "mozilla",
-	}[b]
+const mozilla = "mozilla"
+
+// placeOf is the place of what a folded word is for; -1: it is for none.
+func placeOf(all [][]string, w string) int {
+	return slices.IndexFunc(all, func(words []string) bool { return slices.Contains(words, w) })
 }
 
-// platform is what the browser runs on; the first in this order counts.
-type platform uint8
-
-const (
-	noPlatform platform = iota
-	android
-	iphone
-	ipad
-	windows
-	macintosh
-	chromeOS
-	linux
-)
-
-func (p platform) label() string {
-	return [...]string{"", "android", "iphone", "ipad", "windows", "macintosh", "cros", "linux"}[p]
-}
-
-// known finds a folded word in the two lists. Every label is in them as itself.
-func known(w []byte) (browser, platform) {
-	switch string(w) {
-	case "mozilla":
-		return mozilla, noPlatform
-	case "applewebkit", "webkit":
-		return webkit, noPlatform
-	case "safari":
-		return safari, noPlatform
-	case "chrome", "chromium", "crios":
-		return chrome, noPlatform
-	case "firefox", "fxios":
-		return firefox, noPlatform
-	case "edg", "edge", "edga", "edgios":
-		return edge, noPlatform
-	case "opr", "opera":
-		return opera, noPlatform
-	case "msie", "trident":
-		return msie, noPlatform
-	case "samsungbrowser":
-		return samsungBrowser, noPlatform
-	case "yabrowser":
-		return yandexBrowser, noPlatform
-	case "ucbrowser":
-		return ucBrowser, noPlatform
-	case "headlesschrome":
-		return headlessChrome, noPlatform
-	case "windows":
-		return noBrowser, windows
-	case "macintosh":
-		return noBrowser, macintosh
-	case "linux":
-		return noBrowser, linux
-	case "android":
-		return noBrowser, android
-	case "iphone", "ipod":
-		return noBrowser, iphone
-	case "ipad":
-		return noBrowser, ipad
-	case "cros":
-		return noBrowser, chromeOS
-	}
-	return noBrowser, noPlatform
-}
-
-// wordRole is what an unlisted word does for the family.
-type wordRole uint8
-
-const (
-	plain      wordRole = iota
-	compatible          // a name follows
-	bareMark            // says "robot", without a name
-	mark                // a robot's name
-)
-
-func role(w []byte) wordRole {
-	switch string(w) {
-	case "compatible":
-		return compatible
-	case "bot", "bots", "robot", "robots", "crawl", "crawler", "crawlers", "spider", "spiders", "scraper":
-		return bareMark
-	case "cubot": // a telephone
-		return plain
-	}
-	if hasMark(w) {
-		return mark
-	}
-	return plain
-}
-
-// hasMark looks for bot, crawl, spider, scrap and slurp in one pass.
-func hasMark(w []byte) bool {
-	for i := 0; i+3 <= len(w); i++ {
-		rest := w[i:]
-		switch rest[0] {
-		case 'b':
-			if rest[1] == 'o' && rest[2] == 't' {
-				return true
-			}
-		case 'c':
-			if len(rest) >= 5 && string(rest[:5]) == "crawl" {
-				return true
-			}
-		case 's':
-			if len(rest) >= 6 && string(rest[:6]) == "spider" {
-				return true
-			}
-			if len(rest) >= 5 && (string(rest[:5]) == "slurp" || string(rest[:5]) == "scrap") {
-				return true
-			}
-		}
-	}
-	return false
+func hasMark(w string) bool {
+	return w != "cubot" && // a telephone
+		slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(w, mark) })
 }
