@@ -115,7 +115,7 @@
 //   - Five of sixteen, or two for each CPU and one, are kept for short requests (Kept:
 //     stream-40x1, poll-20). Requests that came as short ones and are not use these up
 //     (Misjudges: read-spool-32MB-1x24-cold, misguess8addr).
-//   - Requests that hardly compute leave a worker for each CPU to requests that wait for one
+//   - Requests that compute little leave a worker for each CPU to requests that wait for one
 //     (HoldersLeave: 2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key holds at most its class's part of the others (KeysHold: waiting-people+holds-20),
 //     and strangers half (StrangersPart: waiting-people+strangers-hold). A stranger's request

@@ -8,11 +8,11 @@ import (
 
 // flow is what a clock knows of a client, or of all strangers together; or of a site.
 //
-// The clock is that of generalised processor sharing (Parekh and Gallager,
-// 1993): it advances by the service given, over the shares of all who want
-// some. A flow's virtual time says at which clock its service so far would have been
-// given if every flow had got its share at every moment; how far it is beyond
-// the clock is the flow's lead, what it got ahead of the others.
+// The clock is that of generalised processor sharing (Parekh and Gallager, 1993): it advances
+// by the service given, divided by the shares of all clients with work. A flow's virtual time
+// says at which clock its service so far would have been given if every flow had got its share
+// at every moment; how far it is beyond the clock is the flow's lead, what it got ahead of the
+// others.
 type flow struct {
 	virtualTime float64 // virtual CPU-seconds per unit of share
 	share       float64 // of the machine; of a site, against the others
@@ -39,7 +39,7 @@ func (f *flow) leave(k *clock, idle bool) {
 	}
 	k.active -= f.share
 	if idle {
-		// Whoever got ahead took from nobody: idle, all are even again.
+		// While all are idle, no lead has cost another client anything: all are even again.
 		k.active = 0
 		k.systemVirtualTime = max(k.systemVirtualTime, k.furthest)
 	}
@@ -79,7 +79,7 @@ type client struct {
 	flow
 	site      *site
 	elsewhere *client // what it is at another site
-	lanes     *lane   // those in which a request waits
+	lanes     *lane   // lanes with a waiting request
 
 	first   time.Duration // when it was first seen
 	answers int32         // requests that ran
@@ -216,9 +216,9 @@ func (g *gate) answered(at time.Duration, t *Ticket) {
 	g.noteSeen(at, t)
 }
 
-// address is the level above a client: an address whose sessions, or else its
-// User-Agents, are clients of their own. Together they weigh as the clients that are
-// behind it, so that nobody gets more of the server by more cookies.
+// address is the level above a client: an address whose sessions, or otherwise its User-Agents,
+// are clients of their own. Together they weigh as much as the clients behind it, so more
+// cookies don't get more of the server.
 type address struct {
 	active        *client // those that wait or run, as a list
 	n             int     // of them
@@ -306,7 +306,7 @@ func (c *client) isIdle() bool {
 	return true
 }
 
-// Of the rank. Facts found by simulation, not for anybody to set.
+// Constants of the rank, found by simulation. Operators have no setting for them.
 const (
 	// baseMultiplier has cheap pages, and those of clients in good standing, go before
 	// others that came before them.
@@ -326,7 +326,7 @@ type ranking struct {
 type levelQueue struct {
 	underShare headHeap // of clients that are within their share
 	overShare  headHeap // of those that had more
-	strange    headHeap // of strangers, in the order in which they take their turn
+	strange    headHeap // strangers' heads, in the order of their turns
 	turn       float64  // the clock when the strangers' next turn began
 }
 
@@ -336,9 +336,9 @@ func (q *levelQueue) empty() bool { return len(q.underShare)+len(q.overShare)+le
 // its guess, and puts it before the ladder. A stranger is ranked and charged as the
 // strangers' turn comes: a queue that was charged for would push its own turn away.
 //
-// The rank is the clock at which the request should be served: that of its
-// arrival, and its cost by the client's share, times a multiplier that the debt
-// makes. It is fixed here, so that the clock comes to everybody who waits.
+// The rank is the clock at which the request should be served: the clock at its arrival, plus
+// its cost over the client's share, times a multiplier that follows from debt. It is fixed
+// here, so the clock reaches every waiting request.
 func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 	t.costMultiplier = baseMultiplier
 	if owes := t.debtRatio(at, !t.stranger, g.without(ruleInherits)); !g.without(ruleDebt) {
@@ -363,12 +363,11 @@ func (g *gate) charge(t *Ticket) {
 	t.applied = g.chargeFlow(t, t.guess)
 }
 
-// debtRatio is the debt that is held against the request, 0 to 1: that of its
-// client, or the worst of its other keys. A client that owes nothing itself bears
-// only a part of the latter, as people share networks and User-Agents with
-// crawlers; also a stranger: all of a popular browser's debt would shut every
-// newcomer out who has it. Those of a pool owe what all of them do. The guess may be
-// reserved on all keys in the meantime.
+// debtRatio is the debt that is held against the request, 0 to 1: that of its client, or the
+// worst of its other keys. A client that owes nothing itself bears only a part of the latter,
+// because people share networks and User-Agents with crawlers. The same applies to strangers:
+// the whole debt of a popular browser would shut out every newcomer that uses it. Members of a
+// pool owe what all of them owe. The guess may already be reserved on all keys.
 func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
@@ -411,9 +410,8 @@ func (t *Ticket) precedes(o *Ticket) bool {
 	return t.rank < o.rank || t.rank == o.rank && t.order < o.order
 }
 
-// headHeap is a binary heap of lanes' heads by rank, each of which knows its place.
-// container/heap would call through an interface what is called under the lock
-// that all requests share.
+// headHeap is a binary heap of lanes' heads by rank; each head stores its index. container/heap
+// would make calls through an interface under the lock that all requests share.
 type headHeap []*Ticket
 
 func (h headHeap) top() *Ticket {
@@ -481,28 +479,27 @@ func (h headHeap) order() {
 	}
 }
 
-// All clients that nobody knows are one flow: a crawler with a new address for
-// each request competes with itself. However many known clients there are, the
-// strangers together get at least a third of the machine if they want it: half as much
-// as all others.
+// All unknown clients are one flow: a crawler with a new address for each request competes with
+// itself. However many known clients there are, the strangers together get at least a third of
+// the machine if they want it: half as much as all others.
 //
-// The turn belongs to the flow, and who takes it is decided as it comes. Where more
-// come than can be served, an answer to who came first is an answer to who has
-// left: then the newest takes it. Facebook (adaptive LIFO, "Fail at Scale", ACM
-// Queue 2015) found the same. Before, as long as everybody is served within a
-// person's patience, the first come is first served.
+// The turn belongs to the flow, and its owner is chosen when the turn comes. When more arrive
+// than can be served, the first to arrive have already left, so the newest takes the turn.
+// Facebook (adaptive LIFO, "Fail at Scale", ACM Queue 2015) found the same. Until then, while
+// every stranger is served within a person's patience, strangers are served in order of
+// arrival.
 type strangers struct {
 	flow
 	noCredit bool          // a test switched that off
 	newest   bool          // first
-	newestTo time.Duration // until then, unless somebody else runs out of patience
+	newestTo time.Duration // until then, unless another stranger runs out of patience
 }
 
 const (
 	// patience is how long a person waits before the wait is all that counts; and how long light requests are
 	// not given more room than others after one of them was found not to be light.
 	patience = time.Second
-	// impatientFor is how long after somebody has lost patience the newest goes first.
+	// impatientFor is how long the newest goes first after a stranger lost patience.
 	impatientFor = 5 * time.Second
 	// leastStrangers is the least share of the machine that strangers have together.
 	leastStrangers = 0.5
@@ -544,8 +541,8 @@ func (s *strangers) lead(of *site) float64 {
 	return max(0, s.virtualTime-of.clock.systemVirtualTime)
 }
 
-// turn is when the turn of a level began. What they had less than their share counts
-// for a few requests only: nobody known is to wait until a flood has had what it missed.
+// turn is when the turn of a level began. What they got less than their share counts for a few
+// requests only: known clients must not wait until a flood has made up what it missed.
 func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
 	if s.noCredit {
 		return q.turn
@@ -560,9 +557,9 @@ func (q *levelQueue) went(t *Ticket) {
 	q.turn = min(s.clock.systemVirtualTime, s.strangers.turn(s, q, e)+e)
 }
 
-// classOf orders strangers before the time of their coming does: who came back with
-// a cookie, or asks for the parts of its page, has proved to be no stranger of a
-// single request.
+// classOf orders strangers; within a class, arrival decides. A stranger that returned with a
+// cookie, or asks for the parts of its page, has shown that it makes more than a single
+// request.
 func (g *gate) classOf(t *Ticket) (class uint8) {
 	if t.prefetch {
 		class |= 1 << 7
@@ -579,8 +576,8 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 	return class
 }
 
-// line puts a stranger at its place among those of its level. Who has had its
-// answers and comes again is on the way to be known, and is served in turn.
+// line puts a stranger at its place among those of its level. A stranger that got several
+// answers and comes again will soon be known, and is served in turn.
 func (g *gate) line(t *Ticket) {
 	t.class, t.rank = g.classOf(t), float64(t.order)
 	if t.site.strangers.newest && t.client.answers+t.client.running < strangerAnswers {
@@ -588,10 +585,10 @@ func (g *gate) line(t *Ticket) {
 	}
 }
 
-// losePatience marks those who have waited for too long, and has the newest
-// strangers go first while there are such. Who only waits behind a request of its
-// own, or has had its answers, does not count: that says nothing of the others. The
-// oldest patient one is found in the list of all that wait.
+// losePatience marks requests that waited too long; while there are such, the newest strangers
+// go first. A request that only waits behind another one of its client, or whose client got
+// several answers, does not count, because its wait does not show that the queue is too long.
+// The oldest patient request is found in the list of all waiting requests.
 func (g *gate) losePatience(at time.Duration) {
 	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
 		g.patient = t.links[byAge].behind

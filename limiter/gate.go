@@ -25,12 +25,12 @@ func (g GateOptions) Complete() GateOptions {
 	return g
 }
 
-// gate is the queue before the backend. A request waits only while those that are
-// as short or shorter use the CPUs, while it leaves a CPU to those who had less, or
-// while nobody may have the workers that are left.
+// gate is the queue before the backend. A request waits only while requests as short or shorter
+// use the CPUs, while it leaves a CPU to clients that had less, or while the remaining workers
+// are reserved.
 //
-// ladder.go decides which requests may go, flow.go which goes first, and workers.go who may hold
-// workers.
+// ladder.go decides which requests may go, flow.go which goes first, and workers.go which may
+// hold workers.
 type gate struct {
 	waiting atomic.Int32 // = all.n, for those who do not hold mu
 
@@ -57,14 +57,14 @@ type books struct {
 	trustAgain     time.Duration // when light ones are treated as light again
 	workers        workers
 
-	all         list    // that wait, in the order in which they asked
+	all         list    // waiting requests, in order of arrival
 	patient     *Ticket // the oldest of them that has not lost its patience
 	seq         uint64
 	utilisation float64 // as last measured; negative: never
 	delaysNone  bool    // in mode observe and in shadow each request goes at once, whatever the rules say
 	off         Rules   // that tests switch off
 	preempts    bool    // see Preempts
-	shed        uint64  // refused, as the queue was full
+	shed        uint64  // refused because the queue was full
 }
 
 // limits are how many requests may be where.
@@ -176,8 +176,8 @@ func (g *gate) dispatch(at time.Duration) {
 	}
 }
 
-// enqueue counts a request as waiting. One that waited for a cap before has its place before those
-// that asked after it, as it is refused before them.
+// enqueue counts a request as waiting. One that waited for a cap before keeps its place by
+// arrival, because it is refused before later ones.
 func (g *gate) enqueue(t *Ticket) {
 	after := g.all.last
 	for after != nil && after.asked > t.asked {
@@ -216,7 +216,7 @@ const (
 	queued                 // in a lane
 	probing                // running, to see what its kind costs
 	computing              // running, on a rung of the ladder
-	holding                // running: it holds a worker and hardly computes
+	holding                // running: it holds a worker and computes little
 )
 
 // running tells whether the request is at the backend.
@@ -241,15 +241,15 @@ type queueEntry struct {
 	counts     bool          // its keys count it as one that waits
 	stale      bool          // it waits for longer than a person does
 	class      uint8         // among strangers; 0 for others
-	beyond     bool          // it went though there was no room, as the gate delays no request
+	beyond     bool          // it went without room, because the gate delays no request
 	asked      time.Duration // since when it waits, for a cap or here
-	gated      time.Duration // when it came to the gate, as no cap held it any more
+	gated      time.Duration // when it came to the gate, after any cap
 	paid       float64       // what its flow was charged with, CPU-seconds
 	siteCharge siteCharge
 
-	clock          float64 // its site's, as it came
+	clock          float64 // its site's clock when it arrived
 	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt
-	rank           float64 // then, once and for all: nobody is pushed back who waits; of a stranger, its place among them
+	rank           float64 // fixed then, so no waiting request is pushed back; for a stranger, its place among strangers
 	applied        float64 // how far it really moved the flow's virtual time
 	order          uint64  // of arrival
 
@@ -319,8 +319,8 @@ type lane struct {
 	next  *lane // of the client, or spare
 }
 
-// laneAt is the client's lane of a level. Lanes are kept for whoever needs one
-// next: at most so many are in use as requests wait.
+// laneAt is the client's lane of a level. Free lanes are kept for reuse: at most as many are in
+// use as requests wait.
 func (g *gate) laneAt(c *client, at level) *lane {
 	for l := c.lanes; l != nil; l = l.next {
 		if l.level == at {
@@ -374,8 +374,8 @@ func (g *gate) drain(c *client, l *lane) {
 	l.next, g.spare = g.spare, l
 }
 
-// decisions are the tickets that were decided while a lock was held. Their owners are told once
-// it is free, in one place, so that no path can forget one.
+// decisions are the tickets that were decided while a lock was held. Their owners are woken
+// once it is free, in one place, so no path can forget one.
 type decisions struct{ first *Ticket }
 
 // add notes that a ticket is decided, if its owner waits for that.
@@ -504,7 +504,7 @@ func (g *gate) end(t *Ticket) {
 }
 
 // finish takes a request out that has cost x CPU-seconds, and forgets one that never waited:
-// nobody else knows it, and its memory may soon be another one's.
+// there are no other references to it, and its memory may soon be reused.
 func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -572,11 +572,12 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	g.decided.add(t)
 }
 
-// shedOne refuses a request as the queue is full, of the site that has the most for its share: of
-// the flow that has the most work, as dropping from the fattest flow (fq_codel, RFC 8290) keeps a
-// flood from pushing others out; there a longest one; and of those the newest one of the client that
-// ranks worst. Parts of pages that were just served go last, however many they are, as a page is broken
-// without them; those of strangers only among strangers, or a flood of them pushed out the known.
+// shedOne refuses a request because the queue is full. It takes the site that has the most for its
+// share, there the flow with the most work (dropping from the fattest flow, as in fq_codel, RFC 8290,
+// keeps a flood from pushing others out), there the longest size, and of that the newest request of the
+// client that ranks worst. Parts of pages that were just served go last, however many they are, because
+// a page is broken without them. Strangers' parts do so only among strangers; otherwise a flood of them
+// would push out known clients.
 func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
@@ -590,7 +591,7 @@ func (g *gate) shedOne(at time.Duration) {
 	g.refuse(at, worst, ServerFull)
 }
 
-// leastWanted is the newest request of the lane that is no part of a page; or else the newest one.
+// leastWanted is the newest request of the lane that isn't part of a page; if all are parts, the newest.
 func (l *lane) leastWanted() *Ticket {
 	for t := l.last; t != nil; t = t.links[inLane].before {
 		if !t.follows {
@@ -635,10 +636,9 @@ func (g *gate) expire(at time.Duration) (next time.Duration) {
 	}
 }
 
-// Reguess tells what a waiting request will likely cost, and how long it will
-// hold a worker without computing. If it belongs on another rung by that, shorter or
-// longer, it goes there: it came when nobody knew that. What changed with time alone,
-// Advance sees.
+// Reguess tells what a waiting request will likely cost, and how long it will hold a worker
+// without computing. If it now belongs on another rung, shorter or longer, it moves there.
+// Advance handles what changes with time alone.
 func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	if t.client == nil {
 		return
@@ -663,7 +663,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
 	to := g.levelOf(t)
 	estimate := t.guess
-	t.guess = guess // with which its keys were charged
+	t.guess = guess // the guess that its keys were charged
 	switch {
 	case to != t.level:
 		g.relocate(at, t, to, estimate)
@@ -673,7 +673,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 		if t.heap == nil {
 			t.guess = estimate
 		}
-		return // and so nobody else may go
+		return // so no other request may go
 	}
 	g.dispatch(at)
 }

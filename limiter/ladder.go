@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Requests differ in size by a thousand times. In a server that shares its CPUs
-// evenly, a short request is done soon whatever long ones run next to it, as long as
-// there are few of them; what holds it up are those of its own size. So sizes make
-// a ladder, each rung four times the one below it, and a request may compute while
-// fewer than a handful that are as short or shorter do. What is much longer does not
-// count. Nobody has to say what is light on this site, and what is heavy.
+// Requests differ in size by a thousand times. In a server that shares its CPUs evenly, a short
+// request is soon done next to long ones, as long as these are few; only requests of its own
+// size hold it up. So sizes form a ladder, each rung four times the one below it, and a request
+// may compute while fewer than a handful of requests as short or shorter compute. Much longer
+// ones do not count. Operators need not set which pages of a site are light or heavy.
 //
 // The idea is that of size-based scheduling, as in a multi-level feedback queue
 // (Corbató et al., 1962) and in 2DFQ (Mace et al., SIGCOMM 2016), which keeps
@@ -27,13 +26,13 @@ const (
 	// times, the rank sets right.
 	firstRung = 0.025
 	perRung   = 4
-	// lightRung is the last one of those that are done before anybody notices: they
-	// may have a worker that is kept.
+	// lightRung is the last rung of requests that are done before a person would notice. They
+	// may use a kept worker.
 	lightRung rung = 1
 	// unknownRung is the least of what is not known, and may be expensive.
 	unknownRung rung = 3
-	// passRung is the last one where those who are within their share may pass those
-	// who are ahead of it. Longer ones take too much of the CPUs for that.
+	// passRung is the last rung on which clients within their share may pass clients ahead of
+	// it. Longer requests take too much of the CPUs for that.
 	passRung rung = 2
 )
 
@@ -58,9 +57,9 @@ func (r rung) most() float64 {
 // light is what a light request costs at most, in CPU-seconds.
 const light = firstRung * perRung // = lightRung.most()
 
-// level is where a request waits: the rungs of those that compute, those of which
-// nothing is known except that nothing says that they are expensive, and the rungs of those
-// that hold a worker and hardly compute, from the first that is not short.
+// level is where a request waits: the rungs of requests that compute, one level for requests of
+// unknown cost that nothing suggests is high, and the rungs of requests that hold a worker and
+// compute little, from the first that is not short.
 type level uint8
 
 const (
@@ -75,7 +74,7 @@ func waitsAt(r rung) level { return waits + level(max(r, lightRung+1)) }
 // computes tells whether the requests of a level need a CPU.
 func (l level) computes() bool { return l <= fresh }
 
-// rung is the one on which a request of the level runs.
+// rung is where a request of the level runs.
 func (l level) rung() rung {
 	switch {
 	case l < fresh:
@@ -111,8 +110,8 @@ func (g *gate) levelOf(t *Ticket) level {
 	return level(rungOf(t.guess))
 }
 
-// waitsPart is the part of its time without computing from which on a request counts as one that waits:
-// a page that computes for a second and waits as long fills a CPU with one more next to it.
+// waitsPart is the part of its time without computing from which on a request counts as waiting: two
+// pages that each compute for a second and wait for a second fill one CPU.
 const waitsPart = 7. / 8
 
 // load counts the requests at the backend.
@@ -121,10 +120,10 @@ type load struct {
 	overShare    [rungs]int // of these, those whose client was over its share
 	low          [rungs]int // of those that compute, those of the rung's lower half
 	lowOverShare [rungs]int // of these, those over their share
-	uninvited    int        // of those that compute, those that did not before: nobody made room for them
+	uninvited    int        // computing requests that did not compute before: no room was made for them
 	held         [rungs]int // by how long they hold their worker
 	probing      int        // to see what their kind costs; they hold a short one's worker
-	holding      int        // those that hardly compute
+	holding      int        // requests that compute little
 }
 
 // count counts what a request is at the backend, or no longer is.
@@ -173,7 +172,7 @@ func upTo(counts *[rungs]int, r, last rung) (n int) {
 // from sums up the rungs from r on.
 func from(counts *[rungs]int, r rung) int { return upTo(counts, r, rungs-1) }
 
-// access is who may go to a rung.
+// access is which clients may go to a rung.
 type access uint8
 
 const (
@@ -194,17 +193,17 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 	return closed
 }
 
-// passes tells whether those of rung r who are within their share pass those who are
-// ahead of it. Where all CPUs are full a page of 200 ms is done sooner if it waits until
-// one of its size is done: next to it each would take as much longer. Not so where the
-// kernel takes the CPUs from who is ahead; and of those that compute for seconds, one that
-// waits has given up by then. Among sites these go by turns anyway.
+// passes reports whether requests of rung r of clients within their share pass those of clients
+// ahead of it. If all CPUs are full, a page of 200 ms is done sooner if it waits until one of
+// its size is done, because next to each other both would take longer. This doesn't hold if the
+// kernel takes the CPUs from the client ahead, nor for pages of seconds, whose clients would
+// have given up by then. Sites take turns for those anyway.
 func (g *gate) passes(r rung) bool {
 	return !g.without(rulePasses) && (r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow))
 }
 
-// Preempts tells the gate whether what computes at the backend gives its CPU to those who
-// have had less, at once, as its priority follows that; false at first. It may be called at
+// Preempts tells the gate whether processes at the backend give up their CPU at once to clients
+// that had less, because their priority follows that. At first they don't. It may be called at
 // any time.
 func (l *Limiter) Preempts(yes bool) {
 	l.gate.mu.Lock()
@@ -212,11 +211,12 @@ func (l *Limiter) Preempts(yes bool) {
 	l.gate.preempts = yes
 }
 
-// room is how many may compute that are as short as rung r or shorter: n, and one more for each that held a
-// worker only and then began to compute, for which nobody made room: next to twenty of those, two pages at a
-// time would get a tenth of the CPUs. Or up to 400 ms one more for each two that are longer by more than a
-// rung, as these take their part of the CPUs for as long as they last; but not for light ones shortly after
-// one of them was found not to be light: its like may be many.
+// room is how many requests as short as rung r or shorter may compute: n, and one more for each request that
+// only held a worker and then began to compute, because no room was made for it: next to twenty of those,
+// two pages at a time would get a tenth of the CPUs. Up to 400 ms there is also room for one more for each
+// two requests that are longer by more than a rung, because these use their part of the CPUs for as long as
+// they last. Light requests don't get that room shortly after a light one turned out not to be light: there
+// may be many like it.
 func (g *gate) room(at time.Duration, r rung) int {
 	n := g.limits.slots + g.load.uninvited
 	if r > passRung || r <= lightRung && at < g.trustAgain && !g.without(ruleDistrust) || g.without(ruleBeside) {
@@ -225,9 +225,9 @@ func (g *gate) room(at time.Duration, r rung) int {
 	return max(n, g.limits.slots+(from(&g.load.computing, r+2)+1)/2)
 }
 
-// doors are who may go to the lower half of a rung, and to the upper one. For that,
-// the lower half of the next rung counts as well: pages of a size that lies at the
-// bound of two rungs would otherwise have the room of both.
+// doors are which clients may go to the lower half of a rung, and to the upper half. For the
+// upper half, the lower half of the next rung counts as well: pages of a size at the bound of
+// two rungs would otherwise have the room of both.
 type doors struct{ low, up access }
 
 // doors tells who may go to rung r where as many compute that are as short or shorter,
@@ -240,7 +240,7 @@ func (g *gate) doors(at time.Duration, r rung, alike, over int) doors {
 	return d
 }
 
-// of is who may go where the request waits.
+// of is which clients may go where the request waits.
 func (d doors) of(t *Ticket) access {
 	if t.sure && t.level.computes() && t.guess > t.level.rung().most()/2 {
 		return d.up
@@ -248,16 +248,16 @@ func (d doors) of(t *Ticket) access {
 	return d.low
 }
 
-// Who had more than its share leaves room to those who had not.
+// A client that had more than its share leaves room to those that had less.
 
 // wantsRung tells whether a request waits that would compute on a rung.
 func (s *site) wantsRung(r rung) bool {
 	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
 }
 
-// competes tells whether the head of a lane may take part in the ladder now. One
-// that nobody knows, and that may not hold a worker as an expensive one, keeps its place if
-// it may soon be tried: nobody would wake it as the pause after the last one ends.
+// competes tells whether the head of a lane may take part in the ladder now. A request of an
+// unknown kind that may not hold a worker as an expensive one keeps its place if it may soon be
+// tried: nothing would wake it when the pause after the last trial ends.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false
@@ -292,13 +292,12 @@ func (u *use) rate(at time.Duration) float64 {
 	return u.sum / usedFor
 }
 
-// leaves tells whether a long request leaves enough of the CPUs to those who are
-// within their share, if its client is ahead of its own: once there, it takes its
-// part for seconds, however many come then. As many may compute as CPUs are left by
-// what the others recently used, rounded; somewhat more while a CPU is idle, and one more
-// if its client has waited for its share. What is much longer than it does not count, as on
-// the ladder: where a few exports compute for a minute, who waits for them gives up. And next to those for
-// which nobody made room, it leaves nobody less.
+// leaves reports whether a long request, whose client is ahead of its share, leaves enough of the CPUs to
+// clients within theirs: once it runs, it takes its part for seconds, however many requests arrive then.
+// As many may compute as the CPUs that the others recently left free, rounded; somewhat more while a CPU
+// is idle, and one more if its client has waited for its share. As on the ladder, much longer requests do
+// not count: if a few exports compute for a minute, clients that wait for them give up. Next to requests
+// for which no room was made, it takes nothing from the others.
 func (g *gate) leaves(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
 	if r <= passRung || !t.overShare || !t.level.computes() || g.without(ruleLeaves) {
@@ -365,7 +364,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	g.dispatch(at)
 }
 
-// next is the request to let go next, and in which phase; nil if there is no room.
+// next is the request to start next, and its phase; nil if there is no room.
 func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	for _, s := range g.contending {
 		s.strangers.reshare(s, g.without(ruleOthersPart))
@@ -394,9 +393,9 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	return nil, queued
 }
 
-// leastOf is the one of the least rank of a site's that may go: there is room for it
-// on the ladder, and a worker. Of a site that is held back for another one only those may
-// that hardly compute.
+// leastOf is the request of the lowest rank of a site that may go: there is room for it on the
+// ladder, and a worker. If the site is held back for another one, only requests that compute
+// little may go.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	alike, over := 0, 0
@@ -427,9 +426,9 @@ type candidate struct {
 	t     *Ticket
 	rank  float64
 	tries bool // it is to be tried, and takes no part in the ladder
-	// strange is the first of the strangers by their own order, and strangeRank the
-	// least rank of any of them that may go: they are one flow, which competes with the
-	// others by that, and decides by itself who takes its turn.
+	// strange is the first of the strangers in their own order, and strangeRank the lowest rank
+	// of any of them that may go. They are one flow: it competes by that rank, and its own
+	// order decides which stranger takes the turn.
 	strange            *Ticket
 	order, strangeRank float64
 }

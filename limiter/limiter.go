@@ -25,7 +25,7 @@ type Limiter struct {
 	due     chan struct{}
 	sharer  Sharer
 
-	policyMu sync.Mutex // guards the following, and who replaces the policy; taken before all others
+	policyMu sync.Mutex // guards the following fields and the replacement of the policy; taken before all others
 	sidecars int
 }
 
@@ -61,7 +61,7 @@ func (l *Limiter) Known() *Known { return l.gate.known }
 // Advance. It never blocks. Whatever comes of the request, Leave must be called.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.policy.Load()
-	t := a.ticket(at, p) // nobody else knows it yet: no lock
+	t := a.ticket(at, p) // not shared yet: no lock
 	t.decided, t.decidedAtOnce = l.decided, true
 	var debts [MaxKeys]debt
 	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
@@ -83,8 +83,8 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	return t
 }
 
-// admit lets a request on whose caps are clear: to the gate, if there is one; else it tells that
-// the request goes.
+// admit lets a request on whose caps are clear: to the gate, if there is one; otherwise it
+// reports that the request goes.
 func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
@@ -149,13 +149,13 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	l.offer(now, t, cost)
 	l.wake()
 	if hold > 0 && !l.holdResponse(p, t) {
-		return 0 // the work is done: to throw it away would help nobody
+		return 0 // the work is done: throwing it away would help no one
 	}
 	return hold
 }
 
-// Leave ends a request: it is answered, or its client has gone. One that was
-// never settled counts as one that never ran: all that it was charged is given back.
+// Leave ends a request: it was answered, or its client disconnected. A request that was never
+// settled counts as one that never ran: its whole charge is returned.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
 	if t.waitEntry != nil {
@@ -218,9 +218,9 @@ func (c *client) forgive() {
 	}
 }
 
-// Refuses tells whether a request with these keys would be refused for debt if
-// it arrived now. Nobody has to send its body for that. It charges nothing and
-// remembers nothing: Arrive decides again.
+// Refuses reports whether a request with these keys would be refused for debt if it arrived
+// now, so its client need not send the body first. It charges nothing and remembers nothing:
+// Arrive decides again.
 func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
 	at := l.since(now)
 	if l.policy.Load().Mode == Observe {
@@ -252,7 +252,7 @@ func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
 	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
 }
 
-// retry is the least time after which asking again is worth it.
+// retry is the shortest useful Retry-After.
 const retry = time.Second
 
 // debt is how a key stands as a request arrives.
@@ -431,16 +431,16 @@ type Verdict struct {
 	Own bool
 	// Known says that its client was no stranger to the gate.
 	Known bool
-	// Ahead says that its client had more than its share, or is a stranger, as it came to the
-	// head of its lane.
+	// Ahead is true if its client had more than its share, or is a stranger, when the request
+	// came to the head of its lane.
 	Ahead bool
-	// SiteAhead says that the other sites leave its site clearly more than its share of the
-	// CPUs, as the request begins; SiteWithin that it has less than its share.
+	// SiteAhead is true if the other sites leave its site clearly more than its share of the
+	// CPUs when the request begins; SiteWithin if it has less than its share.
 	SiteAhead, SiteWithin bool
 	// Undelayed says that the gate delays no request: it is in shadow, or only observes.
 	Undelayed bool
-	// CostMultiplier is by how much the gate took the request for more expensive than it is, as its
-	// keys owe: 2, without debt, to 18; 0 if it did not come to the gate.
+	// CostMultiplier is the factor by which the gate overrated the request's cost because of its
+	// keys' debt: 2 (no debt) to 18; 0 if it did not come to the gate.
 	CostMultiplier float32
 }
 

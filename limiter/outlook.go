@@ -293,8 +293,8 @@ func (l *Limiter) GateState() GateState {
 	}
 }
 
-// Shown is the state as it is shown: no count is above its own maximum. More may be in use than are
-// known, as the number may have sunk since they went.
+// Shown is the state for display: no count is above its own maximum. More may be in use than are
+// known, because the number may have shrunk since they started.
 func (s GateState) Shown() GateState {
 	if s.Workers == 0 {
 		return s
@@ -386,9 +386,9 @@ type ClientRow struct {
 	// Rank is that of its next request in the queue, in virtual CPU-seconds beyond
 	// the gate's clock; the least goes first. Zero if none waits, or a stranger's.
 	Rank float64 `json:"rank" fleet:"min"`
-	// Light, Heavy and Waits are how many of its requests wait: those up to 100 ms,
-	// those above or unknown, and those that hold a worker and hardly compute. Of an
-	// address without sessions they are those of the first of its User-Agents.
+	// Light, Heavy and Waits are how many of its requests wait: those up to 100 ms, those above
+	// or unknown, and those that hold a worker and compute little. For an address without
+	// sessions they are those of its first User-Agent.
 	Light int `json:"light"`
 	Heavy int `json:"heavy"`
 	Waits int `json:"waits"`

@@ -46,8 +46,9 @@ type Policy struct {
 	OtherSites float64
 	// MaxHold is the longest that a request or its response is held.
 	MaxHold time.Duration
-	// MaxHeld bounds how many are held at once. One client may have all of that, as it may be
-	// an office, until others want it: a full queue refuses those of whom it has the most.
+	// MaxHeld bounds how many requests are held at once. One client may use all of that until
+	// others want it, because it may be an office: a full queue refuses requests of the client
+	// with the most.
 	MaxHeld int
 	// Memory bounds debt: no key owes more than it earns in this time.
 	// Zero is DefaultMemory.
@@ -167,15 +168,15 @@ type Budget struct {
 // Rules are some of the gate's rules, as a set.
 type Rules uint64
 
-// The rules that a test can switch off, one by one, by Policy.Without. What each does is told where it is
-// asked for; doc.go has the row that needs it.
+// The rules that a test can switch off, one by one, by Policy.Without. Each is explained at the branch
+// that checks it; doc.go has the row that needs it.
 const (
 	ruleClimbs        Rules = 1 << iota // a request that runs longer than was guessed climbs the ladder
 	ruleHalves                          // the upper half of a rung counts the next one's lower half
 	ruleBeside                          // there is more room next to longer ones
 	ruleDistrust                        // not for light ones, just after one was misjudged
 	rulePasses                          // those within their share pass those ahead of it
-	ruleWaits                           // a request that hardly computes takes no room
+	ruleWaits                           // a request that computes little takes no room
 	ruleLeaves                          // a long request of a client ahead leaves a CPU to the others
 	ruleLeavesLonger                    // but what is much longer does not count for that
 	ruleLeavesMore                      // one more after a wait, or while a CPU is idle
@@ -197,7 +198,7 @@ const (
 	ruleProbes                          // one of an unknown kind is tried next to the others
 	ruleProbePause                      // and none just after one that was not light
 	ruleKept                            // some workers are kept for short requests
-	ruleHoldersLeave                    // those that hardly compute leave workers to those that would
+	ruleHoldersLeave                    // requests that compute little leave workers to those that compute
 	ruleKeysHold                        // each key holds its part of the workers
 	ruleStrangersPart                   // strangers hold half
 	ruleMayCompute                      // except for one that computes next to a free CPU

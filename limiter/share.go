@@ -18,8 +18,8 @@ const (
 	Accepted
 	// Delayed: the key delays it until Until.
 	Delayed
-	// Rejected: it was refused as it came, for a debt or as nobody more may wait until one
-	// is paid; what the gate refuses is not told. Of all its keys that are known.
+	// Rejected: it was refused on arrival, for a debt or because no more requests may wait for
+	// one; refusals by the gate are not reported. It names all its known keys.
 	Rejected
 )
 
@@ -70,7 +70,7 @@ type Sink interface { //nolint:interfacebloat // all that a peer may tell
 	// SetReplicas says among how many sidecars, this one included, bursts are divided:
 	// each key can save up so many times less here. At first it is one.
 	SetReplicas(now time.Time, sidecars int)
-	// Learn takes a packet that somebody had carried. It may be anybody's.
+	// Learn takes a packet that the Sharer received. Any host may have sent it.
 	Learn(now time.Time, packet []byte)
 }
 
@@ -147,6 +147,6 @@ type SharingStatus struct {
 	Received uint64          // what it learns by: orders, or bytes, or keys that were found to owe
 	Dropped  uint64          // charges that others were never told of
 	Failed   uint64          // calls and messages that failed
-	Unsound  uint64          // messages that were not sound
+	Unsound  uint64          // invalid messages
 	Detail   any             // the Sharer's own state, as the doctor shows it: a document of JSON
 }

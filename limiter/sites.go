@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A backend may have several sites. Then fair queueing has a level above the clients: each
-// site has its share, its own clock, and within it the order of its clients, strangers and
-// robots, as if it were alone; and the sites take turns. That is hierarchical fair queueing
-// (Bennett and Zhang, SIGCOMM 1996); among the sites it is by start tags (Goyal, Vin and
-// Cheng, SIGCOMM 1996), for as many requests at a time as there is room for (SFQ(D): Jin,
-// Chase and Kaur, SIGMETRICS 2004). A site's start tag is its flow's virtual time. The clock
-// of the sites is at the least tag of those who want something, so that who takes what nobody
-// else wants is not ahead afterwards, and who was idle has saved nothing.
+// A backend may have several sites. Then fair queueing has a level above the clients: each site
+// has its share, its own clock, and within it the order of its clients, strangers and robots,
+// as if it were alone; and the sites take turns. That is hierarchical fair queueing (Bennett
+// and Zhang, SIGCOMM 1996); among the sites it is by start tags (Goyal, Vin and Cheng, SIGCOMM
+// 1996), for as many requests at a time as there is room for (SFQ(D): Jin, Chase and Kaur,
+// SIGMETRICS 2004). A site's start tag is its flow's virtual time. The clock of the sites is at
+// the least tag of the sites with work. So a site that takes what no other wants is not ahead
+// afterwards, and an idle site saves nothing.
 //
 // The room on the ladder, and the workers, are one for all sites.
 
@@ -99,7 +99,7 @@ func (g *gate) siteOf(name string) *site {
 	return &g.home
 }
 
-// reach notes that a request of a site comes. Who wants nothing so far has saved nothing.
+// reach notes the arrival of a request for a site. A site that had no work has saved nothing.
 func (g *gate) reach(s *site) {
 	if s.queued == 0 {
 		s.among.virtualTime = max(s.among.virtualTime, g.clock.systemVirtualTime)
@@ -228,8 +228,8 @@ func (g *gate) least(at time.Duration) *Ticket {
 	return nil
 }
 
-// isHeldBack tells whether a site leaves room to the others with requests at the backend, as it recently
-// had more than its part. Not while a CPU may be idle.
+// isHeldBack reports whether a site leaves room to the others with requests at the backend, because it
+// recently had more than its part. This never applies while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&
 		(from(&g.load.computing, 0) >= g.limits.slots || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)

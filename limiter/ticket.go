@@ -18,9 +18,9 @@ const (
 	over                 // gone, or refused
 )
 
-// Ticket is one request in the limiter: what it asks for, what is decided of it, what it is charged
-// with, and its place where it waits or runs. Arrive, Settle and Leave are called in turn by whoever
-// serves the request, Progress by anybody before Settle, and Advance at any time.
+// Ticket is one request in the limiter: what it asks for, the decision, its charge, and its place in
+// the queue or at the backend. The goroutine that serves the request calls Arrive, Settle and Leave
+// in turn; any goroutine may call Progress before Settle, and Advance at any time.
 type Ticket struct {
 	request
 	decision
@@ -31,8 +31,8 @@ type Ticket struct {
 	seen atomic.Uint32 // as what it was taken at the gate
 }
 
-// request is what is known of a request as it comes. What it will likely take, the gate corrects under
-// its lock.
+// request is what is known of a request on arrival. The gate corrects its estimate under the gate's
+// lock.
 type request struct {
 	sure          bool // the guess rests on answers
 	proven        bool
@@ -54,12 +54,12 @@ type request struct {
 type decision struct {
 	decided       chan struct{} // closed when verdict stands
 	decidedAtOnce bool          // decided is the closed channel that all share who never waited
-	after         *Ticket       // decided with it; for who tells them
+	after         *Ticket       // decided with it; for the one that wakes them
 	verdict       Verdict       // written before decided is closed
 }
 
-// charge is what a request is charged with. What that is, and the guess, the gate changes under its own
-// lock while the request waits there: then nobody else does.
+// charge is what a request is charged. While the request waits at the gate, only the gate changes
+// charge and guess, under its own lock.
 type charge struct {
 	mu           sync.Mutex // guards the following
 	state        state
@@ -90,8 +90,8 @@ func (t *Ticket) Stranger() bool { return t.seen.Load() == asStranger }
 // called at any time.
 func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 
-// Emptied is the memory of a ticket, for another request's; nil: the gate may still know it,
-// or somebody who tells it that it is decided. It is called after Leave.
+// Emptied is the memory of a ticket, for another request's; nil: the gate, or a goroutine that
+// announces its decision, may still refer to it. Call it after Leave.
 func (t *Ticket) Emptied() *Ticket {
 	if !t.decidedAtOnce || t.waitEntry != nil || t.client != nil {
 		return nil
@@ -106,8 +106,8 @@ func (t *Ticket) Emptied() *Ticket {
 // own is the reservation of the request's client; without a Bucket if that has no account.
 func (t *Ticket) own() *reservation { return &t.reservations[0] }
 
-// whole is that of what the client is a part of, as Arrival says; nil: there is none, or it has
-// no account.
+// whole is the reservation of what the client is a part of (see Arrival); nil: there is none,
+// or it has no account.
 func (t *Ticket) whole() *reservation {
 	if !t.hasWhole || t.reservations[1].Bucket == nil {
 		return nil
@@ -138,8 +138,8 @@ func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, d
 	}
 }
 
-// enter makes the buckets that lookup did not find. It is only called for
-// requests that are not refused, as those are to make none.
+// enter makes the buckets that lookup did not find. It is only called for requests that are not
+// refused, because refused ones must not make any.
 func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	for i := range t.n {
 		if t.reservations[i].Bucket == nil {
@@ -148,8 +148,8 @@ func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	}
 }
 
-// start lets a request go where there is no gate, and charges its guess. The
-// charge counts from now, so that what the keys earn while it runs pays for it.
+// start lets a request go if there is no gate, and charges its guess. The charge counts from
+// now, so its keys' earnings while it runs pay for it.
 func (t *Ticket) start(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,8 +207,8 @@ func (t *Ticket) changeLocked(x float64) (c account.Change) {
 	return c
 }
 
-// What every key has is an account; package account keeps it. With it the gate keeps what it
-// knows of the key.
+// Every key has an account, kept by package account. The gate stores there what it knows of the
+// key.
 type (
 	table       = account.Table[keyAtGate]
 	bucket      = account.Bucket[keyAtGate]
@@ -257,9 +257,9 @@ type Arrival struct {
 	Passed bool
 	// Session says that the client is a session of an address.
 	Session bool
-	// Pooled says that the client is one of many that anyone can make up, as the name of a
-	// robot. All of these together are served as one client of its
-	// share, each of them in turn, and as many of their requests wait as of one.
+	// Pooled is true if anyone can make up clients like this one, such as the name of a robot.
+	// All of these together are served as one client of its share, each in turn, and as many of
+	// their requests may wait as of one client.
 	Pooled bool
 	// Site is the name of the policy's site that the request is for; empty, or none of the
 	// policy's: it is one of the others.
@@ -270,14 +270,14 @@ type Arrival struct {
 	// Follows says that the request is for a part of a page that its client was just
 	// served: it is the last that a full queue refuses.
 	Follows bool
-	// Prefetch says that nobody looks at the answer yet. A stranger's goes last.
+	// Prefetch is true if no person looks at the answer yet. A stranger's goes last.
 	Prefetch bool
-	// Memory is that of a ticket that nobody uses any more, by its Emptied; nil: none is there.
+	// Memory is a ticket to reuse, from its Emptied; nil: there is none.
 	Memory *Ticket
 }
 
-// named is how many of the keys are somebody: the client, and what it is a part of. The others
-// are only networks and such.
+// named is how many of the keys stand for the client itself: the client, and what it is a part
+// of. The others are networks and such.
 func (a *Arrival) named() int {
 	switch {
 	case a.Client.Class == "":
@@ -288,7 +288,7 @@ func (a *Arrival) named() int {
 	return 2
 }
 
-// keys is how many the request is charged to, of whom so many are named.
+// keys is the number of keys that the request is charged to; the first ones are named.
 func (a *Arrival) keys(named int) int {
 	if named == 0 {
 		return 0
@@ -296,7 +296,7 @@ func (a *Arrival) keys(named int) int {
 	return min(named+len(a.Others), MaxKeys)
 }
 
-// key is one of them, of whom so many are named: first the client, then what it is a part of.
+// key is the i-th of them: first the client, then what it is a part of, then the others.
 func (a *Arrival) key(i, named int) *Key {
 	switch {
 	case i >= named:

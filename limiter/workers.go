@@ -5,26 +5,24 @@ import (
 	"time"
 )
 
-// A request waits for a worker only while workers are short, and that is something that was
-// seen:
+// A request waits for a worker only while workers are seen to be short:
 //
-//   - As many are in use as are configured here, or as the backend's own configuration gives
-//     it, which was found on this machine.
-//   - Connections wait until the backend accepts them. A server that starts its workers only
-//     when they are asked for has some wait until it has started them: so they tell that there
-//     are no more only once they have waited for a while in which its processes did not become
-//     more.
+//   - As many are in use as are configured here, or in the backend's own configuration on this
+//     machine.
+//   - Connections wait until the backend accepts them. A server that starts workers on demand
+//     lets some wait until it has started them. So waiting connections mean that there are no
+//     more workers only once they have waited for a while without new processes.
 //
 // Without any of these the backend may have any number. While its accept queue can be seen, and
-// nothing waits there, more and more are let go for as long as somebody would have to wait.
+// nothing waits there, ever more requests start for as long as any would have to wait.
 const (
 	// forksFor is how long connections wait until they tell that no worker is started for
 	// them: Apache starts some once a second.
 	forksFor = 2500 * time.Millisecond
 	// blindFor is the same while it is not known how many processes there are.
 	blindFor = 8 * time.Second
-	// againAfter is when more than were seen are tried again first, as their number may have
-	// changed; and againMost at last.
+	// againAfter is the first pause before more workers than were seen are tried again, because
+	// their number may have changed; againMost is the longest.
 	againAfter, againMost = 10 * time.Second, 10 * time.Minute
 	// anyWorkers is more than anything asks for.
 	anyWorkers = 1 << 20
@@ -203,29 +201,29 @@ func (g *gate) shape() {
 	}
 }
 
-// A backend has two resources: CPUs and workers. A request that waits for a
-// database, a long poll that waits for news, an event stream: each holds a worker
-// and takes next to no CPU, so that the CPUs, idle, seem to ask for more of them,
-// until no worker is left and a page of a millisecond waits for a minute.
+// A backend has two resources: CPUs and workers. A request that waits for a database, a long
+// poll that waits for news, an event stream: each holds a worker and takes almost no CPU. The
+// CPUs are idle and seem to have room for more of them, until no worker is left and a page of a
+// millisecond waits for a minute.
 //
-// So all requests that are not short, those that compute and those that wait, may
-// hold some of the workers only; the rest is kept for short ones, whatever the
-// CPUs do. Of those that they may hold, one client and one network get a part.
-// And who leaves before the answer leaves an orphan behind, which the backend
-// goes on with: it keeps its place, and its client gets few of them.
+// So all requests that are not short, those that compute and those that wait, may hold some of
+// the workers only; the rest is kept for short ones, whatever the CPUs do. Of those that they
+// may hold, one client and one network get a part. A client that disconnects before the answer
+// leaves an orphan, on which the backend works on: it keeps its place, so its client can't have
+// many of them.
 
 const (
 	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
-	// slackTimes is how many times the workers that are kept are free while nobody's part binds.
+	// slackTimes: no part binds while this many times the kept workers are free.
 	slackTimes = 2
-	// briefRung is the longest of those that end soon, as measured by their part of the workers: on 16 of a
-	// backend with two CPUs, one of those that wait for 12 s ends each 0.8 s.
+	// briefRung is the longest rung whose requests end soon, given their part of the workers: with 16
+	// workers and two CPUs, one of those that wait for 12 s ends every 0.8 s.
 	briefRung = passRung + 1
 )
 
-// Hold says that a running request keeps its worker until it ends, and hardly
-// computes: an event stream, an upgraded connection.
+// Hold marks a running request that keeps its worker until it ends and computes little: an
+// event stream, an upgraded connection.
 func (l *Limiter) Hold(now time.Time, t *Ticket) {
 	if t.client != nil {
 		l.gate.holdOn(l.since(now), t)
@@ -346,12 +344,12 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// hasWorker tells whether there is a worker for a request of rung r. Requests that are not
-// short leave some workers to short ones. One that is known to wait, and to end soon, leaves only
-// as many as short ones have recently used: if one more comes, a worker will soon be free. Requests
-// that hardly compute leave a worker for each CPU to those that wait for a CPU, which would be
-// idle otherwise. If they took these while nobody wanted them, those that compute may have as
-// many of the workers that are kept.
+// hasWorker reports whether there is a worker for a request of rung r. Requests that are not short
+// leave some workers to short ones. One that is known to wait, and to end soon, leaves only as many
+// as short ones have recently used: if one more comes, a worker will soon be free. Requests that
+// compute little leave a worker for each CPU to requests that wait for a CPU; otherwise the CPU
+// would be idle. If they took these while no other request wanted them, requests that compute may
+// use as many of the kept workers.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
@@ -393,9 +391,9 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	return by == nothing
 }
 
-// heldBy tells which of the keys of a request holds too many workers for it, by its place
-// among the reservations, and in which way; or that nothing does. Short ones hold none for long, and
-// neither does one that is tried: what keeps these, misjudgedBy says.
+// heldBy reports which of a request's keys holds too many workers, by its index among the
+// reservations, and in which way; or that none does. Short requests hold none for long, and neither
+// do trials; misjudgedBy reports what keeps those.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if g.hasSlack() && !g.without(ruleSlack) {
 		return nothing, 0
@@ -419,17 +417,18 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	return nothing, 0
 }
 
-// hasSlack tells whether so many workers are free next to one more request that nobody's part of them
-// matters yet: some times as many as are kept for short ones, and that compute.
+// hasSlack reports whether, with one more request, so many workers are free that no part of them
+// matters yet: slackTimes as many as are kept for short requests and as there are CPUs.
 func (g *gate) hasSlack() bool {
 	n := &g.limits
 	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longMost+n.cpus)
 }
 
-// mayCompute tells whether a stranger's request that would compute may go though strangers hold their
-// part of the workers: its client holds none, and a CPU is left by what is not much longer. What may be
-// expensive, and may only wait, goes by itself, until strangers hold most: else nobody would learn what a page
-// costs that only strangers ask for. The workers that are left are for those who compute.
+// mayCompute reports whether a stranger's request that would compute may go although strangers hold their part
+// of the workers: its client holds none, and requests that are not much longer leave a CPU free. A request
+// that may be expensive, or may only wait, goes alone, until strangers hold most workers; otherwise the cost
+// of a page that only strangers request would never be learned. The remaining workers are for requests that
+// compute.
 func (g *gate) mayCompute(t *Ticket) bool {
 	if g.without(ruleMayCompute) {
 		return false
@@ -465,8 +464,8 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if t.overShare && t.client.misjudged > 0 {
 		return Misjudged, 0
 	}
-	// Misjudged ones may have used up as many workers as are kept. Those of strangers
-	// and of others are counted apart, so that neither shuts the other out.
+	// Misjudged ones may have used up as many workers as are kept. Those of strangers and of
+	// others are counted separately, so neither shuts the other out.
 	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
 		return Misjudged, 0
 	}
