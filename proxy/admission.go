@@ -47,7 +47,7 @@ func (x *exchange) tellCount(h http.Header) {
 }
 
 const (
-	// usualHead is how much a header may take that nobody counts, in bytes: as much as a
+	// usualHead is the size of a header, in bytes, up to which it isn't counted: what a
 	// connection is calculated to take before it has a request.
 	usualHead = 8 << 10
 	// fieldSize is what a line takes next to its text, in bytes.
@@ -124,7 +124,7 @@ func (x *exchange) leaveHead() {
 	}
 }
 
-// refuseHead answers a request for whose header there is no room.
+// refuseHead answers a request if there is no room for its header.
 func (x *exchange) refuseHead() {
 	x.log.outcome = telemetry.Refused
 	p := refusal{cause: errorpage.ServerFull, Detail: "This server has as many requests with long headers as it can hold.", RetryAfter: jitter(x.life.Verdict.Wait)}

@@ -13,19 +13,19 @@ import (
 const (
 	// billEvery is how often it is looked what runs, while some of that computes.
 	billEvery = 20 * time.Millisecond
-	// billSeldom is how often it is while nobody does, as far as was seen: then no request waits for
-	// a CPU, and to wake up is most of what a look costs.
+	// billSeldom is how often it looks while no process was seen to compute: then no request waits
+	// for a CPU, and waking up is most of the cost of a look.
 	billSeldom = 40 * time.Millisecond
-	// leastBilled is how long a request has been at the backend at least whose CPU time is
-	// measured. What ends before is estimated, and costs no system call.
+	// leastBilled is how long a request must be at the backend before its CPU time is measured.
+	// The cost of shorter ones is estimated, without a system call.
 	leastBilled = 20 * time.Millisecond
 	// soon is how long after a request goes to the backend that is to step down at once it is
 	// looked who serves it: it has been accepted by then.
 	soon = 2 * time.Millisecond
 )
 
-// numberHeader is the field by which the backend gets the number of a request, for a worker
-// that tells which one it serves. No client's gets there, and no client gets it.
+// numberHeader is the field that carries a request's number to the backend, for a worker that
+// reports which request it serves. It is removed from clients' requests and from responses.
 const numberHeader = "Tempomat-Request"
 
 // bill is what a Handler measures the CPU time of requests by.
@@ -84,8 +84,8 @@ func (b *bill) expect(x *exchange) {
 	}
 }
 
-// lookAtWork reads what runs. Nobody waits for it: it is not known in between whether a request
-// has ended, and its place serves another. It returns whether somebody was seen to compute.
+// lookAtWork reads what runs. No request waits for it, so a request may end meanwhile and its
+// place serve another. It returns whether any process was seen to compute.
 func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 	b := &h.bill
 	b.collect(h, now)
@@ -114,7 +114,7 @@ func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 				known++
 			}
 			computes = computes || x.kernel.billed.computes
-		case now.Sub(x.backend.since) >= leastBilled && !x.backend.work.isStream(): // these hardly compute
+		case now.Sub(x.backend.since) >= leastBilled && !x.backend.work.isStream(): // these compute little
 			unknown++
 		}
 	})
@@ -166,7 +166,7 @@ func (x *exchange) takeReading(now time.Time, r *host.Running) {
 	case host.WorkLost:
 		x.life.Lost(now)
 	case host.WorkUnknown:
-		x.life.Lost(now) // it was seen that nobody had accepted it
+		x.life.Lost(now) // the backend was seen not to have accepted it
 		x.kernel.billed.again = now.Add(min(mostBlind, now.Sub(x.backend.since)/8))
 	default: // nothing is new
 	}
@@ -211,8 +211,8 @@ func (x *exchange) readLast(now time.Time) {
 	}
 }
 
-// noteEstimated notes what is estimated for a request whose worker nobody read: the next one
-// on its connection does not pay for that again.
+// noteEstimated notes what is estimated for a request whose worker was not read: the next
+// request on its connection does not pay for that again.
 func (x *exchange) noteEstimated(now time.Time) {
 	if x.handler.bill.tracker.Load() != nil {
 		x.client.conn.call.AddEstimated(x.life.CPUSoFar(now))

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// smallBody is the largest body, in bytes, that is read ahead to memory that
-	// nobody rations: a connection takes more than that.
+	// smallBody is the largest body, in bytes, that is read ahead into memory without a limit
+	// for all: a connection takes more than that.
 	smallBody = 4 << 10
 	// aheadTime is for how long a body of unknown length is read ahead. A live
 	// one does not end before the backend answers.
@@ -29,10 +29,10 @@ const (
 	talkTime = 10 * time.Millisecond
 )
 
-// readAhead reads the request's body before the request asks for a place, so
-// that a slow upload holds none, nor a worker. What there is no room
-// for, and what comes too late of a body of unknown length, comes while the
-// backend reads. It returns false if the client did not send what it announced.
+// readAhead reads the request's body before the request asks for a place, so a slow upload
+// holds neither a place nor a worker. If there is no room for the rest, or a body of unknown
+// length takes too long, the rest is read while the backend reads. It returns false if the
+// client did not send what it announced.
 func (x *exchange) readAhead() bool {
 	b, length := &x.client.body, x.request.ContentLength
 	switch {
@@ -73,7 +73,7 @@ func (x *exchange) keepsRequest(length int64) bool {
 // refuseBody answers a client that did not send what it announced.
 func (x *exchange) refuseBody() {
 	if x.client.body.unsound.Load() {
-		x.fail(telemetry.Refused, errorpage.UnsoundBody, "The request's body is not in chunks, as its head says.")
+		x.fail(telemetry.Refused, errorpage.UnsoundBody, "The request's body is not in chunks, although its head announces them.")
 		return
 	}
 	x.fail(telemetry.ClientGone, errorpage.Incomplete, "The rest of the request did not come.")
@@ -120,8 +120,8 @@ func (b *body) readLive() {
 	}
 }
 
-// keepNow keeps the body as long as there is room for it. What there is none
-// for comes while the backend reads.
+// keepNow keeps the body as long as there is room for it. The rest is read while the backend
+// reads.
 func (b *body) keepNow() {
 	b.keep(func(piece []byte) bool {
 		took := b.kept.TryWrite(piece)
@@ -137,8 +137,8 @@ func (b *body) keepNow() {
 	})
 }
 
-// wait keeps a piece when there is room for it. It returns false if nobody wants
-// the body any more.
+// wait keeps a piece when there is room for it. It returns false if the body is no longer
+// wanted.
 func (b *body) wait(piece []byte) bool {
 	_, err := b.kept.Write(piece)
 	return err == nil
@@ -234,8 +234,8 @@ func (b *body) read(p []byte) (n int, err error) {
 	return b.fetch(p)
 }
 
-// Close is called by the backend's side. The client's side is for the server to
-// close, as that may wait for the rest.
+// Close is called by the backend's side. The server closes the client's side, because it may
+// wait for the rest.
 func (b *body) Close() error {
 	if b.kept != nil {
 		b.kept.Close()
@@ -277,12 +277,12 @@ func (b *body) limit(until time.Time) bool {
 // unread tells whether a request has a body that was not read to its end.
 func (b *body) unread() bool { return b.ReadCloser != nil && !b.complete.Load() }
 
-// isReady tells whether reading the body waits for nobody.
+// isReady reports whether the body can be read without waiting for the client.
 func (b *body) isReady() bool { return b.kept == nil && b.complete.Load() }
 
-// end lets go of the connection. Of a body that nobody wanted to its end, the
-// server reads some more, so that its client comes to read the answer; for that
-// it has to have the connection for itself.
+// end releases the connection. If the body was not wanted to its end, the server reads some
+// more of it, so its client gets around to reading the answer; for that it needs the connection
+// for itself.
 func (b *body) end(now time.Time) {
 	if b.ReadCloser == nil {
 		return

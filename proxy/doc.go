@@ -25,9 +25,9 @@
 // hear, and in which order. It never waits, so the simulator plays it on virtual time.
 // Package proxy waits, reads and writes.
 //
-// Beside the connections' goroutines, Drive tells the limiter the time: it starts waiting
-// requests, charges running ones, and notices clients that have disconnected. Bill reads
-// what the backend's processes use of the CPUs.
+// In addition to the connections' goroutines, Drive tells the limiter the time: it starts
+// waiting requests, charges running ones, and notices clients that have disconnected. Bill
+// reads what the backend's processes use of the CPUs.
 //
 // # How an answer ends
 //

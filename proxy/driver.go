@@ -87,8 +87,8 @@ func (h *Handler) end() {
 // each check is a system call.
 const mostLooks = 1000
 
-// reguess guesses again what waiting requests will cost, as answers to their kinds may have come
-// since, and looks whether their clients are still there.
+// reguess guesses again what waiting requests will cost, because requests of their kinds may
+// have been answered since, and looks whether their clients are still there.
 func (h *Handler) reguess(now time.Time) {
 	n := 0
 	h.waiting.Each(func(x *exchange) {
@@ -123,8 +123,8 @@ func (h *Handler) Measure(now time.Time, use cpuaccount.Use) {
 	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
 }
 
-// Pressure is the part of the time, 0 to 1, in which somebody waited for a CPU, as it was
-// measured last; negative: it never was.
+// Pressure is the part of the time, 0 to 1, in which a process waited for a CPU, at the last
+// measurement; negative: there was none.
 func (h *Handler) Pressure() float64 { return math.Float64frombits(h.pressure.Load()) }
 
 // lives yields those of all requests at the backend.

@@ -77,7 +77,7 @@ type kernelSide struct {
 	billed  billed
 	lowered *lowered      // its steps down in priority; nil: none
 	stepDue time.Time     // before this the next step cannot be due; zero: no reading has come yet
-	stepAt  time.Duration // the CPU time with which it is due
+	stepAt  time.Duration // the CPU time at which it is due
 	// Of a stream only what it used recently counts: since streamSince, when it had used streamFrom.
 	streamSince time.Time
 	streamFrom  time.Duration
@@ -91,7 +91,7 @@ type logged struct {
 	record  telemetry.Record
 }
 
-// order is the names of a header's fields, as the client sent them.
+// order is the names of a header's fields, in the order and spelling of the client.
 type order []http1.Name
 
 // Field implements classify.Fields.
@@ -103,10 +103,9 @@ func (o *order) Field(at int) string {
 }
 
 // connection is what is remembered of a client's connection, or of a stream of HTTP/2. With
-// HTTP/1 its requests come one after the other, so that what one of them needed serves the
-// next.
+// HTTP/1 its requests come one after the other, so the memory of one serves the next.
 type connection struct {
-	deadline time.Time    // for writing, as it was set last
+	deadline time.Time    // for writing, as last set
 	closing  *closing     // of the server; nil: never
 	call     backend.Call // to the backend; the client's leaving does not end it
 }
@@ -119,7 +118,7 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Look()
 	// Keep says that the request is used after its end.
 	Keep()
-	// Names are those of the request's header, as they were written.
+	// Names are the names of the request's header fields, in their original spelling.
 	Names() []http1.Name
 	// Spell replaces the answer's header, and returns the one that there was.
 	Spell(reason string, order []http1.Name, h http.Header) (before http.Header)
@@ -167,7 +166,7 @@ type Policy struct {
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
 	Buffer   Buffer        // what bodies are kept in while they wait
 
-	// Unavailable are classes whose refusals have status 503, as other gatekeepers have it.
+	// Unavailable are classes whose refusals have status 503, like those of other gatekeepers.
 	Unavailable map[string]bool
 
 	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
@@ -238,7 +237,7 @@ type Upstream struct {
 type asked struct {
 	request   backend.Request
 	fields    http1.List
-	forwarded [3]string // values of it, of which each is one
+	forwarded [3]string // its values, one each
 	mark      [1]string // one as well
 }
 
@@ -246,13 +245,13 @@ type asked struct {
 // when the backend has finished, which may be before the client has read the
 // answer, or after the client has left.
 type work struct {
-	late atomic.Bool // it was given up, as it took too long for nobody
+	late atomic.Bool // it was given up because it took too long after its client disconnected
 
 	mu     sync.Mutex   // guards the following
 	answer *spool.Spool // nil: none
 	stream bool         // the answer is one: its end may never come
 
-	longest time.Duration // that the backend works for nobody; 0: no limit
+	longest time.Duration // limit for the backend's work after the client disconnected; 0: none
 }
 
 // billed is what is known of the process that serves a request. But for ended, number and text
@@ -276,8 +275,8 @@ type lowered struct {
 	gaveUp bool
 }
 
-// told is what was told of a request while it ran. It is for Roster.Each, and for who serves the
-// request once that is over.
+// told is what was reported of a request while it ran. It is for Roster.Each, and for the
+// goroutine that serves the request once that is over.
 type told struct {
 	cost   time.Duration
 	wasted time.Duration // of that, after its client had left
@@ -285,8 +284,8 @@ type told struct {
 
 // closing is how far a server has come with its end.
 type closing struct {
-	drains atomic.Bool // it waits for those who wait for an answer, and for nobody else
-	cuts   atomic.Bool // it waits for nobody
+	drains atomic.Bool // it waits only for clients that wait for an answer
+	cuts   atomic.Bool // it waits for no client
 
 	upgrades upgrades
 }
@@ -300,9 +299,9 @@ func (c *closing) givesUp(orphan bool) bool {
 	return c != nil && (c.cuts.Load() || orphan && c.drains.Load())
 }
 
-// upgrades are a server's connections that were upgraded. They may be open for days, so that a
-// server which ends does not wait for them: their clients connect again, to the next process. The
-// zero value has none. Its methods may be called concurrently.
+// upgrades are a server's connections that were upgraded. They may be open for days, so a server
+// that ends does not wait for them: their clients reconnect, to the next process. The zero value
+// has none. Its methods may be called concurrently.
 type upgrades struct {
 	mu    sync.Mutex // guards the following
 	open  map[*func()]struct{}

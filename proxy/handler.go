@@ -171,7 +171,7 @@ func (h *Handler) hold(x *exchange) {
 		}
 	}
 	x.log.held = time.Since(from)
-	x.abandon() // who closes half of the connection gets no end either
+	x.abandon() // a client that closes half of the connection gets no end either
 }
 
 // finish takes the request out of the books.

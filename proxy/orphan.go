@@ -13,14 +13,14 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// bound sets for how long the backend may work for nobody.
+// bound limits how long the backend may work after the client disconnected.
 func (w *work) bound(longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.longest = longest
 }
 
-// forget has nobody read the answer.
+// forget marks an answer that no client reads any more.
 func (w *work) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,8 +29,8 @@ func (w *work) forget() {
 	}
 }
 
-// isLate tells whether the backend has worked for nobody for too long, whose client
-// left then; zero: it is there.
+// isLate reports whether the backend has worked for too long since the client disconnected at
+// that time; zero: it is still connected.
 func (w *work) isLate(now, left time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,8 +40,7 @@ func (w *work) isLate(now, left time.Time) bool {
 	return w.late.Load()
 }
 
-// stream tells the limiter that the request holds its worker from now on but
-// computes hardly anything.
+// stream tells the limiter that the request holds its worker from now on but computes little.
 func (x *exchange) stream(now time.Time) {
 	x.backend.work.mu.Lock()
 	x.backend.work.stream = true
@@ -60,9 +59,9 @@ func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 }
 
 const (
-	// mostForNobody is how many bytes of an answer are read that nobody gets, so
-	// that the backend comes to its end. One that still writes then notices that
-	// its connection is closed, and ends because of that.
+	// mostForNobody is how many bytes of an answer are read after its client disconnected, so
+	// the backend can finish. A backend that still writes then notices that its connection is
+	// closed, and ends.
 	mostForNobody = 64 << 10
 	// mostLinger bounds how long a request keeps its place though the backend was
 	// given up. A backend that comes back after a failure has its places back
@@ -70,7 +69,7 @@ const (
 	mostLinger = 10 * time.Second
 )
 
-// errForNobody ends an answer that is too long to be read for nobody.
+// errForNobody ends an answer that is too long to be read without a client.
 var errForNobody = errors.New("the client has left")
 
 // orphan notes that the client has left while the backend works on the request: PHP notices
@@ -90,9 +89,8 @@ func (x *exchange) gone() bool {
 	return x.life.IsOrphan()
 }
 
-// drain reads the rest of an answer that nobody gets, so that it is known when
-// the backend has finished: then it returns io.EOF. Else the backend's
-// connection is closed.
+// drain reads the rest of an answer whose client disconnected, to learn when the backend has
+// finished: then it returns io.EOF. Otherwise the backend's connection is closed.
 func (x *exchange) drain(answer io.Reader, buf []byte) error {
 	most := mostForNobody
 	if x.backend.work.isStream() {
@@ -114,9 +112,9 @@ func (w *work) isStream() bool {
 	return w.stream
 }
 
-// watch notices when the client has left, and gives up a backend that works for
-// nobody for too long, or for a server that comes to its end. One that has yet to take
-// the connection has nothing to work on.
+// watch notices that the client disconnected, and gives up a backend that works for too long
+// after that, or when the server ends. A backend that has not accepted the connection yet has
+// nothing to work on.
 func (x *exchange) watch(now time.Time) {
 	x.look()
 	if x.request.Context().Err() != nil {
@@ -129,15 +127,15 @@ func (x *exchange) watch(now time.Time) {
 	}
 }
 
-// linger has a request keep its place, in mode fair, though the backend was given up, as
-// nobody sees it end: what has run for so long most likely goes on for as long
-// again. It returns false if it does not: nothing runs where no connection was there.
+// linger keeps a request's place, in mode fair, although the backend was given up, because its
+// end can't be seen: a request that ran for so long most likely runs for as long again. It
+// returns false if it keeps none: without a connection nothing runs.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
 	if x.log.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.client.conn.call.WasAsked() || !x.life.Linger(now) {
 		return false
 	}
 	x.listed.Exclusively(func() { x.backend.lingers, x.backend.until = true, now.Add(min(now.Sub(x.backend.since), mostLinger)) })
-	x.endStep() // nobody sees when the process gets its next request
+	x.endStep() // it can't be seen when the process gets its next request
 	return true
 }
 
@@ -160,8 +158,8 @@ func survive(log *zap.Logger, err *error) {
 // it is not complete.
 func abort() { panic(http.ErrAbortHandler) }
 
-// abandon ends an exchange whose client has gone, without an answer: one that is
-// there after all is not to take an empty one for the backend's.
+// abandon ends an exchange whose client disconnected, without an answer: if the client is there
+// after all, it must not mistake an empty answer for the backend's.
 func (x *exchange) abandon() {
 	if !x.backend.since.IsZero() {
 		x.orphan(time.Now())

@@ -26,7 +26,7 @@ type priorities struct {
 	preempts bool // what the limiter was told; of that goroutine as well
 }
 
-// stepping is a Stepper, and who is told once if it fails.
+// stepping is a Stepper, and a function that is called once if it fails.
 type stepping struct {
 	Stepper
 	failed func(error)
@@ -77,8 +77,8 @@ func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Durati
 	return !now.Before(x.kernel.stepDue), x.kernel.stepAt
 }
 
-// stepsAtOnce tells whether the request's process is to step down before it has used anything: not
-// that of one which may end before anybody would have looked.
+// stepsAtOnce reports whether the request's process steps down before it has used anything. That
+// of a request that may end before the first look doesn't.
 func (x *exchange) stepsAtOnce() bool {
 	f := x.life.Foreseen()
 	return f >= leastBilled && x.life.Step(f) > 0 && x.handler.priorities.inForce() != nil
@@ -87,7 +87,7 @@ func (x *exchange) stepsAtOnce() bool {
 // follow notes what is to become of the priority of a request's process by what was read of it.
 func (p *priorities) follow(now time.Time, x *exchange, r *host.Running) {
 	switch {
-	case r.Work == nil: // nobody has accepted it yet
+	case r.Work == nil: // no worker has accepted it yet
 	case r.Is == host.WorkRead:
 		p.consider(now, x, r.Work.ID(), r.Reading.CPU)
 		x.kernel.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.backend.since)/computesPart
@@ -141,11 +141,11 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 // forgives is for how long it counts against a stream what its process has used.
 const forgives = 10 * time.Second
 
-// counts is what a request has used that counts for its steps: all, or what is foreseen if that is
-// more, but of a stream what it used recently. Whoever sends an event an hour would else be at the
-// lowest priority one day, for as long as the connection lasts. A process is put back after a time
-// in which it used too little for a step: whoever calls its answer a stream, and goes on computing,
-// stays where it is.
+// counts is the part of a request's use that counts for its steps: all of it, or what is foreseen
+// if that is more, but for a stream only recent use. Otherwise a stream with an event an hour would
+// one day be at the lowest priority, for as long as the connection lasts. A process is put back
+// after a time in which it used too little for a step; one that calls its answer a stream and goes
+// on computing stays where it is.
 func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time.Duration {
 	if !x.backend.work.isStream() {
 		return max(used, x.life.Foreseen())
@@ -207,9 +207,9 @@ func (p *priorities) apply() {
 	p.wishes = p.wishes[:0]
 }
 
-// endStep puts the process back that served a request, before it gets the next one: the end of
-// the answer is here, and its client has not got it yet. What never stepped down costs
-// nothing. It is called once nobody looks at the request any more.
+// endStep puts the process that served a request back, before it gets the next one: the end of
+// the answer is here, and its client has not got it yet. A process that never stepped down
+// costs nothing. It is called after the last look at the request.
 func (x *exchange) endStep() {
 	if x.kernel.lowered != nil {
 		x.kernel.lowered.by.End(&x.kernel.lowered.Hold)

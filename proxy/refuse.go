@@ -147,8 +147,8 @@ func (p *refusal) setDebtor(k limiter.Key) {
 	p.Class, p.Detail = k.Class, who+" used more than its share of this server's time."
 }
 
-// jitter makes whole seconds of a wait, up to a quarter more of it, so that
-// those who are refused together do not return together.
+// jitter rounds a wait to whole seconds and adds up to a quarter, so clients that are refused
+// together do not return together.
 func jitter(wait time.Duration) int {
 	s := wait.Seconds() * (1 + rand.Float64()/4) //nolint:gosec // spreads clients, hides nothing
 	return max(1, int(math.Ceil(s)))
@@ -210,7 +210,7 @@ func isSoundTarget(s string) bool {
 	return true
 }
 
-// isSoundHost tells it of the host. Who speaks HTTP/1.0 may name none.
+// isSoundHost reports it for the host. A client of HTTP/1.0 may name none.
 func isSoundHost(r *http.Request) bool {
 	return http1.IsHost(r.Host) || r.Host == "" && !r.ProtoAtLeast(1, 1)
 }
@@ -226,7 +226,7 @@ func isSoundStream(r *http.Request) bool {
 	}
 	switch r.Method {
 	case http.MethodConnect:
-		return true // nobody is asked
+		return true // no resolver is asked
 	case http.MethodOptions:
 		return r.RequestURI == "*" || strings.HasPrefix(r.RequestURI, "/")
 	}
@@ -240,7 +240,7 @@ func (x *exchange) wantsRobots() bool {
 	return x.policy.RobotsTxt != nil && r.URL.Path == "/robots.txt" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
-// sendRobots answers it. Nothing is charged, as the backend does nothing for it.
+// sendRobots answers it. Nothing is charged, because the backend does nothing.
 func (x *exchange) sendRobots() {
 	h := x.client.writer.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -40,7 +40,7 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	a.writeHeader(res, announced)
 	a.writeBody()
 	if res.Length < 0 && x.client.writer.tails != nil {
-		_ = x.client.writer.FlushError() // only its end is held; the client has gone: the server sees for itself
+		_ = x.client.writer.FlushError() // only the end is held; if the client disconnected, the server notices that
 	}
 	came := trailers(res.Trailer)
 	if len(came) == 0 {
@@ -91,8 +91,8 @@ func (a *relay) copyHeader(res *backend.Answer) {
 	res.Header = a.x.client.server.Spell(res.Reason, res.Order, res.Header)
 }
 
-// writeBody passes the body on. What the server keeps of it is sent as soon as the backend lets
-// wait for more, the header too.
+// writeBody passes the body on. What the server still buffers, headers included, is sent as
+// soon as the backend pauses.
 func (a *relay) writeBody() {
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
@@ -134,9 +134,9 @@ func (a *relay) open() *spool.Spool {
 	return kept
 }
 
-// fill takes the answer from the backend as fast as it gives it, and returns why it ends. Where
-// there is no room for it, the backend waits for the client. An answer that nobody gets
-// is read to its end anyway.
+// fill takes the answer from the backend as fast as it comes, and returns why it ends. If there
+// is no room for it, the backend waits for the client. An answer without a client is also read
+// to its end.
 func (a *relay) fill(kept *spool.Spool) (err error) {
 	defer survive(a.log, &err)
 	pieces := &a.x.handler.pieces
@@ -208,7 +208,7 @@ func (a *relay) direct(piece []byte, n int, waits bool) {
 	}
 }
 
-// sendLast passes on the last piece, for which the backend does not wait.
+// sendLast passes on the last piece; the backend does not wait for it.
 func (a *relay) sendLast(p []byte, err error) {
 	a.backendDone(err)
 	a.x.client.writer.spooled = true
@@ -236,8 +236,8 @@ func (a *relay) send(p []byte, flushes bool) (err error) {
 	return err
 }
 
-// abandon ends the exchange as the client has left: what the backend still gives is read for
-// nobody, so that it is seen when the backend has finished.
+// abandon ends the exchange because the client disconnected. The rest of the backend's answer
+// is read and dropped, to see when the backend has finished.
 func (a *relay) abandon() {
 	a.x.orphan(time.Now())
 	pieces := &a.x.handler.pieces
@@ -253,8 +253,7 @@ func (a *relay) backendDone(err error) {
 }
 
 // requireEnd breaks the answer off if it has not come to its end. What there is of it is sent before:
-// a client that gets nothing may take the connection for one that was closed as it waited, and
-// send its request once more.
+// a client that gets nothing may think that an idle connection was closed, and repeat its request.
 func (a *relay) requireEnd(err error) {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -264,7 +263,7 @@ func (a *relay) requireEnd(err error) {
 	}
 	a.log.Error("the backend broke its answer off", zap.Error(err),
 		zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
-	_ = a.x.client.writer.FlushError() // the client has gone: it gets no end either
+	_ = a.x.client.writer.FlushError() // the client disconnected: it gets no end either
 	abort()
 }
 
@@ -278,10 +277,9 @@ type takeover struct {
 	over chan struct{} // the backend has finished
 }
 
-// keepPace passes the answer on piece by piece while the client keeps up, as most
-// do: a spool with its file would cost as much as all the rest. While a piece
-// waits for the client longer than spoolAfter, a spool begins to take what comes
-// next.
+// keepPace passes the answer on piece by piece while the client keeps up. Most do, and a spool
+// with its file would cost as much as all the rest. If a piece waits for the client longer than
+// spoolAfter, a spool takes the next pieces.
 func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 	t := takeover{make(chan *spool.Spool, 1), make(chan struct{})}
 	left := spoolAfter
@@ -327,9 +325,9 @@ const (
 	largePiece = 32 << 10
 )
 
-// pieces lends the memory that bodies are copied through. A large piece is for
-// a client that keeps up: whoever waits for a slow one holds a small piece, as
-// there may be thousands of them.
+// pieces lends the memory that bodies are copied through. A large piece is for a client that
+// keeps up; an answer that waits for a slow client holds a small one, because there may be
+// thousands of these.
 type pieces struct{ small, large sync.Pool }
 
 func (p *pieces) init() {

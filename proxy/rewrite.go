@@ -74,7 +74,7 @@ func (r *rewriting) passed(name string, values []string) []string {
 	case !r.x.life.Who.TrustedPeer && tellsOrigin(name):
 		return nil
 	case name == "Cookie":
-		return newcomer.StripPass(values) // the pass is the proxy's own, also where nobody is redirected any more
+		return newcomer.StripPass(values) // the pass is the proxy's own, also if newcomers are no longer redirected
 	case name == "Max-Forwards":
 		return oneLess(r.x.request, values)
 	}
@@ -94,9 +94,9 @@ func (r *rewriting) ofHop(name string, values []string) []string {
 	return nil
 }
 
-// target is what is asked for, as the client sent it. Of an absolute URL it is what
-// follows the host (RFC 9112, 3.2.2), of one with nothing else "*" if all of the server is
-// meant (3.2.4).
+// target is the request's target as the client sent it. For an absolute URL it is the part
+// after the host (RFC 9112, 3.2.2); without that part it is "*" if the request is about the
+// whole server (3.2.4).
 func target(in *http.Request) string {
 	s := in.RequestURI
 	if strings.HasPrefix(s, "/") || s == "*" {
@@ -126,10 +126,10 @@ func isHop(name string) bool {
 	return false
 }
 
-// named are the fields of a header that Connection names: for this connection only as well.
-// Those that are for everybody are not among them, whatever it says (RFC 9110, 7.6.1): a
-// client could have a proxy before this one say nothing of it. Each is there once, however
-// often it is named.
+// named are the header fields that Connection names, which are for this connection only. Fields
+// that are for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a
+// client could remove what a proxy in front of this one says about it. Each is there once,
+// however often it is named.
 func named(h http.Header) map[string]bool {
 	var names map[string]bool // most often none
 	for _, line := range h["Connection"] {
@@ -150,7 +150,7 @@ func named(h http.Header) map[string]bool {
 	return names
 }
 
-// isForAll tells whether a field is for everybody on the way.
+// isForAll reports whether a field is for all servers on the way.
 func isForAll(name string) bool {
 	switch name {
 	case "Host", "Authorization", "Cookie", "Set-Cookie", "Cache-Control", "Date", "Expect", "Location", "Origin", "Pragma",
@@ -198,9 +198,9 @@ func (x *exchange) upgradeAsked() string {
 	return upgradeOf(x.request.Header)
 }
 
-// mayUpgrade is what of the protocols that a client asks for it may have, the first one;
-// empty: none, and the backend is not asked. What a backend and its client agreed on
-// passes unseen: h2c would carry requests past everything.
+// mayUpgrade is the first of the protocols that a client asks for and may have; empty: none,
+// and the backend is not asked. What a backend and its client agree on passes unseen: h2c would
+// carry requests past all checks.
 func mayUpgrade(asked string) string {
 	for protocol := range strings.SplitSeq(asked, ",") {
 		protocol = textproto.TrimString(protocol)
@@ -285,7 +285,7 @@ const loopHeader = "Cdn-Loop"
 // machine may come by this proxy as well. One that goes in a circle is another one each time if its path grows.
 const mostPasses = 5
 
-// marks is what one process calls itself there, as no other does.
+// marks is the name of this process there; no other has it.
 type marks struct {
 	name  string
 	seed  maphash.Seed
@@ -334,10 +334,10 @@ func (a *asked) setMark(m *marks, in *http.Request) {
 	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: a.mark[:]})
 }
 
-// tellsOrigin tells whether a backend may learn from a field of that name who asks, how,
-// and for what: the address of the client, the scheme, the host or the URL. What reads
-// such a field takes it for a proxy's word, so that only those of trusted proxies get
-// through. The names are those of the common proxies and content delivery networks.
+// tellsOrigin reports whether a backend may learn the client's address, the scheme, the host or
+// the URL from a field of that name. A backend that reads such a field trusts it, so only those
+// of trusted proxies pass. The names are those of the common proxies and content delivery
+// networks.
 func tellsOrigin(name string) bool {
 	if strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "Forwarded") {
 		return true // For, Host, Proto, Port, Prefix, Server, Ssl, Scheme, and whatever comes
@@ -358,8 +358,8 @@ func tellsOrigin(name string) bool {
 	return false
 }
 
-// setForwarded tells the backend where the request came from. What the client
-// itself said of that is still there only if it is a trusted proxy.
+// setForwarded tells the backend where the request came from. The client's own fields are still
+// there only if it is a trusted proxy.
 func (a *asked) setForwarded(in *http.Request) {
 	set := func(i int, name, value string) {
 		a.forwarded[i] = value
@@ -385,8 +385,8 @@ func (a *asked) setForwarded(in *http.Request) {
 }
 
 // mayTrail tells whether a field may come after a body. A server that merges it into the header
-// would believe late what was not checked: how the message is framed and where it goes,
-// who asks, what it may do, and how the content is to be read (RFC 9110, 6.5.1).
+// would trust late what was not checked: how the message is framed, where it goes, who sent it,
+// what it may do, and how to read the content (RFC 9110, 6.5.1).
 func mayTrail(name string) bool {
 	switch name {
 	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",

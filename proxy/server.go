@@ -23,13 +23,13 @@ import (
 // maxHeader bounds a request's header, in bytes.
 const maxHeader = 64 << 10
 
-// ServerOptions bound what a client can hold open before it has sent a request.
-// What it can hold open after, the Policy bounds.
+// ServerOptions bound what a client can hold open before it has sent a request. The Policy
+// bounds what it can hold open after that.
 type ServerOptions struct {
 	Header time.Duration // from the first byte of a request to the end of its header
 	Idle   time.Duration // between two requests of a connection, or two bytes that an HTTP/2 client takes
-	// Linger is for how long Drain answers what comes on connections that are open: who
-	// has just connected, or asks again just now, did not know.
+	// Linger is how long Drain still answers requests on open connections: a client that just
+	// connected, or just sent another request, could not know of the drain.
 	Linger time.Duration
 	// Table bounds how many connections are open; nil: nothing does. Peer tells it who has
 	// connected, and whether that is a trusted proxy.
@@ -38,11 +38,11 @@ type ServerOptions struct {
 	// Challenges answers requests of a certificate authority that come in the clear, or returns
 	// false; nil: none is for this server. It is called concurrently.
 	Challenges func(http.ResponseWriter, *http.Request) bool
-	// Stepped is told of what connections do before their first request (front.Options); nil:
-	// nobody is.
+	// Stepped is called with what connections do before their first request (front.Options); it
+	// may be nil.
 	Stepped func(step front.Step, result front.Result, remote string, err error)
-	// Malformed is told of each head of HTTP/1 that is no request, or does not come to its
-	// end, of which the Handler hears nothing; nil: nobody is. It is called concurrently.
+	// Malformed is called for each head of HTTP/1 that isn't a request, or is incomplete; the
+	// Handler doesn't see these. It may be nil, and is called concurrently.
 	Malformed func()
 	Log       *zap.Logger
 }
@@ -114,10 +114,9 @@ func (s *Server) Serve(entrances []Entrance) error {
 	return err
 }
 
-// Drain takes no further connection and waits for the requests under way, the
-// held ones included, until the context ends. Then it cuts what is left, the
-// connections to the backend included. What the backend does for clients that
-// have left is cut at once, and so are connections that were upgraded.
+// Drain takes no further connection and waits for the requests under way, the held ones
+// included, until the context ends. Then it cuts what is left, including the connections to the
+// backend. Orphans and upgraded connections are cut at once.
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
 	s.stopListening(ctx)
@@ -190,7 +189,7 @@ func (s *Server) challenged(h http.Handler) http.Handler {
 const longestToken = 128
 
 // isChallenge tells whether a certificate authority asks (RFC 8555, 8.3). Its token has no
-// letter that could lead the backend to another place, which nobody is to see in the clear.
+// character that could lead the backend to another page, which must not be served in the clear.
 func isChallenge(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.URL.Path, "/.well-known/acme-challenge/")
 	if !ok || token == "" || len(token) > longestToken {
@@ -206,9 +205,9 @@ func isChallenge(r *http.Request) bool {
 	return true
 }
 
-// redirector sends requests to the same URL over HTTPS, but those of a certificate authority:
-// programs next to the backend answer these, such as certbot with --webroot. Who came by HTTPS,
-// as a header of the PROXY protocol tells, would be sent in a circle.
+// redirector sends requests to the same URL over HTTPS, except those of a certificate
+// authority: programs at the backend answer these, such as certbot with --webroot. A client
+// that came by HTTPS, according to a PROXY protocol header, would be sent in a circle.
 type redirector struct{ next http.Handler }
 
 func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -231,8 +230,8 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// Retire takes no further connection, as another process does, and has Drain, which is
-// to follow, linger for as long as given. Serve does not fail by that.
+// Retire accepts no further connections, because another process does, and sets how long the
+// Drain that follows lingers. Serve does not fail because of it.
 func (s *Server) Retire(linger time.Duration) {
 	s.closing.drains.Store(true)
 	s.mu.Lock()

@@ -16,8 +16,8 @@ import (
 // mostShown is how many bytes of a request's target, and of its host, are shown.
 const mostShown = 512
 
-// Underway is a request that waits or is at the backend, as it was at a moment. Its texts
-// are as the client sent them, but bounded.
+// Underway is a snapshot of a request that waits or is at the backend. Its texts are as the
+// client sent them, but bounded.
 type Underway struct {
 	ID       string // that a trusted proxy gave it; empty: none did
 	Client   netip.Addr
@@ -78,8 +78,8 @@ func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underwa
 	return rows, c.total
 }
 
-// underway is what is seen of an exchange while somebody else serves it: what does not
-// change from when it waits until it is over.
+// underway is what another goroutine may see of an exchange: what does not change from when it
+// waits until it is over.
 func (x *exchange) underway() Underway {
 	return Underway{
 		ID: x.given, Client: x.life.Who.Client, Agent: x.life.Who.Agent, Method: x.request.Method,
@@ -119,13 +119,13 @@ func (c *collector) sorted() []Underway {
 	return c.rows[:min(len(c.rows), c.limit)]
 }
 
-// leastTold is the cost from which requests are told of as they run. What costs less is
-// over before anybody looks.
+// leastTold is the cost from which running requests are reported. Cheaper ones are over before
+// a person looks.
 const leastTold = 50 * time.Millisecond
 
-// SoFar appends an Entry for each request at the backend whose cost grew since it was
-// called last; that much is the Entry's Cost. What was told of a request is told again
-// as Record.Told. One goroutine calls it.
+// SoFar appends an Entry for each request at the backend whose cost grew since the last call;
+// the Entry's Cost is that increase. The sum of these is reported at the end as Record.Told.
+// One goroutine calls it.
 func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 	h.running.Each(func(x *exchange) {
 		if x.backend.lingers { // it is on record
@@ -153,8 +153,8 @@ func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 // mostPlaces bounds how many pages AtBackend tells apart.
 const mostPlaces = 256
 
-// AtBackend is which pages the requests at the backend are for, and of which group, the most first,
-// at most limit of them. It may be called at any time.
+// AtBackend lists the pages and groups of the requests at the backend, the most frequent first, at
+// most limit of them. It may be called at any time.
 func (h *Handler) AtBackend(limit int) []telemetry.Place {
 	type place struct {
 		group telemetry.Group

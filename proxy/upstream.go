@@ -25,7 +25,7 @@ import (
 type Backend struct {
 	URL         *url.URL      // scheme and host, or unix:/path
 	DialTimeout time.Duration // longest wait until another machine takes a connection
-	Timeout     time.Duration // longest wait for the response's header, and for an answer that nobody gets
+	Timeout     time.Duration // longest wait for the response's header, and for an answer without a client
 }
 
 // NewUpstream makes an Upstream; it connects to nothing yet.
@@ -74,10 +74,10 @@ func (u *Upstream) Close() { u.pool.Close() }
 // Crowd says whether connections wait until the backend accepts them.
 func (h *Handler) Crowd(on bool) { h.policy.Load().Upstream.pool.Crowd(on) }
 
-// dialer opens connections to a backend, and is done with TLS's handshake then. A machine that takes no
-// connection is down, which is found out soon. On this machine the kernel takes it or refuses it: where
-// it does neither its queue is full. That, and the handshake, wait for a worker, as the request does
-// that is to follow.
+// dialer opens connections to a backend, and is done with TLS's handshake then. A machine that accepts
+// no connection is down, which shows soon. On this machine the kernel accepts or refuses it; if it does
+// neither, its queue is full. That, and the handshake, wait for a worker, like the request that
+// follows.
 func dialer(b Backend) backend.Dial {
 	open := connect(b)
 	if b.URL.Scheme != "https" {
@@ -138,9 +138,9 @@ func connect(b Backend) backend.Dial {
 	}
 }
 
-// backendTLS is how a backend is asked over TLS. On a loopback address its certificate is
-// not looked at: nobody issues one for 127.0.0.1, and whoever may listen there is on this
-// machine already. Sessions are resumed, which spares the backend most of a handshake.
+// backendTLS is how a backend is asked over TLS. On a loopback address its certificate is not
+// checked: authorities issue none for 127.0.0.1, and a program that listens there is already on
+// this machine. Sessions are resumed, which spares the backend most of a handshake.
 func backendTLS(host string) *tls.Config {
 	ip, err := netip.ParseAddr(host)
 	return &tls.Config{
@@ -167,15 +167,15 @@ const (
 	oneLineOf = 1000
 )
 
-// Capped is a log that says of failures no more than somebody can read.
+// Capped is a log that limits lines about failures to what a person can read.
 func Capped(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, time.Second, mostLines, oneLineOf)
 	}))
 }
 
-// explain answers for a backend that did not, and logs that once. A client that
-// has gone needs no answer.
+// explain answers for a backend that did not, and logs that once. A client that disconnected
+// needs no answer.
 func (u *Upstream) explain(x *exchange, err error) {
 	var timeout net.Error
 	late := errors.As(err, &timeout) && timeout.Timeout() && !isDial(err)

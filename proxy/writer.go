@@ -55,7 +55,7 @@ func (w *writer) WriteHeader(status int) {
 	w.status = status
 	w.x.tellCount(w.Header())
 	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
-		w.Header().Set("Connection", "close") // who asks again is to ask the next process
+		w.Header().Set("Connection", "close") // the client's next request must go to the next process
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -84,8 +84,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError is for http.ResponseController. What is to be flushed is a stream:
-// its client is to see all of it at once, and only the end is held.
+// FlushError is for http.ResponseController. A flushed answer is a stream: its client sees all
+// of it at once, and only the end is held.
 func (w *writer) FlushError() error {
 	if err := w.releaseTail(); err != nil {
 		return err
