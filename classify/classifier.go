@@ -367,7 +367,7 @@ const (
 	Tenure                             // it has been coming for hours
 	Attested                           // the backend, or the configuration, vouches for it
 	Contradiction                      // its headers are not those of the browser it says it is
-	Verified                           // it is the robot that it says it is
+	Verified                           // it is the robot that it claims to be
 	Forged                             // it is not the robot that it says it is
 )
 
@@ -427,7 +427,7 @@ func (c *Classifier) KeyOf(class, id string) (limiter.Key, error) {
 			}
 		}
 		if err != nil {
-			return k, fmt.Errorf("key: %q is no address, and no network: class %s goes by them", id, class)
+			return k, fmt.Errorf("key: %q is neither an address nor a network, and the keys of class %s are those", id, class)
 		}
 		k.ID = string(appendNetwork(nil, a.Unmap().WithZone(""), x.By))
 	}

@@ -135,7 +135,7 @@ func TestKeyOf(t *testing.T) {
 		{"net", "192.0.2.7", "192.0.2.0/24", ""},
 		{"slash16", "192.0.2.0/16", "192.0.0.0/16", ""},
 		{"slash16", "192.0.2.0/24", "", "is as wide as no key of class slash16; that of 192.0.2.0 is 192.0.0.0/16"},
-		{"slash24", "example.org", "", `"example.org" is no address, and no network`},
+		{"slash24", "example.org", "", `"example.org" is neither an address nor a network`},
 		{"userAgent", "firefox linux", "firefox linux", ""},
 		{"unknown", "x", "x", ""},
 	} {

@@ -376,7 +376,7 @@ func needsShare(c *draftClass) string {
 	if c.own {
 		return "a class of your own needs one"
 	}
-	return "what is fair for it only you can say"
+	return "only you can decide what is fair for it"
 }
 
 // validateDatabase checks that a class has the database that it needs.

@@ -284,7 +284,7 @@ func redisSettings(d *draft) []form.Setting {
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
 			Doc: "Prefix of all keys in Redis. Fleets that share a Redis need different ones."},
 		{Path: p + "salt", Value: file().In(&c.Salt), Restart: true,
-			Old: "use coordination.secret, which hides addresses in Redis as well; change all instances together, as another salt begins new accounts"},
+			Old: "use coordination.secret, which hides addresses in Redis as well; change all instances together, because another salt begins new accounts"},
 		{Path: p + "cluster", Value: form.Boolean().In(&older.Cluster), Old: inURL},
 		{Path: p + "sentinel", Value: redisWord("").In(&older.Sentinel), Old: inURL},
 		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},
@@ -460,7 +460,7 @@ func validateRedis(r *form.Reader, d *draft) {
 	}
 	s, err := readRedis(c.Addresses)
 	if err == nil && !s.Cluster && s.Sentinel == "" && len(s.Addresses) > 1 {
-		err = errors.New("is more than one, and the first is no URL that says what they are: redis://host:port?cluster, or ?sentinel=NAME")
+		err = errors.New("is more than one, and the first is no URL that shows what they are: redis://host:port?cluster, or ?sentinel=NAME")
 	}
 	if err != nil {
 		r.Fault(at, "", err.Error())

@@ -58,7 +58,7 @@ func listener() form.Scalar[Listener] {
 				*flag = true
 			}
 			if l.TLS && l.Redirect {
-				return l, errors.New("cannot have both tls and redirect: who is there already needs not be sent to HTTPS")
+				return l, errors.New("cannot have both tls and redirect: a client there already uses HTTPS")
 			}
 			return l, nil
 		},

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// What is charged and what was measured differ by chance as well; only what is
-// beyond that counts.
+// Charges and measurements also differ by chance; only larger differences count.
 const (
 	tooMuch   = 1.1  // times what was measured: some of those do not compute
 	tooLittle = 1.25 // times what is charged was measured: some compute after all
@@ -16,22 +15,21 @@ const (
 	farOff = 0.5
 )
 
-// Correct holds what was charged against the CPU use that was measured since the
-// given time, which is that of the last call. Spans are all those at the backend.
+// Correct compares the charges with the CPU use that was measured since the given time, that of
+// the last call. Spans are all those at the backend.
 //
-// From outside a page that computes and one that waits, for a database or for
-// news that a long poll is to bring, look alike. Together they cannot have used
-// more than was used, by the backend itself if that is known. What they were charged
-// since the last call beyond that is taken back, in the same proportion from each; and if it was most of
-// it, from now on each is taken to compute in as much less of its time. As other requests are there at
-// each call, this comes to charge those that compute: it is the iteration of Richardson and Lucy (1972,
-// 1974), with one measurement at a time. While the CPUs are full
-// nothing can be told from their use; but if requests of a known cost, see Compare, are
-// charged several times of it, or if several times as many wanted a CPU, as many more compute than
-// was thought, of those that were there all the time.
+// From outside, a page that computes and one that waits, for a database or a long poll's news, look
+// alike. Together they cannot have used more than the measured use (the backend's own, if known). What
+// they were charged beyond that since the last call is taken back, in the same proportion from each. If
+// that was most of it, each is assumed to compute for a correspondingly smaller part of its time from
+// now on. Because other requests are there at each call, the charges converge on the requests that
+// compute: it is the iteration of Richardson and Lucy (1972, 1974), with one measurement at a time.
+// While the CPUs are full, their use shows nothing. But if requests of known cost (see Compare) are
+// charged several times that cost, or several times as many wanted a CPU, then that many more of the
+// requests that were there all the time compute than was thought.
 //
-// What was used by those whose Readings come is known: the rest is the others', and only
-// they are corrected.
+// The use of requests with Readings is known: the rest belongs to the others, and only they are
+// corrected.
 //
 // It is called by one goroutine at a time.
 func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {

@@ -9,8 +9,8 @@ const (
 	// alpha is the weight of a new answer once there are many; until then all
 	// answers count alike.
 	alpha = 0.05
-	// rash is how many times as much as was guessed a request may cost before the
-	// guess is in doubt. What is told apart at all differs by less.
+	// rash is the multiple of its guess that a request may cost before the guess is in doubt.
+	// Requests that belong to the same kind differ by less.
 	rash = 4
 	// trifle is the seconds below which no guess is in doubt: it does no harm, and a
 	// file that waited for its turn on a busy server takes as long.
@@ -23,7 +23,7 @@ func beyond(x, expected float64) bool { return x > max(rash*expected, trifle) }
 // estimate is a moving mean and mean deviation, in seconds.
 type estimate struct {
 	mean, dev float32
-	idle      float32 // mean of the time in which a worker was held without computing
+	idle      float32 // mean time of holding a worker without computing
 	n         uint16  // answers
 	overran   bool    // a running request told the deviation, no answer
 	several   bool    // they are enough, and of several clients

@@ -21,46 +21,44 @@ const (
 	halfLife = 10 * time.Second
 )
 
-// Estimator says beforehand what a request will likely cost: the mean of what its
-// like cost before, and the mean deviation on top, as TCP estimates its
-// retransmission timeout (RFC 6298). That is a little pessimistic on purpose: a
-// charge that was too high is given back, one that was too low let others in
-// in the meantime.
+// Estimator predicts what a request will likely cost: the mean of similar earlier requests plus
+// their mean deviation, as TCP estimates its retransmission timeout (RFC 6298). That is
+// deliberately a little pessimistic: a charge that was too high is returned, but one that was
+// too low has let others in by then.
 //
-// What is the like of a request? Its shape, its very URL, or its shape with one
-// of its parameters' values: a site whose every page is an index.php tells its
-// pages apart by ?route=search. Of those that were answered before, the one
-// whose costs vary least is believed, once clients of several addresses were
-// answered: whoever trains a parameter with cheap answers deceives nobody else.
-// What known people's requests cost counts before what all do.
+// Which requests are similar? Those with the same shape, the same URL, or the same shape and
+// one equal parameter value: a site whose every page is an index.php distinguishes its pages by
+// ?route=search. Of the features that were answered before, the one whose costs vary least is
+// used, once clients of several addresses were answered: a client that trains a parameter with
+// cheap answers deceives no one but itself. Costs of known people's requests take precedence
+// over those of all.
 //
-// A client's own requests of the like are told from those of others. A cost of
-// its own above theirs is taken with doubt: few answers lean on those of others,
-// and without answers it fades to theirs. A client that was once taken for expensive,
-// and gets no answers because of that, would never be corrected else.
+// A client's own requests are kept apart from those of others. If its own cost is above theirs,
+// it counts with caution: with few answers it leans on those of others, and without answers it
+// fades to theirs. Otherwise a client that was once considered expensive, and gets no answers
+// because of that, would never be corrected.
 //
-// A request that costs far more than was guessed puts the like of it in doubt
-// while it still runs, until answers say that it was an exception. Where there are
-// no answers yet it is the best that is known.
+// A request that costs far more than its guess puts similar requests in doubt while it still
+// runs, until answers show that it was an exception. Without any answers it is the best
+// estimate.
 //
-// It remembers a bounded number of each, as hashes; none of its locks is shared
-// by all. Its methods may be called concurrently; the times that they are told
-// may be a little out of order.
+// It remembers a bounded number of each, as hashes; none of its locks is shared by all. Its
+// methods may be called concurrently; the times that they get may be a little out of order.
 type Estimator struct {
 	seed      maphash.Seed
 	given     func(text string) uint64 // the hash, instead of that by the seed; nil: none was
 	kinds     sketch                   // that were answered
-	asked     sketch                   // that were asked for and not known: who gets no answers pushes no answered ones out
+	asked     sketch                   // requested but unknown features: unanswered ones push no answered ones out
 	perClient perClient
 }
 
 // NewEstimator makes an Estimator that knows nothing.
 func NewEstimator() *Estimator { return NewHashedEstimator(nil) }
 
-// NewHashedEstimator makes an Estimator that remembers by the hashes that it is given, so that two
-// of the same hash that are told the same guess the same, in every process: simulations
-// are repeated by that. Whoever knows the hash can have requests meet that are nothing
-// alike; an Estimator that clients are judged by has a secret one, as NewEstimator makes it.
+// NewHashedEstimator makes an Estimator that remembers by the given hash, so two with the same
+// hash and the same input guess the same, in every process: that makes simulations repeatable. A
+// client that knows the hash can make different requests collide; an Estimator that judges clients
+// has a secret one, made by NewEstimator.
 func NewHashedEstimator(hash func(text string) uint64) *Estimator {
 	g := &Estimator{seed: maphash.MakeSeed(), given: hash}
 	g.kinds.init()
@@ -76,7 +74,7 @@ func (g *Estimator) hash(text string) uint64 {
 	return maphash.String(g.seed, text)
 }
 
-// asker is who asks, and the hash of the client.
+// asker is the client that asks, and its hash.
 func (g *Estimator) asker(now time.Time, k *Kind) (by asker, client uint64) {
 	client = g.hash(k.Client)
 	from := client
@@ -86,8 +84,8 @@ func (g *Estimator) asker(now time.Time, k *Kind) (by asker, client uint64) {
 	return asker{from: witness(from), known: k.Known, at: now.UnixMilli()}, client
 }
 
-// Ask counts a request as asked for. What is asked for again and again, and was
-// never answered, is worth to be tried.
+// Ask counts a request as asked for. A feature that is requested often and was never answered
+// is worth a trial.
 func (g *Estimator) Ask(k Kind) {
 	var buffer [maxFeatures]uint64
 	for _, feature := range g.features(&k, &buffer) {
@@ -106,13 +104,13 @@ func (g *Estimator) Unask(k Kind) {
 	}
 }
 
-// Of returns the likely cost of a request, and whether that rests on answers to
-// the like of it. It does not if something about the request is asked for often
-// and was hardly ever answered: that may be what makes it cheap, or expensive, and not
-// even the client's own answers tell. What its requests that still run have cost is
-// the least that the next one will likely cost, and no answer. Nor does it while
-// one that still runs, or ran just now, has cost far more than was guessed. Idle
-// is how long it will likely hold a worker without computing.
+// Of returns the likely cost of a request, and whether that is based on answers to similar
+// ones. It isn't if a feature of the request is requested often and was rarely answered: that
+// feature may make it cheap or expensive, and even the client's own answers don't show which.
+// The cost so far of its client's running requests is the least that the next one will likely
+// cost; it doesn't count as an answer. The cost isn't based on answers either while a similar
+// request that still runs, or ran just now, has cost far more than its guess. Idle is how long
+// it will likely hold a worker without computing.
 func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
 	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
@@ -181,11 +179,11 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	}
 }
 
-// AtLeast takes in what a request that still runs has cost so far, and how long it
-// held a worker without computing. The next ones of a client that is hardly known
-// are not taken for as light as this one was; and if it is far beyond what was
-// guessed, so was the guess for all who ask for the like. What is not
-// believed yet about it is treated as being as expensive as this, whoever asks.
+// AtLeast takes in what a running request has cost so far, and how long it held a worker
+// without computing. The next requests of a little-known client then don't count as being as
+// light as this one was thought to be; and if it is far beyond its guess, the guess is in doubt
+// for all clients with similar requests. Its features without enough answers then count as
+// being as expensive as this, for every client.
 func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	var buffer [maxFeatures]uint64
 	by, client := g.asker(now, &k)
@@ -208,14 +206,14 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	}
 }
 
-// anybody stands for all clients, where a request that runs tells of a kind that
-// is not believed yet.
+// anybody stands for all clients, when a running request gives the first cost of a kind without
+// enough answers.
 const anybody = 0
 
-// unanswered is what requests of the like that run, or ran recently, have cost at
-// least, in seconds, and how long they were idle, by what is not believed yet. Of
-// what is asked for often about the request the least counts, as that may be what
-// makes it light.
+// unanswered is what similar requests that run, or ran recently, have cost at least, in
+// seconds, and how long they were idle, by features without enough answers. Among features that
+// are requested often, the lowest cost counts, because that feature may be what makes the
+// request light.
 func (g *Estimator) unanswered(at int64, features []uint64, views *[maxFeatures]view) (x float64, idle float32) {
 	often := false
 	for i, feature := range features {
@@ -244,7 +242,7 @@ func (g *Estimator) look(features []uint64, by *asker, views *[maxFeatures]view)
 	}
 }
 
-// bestMatch is what the like of a request is, and what is known of that.
+// bestMatch is the feature by which requests are similar, and what is known of it.
 type bestMatch struct {
 	*view
 	feature   uint64
@@ -254,9 +252,8 @@ type bestMatch struct {
 	uncertain bool    // something about the request was far more expensive for a few
 }
 
-// bestFeature returns which of a request's features makes the like of it, and what the
-// answers to that say. If none is believed it is the shape, and what is said is
-// of all requests.
+// bestFeature returns the feature by which a request's cost is guessed, and what its answers
+// show. If none has enough answers, it is the shape, and the figures are those of all requests.
 func (g *Estimator) bestFeature(features []uint64, views *[maxFeatures]view) bestMatch {
 	l := bestMatch{view: &views[0], feature: features[0]}
 	best := float32(math.Inf(1))
@@ -265,7 +262,7 @@ func (g *Estimator) bestFeature(features []uint64, views *[maxFeatures]view) bes
 	} else if !l.answered {
 		l.estimate = g.kinds.any(features[0])
 	}
-	var dearest float64 // of what nobody vouches for
+	var dearest float64 // of features without answers of others
 	var over float32
 	for i := 1; i < len(features); i++ {
 		switch t := &views[i]; {
@@ -281,9 +278,9 @@ func (g *Estimator) bestFeature(features []uint64, views *[maxFeatures]view) bes
 	return l
 }
 
-// blamed is what one of the like has cost that was guessed far too low. As nobody
-// knows what about that one made it expensive, all that is believed about it is in
-// doubt, and whatever else is believed about a request vouches for it.
+// blamed is the cost of a similar request whose guess was far too low. Because it isn't known
+// which of its features made it expensive, all of them are in doubt; any other trusted feature
+// of a request clears it.
 func (l *bestMatch) blamed(views []view) float32 {
 	over := l.view.over
 	for i := range views {
@@ -294,8 +291,8 @@ func (l *bestMatch) blamed(views []view) float32 {
 	return over
 }
 
-// untried says that something about a request was asked for more often than it
-// was answered, and is hardly known yet.
+// untried reports that a feature of a request was requested more often than answered, and that
+// little is known of it.
 func (g *Estimator) untried(features []uint64, views *[maxFeatures]view) bool {
 	for i := 1; i < len(features); i++ {
 		if n := uint32(views[i].n); n < least && g.asked.times(features[i]) >= least+n {

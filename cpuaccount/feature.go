@@ -1,6 +1,6 @@
 package cpuaccount
 
-// asker is who asks, or who an answer went to, and when.
+// asker is the client that asks or got an answer, and when.
 type asker struct {
 	from  uint32 // the witness
 	known bool
@@ -10,7 +10,7 @@ type asker struct {
 // featureRecord is what is remembered of all requests that have something in common:
 // a shape, a URL, or a parameter.
 type featureRecord struct {
-	// What is looked at again and again is in one cache line.
+	// The fields that are read often are in one cache line.
 	all         estimate
 	known       estimate // of answers to known people alone
 	from        witnesses
@@ -23,17 +23,17 @@ type featureRecord struct {
 	_         [40]byte // two cache lines in all
 }
 
-// view is what a feature tells somebody.
+// view is what a feature shows for one client.
 type view struct {
 	estimate
 	believed    bool
-	uncertainty float32 // of all answers, as those of known people alone do not tell how alike all are
+	uncertainty float32 // of all answers, because those of known people alone don't show how similar all are
 	over        float32 // what a request that was guessed far too low has cost, in seconds
 }
 
-// show fills in what somebody is told: what known people's answers say if there
-// are enough of several. Those of crawlers tell little of what the page of a
-// newcomer will cost, even if it is of the same shape.
+// show fills in the view for one client: from known people's answers, if there are enough of
+// several people. Answers to crawlers show little of what a newcomer's page will cost, even if
+// it has the same shape.
 func (f *featureRecord) show(v *view, by *asker) {
 	if v.estimate = f.all; f.known.several {
 		v.estimate = f.known
@@ -65,10 +65,10 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 	}
 }
 
-// overrun is what a request has cost that was guessed far too low. Until its like
-// are answered as was guessed, or for some time, the guess of all who ask for the like is
-// in doubt. What a stranger's request did says nothing of known people's: else one
-// stranger could put all of theirs in doubt by asking dearly for what they read.
+// overrun is the cost of a request whose guess was far too low. Until similar requests cost
+// what was guessed, or for some time, the guess is in doubt for all clients with similar
+// requests. A stranger's overrun doesn't affect known people; otherwise one stranger could put
+// all of their guesses in doubt by making expensive requests for what they read.
 type overrun struct {
 	at    int64   // Unix milliseconds
 	cost  float32 // seconds; 0: none

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// CostHeader is the response header by which a backend tells what a request
-// cost it until the header was sent, in CPU-seconds as a decimal number:
-// "0.412".
+// CostHeader is the response header in which a backend reports what a request cost it until the
+// header was sent, in CPU-seconds as a decimal number: "0.412".
 const CostHeader = "Tempomat-Cost"
 
 // Tell takes what the backend told out of a response's header, which no client

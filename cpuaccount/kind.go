@@ -3,8 +3,8 @@ package cpuaccount
 import "strings"
 
 const (
-	// maxFeatures is how many ways there are to find the like of a request: by its
-	// shape, by its URL, and by some of its parameters.
+	// maxFeatures is the number of features of a request: its shape, its URL, and some of its
+	// parameters.
 	maxFeatures = 6
 	// longestURL is the most bytes of a URL that is looked at.
 	longestURL = 512
@@ -15,8 +15,8 @@ type Kind struct {
 	Site    string // which of several it is for, that share their paths; empty: there is one
 	Shape   string // of its path
 	URL     string // its target as it came
-	Client  string // who asks
-	Address string // where from, so that the sessions of one address are one witness; empty: as the client says
+	Client  string // the client
+	Address string // its address, so the sessions of one address count as one witness; empty: the client itself
 	Known   bool   // the client has proven to be a person
 }
 

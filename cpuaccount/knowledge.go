@@ -4,13 +4,12 @@ import "time"
 
 // Knowledge is what a guess rests on.
 type Knowledge struct {
-	// Feature is what is treated as the like of the request: its shape, its URL or a
-	// parameter.
+	// Feature is what similar requests share: the shape, the URL or a parameter.
 	Feature string
 	Cost    time.Duration // that a request of the kind will likely have, for this client
 	Idle    time.Duration // for how long it will likely hold a worker without computing
 	Sure    bool          // that rests on answers
-	Answers int           // to the like of it; many count as 65,535
+	Answers int           // to similar requests; at most 65,535
 	Several bool          // they went to clients of several addresses
 	Asked   int           // how often the feature was asked for without an answer that counts
 	Own     int           // answers to the client itself, of the like

@@ -8,7 +8,7 @@ type Reading struct {
 	CPU      time.Duration // that its worker used
 	Queued   time.Duration // that its worker was ready for a CPU and had none
 	Database time.Duration // of the CPU time of a database, its share
-	Unserved time.Duration // for which no worker had accepted it
+	Unserved time.Duration // time before a worker accepted it
 	Waits    bool          // no worker has accepted it yet: all of it is Unserved
 }
 
@@ -41,12 +41,12 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	s.idle = max(0, ready-s.cpu-s.unserved)
 }
 
-// tends is the time after which most of what a request did before counts no more for
+// tends is the time after which most of a request's earlier behavior no longer counts for
 // whether it computes.
 const tends = 200 * time.Millisecond
 
-// tendLocked is the part of its time in which the request computes recently: of the time in
-// which it could, as it was not queued for a CPU.
+// tendLocked is the part of its recent time in which the request computed, without the time in
+// which it was queued for a CPU.
 func (s *Span) tendLocked(cpu, ready time.Duration) float64 {
 	more, of := cpu-s.cpuReadLocked(), ready-s.ready
 	s.ready = ready
@@ -68,8 +68,8 @@ func (s *Span) cpuReadLocked() time.Duration {
 	return s.exact - s.database
 }
 
-// Lost says that no more Readings come: the worker serves others as well, or is none. What
-// was read stays, and the rest is estimated.
+// Lost ends the Readings: the worker serves other requests as well, or isn't one. What was read
+// stays, and the rest is estimated.
 func (s *Span) Lost(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +78,8 @@ func (s *Span) Lost(now time.Time) {
 	}
 }
 
-// Served says that the backend has answered. If nobody had accepted the request at the last Reading, what
-// came since is estimated.
+// Served notes that the backend has answered. If no worker had accepted the request at the last Reading,
+// the time since is estimated.
 func (s *Span) Served(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Span) Served(now time.Time) {
 func (s *Span) loseLocked(now time.Time) {
 	s.isExact, s.shown = false, s.cpu
 	was := s.unitsLocked()
-	s.force = 1 // who is not known is not known to yield
+	s.force = 1 // an unknown process isn't known to yield
 	s.reweighLocked(was)
 	if s.waited.IsZero() {
 		s.last = maxTime(s.last, now)
@@ -127,13 +127,12 @@ func (s *Span) Exact() bool {
 	return s.mostlyLocked() != byEstimate
 }
 
-// Sums is the CPU time that requests were charged with which have ended, by what it is
-// known from.
+// Sums is the CPU time charged to requests that have ended, by its source.
 type Sums struct {
 	Estimated time.Duration // from the time that they took
 	Told      time.Duration // by the backend, in CostHeader
-	Process   time.Duration // that their workers used, as the kernel counts it
-	Database  time.Duration // a database's, as the kernel counts it, by their shares
+	Process   time.Duration // of their workers, counted by the kernel
+	Database  time.Duration // of a database, counted by the kernel, by their shares
 	Requests  Requests      // how many they are, each where most of its cost is
 }
 

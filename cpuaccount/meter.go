@@ -12,7 +12,7 @@ type Source uint8
 // The sources.
 const (
 	Corrected Source = iota // wall time, corrected for contention and by the measured CPU use
-	Wall                    // raw wall time, as the original has it
+	Wall                    // raw wall time, as in the original
 	Header                  // told by the backend in CostHeader; corrected where it tells nothing
 	Process                 // measured at the worker's process; corrected where that is not known
 )
@@ -48,10 +48,10 @@ func NewMeter(source Source, cpus, workers float64) *Meter {
 	return m
 }
 
-// SetWorkers says how many workers the backend has, from now on. A request is
-// charged with its part of them at least: who sleeps in all of them costs as much
-// as who computes on all CPUs (dominant resource fairness, Ghodsi et al., NSDI
-// 2011). Zero is any number of them: to hold one costs nothing.
+// SetWorkers sets how many workers the backend has, from now on. A request is charged at least
+// its part of them: requests that sleep in all workers cost as much as requests that compute on
+// all CPUs (dominant resource fairness, Ghodsi et al., NSDI 2011). Zero means any number:
+// holding one costs nothing.
 func (m *Meter) SetWorkers(workers float64) {
 	worker := 0.0
 	if workers > 0 {

@@ -8,8 +8,8 @@ const (
 	locks = 64
 )
 
-// perClient is what clients' requests cost, by client and kind: a set-associative
-// cache, so that it is as large when it is empty as under a flood.
+// perClient is what clients' requests cost, by client and kind: a set-associative cache, as
+// large when empty as under a flood.
 type perClient struct {
 	locks [locks]struct {
 		sync.Mutex // guards each locks-th set

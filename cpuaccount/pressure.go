@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Throttling tells from successive readings of a cgroup's cpu.stat in which part of the
-// time it had no CPU as its quota was used up. It is for one goroutine.
+// Throttling finds, from successive readings of a cgroup's cpu.stat, the part of the time in
+// which it had no CPU because its quota was used up. It is for one goroutine.
 type Throttling struct {
 	periods, throttled float64
 	begun              bool
@@ -29,9 +29,9 @@ func (t *Throttling) Sample(text []byte) (part float64, ok bool) {
 	return min(were/of, 1), true
 }
 
-// Pressure tells from successive readings of /proc/pressure/cpu, or a cgroup's cpu.pressure
-// (pressure stall information), in which part of the time somebody waited for a CPU who
-// could have used one. It is for one goroutine.
+// Pressure finds, from successive readings of /proc/pressure/cpu or a cgroup's cpu.pressure
+// (pressure stall information), the part of the time in which a process that could have used a
+// CPU waited for one. It is for one goroutine.
 type Pressure struct {
 	at    time.Time
 	total float64 // microseconds

@@ -16,14 +16,14 @@ type Span struct {
 	began  time.Time
 	last   time.Time     // when the following were right
 	cpu    time.Duration // CPU time that it is taken to have used
-	idle   time.Duration // time in which it did not compute, pauses included
+	idle   time.Duration // time without computing, including pauses
 	shown  time.Duration // cpu at the last Correct
 	lately time.Duration // what it was charged until then since the one before
 	crowd  int64         // load of the meter at last
-	weight float64       // the part of its time in which it is taken to compute
-	force  float64       // with which it competes for the CPUs, see Yield
+	weight float64       // the part of its time in which it is assumed to compute
+	force  float64       // its weight in the competition for CPUs, see Yield
 	pauses int
-	round  uint32 // of the meter's usual, as it began
+	round  uint32 // round of the meter's usual when it began
 	going  bool   // between Begin and End
 
 	// Of cpu:
@@ -33,11 +33,11 @@ type Span struct {
 	ready    time.Duration // time until the last one that it was not queued for a CPU
 	isExact  bool          // Readings come: nothing is estimated
 	unserved time.Duration // by Readings: it held no worker
-	waited   time.Time     // when the last Reading said that nobody had accepted it; zero: somebody has
+	waited   time.Time     // when the last Reading showed that no worker had accepted it; zero: one has
 }
 
-// Assume says in which part of its time the request is taken to compute, 0 to 1,
-// until Correct knows better: as the like of it did before.
+// Assume sets the part of its time in which the request is assumed to compute, 0 to 1, until
+// Correct finds a better one: the part of similar earlier requests.
 func (s *Span) Assume(weight float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +76,8 @@ func (s *Span) Resume(now time.Time) {
 	s.pauses--
 }
 
-// SoFar returns the cost until now. Calling it now and then makes a long
-// request's correction finer, as the crowd at the backend is looked at.
+// SoFar returns the cost until now. Calling it now and then makes a long request's correction
+// finer, because each call takes in the number of requests at the backend.
 func (s *Span) SoFar(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,9 +129,9 @@ func (s *Span) Computes() bool {
 	return s.weight >= from && s.pauses == 0
 }
 
-// Yield says with what force the request competes for the CPUs from now on, in addition to one whose process
-// has the priority that it came with: 0 to 1, as it begins. What others that are estimated could use
-// in the meantime goes by that.
+// Yield sets the force with which the request competes for the CPUs from now on, compared with a process of
+// unchanged priority: 0 to 1; it begins with 1. What other, estimated requests could use at the same time
+// depends on it.
 func (s *Span) Yield(force float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,12 +143,13 @@ func (s *Span) Yield(force float64) {
 	s.reweighLocked(was)
 }
 
-// half is the part of its time from which on a request counts as one that computes, where it is known
-// when its worker was ready to.
+// half is the part of its time from which on a request counts as computing, if it is known when its
+// worker was ready to.
 const half = 0.5
 
-// guessedHalf is the same where that is estimated: of CPUs that are short each gets a part, and twenty
-// pages that wait for a database half of their time would pass for twenty that hardly compute.
+// guessedHalf is the same if that is estimated: when CPUs are short each request gets a part of one,
+// and twenty pages that wait for a database half of their time would look like twenty that compute
+// little.
 const guessedHalf = 1. / 8
 
 // costLocked is the more expensive of the CPU time and of the part of the workers that
@@ -170,22 +171,22 @@ func (s *Span) joinLocked(n int64) {
 // unitsLocked is what the request counts in the meter's load.
 func (s *Span) unitsLocked() int64 { return int64(math.Round(s.weight * s.force * unit)) }
 
-// weighLocked changes the part of its time in which the request is taken to compute.
+// weighLocked changes the part of its time in which the request is assumed to compute.
 func (s *Span) weighLocked(weight float64) {
 	was := s.unitsLocked()
 	s.weight = max(leastWeight, min(weight, 1))
 	s.reweighLocked(was)
 }
 
-// reweighLocked has the request count as much in the meter's load as it does now, in which it counted otherwise.
+// reweighLocked replaces what the request counted in the meter's load by what it counts now.
 func (s *Span) reweighLocked(was int64) {
 	if s.pauses == 0 {
 		s.crowd = s.meter.load.Add(s.unitsLocked() - was)
 	}
 }
 
-// leastWeight is the least that a request is taken to compute: nobody is ever
-// quite sure, and what is multiplied must be able to grow again.
+// leastWeight is the smallest part of its time in which a request is assumed to compute: this
+// is never certain, and a factor must be able to grow again.
 const leastWeight = 0.02
 
 // advanceLocked adds the time since last, scaled by the crowd of that time: the

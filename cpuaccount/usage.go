@@ -18,8 +18,7 @@ type Use struct {
 	// Lacked is for how long the backend's own processes wanted a CPU and had none, all together, in
 	// seconds. Negative: that is not known.
 	Lacked float64
-	// Pressure is the part of the time in which somebody waited for a CPU. Negative: that is
-	// not known.
+	// Pressure is the part of the time in which a process waited for a CPU. Negative: unknown.
 	Pressure float64
 }
 
@@ -28,7 +27,7 @@ type Own struct {
 	CPU    float64 // CPU-seconds; negative: it is not known
 	Niced  float64 // as much of the time that processes with a nice value had may be theirs
 	Lacked float64 // for how long they waited for a CPU, all together, in seconds; negative: it is not known
-	Waits  float64 // the part of the time in which one of them waited for a CPU; negative: it is not known
+	Waits  float64 // the part of the time in which one of them waited for a CPU; negative: unknown
 }
 
 // Usage tells from successive readings of the kernel's counters what part of the
@@ -50,13 +49,13 @@ type reading struct {
 	all   float64 // that there were; negative: it is not told
 }
 
-// MachineUsage reads /proc/stat (proc(5)) of a machine of whose CPUs the backend
-// may use so many: it is full when as much as that is used, by whomever.
+// MachineUsage reads /proc/stat (proc(5)) of a machine on which the backend may use this many
+// CPUs: it is full when that much is used, by any program.
 //
-// A process with a nice value gives its CPU away at once, so what these use is there to be
-// had, except what the backend's own ones use. Time that a hypervisor gave to others is not
-// there at all. And where the processes of the backend hardly wait for a CPU, what others use
-// is not in their way: they stand back, by a cgroup's weight or their scheduling class.
+// A process with a nice value gives its CPU away at once, so the use of such processes counts
+// as free, except the backend's own. Time that a hypervisor gave to other machines does not
+// exist. And if the backend's processes seldom wait for a CPU, other programs are not in their
+// way: those stand back, by a cgroup's weight or their scheduling class.
 func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, cpus: cpus} }
 
 // CgroupUsage reads the cpu.stat of a cgroup of version 2, which may use so many
@@ -98,8 +97,8 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	return use, true
 }
 
-// beside is the part of the CPUs that a proxy and a system use at most beside a busy backend, which seldom
-// waits for as little, and can't have it.
+// beside is the largest part of the CPUs that the proxy and the system use next to a busy backend. The
+// backend seldom waits for so little, and can't have it.
 const beside = 0.1
 
 // userHZ is what times in /proc are counted in, for a second.
@@ -151,9 +150,9 @@ func (*Usage) readCgroup(text []byte) (r reading, ok bool) {
 	return reading{used: x / 1e6, all: -1}, ok
 }
 
-// ReadOwn reads the cpu.stat of a cgroup of version 2: what it has used so far, and how much
-// of that with a nice value, in CPU-seconds. Negative: the kernel does not tell, as those
-// before Linux 6.13.
+// ReadOwn reads the cpu.stat of a cgroup of version 2: what it has used so far, and how much of
+// that with a nice value, in CPU-seconds. Negative: the kernel doesn't report it (before Linux
+// 6.13).
 func ReadOwn(text []byte) (cpu, niced float64, ok bool) {
 	cpu, ok = numberOf(text, "usage_usec ")
 	niced, is := numberOf(text, "nice_usec ")
@@ -176,7 +175,7 @@ func numberOf(text []byte, name string) (x float64, ok bool) {
 	return 0, false
 }
 
-// cutNumber takes a whole number and the blanks before it.
+// cutNumber takes a whole number and the spaces before it.
 func cutNumber(text []byte) (x float64, rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " ")
 	end := 0

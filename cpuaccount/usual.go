@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// While the CPUs are full their use does not tell who computes: twenty requests that
-// waited, and begin to, are charged a tenth of a CPU each, as they fill what was idle, and
-// a page next to them is charged a third of its time, of which it had a twentieth. But pages
-// whose cost is known tell: they are charged several times of that now, since they take
-// as much longer. So many times more than thought compete with them.
+// While the CPUs are full, their use does not show which requests compute: twenty requests that
+// waited and begin to compute are charged a tenth of a CPU each, because they fill what was
+// idle, and a page next to them is charged a third of its time although it had a twentieth.
+// Pages of known cost do show it: they are now charged several times their cost, because they
+// take that much longer. So that many times more requests than assumed compete with them.
 
 const (
-	// full is the part of the CPUs from which on they count as full.
+	// full is the used part from which on the CPUs count as full.
 	full = 0.97
 	// muchDearer is how many times its usual cost is beyond what full caches and pages
 	// that differ make of it.
@@ -23,8 +23,7 @@ const (
 	kept = 0.8
 )
 
-// usual holds what some requests were charged with against what the like of them
-// usually costs.
+// usual compares what some requests were charged with what similar ones usually cost.
 type usual struct {
 	cost, charged atomic.Int64  // nanoseconds, since the last look
 	round         atomic.Uint32 // how often the crowd that they are charged by was corrected by them
@@ -33,9 +32,9 @@ type usual struct {
 	fadedCost, fadedCharged float64
 }
 
-// Compare says what a request that has ended usually costs, as far as it is known, and
-// hardly waits. It is called once, after End, and counts if the request was estimated, and
-// since it began the crowd was not corrected by what others told.
+// Compare takes in what a request that has ended usually costs, if that is known and the
+// request waits little. It is called once, after End, and counts if the request was estimated
+// and no other comparison corrected the meter since it began.
 func (s *Span) Compare(cost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +47,7 @@ func (s *Span) Compare(cost time.Duration) {
 	}
 }
 
-// dearer is how many times their usual cost requests are charged with; 1: nothing is known.
+// dearer is how many times their usual cost requests are charged; 1: unknown.
 func (u *usual) dearer() float64 {
 	u.fadedCost = kept*u.fadedCost + time.Duration(u.cost.Swap(0)).Seconds()
 	u.fadedCharged = kept*u.fadedCharged + time.Duration(u.charged.Swap(0)).Seconds()

@@ -1,13 +1,13 @@
 package cpuaccount
 
-// several is how many different addresses must have answers to a feature before
-// all believe it. Whoever answers for one alone can make it look cheap, and then
-// ask for what is expensive. Two will not do: nearly everybody has an IPv4 and an
-// IPv6 address. More would only make a small site, whose pages have few readers,
-// wait longer: who wants to cheat and has four addresses has a hundred.
+// several is how many different addresses must have answers to a feature before it counts for
+// all. A client that alone has answers to a feature could make it look cheap, and then ask for
+// expensive pages. Two are not enough: nearly everyone has an IPv4 and an IPv6 address. More
+// would only make a small site, whose pages have few readers, wait longer: a cheater with four
+// addresses has a hundred.
 const several = 3
 
-// witnesses is who the first answers went to, by a part of their hashes.
+// witnesses are the clients that the first answers went to, by a part of their hashes.
 type witnesses [several]uint32
 
 // add takes in one more, if it is none of them and they are too few yet.
@@ -28,8 +28,8 @@ func (w *witnesses) add(who uint32) {
 
 func (w *witnesses) several() bool { return w[several-1] != 0 }
 
-// convince tells whether answers to them count for a client: if they are several, or if it is one
-// of them, as its own answers always count for it.
+// convince reports whether answers to them count for a client: if they are several, or if it is
+// one of them, because its own answers always count for it.
 func (w *witnesses) convince(who uint32) bool {
 	return w.several() || w[0] == who || w[1] == who
 }

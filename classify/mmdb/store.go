@@ -275,7 +275,7 @@ func (c *content) check(rest func(time.Duration)) (networks int, err error) {
 		}
 	}
 	if !useful {
-		return networks, fmt.Errorf("has nothing of the kind for any of its %d networks; it says that it is a %.64q", networks, c.reader.Metadata.DatabaseType)
+		return networks, fmt.Errorf("has nothing of the kind for any of its %d networks; its type is %.64q", networks, c.reader.Metadata.DatabaseType)
 	}
 	return networks, nil
 }

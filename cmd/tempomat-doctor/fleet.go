@@ -110,7 +110,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		return err
 	}
 	if share.Known == nil {
-		return errors.New("--fleet: the instance knows no other, because coordination.secret is not set. Name all of them with --socket")
+		return errors.New("--fleet: the instance has no list of the others, because coordination.secret is not set. Name all of them with --socket")
 	}
 	seen := make(map[string]bool) // an instance that was restarted may be there twice
 	for _, other := range share.Instances {
@@ -124,7 +124,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		case !isURL(other.Admin):
 			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or open to its own machine only", other.Name)
 		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
-			closed = fmt.Errorf("%s is not asked: it tells %s, where the token would go unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
+			closed = fmt.Errorf("%s is not asked: its address is %s, where the token would go unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
 		}
 		if closed != nil {
 			f.all = append(f.all, &client{program: proxyProgram, name: other.Name, closed: closed, http: &http.Client{}})

@@ -88,7 +88,7 @@ func (s source) refuseCircle(ctx context.Context, c *config.Config, served []str
 	}
 	for _, address := range served {
 		if c.Backend.IsServedAt(address, system) {
-			return fmt.Errorf("%s: backend: %s: is the proxy's own address, as it listens on %s: requests would go in a circle. "+
+			return fmt.Errorf("%s: backend: %s: is the proxy's own address (listen %s): requests would go in a circle. "+
 				"Give the address of the web server", cmp.Or(s.file, "defaults"), c.Backend.URL, address)
 		}
 	}
@@ -224,12 +224,12 @@ func (s source) checkAs(ctx context.Context, program string, u *osuser.User, gro
 		return fmt.Errorf("you may read it all, and the service, which is the user %s, may not:\n%s", u.Username, strings.TrimSpace(faults.String()))
 	}
 	if err != nil {
-		fmt.Fprintf(out, "warning: it was not checked what the service, which is the user %s, may read: %v\n", u.Username, err)
+		fmt.Fprintf(out, "warning: not checked what the service (user %s) may read: %v\n", u.Username, err)
 		return nil
 	}
 	for line := range strings.Lines(theirs.String()) {
 		if strings.HasPrefix(line, "warning: ") && !strings.Contains(told, line) {
-			fmt.Fprintf(out, "warning: for the service, which is the user %s: %s", u.Username, strings.TrimPrefix(line, "warning: "))
+			fmt.Fprintf(out, "warning: for the service (user %s): %s", u.Username, strings.TrimPrefix(line, "warning: "))
 		}
 	}
 	return nil

@@ -94,7 +94,7 @@ func TestCheckAsTheService(t *testing.T) {
 		"and why":             {"", 0o600, "permission denied", "", nil},
 		"a group's key":       {"", 0o640, "permission denied", "", nil},
 		"a group of the unit": {"", 0o640, "", "", []string{"root"}},
-		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service, which is the user nobody: databases.asn: ", nil},
+		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service (user nobody): databases.asn: ", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -120,7 +120,7 @@ func TestCheckAsTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, "", &out); err != nil || !strings.HasPrefix(out.String(), "warning: it was not checked") {
+	if err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, "", &out); err != nil || !strings.HasPrefix(out.String(), "warning: not checked") {
 		t.Errorf("what cannot be tried: %v\n%s", err, &out)
 	}
 }

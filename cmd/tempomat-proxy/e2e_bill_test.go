@@ -102,14 +102,14 @@ func TestSocketThatNobodyTellsBy(t *testing.T) {
 			return strings.Contains(out, what)
 		})
 	}
-	gateSays("workers cannot tell by cost.socket")
+	gateSays("workers cannot report by cost.socket")
 	if err := os.Mkdir(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, text := s.doctor("reload"); status != 0 {
 		t.Fatal(text)
 	}
-	gateSays("no worker tells by cost.socket, and none is found")
+	gateSays("no worker reports by cost.socket, and none is found")
 }
 
 // telling is PHP's prepend file that tells at the socket.

@@ -188,8 +188,8 @@ type bills struct {
 var (
 	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
-	errDeaf        = errors.New("workers cannot tell by cost.socket")
-	errUntold      = errors.New("no worker tells by cost.socket")
+	errDeaf        = errors.New("workers cannot report by cost.socket")
+	errUntold      = errors.New("no worker reports by cost.socket")
 	errNoSocket    = errors.New("there is no cost.socket")
 )
 
@@ -276,7 +276,7 @@ func (b *bills) begin(c *config.Config) {
 	}
 	tell := func(err error) {
 		if b.miss(err); err != nil {
-			warn("which worker serves a request is not seen; its cost is estimated, unless the worker tells", zap.Error(err))
+			warn("no right to see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
 			return
 		}
 		b.log.Info("the CPU time of requests is measured at the backend's workers")
@@ -295,7 +295,7 @@ func (b *bills) listen(address string) *host.CostSocket {
 	}
 	costSocket, err := host.OpenCostSocket(path)
 	if b.hear(err); err != nil {
-		b.log.Warn("workers cannot tell which request they serve", zap.Error(err))
+		b.log.Warn("workers cannot report which request they serve", zap.Error(err))
 		return nil
 	}
 	return costSocket

@@ -124,7 +124,7 @@ func deniedHint(address, proc string) string {
 	if path, err := os.Executable(); err == nil {
 		self = path
 	}
-	return fmt.Sprintf("ports below %d (net.ipv4.ip_unprivileged_port_start) are for root, or for who may: "+
+	return fmt.Sprintf("ports below %d (net.ipv4.ip_unprivileged_port_start) are for root, or for a process with that right: "+
 		"run it as a service with AmbientCapabilities=CAP_NET_BIND_SERVICE, as tempomat-proxy.service does; "+
 		"or setcap cap_net_bind_service=+ep %s; or listen on a port from %d on", first, self, first)
 }
@@ -135,7 +135,7 @@ func user() string { return "user " + strconv.Itoa(os.Geteuid()) }
 // inUseHint says who holds the port, or how to see it.
 func inUseHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		return fmt.Sprintf("another process serves it; as root, \"ss -xlp src %s\" tells which", path)
+		return fmt.Sprintf("another process serves it; as root, \"ss -xlp src %s\" shows which", path)
 	}
 	port := portOf(address)
 	var names []string // in quotes, as a name may hold anything
@@ -148,7 +148,7 @@ func inUseHint(address string) string {
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("another process listens there; as root, \"ss -ltnp 'sport = :%d'\" tells which", port)
+		return fmt.Sprintf("another process listens there; as root, \"ss -ltnp 'sport = :%d'\" shows which", port)
 	}
 	const most = 3
 	hint := strings.Join(names[:min(most, len(names))], ", ")

@@ -53,7 +53,7 @@ func TestListenHints(t *testing.T) {
 		{"[::1]:99", syscall.EACCES, []string{"ports below 100 ("}},
 		{":100", syscall.EACCES, nil},
 		{"unix:/srv/a.sock", syscall.EACCES, []string{"has no right to make /srv/a.sock"}},
-		{":1", syscall.EADDRINUSE, []string{`another process listens there; as root, "ss -ltnp 'sport = :1'" tells which`}},
+		{":1", syscall.EADDRINUSE, []string{`another process listens there; as root, "ss -ltnp 'sport = :1'" shows which`}},
 		{"unix:/run/a.sock", syscall.EADDRINUSE, []string{`"ss -xlp src /run/a.sock"`}},
 		{":80", syscall.EADDRNOTAVAIL, nil},
 		{":80", errors.New("anything"), nil},

@@ -371,7 +371,7 @@ func (w *watchdog) run(ctx context.Context, every time.Duration) {
 			last = passed
 			w.ping()
 		} else {
-			w.log.Error("the request path does not answer: the watchdog is not told that it does")
+			w.log.Error("the request path does not answer: systemd's watchdog may end the process")
 		}
 		select {
 		case <-ctx.Done():

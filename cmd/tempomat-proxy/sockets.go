@@ -208,7 +208,7 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 		}
 	}
 	if all != nil {
-		log.Warn("a restart may refuse connections: the service manager was not told which sockets to keep", zap.Error(all))
+		log.Warn("a restart may refuse connections: the service manager does not keep all sockets", zap.Error(all))
 	}
 }
 

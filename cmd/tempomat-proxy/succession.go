@@ -96,7 +96,7 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	s.succession.by.Store(int64(pid))
 	s.server.Retire(lingerReplaced)
 	if err := next.Confirm(); err != nil {
-		s.logs.log.Warn("the process that took over was not told that it has", zap.Int("pid", pid), zap.Error(err))
+		s.logs.log.Warn("the process that took over got no answer", zap.Int("pid", pid), zap.Error(err))
 	}
 	if s.succession.reloads.Load() {
 		_ = syscall.Kill(pid, syscall.SIGHUP) // it may have ended

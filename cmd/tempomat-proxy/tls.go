@@ -166,7 +166,7 @@ func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener
 	first := entries[0]
 	for _, l := range entries {
 		if l.Address = first.Address; l != first {
-			return first, fmt.Errorf("the socket %s was handed over (LISTEN_FDS), and is none of listen, whose entries differ: name it there, so that it is clear whether it has TLS", socket.Addr())
+			return first, fmt.Errorf("the socket %s was handed over (LISTEN_FDS), but is not in listen, whose entries differ: name it there with or without TLS", socket.Addr())
 		}
 	}
 	return first, nil

@@ -181,7 +181,7 @@ func (r *Reader) read(s Setting, at Source, n *yaml.Node) {
 		return
 	}
 	if s.Old != "" {
-		r.warn(at, "is the old way to say it; "+s.Old)
+		r.warn(at, "is the old way to write it; "+s.Old)
 	}
 	s.Value.Read(r, at, n)
 }

@@ -143,7 +143,7 @@ func (l *loader) readDirectory(dir string) map[string]*template.Template {
 		switch {
 		case !isPage || host == "" || hostOf(host) != host || strings.ContainsAny(host, " /") || otherLayout.MatchString(host):
 			l.fault(path, "is not the name of a page; write %s.html for all hosts, statuses and languages, and for one host "+
-				"its name in small letters, such as wiki.example.org.html. Conditions such as {{if eq .Status 429}} tell statuses apart", forAllHosts)
+				"its name in small letters, such as wiki.example.org.html. Conditions such as {{if eq .Status 429}} distinguish statuses", forAllHosts)
 		case len(files) == mostFiles:
 			l.fault(path, "is one page too many; %d are allowed", mostFiles)
 		default:
@@ -224,7 +224,7 @@ var shipped embed.FS
 func (l *loader) shippedPages(dir string) pages {
 	for _, d := range l.dialects {
 		if !d.known {
-			l.fault(filepath.Join(dir, forAllHosts+".html"), "is missing: errorPages.languages has %s, in which no texts are shipped", d.tag)
+			l.fault(filepath.Join(dir, forAllHosts+".html"), "is missing: errorPages.languages has %s, and there are no built-in texts for it", d.tag)
 		}
 	}
 	text, err := shipped.ReadFile("page.html")

@@ -68,7 +68,7 @@ func (m Store) Wait() error {
 		return err
 	}
 	if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the service manager does not come to what it was told: %w", err)
+		return fmt.Errorf("the service manager did not take in its messages: %w", err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ var ErrWithdrawn = errors.New("the process that runs goes on")
 
 // ErrSilent says that the process that ran serves no more, or may: it did not say that it
 // gave everything up.
-var ErrSilent = errors.New("the process that ran did not say that it gave everything up")
+var ErrSilent = errors.New("the process that ran did not confirm that it gave everything up")
 
 // line is a connection between the two. Not for concurrent use.
 type line struct {
@@ -181,7 +181,7 @@ func (s *Successor) Give(ctx context.Context, limit time.Duration, parts func(se
 	case ctx.Err() != nil:
 		return 0, errors.New("this process ends")
 	case isEnd(err):
-		return 0, errors.New("the new process ended before it served; its log says why")
+		return 0, errors.New("the new process ended before it served; its log shows why")
 	case err != nil:
 		return 0, fmt.Errorf("the new process does not serve: %w", err)
 	}
@@ -215,7 +215,7 @@ func (p *Predecessor) Parts(take func(name string, data []byte) error) (failed e
 	for {
 		var m part
 		if err := p.receive(&m, p.wait); err != nil {
-			return fmt.Errorf("the process that runs does not say what it remembers: %w", err)
+			return fmt.Errorf("the running process did not hand over what it remembers: %w", err)
 		}
 		if m.Name == "" {
 			return failed

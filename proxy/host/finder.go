@@ -25,7 +25,7 @@ type Seat struct {
 // Why a process is not found.
 var (
 	// ErrRight: the descriptors of another user's processes may not be seen.
-	ErrRight = errors.New("the right is missing to see which process serves a connection: it takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or workers that tell (cost.socket)")
+	ErrRight = errors.New("the right is missing to see which process serves a connection: it takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or workers that report (cost.socket)")
 	// ErrElsewhere: the other end of the connection is on another machine, or in another
 	// network namespace, as a container's is.
 	ErrElsewhere = errors.New("the backend's end of the connection is not in this network namespace")

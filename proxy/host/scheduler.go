@@ -203,7 +203,7 @@ func probe() (lowest int, err error) {
 func lowerAndBack() error {
 	x, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
-		return fmt.Errorf("the kernel does not tell priorities: %w", err)
+		return fmt.Errorf("the kernel does not show priorities: %w", err)
 	}
 	own := 20 - x
 	if own >= lowestNice {

@@ -106,7 +106,7 @@ func (c *ChunkedBody) hasNext() bool {
 func (c *ChunkedBody) next() error {
 	if c.began {
 		if line, err := c.b.line(0); err != nil || len(line) > 0 {
-			return orEnd(err, Malformed("a chunk that is longer than it says"))
+			return orEnd(err, Malformed("a chunk that is longer than its size line"))
 		}
 	}
 	c.began = true

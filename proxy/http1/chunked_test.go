@@ -96,7 +96,7 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 	}
 	b.Reset(strings.NewReader("1\r\nab\r\n"), make([]byte, 512))
 	c.Reset(&b)
-	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than it says") {
+	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than its size line") {
 		t.Errorf("a chunk that is too long: %v", err)
 	}
 }

@@ -133,7 +133,7 @@ func (h *Health) ended(now time.Time) (all []api.Condition) {
 		switch {
 		case c.Expires.IsZero():
 			all = append(all, api.Condition{Name: "certificate-missing", Bad: true,
-				What: fmt.Sprintf("There is no certificate for %s%s.", c.File, because(c.Fault)), Do: "Browsers can't connect to it: correct the file, or what the log says of ACME."})
+				What: fmt.Sprintf("There is no certificate for %s%s.", c.File, because(c.Fault)), Do: "Browsers can't connect to it: correct the file, or the ACME error in the log."})
 		case !c.Expires.After(now):
 			all = append(all, api.Condition{Name: "certificate-ended", Bad: true,
 				What: fmt.Sprintf("The certificate %s ended %s ago%s.", c.File, span(now.Sub(c.Expires).Seconds()), because(c.Fault)), Do: "Renew it: tempomat picks up the new file automatically."})

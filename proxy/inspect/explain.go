@@ -414,7 +414,7 @@ func (e *explanation) groups() (counts []string, one *proxy.Underway) {
 func groupWords(group string, proves bool) (as, why string) {
 	switch group {
 	case telemetry.Robot.String():
-		return "a robot", "Its User-Agent says that it is a program, or its address is one of a robot's."
+		return "a robot", "Its User-Agent names a program, or its address is a robot's."
 	case telemetry.Newcomer.String():
 		return "a newcomer", "It came back with the cookie that newcomers get, and goes first among strangers."
 	case telemetry.Stranger.String():

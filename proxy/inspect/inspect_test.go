@@ -241,7 +241,7 @@ func TestForgivenIsExplained(t *testing.T) {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	for _, c := range []struct{ class, key, says string }{
-		{"slash32", "nobody", `"nobody" is no address, and no network: class slash32 goes by them`},
+		{"slash32", "nobody", `"nobody" is neither an address nor a network, and the keys of class slash32 are those`},
 		{"slash24", "203.0.0.0/16", "as wide as no key of class slash24; that of 203.0.0.0 is 203.0.0.0/24"},
 		{"slash32", "2001:db8::7", "2001:db8::/64 has a standing"}, {"slash32", "2001:db8::/64", "2001:db8::/64 has a standing"},
 		{"slash24", "203.0.113.9", "203.0.113.0/24 has a standing"}, {"slash24", "203.0.113.0/24", "203.0.113.0/24 has a standing"},

@@ -293,9 +293,9 @@ func evidenceWords(e classify.Evidence) string {
 		{classify.Parts, "it loads the style sheets and images of its pages"},
 		{classify.Tenure, "it has been coming for hours"},
 		{classify.Attested, "the site, the configuration or a pin vouches for it"},
-		{classify.Contradiction, "its headers are not those of the browser that it says it is"},
-		{classify.Verified, "it is the robot that it says it is"},
-		{classify.Forged, "it says that it is a robot which it is not, so that nothing else counts"},
+		{classify.Contradiction, "its headers are not those of the browser that it claims to be"},
+		{classify.Verified, "it is the robot that it claims to be"},
+		{classify.Forged, "it claims to be a robot that it isn't, so nothing else counts"},
 	} {
 		if e&x.kind != 0 {
 			words = append(words, x.says)

@@ -26,8 +26,7 @@ func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Requ
 	}
 }
 
-// WouldRefuse tells whether the request will be refused anyway, as it looks when it
-// comes.
+// WouldRefuse reports whether the request would be refused, judged on arrival.
 func (l *Life) WouldRefuse() bool {
 	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Keys())
 }
@@ -52,8 +51,8 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 // Decided is closed when it is decided whether the request may go to the backend.
 func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 
-// Reguess looks again at a request that waits, as answers to its kind may have
-// come since.
+// Reguess guesses again for a waiting request, because requests of its kind may have been
+// answered since.
 func (l *Life) Reguess(now time.Time) {
 	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now))
 }

@@ -22,7 +22,7 @@ func (l *Life) Tick(now time.Time) {
 	if l.ticket == nil {
 		return
 	}
-	l.mu.Lock() // so that nothing is said of a request that has ended
+	l.mu.Lock() // so nothing is reported for a request that has ended
 	defer l.mu.Unlock()
 	if l.over {
 		return
@@ -41,9 +41,9 @@ func (l *Life) Pause(now time.Time) { l.span.Pause(now) }
 // Resume ends a Pause.
 func (l *Life) Resume(now time.Time) { l.span.Resume(now) }
 
-// Answered takes in the header of the backend's answer: what it cost, what the site
-// gives its client and says of it. What it says is for nobody else, and is taken
-// out of the header.
+// Answered takes in the header of the backend's answer: its cost, the cookies that the site
+// sets, and its word about the client. What is meant for tempomat only is removed from the
+// header.
 func (l *Life) Answered(now time.Time, status int, h http.Header) {
 	l.span.Tell(now, h)
 	if s := l.rules.Standing; s != nil && !l.Who.Exempt {

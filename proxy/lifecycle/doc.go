@@ -1,13 +1,11 @@
-// Package lifecycle is the life of one request between its client and the
-// backend, as the limiter, the guess, the meter, the standing and the newcomers'
-// redirect see it: who is told what, and in which order. It waits for nothing,
-// starts no goroutine, reads no clock and knows no connection. So the proxy runs
-// it on real time and package sim on virtual time, and what is shown by
-// simulation is what serves requests.
+// Package lifecycle is the life of one request between its client and the backend, as the
+// limiter, the guess, the meter, the standing and the newcomers' redirect see it: which of them
+// is called when. It waits for nothing, starts no goroutine, reads no clock and knows no
+// connection. So the proxy runs it on real time and package sim on virtual time, and the
+// simulated code is the code that serves requests.
 //
-// A [Gatekeeper] is what all requests to a backend have in common, [Rules] are
-// what is in force for one of them, and a [Life] is one request's own state. Its
-// methods in the order of a life:
+// A [Gatekeeper] is what all requests to a backend have in common, [Rules] are in force for one
+// of them, and a [Life] is one request's own state. Its methods in the order of a life:
 //
 //	Classify     who asks, how its client stands, whether it brought a pass
 //	WouldRefuse  nobody has to send a body for that
@@ -28,6 +26,6 @@
 //	  Linger       instead of Settle: nobody sees it finish; then Expire
 //	Leave        the client has its answer, or has gone
 //
-// An exempt request has no place at the limiter: it goes from Classify to Begin,
-// and what is said here of the limiter does not concern it.
+// An exempt request has no place at the limiter: it goes from Classify to Begin, and the steps
+// of the limiter do not apply to it.
 package lifecycle

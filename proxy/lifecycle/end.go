@@ -30,10 +30,10 @@ func (l *Life) Left() time.Time {
 // IsOrphan tells whether the client left while the backend worked.
 func (l *Life) IsOrphan() bool { return l.orphan.Load() }
 
-// Settle replaces the guess by the cost, as the backend has finished (done) or is
-// given up. Of what was given up because its client left, or sent no more of its
-// body (broken), it is not known for how long the backend works on: it pays no less than
-// was guessed. Only the first call counts, and it alone returns true.
+// Settle replaces the guess by the cost, because the backend has finished (done) or is given
+// up. If it was given up because its client disconnected or stopped sending its body (broken),
+// it isn't known how long the backend works on: the request pays no less than was guessed. Only
+// the first call counts, and it alone returns true.
 func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	l.mu.Lock()
 	first := !l.over
@@ -61,16 +61,16 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	return true
 }
 
-// tellsCost tells whether a request's cost is known, and so its bill tells what computes next to it. Who
-// had more than its share, or is a stranger, could choose what to ask for to mislead.
+// tellsCost reports whether a request's cost is known, so its bill shows what computes next to it. A
+// stranger, or a client that had more than its share, could choose requests that mislead.
 func (l *Life) tellsCost() bool {
 	return l.sure && l.idle < l.Guess/4 && l.Known() && !l.Verdict.Ahead
 }
 
-// Linger has a request keep its place though the backend was given up, as nobody
-// sees it finish. Its meter stops: it pays for what is known, and no less than was
-// guessed, as a worker may have yet to begin with it. It returns false if it is
-// settled already, or has no place. Expire ends it.
+// Linger keeps a request's place although the backend was given up, because its end can't be
+// seen. Its meter stops: it pays for the known cost, and no less than was guessed, because a
+// worker may not have begun yet. Linger returns false if the request is settled already, or has
+// no place. Expire ends it.
 func (l *Life) Linger(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,9 +90,8 @@ func (l *Life) Expire(now time.Time) {
 	l.Leave(now)
 }
 
-// Leave takes a request out of the limiter's books: its client has its answer, or
-// has gone. If it was not settled it gives back all that it was charged. Nothing is
-// called after it.
+// Leave removes a request from the limiter's books: its client has its answer, or disconnected.
+// If it was not settled, its whole charge is returned. No method is called after it.
 func (l *Life) Leave(now time.Time) {
 	if l.ticket != nil {
 		l.gate.Limiter.Leave(now, l.ticket)

@@ -32,8 +32,8 @@ type Rules struct {
 	Classifier *classify.Classifier
 	Robots     *robots.Robots       // nil: none has an account of its own
 	Standing   *standing.Judge      // nil: none is judged
-	Pins       *classify.Pins       // nil: nobody is pinned
-	Newcomers  *newcomer.Redirector // nil: nobody is redirected
+	Pins       *classify.Pins       // nil: no pins
+	Newcomers  *newcomer.Redirector // nil: no redirects
 	Meter      *cpuaccount.Meter
 }
 

@@ -12,12 +12,12 @@ import (
 	"tempomat/limiter"
 )
 
-// Life is one request's. The zero Life has not begun. Whoever serves the request
-// calls its methods in turn; Tick, Reguess, Pause, Resume, Orphan, IsOrphan and Left
-// may be called next to that by anybody, between Arrive and Leave, and from Begin on what
-// measures and steps: Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep and
-// Foreseen. The fields are for reading: who serves the request may read them, and others
-// Who, Guess and Verdict once Begin was called.
+// Life is the state of one request. The zero Life has not begun. The goroutine that serves the
+// request calls its methods in turn. Any goroutine may call Tick, Reguess, Pause, Resume,
+// Orphan, IsOrphan and Left between Arrive and Leave, and from Begin on the methods that
+// measure and step: Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep and Foreseen. The
+// fields are for reading: the serving goroutine may read all, others Who, Guess and Verdict
+// after Begin.
 type Life struct {
 	Who     classify.Result
 	Guess   time.Duration // what it will likely cost
@@ -34,7 +34,7 @@ type Life struct {
 	ticket  *limiter.Ticket
 	memory  *limiter.Ticket // see Reuse
 	span    cpuaccount.Span
-	sure    bool // of Guess, as it arrived
+	sure    bool // of Guess, on arrival
 	uploads bool // its body comes while it holds its worker
 	passed  bool // it brought a newcomer's pass
 
@@ -55,11 +55,11 @@ func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
 // Known tells whether the request came to the gate and its client is no stranger there.
 func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
 
-// Ticket is its place at the limiter, from Arrive on; nil: it has none, as it is exempt.
+// Ticket is its place at the limiter, from Arrive on; nil: it is exempt and has none.
 func (l *Life) Ticket() *limiter.Ticket { return l.ticket }
 
-// Spare is memory for another Life that this one does not need any more, as it has left; nil:
-// there is none.
+// Spare is memory that this Life no longer needs after Leave, for another one; nil: there is
+// none.
 func (l *Life) Spare() *limiter.Ticket {
 	if l.ticket == nil {
 		return l.memory
@@ -70,13 +70,13 @@ func (l *Life) Spare() *limiter.Ticket {
 // Reuse gives it what another one spared, before it begins.
 func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 
-// leastStay is how long a request that keeps its worker though it does not compute
-// holds it at least, as far as anybody who asks for the like of it is concerned.
+// leastStay is the least time for which a request that keeps its worker without computing
+// counts as holding it, in the guesses for similar requests.
 const leastStay = time.Second
 
-// Kind is what the guess goes by. A request whose client is still sending its
-// body is of a kind of its own: how long that takes tells nothing of the page,
-// or anybody could make it pass for one that holds workers.
+// Kind is what the guess is based on. A request whose client is still sending its body is of a
+// kind of its own: how long that takes shows nothing of the page. Otherwise a client could make
+// the page look like one that holds workers.
 func (l *Life) Kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{
 		Site: l.Who.Site, Shape: l.Who.Shape, URL: l.request.RequestURI,

@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// newcomerWaits is how long a stranger's navigation waits before it is redirected:
-// longer than any wait that nobody notices, and not so long that the round trip
-// is felt next to it.
+// newcomerWaits is how long a stranger's navigation waits before it is redirected: longer than
+// a wait that people don't notice, and long enough that the round trip adds little.
 const newcomerWaits = 100 * time.Millisecond
 
-// RedirectAfter is how long a request that waits does so before it is redirected; 0:
-// it never is, as its client is known, has a pass already, or cannot be told to
-// come back.
+// RedirectAfter is how long a request waits before it is redirected; 0: it never is, because
+// its client is known, has a pass already, or can't follow a redirect.
 func (l *Life) RedirectAfter() time.Duration {
 	n := l.rules.Newcomers
 	if n == nil || l.passed || !l.ticket.Stranger() || !n.Eligible(l.came, l.request, &l.Who) {

@@ -6,15 +6,14 @@ import (
 	"tempomat/limiter"
 )
 
-// While a request computes, the priority of the process that works on it goes down in
-// steps: the kernel then gives the CPUs to what has used less of them. It is a multilevel
-// feedback queue (Corbató et al., 1962) in the kernel, and near to what is best for sizes
-// that nobody knows and that differ by orders of magnitude (foreground-background, see
-// Nuyens and Wierman, 2008).
+// While a request computes, the priority of the process that works on it goes down in steps:
+// the kernel then gives the CPUs to what has used less of them. It is a multilevel feedback
+// queue (Corbató et al., 1962) in the kernel, and close to the best order for unknown sizes
+// that differ by orders of magnitude (foreground-background, see Nuyens and Wierman, 2008).
 //
-// It is the worst there is for sizes that are alike: a page of 150 ms that is two thirds
-// done would stand back for each one that begins. So how much a request may use until
-// it steps down goes by who asks, as its rank at the gate does.
+// It is the worst order for similar sizes: a page of 150 ms that is two thirds done would stand
+// back for each one that begins. So how much a request may use before it steps down depends on
+// its client, like its rank at the gate.
 const (
 	// firstStep is what a request uses until it steps down whose client had more than its
 	// share, or is a stranger: as much as the shortest rung of the ladder has. The next steps
@@ -23,9 +22,9 @@ const (
 	perStep   = 4
 	// steps there are; what each is to the kernel, host.StepDown says.
 	steps = 3
-	// withinShare is by how much later it steps down if its client is within its share. That
-	// is times its standing: a page that a person waits for stays where it is until it has
-	// used 200 to 800 ms. And less by what its keys owe, as its price is.
+	// withinShare is the factor by which it steps down later if its client is within its share.
+	// It is multiplied by the client's standing: a page that a person waits for stays where it
+	// is until it has used 200 to 800 ms. Its keys' debt reduces it, as it raises the price.
 	withinShare = 4
 	// mostWithin is the last step of a request whose site has less than its share. If its pages are
 	// more expensive than the others', and gave way to them, it would not get that.
@@ -33,17 +32,17 @@ const (
 	// long is what a request has used that takes the last step if its client had more than its
 	// share, or its site, whatever that owes.
 	long = 200 * time.Millisecond
-	// foresight is the part of what a request will surely cost that counts as used from the
-	// beginning. So the page of a newcomer stays above one that is three times as expensive, and a guess
-	// that is wrong by half has nobody stand back further than what is long does.
+	// foresight is the part of what a request will surely cost that counts as used from the beginning.
+	// So the page of a newcomer stays above one that is three times as expensive, and after a guess that
+	// is wrong by half, no request stands back further than a long one.
 	foresight = 0.5
-	// noDebt is the price of who owes nothing.
+	// noDebt is the price without debt.
 	noDebt = 2
 )
 
-// Step is how far the process that works on the request is to step down which has used so
-// much of the CPUs for it: 0, not at all, to 3. It never decreases as more is used. An
-// exempt request never steps down, nor one where the gate delays no request. It may be called by anybody after Begin.
+// Step is how far the process that works on the request must step down after it used this much CPU time: 0, not at
+// all, to 3. It never decreases as more is used. Exempt requests never step down, and none does where the gate delays
+// no request. Any goroutine may call it after Begin.
 func (l *Life) Step(used time.Duration) int {
 	if l.isLeftAlone() {
 		return 0
@@ -51,8 +50,8 @@ func (l *Life) Step(used time.Duration) int {
 	return l.pace().step(used)
 }
 
-// UntilStep is how much more CPU time it takes until the next step; a day: there is none
-// any more. It may be called by anybody after Begin.
+// UntilStep is how much more CPU time it takes until the next step; a day: there is no further
+// one. Any goroutine may call it after Begin.
 func (l *Life) UntilStep(used time.Duration) time.Duration {
 	if l.isLeftAlone() {
 		return noStep
@@ -73,9 +72,9 @@ func (l *Life) isLeftAlone() bool {
 // noStep is for ever.
 const noStep = 24 * time.Hour
 
-// Foreseen is what counts as used from the beginning, of who had more than its share, or whose site has: why
-// should others share a CPU with a page that is sure to be long, until it is? 0: nothing is sure. It may be
-// called by anybody after Begin.
+// Foreseen is what counts as used from the beginning, for a client that had more than its share, or whose
+// site has: others need not share a CPU with a page that is sure to be long until it is. 0: nothing is sure.
+// Any goroutine may call it after Begin.
 func (l *Life) Foreseen() time.Duration {
 	if l.isLeftAlone() || !l.sure {
 		return 0
@@ -114,10 +113,11 @@ func (p pace) last() int {
 	return steps
 }
 
-// at is what a request has used that takes a step, 1 to 3. Whose site has more than its share
-// takes all with the first one: the sites that left it the CPUs find these as if it were not there.
-// But who is within its own share takes the last one as who is long does: else whoever crawls a site would
-// only have to ask for a page of another one now and then, and its people would share the CPUs with the crawl.
+// at is the use at which a request takes a step, 1 to 3. If its site has more than its share, it takes all of
+// them with the first one, so the sites that left it the CPUs find them as if it were not there. But if its
+// client is within its own share, it takes the last step only as a long request does: otherwise a crawler
+// would only have to ask for a page of another site now and then, and that site's people would share the CPUs
+// with the crawl.
 func (p pace) at(step int) time.Duration {
 	at := p.firstStepAt()
 	for range step - 1 {
@@ -141,5 +141,5 @@ func (p pace) firstStepAt() time.Duration {
 	return time.Duration(float64(firstStep) * x * noDebt / max(noDebt, float64(p.CostMultiplier)))
 }
 
-// leastStanding is that of who claims to be what it is not.
+// leastStanding is that of a client that claims to be what it isn't.
 const leastStanding = 0.5

@@ -312,7 +312,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
 		if x.refused = "no answer"; !silent && !p.silent {
-			p.log.Warn("what a robot's operator publishes cannot be fetched, and what was known stays in force: the server does not answer. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
+			p.log.Warn("cannot fetch what a robot's operator publishes: the server does not answer. The last version stays in force. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
 				zap.String("list", x.URL), zap.Error(err))
 		}
 		p.silent = true
@@ -324,7 +324,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 		if x.Confirmed.IsZero() { // nothing is lost by it, and no administrator can help it
 			level = zap.InfoLevel
 		}
-		p.log.Log(level, "what a robot's operator publishes is not believed, and what was known stays in force: its operator's server answers otherwise than it should",
+		p.log.Log(level, "cannot use what a robot's operator publishes: the operator's server gives an unexpected answer. The last version stays in force",
 			zap.String("list", x.URL), zap.Error(err), zap.Int("prefixes", len(x.Prefixes)), zap.Time("confirmed", x.Confirmed))
 	}
 }

@@ -239,7 +239,7 @@ func (x *signature) agent(lines []string) (string, error) {
 	text, _ := item.Value.(string)
 	u, err := url.Parse(text)
 	if err != nil || !site || u.Scheme != "https" || u.Host == "" {
-		return "", errors.New("it does not cover the site and who signs")
+		return "", errors.New("it does not cover the site and the signer")
 	}
 	return strings.ToLower(u.Host), nil
 }

@@ -134,7 +134,7 @@ func (p *Spool) readFile(b []byte) (int, error) {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		p.fault = fmt.Errorf("spool: what was written cannot be read: %w", err)
+		p.fault = fmt.Errorf("spool: a buffered body cannot be read: %w", err)
 		return 0, p.fault
 	}
 	p.pieces[0].from += int64(n)

@@ -67,7 +67,7 @@ func MainPID(pid int) string { return fmt.Sprintf("MAINPID=%d", pid) }
 // Notify tells systemd, if it asked to be told.
 func Notify(log *zap.Logger, state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
+		log.Warn("systemd did not get the state", zap.String("state", state), zap.Error(err))
 	}
 }
 

@@ -93,7 +93,7 @@ func (m *Model) wrong(f *Frame) int {
 		text += fmt.Sprintf(" (+%d)", more)
 	}
 	if m.pane != PaneOverview {
-		text += " Pane 1 says what to do."
+		text += " Pane 1 shows what to do."
 	}
 	f.line(0, conditionStyle(c), text)
 	return 1

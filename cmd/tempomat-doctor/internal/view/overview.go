@@ -124,7 +124,7 @@ func (m *Model) holders() []finding {
 		text = fmt.Sprintf("Workers: %s of %s are in use", Count(g.Busy), Count(g.Workers))
 	}
 	if g.Holding > 0 {
-		text += fmt.Sprintf(", %s of them by requests that hardly compute", Count(min(g.Holding, g.Busy)))
+		text += fmt.Sprintf(", %s of them by requests that compute little", Count(min(g.Holding, g.Busy)))
 	}
 	p := o.Places[0]
 	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), Text(p.Group), Text(p.Shape))}}

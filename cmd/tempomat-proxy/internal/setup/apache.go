@@ -98,7 +98,7 @@ func (d *decider) apache() {
 	a := d.m.Apache
 	d.plan.Server, d.plan.Check = "apache2", []string{"apache2ctl", "configtest"}
 	if a.Fault != "" {
-		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest tells more")
+		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest shows more")
 		return
 	}
 	all := parseAllApache(a)
@@ -141,7 +141,7 @@ func (d *decider) apacheForeign(all []host.Directive) {
 				"name it in trustedProxies, and "+byHand)
 		case "sslverifyclient":
 			if !slices.ContainsFunc(x.Args, func(s string) bool { return strings.EqualFold(s, "none") }) {
-				d.block(at+": SSLVerifyClient", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
+				d.block(at+": SSLVerifyClient", "only the server that ends TLS can ask clients for their certificates, and tempomat-proxy does not ask",
 					"leave TLS with Apache and use recipes/apache-tls.md of "+manuals)
 			}
 		case "mdomain", "<mdomainset", "mdcertificatefile":
@@ -371,7 +371,7 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 		}
 	}
 	if len(hosts) > 0 && !pages {
-		d.note("Port %d stays with Apache, as it only redirects to https there: what renews certificates through it goes on.", d.m.Place.HTTP)
+		d.note("Port %d stays with Apache, which only redirects to https there. Certificates are still renewed through it.", d.m.Place.HTTP)
 	}
 }
 

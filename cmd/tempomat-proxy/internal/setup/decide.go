@@ -102,7 +102,7 @@ func (d *decider) server() string {
 			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "it was set up by hand", "nothing, or undo that first")
 		default:
 			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup puts the proxy before Apache and nginx only",
-				"end "+name+" if it should not be there; or let it send its requests to 127.0.0.1:8888, where tempomat-proxy listens unless told otherwise, and name the web server behind it as backend")
+				"end "+name+" if it should not be there; or let it send its requests to 127.0.0.1:8888, where tempomat-proxy listens by default, and name the web server behind it as backend")
 		}
 	}
 	_, apache := holders["apache2"]
@@ -430,7 +430,7 @@ func (w *worker) adopt(ctx context.Context, j *journal) error {
 		}
 	}
 	if !served {
-		return fmt.Errorf("%s would not listen on port %d: no line says so. Add it, as ports.conf or a site's file had it", j.Server, port)
+		return fmt.Errorf("%s would not listen on port %d: no line has it. Add the line that ports.conf or a site's file had", j.Server, port)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (d *decider) nginx() {
 	n := d.m.Nginx
 	d.plan.Server, d.plan.Check = "nginx", []string{"nginx", "-t"}
 	if n.Fault != "" {
-		d.block("nginx's configuration cannot be read", n.Fault, "put that right; nginx -t tells more")
+		d.block("nginx's configuration cannot be read", n.Fault, "put that right; nginx -t shows more")
 		return
 	}
 	if !n.RealIP {
@@ -136,7 +136,7 @@ func (d *decider) nginxServers(root *host.Statement) (servers []nginxServer) {
 			d.block(s.Place()+": "+s.Name()+" is in use", "another proxy is in front of nginx already, and tempomat-proxy must trust its addresses",
 				"name it in trustedProxies, and "+byHand)
 		case "ssl_verify_client":
-			d.block(s.Place()+": ssl_verify_client", "who ends TLS has to ask clients for their certificates, and tempomat-proxy does not",
+			d.block(s.Place()+": ssl_verify_client", "only the server that ends TLS can ask clients for their certificates, and tempomat-proxy does not ask",
 				"leave TLS with nginx and use recipes/nginx-tls.md of "+manuals)
 		case "stream":
 			if s.Open {

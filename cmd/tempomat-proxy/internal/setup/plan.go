@@ -171,7 +171,7 @@ func showChange(w io.Writer, c Change) {
 	case c.Access != nil:
 		fmt.Fprintf(w, "%s: %s\n\n", c.Path, c.Command)
 	case c.Target != "":
-		fmt.Fprintf(w, "%s -> %s, as %q makes it\n\n", c.Path, c.Target, c.Command)
+		fmt.Fprintf(w, "%s -> %s, made by %q\n\n", c.Path, c.Target, c.Command)
 	case c.New:
 		fmt.Fprintf(w, "%s\n", udiff.Unified("/dev/null", c.Path, "", c.After))
 	default:

@@ -255,7 +255,7 @@ func (s *Sharing) reread(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !bytes.Equal(secret.first, s.secret.first) {
-		return fmt.Errorf("coordination.secret: %s: is not a rotation of the one before, as its last line is another one: that takes a restart", s.file)
+		return fmt.Errorf("coordination.secret: %s: is not a rotation of the one before, because its last line differs: that takes a restart", s.file)
 	}
 	s.secret = secret
 	s.deriveLocked(now)
