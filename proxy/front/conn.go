@@ -126,9 +126,9 @@ func (c *conn) fails(p any) {
 
 var errFailed = errors.New("the connection failed")
 
-// resets has the connection be reset as it is closed, by whomever, and by the kernel if the process
-// ends: a client for which the end of the connection is that of the body, as HTTP/1.0 has it, would
-// take half of one for the whole. A unix socket cannot be reset.
+// resets makes the connection be reset when it is closed, by any code, and by the kernel if the
+// process ends: a client for which the end of the connection ends the body, as in HTTP/1.0, would
+// otherwise accept half a body as complete. A unix socket cannot be reset.
 func (c *conn) resets(on bool) {
 	seconds := -1
 	if on {
@@ -249,8 +249,8 @@ func (c *conn) answer(r *request) bool {
 	return stays
 }
 
-// serve calls the handler. It returns false if that panicked, after which there is no more of an
-// answer that was begun.
+// serve calls the handler. It returns false if that panicked; an answer that was begun then
+// breaks off.
 func (w *Response) serve() (done bool) {
 	defer func() {
 		if done {
@@ -278,7 +278,7 @@ func (c *conn) refuse(err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		status, err = http.StatusRequestTimeout, errors.New("the rest of the head did not come")
 	case !errors.Is(err, http1.ErrMalformed):
-		return // the client has gone
+		return // the client disconnected
 	}
 	c.turnAway(c.Conn, status, err.Error())
 }

@@ -10,14 +10,14 @@ import (
 
 // floods bounds what a client of HTTP/2 can make the server do.
 //
-// HTTP/2 carries many requests over one connection, in frames, and has frames of its
-// own to run the connection. Almost every type of frame has the server work, and costs
-// the client nothing. A server that does whatever it is asked can be kept busy by one
-// connection, without a request that anybody could count:
+// HTTP/2 carries many requests over one connection, in frames, and has frames of its own to run
+// the connection. Almost every type of frame has the server work, and costs the client nothing.
+// A server that does everything it is asked can be kept busy by one connection, without a
+// request that could be counted:
 //
-//   - A stream that is opened and given up at once has the server start a request for
-//     nobody (rapid reset, CVE-2023-44487). The client may also have the server give it
-//     up, by a frame that is not allowed there (MadeYouReset, CVE-2025-8671).
+//   - A stream that is opened and given up at once makes the server start a request without a
+//     client (rapid reset, CVE-2023-44487). The client may also have the server give it up, by
+//     a frame that is not allowed there (MadeYouReset, CVE-2025-8671).
 //   - PING and SETTINGS have to be acknowledged, PRIORITY is looked up, frames of types
 //     unknown are read and thrown away (CVE-2019-9512, 9513, 9515).
 //   - DATA and CONTINUATION may be empty, or as good as empty, so that a message never
@@ -25,17 +25,17 @@ import (
 //   - A window that opens by a byte has the server send a byte (CVE-2019-9511).
 //
 // So a connection has a budget of each, argued from what honest clients do. Where honest use has
-// no bound, it is earned: who was sent much may tell often that it has been read. Whoever exceeds
-// a budget has the connection closed, long before it has cost a second of CPU. Only who sends DATA
-// in small pieces, as an honest stream of messages may, is read more slowly instead. Requests that
-// are not answered are counted for all connections of an address as well, as a new connection has
-// new budgets.
+// no bound, it is earned: a client that was sent much may often report that it has read it. A
+// connection that exceeds a budget is closed, long before it has cost a second of CPU. Only a
+// client that sends DATA in small pieces, as an honest stream of messages may, is read more slowly
+// instead. Unanswered requests are also counted for all connections of an address, because a new
+// connection has new budgets.
 //
 // What a request costs is not looked at here, nor how many there are: they reach the handler,
-// where they are counted. Only those that are given up before their answer is complete are
-// bounded here: the handler sees them too late.
+// where they are counted. Only requests that are given up before their answer is complete are
+// bounded here, because the handler sees them too late.
 //
-// Its methods are told the time that has passed since the connection began.
+// Its methods get the time since the connection began.
 type floods struct {
 	resets, sessions, control, windows, small, long budget
 
@@ -122,7 +122,7 @@ type Flood string
 
 func (f Flood) Error() string { return "HTTP/2 flood: " + string(f) }
 
-// What may come too often.
+// Events that may come too often.
 const (
 	Resets        Flood = "streams given up before their answer was complete"
 	Control       Flood = "frames that are no part of a request"
@@ -150,14 +150,13 @@ const (
 	goAwayCosts       = 10
 )
 
-// Frames that are no part of a request: PING, PRIORITY, PRIORITY_UPDATE, types unknown,
-// empty DATA, CONTINUATION, resets of what was answered, and WINDOW_UPDATE of the
-// connection for some bytes while its window is open anyway.
-//   - A browser sends a PRIORITY or two with a request, and one more where an image
-//     comes into view, so that each request earns two, and a page's worth may come at once.
-//   - gRPC (grpc-go, and hyper of Rust) measures the bandwidth by a PING and a
-//     WINDOW_UPDATE on a DATA frame that it has received, one at a time, so that each
-//     DATA frame earns two.
+// Frames that aren't part of a request: PING, PRIORITY, PRIORITY_UPDATE, types unknown, empty
+// DATA, CONTINUATION, resets of what was answered, and WINDOW_UPDATE of the connection for some
+// bytes while its window is open anyway.
+//   - A browser sends a PRIORITY or two with a request, and one more where an image comes into
+//     view, so each request earns two, and a page's worth may come at once.
+//   - gRPC (grpc-go, and hyper of Rust) measures the bandwidth by a PING and a WINDOW_UPDATE on
+//     a DATA frame that it has received, one at a time, so each DATA frame earns two.
 const (
 	controlPerSecond = 200
 	mostControl      = 1000
@@ -165,12 +164,12 @@ const (
 	controlEarned    = 2
 )
 
-// WINDOW_UPDATE: most clients send one when half of a window of 64 KB or more has been
-// read. Go's sends two after 4 KB. Simple ones, and HAProxy, send two for each DATA
-// frame, of which some servers make one of each 4 KB, and for each
-// event of an event stream. So 512 bytes earn one, and each request two. A client that
-// stalled may have 100 MB to tell of at once, but does so in larger steps. Who lets the
-// server send byte by byte (Data Dribble, CVE-2019-9511) earns nothing.
+// WINDOW_UPDATE: most clients send one when half of a window of 64 KB or more has been read.
+// Go's sends two after 4 KB. Simple ones, and HAProxy, send two for each DATA frame (some
+// servers make one of each 4 KB) and for each event of an event stream. So 512 bytes earn one,
+// and each request two. A client that stalled may have 100 MB to report at once, but does so in
+// larger steps. A client that lets the server send byte by byte (Data Dribble, CVE-2019-9511)
+// earns nothing.
 const (
 	windowsPerSecond = 200
 	mostWindows      = 1000
@@ -182,10 +181,10 @@ const (
 	openWindow = 16 << 10
 )
 
-// DATA in small pieces: uploads come in pieces of some KB, the last one aside. But a
-// stream of messages (gRPC) may have one of some bytes for each, as fast as they can be
-// read. So who sends many is read more slowly, and not cut; if the server answers
-// each, it goes as fast as it likes.
+// DATA in small pieces: uploads come in pieces of some KB, the last one aside. But a stream of
+// messages (gRPC) may have one of some bytes for each, as fast as they can be read. So a client
+// that sends many is read more slowly, and not cut; if the server answers each, the client may
+// go as fast as it likes.
 const (
 	smallData          = 1 << 10 // less than so many bytes
 	smallDataPerSecond = 10000
@@ -194,31 +193,30 @@ const (
 )
 
 // One header: one above Options.MaxHead (64 KB) is answered with 431, one above twice that ends
-// the connection. Clients
-// cut a header at 16 KB, so that twice as many pieces as it needs are allowed.
+// the connection. Clients cut a header at 16 KB, so twice as many pieces as necessary are
+// allowed.
 const (
 	mostHeader        = 128 << 10 // bytes, compressed
 	mostContinuations = 16
 )
 
-// Long headers: the first KB of each is the request's own. What is above has to be
-// decoded, where a byte may stand for a field of 4 KB (HPACK bomb, CVE-2016-6581), and
-// what gets too long is refused without asking the handler. A browser names a
-// cookie again by a byte or two, unless it has more than 4 KB of them: so a page of 200
-// parts with 8 KB of cookies each may be loaded twice at once.
+// Long headers: the first KB of each is the request's own. The rest must be decoded, and one
+// byte may stand for a field of 4 KB (HPACK bomb, CVE-2016-6581). Headers that get too long are
+// refused without asking the handler. A browser names a cookie again by a byte or two, unless
+// it has more than 4 KB of them: so a page of 200 parts with 8 KB of cookies each may be loaded
+// twice at once.
 const (
 	shortHeader     = 1 << 10   // bytes
 	headerPerSecond = 256 << 10 // bytes
 	mostHeaderBytes = 3 << 20
 )
 
-// budget bounds how often something happens: at a steady rate, with a burst, by the
-// generic cell rate algorithm (GCRA, ITU-T I.371). What the client has earned by honest
-// work is spent before.
+// budget bounds how often something happens: at a steady rate, with a burst, by the generic
+// cell rate algorithm (GCRA, ITU-T I.371). Savings from honest work are spent first.
 //
-// A frame costs the server some µs, whatever it is. So whoever stays below rate, burst
-// and savings together for a second takes less than a fifth of a CPU in it, and
-// whoever does not is cut before the second is over.
+// A frame costs the server some µs, whatever it is. So a client that stays below rate, burst
+// and savings together for a second takes less than a fifth of a CPU in it, and one that does
+// not is cut before the second is over.
 type budget struct {
 	each  time.Duration // between two at the steady rate
 	burst int           // how many may come at once
@@ -260,11 +258,11 @@ func (b *budget) charge(now time.Duration, n int, why Flood) error {
 	return why
 }
 
-// Together: requests of all connections of an address, also one after the other. One that
-// is answered counts no more; of others 400 a second are forgotten. Without it, who opens a
-// connection, gives up some hundreds of requests and closes it, again and again, has the
-// server work for nobody without a limit. a connection has 250 streams at most, so
-// that 16 connections may have all at once.
+// Together: requests of all connections of an address, also one after the other. An answered
+// one no longer counts; of the others 400 a second are forgotten. Otherwise a client that again
+// and again opens a connection, gives up some hundreds of requests and closes it could make the
+// server work without a limit. A connection has 250 streams at most, so 16 connections may use
+// all of theirs at once.
 const (
 	togetherPerSecond = 400
 	mostTogether      = 4000

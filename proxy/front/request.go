@@ -103,8 +103,8 @@ func isPlain(path string) bool {
 	return true
 }
 
-// fill makes the header. What frames the message is not in it, as with package net/http,
-// but a length. It returns what trailers the head announces.
+// fill makes the header. As with package net/http, fields that frame the message are not in it,
+// except a length. It returns the trailers that the head announces.
 func (r *request) fill(text *http1.Text) (announced http.Header) {
 	r.order = text.Collect(r.header, r.head.Fields, r.values[:], r.names[:])
 	announced = http1.Announced(r.header)
@@ -179,7 +179,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// survive makes an error of a panic: who reads may be a goroutine next to that of the connection.
+// survive turns a panic into an error: the reader may be another goroutine than the connection's.
 func (b *body) survive(err *error) {
 	if p := recover(); p != nil {
 		b.r.response.conn.fails(p)
@@ -220,8 +220,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// isUnread tells whether some of it may still come. It does not wait for who reads it: the
-// client may wait for the answer's head.
+// isUnread reports whether some of it may still come. It does not wait for a reader, because
+// the client may wait for the answer's head.
 func (b *body) isUnread() bool { return b.r != nil && !b.complete.Load() }
 
 // isBroken tells whether the client cannot send the rest of it. One that is late may, and

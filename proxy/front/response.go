@@ -19,9 +19,9 @@ import (
 // Response is how a handler answers a request. It is an http.ResponseWriter, for one
 // goroutine at a time except for Look.
 //
-// Unlike package net/http's it does not guess at the type of the content, and reads
-// nothing of the request's body by itself: if that was not read to its end when the
-// handler returns, the connection is closed.
+// Unlike package net/http's it does not guess the type of the content, and does not read the
+// rest of the request's body: if the handler did not read that to its end, the connection is
+// closed.
 type Response struct {
 	conn   *conn
 	r      *request
@@ -33,7 +33,7 @@ type Response struct {
 	reason   string
 	order    []http1.Name
 	spelled  bool  // the header is another's, with that reason and order
-	length   int64 // of the body, as told; negative: unknown
+	length   int64 // announced length of the body; negative: unknown
 	written  int64
 	headMade bool
 	bodyless bool
@@ -45,7 +45,7 @@ type Response struct {
 	err      error    // of writing
 
 	mu        sync.Mutex // guards the following, and what is written before the head
-	continued bool       // nobody has to tell the client to go on with its body
+	continued bool       // the client need not be told to go on with its body
 }
 
 func (w *Response) begin(c *conn, r *request) {
@@ -60,8 +60,8 @@ func (w *Response) Header() http.Header { return w.r.answer }
 // Keep says that the request and its header are used after the handler has returned.
 func (w *Response) Keep() { w.keeps = true }
 
-// Names are those of the request's header, as the client wrote them and in that order. They
-// are the handler's until it returns.
+// Names are the names of the request's header, in the client's spelling and order. They are
+// valid until the handler returns.
 func (w *Response) Names() []http1.Name { return w.r.order }
 
 // Spell says what the status line says for people, if that is not empty, and replaces the
@@ -273,7 +273,7 @@ func (w *Response) end() bool {
 	return complete && !w.closes
 }
 
-// endsBody tells whether the end of the connection is that of the body, as its head says.
+// endsBody reports whether, according to the head, the end of the connection ends the body.
 func (w *Response) endsBody() bool {
 	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
 }
@@ -309,8 +309,8 @@ func (w *Response) endChunks() {
 	w.out = append(w.out, "\r\n"...)
 }
 
-// Detach gives the connection to the handler, whose it is to close, and what was read of
-// it. What was written of an answer is not sent. No deadline is left of the requests before.
+// Detach gives the handler the connection, which it must close, and what was read from it. A
+// partly written answer is not sent. Earlier deadlines are cleared.
 func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.hijacked:
@@ -323,8 +323,8 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
 	if c.place != nil {
-		// It may be open for hours without a word, and whoever opened it opens it again: where
-		// there are too many it gives before newcomers are kept out.
+		// It may be open for hours without traffic, and its client opens it again: if there are
+		// too many connections, it is closed before new ones are kept out.
 		c.place.Idle(time.Now()) // one that was closed in the meantime says so when it is read
 	}
 	c.Remove()
@@ -380,7 +380,7 @@ func (w *Response) makeHead() {
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
 	if h["Upgrade"] != nil {
-		b = append(b, "Connection: Upgrade\r\n"...) // who says the one has to say the other (RFC 9110, 7.8)
+		b = append(b, "Connection: Upgrade\r\n"...) // Upgrade requires this (RFC 9110, 7.8)
 	}
 	w.out = append(b, "\r\n"...)
 	if len(body) > 0 {

@@ -7,10 +7,10 @@ import (
 
 const rosterShards = 16
 
-// Roster is a set of things that come and go often, such as connections and requests, and that
-// somebody looks through now and then: lists through the things themselves, so that a member costs
-// no memory, in several shards, so that those who come and go seldom meet at a lock. The zero
-// Roster is empty. Its methods may be called concurrently.
+// Roster is a set of things that come and go often, such as connections and requests, and are
+// listed now and then. Its lists run through the members, so a member costs no memory, and it has
+// several shards, so goroutines seldom meet at a lock. The zero Roster is empty. Its methods may
+// be called concurrently.
 type Roster[T any] struct {
 	shards [rosterShards]shard[T]
 }
@@ -41,7 +41,7 @@ func (r *Roster[T]) Add(e *RosterEntry[T], member *T) {
 	s.head = e
 }
 
-// Remove takes a member out. It returns once nobody looks at it any more.
+// Remove takes a member out. It returns once no goroutine looks at it any more.
 func (e *RosterEntry[T]) Remove() {
 	s := e.shard
 	s.mu.Lock()

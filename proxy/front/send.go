@@ -31,9 +31,9 @@ const (
 	mostRounds = 4
 )
 
-// sender is a session's side that sends. Whoever has something to send puts it to what is to be
-// sent next, and sends that unless another goroutine does so already, which then takes it along.
-// Bodies wait for the client's windows, and for each other by their urgency (RFC 9218).
+// sender is the sending side of a session. A goroutine appends what it has to send to the queue,
+// and sends the queue unless another goroutine is doing so, which then takes it along. Bodies
+// wait for the client's windows, and for each other by their urgency (RFC 9218).
 type sender struct {
 	err     error     // why nothing can be sent any more; nil: it can
 	out     []byte    // what is to be sent next
@@ -70,7 +70,7 @@ func (h *session) opens(id uint32, by int) {
 	}
 }
 
-// sendReset gives a stream up, of which frames may be on their way.
+// sendReset gives up a stream; frames of it may still be on their way.
 func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	if h.given = append(h.given, id); len(h.given) > mostGiven {
 		h.given = h.given[1:]
@@ -124,7 +124,7 @@ func (h *session) write() {
 	h.wakeNext()
 }
 
-// extend gives the client its time to take what is sent. It is for who writes.
+// extend gives the client more time to take what is sent. The writing goroutine calls it.
 func (h *session) extend(until time.Time) {
 	if until.Sub(h.until) >= time.Second {
 		h.until = until
@@ -240,7 +240,7 @@ func (s *Stream) before(t *Stream) bool {
 	return s.turn < t.turn
 }
 
-// rank takes in how urgent an answer is, as its client says (RFC 9218, 4).
+// rank takes in the urgency of an answer that its client asks for (RFC 9218, 4).
 func (s *Stream) rank(says string) {
 	s.urgency, s.incremental = usualUrgency, false
 	for part := range strings.SplitSeq(says, ",") {
@@ -256,7 +256,7 @@ func (s *Stream) rank(says string) {
 	}
 }
 
-// usualUrgency is that of an answer of which the client says nothing.
+// usualUrgency is the urgency of an answer if its client asks for none.
 const usualUrgency = 3
 
 // wait waits for what the client does. h.mu is held, but not in the meantime.
@@ -328,8 +328,8 @@ func (h *session) putAll(name string, values []string) {
 	}
 }
 
-// put appends a field of a header, whose name is in small letters. What differs from one answer to
-// the next, or is secret, is not remembered.
+// put appends a field of a header, whose name is in lower case. Values that differ from one answer
+// to the next, or are secret, are not remembered.
 func (h *session) put(name, value string) {
 	f := hpack.HeaderField{Name: name, Value: value}
 	switch name {
@@ -339,9 +339,9 @@ func (h *session) put(name, value string) {
 	_ = h.encoder.WriteField(f) // to memory
 }
 
-// spellings finds how names of fields are spelled otherwise: in small letters, as HTTP/2 has them (RFC
-// 9113, 8.2), or as package net/http writes them. It keeps those that came first. Its methods may be
-// called concurrently.
+// spellings finds how names of fields are spelled otherwise: in lower case as in HTTP/2 (RFC 9113,
+// 8.2), or as package net/http writes them. It keeps the first ones. Its methods may be called
+// concurrently.
 type spellings struct {
 	spell func(name string) string
 	known atomic.Pointer[map[string]string]

@@ -38,13 +38,13 @@ type Options struct {
 	// a proxy tells who the client is, and returns nil if it has closed that one; nil: there is no
 	// bound.
 	Enter func(c io.Closer, remote string) Place
-	// Trusts tells whether a peer may say who its client is (Entrance.Proxied); nil: nobody may.
+	// Trusts reports whether a peer may name its client (Entrance.Proxied); nil: none may.
 	Trusts func(remote string) bool
-	// Stepped is told of each Step that a connection has done, or has not: then there is an
-	// error. It is called concurrently. nil: nobody is told.
+	// Stepped is called for each Step of a connection; with an error if it failed. It is called
+	// concurrently, and may be nil.
 	Stepped func(step Step, result Result, remote string, err error)
-	// Refused is told of each head that is answered here, as it is no request or is late; nil:
-	// nobody is. It is called concurrently.
+	// Refused is called for each head that is answered here, because it isn't a request or is
+	// late. It is called concurrently, and may be nil.
 	Refused func()
 	Log     *zap.Logger
 }
@@ -245,7 +245,7 @@ type asked struct {
 
 	url    url.URL
 	header http.Header
-	values [http1.UsualFields]string // of header, each of which is a slice of it
+	values [http1.UsualFields]string // values of header, each a slice of it
 	order  []http1.Name              // of header, in names if it fits
 	names  [http1.UsualFields]http1.Name
 	answer http.Header
@@ -303,7 +303,7 @@ func (r *request) clear() {
 // called concurrently.
 type dates struct{ now atomic.Pointer[date] }
 
-// date is a second, as it is written.
+// date is the text of a second.
 type date struct {
 	second int64
 	text   string

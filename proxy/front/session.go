@@ -35,8 +35,8 @@ const (
 	mostGiven = 32
 	// firstWindow is how much may be sent before any WINDOW_UPDATE (6.9.2), in bytes.
 	firstWindow = 65535
-	// widestWindow is how much a client may send that nobody has read yet: with one connection, and
-	// with one stream that is read as fast as it comes.
+	// widestWindow is how much unread data a client may send: on one connection, and on one stream
+	// that is read as fast as it comes.
 	widestWindow = 1 << 20
 	// tableSize is what either side remembers of headers at most, in bytes (RFC 7541, 4.2).
 	tableSize = 4 << 10
@@ -62,7 +62,7 @@ type session struct {
 	floods   floods
 	streams  []*Stream // that are open, by their numbers
 	newest   uint32    // the highest number of one
-	given    []uint32  // streams that were reset here last, of which the client may not know yet
+	given    []uint32  // streams that were reset here last; the client may not know yet
 	serving  int       // requests whose handler has not returned
 	served   sync.Cond // there is none
 	greeted  bool      // the client's SETTINGS have come
@@ -88,7 +88,7 @@ type block struct {
 	of      uint32 // the stream; 0: none comes
 	kind    blockKind
 	ends    bool // the message as well
-	size    int  // of its fields, as RFC 9113, 6.5.2 counts
+	size    int  // size of its fields, counted as in RFC 9113, 6.5.2
 	tooLong bool
 	slow    bool // the rest was waited for
 }
@@ -331,7 +331,7 @@ func (h *session) end() {
 	}
 	h.cutStreams()
 	h.mu.Unlock()
-	h.reading = nil // nobody knows how far it has come
+	h.reading = nil // it is unknown how far it has come
 	c.giveBack()
 	if lingers {
 		c.drainClient()
@@ -344,7 +344,7 @@ func (h *session) end() {
 	h.mu.Unlock()
 }
 
-// cutStreams has all that wait for the client see that it has gone.
+// cutStreams shows all that wait for the client that it disconnected.
 func (h *session) cutStreams() {
 	for len(h.streams) > 0 {
 		h.remove(h.streams[len(h.streams)-1], errFailed)
@@ -646,7 +646,7 @@ func (h *session) find(id uint32) *Stream {
 	return nil
 }
 
-// remove closes a stream, for a reason that whoever uses it is told.
+// remove closes a stream; its users get the reason.
 func (h *session) remove(s *Stream, why error) {
 	i, ok := h.index(s.id)
 	if !ok {

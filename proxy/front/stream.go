@@ -17,8 +17,8 @@ import (
 )
 
 // Stream is a request of HTTP/2 and its answer. It is an http.ResponseWriter, for one goroutine at
-// a time. Like a Response it does not guess at the type of the content. What is written is sent
-// when it is flushed, is the end, or is much.
+// a time. Like a Response it does not guess the type of the content. Written data is sent when it
+// is flushed, at the end, or when it is much.
 type Stream struct {
 	in asked
 
@@ -42,7 +42,7 @@ type Stream struct {
 	body                  incoming
 	reads, writes         sync.Cond // of the body; of the answer
 	readUntil, writeUntil time.Time // zero: any time
-	continued             bool      // nobody has to tell the client to go on with its body
+	continued             bool      // the client need not be told to go on with its body
 	window                int       // how much of the answer's body the client takes yet
 	wants                 int       // bytes that wait for that
 	ended                 bool      // the answer was sent to its end
@@ -57,8 +57,8 @@ func newStream() *Stream {
 	return s
 }
 
-// begin makes a request of a header. It returns false if that is none (RFC 9113, 8.1.1). What goes
-// for requests of either protocol is the handler's to see.
+// begin makes a request from a header. It returns false if it isn't one (RFC 9113, 8.1.1). The
+// handler checks what applies to both protocols.
 func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	c := h.conn
 	s.session, s.id, s.tooLong = h, b.of, b.tooLong
@@ -443,15 +443,15 @@ type incoming struct {
 
 	// session.mu guards the following.
 	unread  bytes.Buffer
-	left    int64 // what is to come, as the head says; negative: unknown
+	left    int64 // announced bytes still to come; negative: unknown
 	window  window
 	expects bool // the client waits to be told to go on
 	came    bool // all of it
-	closed  bool // nobody reads it
+	closed  bool // there is no reader
 	trailer []hpack.HeaderField
 }
 
-// take takes in a piece, of which so much counts for the windows.
+// take takes in a piece; size counts for the windows.
 func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	p := f.Data()
 	switch {
@@ -464,7 +464,7 @@ func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	}
 	b.window.open -= size
 	b.came = f.StreamEnded()
-	idle := size - len(p) // it is of no use to anybody
+	idle := size - len(p) // padding
 	if b.closed {
 		idle = size
 	} else {
@@ -475,8 +475,8 @@ func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	return http2.ErrCodeNo
 }
 
-// opens lets the client send so much more, and more at a time as long as it is read: who sends
-// nothing long needs no wide window.
+// opens lets the client send this much more, and more at a time as long as it is read: a client
+// that sends nothing long needs no wide window.
 func (b *incoming) opens(n int) {
 	h := b.s.session
 	h.opens(0, h.received.read(n))
@@ -501,7 +501,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	h.flush() // the client may wait for it; meanwhile more may happen
+	h.flush() // the client may wait for it, and more may arrive in the meantime
 	for b.unread.Len() == 0 {
 		switch {
 		case s.err != nil:
@@ -536,7 +536,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// forget has nobody read what has come, and returns how much that is.
+// forget drops what has come, and returns how much that is.
 func (b *incoming) forget() (size int) {
 	size = b.unread.Len()
 	b.unread = bytes.Buffer{}

@@ -19,10 +19,9 @@ import (
 // allows 64 KB, which whoever has many connections could have the server hold for each.
 const mostHandshake = 16 << 10
 
-// mostForNothing is how much a client may send after its handshake of which no byte is for who
-// reads, before another one is: the longest record and a part of the next one. TLS would keep up
-// to 64 KB of a message that replaces its keys, or begins another handshake, for as long as the
-// rest does not come.
+// mostForNothing is how much a client may send after its handshake without a byte for the
+// reader: the longest record and a part of the next one. TLS would keep up to 64 KB of a message
+// that replaces its keys, or begins another handshake, for as long as the rest does not come.
 const mostForNothing = 24 << 10
 
 // secured is a connection over TLS. Unlike a tls.Conn it never waits as it is closed.
@@ -39,8 +38,8 @@ func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
-// handshake does the handshake, and tells on which protocol both agree. It computes in the turns
-// of an address. Who is late is closed by the sweep.
+// handshake does the handshake, and returns the protocol on which both agree. It computes in the
+// turns of an address. The sweep closes late connections.
 func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
 	b := s.below
 	b.turns, b.of = in, of
@@ -57,7 +56,7 @@ func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
 
 // CloseWrite tells the client that nothing more comes, in TLS and below.
 func (s *secured) CloseWrite() error {
-	_ = s.Conn.CloseWrite() // before the handshake there is nobody to tell
+	_ = s.Conn.CloseWrite() // before the handshake no peer can be told
 	if half, ok := s.below.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -101,7 +100,7 @@ type below struct {
 
 	turns *turns                // that the handshake computes in; nil: there is none under way
 	of    string                // whose turns they are
-	held  atomic.Pointer[turns] // of which it has one; nil: it has none
+	held  atomic.Pointer[turns] // in which it has one; nil: it has none
 
 	hurries  atomic.Bool // writes do not wait
 	hurrying sync.Mutex  // held to set the deadline of those that do
@@ -200,7 +199,7 @@ func (b *below) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// hurry has nobody wait to write any more: who does so holds what Close needs.
+// hurry ends waits for writing: a waiting writer holds what Close needs.
 func (b *below) hurry() {
 	b.hurrying.Lock()
 	defer b.hurrying.Unlock()
@@ -223,19 +222,19 @@ func (b *below) SetWriteDeadline(t time.Time) error {
 	return b.Conn.SetWriteDeadline(t)
 }
 
-// turns has handshakes compute in turn. They cost CPU before there is a request that could be
-// charged, and a flood of them would otherwise be on all CPUs at once, before whoever else
-// connects and before the requests that are served. Some compute at a time; of those that wait,
-// one of each address comes before the second one of any. Who waits is bounded as connections
-// are, and by Options.Header.
+// turns lets handshakes compute in turn. They cost CPU before there is a request that could be
+// charged, and a flood of them would otherwise use all CPUs at once, ahead of other clients
+// that connect and of requests. Some compute at a time; of the waiting ones, one of each
+// address goes before the second one of any. Their number is bounded by that of connections,
+// and their wait by Options.Header.
 type turns struct {
 	mu    sync.Mutex // guards the following
 	free  int        // how many more may compute
 	lines map[string]*line
-	order []*line // those in which a request waits, in the order of their turns
+	order []*line // lines with a waiting handshake, in the order of their turns
 }
 
-// line is who waits of one address, first come, first served.
+// line is the waiting handshakes of one address, first come, first served.
 type line struct {
 	of   string
 	wait []chan struct{}

@@ -171,7 +171,7 @@ func (c *conn) wake() {
 	}
 }
 
-// wakeNow is wake for who does not hold c.mu.
+// wakeNow is wake for callers that don't hold c.mu.
 func (c *conn) wakeNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,11 +186,11 @@ func (c *conn) calm() {
 	}
 }
 
-// restAfter is how long a connection waits before it is woken, so that another goroutine
-// waits on: so many large stacks are there at a time as connections were used since.
+// restAfter is how long a connection waits before it is woken so that a fresh goroutine waits
+// on: there are only as many large stacks as connections were used in that time.
 const restAfter = time.Second / 4
 
-// sweepEvery is how often connections are looked at whose clients may take so long.
+// sweepEvery is how often to look at connections with these timeouts.
 func sweepEvery(header, idle time.Duration) time.Duration {
 	least := restAfter
 	for _, d := range []time.Duration{header, idle} {
@@ -265,11 +265,11 @@ func (c *conn) cutIdle(now time.Time) {
 }
 
 const (
-	// drainTime is how long a connection stays open at most whose client still sends a body that
-	// is not read. The sweep may end it before, as one that waits for a request: after
-	// Options.Header where none was served, otherwise after Options.Idle. If it were closed at
-	// once, the client's kernel would throw the answer away together with the connection (RFC
-	// 9112, 9.6).
+	// drainTime is how long a connection stays open at most while its client still sends a body
+	// that is not read. The sweep may end it earlier, like one that waits for a request: after
+	// Options.Header if none was served, otherwise after Options.Idle. If it were closed at
+	// once, the client's kernel would discard the answer together with the connection (RFC 9112,
+	// 9.6).
 	drainTime = 30 * time.Second
 	// drainSilence is how long such a client may send nothing.
 	drainSilence = 5 * time.Second
@@ -288,7 +288,7 @@ func (c *conn) drainClient() {
 	c.waits(now)         // a server that ends does not wait for it
 	for until := now.Add(drainTime); now.Before(until); now = time.Now() {
 		_ = c.SetReadDeadline(now.Add(drainSilence))                 // a connection that is closed says so when it is read
-		if _, err := c.below().Read(c.memory.bytes[:]); err != nil { // of TLS as well: nobody has to understand it
+		if _, err := c.below().Read(c.memory.bytes[:]); err != nil { // of TLS as well: it need not be understood
 			return
 		}
 	}

@@ -106,16 +106,15 @@ func isFull(err error) bool {
 	return false
 }
 
-// socketMode lets a unix socket's owner and group connect, nobody else: who
-// connects there is trusted.
+// socketMode lets only a unix socket's owner and group connect: programs that connect there are
+// trusted.
 const socketMode = 0o660
 
-// ListenUnix opens a unix socket. It makes the directory if that is missing,
-// and takes the place of a socket file that a dead process left behind, never
-// of one that somebody answers on nor of another kind of file. Closing the
-// listener removes the file.
+// ListenUnix opens a unix socket. It makes the directory if that is missing, and replaces a
+// socket file that a dead process left behind, but never one on which a process answers, nor
+// another kind of file. Closing the listener removes the file.
 func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
-	// Who may connect is for the socket's own mode to say.
+	// The socket's own mode decides who may connect.
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above
 		return nil, err
 	}
@@ -138,8 +137,8 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// setMode gives a socket's file its mode. It does not follow a symbolic link, which
-// somebody who may write in the directory could have put in its place.
+// setMode gives a socket's file its mode. It does not follow a symbolic link, which a user who
+// can write to the directory could have put in its place.
 func setMode(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -159,7 +158,7 @@ func setMode(path string) error {
 	return errors.Join(root.Chmod(filepath.Base(path), socketMode), root.Close())
 }
 
-// removeStaleSocket removes the socket file at path if nobody answers there.
+// removeStaleSocket removes the socket file at path if no process answers there.
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

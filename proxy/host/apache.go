@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// What is read of a web server's configuration at most.
+// Limits for reading a web server's configuration.
 const (
 	mostServerFiles = 512
 	mostServerBytes = 1 << 20
 	mostDepth       = 32 // of files that include each other
 )
 
-// server is what a web server's configuration says of where it listens, how many workers
-// it has, and to whom it hands requests.
+// server is what a web server's configuration says: where it listens, how many workers it has,
+// and where it passes requests.
 type server struct {
 	listens []listener
 	workers int    // that it may have at most; 0: it says none
@@ -28,7 +28,7 @@ type server struct {
 
 // hand is where a server hands requests to.
 type hand struct {
-	to    string   // as php-fpm's listen has it; empty: to somebody who speaks no FastCGI
+	to    string   // as in php-fpm's listen; empty: not over FastCGI
 	ports []uint16 // only what it is asked at these; none: at any
 }
 
@@ -37,8 +37,8 @@ func (s *server) at(l listener) bool {
 	return slices.ContainsFunc(s.listens, func(x listener) bool { return x.meets(l) })
 }
 
-// pools are those that it hands requests to of a listener, and whether it hands any to
-// somebody else. PHP that runs in its own workers is handed to none.
+// pools are the pools to which it passes a listener's requests; others is whether it passes any
+// elsewhere. PHP that runs in its own workers is passed to none.
 func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
 	for _, h := range s.hands {
 		if len(h.ports) > 0 && l.name == "" && !slices.Contains(h.ports, l.port) {
@@ -62,7 +62,7 @@ func sameListen(a, b string) bool {
 	return ok && also && (x.name != "" && path.Base(x.name) == path.Base(y.name) && sameDir(x.name, y.name) || x.name == "" && y.name == "" && x.meets(y))
 }
 
-// sameDir takes /var/run for /run, as it is.
+// sameDir treats /var/run as /run, because it is.
 func sameDir(a, b string) bool {
 	clean := func(name string) string { return strings.TrimPrefix(path.Dir(name), "/var") }
 	return clean(a) == clean(b)
@@ -75,8 +75,8 @@ type ConfigFile struct {
 	Text string
 }
 
-// readTrusted reads the beginning of a file that is root's or this user's own, and that everybody
-// may read and not everybody write; of another one, or none, it has no text.
+// readTrusted reads the beginning of a file that belongs to root or this user, and that all users
+// may read but not write. For another file, or none, the text is empty.
 func readTrusted(root fs.FS, name string, most int64) *ConfigFile {
 	f := &ConfigFile{Path: path.Clean(name)}
 	if name = strings.TrimPrefix(f.Path, "/"); isTrusted(root, name) {
@@ -333,7 +333,7 @@ func (r *apacheReader) set(name string, args []string, within []block, depth int
 	}
 }
 
-// hand notes to whom a word hands requests: proxy:unix:/run/a.sock|fcgi://localhost,
+// hand notes where a word passes requests: proxy:unix:/run/a.sock|fcgi://localhost,
 // fcgi://127.0.0.1:9000/dir, http://127.0.0.1:3000/, balancer://name.
 func (r *apacheReader) hand(word string, within []block) {
 	word = strings.TrimPrefix(word, "proxy:")
@@ -346,7 +346,7 @@ func (r *apacheReader) hand(word string, within []block) {
 	} else if rest, ok := strings.CutPrefix(word, "fcgi://"); ok {
 		h.to, _, _ = strings.Cut(rest, "/")
 	} else if scheme, _, ok := strings.Cut(word, "://"); !ok || scheme == "balancer" {
-		return // it hands to nobody, or to members that are told of
+		return // it passes them nowhere, or to members listed elsewhere
 	}
 	for _, b := range within {
 		if b.name == "virtualhost" {

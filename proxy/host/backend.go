@@ -57,7 +57,7 @@ type Backend struct {
 	groups   map[string]*group
 }
 
-// identity is who the backend is, as far as that is to be seen.
+// identity is what can be seen of which program the backend is.
 type identity struct {
 	inner   []listener // of php-fpm that it hands requests to
 	forks   []int      // masters whose children work for it
@@ -128,10 +128,9 @@ func (b *Backend) Run(ctx context.Context, learner Learner) {
 	}
 }
 
-// Sample returns how many connections wait until the backend accepts them, or php-fpm behind it
-// does, and while any do how many processes there are; 0: that is not known. Not ok: nobody is
-// seen to listen. That none waits does not prove that a worker is free: servers that accept at
-// once queue inside.
+// Sample returns how many connections wait until the backend, or php-fpm behind it, accepts
+// them, and while any do the number of processes; 0: unknown. Not ok: no listening process is
+// seen. Even if none waits, no worker need be free: servers that accept at once queue inside.
 func (b *Backend) Sample() (queued, processes int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +178,8 @@ func Workers(backend *url.URL) []int {
 	return b.workersLocked()
 }
 
-// look sees who the backend is, among n processes, and what by its number of workers is known;
-// by is empty if it is who it was.
+// look finds the backend among n processes, the number of its workers, and by what that is
+// known; by is empty if the backend is the same as before.
 func (b *Backend) look() (workers int, by string, n int) {
 	b.mu.Lock()
 	l, known, before := b.listener, b.known && b.queue != nil, b.seen
@@ -203,7 +202,7 @@ func (b *Backend) look() (workers int, by string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.known || b.listener.name != l.name || b.listener.port != l.port {
-		return 0, "", 0 // another one is set meanwhile
+		return 0, "", 0 // another one was set in the meantime
 	}
 	if !slices.Equal(b.is.trees, found.trees) || b.groups == nil {
 		b.last, b.groups = nil, map[string]*group{}
@@ -238,7 +237,7 @@ func fingerprint(all []process.Stat, socket uint32, cgroup uint64) string {
 	return text.String()
 }
 
-// identify finds who listens there, and who computes for it.
+// identify finds the program that listens there, and those that compute for it.
 func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup uint64) (is identity) {
 	master, conf := serverAt(root, all, l, socket)
 	mount, own := cgroups(root), cgroupOf(root, "self")
@@ -289,8 +288,8 @@ func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup 
 	return is
 }
 
-// serverAt finds the web server that listens there. Where the right is there to see who has the
-// socket, that decides; else its configuration does.
+// serverAt finds the web server that listens there. If this process has the right to see which
+// process has the socket, that decides; otherwise the configuration does.
 func serverAt(root fs.FS, all []process.Stat, l listener, socket uint32) (master process.Stat, conf *server) {
 	for _, m := range tops(all, isServer) {
 		at, err := descriptorOf(root, m.PID, socket)
@@ -357,8 +356,8 @@ func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
 	return o
 }
 
-// groupLocked adds up what a cgroup has used, and returns in which part of the time somebody in
-// it waited for a CPU; negative: that is not known.
+// groupLocked adds up what a cgroup has used, and returns the part of the time in which a
+// process in it waited for a CPU; negative: unknown.
 func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (waits float64, ok bool) {
 	text, _ := fs.ReadFile(b.root, dir+"/cpu.stat")
 	cpu, niced, ok := cpuaccount.ReadOwn(text)
@@ -398,8 +397,8 @@ func hasNiced(root fs.FS, dir string) bool {
 	})
 }
 
-// processesLocked adds up what masters and their children have used, and for how long those that work for the
-// backend have waited for a CPU. What a child has used that has ended, its master has, which has waited for it.
+// processesLocked adds up what masters and their children have used, and how long those that work for the
+// backend have waited for a CPU. The use of a child that has ended is in its master's, which waited for it.
 func (b *Backend) processesLocked(o *cpuaccount.Own) (ok bool) {
 	masters := slices.Concat(b.is.forks, b.is.trees)
 	slices.Sort(masters)

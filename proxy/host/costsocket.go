@@ -27,8 +27,8 @@ type CostSocket struct {
 	conn *net.UnixConn
 }
 
-// OpenCostSocket makes the socket, instead of one that a process left which has ended. Everybody may
-// send to it: who does not know a request's number is not heard.
+// OpenCostSocket makes the socket, and replaces one that a dead process left behind. Every user may
+// send to it: messages without a valid number of a request are ignored.
 func OpenCostSocket(path string) (*CostSocket, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -96,7 +96,7 @@ func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
 	}
 }
 
-// sender is the process that a message is of, as the kernel says; 0: nobody knows, or none of
+// sender is the process that sent a message, according to the kernel; 0: unknown, or not in
 // this PID namespace.
 func sender(oob []byte) int {
 	all, err := unix.ParseSocketControlMessage(oob)

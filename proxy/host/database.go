@@ -12,11 +12,11 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// Database is what databases of this machine use of the CPUs. Requests that wait for them
-// share that, each by how long it waited.
+// Database is the CPU use of this machine's databases. Requests that wait for them share it, in
+// proportion to how long each waited.
 //
 // The price is CPU time of the databases for a second of waiting, as it was in the last
-// interval. Who ends in the meantime pays it; the others pay what is left.
+// interval. A request that ends before the next look pays it; the others pay what is left.
 type Database struct {
 	source func(now time.Time) (used time.Duration, ok bool) // since its last call
 	pids   func(now time.Time) []int                         // its processes
@@ -73,7 +73,7 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 		price = d.pot.Seconds() / waited.Seconds()
 		d.pot = 0
 	}
-	d.pot = min(d.pot, used) // what nobody has paid until now is the database's own work
+	d.pot = min(d.pot, used) // what no request has paid until now is the database's own work
 	return price
 }
 
@@ -170,7 +170,7 @@ func (g *databaseGroup) used(time.Time) (sum time.Duration, ok bool) {
 	return sum, ok
 }
 
-// leastUsed is what a database uses at least for which it is looked who waits for it.
+// leastUsed is the least use of a database for which tempomat looks which processes wait for it.
 const leastUsed = time.Millisecond
 
 // share has those who waited pay for the database.
@@ -287,8 +287,8 @@ func (a *askers) listeners(of []int) {
 	})
 }
 
-// isOne tells whether a process is connected with a database, and by which descriptor. It is
-// looked at first by which one it was the last time.
+// isOne reports whether a process is connected with a database, and by which descriptor. It
+// first tries the descriptor of the last time.
 func (a *askers) isOne(pid, last int) (fd int, is bool) {
 	if a.clients[socketOf(linkOf(a.root, pid, last))] {
 		return last, true

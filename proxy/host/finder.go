@@ -29,9 +29,9 @@ var (
 	// ErrElsewhere: the other end of the connection is on another machine, or in another
 	// network namespace, as a container's is.
 	ErrElsewhere = errors.New("the backend's end of the connection is not in this network namespace")
-	// ErrHidden: nobody is seen to have it, as where a container sees its own processes only.
+	// ErrHidden: no process is seen to have it, as in a container that sees only its own processes.
 	ErrHidden = errors.New("no process is seen that serves the connection; it may be in another PID namespace")
-	// errWaits: nobody has accepted the connection yet, so that nobody works on it.
+	// errWaits: no process has accepted the connection yet, so none works on it.
 	errWaits = errors.New("the connection is not accepted yet")
 	// errLater: it is closed, or was looked for in vain a moment ago.
 	errLater = errors.New("later")
@@ -118,9 +118,9 @@ func (f *Finder) many(now time.Time, s *Seat) bool {
 	return servesMany(f.root, s.PID, s.fd) || f.several(now, s.PID)
 }
 
-// several tells whether a process has several of the backend's connections open. Who serves one
-// request at a time accepts the next one when it is done; an event loop that asks for all by
-// poll(2) has no descriptor that tells.
+// several reports whether a process has several of the backend's connections open. A process
+// that serves one request at a time accepts the next one when it is done; an event loop that
+// uses poll(2) has no descriptor that shows it.
 func (f *Finder) several(now time.Time, pid int) bool {
 	f.held = f.held[:0]
 	_ = eachDescriptor(f.root, pid, func(_ int, link string) bool {

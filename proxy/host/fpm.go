@@ -16,7 +16,7 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// What is read of php-fpm's processes and files at most.
+// Limits for reading php-fpm's processes and files.
 const (
 	mostMasters  = 8
 	mostFPMFiles = 128 // of each master
@@ -36,9 +36,9 @@ type Pool struct {
 	master   process.Stat
 }
 
-// findFPM returns the pools of those of the processes that are php-fpm's masters. What not
-// everybody may read is left out. Any process may take that title, so only root's files are
-// believed, and this user's own.
+// findFPM returns the pools of those of the processes that are php-fpm's masters. Files that
+// not all users may read are left out. Any process may take that title, so only files of root
+// and of this user are trusted.
 func findFPM(root fs.FS, all []process.Stat) (pools []Pool) {
 	files := map[string]bool{} // two masters of one file are one that is being replaced
 	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
@@ -162,8 +162,8 @@ func isTrusted(root fs.FS, name string) bool {
 	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // not ok: no file system of the machine
 }
 
-// readSome reads the beginning of a file that everybody may read and not everybody write;
-// of another one, or none, nothing.
+// readSome reads the beginning of a file that all users may read but not write; of another one,
+// or none, nothing.
 func readSome(root fs.FS, name string, most int64) string {
 	info, err := fs.Stat(root, name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o006 != 0o004 {

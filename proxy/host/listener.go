@@ -107,7 +107,7 @@ type listenQueue struct {
 	best     int
 	queued   int
 	socket   uint32       // the inode of one that fits best
-	cgroup   uint64       // in which that was made
+	cgroup   uint64       // cgroup in which it was made
 	look     func(Socket) // its method, made once: no allocation a reading
 }
 
@@ -150,8 +150,8 @@ func (q *listenQueue) consider(s Socket) {
 	q.queued += int(min(s.Queued, 1<<20))
 }
 
-// sameFile compares the names without their directories, of which one may be a
-// symbolic link or missing; inodes are unique in one file system only.
+// sameFile compares the names without their directories, because a directory may be a symbolic
+// link or missing. Inodes are unique in one file system only.
 func sameFile(bound []byte, name string) bool {
 	i := strings.LastIndexByte(string(bound), '/')
 	return string(bound[i+1:]) == path.Base(name)
@@ -175,7 +175,7 @@ func (l *listener) meets(other listener) bool {
 	return false
 }
 
-// inodeAt returns the inode of a file, as the kernel tells it of a socket: 32 bits.
+// inodeAt returns the inode of a file as the kernel reports it for a socket: 32 bits.
 func inodeAt(name string) (uint32, bool) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -199,9 +199,9 @@ type Listening struct {
 	Process int    // 0: unknown
 }
 
-// Listeners lists what listens, or with ports only what does there, once for each program that has
-// it, as far as this user may see. What init holds for another one is the other one's. None: nobody
-// listens, or the kernel does not tell.
+// Listeners lists what listens, with ports only what listens there, once for each program that has
+// it, as far as this user may see. A socket that init holds for a program counts as that program's.
+// None: no program listens, or the kernel doesn't show it.
 func Listeners(ports ...int) (all []Listening) {
 	sockets, err := OpenSockets()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Statement is a directive of nginx, with the block that may follow it. The libraries
-// that read nginx's files write them again; setup exchanges single words, so that
-// each has its place in the file.
+// Statement is a directive of nginx, with the block that may follow it. Libraries for nginx's
+// files rewrite whole files; setup replaces single words, so each word has its position in the
+// file.
 type Statement struct {
 	File  *ConfigFile
 	Begin int // bytes from the start of the file, of its first word

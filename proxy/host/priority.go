@@ -10,31 +10,31 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// The priority of a process of the backend is lowered while it works on what is long, and put
-// back. How low a process should be is for others to say: see lifecycle.Life.Step.
+// The priority of a backend process is lowered while it works on a long request, and put back.
+// lifecycle.Life.Step decides how low.
 //
-// A priority is only ever lowered: a process that had nice 3 gets 8, 13, or SCHED_IDLE, which
-// is below all nice values; never less than 3. One that has another scheduling policy (batch, or
-// of real time) is left alone. It gets back exactly what it had, and that only if it is the same
-// process (by its start, see process.ID) and still has what it was given here: whoever else
-// changed it in the meantime has the last word.
+// A priority is only ever lowered: a process that had nice 3 gets 8, 13, or SCHED_IDLE, which is
+// below all nice values; never less than 3. One that has another scheduling policy (batch, or of
+// real time) is left alone. It gets back exactly what it had, and only if it is the same process
+// (by its start, see process.ID) and still has the priority that it got here: a change by
+// another program since then stays.
 //
-// The nice value of a process is that of its main thread, so that only a process whose
-// other threads do not compute is touched, and only while it serves one request.
+// The nice value of a process is that of its main thread, so a process is only changed if its
+// other threads do not compute, and only while it serves one request.
 //
-// Only a worker is touched that its server has forked, the same program, and that has the
-// priority of that server. So nothing has to be written down for the case that this process is
-// killed: what a worker had is what its parent has, and the next proxy sees by that which
-// workers were left behind, and puts them back (Mend).
+// Only workers that their server has forked are changed: the same program, with the priority of
+// that server. So nothing need be saved in case this process is killed: a worker had what its
+// parent has, which shows the next proxy which workers were left behind, and it puts them back
+// (Mend).
 
 // Errors of Step. The process is left as it is.
 var (
 	// ErrShared says that the process serves other requests next to this one, or computes
 	// with several threads.
 	ErrShared = errors.New("the process serves several requests at a time")
-	// errOwn says that it has a priority of its own, which nobody would know after a crash.
+	// errOwn: it has a priority of its own, which could not be restored after a crash.
 	errOwn = errors.New("the process is no worker that has the priority of the program which forked it")
-	// errChanged says that somebody else has changed the priority.
+	// errChanged: another program has changed the priority.
 	errChanged = errors.New("another program changed the priority of the process")
 )
 
@@ -43,7 +43,7 @@ type PriorityCounts struct {
 	Steps     [Steps]uint64 // by how far down they led
 	Restored  uint64        // processes that were put back as they were
 	Ended     uint64        // of those that were lowered, processes that ended in the meantime
-	Abandoned uint64        // left as they are, as somebody else has changed their priority
+	Abandoned uint64        // left as they are, because another program changed their priority
 	Failed    uint64        // could not be put back
 	Recovered uint64        // put back after another proxy that had left them behind
 	Lowered   int           // now
@@ -246,8 +246,8 @@ func (k *Keeper) MendAll(workers []int) {
 	}
 }
 
-// End puts the process back as it was before the request. What never was touched costs
-// nothing here.
+// End puts the process back as it was before the request. A process that was never changed
+// costs nothing here.
 func (k *Keeper) End(h *Hold) {
 	if h.state.CompareAndSwap(untouched, over) {
 		return
@@ -315,9 +315,9 @@ const (
 	// lowestNice is the nice value of the lowest priority that has one.
 	lowestNice = 19
 	// idle is below all of them: SCHED_IDLE (sched(7)), whose weight of 3 is a fifth of what nice 19
-	// has, 15. More than by its weight it helps by where the kernel puts a process that wakes up: a CPU
-	// on which only idle ones run is to it as good as an empty one, so that two short requests do
-	// not share one CPU while a long one has the other.
+	// has, 15. It helps less by its weight than by where the kernel puts a process that wakes up: a CPU
+	// that only runs idle processes is as good as an empty one, so two short requests don't share one
+	// CPU while a long one has the other.
 	idle = lowestNice + 1
 )
 
@@ -367,8 +367,8 @@ func putBack(k scheduler, c *change) result {
 	return failed
 }
 
-// isSameProgram compares the names of two processes, of which some say behind a colon or a
-// space what they do: "gunicorn: maste" and "gunicorn: worke".
+// isSameProgram compares the names of two processes. Some names add after a colon or a space
+// what the process does: "gunicorn: maste" and "gunicorn: worke".
 func isSameProgram(a, b string) bool {
 	program := func(name string) string {
 		if i := strings.IndexAny(name, ": "); i > 0 {

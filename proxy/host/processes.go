@@ -10,8 +10,8 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// A process shows everybody its name, its command line, its parent, what it has used of the
-// CPUs and its cgroup, unless /proc is mounted with hidepid. No right is needed for that.
+// Every user can see a process's name, command line, parent, CPU use and cgroup, unless /proc
+// is mounted with hidepid.
 
 // mostProcesses are looked at.
 const mostProcesses = 1 << 16
@@ -121,7 +121,7 @@ func cgroups(root fs.FS) string {
 	return ""
 }
 
-// isService tells whether a cgroup is that of somebody else alone: not the root, nor one
+// isService reports whether a cgroup belongs to another service alone: not the root, nor one
 // that this process is in, nor that of init, which makes sockets for others.
 func isService(name, own string) bool {
 	return strings.HasPrefix(name, "/") && name != "/" && name != "/init.scope" && !strings.HasPrefix(own+"/", name+"/")

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What sock_diag(7) is asked, and how it answers. /proc/net/tcp tells the same of TCP, but
-// walks the table of all connections for it, 1.5 ms a time on a machine with 16 GB where a
-// listener's port takes 15 µs.
+// Questions to sock_diag(7) and its answers. /proc/net/tcp shows the same for TCP, but walks
+// the table of all connections: 1.5 ms each time on a machine with 16 GB, where a listener's
+// port takes 15 µs.
 const (
 	diagByFamily = 20    // SOCK_DIAG_BY_FAMILY
 	askOne       = 1     // NLM_F_REQUEST
@@ -52,12 +52,12 @@ const (
 
 // Socket is what the kernel tells of one.
 type Socket struct {
-	Inode   uint32 // 0: it has no file, as long as nobody has accepted it
+	Inode   uint32 // 0: it has no file until it is accepted
 	State   State  // 0: there is no such socket
 	Address netip.Addr
 	Port    uint16 // of a TCP socket, its own
 	Peer    uint32 // the inode of a unix socket's other end; 0: it has none
-	Name    []byte // of a unix socket, as it was bound; valid until the next question
+	Name    []byte // of a unix socket, as bound; valid until the next question
 	File    uint32 // the inode of that name's file
 	Queued  uint32 // of one that listens: connections that have not been accepted
 	Cgroup  uint64 // that it was made in: the inode of a directory; 0: the kernel does not tell
@@ -245,10 +245,10 @@ func (s *Sockets) EachUnix(in State, each func(Socket)) (ok bool) {
 	return s.ask(false, each)
 }
 
-// ask sends the request and reads the answer to its end. After half an answer the rest
-// would be taken for the next one, so the socket is opened again.
+// ask sends the request and reads the answer to its end. After half an answer the rest would be
+// read as the next one, so the socket is opened again.
 func (s *Sockets) ask(one bool, each func(Socket)) bool {
-	if _, err := unix.Write(s.fd, s.request); err != nil { // to the kernel, as no other peer is named
+	if _, err := unix.Write(s.fd, s.request); err != nil { // to the kernel, because no other peer is named
 		return false
 	}
 	for range mostParts {

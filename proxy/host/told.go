@@ -14,7 +14,7 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// What a worker sends: one of these before the number of the request.
+// What a worker sends: one of these, then the number of the request.
 const (
 	saysBegins = '+'
 	saysEnds   = '-'
@@ -61,9 +61,8 @@ func pause(ctx context.Context, d time.Duration) {
 // Number is that of a request that is at the backend. 0: it has none.
 type Number uint64
 
-// Numbers gives requests their numbers, and writes them so that who was not given one
-// cannot make one up: as the one block that this cipher makes of it. Its methods may be
-// called concurrently.
+// Numbers gives requests their numbers, and encrypts each as one block, so no other program can
+// make one up. Its methods may be called concurrently.
 type Numbers struct {
 	block cipher.Block
 	last  atomic.Uint64
@@ -118,7 +117,7 @@ type claim struct {
 	base   process.Usage
 
 	// guarded by claims.mu:
-	rest    *process.Usage // what it had used when it had served it, as it says, or went on to another one
+	rest    *process.Usage // its use when it reported that it had served it, or when it went on to another one
 	gone    bool           // it went on to another one
 	another bool           // it serves others at the same time, as far as it says
 }
@@ -168,8 +167,8 @@ type speaker struct {
 
 const (
 	mostOpen = 64
-	// forgets is after which time a request counts no more that a process has begun, and did
-	// not say that it has ended: that may have had no room.
+	// forgets is the time after which a begun request no longer counts if the process did not
+	// report its end: the socket may have had no room for that message.
 	forgets = 10 * time.Second
 )
 
@@ -241,9 +240,8 @@ func (c *claims) speakerLocked(now time.Time, id process.ID) *speaker {
 	return s
 }
 
-// between is how much a process uses at most from one request to the next that is the next
-// one's: it takes it from the socket, and its server begins. What is more was for somebody
-// else.
+// between is the most CPU time between two reported requests that is charged to the second: the
+// process takes it from the socket, and its server begins. Any more was for another client.
 const between = 10 * time.Millisecond
 
 // goneOnLocked takes in that the process serves another request, in addition to others or not, and
@@ -274,7 +272,7 @@ func (c *claims) ends(id process.ID, u process.Usage, n Number) {
 	}
 }
 
-// of returns who serves a request; nil: nobody says so.
+// of returns the process that serves a request; nil: none reports it.
 func (c *claims) of(n Number) *claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()

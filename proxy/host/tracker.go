@@ -47,7 +47,7 @@ type Running struct {
 	Estimated time.Duration
 	Work      *Work         // what Look found before; nil: nothing
 	Due       bool          // it is to be read now, though it was a moment ago
-	StepAt    time.Duration // of CPU time, with which its process is to step down; 0: it is not to
+	StepAt    time.Duration // CPU time at which its process steps down; 0: it doesn't
 
 	Reading cpuaccount.Reading
 	Is      WorkState
@@ -62,7 +62,7 @@ const (
 	WorkRead                     // there is a Reading
 	WorkSame                     // nothing is newer than the last one
 	WorkLost                     // it was known, and is not any more
-	WorkGone                     // its process has gone on to others; the Reading is the last one
+	WorkGone                     // its process went on to other requests; this Reading is the last one
 )
 
 // Tracker finds out what requests use. One goroutine calls Look; Run runs next to it.
@@ -70,7 +70,7 @@ type Tracker struct {
 	Numbers    *Numbers
 	finder     *Finder // nil: none is looked for
 	claims     *claims
-	costSocket *CostSocket // nil: nobody tells
+	costSocket *CostSocket // nil: workers can't report
 	data       *Database
 	askers     *askers // nil: it is not to be seen who waits for it
 
@@ -125,7 +125,7 @@ func (t *Tracker) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// Close closes what it looks by. Nobody calls Look any more.
+// Close releases its files. Look must not be called after it.
 func (t *Tracker) Close() {
 	if t.finder != nil {
 		t.finder.Close()
@@ -153,7 +153,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
-			continue // nobody serves it, or it is not known who does
+			continue // no process serves it, or it is unknown which one
 		}
 		t.judge(now, r, at[r.Work.worker])
 		if r.Is = t.read(now, r, counts); r.Is == WorkRead && r.StepAt > 0 && r.Reading.CPU >= r.StepAt {
@@ -194,8 +194,8 @@ func (t *Tracker) judgeAgain(now time.Time, r *Running) {
 	}
 }
 
-// isMany tells whether a process that was found has other connections in the meantime. It is looked
-// at now and then, and less often each time, as that takes some system calls.
+// isMany reports whether a process that was found has got other connections since. It checks now
+// and then, and less often each time, because a check takes some system calls.
 func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
 	if t.finder == nil || now.Sub(w.counted) < pause {
 		return w.many
@@ -392,9 +392,9 @@ func (t *Tracker) sits(now time.Time, s *seat, id process.ID) bool {
 	return true
 }
 
-// A process may be done with a request whose answer is on its way yet: the kernel keeps some MB of it for a
-// client that reads slowly, if it is one that no spool takes. The process serves others then. What it uses for
-// them is not this request's, nor is its priority, and the two are not served at once.
+// A process may be done with a request whose answer is still on its way: the kernel keeps some MB of it for a
+// client that reads slowly, if no spool takes it. The process then serves others. Its use for them isn't this
+// request's, nor is its priority, and it does not serve both at once.
 
 // crowd tells how many requests each process serves at once that was found, and notes which have gone on.
 func (t *Tracker) crowd(now time.Time, all []Running) map[*worker]int {
@@ -420,14 +420,14 @@ func (r *Running) isHere() bool {
 	return r.Work != nil && r.Work.claim == nil && !r.Work.gone.Load()
 }
 
-// goesOn looks whether the process has gone on to others, and notes that.
+// goesOn checks whether the process went on to other requests, and notes that.
 func (t *Tracker) goesOn(now time.Time, r *Running) bool {
 	w := r.Work
 	if !t.hasLeft(r) {
 		return false
 	}
 	if last, ok := w.readAt(now); ok && w.claim == nil {
-		w.worker.end(w.at(last)) // who comes next pays for what it uses from here on
+		w.worker.end(w.at(last)) // the next request pays for its use from here on
 	}
 	w.gone.Store(true)
 	return true

@@ -25,8 +25,8 @@ type UsageMeter struct {
 	// after they could be in the meantime. Run calls it.
 	Lost func(error)
 
-	// Steps, if set, tells whether somebody raises the nice values of the backend's processes:
-	// then what is niced may be theirs where they are not known.
+	// Steps, if set, reports whether tempomat raises the nice values of the backend's
+	// processes: niced use may then be theirs, if they are unknown.
 	Steps func() bool
 
 	use, stalls, own string // files of the kernel's; own is of the container that this process and the backend are in, empty: none
@@ -53,9 +53,9 @@ func OpenUsage(cgroup string, cpus float64, backend *Backend) (*UsageMeter, erro
 	return m, nil
 }
 
-// quotaFile is the cpu.stat of the container that this process is in; empty: it is in none,
-// or in one without a quota. A process of the machine itself has a cgroup for its service,
-// in which the backend is not.
+// quotaFile is the cpu.stat of the container that this process is in; empty: it is in none, or
+// in one without a quota. A process outside containers has a cgroup for its service, and the
+// backend isn't in it.
 func quotaFile(self, cgroups string) string {
 	name := filepath.Join(cgroups, "cpu.stat")
 	if strings.TrimSpace(string(read(self))) != "0::/" || !strings.Contains(string(read(name)), "nr_throttled ") {

@@ -73,7 +73,7 @@ type Work struct {
 	base   process.Usage
 	claim  *claim // nil: it was found
 	void   atomic.Bool
-	gone   atomic.Bool // the process has gone on to others
+	gone   atomic.Bool // the process went on to other requests
 
 	seat *seat     // where it was found
 	conn net.Conn  // that ends there
@@ -163,8 +163,8 @@ const (
 	keepsOpen = 30 * time.Second
 )
 
-// opened keeps the files open of processes that serve requests, as it takes longer to open
-// them than to read them. Its methods may be called concurrently.
+// opened keeps the files of processes that serve requests open, because opening them takes
+// longer than reading them. Its methods may be called concurrently.
 type opened struct {
 	most int
 
