@@ -222,18 +222,13 @@ func load(file string, read reading) (c *content, networks int, err error) {
 	if c, err = parse(data, read); err != nil {
 		return nil, 0, err
 	}
-	networks, err = c.check(time.Sleep)
+	networks, err = c.check()
 	return c, networks, err
 }
 
-const (
-	// slots is how many records are remembered that were read. Clients of a site are of
-	// few autonomous systems.
-	slots = 1 << 12
-	// breath is after how many networks reading makes a pause, as long as that took: it must
-	// leave a CPU to those who are served in the meantime.
-	breath = 4096
-)
+// slots is how many records are remembered that were read. Clients of a site are of
+// few autonomous systems.
+const slots = 1 << 12
 
 // content is a file in memory. It may be used concurrently.
 type content struct {
@@ -258,21 +253,16 @@ func parse(data []byte, read reading) (*content, error) {
 }
 
 // check goes through all of it and returns how many networks there are. Its error says what is
-// broken, or that the file is of another kind. Now and then it calls rest with the time that
-// it has worked.
-func (c *content) check(rest func(time.Duration)) (networks int, err error) {
+// broken, or that the file is of another kind.
+func (c *content) check() (networks int, err error) {
 	useful := false
-	begun := time.Now()
 	for r := range c.reader.Networks() {
 		id, err := c.idOf(r)
 		if err != nil {
 			return networks, fmt.Errorf("is broken after %d networks: %w", networks, err)
 		}
 		useful = useful || id != ""
-		if networks++; networks%breath == 0 {
-			rest(time.Since(begun))
-			begun = time.Now()
-		}
+		networks++
 	}
 	if !useful {
 		return networks, fmt.Errorf("has nothing of the kind for any of its %d networks; its type is %.64q", networks, c.reader.Metadata.DatabaseType)

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/maxmind/mmdbwriter"
 	"github.com/maxmind/mmdbwriter/mmdbtype"
@@ -121,7 +120,7 @@ func TestFormats(t *testing.T) {
 		if got := c.id(netip.MustParseAddr("203.0.113.9")); got != "" {
 			t.Errorf("%s: %q for an address that is not there", test.name, got)
 		}
-		if _, err := c.check(func(time.Duration) {}); (err == nil) != (test.want != "") {
+		if _, err := c.check(); (err == nil) != (test.want != "") {
 			t.Errorf("%s: gone through: %v", test.name, err)
 		}
 	}
@@ -246,17 +245,15 @@ func TestLoadReplaces(t *testing.T) {
 }
 
 // TestReloadUnderLoad: while a file is read again and again, whoever asks
-// is told what the old one says or what the new one says, and never waits for it: the slowest
-// answer is logged.
+// is told what the old one says or what the new one says.
 func TestReloadUnderLoad(t *testing.T) {
-	const networks = 20_000
+	const networks = 2000
 	s, logs := newStore(t)
 	file := filepath.Join(t.TempDir(), "asn.mmdb")
-	generation := func(from int) []byte {
-		return bytesOf(t, "GeoLite2-ASN", few(networks, func(i int) mmdbtype.DataType { return asNumber(from + i%80_000) }))
+	var data [2][]byte
+	for i := range data {
+		data[i] = bytesOf(t, "GeoLite2-ASN", few(networks, func(n int) mmdbtype.DataType { return asNumber(n + i*1_000_000) }))
 	}
-	data := [2][]byte{generation(1), generation(1_000_001)}
-	t.Logf("%d networks are %d bytes", networks, len(data[0]))
 	put(t, file, data[0])
 	if err := s.Load(map[string]string{"asn": file}); err != nil {
 		t.Fatal(err)
@@ -264,34 +261,17 @@ func TestReloadUnderLoad(t *testing.T) {
 	table := s.Tables()["asn"]
 	var stop atomic.Bool
 	var all sync.WaitGroup
-	var asked atomic.Int64
-	var slowest [2]atomic.Int64 // before, and while files are read
-	var reads atomic.Int32
 	for g := range 2 {
 		all.Go(func() {
 			for i := g; !stop.Load(); i += 7919 {
 				n := i % networks
-				begun := time.Now()
-				got := table.ID(nth(n))
-				took := time.Since(begun).Nanoseconds()
-				slowest := &slowest[reads.Load()]
-				for most := slowest.Load(); took > most && !slowest.CompareAndSwap(most, took); most = slowest.Load() {
-				}
-				asked.Add(1)
-				if want := (n + 1) % 80_000; got != fmt.Sprint("AS", 1+want) && got != fmt.Sprint("AS", 1_000_001+want) {
+				if got := table.ID(nth(n)); got != fmt.Sprint("AS", n+1) && got != fmt.Sprint("AS", n+1_000_001) {
 					t.Errorf("network %d: %q", n, got)
 					return
-				}
-				if asked.Load()%64 == 0 {
-					time.Sleep(time.Millisecond) // it is about what comes in between, not about how much
 				}
 			}
 		})
 	}
-	for asked.Load() < int64(networks/2) {
-		time.Sleep(time.Millisecond)
-	}
-	reads.Store(1)
 	for round := range 4 {
 		put(t, file, data[(round+1)%2])
 		s.Look()
@@ -299,14 +279,9 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	stop.Store(true)
 	all.Wait()
-	inForce := logs.FilterMessage("database of addresses is in force").All()
-	if len(inForce) != 5 {
-		t.Errorf("%d files were in force, want 5", len(inForce))
+	if n := logs.FilterMessage("database of addresses is in force").Len(); n != 5 {
+		t.Errorf("%d files were in force, want 5", n)
 	}
-	for _, l := range inForce {
-		t.Logf("gone through in %v", l.ContextMap()["took"])
-	}
-	t.Logf("asked %d times, the slowest took %v before, %v while files were read", asked.Load(), time.Duration(slowest[0].Load()), time.Duration(slowest[1].Load()))
 }
 
 func TestIDAllocatesNothing(t *testing.T) {
@@ -336,7 +311,7 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			_, _ = c.check(func(time.Duration) {})
+			_, _ = c.check()
 			for i := range 5 {
 				if x := c.id(nth(i)); len(x) > 12 {
 					t.Fatalf("key %q", x)
@@ -344,18 +319,4 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestReadingRests: a database is gone through with a rest after every so many networks.
-func TestReadingRests(t *testing.T) {
-	const networks = breath + 100
-	c, err := parse(bytesOf(t, "test", few(networks, func(i int) mmdbtype.DataType { return asNumber(i + 1) })), readASN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rests := 0
-	n, err := c.check(func(time.Duration) { rests++ })
-	if err != nil || n < networks || rests != n/breath {
-		t.Errorf("%d networks, %d rests, %v", n, rests, err)
-	}
 }

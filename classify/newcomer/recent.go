@@ -1,7 +1,6 @@
 package newcomer
 
 import (
-	"hash/maphash"
 	"net/netip"
 	"sync"
 	"time"
@@ -13,75 +12,57 @@ const (
 	// many share are not to wait for longer.
 	pause = 3 * time.Minute
 
-	recentWays = 8
-	recentSets = 1 << 16 // 4 MB, once anybody was redirected
+	mostRecent = 1 << 17 // addresses of each generation: 12 MB in all, under a flood
 )
 
-// recent remembers the addresses that were redirected recently, in a table of a
-// fixed size. Where a flood of addresses has filled an address's set, has says
-// that it was redirected: it is then served as a stranger, and never sent in a
-// circle. At 1000 redirects a second a set is full for fewer than one address in
-// a hundred, and who fills it cannot choose whose it is, as the hash has a secret
-// key.
+// recent remembers the addresses that were redirected recently, in two generations of
+// bounded size. Where a flood of addresses has filled both, has says
+// that an address was redirected: it is then served as a stranger, and never sent in a
+// circle.
 //
 // Its methods may be called concurrently.
 type recent struct {
-	seed maphash.Seed
-	size int                      // sets
-	mu   sync.Mutex               // guards the following
-	sets [][recentWays]redirected // none until there is somebody to remember
+	most     int
+	mu       sync.Mutex // guards the following
+	now, old map[block]redirected
+	begun    time.Time // when now was begun
 }
 
-// redirected is an address.
+// block is as what an address is remembered: of IPv6 it is its /64, any address of which a client can take.
+type block [16]byte
+
+func keyOf(client netip.Addr) block {
+	raw := client.As16()
+	if !client.Is4() {
+		clear(raw[8:])
+	}
+	return raw
+}
+
+// redirected is what is remembered of an address.
 type redirected struct {
-	mark uint32 // of its hash, without the lowest bit, which tells that it came back; 0: nobody
-	at   uint32 // Unix seconds
+	at       int64 // Unix seconds
+	cameBack bool
 }
 
-const cameBack = 1
-
-func newRecent(sets int) *recent { return &recent{seed: maphash.MakeSeed(), size: sets} }
+func newRecent(most int) *recent { return &recent{most: most} }
 
 // has tells whether an address was redirected recently, or could not be remembered.
 func (c *recent) has(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sets == nil {
-		return false
-	}
-	at, mark := c.findLocked(client)
-	full := true
-	for _, e := range at {
-		if !e.live(now) {
-			full = false
-		} else if e.mark&^cameBack == mark {
-			return true
-		}
-	}
-	return full
+	return c.findLocked(now, keyOf(client)) != nil || len(c.now) >= c.most && !c.endedLocked(now)
 }
 
 // add remembers an address, if there is room.
 func (c *recent) add(now time.Time, client netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sets == nil {
-		c.sets = make([][recentWays]redirected, c.size)
+	if c.now == nil || c.endedLocked(now) {
+		c.now, c.old, c.begun = make(map[block]redirected), c.now, now
 	}
-	set, mark := c.findLocked(client)
-	var place *redirected
-	for i := range set {
-		e := &set[i]
-		if e.mark&^cameBack == mark {
-			place = e
-			break
-		}
-		if place == nil && !e.live(now) {
-			place = e
-		}
-	}
-	if place != nil {
-		*place = redirected{mark: mark, at: uint32(now.Unix())} //nolint:gosec // until 2106
+	if len(c.now) < c.most {
+		c.now[keyOf(client)] = redirected{at: now.Unix()}
 	}
 }
 
@@ -90,34 +71,29 @@ func (c *recent) add(now time.Time, client netip.Addr) {
 func (c *recent) comeBack(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sets == nil {
+	a := keyOf(client)
+	in := c.findLocked(now, a)
+	e := in[a]
+	if in == nil || e.cameBack {
 		return false
 	}
-	set, mark := c.findLocked(client)
-	for i := range set {
-		if e := &set[i]; e.mark == mark && e.live(now) {
-			e.mark |= cameBack
-			return true
+	in[a] = redirected{e.at, true}
+	return true
+}
+
+// findLocked is the generation that knows an address; nil: none does. What lies in the future, as the
+// clock was set back, counts for as long as what lies in the past.
+func (c *recent) findLocked(now time.Time, a block) map[block]redirected {
+	for _, in := range []map[block]redirected{c.now, c.old} {
+		if e, ok := in[a]; ok {
+			if now.Sub(time.Unix(e.at, 0)).Abs() < pause {
+				return in
+			}
+			return nil
 		}
 	}
-	return false
+	return nil
 }
 
-// findLocked returns the set of an address (IPv6: of its /64, any address of which
-// a client can take) and how it is marked there.
-func (c *recent) findLocked(client netip.Addr) (set *[recentWays]redirected, mark uint32) {
-	raw := client.As16()
-	text := raw[:]
-	if !client.Is4() {
-		text = raw[:8]
-	}
-	h := maphash.Bytes(c.seed, text)
-	return &c.sets[h%uint64(c.size)], uint32(h>>32)&^3 | 2 //nolint:gosec // sizes are positive, the upper half
-}
-
-// live tells whether it counts. What lies in the future, as the clock was set back,
-// does as long as what lies in the past.
-func (e redirected) live(now time.Time) bool {
-	age := now.Sub(time.Unix(int64(e.at), 0))
-	return e.mark != 0 && age < pause && age > -pause
-}
+// endedLocked tells whether the old generation, if there is one, counts no more: the present one takes its place.
+func (c *recent) endedLocked(now time.Time) bool { return now.Sub(c.begun).Abs() >= pause }

@@ -29,7 +29,7 @@ type Counts struct {
 
 // New makes a Redirector with keys of its own.
 func New() *Redirector {
-	n := &Redirector{recent: newRecent(recentSets)}
+	n := &Redirector{recent: newRecent(mostRecent)}
 	n.keys.keys.Store(newKeys())
 	return n
 }
