@@ -72,7 +72,6 @@ type Classifier struct {
 	exempt  []Exemption
 	sites   *sites
 	agents  *families
-	texts   texts
 }
 
 // New makes a Classifier. Its error names everything that is wrong with c.
@@ -253,9 +252,8 @@ type Fields interface {
 func (c *Classifier) Classify(r *http.Request, into *Result) { c.ClassifySeen(r, Seen{}, into) }
 
 // ClassifySeen finds out all that a Result holds and overwrites into with it. It is
-// safe for concurrent use. The shape and all IDs are parts of one string, whose memory
-// several requests share; it allocates nothing else for a well-formed request with a known
-// User-Agent. A malformed address or a new User-Agent cost small allocations more.
+// safe for concurrent use. The shape and all IDs are parts of one string; it allocates
+// nothing else for a well-formed request with a known User-Agent. A malformed address or a new User-Agent cost small allocations more.
 func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Site, into.Exempt = c.matchSite(into.Client, r)
@@ -294,7 +292,7 @@ func (c *Classifier) ClassifySeen(r *http.Request, seen Seen, into *Result) {
 		n++
 	}
 
-	all := c.texts.of(text)
+	all := string(text)
 	into.Shape = all[:shapeEnd]
 	for i := range n {
 		into.keys[i] = limiter.Key{Class: c.classes[part[i].class].Name, ID: all[part[i].start:part[i].end]}

@@ -1,33 +1,12 @@
 package classify
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"tempomat/limiter"
 )
-
-func TestParseAddress(t *testing.T) {
-	zone := func(n int) string { return "fe80::1%" + strings.Repeat("z", n-len("fe80::1%")) }
-	for text, want := range map[string]string{
-		"::": "::", "": "", "1": "", `"`: "", `""`: "", `"::"`: "::", ":80": "", "192.0.2.1:": "", "192.0.2.1:80": "192.0.2.1",
-		"192.0.2.1:_": "", "192.0.2.1:_a": "192.0.2.1", "[::1]": "::1", "[::1": "", "]": "", "[192.0.2.1]": "", "::ffff:192.0.2.1": "192.0.2.1",
-		zone(maxAddressBytes): "fe80::1", zone(maxAddressBytes + 1): "",
-	} {
-		if a, ok := parseAddress(text); ok != (want != "") || ok && a.String() != want {
-			t.Errorf("%q is %v, %t; want %q", text, a, ok, want)
-		}
-	}
-	for _, element := range []string{
-		"for=;for=192.0.2.1", "for=192.0.2.1;for=192.0.2.1", "for", "by=192.0.2.1", "for:192.0.2.1", "xor=192.0.2.1", "far=192.0.2.1", "fox=192.0.2.1",
-	} {
-		if a, ok := parseElement(element); ok {
-			t.Errorf("%q names %v", element, a)
-		}
-	}
-}
 
 // TestHopsByHand: a list is read from its end, as far as it may be looked at.
 func TestHopsByHand(t *testing.T) {
@@ -101,27 +80,6 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 	}
 }
 
-func TestSecretsAreLongEnough(t *testing.T) {
-	for n, ok := range map[int]bool{MinSecret - 1: false, MinSecret: true} {
-		if _, err := New(Config{Exempt: []Exemption{{Header: "X-A", Secret: strings.Repeat("x", n)}}}); (err == nil) != ok {
-			t.Errorf("a secret of %d bytes: %v", n, err)
-		}
-	}
-	for raw, want := range map[string]bool{"%2f": true, "a%2F": true, "%2": false, "%2e": false, "": false, "x2f": false, "%3f": false, "a%af": false} {
-		if hasEncodedSlash(raw) != want {
-			t.Errorf("%q has a slash: %t", raw, !want)
-		}
-	}
-}
-
-func TestHostsByHand(t *testing.T) {
-	for host, want := range map[string]string{"AZaz09.-_": "azaz09.-_", "@[`{": "?[??", "[::1]:80": "[::1]", "ä": "??"} {
-		if got := string(appendHost(nil, host)); got != want {
-			t.Errorf("%q is %q, want %q", host, got, want)
-		}
-	}
-}
-
 // TestKeyOf: what an administrator may write for a key.
 func TestKeyOf(t *testing.T) {
 	c := mustNew(t, Config{Classes: append(usual(), Class{Name: "net", By: Slash24})})
@@ -148,28 +106,5 @@ func TestKeyOf(t *testing.T) {
 		case err != nil || k != (limiter.Key{Class: x.class, ID: x.want}):
 			t.Errorf("%s %s: %v, %v, want %s", x.class, x.id, k, err, x.want)
 		}
-	}
-}
-
-func TestShapesAtTheirBounds(t *testing.T) {
-	name := strings.Repeat("n", maxName)
-	for target, want := range map[string]string{
-		strings.Repeat("/a/..", 3*maxSegments) + "/b": "/b",
-		"/a?" + name:       "/a?" + name,
-		"/a?" + name + "n": "/a?*",
-	} {
-		u, err := url.Parse(target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ShapeOf(u); got != want {
-			t.Errorf("%s has the shape %s, want %s", target, got, want)
-		}
-	}
-	if got := string(appendNames(nil, "ab&cd", 5)); got != "ab&cd" {
-		t.Errorf("%q, with room for all", got)
-	}
-	if got := string(appendNames(nil, "ab&cd", 4)); got != "ab" {
-		t.Errorf("%q, with room for one", got)
 	}
 }

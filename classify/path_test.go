@@ -66,6 +66,15 @@ func TestShape(t *testing.T) {
 		{"/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen", "/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen"},
 		{"/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen/x", "/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen/*"},
 		{"/---", "/-"},
+		{"/a%20b", "/a-b"},
+		{"/a%7fb", "/*"},
+		{"/a%1fb", "/*"},
+		{"/w-w-w-w.css", "/w-w-w-w.css"}, // as many words as a segment may have
+		{"/w-w-w-w-w", "/*"},
+		{"/w-w-w-w-w.eeeee", "/*.eeeee"}, // the longest extension
+		{"/w-w-w-w-w.eeeeee", "/*"},
+		{strings.Repeat("/a/..", 3*maxSegments) + "/b", "/b"},
+		{"/a?abcdefghijklmnop", "/a?abcdefghijklmnop"}, // the longest name
 		{"/blog?", "/blog"},
 		{"/blog?page=3", "/blog?page"},
 		{"/blog?=3", "/blog?"},

@@ -66,7 +66,7 @@ func TestPinsAreBounded(t *testing.T) {
 func TestPinsSurvive(t *testing.T) {
 	var p, q Pins
 	for i, id := range []string{"192.0.2.1", "2001:db8::/64"} {
-		if err := p.Set(noon, pinOf(id, float64(i+1), time.Hour)); err != nil {
+		if err := p.Set(noon, pinOf(id, []float64{LeastStanding, MostStanding}[i], time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}

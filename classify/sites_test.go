@@ -115,3 +115,17 @@ func TestBadSites(t *testing.T) {
 		}
 	}
 }
+
+// TestLongHosts: a host is as long as DNS allows.
+func TestLongHosts(t *testing.T) {
+	longest := strings.Repeat("a", longestHost)
+	for host, ok := range map[string]bool{longest: true, longest + "a": false} {
+		c, err := New(Config{Sites: []Site{{Name: "one", Hosts: []string{host}}}})
+		if (err == nil) != ok {
+			t.Fatalf("a host of %d bytes: %v", len(host), err)
+		}
+		if ok && (c.SiteOf(host) != "one" || c.SiteOf(host+"a") != "") {
+			t.Errorf("a host of %d bytes is of the site %q, a longer one of %q", len(host), c.SiteOf(host), c.SiteOf(host+"a"))
+		}
+	}
+}

@@ -1,14 +1,11 @@
 package newcomer
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 var reader = netip.MustParseAddr("192.0.2.7")
@@ -207,18 +204,6 @@ func FuzzCookie(f *testing.F) {
 		eachPass(lines, func(*[passSize]byte) bool { tried++; return true })
 		if tried > maxTried {
 			t.Fatalf("%d are tried", tried)
-		}
-	})
-}
-
-// TestStamp checks the seconds in a pass, which are read back as they were.
-func TestStamp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := time.Unix(rapid.Int64Range(1, 1<<32-1).Draw(t, "now"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns"))
-		value, _ := newRing().issue(now, nil, reader)
-		pass, ok := parsePass(value)
-		if !ok || int64(binary.BigEndian.Uint32(pass[:])) != now.Unix() || !inTime(now, &pass) {
-			t.Errorf("at %v: %q", now, value)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package newcomer
 import (
 	"encoding/binary"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 )
@@ -86,22 +85,4 @@ func TestRecentUnderAFlood(t *testing.T) {
 	if redirected > 0 || later != 1000 {
 		t.Errorf("of 1000 strangers %d may be redirected under the flood, and %d after it", redirected, later)
 	}
-}
-
-// TestRecentConcurrently is for the race detector.
-func TestRecentConcurrently(t *testing.T) {
-	c := newRecent(mostRecent)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range 1000 {
-				c.add(dawn, numbered(i))
-				c.comeBack(dawn, numbered(i))
-				if !c.has(dawn, numbered(i)) {
-					t.Errorf("%d is forgotten", i)
-				}
-			}
-		})
-	}
-	all.Wait()
 }

@@ -2,6 +2,7 @@ package standing
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -94,7 +95,7 @@ func TestFetchModeDoesNotComeThrough(t *testing.T) {
 		t.Errorf("none came over TLS: %q", res.Evidence)
 	}
 	judge(0, withFetchMode)
-	for at, want := range map[time.Duration]classify.Evidence{30 * time.Minute: classify.Contradiction, 2 * time.Hour: 0} {
+	for at, want := range map[time.Duration]classify.Evidence{fetchSeen*time.Second - 1: classify.Contradiction, fetchSeen * time.Second: 0} {
 		if res := judge(at, func(*http.Request) {}); res.Evidence != want {
 			t.Errorf("%v after the last: %q, want %q", at, res.Evidence, want)
 		}
@@ -120,6 +121,8 @@ func TestWhoSendsFetchMode(t *testing.T) {
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) FxiOS/132.0 Mobile/15E148 Safari/605.1": false,
 		"Mozilla/5.0 " + apple + "Chrome/131.0.0.0 Safari/537.36; Bytespider (https://example.com)":                                              false,
 		"Mozilla/5.0 (X11; Linux x86_64) " + apple + "Chrome/131.0.0.0 Safari/537.36 (Applebot/0.1)":                                             false,
+		fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64; rv:9) Gecko/20100101 Firefox/%d.0", leastFirefox):                                           true,
+		fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64; rv:9) Gecko/20100101 Firefox/%d.0", leastFirefox-1):                                         false,
 		"Mozilla/5.0 (X11) Chrome/":                        false,
 		"Mozilla/5.0 (X11) Chrome/99999999999999999999999": true,
 		"": false,

@@ -1,46 +1,10 @@
 package standing
 
 import (
-	"crypto/tls"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 )
-
-func TestContradictionsByHand(t *testing.T) {
-	agent := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/%d.0", leastFirefox)
-	chrome := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0 Safari/537.36", leastChrome)
-	older := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/%d.0", leastFirefox-1)
-	if !sendsFetchMode(agent) || !sendsFetchMode(chrome) || sendsFetchMode(older) {
-		t.Error("the least versions send Sec-Fetch-Mode, and older ones may not")
-	}
-	for agent, want := range map[string]int{"a Chrome/1000999": 1000, "a Chrome/7a": 7, "a Chrome/79.9": 79, "a Chrome/": 0, "a": 0} {
-		if n := versionOf(agent, " Chrome/"); n != want {
-			t.Errorf("%q has the version %d, want %d", agent, n, want)
-		}
-	}
-	secure := httptest.NewRequest(http.MethodGet, "/", nil)
-	secure.TLS = new(tls.ConnectionState)
-	for after, want := range map[int64]bool{fetchSeen - 1: true, fetchSeen: false} {
-		var c contradictions
-		c.came.Store(1000)
-		if c.lacksFetchMode(1000+after, secure, agent, false) != want {
-			t.Errorf("%d s after one that had the header: %t", after, !want)
-		}
-	}
-	secure.Header.Set("Sec-Fetch-Mode", "navigate")
-	for after, want := range map[int64]int64{59: 1000, 60: 1060} {
-		var c contradictions
-		c.came.Store(1000)
-		c.lacksFetchMode(1000+after, secure, agent, false)
-		if c.came.Load() != want {
-			t.Errorf("%d s after the last one, it is said to have come at %d, want %d", after, c.came.Load(), want)
-		}
-	}
-}
 
 func TestCookiesAreBounded(t *testing.T) {
 	n := 0

@@ -13,7 +13,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // zone is a resolver that answers from memory, after a while.
 type zone struct {
@@ -171,6 +175,7 @@ func TestLies(t *testing.T) {
 	const liar = "198.51.100.1"
 	for what, names := range map[string][]string{
 		"a name of Google's":           {"crawl-1.googlebot.com."},
+		"a name that leads nowhere":    {"gone.googlebot.com."},
 		"a name that ends so":          {"evilgooglebot.com."},
 		"a name that begins so":        {"googlebot.com.evil.example."},
 		"the domain itself":            {"googlebot.com."},
