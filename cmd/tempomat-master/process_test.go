@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,31 +19,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// output is what a program wrote so far.
-type output struct {
-	mu   sync.Mutex // guards the following
-	text []byte
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text = append(o.text, p...)
-	return len(p), nil
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return string(o.text)
-}
-
 // process is a running tempomat-master.
 type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd
-	stdout, stderr output
+	stdout, stderr testkit.Output
 	ended          chan struct{} // closed when status stands
 	status         int           // of its exit; -1: by a signal
 }
@@ -61,6 +40,7 @@ func start(t *testing.T, args ...string) *process {
 	}
 	go func() {
 		_ = p.cmd.Wait()
+		p.stderr.Close()
 		p.status = p.cmd.ProcessState.ExitCode()
 		close(p.ended)
 	}()
@@ -94,29 +74,10 @@ func (p *process) exit() int {
 	return p.status
 }
 
-// await waits for a line of the log, after so many bytes of it, that has all
-// parts. It returns where the line ends.
+// await waits for a line of the log, after so many bytes of it, that has all parts. It returns where the line ends.
 func (p *process) await(from int, parts ...string) (to int) {
 	p.t.Helper()
-	testkit.Eventually(p.t, fmt.Sprintf("a line with %q", parts), func() bool {
-		over := false
-		select {
-		case <-p.ended:
-			over = true
-		default:
-		}
-		log := p.stderr.String()
-		to = from
-		for line := range strings.Lines(log[from:]) {
-			if to += len(line); hasAll(line, parts) {
-				return true
-			}
-		}
-		if over {
-			p.t.Fatalf("it ended without a line with %q:\n%s", parts, log)
-		}
-		return false
-	})
+	_, to = p.stderr.Await(p.t, from, parts...)
 	return to
 }
 

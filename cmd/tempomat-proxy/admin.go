@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/cmd/internal/files"
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy/admin"
@@ -177,20 +177,7 @@ func readToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", fmt.Errorf("admin.token: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("admin.token: %s is not a file", file)
-	}
-	if others := info.Mode().Perm() & 0o027; others != 0 {
-		return "", fmt.Errorf("admin.token: %s has mode %#o: others may not read it, nor its group write it (chmod 600)", file, info.Mode().Perm()&fs.ModePerm)
-	}
-	if info.Size() > mostToken+2 {
-		return "", fmt.Errorf("admin.token: %s has more than %d characters", file, mostToken)
-	}
-	text, err := os.ReadFile(file)
+	text, err := files.ReadSecret(file, mostToken+2) // and a line break
 	if err != nil {
 		return "", fmt.Errorf("admin.token: %w", err)
 	}

@@ -31,15 +31,15 @@ import (
 
 // check prints what the configuration means: in short, or every key.
 func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error {
+	if checked, err := s.checkAsService(ctx, stdout, verbose); checked {
+		return err
+	}
 	cfg, err := s.load()
 	if err != nil {
 		return withNextStep(err)
 	}
 	var certificates bytes.Buffer
 	if err := errors.Join(s.refuseCircle(ctx, cfg, addresses(cfg.Listen)), checkFiles(cfg, time.Now(), &certificates)); err != nil {
-		return err
-	}
-	if err := s.checkAsService(ctx, certificates.String(), &certificates); err != nil {
 		return err
 	}
 	if s.file == "" {
@@ -167,25 +167,24 @@ const (
 	checkWithin = 30 * time.Second
 )
 
-// checkAsService checks as the service's user what root has found sound: root may read all
-// files, and the service may not. What root was told is in told; the rest goes to out. It
-// does nothing unless root asks, and about a file of the service's.
-func (s source) checkAsService(ctx context.Context, told string, out io.Writer) error {
+// checkAsService has the same check made by a process of the service's user if root asks for a file of the service's: root
+// may read all files, and the service may not. checked is whether it was made.
+func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bool) (checked bool, err error) {
 	if os.Geteuid() != 0 || filepath.Dir(s.file) != serviceFiles {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	name, groups := unitUser(ctx)
 	u, err := osuser.Lookup(name)
 	if err != nil || u.Uid == "0" {
-		return nil // the service is not installed, or may read what root may
+		return false, nil //nolint:nilerr // the service is not installed, or may read what root may
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return err
+		return false, nil //nolint:nilerr // as root, then
 	}
-	return s.checkAs(ctx, program, u, groups, told, out)
+	return s.checkAs(ctx, program, u, groups, stdout, verbose)
 }
 
 // unitUser is whom systemd runs the service as, empty for root, and in which groups next to
@@ -208,31 +207,29 @@ func unitUser(ctx context.Context) (name string, groups []string) {
 }
 
 // checkAs is the same check in a process of a user.
-func (s source) checkAs(ctx context.Context, program string, u *osuser.User, groups []string, told string, out io.Writer) error {
+func (s source) checkAs(ctx context.Context, program string, u *osuser.User, groups []string, stdout io.Writer, verbose bool) (checked bool, err error) {
 	who, err := credential(u, groups)
 	if err != nil {
-		return err
+		return true, err
 	}
-	var theirs, faults bytes.Buffer
-	c := exec.CommandContext(ctx, program, "-check", "-config", s.file) //nolint:gosec // the program itself
+	args := []string{"-check", "-config", s.file}
+	if verbose {
+		args = append(args, "-v")
+	}
+	c := exec.CommandContext(ctx, program, args...) //nolint:gosec // the program itself
 	c.Dir = "/"
 	// Of root's environment what is a setting only: the rest is none of that user's business.
-	c.Env = slices.DeleteFunc(append([]string{}, s.env...), func(v string) bool { return !strings.HasPrefix(v, "TEMPOMAT_") })
-	c.Stdout, c.Stderr, c.SysProcAttr = &theirs, &faults, &syscall.SysProcAttr{Credential: who}
+	c.Env = slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return !strings.HasPrefix(v, "TEMPOMAT_") })
+	var faults bytes.Buffer
+	c.Stdout, c.Stderr, c.SysProcAttr = stdout, &faults, &syscall.SysProcAttr{Credential: who}
 	err = c.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return fmt.Errorf("you may read it all, and the service, which is the user %s, may not:\n%s", u.Username, strings.TrimSpace(faults.String()))
+		return true, fmt.Errorf("the service (user %s) can't start with this:\n%s", u.Username, strings.TrimSpace(faults.String()))
 	}
 	if err != nil {
-		fmt.Fprintf(out, "warning: not checked what the service (user %s) may read: %v\n", u.Username, err)
-		return nil
+		fmt.Fprintf(stdout, "warning: checked as root, and not as the service (user %s): %v\n", u.Username, err)
 	}
-	for line := range strings.Lines(theirs.String()) {
-		if strings.HasPrefix(line, "warning: ") && !strings.Contains(told, line) {
-			fmt.Fprintf(out, "warning: for the service (user %s): %s", u.Username, strings.TrimPrefix(line, "warning: "))
-		}
-	}
-	return nil
+	return err == nil, nil
 }
 
 // credential is what a process of a user has, which is in some groups more.

@@ -89,12 +89,12 @@ func TestCheckAsTheService(t *testing.T) {
 		err, says string
 		groups    []string // of the unit
 	}{
-		"all may be read":     {"", 0o644, "", "", nil},
-		"not the key":         {"", 0o600, "the user nobody, may not:\n", "", nil},
+		"all may be read":     {"", 0o644, "", "is valid", nil},
+		"not the key":         {"", 0o600, "(user nobody) can't start with this:\n", "", nil},
 		"and why":             {"", 0o600, "permission denied", "", nil},
 		"a group's key":       {"", 0o640, "permission denied", "", nil},
-		"a group of the unit": {"", 0o640, "", "", []string{"root"}},
-		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: for the service (user nobody): databases.asn: ", nil},
+		"a group of the unit": {"", 0o640, "", "is valid", []string{"root"}},
+		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: databases.asn: ", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -110,8 +110,8 @@ func TestCheckAsTheService(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			err = (source{file: file}).checkAs(t.Context(), program, nobody, c.groups, "", &out)
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.says) || (out.Len() == 0) != (c.says == "") {
+			checked, err := (source{file: file}).checkAs(t.Context(), program, nobody, c.groups, &out, false)
+			if !checked || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.says) || (out.Len() == 0) != (c.says == "") {
 				t.Errorf("%v\n%s", err, &out)
 			}
 		})
@@ -120,7 +120,7 @@ func TestCheckAsTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, "", &out); err != nil || !strings.HasPrefix(out.String(), "warning: not checked") {
+	if checked, err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, &out, false); checked || err != nil || !strings.HasPrefix(out.String(), "warning: checked as root") {
 		t.Errorf("what cannot be tried: %v\n%s", err, &out)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 // TestNoRequestWaitsForTheLog has the log be a pipe that is not read, a full disk, and a closed
@@ -59,14 +61,14 @@ func TestNoRequestWaitsForTheLog(t *testing.T) {
 				if in == nil || !due {
 					return
 				}
-				text := newOutput()
+				text := new(testkit.Output)
 				go func() {
 					buffer := make([]byte, 64<<10)
 					for n, err := in.Read(buffer); err == nil; n, err = in.Read(buffer) {
 						_, _ = text.Write(buffer[:n])
 					}
 				}()
-				text.await(t, 0, `"msg":"lines left out: the log could not be written"`, `"lines_left_out":`)
+				text.Await(t, 0, `"msg":"lines left out: the log could not be written"`, `"lines_left_out":`)
 			})
 		}
 	}

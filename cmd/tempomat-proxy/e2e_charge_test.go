@@ -97,7 +97,7 @@ func TestOriginalFile(t *testing.T) {
 	writeFile(t, file, fmt.Sprintf(`{"debug": false, "delayThresholdSec": 0.1, "backend": %q, "listenPort": %s,
 	"trustedProxies": "127.0.0.1", "cpuCount": 4.0, "slash32Share": 0.1, "hashMaxLen": 100}`, backend.url, port))
 	p := startProcess(t, []string{"TEMPOMAT_ADMIN_LISTEN=off"}, program(t, "tempomat-proxy"), "-config", file)
-	p.stderr.await(t, 0, `"msg":"serving"`, `"mode":"fair"`, `"cpus":4`)
+	p.stderr.Await(t, 0, `"msg":"serving"`, `"mode":"fair"`, `"cpus":4`)
 	if a := fetch(t, newClient(t), http.MethodGet, "http://127.0.0.1:"+port+"/page.php?ms=1", nil, nil); a.StatusCode != http.StatusOK {
 		t.Errorf("%s: %s", a.Status, a.body)
 	}

@@ -83,12 +83,12 @@ func TestClassesOfTheTable(t *testing.T) {
 		t.Errorf("want three fingerprints, got %s", out)
 	}
 
-	at := s.stderr.len()
+	at := s.stderr.Len()
 	if err := os.Truncate(file, 300); err != nil {
 		t.Fatal(err)
 	}
 	at = ways[0].reload(s, at, reloaded)
-	s.stderr.await(t, 0, `"msg":"a database of addresses cannot be used"`, `"file":"`+file+`"`, "not all of one", `"the one before stays":true`)
+	s.stderr.Await(t, 0, `"msg":"a database of addresses cannot be used"`, `"file":"`+file+`"`, "not all of one", `"the one before stays":true`)
 	before, _ := s.account("asn", "AS64496")
 	if a := s.get(client, "/page.php?ms=10"); a.StatusCode != http.StatusOK {
 		t.Fatal(a.Status)

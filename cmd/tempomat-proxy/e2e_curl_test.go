@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -12,7 +13,7 @@ import (
 	"time"
 )
 
-// TestCurl has the client that everybody has send and fetch in every way that it knows.
+// TestCurl has the client that everybody has send and fetch in every way that it knows, in the clear and over TLS.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -39,38 +40,48 @@ func TestCurl(t *testing.T) {
 		backend.Close()
 	})
 	s := startProxy(t, backend.URL, observed)
+	secure := startSecure(t, backend.URL, overTLS+observed)
+	_, port, _ := net.SplitHostPort(secure.site)
 	dir := tempDir(t)
 	file, part := filepath.Join(dir, "file"), filepath.Join(dir, "part")
 	writeFile(t, file, content)
-	writeFile(t, part, content[:70000])
-	const told = "\n%{http_version} %{http_code} %{size_download} %{size_upload} %{num_connects}\n"
-	for _, c := range []struct{ name, args, want string }{
-		{"HTTP/1.0", "--http1.0 -r 2-5 /", "2345\n1.1 206 4 0 1"},
-		{"HTTP/1.1", "--http1.1 -r 2-5 /", "2345\n1.1 206 4 0 1"},
-		{"HTTP/2", "--http2-prior-knowledge -r 2-5 /", "2345\n2 206 4 0 1"},
-		{"HTTP/2, asked for by an upgrade", "--http2 -r 2-5 /", "2345\n1.1 206 4 0 1"},
-		{"one connection", "-r 2-5 / -r 2-5 /", "2345\n1.1 206 4 0 1\n2345\n1.1 206 4 0 0"},
-		{"HEAD", "-I -o /dev/null /", "\n1.1 200 0 0 1"},
-		{"resume", "-C - -o " + part + " /", "\n1.1 206 30000 0 1"},
-		{"upload", "-T " + file + " /upload", "PUT 100000 true <nil>\n1.1 200 21 100000 1"},
-		{"upload, HTTP/1.0", "--http1.0 -T " + file + " /upload", "PUT 100000 true <nil>\n1.1 200 21 100000 1"},
-		{"upload, HTTP/2", "--http2-prior-knowledge -T " + file + " /upload", "PUT 100000 true <nil>\n2 200 21 100000 1"},
-		{"upload that waits", "--expect100-timeout 20 -H Expect:100-continue -T " + file + " /upload", "PUT 100000 true <nil>\n1.1 200 21 100000 1"},
-		{"upload that is refused", "--expect100-timeout 20 -H Expect:100-continue -T " + file + " /refused", "\n1.1 403 0 0 1"},
+	for root, flags := range map[string]string{
+		s.url:                          "",
+		"https://site.example:" + port: "--cacert " + secure.caFile + " --connect-to site.example:" + port + ":" + secure.site,
 	} {
-		args := []string{"-sS", "--noproxy", "*", "-w", told}
-		for word := range strings.FieldsSeq(c.args) {
-			if strings.HasPrefix(word, "/") && !strings.HasPrefix(word, dir) && word != "/dev/null" {
-				word = s.url + word
+		h2 := map[bool]string{true: "--http2", false: "--http2-prior-knowledge"}[flags != ""]
+		plain := map[bool]string{true: "2", false: "1.1"}[flags != ""] // what --http2 comes to
+		writeFile(t, part, content[:70000])
+		const told = "\n%{http_version} %{http_code} %{size_download} %{size_upload} %{num_connects}\n"
+		for _, c := range []struct{ name, args, want string }{
+			{"HTTP/1.0", "--http1.0 -r 2-5 /", "2345\n1.1 206 4 0 1"},
+			{"HTTP/1.1", "--http1.1 -r 2-5 /", "2345\n1.1 206 4 0 1"},
+			{"HTTP/2", h2 + " -r 2-5 /", "2345\n2 206 4 0 1"},
+			{"HTTP/2, asked for by an upgrade or in the handshake", "--http2 -r 2-5 /", "2345\n" + plain + " 206 4 0 1"},
+			{"one connection", "--http1.1 -r 2-5 / -r 2-5 /", "2345\n1.1 206 4 0 1\n2345\n1.1 206 4 0 0"},
+			{"HEAD", "--http1.1 -I -o /dev/null /", "\n1.1 200 0 0 1"},
+			{"all of it", h2 + " /", content + "\n2 200 100000 0 1"},
+			{"resume", "--http1.1 -C - -o " + part + " /", "\n1.1 206 30000 0 1"},
+			{"upload", "--http1.1 -T " + file + " /upload", "PUT 100000 true <nil>\n1.1 200 21 100000 1"},
+			{"upload, HTTP/1.0", "--http1.0 -T " + file + " /upload", "PUT 100000 true <nil>\n1.1 200 21 100000 1"},
+			{"upload, HTTP/2", h2 + " -T " + file + " /upload", "PUT 100000 true <nil>\n2 200 21 100000 1"},
+			{"upload that waits", "--http1.1 --expect100-timeout 20 -H Expect:100-continue -T " + file + " /upload", "PUT 100000 true <nil>\n1.1 200 21 100000 1"},
+			{"upload that is refused", "--http1.1 --expect100-timeout 20 -H Expect:100-continue -T " + file + " /refused", "\n1.1 403 0 0 1"},
+		} {
+			args := append([]string{"-sS", "--noproxy", "*", "-w", told}, strings.Fields(flags)...)
+			for word := range strings.FieldsSeq(c.args) {
+				if strings.HasPrefix(word, "/") && !strings.HasPrefix(word, dir) && word != "/dev/null" {
+					word = root + word
+				}
+				args = append(args, word)
 			}
-			args = append(args, word)
+			if status, out, errs := execute(t, nil, "curl", args...); status != 0 || strings.TrimSuffix(out, "\n") != c.want {
+				t.Errorf("%s at %s: status %d, %.200q, want %.200q\n%s", c.name, root, status, out, c.want, errs)
+			}
 		}
-		if status, out, errs := execute(t, nil, "curl", args...); status != 0 || strings.TrimSuffix(out, "\n") != c.want {
-			t.Errorf("%s: status %d, %q, want %q\n%s", c.name, status, out, c.want, errs)
+		if _, out, _ := execute(t, nil, "cat", part); out != content {
+			t.Error("what was resumed is not what it was")
 		}
-	}
-	if _, out, _ := execute(t, nil, "cat", part); out != content {
-		t.Error("what was resumed is not what it was")
 	}
 	if status, _, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "--max-time", "0.2", s.url+"/late"); status != 28 {
 		t.Errorf("a client that gives up ends with status %d", status)

@@ -35,7 +35,7 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 			two := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")
 			testkit.Eventually(t, "one that is held", func() bool { return s.stats().Held == 1 })
 			s.signal(syscall.SIGTERM)
-			s.stderr.await(t, 0, `"msg":"draining"`)
+			s.stderr.Await(t, 0, `"msg":"draining"`)
 			testkit.Eventually(t, "a refused connection", func() bool {
 				c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 				if err == nil {
@@ -51,7 +51,7 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 			if status := s.exit(); status != 0 {
 				t.Errorf("exit status %d\n%s", status, s.stderr)
 			}
-			if s.stderr.count(0, "cut what did not finish") > 0 {
+			if s.stderr.Count(0, "cut what did not finish") > 0 {
 				t.Errorf("something was cut:\n%s", s.stderr)
 			}
 			if _, err := os.Stat(s.admin); err == nil {

@@ -38,19 +38,19 @@ func TestErrorPages(t *testing.T) {
 		t.Errorf("robots.txt is the backend's: %s", a.Status)
 	}
 
-	at := s.stderr.len()
+	at := s.stderr.Len()
 	put("pages/error.html", "<!doctype html>\n<title>broken {{.Langage}}</title>")
 	s.configure(t, nobody, "errorPages: {directory: "+pages+"}\nrobotsTxt: "+filepath.Join(dir, "robots.txt")+"\n")
 	ways[0].reload(s, at, rejected)
-	s.stderr.await(t, at, rejected, "pages/error.html:2: ", "Langage")
+	s.stderr.Await(t, at, rejected, "pages/error.html:2: ", "Langage")
 	if a := show("/"); !strings.Contains(a.body, "<title>first de</title>") {
 		t.Errorf("a broken page is in force: %s", a.body)
 	}
 
-	at = s.stderr.len()
+	at = s.stderr.Len()
 	put("pages/error.html", "<!doctype html><title>second {{.Language}}</title>")
 	ways[0].reload(s, at, reloaded)
-	s.stderr.await(t, at, reloaded)
+	s.stderr.Await(t, at, reloaded)
 	if a := show("/"); !strings.Contains(a.body, "<title>second de</title>") {
 		t.Errorf("%s: %s", a.Status, a.body)
 	}

@@ -38,7 +38,7 @@ func startMaster(t *testing.T, yaml string) *masterProcess {
 func (m *masterProcess) start() {
 	m.t.Helper()
 	m.process = startProcess(m.t, nil, program(m.t, "tempomat-master"), "-config", m.file)
-	m.stderr.await(m.t, 0, `"msg":"serving"`)
+	m.stderr.Await(m.t, 0, `"msg":"serving"`)
 }
 
 // crash ends it with no time for anything.
@@ -218,8 +218,8 @@ func TestAFleetKnowsPeople(t *testing.T) {
 				late.ask("/v1/share", &share)
 				return len(share.Instances) == len(cars) && share.Instances[0].Mode == "fair"
 			})
-			stranger.stderr.await(t, 0, "another coordination.secret")
-			cars[1].stderr.await(t, 0, "another coordination.secret")
+			stranger.stderr.Await(t, 0, "another coordination.secret")
+			cars[1].stderr.Await(t, 0, "another coordination.secret")
 			if knows(stranger) || !knows(cars[1]) {
 				t.Error("without the secret it is known, or it is forgotten")
 			}
@@ -276,14 +276,14 @@ func TestAPassOfAFleet(t *testing.T) {
 		t.Fatal(out, errors)
 	}
 	second.signal(syscall.SIGHUP)
-	second.stderr.await(t, 0, reloaded)
+	second.stderr.Await(t, 0, reloaded)
 	waits(second, "203.0.113.2", pass)
 	text, _ = os.ReadFile(secret)
 	signs := time.Now().Add(10 * time.Minute).UTC().Format("2006-01-02T15:04")
 	writeFile(t, secret, strings.Replace(string(text), signs, time.Now().Add(-time.Minute).UTC().Format("2006-01-02T15:04"), 1))
 	second.signal(syscall.SIGHUP)
-	_, read := second.stderr.await(t, 0, reloaded)
-	second.stderr.await(t, read, reloaded)
+	_, read := second.stderr.Await(t, 0, reloaded)
+	second.stderr.Await(t, read, reloaded)
 	waits(second, "203.0.113.3", pass)
 	if strings.Contains(second.stderr.String(), "stays as it was") {
 		t.Error("the secret was not replaced")

@@ -47,7 +47,7 @@ coordination:
 		write(lines...)
 		for i, s := range cars {
 			s.signal(syscall.SIGHUP)
-			_, read[i] = s.stderr.await(t, read[i], reloaded)
+			_, read[i] = s.stderr.Await(t, read[i], reloaded)
 		}
 		for i, s := range cars {
 			client := fmt.Sprintf("198.51.100.%d", 10*step+i)
@@ -64,7 +64,7 @@ coordination:
 	}
 	write()
 	cars[0].signal(syscall.SIGHUP)
-	cars[0].stderr.await(t, read[0], "stays as it was")
+	cars[0].stderr.Await(t, read[0], "stays as it was")
 }
 
 // TestGossipAlone: without the secret that it should have, a sidecar tells nobody
@@ -84,5 +84,5 @@ coordination: {kind: gossip, secret: /nowhere/secret, gossip: {join: 127.0.0.1:1
 	if _, out, _ := s.doctor("status"); !strings.Contains(out, "trouble") {
 		t.Errorf("the doctor shows %s", out)
 	}
-	s.stderr.await(t, 0, "works alone")
+	s.stderr.Await(t, 0, "works alone")
 }

@@ -49,7 +49,7 @@ robots: {refresh: off}
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
 			status := make(chan int, 1)
-			stdout := newOutput()
+			stdout := new(testkit.Output)
 			go func() { status <- run(ctx, []string{"-config", s.file}, nil, stdout, s.stderr) }()
 			s.serves()
 			t.Run("asks", func(t *testing.T) { s.asksForEverything(t, mode) })
@@ -58,7 +58,7 @@ robots: {refresh: off}
 			if got := <-status; got != 0 {
 				t.Errorf("status %d\n%s", got, s.stderr)
 			}
-			if out := stdout.String(); out != "\n" {
+			if out := stdout.String(); out != "" {
 				t.Errorf("it printed %q", out)
 			}
 			if err := goleak.Find(before); err != nil {

@@ -66,7 +66,7 @@ func TestPriorities(t *testing.T) {
 	backend := startApache(t, "--workers", "6")
 	const yaml = "trustedProxies: [127.0.0.1/32]\ngate: {priority: on}\n"
 	s := startProxy(t, backend.url, yaml)
-	s.stderr.await(t, 0, "long requests' processes step down")
+	s.stderr.Await(t, 0, "long requests' processes step down")
 	for _, page := range backend.attack(t, s) {
 		if got := <-page; got != "200 OK" {
 			t.Error(got)
@@ -76,23 +76,14 @@ func TestPriorities(t *testing.T) {
 		t.Errorf("%d workers are lowered after their answers", n)
 	}
 
-	again := func() {
-		t.Helper()
-		s.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file)
-		s.serves()
+	backend.attack(t, s)
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+	if backend.lowered() == 0 {
+		t.Fatal("nothing is left behind: the test shows nothing")
 	}
-	crash := func() {
-		t.Helper()
-		backend.attack(t, s)
-		s.signal(syscall.SIGKILL)
-		<-s.ended
-		if backend.lowered() == 0 {
-			t.Fatal("nothing is left behind: the test shows nothing")
-		}
-	}
-	crash()
-	again()
-	s.stderr.await(t, 0, "put back priorities")
+	s.startAgain()
+	s.stderr.Await(t, 0, "put back priorities")
 	if n := backend.lowered(); n > 0 {
 		t.Errorf("%d workers are lowered after the next start", n)
 	}
@@ -101,7 +92,7 @@ func TestPriorities(t *testing.T) {
 	from := 0
 	for range 100 {
 		s.signal(syscall.SIGHUP)
-		_, from = s.stderr.await(t, from, `"msg":"reloaded"`)
+		_, from = s.stderr.Await(t, from, `"msg":"reloaded"`)
 	}
 	s.signal(syscall.SIGTERM)
 	if status := s.exit(); status != 0 || backend.lowered() > 0 {
@@ -120,7 +111,7 @@ func TestNoPriorities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startProxy(t, c.url, c.yaml)
 			s.signal(syscall.SIGHUP)
-			s.stderr.await(t, 0, `"msg":"reloaded"`)
+			s.stderr.Await(t, 0, `"msg":"reloaded"`)
 			if log := s.stderr.String(); strings.Count(log, "no process steps down") != 1 || !strings.Contains(log, c.why) {
 				t.Errorf("want one line that tells of %q:\n%s", c.why, log)
 			}

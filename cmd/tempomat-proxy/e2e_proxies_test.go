@@ -31,9 +31,9 @@ func TestProxiesFile(t *testing.T) {
 
 	writeFile(t, list, "192.0.2.1\n\n127.0.0.0/8 # this machine\n")
 	s.signal(syscall.SIGHUP)
-	_, next := s.stderr.await(t, 0, reloaded)
+	_, next := s.stderr.Await(t, 0, reloaded)
 	sees("once it is", client+", 127.0.0.1")
-	if log := s.stderr.String(); !strings.Contains(log, `"key":"trustedProxies","old":"1 in `+list+`","new":"2 in `+list+`"`) {
+	if log := s.stderr.String(); !strings.Contains(log, `"key":"trustedProxies","old":"file:`+list+` (1)","new":"file:`+list+` (2)"`) {
 		t.Errorf("the change is not logged:\n%s", log)
 	}
 
@@ -41,7 +41,7 @@ func TestProxiesFile(t *testing.T) {
 		writeFile(t, list, broken)
 		s.signal(syscall.SIGHUP)
 		var line string
-		line, next = s.stderr.await(t, next, rejected)
+		line, next = s.stderr.Await(t, next, rejected)
 		if !strings.Contains(line, list) || !strings.Contains(line, "trustedProxies") {
 			t.Errorf("%q: the log does not say where: %s", broken, line)
 		}

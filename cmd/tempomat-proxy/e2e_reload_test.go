@@ -19,7 +19,7 @@ var ways = []struct {
 }{
 	{"SIGHUP", func(s *sidecarProcess, from int, outcome string) int {
 		s.signal(syscall.SIGHUP)
-		_, next := s.stderr.await(s.t, from, outcome)
+		_, next := s.stderr.Await(s.t, from, outcome)
 		return next
 	}},
 	{"doctor", func(s *sidecarProcess, from int, outcome string) int {
@@ -30,7 +30,7 @@ var ways = []struct {
 		if outcome == rejected && !strings.Contains(errs, "tempomat.yaml:4: throttle.mode: fast: must be") {
 			s.t.Errorf("the doctor does not say what is wrong: %q", errs)
 		}
-		_, next := s.stderr.await(s.t, from, outcome)
+		_, next := s.stderr.Await(s.t, from, outcome)
 		return next
 	}},
 }
@@ -76,13 +76,13 @@ func TestReload(t *testing.T) {
 }
 
 func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
-	from := s.stderr.len()
+	from := s.stderr.Len()
 	s.configure(t, backend.url, strings.NewReplacer("observe", "cap", "0.25", "0.5", "slash16: off", "slash16: {share: 0.75}").Replace(observing))
 	reload(s, from, reloaded)
-	s.stderr.await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
-	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
-	s.stderr.await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
-	if n := s.stderr.count(from, `"msg":"changed`); n != 3 {
+	s.stderr.Await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
+	s.stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
+	s.stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
+	if n := s.stderr.Count(from, `"msg":"changed`); n != 3 {
 		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.stderr)
 	}
 	var known api.ClassesReply
@@ -100,7 +100,7 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func
 }
 
 func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
-	from := s.stderr.len()
+	from := s.stderr.Len()
 	var before, after api.ClassesReply
 	s.ask("/v1/classes", &before)
 	s.configure(t, backend.url, "throttle: {mode: fast}\nclasses:\n  slash32: {share: 7, bust: 1s}\n")
@@ -109,7 +109,7 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload fun
 		`tempomat.yaml:4: throttle.mode: fast: `, `"line":4,"key":"throttle.mode"`,
 		`"line":6,"key":"classes.slash32.share"`, `"line":6,"key":"classes.slash32.bust"`,
 	} {
-		s.stderr.await(t, from, rejected, fault)
+		s.stderr.Await(t, from, rejected, fault)
 	}
 	s.ask("/v1/classes", &after)
 	if fmt.Sprint(after.Classes) != fmt.Sprint(before.Classes) {
@@ -134,12 +134,12 @@ func TestReloadOfNoSite(t *testing.T) {
 		"# backend: x\n": "tempomat.yaml: backend: is not given",
 		"listen: ':8888'\nstate: off\nbackend: " + s.url + "\n": "requests would go in a circle",
 	} {
-		from := s.stderr.len()
+		from := s.stderr.Len()
 		writeFile(t, s.file, text)
 		if status, _, errs := s.doctor("reload"); status == 0 || !strings.Contains(errs, fault) {
 			t.Errorf("%q: %d, %s", text, status, errs)
 		}
-		s.stderr.await(t, from, rejected, fault)
+		s.stderr.Await(t, from, rejected, fault)
 		if a := s.get("203.0.113.1", "/"); a.StatusCode != http.StatusOK {
 			t.Errorf("%q: the running one serves %s", text, a.Status)
 		}
@@ -150,13 +150,13 @@ func TestReloadOfNoSite(t *testing.T) {
 }
 
 func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
-	from := s.stderr.len()
+	from := s.stderr.Len()
 	s.configure(t, backend.url, "listen: 127.0.0.1:1\ntable: {size: 2048}\n")
 	reload(s, from, reloaded)
 	const waits = `"msg":"changed, but only a restart can put it in force"`
-	s.stderr.await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
-	s.stderr.await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
-	if n := s.stderr.count(from, waits); n != 2 {
+	s.stderr.Await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
+	s.stderr.Await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
+	if n := s.stderr.Count(from, waits); n != 2 {
 		t.Errorf("%d keys are said to need a restart, want 2:\n%s", n, s.stderr)
 	}
 	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
@@ -168,9 +168,9 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 			t.Errorf("the doctor says %q, want %q", out, doctorSays)
 		}
 	}
-	from = s.stderr.len()
+	from = s.stderr.Len()
 	s.configure(t, backend.url, "cpuCount: 1\n")
-	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.stderr.count(from, waits) != 0 {
+	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.stderr.Count(from, waits) != 0 {
 		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.stderr)
 	}
 }
@@ -179,13 +179,13 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 func TestReloadOfAMissingFile(t *testing.T) {
 	t.Parallel()
 	s := startProxy(t, "http://127.0.0.1:9", "")
-	from := s.stderr.len()
+	from := s.stderr.Len()
 	s.configure(t, "http://127.0.0.1:9", "")
 	if err := os.Remove(s.file); err != nil {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	s.stderr.await(t, from, rejected, "tempomat.yaml")
+	s.stderr.Await(t, from, rejected, "tempomat.yaml")
 	if st := s.stats(); st.Counters["reloadsRejected"] != 1 || st.Mode != "fair" {
 		t.Errorf("status %+v", st)
 	}

@@ -60,7 +60,7 @@ func TestSupervisedRestartsRefuseNobody(t *testing.T) {
 	start := func() {
 		s.handOver([]*os.File{tcp, unix}, nil)
 		s.serves()
-		s.stderr.await(t, 0, `"msg":"not serving a listen address`)
+		s.stderr.Await(t, 0, `"msg":"not serving a listen address`)
 	}
 	start()
 	underLoad(t, nil, "http://"+l.Addr().String()+"/", 4, func(i int) {
@@ -108,7 +108,7 @@ func TestHandedOverNonsense(t *testing.T) {
 		s.configure(t, "http://"+c.backend, c.yaml)
 		s.handOver([]*os.File{c.file}, nil)
 		s.exits(1)
-		s.stderr.await(t, 0, want)
+		s.stderr.Await(t, 0, want)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestKeptRestartsRefuseNobody(t *testing.T) {
 		if m.begins(); m.url != url {
 			t.Fatalf("it serves %s, not %s", m.url, url)
 		}
-		m.stderr.await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+		m.stderr.Await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
 	}
 	underLoad(t, nil, url+"/", 3, func(int) {
 		m.signal(syscall.SIGTERM)
@@ -141,7 +141,7 @@ func TestKeptRestartsRefuseNobody(t *testing.T) {
 		t.Error(answer.Status)
 	}
 	m.signal(syscall.SIGINT)
-	m.stderr.await(t, 0, `"msg":"draining"`)
+	m.stderr.Await(t, 0, `"msg":"draining"`)
 	if names := m.names(); names != "" {
 		t.Errorf("after SIGINT it keeps %q", names)
 	}
@@ -171,7 +171,7 @@ func TestKeptElsewhere(t *testing.T) {
 	again(`":` + port + `"`)       // the old one would be in the way
 	is("kept-%3A" + port)
 	again(`"[::]:` + port + `"`) // the same, in other words
-	m.stderr.await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+	m.stderr.Await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
 	is("kept-%5B%3A%3A%5D%3A" + port)
 	again(`"127.0.0.1:0"`)
 	is("kept-127.0.0.1%3A0")
@@ -300,10 +300,10 @@ func copyOf(t *testing.T, from, to string) string {
 // successor has a process start the one that takes its place, and waits until that serves. Both write the same log.
 func (s *sidecarProcess) successor() *sidecarProcess {
 	s.t.Helper()
-	from := s.stderr.len()
+	from := s.stderr.Len()
 	s.signal(syscall.SIGUSR2)
-	line, _ := s.stderr.await(s.t, from, `"msg":"serving"`)
-	said := parseLog(s.t, line)
+	line, _ := s.stderr.Await(s.t, from, `"msg":"serving"`)
+	said := parseServed(s.t, line)
 	proc, err := os.FindProcess(said.PID)
 	if err != nil {
 		s.t.Fatal(err)
@@ -327,7 +327,7 @@ func TestSucceed(t *testing.T) {
 		if i == 0 {
 			s.install([]byte("no program"))
 			s.signal(syscall.SIGUSR2)
-			s.stderr.await(t, 0, `"level":"error"`, "no other process takes over; this one goes on")
+			s.stderr.Await(t, 0, `"level":"error"`, "no other process takes over; this one goes on")
 			return
 		}
 		text, err := os.ReadFile(program(t, "tempomat-proxy"))
@@ -372,11 +372,11 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	}
 	signal := func(sig syscall.Signal, want string) {
 		t.Helper()
-		from := s.stderr.len()
+		from := s.stderr.Len()
 		if err := syscall.Kill(first, sig); err != nil {
 			t.Fatal(err)
 		}
-		s.stderr.await(t, from, want)
+		s.stderr.Await(t, from, want)
 	}
 	long := s.later(nil, "/slow")
 	<-came
@@ -386,7 +386,7 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	if got := <-long; got != "200 OK" {
 		t.Errorf("what was under way ended with %q", got)
 	}
-	s.stderr.await(t, 0, `"msg":"ended"`)
+	s.stderr.Await(t, 0, `"msg":"ended"`)
 	signal(syscall.SIGUSR2, `"msg":"ended"`)
 	if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
 		t.Error(a.Status)
@@ -435,7 +435,7 @@ func TestSucceedTwice(t *testing.T) {
 	answer := first.later(from("198.51.100.1"), "/slow")
 	<-slow
 	second := first.successor()
-	first.stderr.await(t, 0, `"msg":"draining"`)
+	first.stderr.Await(t, 0, `"msg":"draining"`)
 	second.get("198.51.100.2", "/")
 	second.get("198.51.100.2", "/")
 	third := second.successor()
@@ -505,7 +505,7 @@ func TestSuccessorSharesOn(t *testing.T) {
 			t.Errorf("nothing is shared: %s", reply.Trouble)
 		}
 		old.exit()
-		if s.stderr.count(0, `"level":"error"`) > 0 {
+		if s.stderr.Count(0, `"level":"error"`) > 0 {
 			t.Errorf("errors:\n%s", s.stderr)
 		}
 	}
@@ -524,10 +524,10 @@ func TestSuccessorFails(t *testing.T) {
 		"it is wrong":         {"throttle: {mode: fast}\n", "throttle.mode"},
 	} {
 		s.configure(t, url, c.yaml)
-		from := s.stderr.len()
+		from := s.stderr.Len()
 		s.signal(syscall.SIGUSR2)
-		s.stderr.await(t, from, c.want)
-		s.stderr.await(t, from, "no other process takes over; this one goes on")
+		s.stderr.Await(t, from, c.want)
+		s.stderr.Await(t, from, "no other process takes over; this one goes on")
 		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
 			t.Errorf("%s: %s", name, a.Status)
 		}
@@ -556,7 +556,7 @@ func TestEndsWhileTheNextStarts(t *testing.T) {
 	s := startInstalled(t, startManager(t))
 	s.install([]byte("#!/bin/sh\n[ \"$1\" != start-successor ] || { \"$0\" & exit 0; }\necho starts >&2\ncat <&4 >/dev/null\n"))
 	s.signal(syscall.SIGUSR2)
-	s.stderr.await(t, 0, "starts")
+	s.stderr.Await(t, 0, "starts")
 	s.signal(syscall.SIGTERM)
 	s.exits(0) // which includes that nobody writes its log any more
 	if _, err := os.Stat(s.admin); err == nil {

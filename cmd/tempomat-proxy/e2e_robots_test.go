@@ -244,7 +244,7 @@ func TestListsOfRobots(t *testing.T) {
 	backend := plain(t)
 	s := startProxyWith(t, o.env, nil, backend, "log: {access: all}\n")
 	browser := "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-	fetched := func(s *sidecarProcess) {
+	fetched := func() {
 		t.Helper()
 		testkit.Eventually(t, "the lists are there", func() bool {
 			s.asRobot("203.0.113.17", "GPTBot/1.2")
@@ -254,7 +254,7 @@ func TestListsOfRobots(t *testing.T) {
 			return strings.Contains(text, "gptbot  (by its list, 1 prefixes of 20") && strings.Contains(text, "openai for people") && strings.Contains(s.stderr.String(), `"forged"`)
 		})
 	}
-	fetched(s)
+	fetched()
 	testkit.Eventually(t, "the log says what is not believed", func() bool {
 		return strings.Contains(s.stderr.String(), `"list":"https://openai.com/searchbot.json"`) && strings.Contains(s.stderr.String(), "the server answers 404")
 	})
@@ -265,9 +265,6 @@ func TestListsOfRobots(t *testing.T) {
 	s.kill()
 	o.answer("openai.com/gptbot.json", nil)
 	o.answer("openai.com/chatgpt-user.json", nil)
-	next := unstarted(t)
-	next.dir, next.file, next.admin = s.dir, s.file, s.admin
-	next.process = startProcess(t, o.env, program(t, "tempomat-proxy"), "-config", s.file)
-	next.serves()
-	fetched(next)
+	s.startAgain(o.env...)
+	fetched()
 }

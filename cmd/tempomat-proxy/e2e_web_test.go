@@ -29,14 +29,14 @@ func TestNoTokenYet(t *testing.T) {
 	file := filepath.Join(tempDir(t), "token")
 	port := freePort(t)
 	s := startProxyWithAdmin(t, fmt.Sprintf("  web: 127.0.0.1:%s\n  token: %s\n", port, file))
-	s.stderr.await(t, 0, "the dashboard rejects all requests until a reload finds a token")
+	s.stderr.Await(t, 0, "the dashboard rejects all requests until a reload finds a token")
 	client, url := newClient(t), "http://127.0.0.1:"+port+"/v1/status"
 	if a := fetch(t, client, http.MethodGet, url, withToken(firstToken), nil); a.StatusCode != 401 || !strings.Contains(a.body, "the log shows") {
 		t.Errorf("before there is one: %s %s", a.Status, a.body)
 	}
 	writeFile(t, file, firstToken+"\n")
 	s.signal(syscall.SIGHUP)
-	s.stderr.await(t, 0, `"msg":"reloaded"`)
+	s.stderr.Await(t, 0, `"msg":"reloaded"`)
 	if a := fetch(t, client, http.MethodGet, url, withToken(firstToken), nil); a.StatusCode != 200 {
 		t.Errorf("after a reload: %s %s", a.Status, a.body)
 	}
@@ -64,7 +64,7 @@ func TestDashboardOverTCP(t *testing.T) {
 	}
 	writeFile(t, file, secondToken)
 	s.signal(syscall.SIGHUP)
-	s.stderr.await(t, 0, `"msg":"reloaded"`)
+	s.stderr.Await(t, 0, `"msg":"reloaded"`)
 	if got := status(secondToken); got != 200 {
 		t.Errorf("with the new token: %d", got)
 	}
@@ -75,16 +75,16 @@ func TestDashboardOverTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	s.stderr.await(t, 0, "the token of the dashboard stays as it was")
+	s.stderr.Await(t, 0, "the token of the dashboard stays as it was")
 	if got := status(secondToken); got != 200 {
 		t.Errorf("after a token that everybody can read: %d", got)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from := s.stderr.len()
+	from := s.stderr.Len()
 	s.successor()
-	s.stderr.await(t, from, `"msg":"the dashboard is served"`)
+	s.stderr.Await(t, from, `"msg":"the dashboard is served"`)
 	s.exit()
 	if got := fetch(t, newClient(t), http.MethodGet, web+"/v1/status", withToken(secondToken), nil).StatusCode; got != 200 {
 		t.Errorf("after another process took over: %d", got)
@@ -96,9 +96,8 @@ func startProxyWithAdmin(t *testing.T, lines string) *sidecarProcess {
 	t.Helper()
 	s := unstarted(t)
 	writeFile(t, s.file, fmt.Sprintf("backend: http://127.0.0.1:1\nlisten: 127.0.0.1:0\nstate: off\nadmin:\n  listen: \"unix:%s\"\n%s", s.admin, lines))
-	s.process = startProcess(t, nil, program(t, "tempomat-proxy"), "-config", s.file)
-	s.serves()
-	s.stderr.await(t, 0, `"msg":"the dashboard is served"`)
+	s.startAgain()
+	s.stderr.Await(t, 0, `"msg":"the dashboard is served"`)
 	return s
 }
 
@@ -111,9 +110,9 @@ func TestToken(t *testing.T) {
 		want string // in the error; empty: none
 	}{
 		{firstToken, 0o600, ""}, {firstToken + "\n", 0o640, ""}, {firstToken + "\r\n", 0o400, ""},
-		{firstToken, 0o644, "others may not read it"}, {firstToken, 0o660, "nor its group write it"}, {firstToken, 0o601, "chmod 600"},
+		{firstToken, 0o644, "others may not read it"}, {firstToken, 0o660, "nor its group write it"}, {firstToken, 0o601, "chmod 640"},
 		{"", 0o600, "has 0 characters; 16 to 512 are allowed"}, {"short", 0o600, "has 5 characters"},
-		{strings.Repeat("x", 600), 0o600, "more than 512 characters"}, {firstToken + "\n\n", 0o600, "visible ASCII"}, {firstToken + " x", 0o600, "visible ASCII"},
+		{strings.Repeat("x", 600), 0o600, "more than 514 characters"}, {firstToken + "\n\n", 0o600, "visible ASCII"}, {firstToken + " x", 0o600, "visible ASCII"},
 		{firstToken + "ü", 0o600, "visible ASCII"},
 	} {
 		writeFile(t, file, c.text)

@@ -96,12 +96,11 @@ func (s *sidecar) peer(remote string) (peer netip.Addr, trusted bool) {
 }
 
 // withHint is the error of listening on that address, and in a line below it what to do.
-// proc is where /proc is mounted.
-func withHint(err error, address, proc string) error {
+func withHint(err error, address string) error {
 	hint := ""
 	switch {
 	case errors.Is(err, syscall.EACCES):
-		hint = deniedHint(address, proc)
+		hint = deniedHint(address)
 	case errors.Is(err, syscall.EADDRINUSE):
 		hint = inUseHint(address)
 	}
@@ -112,12 +111,12 @@ func withHint(err error, address, proc string) error {
 }
 
 // deniedHint says how to be let listen on a port that is for root, or in a directory.
-func deniedHint(address, proc string) string {
+func deniedHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		return fmt.Sprintf("%s has no right to make %s: give it the directory, or name another one", user(), path)
 	}
-	port, first := portOf(address), unprivilegedPort(proc)
-	if port == 0 || port >= first {
+	const first = 1024 // or as net.ipv4.ip_unprivileged_port_start has it
+	if portOf(address) >= first {
 		return ""
 	}
 	self := "/usr/bin/tempomat-proxy"
@@ -167,17 +166,4 @@ func portOf(address string) int {
 	_, text, _ := net.SplitHostPort(address)
 	port, _ := strconv.Atoi(text)
 	return port
-}
-
-// unprivilegedPort is the first port that everybody may listen on.
-func unprivilegedPort(proc string) int {
-	const usual = 1024
-	text, err := os.ReadFile(proc + "/sys/net/ipv4/ip_unprivileged_port_start")
-	if err != nil {
-		return usual
-	}
-	if port, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-		return port
-	}
-	return usual
 }

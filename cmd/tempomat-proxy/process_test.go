@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,7 +24,7 @@ type process struct {
 	t              *testing.T
 	proc           *os.Process
 	path           string
-	stdout, stderr *output
+	stdout, stderr *testkit.Output
 	said           chan struct{} // closed when all that write the output have ended
 	followed       chan struct{} // closed when another process writes it as well
 	ended          chan struct{} // closed when status stands
@@ -38,10 +40,10 @@ func startProcess(t *testing.T, env []string, path string, args ...string) *proc
 // startProcessWith hands files over to it, from descriptor 3 on.
 func startProcessWith(t *testing.T, files []*os.File, env []string, path string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, path: path, stdout: newOutput(), stderr: newOutput(), said: make(chan struct{}), followed: make(chan struct{}), ended: make(chan struct{})}
+	p := &process{t: t, path: path, stdout: new(testkit.Output), stderr: new(testkit.Output), said: make(chan struct{}), followed: make(chan struct{}), ended: make(chan struct{})}
 	c := exec.Command(path, args...)
 	c.ExtraFiles, c.Env = files, append(cleanEnv(), env...)
-	c.Stdout, c.Stderr = p.stdout.pipe(t, nil), p.stderr.pipe(t, p.said)
+	c.Stdout, c.Stderr = pipe(t, p.stdout, nil), pipe(t, p.stderr, p.said)
 	err := c.Start()
 	_ = c.Stdout.(*os.File).Close()
 	_ = c.Stderr.(*os.File).Close()
@@ -51,6 +53,24 @@ func startProcessWith(t *testing.T, files []*os.File, env []string, path string,
 	p.proc = c.Process
 	p.awaitEnd()
 	return p
+}
+
+// pipe is for programs to write to. Said is closed when the last one has ended.
+func pipe(t *testing.T, to *testkit.Output, said chan<- struct{}) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = io.Copy(to, read)
+		_ = read.Close()
+		to.Close()
+		if said != nil {
+			close(said)
+		}
+	}()
+	return write
 }
 
 // awaitEnd has the end of a process noticed, and that all it said is there unless another one
@@ -183,18 +203,39 @@ func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *si
 	return s
 }
 
+// startAgain starts it once more, with the configuration that is there.
+func (s *sidecarProcess) startAgain(env ...string) {
+	s.t.Helper()
+	s.process = startProcess(s.t, env, program(s.t, "tempomat-proxy"), "-config", s.file)
+	s.serves()
+}
+
 // unstarted is one that was not started yet.
 func unstarted(t *testing.T) *sidecarProcess {
 	t.Helper()
 	dir := tempDir(t)
-	return &sidecarProcess{process: &process{t: t, stderr: newOutput()}, dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
+	return &sidecarProcess{process: &process{t: t, stderr: new(testkit.Output)}, dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
 }
 
 // serves waits until it says where it serves.
 func (s *sidecarProcess) serves() {
 	s.t.Helper()
-	line, _ := s.stderr.await(s.t, 0, `"msg":"serving"`)
-	s.url = "http://" + parseLog(s.t, line).Listen[0]
+	line, _ := s.stderr.Await(s.t, 0, `"msg":"serving"`)
+	s.url = "http://" + parseServed(s.t, line).Listen[0]
+}
+
+// served is what a process says when it serves.
+type served struct {
+	PID    int      `json:"pid"`
+	Listen []string `json:"listen"`
+}
+
+func parseServed(t *testing.T, line string) (s served) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &s); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return s
 }
 
 // configure replaces the configuration file as a whole. What yaml says of

@@ -106,7 +106,7 @@ func cloudflareMoves(m *machine) {
 	}
 	c.list.Store("127.0.0.4/32")
 	m.shell(daily)
-	m.tempomat.stderr.await(m.t, 0, reloaded)
+	m.tempomat.stderr.Await(m.t, 0, reloaded)
 	testkit.Eventually(m.t, "Apache has read the new list", func() bool { return remote() == visitorAddress })
 	direct := m.visitor("http")
 	if got := direct.told(direct.pretending())["REMOTE_ADDR"]; got != visitorAddress {

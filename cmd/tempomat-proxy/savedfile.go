@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/gob"
@@ -9,10 +8,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"tempomat/cmd/internal/files"
 )
 
 // What has to survive a restart is in files that are written as a whole or not at all, say of
@@ -76,43 +76,12 @@ func decodeSaved(text []byte, kind string, version int) ([]savedPart, error) {
 	return s.Parts, nil
 }
 
-// replaceFile puts a file in the place of another one, as a whole or not at all, also if the
-// machine crashes in the meantime. It writes nothing through a link and into no file that
-// somebody else has made, should others be able to write in the directory; a link in
-// place of the file itself is replaced, not followed.
-//
-// What write gets is buffered.
+// replaceFile puts a file in the place of another one, which only this process's user may read, and makes its directory.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	next := path + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
-		return err
-	}
-	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	buffered := bufio.NewWriter(file)
-	if err = errors.Join(write(buffered), buffered.Flush()); err == nil {
-		err = file.Sync() // or the name could be there before the data
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return files.Replace(path, 0o600, files.Keep, files.Keep, write)
 }
 
 // readOwn reads a file of at most so many bytes that nobody but this process's user, and

@@ -66,7 +66,7 @@ func listen(ctx context.Context, addresses []string) (sockets []handover.Socket,
 	for _, a := range addresses {
 		l, e := proxy.Listen(ctx, a)
 		if e != nil {
-			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a, "/proc"))
+			err = errors.Join(err, withHint(fmt.Errorf("listen on %s: %w", a, e), a))
 			continue
 		}
 		sockets = append(sockets, handover.Socket{Listener: l, Address: a})

@@ -166,8 +166,6 @@ const (
 	hourPart       = "hour"
 	// historySuffix is what its name has behind that of the state file.
 	historySuffix = ".history"
-	// unreadableSuffix is what a file has behind its name that could not be read.
-	unreadableSuffix = ".unreadable"
 )
 
 // pastHours is the history and its file. A nil one keeps none.
@@ -201,8 +199,8 @@ func (p *pastHours) reply() func(hours int) api.HistoryReply {
 	return p.Reply
 }
 
-// load reads the file. Without one the history begins empty; one that is damaged, or of
-// another release, is set aside as well: that is no reason not to serve.
+// load reads the file. Without one the history begins empty, and with one that is damaged, or of
+// another release: that is no reason not to serve.
 func (p *pastHours) load() {
 	if p == nil || p.path == "" {
 		return
@@ -212,9 +210,7 @@ func (p *pastHours) load() {
 		return
 	}
 	if err == nil {
-		if err = p.restore(text); err != nil {
-			err = errors.Join(err, os.Rename(p.path, p.path+unreadableSuffix))
-		}
+		err = p.restore(text)
 	}
 	p.tell(err)
 }
@@ -267,20 +263,18 @@ func (p *pastHours) run(ctx context.Context) {
 	})
 }
 
-// forgetHistory removes the files that an earlier configuration had kept, since who
+// forgetHistory removes the file that an earlier configuration had kept, since who
 // switches the history off does not want it to lie about.
 func forgetHistory(c *config.Config, log *zap.Logger) {
 	path := historyPath(c)
 	if c.History.Hours > 0 || path == "" {
 		return
 	}
-	for _, path := range []string{path, path + unreadableSuffix} {
-		text, err := readOwn(path, largestHistory)
-		if err == nil && isSaved(text) {
-			err = os.Remove(path)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("the history that was kept is still there", zap.String("file", path), zap.Error(err))
-		}
+	text, err := readOwn(path, largestHistory)
+	if err == nil && isSaved(text) {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("the history that was kept is still there", zap.String("file", path), zap.Error(err))
 	}
 }

@@ -24,6 +24,11 @@ func newState(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
 	return &stateFile{path: path, parts: map[string]memory{"note": n}, log: zap.New(core)}, n, logs
 }
 
+// besides is where a file is until it takes its place.
+func besides(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+}
+
 // TestStateIsReplaced whatever lies in its place, and beside it.
 func TestStateIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -33,9 +38,9 @@ func TestStateIsReplaced(t *testing.T) {
 	for name, lies := range map[string]func(path string) error{
 		"nothing":        func(string) error { return nil },
 		"a link":         func(path string) error { return os.Symlink(precious, path) },
-		"a link beside":  func(path string) error { return os.Symlink(precious, path+".new") },
-		"one that ended": func(path string) error { return os.WriteFile(path+".new", []byte("half"), 0o400) },
-		"a hard link":    func(path string) error { return os.Link(precious, path+".new") },
+		"a link beside":  func(path string) error { return os.Symlink(precious, besides(path)) },
+		"one that ended": func(path string) error { return os.WriteFile(besides(path), []byte("half"), 0o400) },
+		"a hard link":    func(path string) error { return os.Link(precious, besides(path)) },
 	} {
 		path := filepath.Join(dir, name, "state")
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -76,7 +81,7 @@ func TestStateIsNotSaved(t *testing.T) {
 	if err := f.save(); err == nil {
 		t.Error("a directory was replaced")
 	}
-	if _, err := os.Lstat(path + ".new"); err == nil {
+	if _, err := os.Lstat(besides(path)); err == nil {
 		t.Error("something is left behind")
 	}
 }

@@ -8,6 +8,7 @@
 //	chromium.go       a browser, by its DevTools
 //	certificates.go   an authority, and what it issues
 //	eventually.go     waiting, and for how long
+//	output.go         what a program has written, and waiting for a line of it
 //	golden.go         texts that are expected, in files
 //	pipes.go          a listener in memory
 //	ports.go          ports that no other test has

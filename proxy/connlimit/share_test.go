@@ -3,8 +3,6 @@ package connlimit
 import (
 	"net/netip"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func TestClientOf(t *testing.T) {
@@ -70,43 +68,4 @@ func TestShare(t *testing.T) {
 	if ok, full := s.Take(other, 60); ok || full {
 		t.Error("an IPv6 client has two shares")
 	}
-}
-
-// TestHeadsAreShared: whatever clients take and give back, no more is held than may be, none has more
-// than its part of what others leave, and a client that has nothing gets in while a part of what
-// is left is enough.
-func TestHeadsAreShared(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		type holder struct {
-			client netip.Addr
-			size   int
-		}
-		h := NewShare(1 << 20)
-		var in []holder
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			if len(in) > 0 && rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
-				h.GiveBack(in[0].client, in[0].size)
-				in = in[1:]
-				continue
-			}
-			x := holder{netip.AddrFrom4([4]byte{192, 0, 2, rapid.Byte().Draw(t, "client") % 40}), rapid.IntRange(1, 64<<10).Draw(t, "size")}
-			own, left := h.of[x.client], h.most-h.held
-			ok, full := h.Take(x.client, x.size)
-			if ok {
-				in = append(in, x)
-			}
-			if want := x.size <= left && own+x.size <= (left+own+OnePart-1)/OnePart; ok != want || full && own > 0 {
-				t.Fatalf("%d bytes for one who has %d, with %d left: %v, full %v", x.size, own, left, ok, full)
-			}
-			if h.held > h.most || h.held < 0 {
-				t.Fatalf("%d of %d bytes are held", h.held, h.most)
-			}
-		}
-		for _, x := range in {
-			h.GiveBack(x.client, x.size)
-		}
-		if h.held != 0 || len(h.of) != 0 {
-			t.Errorf("%d bytes of %d clients are held by nobody", h.held, len(h.of))
-		}
-	})
 }

@@ -1,11 +1,10 @@
 package errorpage
 
 import (
-	"hash/maphash"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/text/language"
 )
 
@@ -93,40 +92,31 @@ const (
 // languages chooses among languages. Its method may be called concurrently.
 type languages struct {
 	matcher language.Matcher
-	seed    maphash.Seed
-	// kept are choices at the places that their hashes give: to read a list and match it takes
-	// microseconds, and browsers send few different ones. A client that sends others only
-	// has those at the same place read again.
-	kept [remembered]atomic.Pointer[choice]
-}
-
-type choice struct {
-	asked string
-	index int
+	// kept are choices: to read a list and match it takes microseconds, and browsers send few different ones.
+	kept *lru.Cache[string, int]
 }
 
 func newLanguages(tags []language.Tag) *languages {
-	return &languages{matcher: language.NewMatcher(tags), seed: maphash.MakeSeed()}
+	kept, _ := lru.New[string, int](remembered) // there is room
+	return &languages{matcher: language.NewMatcher(tags), kept: kept}
 }
 
 // choose is the index of the language that fits Accept-Language best (RFC 9110, 12.5.4); 0, the
 // first one, if none does.
-func (l *languages) choose(asked string) int {
+func (l *languages) choose(asked string) (index int) {
 	if asked = first(asked); asked == "" {
 		return 0
 	}
-	place := &l.kept[maphash.String(l.seed, asked)%remembered]
-	if c := place.Load(); c != nil && c.asked == asked {
-		return c.index
+	if index, ok := l.kept.Get(asked); ok {
+		return index
 	}
-	c := &choice{asked: strings.Clone(asked)} // or it would keep the memory of the whole header
 	if tags, _, err := language.ParseAcceptLanguage(asked); err == nil {
-		if _, index, confidence := l.matcher.Match(tags...); confidence > language.No {
-			c.index = index
+		if _, best, confidence := l.matcher.Match(tags...); confidence > language.No {
+			index = best
 		}
 	}
-	place.Store(c)
-	return c.index
+	l.kept.Add(strings.Clone(asked), index) // or it would keep the memory of the whole header
+	return index
 }
 
 // first is what is read of a list of languages: whole ones from its beginning.

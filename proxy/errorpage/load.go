@@ -19,10 +19,8 @@ import (
 )
 
 const (
-	mostFiles     = 64
 	mostLanguages = 16
-	longestPage   = 64 << 10 // bounds a file, and each page that it makes, in bytes
-	mostBytes     = 16 << 20 // bounds all pages together
+	longestPage   = 64 << 10 // bounds a file, in bytes
 )
 
 // Options say which pages there are.
@@ -48,9 +46,6 @@ func Load(o Options) (*Set, error) {
 	for host, f := range files {
 		s.hosts[host] = l.makePages(f)
 	}
-	if l.bytes > mostBytes {
-		l.fault(o.Directory, "makes pages of %d bytes in all; %d are allowed", l.bytes, mostBytes)
-	}
 	return s, errors.Join(l.faults...)
 }
 
@@ -58,7 +53,6 @@ func Load(o Options) (*Set, error) {
 type loader struct {
 	holes    holes
 	dialects []dialect
-	bytes    int // of all pages
 	faults   []error
 }
 
@@ -144,8 +138,6 @@ func (l *loader) readDirectory(dir string) map[string]*template.Template {
 		case !isPage || host == "" || hostOf(host) != host || strings.ContainsAny(host, " /") || otherLayout.MatchString(host):
 			l.fault(path, "is not the name of a page; write %s.html for all hosts, statuses and languages, and for one host "+
 				"its name in small letters, such as wiki.example.org.html. Conditions such as {{if eq .Status 429}} distinguish statuses", forAllHosts)
-		case len(files) == mostFiles:
-			l.fault(path, "is one page too many; %d are allowed", mostFiles)
 		default:
 			if t, err := readTemplate(path); err != nil {
 				l.faults = append(l.faults, err)
@@ -278,26 +270,11 @@ func (l *loader) makePage(t *template.Template, in *dialect, c Cause) (*Page, er
 	if c.waits() {
 		d.Wait, d.RetryAfter = l.holes.wait, l.holes.retryAfter
 	}
-	out := bounded{most: longestPage}
+	var out strings.Builder
 	if err := t.Execute(&out, d); err != nil {
 		return nil, err
 	}
-	l.bytes += out.text.Len()
-	return l.holes.cut(out.text.String(), d.Language, in.texts), nil
-}
-
-// bounded is a text of at most so many bytes.
-type bounded struct {
-	text bytes.Buffer
-	most int
-}
-
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.text.Len()+len(p) > b.most {
-		return 0, fmt.Errorf("the page has more than %d bytes", b.most)
-	}
-	return b.text.Write(p)
+	return l.holes.cut(out.String(), d.Language, in.texts), nil
 }
 
 // texts are what pages say in a language.

@@ -2,7 +2,6 @@ package errorpage
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +61,6 @@ func TestFaults(t *testing.T) {
 		{"error.html", "\n{{template \"other\"}}", "error.html:2: "},
 		{"error.html", "a\nGer\xe4t\n", "error.html:2: is not UTF-8"},
 		{"error.html", long, "error.html: has 65537 bytes; 65536 are allowed"},
-		{"error.html", "{{range 70000}}x{{end}}", "the page has more than 65536 bytes"},
 		{"error.htm", "", "error.htm: is not the name of a page; write error.html"},
 		{"logo.png", "", "logo.png: is not the name of a page"},
 		{"429.html", "", "429.html: is not the name of a page"},
@@ -104,25 +102,6 @@ func TestOptions(t *testing.T) {
 	} {
 		if _, err := Load(tc.o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%+v: %v, want %q", tc.o, err, tc.want)
-		}
-	}
-}
-
-// TestBounds: too many files, and pages that are too large together.
-func TestBounds(t *testing.T) {
-	for want, tc := range map[string]struct {
-		files int
-		text  string
-	}{
-		"is one page too many; 64 are allowed": {65, "x"},
-		"bytes in all; 16777216 are allowed":   {10, strings.Repeat("x", longestPage-1)},
-	} {
-		dir := t.TempDir()
-		for i := range tc.files {
-			write(t, dir, fmt.Sprintf("h%d.html", i), tc.text)
-		}
-		if _, err := Load(Options{Directory: dir, Languages: []string{"en", "de"}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }

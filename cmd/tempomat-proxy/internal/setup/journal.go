@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
+
+	"tempomat/cmd/internal/files"
 )
 
 // journal is what setup did, kept for undo. It is written before the first
@@ -91,7 +94,7 @@ func (j *journal) save(name string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(name, text, 0o600, -1, -1)
+	return replaceFile(name, string(text), 0o600, files.Keep, files.Keep)
 }
 
 func loadJournal(name string) (*journal, error) {
@@ -114,35 +117,12 @@ func missingDirectories(name string) (list []string) {
 	return list
 }
 
-// replaceFile puts a text in the place of a file at once. Without an owner (-1) it
-// belongs to this user.
-func replaceFile(name string, text []byte, mode os.FileMode, uid, gid int) (err error) {
-	// The name begins with a dot: no server includes such files in the meantime.
-	f, err := os.CreateTemp(filepath.Dir(name), ".tempomat-setup-")
-	if err != nil {
+// replaceFile puts a text in the place of a file at once.
+func replaceFile(name, text string, mode os.FileMode, uid, gid int) error {
+	return files.Replace(name, mode, uid, gid, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // the first error tells more
-		}
-	}()
-	if _, err = f.Write(text); err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil && uid >= 0 {
-		err = f.Chown(uid, gid)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	})
 }
 
 // rewrite puts a text into a file, and gives it the owner and mode of another one, or of
@@ -156,7 +136,7 @@ func rewrite(name, text, like string) error {
 	if !info.Mode().IsRegular() || !ok {
 		return fmt.Errorf("%s is no plain file", like)
 	}
-	return replaceFile(name, []byte(text), info.Mode().Perm(), int(s.Uid), int(s.Gid))
+	return replaceFile(name, text, info.Mode().Perm(), int(s.Uid), int(s.Gid))
 }
 
 // ready tells whether a change can be made: all is as it was when the plan was made.
@@ -193,7 +173,7 @@ func put(c Change) error {
 	case c.Target != "":
 		return os.Symlink(c.Target, c.Path)
 	case c.New:
-		return replaceFile(c.Path, []byte(c.After), 0o644, -1, -1)
+		return replaceFile(c.Path, c.After, 0o644, files.Keep, files.Keep)
 	}
 	if err := rewrite(c.Backup, c.Before, c.Path); err != nil {
 		return err

@@ -14,12 +14,12 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"tempomat/cmd/internal/files"
 	"tempomat/config"
 	"tempomat/limiter/known"
 )
@@ -67,23 +67,11 @@ func CheckSecret(c *config.Config) error {
 	return err
 }
 
+// longestSecret bounds the file, which has three secrets at most, in bytes.
+const longestSecret = 4096
+
 func parseSecret(file string) (*Secret, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a file", file)
-	}
-	if info.Mode().Perm()&0o027 != 0 {
-		return nil, fmt.Errorf("%s: other users can read or change it, and could make themselves known clients. Run: chmod 640 %[1]s", file)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	text, err := files.ReadSecret(file, longestSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -249,16 +237,8 @@ func (s *Secret) write(file string, uid, gid int) error {
 	if !bytes.Equal(s.first, s.previous) {
 		text += line(s.first) + "\n"
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".secret")
-	if err != nil {
+	return files.Replace(file, 0o640, uid, gid, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chown(uid, gid), f.Chmod(0o640), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	})
 }
