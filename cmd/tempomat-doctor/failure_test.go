@@ -40,7 +40,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"--limit", "few"}, 2, `--limit: "few" is not a whole number`},
 		{[]string{"report", "--hours", "0", "--limit", "0"}, 2, "--hours 0: must be 1 to 168\n--limit 0: must be at least 1"},
 		{[]string{"top", "--pane", "x", "--interval", "1ms"}, 1, "known: overview, keys, pages, queue, verdicts, gate\n--interval: 1ms is not from 200ms to 1h"},
-		{[]string{"--socket", path, "top"}, 1, "tempomat-proxy does not know /v1/overview: it is older than this doctor"},
+		{[]string{"--socket", serveOther(t, 404, `{"version":1,"error":"no such path for GET; known: "}`), "top"}, 1, "tempomat-proxy does not know /v1/overview: it is older than this doctor"},
 		{[]string{"pardon"}, 2, `unknown command "pardon"`},
 	} {
 		code, stdout, stderr := call(t, nil, c.args...)

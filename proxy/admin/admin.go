@@ -4,11 +4,10 @@
 // A request passes the guard, and comes to a route.
 //
 //	admin.go   the parts, the listeners and the servers
-//	guard.go   who may ask: the socket's users, the token, the names that it may be asked for by
+//	guard.go   who may ask: the socket's users, the token, the names that it may be asked for by; and who asks
 //	routes.go  the paths, what may be asked of each, documents and errors
 //	views.go   what the paths answer
 //	page.go    the dashboard
-//	peer*.go   who asks at the socket
 package admin
 
 import (
@@ -66,7 +65,7 @@ type Options struct {
 	Proof         func(k limiter.Key) string // what limiter.Row tells; nil: nothing is told of robots
 	Kernel        func() api.Kernel          // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
-	Inspector     Inspector              // nil: nothing is told of single requests, nor done for clients
+	Inspector     Inspector
 	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: nobody looks
 	Ready         func() error           // nil while the proxy takes requests
 	Reload        func() error           // reads the configuration again; its error lists every fault
@@ -80,11 +79,11 @@ type Options struct {
 
 // Server serves the admin API. Its methods may be called concurrently.
 type Server struct {
-	opts      Options
-	reloading chan struct{} // holds a token while a reload runs
-	looking   sync.Mutex    // held while the Inspector looks: each look locks for a moment what requests need
-	server    *http.Server  // at the unix socket
-	web       *http.Server  // over TCP
+	opts    Options
+	reloads chan struct{} // holds a token while a reload runs
+	looking sync.Mutex    // held while the Inspector looks: each look locks for a moment what requests need
+	server  *http.Server  // at the unix socket
+	web     *http.Server  // over TCP
 }
 
 // New makes a Server of its parts; it opens nothing.
@@ -95,14 +94,14 @@ func New(o Options) *Server {
 	if o.ReloadTimeout <= 0 {
 		o.ReloadTimeout = 20 * time.Second
 	}
-	a := &Server{opts: o, reloading: make(chan struct{}, 1)}
+	a := &Server{opts: o, reloads: make(chan struct{}, 1)}
 	if o.Access == nil {
 		a.opts.Access = new(Access)
 	}
 	documents := a.Handler()
 	write := o.ReloadTimeout + 10*time.Second
-	a.server = newServer(&guard{next: documents, access: a.opts.Access, socket: true}, write, o.Log)
-	a.web = newServer(&guard{next: documents, access: a.opts.Access}, write, o.Log)
+	a.server = newServer(newGuard(documents, a.opts.Access, true), write, o.Log)
+	a.web = newServer(newGuard(documents, a.opts.Access, false), write, o.Log)
 	return a
 }
 

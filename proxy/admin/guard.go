@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -15,17 +13,28 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"tempomat/proxy/admin/api"
 )
 
 // guard is before the API and the page. It refuses requests that a page of another site
-// sent, and those that bring too much. Over TCP it asks for the token as well; only the page
-// itself can be had without.
+// sent. Over TCP it asks for the token as well; only the page itself can be had without.
 type guard struct {
-	next   http.Handler // the API
+	open   *http.ServeMux // the page, and whether it needs the token
+	next   http.Handler   // the API
 	access *Access
 	socket bool // requests come over the unix socket
+}
+
+// newGuard is before the API, which next is.
+func newGuard(next http.Handler, access *Access, socket bool) *guard {
+	g := &guard{open: pages(), next: next, access: access, socket: socket}
+	// The page is to know whether it has to ask for the token before it is denied anything.
+	g.open.HandleFunc("GET /v1/access", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, api.AccessReply{Version: api.Version, Token: !socket})
+	})
+	return g
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,47 +43,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
-	if err := g.refuse(r); err != nil {
-		fail(w, err)
+	if !g.access.isOurs(r.Host, g.socket) {
+		fail(w, &failure{http.StatusMisdirectedRequest,
+			fmt.Sprintf("unknown Host %q: use an IP address or localhost, or add the name to admin.hosts", r.Host)})
 		return
 	}
-	if file := pageFile(r.URL.Path); file != "" {
-		servePage(w, r, file)
-		return
-	}
-	if r.URL.Path == accessPath {
-		reading(view(g.tellAccess).serve)(w, r)
+	if _, pattern := g.open.Handler(r); pattern != "" {
+		g.open.ServeHTTP(w, r)
 		return
 	}
 	if err := g.refuseUse(r); err != nil {
 		fail(w, err)
 		return
 	}
-	body, err := readBody(w, r)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	r.Body = body
 	g.next.ServeHTTP(w, r)
-}
-
-// tellAccess lets the page know whether it has to ask for the token, before it is denied
-// anything.
-func (g *guard) tellAccess(_ *http.Request) (any, error) {
-	return api.AccessReply{Version: api.Version, Token: !g.socket}, nil
-}
-
-// refuse is what holds for the page as well.
-func (g *guard) refuse(r *http.Request) error {
-	switch {
-	case !g.access.isOurs(r.Host, g.socket):
-		return &failure{http.StatusMisdirectedRequest,
-			fmt.Sprintf("unknown Host %q: use an IP address or localhost, or add the name to admin.hosts", r.Host)}
-	case r.ContentLength > mostBody:
-		return &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", mostBody)}
-	}
-	return nil
 }
 
 // refuseUse is what holds for the API.
@@ -113,22 +95,6 @@ func (g *guard) refuseToken(r *http.Request) error {
 		return &failure{http.StatusUnauthorized, "the token is wrong"}
 	}
 	return nil
-}
-
-// readBody reads what a request brings, if its length was not told: a few kilobytes.
-func readBody(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return http.NoBody, nil
-	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", mostBody)}
-	case err != nil:
-		return nil, &failure{http.StatusBadRequest, "the body broke off"}
-	}
-	return io.NopCloser(strings.NewReader(string(text))), nil
 }
 
 // Access says who may ask over TCP, and by which names. The zero Access lets nobody in over
@@ -230,16 +196,8 @@ func isCrossSite(r *http.Request) bool {
 type peerKey struct{}
 
 // withPeer notes who is at the other end of a connection: the user of a unix socket, if
-// that can be known, else the address. Listeners wrap connections; what wraps one tells it by
-// NetConn.
+// that can be known, else the address.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	for {
-		inner, ok := c.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		c = inner.NetConn()
-	}
 	by := ""
 	if u, ok := c.(*net.UnixConn); ok {
 		by = peerOf(u)
@@ -247,6 +205,21 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 		by = "token, from " + a.String()
 	}
 	return context.WithValue(ctx, peerKey{}, by)
+}
+
+// peerOf is the user at the other end of a unix socket, as the kernel knows it; empty: it
+// does not.
+func peerOf(c *net.UnixConn) (by string) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return ""
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			by = fmt.Sprintf("uid %d", cred.Uid)
+		}
+	})
+	return by
 }
 
 // askedBy is who asks, in words, for the log.

@@ -4,8 +4,6 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
-	"path"
-	"strings"
 )
 
 // The dashboard is plain HTML, CSS and JavaScript modules; nothing is built and nothing comes from
@@ -17,19 +15,21 @@ import (
 //go:embed static
 var static embed.FS
 
-// pageFile is the file of the dashboard at a path; empty: there is none.
-func pageFile(path string) string {
-	name := strings.TrimPrefix(path, "/")
-	switch {
-	case path == "/":
-		return "static/index.html"
-	case name == "static/index.html":
-		return ""
+// pages are the files of the dashboard, each at its path.
+func pages() *http.ServeMux {
+	mux := http.NewServeMux()
+	files, err := fs.Glob(static, "static/*")
+	if err != nil {
+		panic(err) // the pattern is sound
 	}
-	if info, err := fs.Stat(static, name); err != nil || info.IsDir() {
-		return ""
+	for _, file := range files {
+		path := "/" + file
+		if file == "static/index.html" {
+			path = "/{$}"
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { servePage(w, r, file) })
 	}
-	return name
+	return mux
 }
 
 // pagePolicy lets the page load what it came with and talk to whom it came from, and nothing
@@ -37,20 +37,12 @@ func pageFile(path string) string {
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// servePage answers GET and HEAD with a file of the page.
+// servePage answers with a file of the page.
 func servePage(w http.ResponseWriter, r *http.Request, file string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h.Set("Cache-Control", "no-cache") // the next release's page is another one
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		wrongMethod(w, r, "GET, HEAD")
-		return
-	}
-	kind := map[string]string{".html": "html", ".css": "css", ".js": "javascript"}[path.Ext(file)] // not what the machine has installed
-	if h.Set("Content-Type", "text/"+kind+"; charset=utf-8"); kind == "" {
-		h.Set("Content-Type", "image/svg+xml")
-	}
+	h.Set("Cache-Control", "no-cache")   // the next release's page is another one
 	http.ServeFileFS(w, r, static, file) //nolint:gosec // only what is embedded can be served
 }

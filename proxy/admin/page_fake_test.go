@@ -34,12 +34,7 @@ type fake struct {
 func startFake(t *testing.T, token string) (*fake, string) {
 	t.Helper()
 	f := &fake{t: t, now: float64(time.Now().Unix()), token: token}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if file := pageFile(r.URL.Path); file != "" {
-			servePage(w, r, file)
-		}
-	})
+	mux := pages()
 	mux.Handle("/v1/", f.api())
 	mux.HandleFunc("/v1/access", f.accessible)
 	s := httptest.NewServer(mux)

@@ -13,47 +13,36 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// accessPath is answered by the guard.
-const accessPath = "/v1/access"
-
-// Handler returns the API without a server around it, and without the page: the paths that are of
-// the parts that it was made of.
+// Handler returns the API without a server around it, and without the page.
 func (a *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var known []string
-	get := func(path string, serve http.HandlerFunc, parameters ...string) {
-		mux.HandleFunc(path, reading(serve, parameters...))
-		known = append(known, path)
+	handle := func(request string, h http.Handler) {
+		mux.Handle(request, h)
+		known = append(known, request)
 	}
-	post := func(path string, serve http.HandlerFunc) {
-		mux.HandleFunc(path, acting(serve))
-		known = append(known, path)
-	}
-	get("/v1/classes", view(a.classes).serve)
-	get("/v1/buckets", view(a.buckets).serve, "class", "sort", "limit")
-	get("/v1/key", view(a.key).serve, "class", "id")
-	get("/v1/gate", view(a.gate).serve)
-	get("/v1/share", view(a.share).serve)
-	get("/v1/health", view(a.health).serve)
-	get("/v1/ready", view(a.ready).serve)
-	get("/v1/status", view(a.status).serve)
-	get("/v1/history", view(a.history).serve, "hours")
-	post("/v1/reload", view(a.reload).serve)
-	if a.opts.Inside.Overview != nil {
-		get("/v1/overview", view(a.overview).serve)
-		get("/v1/shapes", view(a.shapes).serve, "limit")
-		get("/v1/recent", view(a.recent).serve, "limit", "each")
-		get("/v1/series", view(a.series).serve, "minutes")
-	}
-	if a.opts.Inspector != nil {
-		get("/v1/queue", view(a.queue).serve, "limit")
-		get("/v1/explain", view(a.explain).serve, "of")
-		get("/v1/pins", view(a.pins).serve)
-		post("/v1/forgive", a.act(a.opts.Inspector.Forgive).serve)
-		post("/v1/pin", a.act(a.opts.Inspector.Pin).serve)
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		fail(w, &failure{http.StatusNotFound, "no such path; known: " + strings.Join(known, ", ")})
+	get := func(path string, v view, parameters ...string) { handle("GET "+path, v.handler(parameters)) }
+	get("/v1/classes", a.classes)
+	get("/v1/buckets", a.buckets, "class", "sort", "limit")
+	get("/v1/key", a.key, "class", "id")
+	get("/v1/gate", a.gate)
+	get("/v1/share", a.share)
+	get("/v1/health", a.health)
+	get("/v1/ready", a.ready)
+	get("/v1/status", a.status)
+	get("/v1/history", a.history, "hours")
+	get("/v1/overview", a.overview)
+	get("/v1/shapes", a.shapes, "limit")
+	get("/v1/recent", a.recent, "limit", "each")
+	get("/v1/series", a.series, "minutes")
+	get("/v1/queue", a.queue, "limit")
+	get("/v1/explain", a.explain, "of")
+	get("/v1/pins", a.pins)
+	handle("POST /v1/reload", a.reloading())
+	handle("POST /v1/forgive", a.act(Inspector.Forgive).handler(nil))
+	handle("POST /v1/pin", a.act(Inspector.Pin).handler(nil))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, &failure{http.StatusNotFound, fmt.Sprintf("no such path for %s; known: %s", r.Method, strings.Join(known, ", "))})
 	})
 	return mux
 }
@@ -62,13 +51,23 @@ func (a *Server) Handler() http.Handler {
 // asked for.
 type view func(r *http.Request) (any, error)
 
-func (v view) serve(w http.ResponseWriter, r *http.Request) {
-	reply, err := v(r)
-	if err != nil {
-		fail(w, err)
-		return
+// handler lets the named parameters pass and no others: a misspelt one must not silently show
+// something else.
+func (v view) handler(parameters []string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.URL.Query() {
+			if !slices.Contains(parameters, name) {
+				fail(w, fmt.Errorf("unknown parameter %q; known: %s", name, listOrNone(parameters)))
+				return
+			}
+		}
+		reply, err := v(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		answer(w, http.StatusOK, reply)
 	}
-	answer(w, http.StatusOK, reply)
 }
 
 // failure is why a request is not answered, with the status that says so.
@@ -86,11 +85,8 @@ func fail(w http.ResponseWriter, err error) {
 		return
 	}
 	errors.As(err, &f)
-	switch f.status {
-	case http.StatusUnauthorized:
+	if f.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tempomat"`)
-	case http.StatusRequestEntityTooLarge:
-		w.Header().Set("Connection", "close") // what else is sent is not read
 	}
 	answer(w, f.status, api.ErrorReply{Version: api.Version, Error: f.text})
 }
@@ -109,24 +105,6 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(body, '\n')) // who has left needs no answer
 }
 
-// reading lets GET and HEAD pass, with the named parameters and no others: a misspelt one
-// must not silently show something else.
-func reading(next http.HandlerFunc, parameters ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			wrongMethod(w, r, "GET, HEAD")
-			return
-		}
-		for name := range r.URL.Query() {
-			if !slices.Contains(parameters, name) {
-				fail(w, fmt.Errorf("unknown parameter %q; known: %s", name, listOrNone(parameters)))
-				return
-			}
-		}
-		next(w, r)
-	}
-}
-
 // numberOf is a parameter that is a whole number from 1 to most; usual, if it is not given.
 func numberOf(r *http.Request, parameter string, usual, most int) (int, error) {
 	q := r.URL.Query()
@@ -138,22 +116,6 @@ func numberOf(r *http.Request, parameter string, usual, most int) (int, error) {
 		return 0, fmt.Errorf("%s: %q is not a whole number from 1 to %d", parameter, q.Get(parameter), most)
 	}
 	return n, nil
-}
-
-// acting lets POST pass.
-func acting(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			wrongMethod(w, r, "POST")
-			return
-		}
-		next(w, r)
-	}
-}
-
-func wrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	w.Header().Set("Allow", allow)
-	fail(w, &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%q is not for %s; allowed: %s", r.Method, r.URL.Path, allow)})
 }
 
 func listOrNone(names []string) string {

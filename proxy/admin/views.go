@@ -165,40 +165,32 @@ func (a *Server) status(_ *http.Request) (any, error) {
 	return reply, nil
 }
 
-// reload runs one reload at a time, and lets nobody wait for longer than
-// ReloadTimeout, neither for another's reload nor for their own; a reload that
-// takes longer goes on without its client.
+// reloading serves reloads, one at a time. Nobody waits for longer than ReloadTimeout, neither for
+// another's reload nor for their own; a reload that takes longer goes on without its client.
+func (a *Server) reloading() http.Handler {
+	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "the reload is still running, or another one is: its end will be in the log"})
+	h := http.TimeoutHandler(view(a.reload).handler(nil), a.opts.ReloadTimeout, string(late))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		h.ServeHTTP(w, r)
+	})
+}
+
 func (a *Server) reload(r *http.Request) (any, error) {
-	timeout := time.NewTimer(a.opts.ReloadTimeout)
-	defer timeout.Stop()
 	select {
-	case a.reloading <- struct{}{}:
-	case <-timeout.C:
-		return nil, &failure{http.StatusServiceUnavailable, "another reload is still running: nothing was done"}
-	case <-r.Context().Done():
+	case a.reloads <- struct{}{}:
+		defer func() { <-a.reloads }()
+	case <-r.Context().Done(): // nobody waits for it any more
 		return nil, r.Context().Err()
 	}
-	done := make(chan error, 1)
-	go func() {
-		err := a.opts.Reload()
-		<-a.reloading
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			return nil, &failure{http.StatusUnprocessableEntity, err.Error()}
-		}
-		reply := api.ReloadReply{Version: api.Version, Status: "ok", Restart: []string{}}
-		if a.opts.Waiting != nil {
-			reply.Restart = append(reply.Restart, a.opts.Waiting()...)
-		}
-		return reply, nil
-	case <-timeout.C:
-		return nil, &failure{http.StatusGatewayTimeout, "the reload is still running: its end will be in the log"}
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	if err := a.opts.Reload(); err != nil {
+		return nil, &failure{http.StatusUnprocessableEntity, err.Error()}
 	}
+	reply := api.ReloadReply{Version: api.Version, Status: "ok", Restart: []string{}}
+	if a.opts.Waiting != nil {
+		reply.Restart = append(reply.Restart, a.opts.Waiting()...)
+	}
+	return reply, nil
 }
 
 func (a *Server) overview(_ *http.Request) (any, error) { return a.opts.Inside.Overview(), nil }
@@ -273,7 +265,7 @@ func (a *Server) explain(r *http.Request) (any, error) {
 func (a *Server) pins(_ *http.Request) (any, error) { return a.opts.Inspector.Pins(a.opts.Now()), nil }
 
 // act serves what an Inspector does.
-func (a *Server) act(do func(now time.Time, by string, a api.ActRequest) (api.ActReply, error)) view {
+func (a *Server) act(do func(i Inspector, now time.Time, by string, a api.ActRequest) (api.ActReply, error)) view {
 	return func(r *http.Request) (any, error) {
 		act, err := readAct(r)
 		if err != nil {
@@ -282,7 +274,7 @@ func (a *Server) act(do func(now time.Time, by string, a api.ActRequest) (api.Ac
 		if act.Class, err = a.className(act.Class); err != nil {
 			return nil, err
 		}
-		reply, err := do(a.opts.Now(), askedBy(r.Context()), act)
+		reply, err := do(a.opts.Inspector, a.opts.Now(), askedBy(r.Context()), act)
 		if err != nil {
 			return nil, &failure{http.StatusUnprocessableEntity, err.Error()}
 		}
