@@ -243,9 +243,8 @@ type Seen struct {
 
 // Fields are the names of the fields of a request's header, in the client's order.
 type Fields interface {
-	// Field is the one at that place, as package net/http writes it; empty: there are no
-	// more.
-	Field(at int) string
+	Len() int
+	Name(at int) string // as package net/http writes it
 }
 
 // Classify is ClassifySeen of a request of which nothing else was seen.

@@ -11,12 +11,8 @@ import (
 
 type fieldList []string
 
-func (l fieldList) Field(at int) string {
-	if at < len(l) {
-		return l[at]
-	}
-	return ""
-}
+func (l fieldList) Len() int           { return len(l) }
+func (l fieldList) Name(at int) string { return l[at] }
 
 func fields(names string) Fields { return fieldList(strings.Fields(names)) }
 

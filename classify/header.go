@@ -99,12 +99,8 @@ const (
 func appendFingerprint(dst []byte, r *http.Request, fields Fields) []byte {
 	sum := taken(taken(fnvOffset, byte(r.ProtoMajor&3)), byte(r.ProtoMinor&3))
 	if fields != nil {
-		for at := range mostFields {
-			name := fields.Field(at)
-			if name == "" {
-				break
-			}
-			if mark := markOf(name); mark != 0 {
+		for at := range min(fields.Len(), mostFields) {
+			if mark := markOf(fields.Name(at)); mark != 0 {
 				sum = taken(sum, mark)
 			}
 		}

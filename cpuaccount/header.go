@@ -2,7 +2,6 @@ package cpuaccount
 
 import (
 	"math"
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -15,12 +14,15 @@ const CostHeader = "Tempomat-Cost"
 // is to see. With the header source the figure replaces what was measured so
 // far; what comes after the header goes on being measured. A figure that is not
 // a number, or is more than all CPUs could have done in the time, is ignored.
-func (s *Span) Tell(now time.Time, h http.Header) {
-	told, ok := h[CostHeader]
-	if !ok {
+func (s *Span) Tell(now time.Time, h interface {
+	Values(name string) []string
+	Del(name string)
+}) {
+	told := h.Values(CostHeader)
+	if told == nil {
 		return
 	}
-	delete(h, CostHeader)
+	h.Del(CostHeader)
 	if s.meter.source != Header || len(told) != 1 {
 		return
 	}

@@ -3,13 +3,14 @@ package proxy
 import (
 	"maps"
 	"net/http"
-	"net/textproto"
+	"slices"
 	"strconv"
 	"time"
 
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/errorpage"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/telemetry"
 )
 
@@ -37,13 +38,21 @@ func (x *exchange) refuseCount() {
 // tellCount adds the fields that tell how the limits stand to a response, unless
 // the backend speaks for itself: if it sets any of them, or another spelling of it, none is
 // added.
-func (x *exchange) tellCount(h http.Header) {
+func (x *exchange) tellCount() {
+	if len(x.counted.Fields) == 0 {
+		return
+	}
+	h := x.client.server.Fields()
 	for name := range x.counted.Fields {
-		if _, told := h[textproto.CanonicalMIMEHeaderKey(name)]; told {
+		if h.Has(http1.Key(name)) {
 			return
 		}
 	}
-	maps.Copy(h, x.counted.Fields)
+	for _, name := range slices.Sorted(maps.Keys(x.counted.Fields)) {
+		for _, value := range x.counted.Fields[name] {
+			h.Add(name, value)
+		}
+	}
 }
 
 const (
@@ -152,6 +161,6 @@ func (x *exchange) redirectDue() (over <-chan time.Time, stop func() bool) {
 func (x *exchange) sendBack() {
 	x.log.outcome = telemetry.Redirected
 	x.identify()
-	x.client.writer.Header().Set(requestHeader, x.id)
+	x.client.server.Fields().Set(requestHeader, x.id)
 	x.life.Redirect(time.Now(), &x.client.writer)
 }

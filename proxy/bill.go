@@ -223,13 +223,13 @@ func (x *exchange) noteEstimated(now time.Time) {
 // yet among what runs.
 func (x *exchange) giveNumber() {
 	if t := x.handler.bill.tracker.Load(); t != nil && t.Listens() && x.policy.Meter.Measures() {
-		x.kernel.billed.number, x.kernel.billed.text[0] = t.Numbers.Next()
+		x.kernel.billed.number, x.kernel.billed.text = t.Numbers.Next()
 	}
 }
 
 // setNumber tells the backend the request's number, if it has one.
 func (x *exchange) setNumber() {
-	if x.kernel.billed.text[0] != "" {
-		x.backend.asked.fields.Set(numberHeader, x.kernel.billed.text[:1:1])
+	if x.kernel.billed.text != "" {
+		x.backend.asked.fields.Set(numberHeader, x.kernel.billed.text)
 	}
 }

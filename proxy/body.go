@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -185,9 +184,6 @@ type body struct {
 	x    *exchange
 	conn *http.ResponseController
 	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
-	// trailer is for the backend's side, which looks at it while the server may write
-	// the request's own.
-	trailer http.Header
 
 	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
 	ahead   []byte     // a small body that was read ahead
@@ -204,10 +200,7 @@ type body struct {
 // exchange is over.
 func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.read(p)
-	switch end := errors.Is(err, io.EOF); {
-	case end && b.trailer != nil:
-		maps.Copy(b.trailer, trailers(b.x.request.Trailer))
-	case err != nil && !end && b.broken.Load():
+	if err != nil && !errors.Is(err, io.EOF) && b.broken.Load() {
 		b.x.orphan(time.Now())
 	}
 	return n, err

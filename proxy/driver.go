@@ -135,7 +135,5 @@ func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 
 // look looks whether the client is still there.
 func (x *exchange) look() {
-	if x.client.server != nil {
-		x.client.server.Look()
-	}
+	x.client.server.Look()
 }

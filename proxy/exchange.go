@@ -47,10 +47,9 @@ type exchange struct {
 // clientSide is what an exchange has to do with its client.
 type clientSide struct {
 	conn   *connection
-	server served // nil: in a test
+	server served
 	writer writer
 	body   body
-	order  order
 	room   int // what the request takes of the clients' memory for headers, in bytes
 }
 
@@ -91,17 +90,6 @@ type logged struct {
 	record  telemetry.Record
 }
 
-// order is the names of a header's fields, in the order and spelling of the client.
-type order []http1.Name
-
-// Field implements classify.Fields.
-func (o *order) Field(at int) string {
-	if at < len(*o) {
-		return (*o)[at].Canonical
-	}
-	return ""
-}
-
 // connection is what is remembered of a client's connection, or of a stream of HTTP/2. With
 // HTTP/1 its requests come one after the other, so the memory of one serves the next.
 type connection struct {
@@ -118,10 +106,16 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Look()
 	// Keep says that the request is used after its end.
 	Keep()
-	// Names are the names of the request's header fields, in their original spelling.
-	Names() []http1.Name
-	// Spell replaces the answer's header, and returns the one that there was.
-	Spell(reason string, order []http1.Name, h http.Header) (before http.Header)
+	// Asked are the fields of the request's head.
+	Asked() *http1.Fields
+	// Trailer is what came after the request's body.
+	Trailer() http1.Fields
+	// Fields are the answer's header.
+	Fields() *http1.Fields
+	// Relays says that the answer is another server's, with that reason.
+	Relays(reason string)
+	// SetTrailer says what follows the answer's body.
+	SetTrailer(trailer http1.Fields)
 	// Streams is how many requests the connection has under way.
 	Streams() int
 }
@@ -134,7 +128,7 @@ func remembered(ctx context.Context) *connection {
 
 // isCrowded tells whether it is a stream of HTTP/2 next to so many others that it is counted.
 func (x *exchange) isCrowded() bool {
-	return x.client.server != nil && x.client.server.Streams() > fewStreams
+	return x.client.server.Streams() > fewStreams
 }
 
 // group is whom it counts among. Once it has arrived it may be called at any time.
@@ -235,10 +229,8 @@ type Upstream struct {
 
 // asked is what is asked of the backend, and the memory for it.
 type asked struct {
-	request   backend.Request
-	fields    http1.List
-	forwarded [3]string // its values, one each
-	mark      [1]string // one as well
+	request backend.Request
+	fields  http1.Fields
 }
 
 // work is what the backend does for a request, as far as it is seen here. It ends
@@ -259,7 +251,7 @@ type work struct {
 type billed struct {
 	ended    atomic.Bool // nothing is read any more
 	number   host.Number
-	text     [1]string // the number as it is written
+	text     string // the number as it is written
 	work     *host.Work
 	accepted time.Time
 	computes bool      // much of its time, as far as was seen

@@ -225,10 +225,10 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 		x.client.conn, x.pooled = conn, true
 	}
 	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
-	x.client.server, _ = w.(served)
+	x.client.server, _ = w.(served) // front's, both
 	x.client.writer = writer{ResponseWriter: w, x: x}
 	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 may give an empty one
-		x.client.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w), trailer: trailers(r.Trailer)}
+		x.client.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w)}
 		r.Body = &x.client.body
 	}
 	return x
@@ -241,9 +241,7 @@ func (h *Handler) recycle(x *exchange) {
 	switch {
 	case !x.pooled:
 	case x.backend.lingers:
-		if x.client.server != nil {
-			x.client.server.Keep()
-		}
+		x.client.server.Keep()
 	case x.client.body.ReadCloser == nil && x.client.writer.status != http.StatusSwitchingProtocols:
 		fields, ticket := x.backend.asked.fields.Emptied(), x.life.Spare()
 		*x = exchange{}
@@ -256,9 +254,8 @@ func (h *Handler) recycle(x *exchange) {
 // classify finds out who asks.
 func (x *exchange) classify() {
 	var seen classify.Seen
-	if x.client.server != nil && x.request.ProtoMajor == 1 { // in HTTP/2 the order says nothing of the client
-		x.client.order = x.client.server.Names()
-		seen.Fields = &x.client.order
+	if x.request.ProtoMajor == 1 { // in HTTP/2 the order says nothing of the client
+		seen.Fields = x.client.server.Asked()
 	}
 	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
 	if x.life.Who.TrustedPeer {

@@ -88,7 +88,7 @@ func (x *exchange) answer(p *refusal) {
 	x.identify()
 	p.Status, p.RequestID = p.cause.Status(), x.id
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
-	h := x.client.writer.Header()
+	h := x.client.server.Fields()
 	h.Set(requestHeader, x.id)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -109,7 +109,7 @@ func (x *exchange) answer(p *refusal) {
 // appendRefusal appends the body in the form that the client asks for, and says in the header
 // which one it is.
 func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
-	h := x.client.writer.Header()
+	h := x.client.server.Fields()
 	wish := errorpage.WishOf(x.request.Header["Accept"])
 	switch {
 	case wish == errorpage.JSON:
@@ -195,19 +195,8 @@ func isSoundID(id string) bool {
 
 // isSound tells whether every backend reads the same in a request.
 func isSound(r *http.Request) bool {
-	return http1.IsToken(r.Method) && isSoundTarget(r.RequestURI) && isSoundHost(r) &&
+	return http1.IsToken(r.Method) && http1.IsTarget(r.RequestURI) && isSoundHost(r) &&
 		(r.ProtoMajor < 2 || isSoundStream(r))
-}
-
-// isSoundTarget tells it of what is asked for: a fragment is none of its parts (RFC
-// 9112, 3.2), and some backends cut it off.
-func isSoundTarget(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c == 0x7f || c == '#' {
-			return false
-		}
-	}
-	return true
 }
 
 // isSoundHost reports it for the host. A client of HTTP/1.0 may name none.
@@ -242,7 +231,7 @@ func (x *exchange) wantsRobots() bool {
 
 // sendRobots answers it. Nothing is charged, because the backend does nothing.
 func (x *exchange) sendRobots() {
-	h := x.client.writer.Header()
+	h := x.client.server.Fields()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "max-age=3600") // robots keep it for a day at most (RFC 9309, 2.4)
 	h.Set("X-Content-Type-Options", "nosniff")

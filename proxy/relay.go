@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/backend"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
 )
@@ -23,39 +23,27 @@ const keepsUp = time.Millisecond
 
 // pass passes an answer on: header, body and trailers.
 func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
-	events := isEventStream(res.Header)
+	events := isEventStream(res.Fields)
 	if events {
 		x.stream(now)
 	}
 	a := &x.backend.relay
 	*a = relay{
 		x: x, answer: res, rest: res.Length, log: u.log,
-		live: events || strings.EqualFold(res.Header.Get("X-Accel-Buffering"), "no"),
+		live: events || strings.EqualFold(res.Fields.Get("X-Accel-Buffering"), "no"),
 	}
 	if x.gone() || !x.takesStream() {
 		a.abandon()
 	}
-	announced := trailers(res.Trailer)
-	maps.DeleteFunc(announced, func(name string, _ []string) bool { return res.Header[name] != nil }) // it is sent with the head
-	a.writeHeader(res, announced)
+	a.writeHeader(res)
 	a.writeBody()
 	if res.Length < 0 && x.client.writer.tails != nil {
 		_ = x.client.writer.FlushError() // only the end is held; if the client disconnected, the server notices that
 	}
-	came := trailers(res.Trailer)
-	if len(came) == 0 {
-		return
-	}
-	h := x.client.writer.Header()
-	for name, values := range came {
-		if _, told := announced[name]; !told {
-			name = http.TrailerPrefix + name
-		}
-		h[name] = values
-	}
+	x.client.server.SetTrailer(trailers(res.Trailer()))
 }
 
-func isEventStream(h http.Header) bool {
+func isEventStream(h http1.Fields) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
@@ -70,25 +58,20 @@ type relay struct {
 	log    *zap.Logger
 }
 
-// writeHeader writes the header.
-func (a *relay) writeHeader(res *backend.Answer, announced http.Header) {
-	a.copyHeader(res)
-	h := a.x.client.writer.Header()
-	if len(announced) > 0 {
-		h.Add("Trailer", strings.Join(slices.Sorted(maps.Keys(announced)), ", "))
-	}
-	a.x.client.writer.WriteHeader(res.Status)
-}
-
-// copyHeader has the client get the backend's header, as far as it is for it. An answer that
+// writeHeader has the client get the backend's header, as far as it is for it. An answer that
 // requires an upgrade says to what (RFC 9110, 15.5.22), but in HTTP/2, which has none.
-func (a *relay) copyHeader(res *backend.Answer) {
-	required := res.Header["Upgrade"]
-	strip(res.Header, res.Order)
-	if res.Status == http.StatusUpgradeRequired && required != nil {
-		res.Header["Upgrade"] = required
+func (a *relay) writeHeader(res *backend.Answer) {
+	h := a.x.client.server.Fields()
+	*h = endToEnd(*h, res.Fields)
+	if required := res.Fields.Get("Upgrade"); res.Status == http.StatusUpgradeRequired && required != "" {
+		h.Add("Upgrade", required)
 	}
-	res.Header = a.x.client.server.Spell(res.Reason, res.Order, res.Header)
+	announced := slices.DeleteFunc(res.Fields.Announced(), func(key string) bool { return !mayTrail(key) || h.Has(key) }) // sent with the head
+	if len(announced) > 0 {
+		h.Add("Trailer", strings.Join(announced, ", "))
+	}
+	a.x.client.server.Relays(res.Reason)
+	a.x.client.writer.WriteHeader(res.Status)
 }
 
 // writeBody passes the body on. What the server still buffers, headers included, is sent as

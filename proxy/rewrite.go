@@ -27,26 +27,24 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	in, out := x.request, &x.backend.asked.request
 	x.backend.asked.fields = x.passed(x.backend.asked.fields)
 	x.backend.asked.setForwarded(in)
-	x.backend.asked.setMark(&x.handler.marks, in)
+	x.backend.asked.fields = append(x.backend.asked.fields, http1.Field{Name: "CDN-Loop", Key: loopHeader, Value: x.handler.marks.of(in)})
 	x.setNumber()
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.backend.asked.fields, Hints: x}
-	if x.client.body.ReadCloser != nil {
-		out.Body, out.Length, out.Ready, out.Trailer = &x.client.body, in.ContentLength, x.client.body.isReady(), x.client.body.trailer
+	if body := &x.client.body; body.ReadCloser != nil {
+		out.Body, out.Length, out.Ready = body, in.ContentLength, body.isReady()
+		out.Announced = slices.DeleteFunc(x.client.server.Asked().Announced(), func(key string) bool { return !mayTrail(key) })
+		out.Trailer = func() http1.Fields { return trailers(x.client.server.Trailer()) }
 	}
 	return out
 }
 
 // passed appends the fields of the client's request that the backend gets.
-func (x *exchange) passed(fields http1.List) http1.List {
-	in := x.request.Header
-	r := rewriting{x: x, private: named(in), upgrade: mayUpgrade(x.upgradeAsked())}
-	for _, name := range x.client.server.Names() {
-		values, ok := in[name.Canonical]
-		if !ok {
-			continue
-		}
-		if values = r.passed(name.Canonical, values); len(values) > 0 {
-			fields = append(fields, http1.Line{Name: name, Values: values})
+func (x *exchange) passed(fields http1.Fields) http1.Fields {
+	asked := x.client.server.Asked()
+	r := rewriting{x: x, private: named(*asked), upgrade: mayUpgrade(x.upgradeAsked())}
+	for _, f := range *asked {
+		if value, ok := r.passed(f.Key, f.Value); ok && !(isHop(f.Key) && fields.Has(f.Key)) { // one of these says it all
+			fields = append(fields, http1.Field{Name: f.Name, Key: f.Key, Value: value})
 		}
 	}
 	return fields
@@ -59,39 +57,42 @@ type rewriting struct {
 	upgrade string          // the protocol that the backend is asked for; empty: none
 }
 
-// passed is what the backend gets of a field; nil: nothing.
-func (r *rewriting) passed(name string, values []string) []string {
+// passed is what the backend gets of a field; false: nothing.
+func (r *rewriting) passed(key, value string) (string, bool) {
 	// A field in a spelling that some servers take for another one passes only where that is
 	// configured, and then only if the other one means nothing to a proxy.
-	if folded := classify.FoldedName(name); folded != name && !(r.x.policy.Underscores && mayTrail(folded)) {
-		return nil
+	if folded := classify.FoldedName(key); folded != key && !(r.x.policy.Underscores && mayTrail(folded)) {
+		return "", false
 	}
 	switch {
-	case isHop(name):
-		return r.ofHop(name, values)
-	case r.private[name], isPrivate(name), name == "Proxy":
-		return nil // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
-	case !r.x.life.Who.TrustedPeer && tellsOrigin(name):
-		return nil
-	case name == "Cookie":
-		return newcomer.StripPass(values) // the pass is the proxy's own, also if newcomers are no longer redirected
-	case name == "Max-Forwards":
-		return oneLess(r.x.request, values)
+	case isHop(key):
+		return r.ofHop(key, value)
+	case r.private[key], isPrivate(key), key == "Proxy":
+		return "", false // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
+	case !r.x.life.Who.TrustedPeer && tellsOrigin(key):
+		return "", false
+	case key == "Cookie":
+		kept := newcomer.StripLine(value) // the pass is the proxy's own, also if newcomers are no longer redirected
+		return kept, kept != "" || value == ""
+	case key == "Max-Forwards":
+		if n, told := forwards(r.x.request); told {
+			return strconv.FormatUint(n-1, 10), true
+		}
 	}
-	return values
+	return value, true
 }
 
 // ofHop is what the backend gets of a field that is for one connection only.
-func (r *rewriting) ofHop(name string, values []string) []string {
+func (r *rewriting) ofHop(key, value string) (string, bool) {
 	switch {
-	case name == "Te" && hasToken(values, "trailers"):
-		return []string{"trailers"}
-	case name == "Connection" && r.upgrade != "":
-		return []string{"Upgrade"}
-	case name == "Upgrade" && r.upgrade != "":
-		return []string{r.upgrade}
+	case key == "Te":
+		return "trailers", hasToken(value, "trailers")
+	case key == "Connection":
+		return "Upgrade", r.upgrade != ""
+	case key == "Upgrade":
+		return r.upgrade, r.upgrade != ""
 	}
-	return nil
+	return "", false
 }
 
 // target is the request's target as the client sent it. For an absolute URL it is the part
@@ -126,28 +127,33 @@ func isHop(name string) bool {
 	return false
 }
 
-// named are the header fields that Connection names, which are for this connection only. Fields
-// that are for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a
-// client could remove what a proxy in front of this one says about it. Each is there once,
-// however often it is named.
-func named(h http.Header) map[string]bool {
-	var names map[string]bool // most often none
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
+// named reports for the keys of a header whether Connection names them: then they are for this connection
+// only. Fields that are for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a
+// client could remove what a proxy in front of this one says about it. A client may name each thousands
+// of times.
+func named(h http1.Fields) (private map[string]bool) {
+	for _, f := range h {
+		if f.Key != "Connection" {
+			continue
+		}
+		for name := range strings.SplitSeq(f.Value, ",") {
 			if name = textproto.TrimString(name); name == "" || strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
 				continue
 			}
-			name = textproto.CanonicalMIMEHeaderKey(name)
-			if _, told := h[name]; !told || isForAll(name) {
-				continue
+			if private == nil {
+				private = make(map[string]bool, len(h))
+				for _, f := range h {
+					private[f.Key] = false
+				}
 			}
-			if names == nil {
-				names = make(map[string]bool)
+			if key := http1.Key(name); !isForAll(key) {
+				if _, told := private[key]; told {
+					private[key] = true
+				}
 			}
-			names[name] = true
 		}
 	}
-	return names
+	return private
 }
 
 // isForAll reports whether a field is for all servers on the way.
@@ -160,33 +166,25 @@ func isForAll(name string) bool {
 	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
 }
 
-// endToEnd copies the fields of an answer that are for the client as well. The values are
-// shared.
-func endToEnd(dst, src http.Header) {
+// endToEnd appends the fields of an answer that are for the client as well.
+func endToEnd(dst, src http1.Fields) http1.Fields {
 	private := named(src)
-	for name, values := range src {
-		if !isHop(name) && !private[name] && !isPrivate(name) {
-			dst[name] = values
+	for _, f := range src {
+		if !isHop(f.Key) && !isPrivate(f.Key) && !private[f.Key] {
+			dst = append(dst, f)
 		}
 	}
-}
-
-// strip takes out of an answer's header, which has these names, what is not for the client.
-func strip(h http.Header, names []http1.Name) {
-	private := named(h)
-	for i := range names {
-		if name := names[i].Canonical; isHop(name) || private[name] || isPrivate(name) {
-			delete(h, name)
-		}
-	}
+	return dst
 }
 
 // upgradeOf is the protocol that a header asks for or agrees to; empty: none.
-func upgradeOf(h http.Header) string {
-	if !hasToken(h["Connection"], "Upgrade") {
-		return ""
+func upgradeOf(h http1.Fields) string {
+	for _, f := range h {
+		if f.Key == "Connection" && hasToken(f.Value, "Upgrade") {
+			return h.Get("Upgrade")
+		}
 	}
-	return h.Get("Upgrade")
+	return ""
 }
 
 // upgradeAsked is the protocol that the client asks for; empty: none. HTTP/1.0 knows of
@@ -195,7 +193,7 @@ func (x *exchange) upgradeAsked() string {
 	if !x.request.ProtoAtLeast(1, 1) || x.client.body.ReadCloser != nil {
 		return ""
 	}
-	return upgradeOf(x.request.Header)
+	return upgradeOf(*x.client.server.Asked())
 }
 
 // mayUpgrade is the first of the protocols that a client asks for and may have; empty: none,
@@ -218,12 +216,10 @@ func protocolName(protocol string) string {
 }
 
 // hasToken tells whether a list has a token, in any case of letters.
-func hasToken(lines []string, token string) bool {
-	for _, line := range lines {
-		for t := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(textproto.TrimString(t), token) {
-				return true
-			}
+func hasToken(list, token string) bool {
+	for t := range strings.SplitSeq(list, ",") {
+		if strings.EqualFold(textproto.TrimString(t), token) {
+			return true
 		}
 	}
 	return false
@@ -263,19 +259,11 @@ func endsHere(r *http.Request) bool {
 // would show what only the proxy and the client's own proxies know.
 func (x *exchange) answerHere() {
 	if x.request.Method == http.MethodTrace {
-		x.client.writer.Header().Set("Allow", "OPTIONS")
+		x.client.server.Fields().Set("Allow", "OPTIONS")
 		x.fail(telemetry.Refused, errorpage.WrongMethod, "This proxy answers no TRACE.")
 		return
 	}
 	x.client.writer.WriteHeader(http.StatusNoContent)
-}
-
-// oneLess is Max-Forwards as the backend gets it.
-func oneLess(in *http.Request, values []string) []string {
-	if n, told := forwards(in); told {
-		return []string{strconv.FormatUint(n-1, 10)}
-	}
-	return values
 }
 
 // loopHeader tells proxies which of them a request has passed (RFC 8586).
@@ -287,9 +275,8 @@ const mostPasses = 5
 
 // marks is the name of this process there; no other has it.
 type marks struct {
-	name  string
-	seed  maphash.Seed
-	texts http1.Texts
+	name string
+	seed maphash.Seed
 }
 
 func (m *marks) init() {
@@ -303,9 +290,7 @@ func (m *marks) of(r *http.Request) string {
 		secure               bool
 	}{r.Method, r.Host, target(r), r.TLS != nil})
 	var b [64]byte
-	text := m.texts.Borrow(nil, len(b))
-	defer m.texts.Return(text)
-	return text.Of(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
+	return string(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
 }
 
 // isCircle tells whether a request is one that this process has sent to the backend, or came of
@@ -326,12 +311,6 @@ func (m *marks) isCircle(r *http.Request) bool {
 		}
 	}
 	return passes >= mostPasses
-}
-
-// setMark has a request known that comes back.
-func (a *asked) setMark(m *marks, in *http.Request) {
-	a.mark[0] = m.of(in)
-	a.fields = append(a.fields, http1.Line{Name: http1.Name{Written: "CDN-Loop", Canonical: loopHeader}, Values: a.mark[:]})
 }
 
 // tellsOrigin reports whether a backend may learn the client's address, the scheme, the host or
@@ -361,26 +340,21 @@ func tellsOrigin(name string) bool {
 // setForwarded tells the backend where the request came from. The client's own fields are still
 // there only if it is a trusted proxy.
 func (a *asked) setForwarded(in *http.Request) {
-	set := func(i int, name, value string) {
-		a.forwarded[i] = value
-		a.fields.Set(name, a.forwarded[i:i+1:i+1])
-	}
 	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
-		hops := peer
-		if before := a.fields.Get("X-Forwarded-For"); len(before) > 0 {
-			hops = strings.Join(slices.Concat(before, []string{peer}), ", ")
+		if before := a.fields.Values("X-Forwarded-For"); len(before) > 0 {
+			peer = strings.Join(append(before, peer), ", ")
 		}
-		set(0, "X-Forwarded-For", hops)
+		a.fields.Set("X-Forwarded-For", peer)
 	}
-	if in.Host != "" && a.fields.Get("X-Forwarded-Host") == nil { // HTTP/1.0 may name none
-		set(1, "X-Forwarded-Host", in.Host)
+	if in.Host != "" && !a.fields.Has("X-Forwarded-Host") { // HTTP/1.0 may name none
+		a.fields.Add("X-Forwarded-Host", in.Host)
 	}
-	if a.fields.Get("X-Forwarded-Proto") == nil {
+	if !a.fields.Has("X-Forwarded-Proto") {
 		proto := "http"
 		if in.TLS != nil {
 			proto = "https"
 		}
-		set(2, "X-Forwarded-Proto", proto)
+		a.fields.Add("X-Forwarded-Proto", proto)
 	}
 }
 
@@ -397,16 +371,12 @@ func mayTrail(name string) bool {
 		!strings.HasPrefix(name, "Content-") && !strings.HasPrefix(name, "If-")
 }
 
-// trailers are the fields that may come after a body. The values are shared.
-func trailers(src http.Header) (dst http.Header) {
-	for name, values := range src {
-		if !mayTrail(name) {
-			continue
+// trailers are the fields that may come after a body.
+func trailers(src http1.Fields) (dst http1.Fields) {
+	for _, f := range src {
+		if mayTrail(f.Key) {
+			dst = append(dst, f)
 		}
-		if dst == nil {
-			dst = make(http.Header, len(src))
-		}
-		dst[name] = values
 	}
 	return dst
 }

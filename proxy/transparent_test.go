@@ -211,11 +211,11 @@ func TestMessages(t *testing.T) {
 	const forwarded = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: http\r\n"
 	const ok = "HTTP/1.1 200 OK\r\nDate: now\r\n"
 	const head = ok + "Trailer: Sum, Late\r\nSum: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
-	const headOn = ok + "Sum: 1\r\nTransfer-Encoding: chunked\r\nTrailer: Late\r\n" + closed + "\r\n2\r\nok\r\n"
+	const headOn = ok + "Sum: 1\r\nTrailer: Late\r\nTransfer-Encoding: chunked\r\n" + closed + "\r\n2\r\nok\r\n"
 	for name, tc := range map[string]struct{ asks, asked, answers, answered string }{
 		"spelling": {
 			"GET /a HTTP/1.1\r\nx-zoo: 1\r\nHOST: h\r\nUser-agent: x\r\nX-ape: 2\r\nx-zoo: 3\r\nConnection: close\r\n\r\n",
-			"GET /a HTTP/1.1\r\nHost: h\r\nx-zoo: 1\r\nx-zoo: 3\r\nUser-agent: x\r\nX-ape: 2\r\n" + forwarded + "\r\n",
+			"GET /a HTTP/1.1\r\nHost: h\r\nx-zoo: 1\r\nUser-agent: x\r\nX-ape: 2\r\nx-zoo: 3\r\n" + forwarded + "\r\n",
 			"HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-length: 2\r\n\r\nok",
 			"HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-Length: 2\r\n" + closed + "\r\nok",
 		},

@@ -22,8 +22,8 @@ import (
 // protocol, until both have closed, or one has and the other one does not take
 // what comes, or nothing comes of either for too long.
 func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answer) {
-	asked := strings.Join(out.Fields.Get("Upgrade"), "")
-	agreed := upgradeOf(res.Header)
+	asked := out.Fields.Get("Upgrade")
+	agreed := upgradeOf(res.Fields)
 	if asked == "" || !strings.EqualFold(protocolName(asked), protocolName(agreed)) || !printable(agreed) {
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
 		return
@@ -62,10 +62,10 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 // writeSwitch writes the head of an answer that agrees to a protocol: the backend's, except for what
 // is for its own connection only (RFC 9110, 7.6.1), and what is for the proxy alone.
 func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
-	strip(res.Header, res.Order)
-	res.Header["Connection"], res.Header["Upgrade"] = []string{"Upgrade"}, []string{agreed}
-	b := http1.AppendStatus(nil, http.StatusSwitchingProtocols, "")
-	b = http1.AppendHeader(b, res.Header, res.Order, func(string) bool { return false })
+	h := endToEnd(nil, res.Fields)
+	h.Set("Connection", "Upgrade")
+	h.Set("Upgrade", agreed)
+	b := h.Append(http1.AppendStatus(nil, http.StatusSwitchingProtocols, ""), nil)
 	_, err := w.Write(append(b, "\r\n"...))
 	return err
 }

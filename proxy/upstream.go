@@ -18,6 +18,7 @@ import (
 
 	"tempomat/proxy/backend"
 	"tempomat/proxy/errorpage"
+	"tempomat/proxy/http1"
 	"tempomat/proxy/telemetry"
 )
 
@@ -52,7 +53,7 @@ func (u *Upstream) forward(x *exchange) {
 	}
 	defer res.Close()
 	now := time.Now()
-	x.life.Answered(now, res.Status, res.Header) // before the client has it
+	x.life.Answered(now, res.Status, &res.Fields) // before the client has it
 	if res.Status == http.StatusSwitchingProtocols {
 		u.upgrade(x, out, res)
 		return
@@ -61,11 +62,11 @@ func (u *Upstream) forward(x *exchange) {
 }
 
 // Hint implements backend.Hints: it passes on what comes before the answer.
-func (x *exchange) Hint(status int, header http.Header) {
-	h := x.client.writer.Header()
-	endToEnd(h, header)
+func (x *exchange) Hint(status int, fields http1.Fields) {
+	h := x.client.server.Fields()
+	*h = endToEnd(*h, fields)
 	x.client.writer.WriteHeader(status)
-	clear(h)
+	*h = h.Emptied()
 }
 
 // Close lets go of the idle connections to the backend.

@@ -53,9 +53,9 @@ func (w *writer) WriteHeader(status int) {
 		abort() // the stream is closed: what was executed must not be told to come again
 	}
 	w.status = status
-	w.x.tellCount(w.Header())
+	w.x.tellCount()
 	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
-		w.Header().Set("Connection", "close") // the client's next request must go to the next process
+		w.x.client.server.Fields().Set("Connection", "close") // the client's next request must go to the next process
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -63,7 +63,7 @@ func (w *writer) WriteHeader(status int) {
 func (w *writer) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
-		w.x.tellCount(w.Header())
+		w.x.tellCount()
 	}
 	if w.tails == nil {
 		return w.pass(p)

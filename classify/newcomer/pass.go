@@ -302,7 +302,7 @@ func StripPass(lines []string) []string {
 func stripFrom(lines []string, first int) []string {
 	kept := append(make([]string, 0, len(lines)), lines[:first]...)
 	for _, line := range lines[first:] {
-		if stripped := stripLine(line); stripped != "" || line == "" {
+		if stripped := StripLine(line); stripped != "" || line == "" {
 			kept = append(kept, stripped)
 		}
 	}
@@ -312,9 +312,9 @@ func stripFrom(lines []string, first int) []string {
 	return kept
 }
 
-// stripLine takes each of our cookies out, with the ; and the blanks behind it;
+// StripLine takes each of our cookies out of a line, with the ; and the blanks behind it;
 // with those before it if it is the last.
-func stripLine(line string) string {
+func StripLine(line string) string {
 	start, end := findPass(line, 0)
 	if start < 0 {
 		return line

@@ -190,17 +190,24 @@ func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit
 	return attested
 }
 
+// Answer is the header of one; http.Header is.
+type Answer interface {
+	Get(name string) string
+	Values(name string) []string
+	Del(name string)
+}
+
 // Answered takes in what the backend answered: the cookies that it gave, whether
 // it was a page or a part of one, and what it says of the client, which it takes
 // out of the header.
-func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h http.Header) {
+func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h Answer) {
 	at := seconds(now)
-	told := h[Header]
-	Strip(h)
+	told := h.Values(Header)
+	h.Del(Header)
 	if x.visitor == 0 {
 		return
 	}
-	given := j.give(at, h["Set-Cookie"], x)
+	given := j.give(at, h.Values("Set-Cookie"), x)
 	page, weight := isPage(status, h), x.partWeight(r, status, h)
 	if !page && weight == 0 && !given && len(told) == 0 {
 		return
@@ -228,7 +235,7 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 // partWeight is how much an answer counts as that of a part; 0: it is none. What the
 // client has still, by a tag that it was told, counts double: who keeps nothing cannot
 // tell it. A date does not, which anybody may tell.
-func (x *Visit) partWeight(r *http.Request, status int, h http.Header) float32 {
+func (x *Visit) partWeight(r *http.Request, status int, h Answer) float32 {
 	if !x.part || !(status == http.StatusOK && isPartType(h) || status == http.StatusNotModified) {
 		return 0
 	}
@@ -249,9 +256,6 @@ func (j *Judge) vouched(told []string) (float64, bool) {
 	x, err := strconv.ParseFloat(told[0], 64)
 	return x, err == nil && x >= classify.LeastStanding && x <= classify.MostStanding
 }
-
-// Strip takes the backend's word out of an answer's header.
-func Strip(h http.Header) { delete(h, Header) }
 
 // hashOf is that of a client. Like all of them it is keyed, the same after a
 // restart, and never 0.

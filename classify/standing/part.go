@@ -75,16 +75,13 @@ func hasTag(r *http.Request) bool {
 
 // isPartType tells whether an answer is a style sheet, a script, an image or a font.
 // An export of data is none, whatever its client says that it is for.
-func isPartType(h http.Header) bool {
-	lines := h["Content-Type"]
-	if len(lines) == 0 {
-		return false
-	}
+func isPartType(h Answer) bool {
+	told := h.Get("Content-Type")
 	for _, kind := range [...]string{
 		"text/css", "text/javascript", "application/javascript", "application/x-javascript",
 		"image/", "font/", "application/font", "application/x-font", "application/vnd.ms-fontobject",
 	} {
-		if strings.HasPrefix(lines[0], kind) {
+		if strings.HasPrefix(told, kind) {
 			return true
 		}
 	}
@@ -92,7 +89,6 @@ func isPartType(h http.Header) bool {
 }
 
 // isPage tells whether an answer is a page.
-func isPage(status int, h http.Header) bool {
-	kind := h["Content-Type"]
-	return status == http.StatusOK && len(kind) > 0 && strings.HasPrefix(kind[0], "text/html")
+func isPage(status int, h Answer) bool {
+	return status == http.StatusOK && strings.HasPrefix(h.Get("Content-Type"), "text/html")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,19 +16,15 @@ import (
 type Answer struct {
 	Status int
 	Reason string // as the backend has it; empty: none, or the usual one
-	Header http.Header
-	Order  []http1.Name // of the Header, as the backend wrote it
+	Fields http1.Fields
 	// Length is that of the body, or of what a HEAD asks after; negative: unknown.
 	Length int64
-	// Trailer has the names that the head announces; as the body has been read to its
-	// end, it has what came.
-	Trailer http.Header
 
 	pool   *Pool
 	call   *Call
 	conn   *Conn
 	upload *upload
-	memory *memory // nil: given back
+	memory *[memorySize]byte // nil: given back
 	buffer http1.Buffer
 
 	framing   http1.Framing
@@ -38,30 +33,13 @@ type Answer struct {
 	keepAlive bool
 	hinted    bool // something came before it
 	end       error
-	lines     *lines
-}
-
-// lines is memory for the Header.
-type lines struct {
-	values [http1.UsualFields]string // each of the Header's is a slice of it
-	names  [http1.UsualFields]http1.Name
-}
-
-// forget clears what so many names took.
-func (l *lines) forget(names int) {
-	used := min(names, http1.UsualFields)
-	clear(l.values[:used])
-	clear(l.names[:used])
 }
 
 // setHead takes the head over.
 func (a *Answer) setHead(head *http1.Response) {
-	a.Status, a.Length = head.Status, head.Length
-	text := a.pool.texts.Borrow(head.Fields, 0)
-	a.Order = text.Collect(a.Header, head.Fields, a.lines.values[:], a.lines.names[:])
-	a.pool.texts.Return(text)
-	if string(head.Reason) != http.StatusText(head.Status) {
-		a.Reason = string(head.Reason)
+	a.Status, a.Length, a.Fields = head.Status, head.Length, head.Fields
+	if head.Reason != http.StatusText(head.Status) {
+		a.Reason = head.Reason
 	}
 	a.framing, a.left, a.keepAlive = head.Framing, head.Length, head.KeepAlive
 	a.tellLength()
@@ -70,7 +48,6 @@ func (a *Answer) setHead(head *http1.Response) {
 		a.framing = http1.UntilEnd
 	case a.framing == http1.Chunked:
 		a.chunks.Reset(&a.buffer)
-		a.Trailer = http1.Announced(a.Header)
 	case a.framing == http1.Empty:
 		_ = a.finish(io.EOF)
 	}
@@ -79,13 +56,16 @@ func (a *Answer) setHead(head *http1.Response) {
 // tellLength has the header tell the length once, as it was understood, or not at all:
 // who gets it is not to understand another one.
 func (a *Answer) tellLength() {
-	switch lines := a.Header["Content-Length"]; {
-	case a.Length < 0, a.Status == http.StatusNoContent: // of which some clients would wait for a body
-		delete(a.Header, "Content-Length")
-	case len(lines) > 1 || strings.Contains(lines[0], ","):
-		a.Header["Content-Length"] = []string{strconv.FormatInt(a.Length, 10)}
+	if a.Length < 0 || a.Status == http.StatusNoContent { // of which some clients would wait for a body
+		a.Fields.Del("Content-Length")
+	} else {
+		length, _, _ := strings.Cut(a.Fields.Get("Content-Length"), ",")
+		a.Fields.Set("Content-Length", strings.TrimSpace(length))
 	}
 }
+
+// Trailer is what came after the body, once that was read to its end.
+func (a *Answer) Trailer() http1.Fields { return a.chunks.Trailer }
 
 // Read implements io.Reader. The end is told together with the last bytes, if it is
 // there.
@@ -137,12 +117,6 @@ func (a *Answer) finish(err error) error {
 	if a.end != nil {
 		return a.end
 	}
-	for _, f := range a.chunks.Trailer {
-		if a.Trailer == nil {
-			a.Trailer = http.Header{}
-		}
-		a.Trailer.Add(string(f.Name), string(f.Value))
-	}
 	a.end = err
 	a.release(errors.Is(err, io.EOF) && a.keepAlive && a.buffer.Buffered() == 0)
 	return a.end
@@ -181,7 +155,7 @@ func (p *Pool) letGo(c *Conn, u *upload, clean bool) {
 	_ = c.Close() // nobody uses it any more
 }
 
-// Close lets go of the connection, and of the Header. What was not read is lost. It is
+// Close lets go of the connection, and of the Fields. What was not read is lost. It is
 // called once.
 func (a *Answer) Close() error {
 	a.release(false)
@@ -191,9 +165,8 @@ func (a *Answer) Close() error {
 
 // free lets another request use the memory.
 func (a *Answer) free() {
-	p, header, lines := a.pool, http1.Emptied(a.Header), a.lines
-	lines.forget(len(a.Order))
-	*a = Answer{Header: header, lines: lines, end: http.ErrBodyReadAfterClose}
+	p := a.pool
+	*a = Answer{Fields: a.Fields.Emptied(), end: http.ErrBodyReadAfterClose}
 	p.answers.Put(a)
 }
 

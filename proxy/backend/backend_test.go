@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"tempomat/proxy/http1"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func TestLengthIsToldAsItWasUnderstood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(a.Header["Content-Length"], "|"); got != want {
+		if got := strings.Join(a.Fields.Values("Content-Length"), "|"); got != want {
 			t.Errorf("%q: the length is told on as %q, want %q", fields, got, want)
 		}
 		if b, err := io.ReadAll(a); string(b) != "hello" || err != nil {
@@ -225,8 +226,8 @@ func TestACrowdKeepsNothing(t *testing.T) {
 // hints collects what comes before the answer.
 type hints []string
 
-func (h *hints) Hint(status int, header http.Header) {
-	*h = append(*h, fmt.Sprint(status, header.Get("Link")))
+func (h *hints) Hint(status int, fields http1.Fields) {
+	*h = append(*h, fmt.Sprint(status, fields.Get("Link")))
 }
 
 func TestHints(t *testing.T) {
@@ -255,11 +256,11 @@ func TestTrailers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if len(a.Trailer) != 1 {
-		t.Errorf("%v is announced", a.Trailer)
+	if n := a.Fields.Announced(); len(n) != 1 {
+		t.Errorf("%v is announced", n)
 	}
-	if _, err := io.ReadAll(a); err != nil || a.Trailer.Get("A") != "1" || a.Trailer.Get("B") != "2" || len(a.Trailer) != 2 {
-		t.Errorf("%v came, %v", a.Trailer, err)
+	if _, err := io.ReadAll(a); err != nil || a.Trailer().Get("A") != "1" || a.Trailer().Get("B") != "2" || len(a.Trailer()) != 2 {
+		t.Errorf("%v came, %v", a.Trailer(), err)
 	}
 }
 

@@ -19,8 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"tempomat/proxy/http1"
 )
 
 const (
@@ -40,10 +38,9 @@ type Pool struct {
 	answerTimeout time.Duration // for the head of an answer; 0: any
 	idleFor       time.Duration // see there; longer in tests of other things
 	host          string        // of requests that name none
-	memory        sync.Pool     // of *memory
+	memory        sync.Pool     // of *[memorySize]byte
 	answers       sync.Pool     // of *Answer
-	texts         http1.Texts
-	crowded       atomic.Bool // see Crowd
+	crowded       atomic.Bool   // see Crowd
 
 	mu     sync.Mutex // guards the following
 	idle   []*Conn    // the newest last
@@ -51,20 +48,17 @@ type Pool struct {
 	closed bool
 }
 
-// memory is what a request borrows: to write its head and to read its answer, of which
+// memorySize is how much a request borrows: to write its head and to read its answer, of which
 // a small one comes in one piece, its end included.
-type memory struct {
-	bytes  [32 << 10]byte
-	fields [http1.UsualFields]http1.Field
-}
+const memorySize = 32 << 10
 
 // NewPool makes a Pool that connects to nothing yet. The head of an answer has to come
 // within the timeout after the request was sent; 0: whenever it may. Host is that of
 // requests that name none.
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	p := &Pool{dial: dial, host: host, answerTimeout: timeout, idleFor: idleFor}
-	p.memory.New = func() any { return new(memory) }
-	p.answers.New = func() any { return &Answer{Header: http1.Emptied(nil), lines: new(lines)} }
+	p.memory.New = func() any { return new([memorySize]byte) }
+	p.answers.New = func() any { return new(Answer) }
 	return p
 }
 

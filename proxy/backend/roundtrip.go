@@ -18,22 +18,25 @@ type Request struct {
 	Method string
 	// Target, Host and the fields are sent as they are. Host may be empty.
 	Target, Host string
-	Fields       http1.List
+	Fields       http1.Fields
 	// Body is closed once nobody wants it any more, and may be read for a moment after
 	// the answer is complete; nil: there is none. A Read that fails has the backend see
 	// the end of the connection, and its answer is still awaited.
 	Body io.ReadCloser
 	// Length is that of the body; negative: it is unknown. Ready tells that reading it
 	// waits for nobody.
-	Length  int64
-	Ready   bool
-	Trailer http.Header // is filled in as the body comes to its end; its names are told before
-	Hints   Hints
+	Length int64
+	Ready  bool
+	// Announced is the names of what follows a body of unknown length; Trailer is called as that has come
+	// to its end.
+	Announced []string
+	Trailer   func() http1.Fields
+	Hints     Hints
 }
 
 // Hints is who is told of answers before the final one (1xx of RFC 9110, 15.2).
 type Hints interface {
-	Hint(status int, h http.Header)
+	Hint(status int, fields http1.Fields)
 }
 
 const (
@@ -137,11 +140,11 @@ func (r *Request) drop() {
 // ask sends a request over a connection and awaits the head of the answer. Nothing
 // tells that the connection ended before a byte of one came, if there is an error.
 func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, nothing bool, err error) {
-	m := p.memory.Get().(*memory)
+	m := p.memory.Get().(*[memorySize]byte)
 	a = p.answers.Get().(*Answer)
 	a.pool, a.call, a.conn, a.memory, a.end = p, call, c, m, nil
-	n, failed, err := p.send(a, r, m.bytes[:], reused)
-	a.buffer.Resume(c, m.bytes[:], n)
+	n, failed, err := p.send(a, r, m[:], reused)
+	a.buffer.Resume(c, m[:], n)
 	if err == nil {
 		err = a.receive(r)
 	}
@@ -172,7 +175,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 		length = 0
 	}
 	head := http1.Request{
-		Method: r.Method, Target: r.Target, Host: r.Host, Fields: r.Fields, Length: length, Trailer: r.Trailer,
+		Method: r.Method, Target: r.Target, Host: r.Host, Fields: r.Fields, Length: length, Announced: r.Announced,
 	}
 	if head.Host == "" {
 		head.Host = p.host
@@ -205,7 +208,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 
 // receive reads heads until that of the final answer.
 func (a *Answer) receive(r *Request) error {
-	head := http1.Response{Fields: a.memory.fields[:0]}
+	head := http1.Response{Fields: a.Fields}
 	for range 1 + mostHints {
 		if err := a.buffer.ReadResponse(&head, r.Method); err != nil {
 			return err
@@ -225,8 +228,7 @@ func (a *Answer) receive(r *Request) error {
 			a.upload.goAhead()
 		}
 		if r.Hints != nil {
-			h, _ := http1.Header(head.Fields)
-			r.Hints.Hint(head.Status, h)
+			r.Hints.Hint(head.Status, head.Fields)
 		}
 	}
 	return errUnasked
@@ -255,7 +257,7 @@ type upload struct {
 func startUpload(c *Conn, r *Request, timeout time.Duration) *upload {
 	c.begin()
 	u := &upload{conn: c, r: r}
-	if r.Fields.Get("Expect") != nil {
+	if r.Fields.Has("Expect") {
 		u.asks = make(chan struct{})
 	}
 	go u.run(timeout)
@@ -304,6 +306,14 @@ func (u *upload) run(timeout time.Duration) {
 	u.done.Store(complete) // after that the connection is another request's
 }
 
+// trailer is what follows the body.
+func (u *upload) trailer() http1.Fields {
+	if u.r.Trailer == nil {
+		return nil
+	}
+	return u.r.Trailer()
+}
+
 // send returns whether all of it was sent. An error is that of the backend, and none of
 // the body.
 func (u *upload) send() (complete bool, err error) {
@@ -321,7 +331,7 @@ func (u *upload) send() (complete bool, err error) {
 			}
 		}
 		if u.r.Length < 0 && last {
-			piece = http1.AppendLastChunk(piece, u.r.Trailer)
+			piece = http1.AppendLastChunk(piece, u.trailer())
 		}
 		if len(piece) > 0 {
 			if _, err := u.conn.Write(piece); err != nil {

@@ -99,8 +99,9 @@ func answers(text string) func(net.Conn, *bufio.Reader) {
 
 const hello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
-func line(name, value string) http1.Line {
-	return http1.Line{Name: http1.Name{Written: name, Canonical: name}, Values: []string{value}}
+func fields(name, value string) (f http1.Fields) {
+	f.Add(name, value)
+	return f
 }
 
 func get() *Request { return &Request{Method: "GET", Target: "/", Host: "site"} }

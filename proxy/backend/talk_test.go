@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"tempomat/internal/testkit"
-	"tempomat/proxy/http1"
 )
 
 // TestTalkWithoutRoom: of a head that the kernel has no room for, the rest is sent as the
@@ -44,7 +43,7 @@ func TestTalkWithoutRoom(t *testing.T) {
 	p := s.pool(0)
 	for range 2 {
 		r := get()
-		r.Fields = http1.List{line("Long", long)}
+		r.Fields = fields("Long", long)
 		if status, body, err := do(p, r); status != 200 || body != "hello" || err != nil {
 			t.Errorf("%d %q %v", status, body, err)
 		}

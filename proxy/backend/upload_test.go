@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-
-	"tempomat/proxy/http1"
 )
 
 // TestExpect: a body that the backend is to ask for waits until it does, does not come
@@ -40,7 +38,7 @@ func TestExpect(t *testing.T) {
 					}
 				})
 				r := &Request{
-					Method: "POST", Target: "/", Fields: http1.List{line("Expect", "100-continue")}, Length: 3,
+					Method: "POST", Target: "/", Fields: fields("Expect", "100-continue"), Length: 3,
 					Body: io.NopCloser(strings.NewReader("abc")),
 				}
 				status, body, err := do(s.pool(0), r)

@@ -49,8 +49,8 @@ type conn struct {
 	hijacked atomic.Bool // it is the handler's; shared
 
 	in     http1.Buffer
-	memory *inMemory // that in begins with; nil: none
-	long   bool      // in may have grown beyond it
+	memory *[inSize]byte // that in begins with; nil: none
+	long   bool          // in may have grown beyond it
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
@@ -201,7 +201,7 @@ func (c *conn) isHTTP2() bool {
 // request reads a request and has it served. It returns false if that was the last one.
 func (c *conn) request() bool {
 	r := c.server.memory.requests.Get().(*request)
-	r.head.Fields = c.memory.fields[:0]
+	r.head.Fields = r.fields
 	err := c.readHead(r)
 	if !c.work() || c.place != nil && !c.place.Busy() {
 		return false

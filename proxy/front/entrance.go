@@ -119,26 +119,26 @@ func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
 		return h, errUntrusted
 	}
 	below := c.below()
-	c.memory = c.server.memory.in.Get().(*inMemory)
+	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	n, size := 0, 0
 	for size == 0 {
 		var more int
-		if more, err = below.Read(c.memory.bytes[n:]); more == 0 && err != nil {
+		if more, err = below.Read(c.memory[n:]); more == 0 && err != nil {
 			break
 		}
 		n += more
-		if h, size, err = parseProxyHeader(c.memory.bytes[:n]); err != nil {
+		if h, size, err = parseProxyHeader(c.memory[:n]); err != nil {
 			break
 		}
 	}
 	if err != nil || n == size || c.tls != nil {
 		if err == nil && n > size {
-			c.tls.below.buffered = append([]byte(nil), c.memory.bytes[size:n]...)
+			c.tls.below.buffered = append([]byte(nil), c.memory[size:n]...)
 		}
 		c.giveBack()
 		return h, err
 	}
-	c.in.Resume(c.Conn, c.memory.bytes[:], copy(c.memory.bytes[:], c.memory.bytes[size:n]))
+	c.in.Resume(c.Conn, c.memory[:], copy(c.memory[:], c.memory[size:n]))
 	return h, nil
 }
 

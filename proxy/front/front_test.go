@@ -22,7 +22,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/internal/testkit"
-	"tempomat/proxy/http1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,26 +81,6 @@ func TestTargets(t *testing.T) {
 		body, _ := io.ReadAll(res.Body)
 		if got, want := string(body), want+` map["Accept":["b"] "Connection":["close"] "X-Y":["1" "2"]]`; got != want {
 			t.Errorf("%s\n got %s\nwant %s", line, got, want)
-		}
-	}
-}
-
-// TestLargeHeadersAreNotKept: the requests that come after one with many fields do not
-// look through as many places.
-func TestLargeHeadersAreNotKept(t *testing.T) {
-	for fields, kept := range map[int]bool{http1.UsualFields: true, http1.UsualFields + 1: false} {
-		r := &request{asked: newAsked()}
-		was := [2]http.Header{r.header, r.answer}
-		for _, h := range was {
-			for i := range fields {
-				h[fmt.Sprint(i)] = nil
-			}
-		}
-		r.clear()
-		for i, h := range [2]http.Header{r.header, r.answer} {
-			if h["x"] = nil; len(h) != 1 || (len(was[i]) == 1) != kept {
-				t.Errorf("after %d fields: %v, %v", fields, h, was[i])
-			}
 		}
 	}
 }

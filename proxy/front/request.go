@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,19 +18,10 @@ import (
 // errTarget is a target that is no URL of this server's.
 var errTarget = http1.Malformed("a target that is no URL")
 
-// setHead makes a request of the head that was read, which takes nothing of the buffer with
-// it.
+// setHead makes a request of the head that was read.
 func (r *request) setHead(c *conn) error {
 	r.Request = *c.blank()
-	texts := &c.server.memory.texts
-	text := texts.Borrow(r.head.Fields, len(r.head.Method)+len(r.head.Target)+len(r.head.Host))
-	defer texts.Return(text)
-	r.Method = method(r.head.Method)
-	if r.Method == "" {
-		r.Method = text.Of(r.head.Method)
-	}
-	r.RequestURI = text.Of(r.head.Target)
-	r.Host = text.Of(r.head.Host)
+	r.Method, r.RequestURI, r.Host = r.head.Method, r.head.Target, r.head.Host
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, r.head.Minor
 	if r.head.Minor == 0 {
 		r.Proto = "HTTP/1.0"
@@ -38,16 +30,32 @@ func (r *request) setHead(c *conn) error {
 	if err := r.locate(); err != nil {
 		return err
 	}
-	r.Header = r.header
-	announced := r.fill(text)
+	r.fields = r.head.Fields
+	r.fill("Host", "Transfer-Encoding", "Trailer")
 	r.Body, r.ContentLength = http.NoBody, r.head.Length
 	if r.head.Framing != http1.Empty {
 		r.body.begin(c, r)
-		r.Body, r.Trailer = &r.body, announced
+		r.Body = &r.body
 	}
-	h := r.head // without what lies in the buffer, which others use from now on
-	r.head = http1.RequestHead{Minor: h.Minor, Framing: h.Framing, Length: h.Length, KeepAlive: h.KeepAlive, Expects: h.Expects}
 	return nil
+}
+
+// fill makes the header, without some names: what frames the message is not in it, as with package
+// net/http, but a length.
+func (r *asked) fill(without ...string) {
+	r.Header = r.header
+	values := make([]string, len(r.fields))
+	for i, f := range r.fields {
+		if slices.Contains(without, f.Key) {
+			continue
+		}
+		if before := r.header[f.Key]; before != nil {
+			r.header[f.Key] = append(before, f.Value)
+			continue
+		}
+		values[i] = f.Value
+		r.header[f.Key] = values[i : i+1 : i+1]
+	}
 }
 
 // locate makes the URL of the target (RFC 9112, 3.2), and the host that one tells.
@@ -103,36 +111,6 @@ func isPlain(path string) bool {
 	return true
 }
 
-// fill makes the header. As with package net/http, fields that frame the message are not in it,
-// except a length. It returns the trailers that the head announces.
-func (r *request) fill(text *http1.Text) (announced http.Header) {
-	r.order = text.Collect(r.header, r.head.Fields, r.values[:], r.names[:])
-	announced = http1.Announced(r.header)
-	for _, name := range []string{"Host", "Transfer-Encoding", "Trailer"} {
-		delete(r.header, name)
-	}
-	return announced
-}
-
-// method is one of those that most requests have; empty: it is another one.
-func method(p []byte) string {
-	switch string(p) { // the compiler makes no string of it
-	case http.MethodGet:
-		return http.MethodGet
-	case http.MethodHead:
-		return http.MethodHead
-	case http.MethodPost:
-		return http.MethodPost
-	case http.MethodPut:
-		return http.MethodPut
-	case http.MethodDelete:
-		return http.MethodDelete
-	case http.MethodOptions:
-		return http.MethodOptions
-	}
-	return ""
-}
-
 // body is that of a request. Another goroutine than the handler's may read it.
 type body struct {
 	r *request
@@ -173,9 +151,6 @@ func (b *body) Read(p []byte) (n int, err error) {
 	}
 	b.err = err
 	b.complete.Store(errors.Is(err, io.EOF))
-	if errors.Is(err, io.EOF) && len(b.chunks.Trailer) > 0 {
-		b.takeTrailer()
-	}
 	return n, err
 }
 
@@ -198,16 +173,6 @@ func (b *body) readLength(p []byte) (int, error) {
 		return n, io.ErrUnexpectedEOF
 	}
 	return n, err
-}
-
-// takeTrailer adds what came after the body to the request's Trailer.
-func (b *body) takeTrailer() {
-	if b.r.Trailer == nil {
-		b.r.Trailer = make(http.Header, len(b.chunks.Trailer))
-	}
-	for _, f := range b.chunks.Trailer {
-		b.r.Trailer.Add(string(f.Name), string(f.Value))
-	}
 }
 
 // Close has nobody read it any more.
@@ -279,8 +244,8 @@ func (c *conn) shorten() {
 	if !c.long || c.in.Buffered() > inSize {
 		return
 	}
-	n := copy(c.memory.bytes[:], c.in.Peek(inSize))
-	c.in.Resume(c.Conn, c.memory.bytes[:], n)
+	n := copy(c.memory[:], c.in.Peek(inSize))
+	c.in.Resume(c.Conn, c.memory[:], n)
 	c.longEnds()
 }
 

@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,8 +29,7 @@ type Response struct {
 
 	status   int // 0: unknown yet
 	reason   string
-	order    []http1.Name
-	spelled  bool  // the header is another's, with that reason and order
+	relays   bool  // see Relays
 	length   int64 // announced length of the body; negative: unknown
 	written  int64
 	headMade bool
@@ -40,9 +37,8 @@ type Response struct {
 	chunked  bool
 	closes   bool // the connection, after it
 	hijacked bool
-	keeps    bool     // the request outlives its answer
-	trailers []string // names that the head announces
-	err      error    // of writing
+	keeps    bool  // the request outlives its answer
+	err      error // of writing
 
 	mu        sync.Mutex // guards the following, and what is written before the head
 	continued bool       // the client need not be told to go on with its body
@@ -53,25 +49,28 @@ func (w *Response) begin(c *conn, r *request) {
 	w.keeps = r.head.Framing != http1.Empty                       // who reads the body may do so for a moment longer
 }
 
-// Header implements http.ResponseWriter. A name that begins with http.TrailerPrefix is a
-// trailer's.
-func (w *Response) Header() http.Header { return w.r.answer }
+// Header implements http.ResponseWriter, for handlers of package net/http.
+func (w *Response) Header() http.Header { return w.r.answer.plain() }
+
+// Fields are the answer's header, which the handler fills before WriteHeader.
+func (w *Response) Fields() *http1.Fields { return &w.r.answer.Fields }
+
+// SetTrailer says what follows the body. It may be called until the handler returns.
+func (w *Response) SetTrailer(trailer http1.Fields) { w.r.answer.trailer = trailer }
 
 // Keep says that the request and its header are used after the handler has returned.
 func (w *Response) Keep() { w.keeps = true }
 
-// Names are the names of the request's header, in the client's spelling and order. They are
-// valid until the handler returns.
-func (w *Response) Names() []http1.Name { return w.r.order }
+// Asked are the fields of the request's head, as the client wrote them. They are the handler's until it
+// returns, or for good after Keep.
+func (w *Response) Asked() *http1.Fields { return &w.r.fields }
 
-// Spell says what the status line says for people, if that is not empty, and replaces the
-// header by h, whose names are spelled and ordered so. It is called before WriteHeader, and
-// returns the header that there was, which is the caller's then.
-func (w *Response) Spell(reason string, order []http1.Name, h http.Header) (before http.Header) {
-	w.reason, w.order, w.spelled = reason, order, true
-	before, w.r.answer = w.r.answer, h
-	return before
-}
+// Trailer is what came after the request's body, once that was read to its end.
+func (w *Response) Trailer() http1.Fields { return w.r.body.chunks.Trailer }
+
+// Relays says that the answer is another server's, and what its status line says for people; empty: the
+// usual. If it has no length, its body ends as it says itself, however near its end may be.
+func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
 
 // Look looks whether the client is still there; if not, the request's context ends. It
 // may be called concurrently, until the handler returns.
@@ -97,19 +96,9 @@ func (w *Response) WriteHeader(status int) {
 		return
 	}
 	w.status = status
-	defer w.makeHeadIfKnown()
+	w.r.answer.merge()
 	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
-	if lines := w.r.answer["Content-Length"]; len(lines) == 1 {
-		if n, err := strconv.ParseUint(lines[0], 10, 62); err == nil {
-			w.length = int64(n)
-		}
-	}
-}
-
-// makeHeadIfKnown makes the head as soon as it is known how the body ends, and that of a header
-// that may be another request's later: of no length, its body ends as it says itself.
-func (w *Response) makeHeadIfKnown() {
-	if w.length >= 0 || w.bodyless || w.spelled {
+	if w.length = w.r.answer.length(); w.length >= 0 || w.bodyless || w.relays { // it is known how the body ends
 		w.makeHead()
 	}
 }
@@ -128,7 +117,10 @@ func (w *Response) inform(status int) {
 		w.continued = true
 	}
 	w.borrow()
-	w.out = http1.AppendHeader(http1.AppendStatus(w.out[:0], status, ""), w.r.answer, nil, w.skips)
+	before := w.r.answer.Fields
+	w.r.answer.merge()
+	w.out = w.r.answer.Append(http1.AppendStatus(w.out[:0], status, ""), w.skips)
+	w.r.answer.Fields = before
 	w.out = append(w.out, "\r\n"...)
 	_ = w.send(nil) // it comes again as the answer is written
 }
@@ -261,7 +253,7 @@ func (w *Response) end() bool {
 		w.makeHead()
 	}
 	if w.chunked {
-		w.endChunks()
+		w.out = http1.AppendLastChunk(w.out, w.r.answer.trailer)
 	}
 	complete := w.bodyless || w.length < 0 || w.written == w.length
 	if w.send(nil) != nil {
@@ -284,29 +276,11 @@ func (w *Response) fail() {
 	if w.hijacked || w.headMade {
 		return
 	}
-	clear(w.r.answer)
+	w.r.answer = answer{}
 	w.status, w.length, w.written, w.bodyless = http.StatusInternalServerError, 0, 0, false
-	w.reason, w.order, w.out, w.closes = "", nil, w.out[:0], true
+	w.reason, w.out, w.closes = "", w.out[:0], true
 	w.makeHead()
 	_ = w.send(nil) // the client has gone
-}
-
-// endChunks writes the last chunk, and the trailers.
-func (w *Response) endChunks() {
-	w.out = append(w.out, "0\r\n"...)
-	for _, name := range w.trailers {
-		for _, v := range w.r.answer[name] {
-			w.out = http1.AppendField(w.out, name, v)
-		}
-	}
-	for key, values := range w.r.answer {
-		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
-			for _, v := range values {
-				w.out = http1.AppendField(w.out, name, v)
-			}
-		}
-	}
-	w.out = append(w.out, "\r\n"...)
 }
 
 // Detach gives the handler the connection, which it must close, and what was read from it. A
@@ -358,18 +332,14 @@ func (w *Response) makeHead() {
 	w.memory, w.out = nil, nil
 	w.borrow()
 	w.decide()
-	h := w.r.answer
-	b := http1.AppendStatus(w.out, w.status, w.reason)
-	b = http1.AppendHeader(b, h, w.order, w.skips)
-	if h["Date"] == nil {
+	h := &w.r.answer
+	b := h.Append(http1.AppendStatus(w.out, w.status, w.reason), w.skips)
+	if !h.Has("Date") {
 		b = w.conn.server.dates.append(b)
 	}
 	switch {
 	case w.chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		if len(w.trailers) > 0 {
-			b = http1.AppendField(b, "Trailer", strings.Join(w.trailers, ", "))
-		}
 	case w.length >= 0 && w.status != http.StatusNoContent:
 		b = http1.AppendLength(b, w.length)
 	}
@@ -379,7 +349,7 @@ func (w *Response) makeHead() {
 	case w.r.head.Minor == 0:
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
-	if h["Upgrade"] != nil {
+	if h.Has("Upgrade") {
 		b = append(b, "Connection: Upgrade\r\n"...) // Upgrade requires this (RFC 9110, 7.8)
 	}
 	w.out = append(b, "\r\n"...)
@@ -393,41 +363,26 @@ func (w *Response) makeHead() {
 
 // decide finds out how the body will end, and whether the connection goes on.
 func (w *Response) decide() {
-	h := w.r.answer
 	w.chunked = w.length < 0 && !w.bodyless && w.r.head.Minor > 0
 	if w.endsBody() {
 		w.closes = true
 		w.conn.resets(true)
 	}
-	if hasClose(h["Connection"]) || w.r.body.isUnread() {
+	if strings.EqualFold(w.r.answer.Get("Connection"), "close") || w.r.body.isUnread() {
 		w.closes = true
 	}
-	if w.chunked {
-		for _, line := range h["Trailer"] {
-			for name := range strings.SplitSeq(line, ",") {
-				w.trailers = append(w.trailers, strings.TrimSpace(name))
-			}
-		}
-	}
-}
-
-func hasClose(lines []string) bool {
-	for _, line := range lines {
-		if strings.EqualFold(line, "close") {
-			return true
-		}
-	}
-	return false
 }
 
 // skips tells which fields are not to be written as the handler has them: what tells how
-// the message is framed and what becomes of the connection, and trailers.
-func (w *Response) skips(name string) bool {
-	switch name {
-	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection":
+// the message is framed and what becomes of the connection.
+func (w *Response) skips(key string) bool {
+	switch key {
+	case "Content-Length", "Transfer-Encoding", "Connection":
 		return true
+	case "Trailer":
+		return !w.chunked
 	}
-	return strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(w.trailers, name)
+	return false
 }
 
 // giveAll writes pieces to the client, without TLS in one call if there is room for all. It

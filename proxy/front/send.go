@@ -281,9 +281,8 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 // errReset is of a stream that either side has given up.
 var errReset = errors.New("the stream was reset")
 
-// head appends the head of an answer, or what follows its body (status 0): the fields of s.in.answer in
-// its order, except for those that are skipped.
-func (h *session) head(s *Stream, status int, skips func(string) bool, ends bool) {
+// head appends the head of an answer, or what follows its body (status 0).
+func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 	at := len(h.out)
 	h.frame(http2.FrameHeaders, 0, s.id, 0)
 	switch status {
@@ -293,39 +292,20 @@ func (h *session) head(s *Stream, status int, skips func(string) bool, ends bool
 	default:
 		h.put(":status", strconv.Itoa(status))
 	}
-	left := len(s.in.answer)
-	for _, name := range s.spelled {
-		if values, ok := s.in.answer[name.Canonical]; ok {
-			left--
-			if !skips(name.Canonical) {
-				h.putAll(name.Canonical, values)
-			}
-		}
-	}
-	if left > 0 {
-		names := http1.AppendOthers(nil, s.in.answer, s.spelled, skips)
-		slices.Sort(names)
-		for _, name := range names {
-			h.putAll(name, s.in.answer[name])
+	for _, f := range fields {
+		if f.Key != "Content-Length" && !isOfConnection(f.Key) {
+			h.put(h.conn.server.memory.lower.of(f.Key), f.Value)
 		}
 	}
 	if status >= http.StatusOK {
 		if s.length >= 0 && status != http.StatusNoContent {
 			h.put("content-length", strconv.FormatInt(s.length, 10))
 		}
-		if s.in.answer["Date"] == nil {
+		if !fields.Has("Date") {
 			h.put("date", h.conn.server.dates.text())
 		}
 	}
 	h.endBlock(at, s.id, ends)
-}
-
-// putAll appends the lines of a field.
-func (h *session) putAll(name string, values []string) {
-	name = h.conn.server.memory.lower.of(name)
-	for _, v := range values {
-		h.put(name, v)
-	}
 }
 
 // put appends a field of a header, whose name is in lower case. Values that differ from one answer

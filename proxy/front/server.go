@@ -12,10 +12,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,14 +216,13 @@ const (
 // memories lends memory to requests. Its methods may be called concurrently.
 type memories struct {
 	in, out, requests sync.Pool
-	texts             http1.Texts
 
 	frames, readings, streams sync.Pool
 	lower, canonical          spellings
 }
 
 func (m *memories) init() {
-	m.in.New = func() any { return new(inMemory) }
+	m.in.New = func() any { return new([inSize]byte) }
 	m.out.New = func() any { return new([outSize]byte) }
 	m.requests.New = func() any {
 		return &request{asked: newAsked()}
@@ -233,53 +235,64 @@ func (m *memories) init() {
 	m.streams.New = func() any { return newStream() }
 }
 
-// inMemory is what a head is read to.
-type inMemory struct {
-	bytes  [inSize]byte
-	fields [http1.UsualFields]http1.Field
-}
-
 // asked is a request as a handler gets it, over either protocol, and what it borrows for that.
 type asked struct {
 	http.Request
 
 	url    url.URL
+	fields http1.Fields // of the head, as they came
 	header http.Header
-	values [http1.UsualFields]string // values of header, each a slice of it
-	order  []http1.Name              // of header, in names if it fits
-	names  [http1.UsualFields]http1.Name
-	answer http.Header
+	answer answer
 }
 
-func newAsked() asked { return asked{header: http1.Emptied(nil), answer: http1.Emptied(nil)} }
+// answer is the header of an answer, and what follows its body.
+type answer struct {
+	http1.Fields
+
+	header  http.Header // what handlers of package net/http add; nil: nothing
+	trailer http1.Fields
+}
+
+// plain is the header for handlers of package net/http.
+func (a *answer) plain() http.Header {
+	if a.header == nil {
+		a.header = make(http.Header)
+	}
+	return a.header
+}
+
+// merge takes in what handlers of package net/http have set.
+func (a *answer) merge() {
+	if len(a.header) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.header)) {
+		for _, v := range a.header[name] {
+			a.Add(name, v)
+		}
+	}
+}
+
+// length is that of the body, as told; negative: unknown.
+func (a *answer) length() int64 {
+	if n, err := strconv.ParseUint(a.Get("Content-Length"), 10, 62); err == nil {
+		return int64(n)
+	}
+	return -1
+}
+
+// largeHeader is how many names a header has whose map is not used again.
+const largeHeader = 64
+
+func newAsked() asked { return asked{header: make(http.Header)} }
 
 // clear forgets a request, so that it keeps nothing alive.
 func (r *asked) clear() {
-	r.header, r.answer = http1.Emptied(r.header), http1.Emptied(r.answer)
-	n := len(r.order) // each has one value here at least
-	clear(r.values[:min(n, len(r.values))])
-	clear(r.names[:min(n, len(r.names))])
-	r.order = nil
-	r.Request = http.Request{}
-	r.url = url.URL{}
-}
-
-// collect adds a field to the header.
-func (r *asked) collect(name http1.Name, value string) {
-	if before, ok := r.header[name.Canonical]; ok {
-		r.header[name.Canonical] = append(before, value)
-		return
+	if len(r.header) > largeHeader { // a map does not become smaller
+		r.header = make(http.Header)
 	}
-	if r.order == nil {
-		r.order = r.names[:0]
-	}
-	if i := len(r.order); i < len(r.values) {
-		r.values[i] = value
-		r.header[name.Canonical] = r.values[i : i+1 : i+1]
-	} else {
-		r.header[name.Canonical] = []string{value}
-	}
-	r.order = append(r.order, name)
+	clear(r.header)
+	*r = asked{fields: r.fields.Emptied(), header: r.header, answer: answer{Fields: r.answer.Emptied()}}
 }
 
 // request is what a request of HTTP/1 borrows from its head to its end.

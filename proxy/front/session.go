@@ -201,7 +201,7 @@ func (h *session) await() bool {
 		n, err := c.readFirst()
 		switch {
 		case n > 0:
-			c.in.Resume(c.Conn, c.memory.bytes[:], n)
+			c.in.Resume(c.Conn, c.memory[:], n)
 			return true
 		case !errors.Is(err, os.ErrDeadlineExceeded) || !h.tend():
 			return false
@@ -497,7 +497,9 @@ func (h *session) trail(b *block, fields []hpack.HeaderField) error {
 			return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
 		}
 	}
-	s.body.trailer = append(s.body.trailer, fields...)
+	for _, f := range fields {
+		s.body.trailer.Add(h.conn.server.memory.canonical.of(f.Name), f.Value)
+	}
 	s.body.came = true
 	s.reads.Signal()
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,8 +33,6 @@ type Stream struct {
 	length   int64
 	written  int64
 	bodyless bool
-	spelled  []http1.Name // the order of its header
-	trailers []string     // names that the head announces
 
 	// session.mu guards the following.
 	err                   error // why it is over before its end; nil: it is not
@@ -72,7 +69,6 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	s.in.Request = *s.blank
 	s.in.TLS, s.in.RemoteAddr = c.secure, c.remote
 	s.in.Proto, s.in.ProtoMajor, s.in.ProtoMinor = "HTTP/2.0", 2, 0
-	s.in.Header = s.in.header
 	if s.tooLong {
 		return true
 	}
@@ -105,11 +101,11 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 		}
 		*part = f.Value
 	}
-	if cookies := s.in.header["Cookie"]; len(cookies) > 1 { // they may come in several (8.2.3)
-		s.in.header["Cookie"] = []string{strings.Join(cookies, "; ")}
+	if cookies := s.in.fields.Values("Cookie"); len(cookies) > 1 { // they may come in several (8.2.3)
+		s.in.fields.Set("Cookie", strings.Join(cookies, "; "))
 	}
-	if hosts := s.in.header["Host"]; s.in.Host == "" && len(hosts) > 0 {
-		s.in.Host = hosts[0]
+	if s.in.Host == "" {
+		s.in.Host = s.in.fields.Get("Host")
 	}
 	connects := s.in.Method == http.MethodConnect
 	switch {
@@ -120,12 +116,13 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	case scheme != "http" && scheme != "https":
 		return false
 	}
+	s.in.fill("Trailer")
 	return s.in.locate() == nil && s.frame(b.ends)
 }
 
 // frame finds out how long the body is, and what follows it.
 func (s *Stream) frame(ends bool) bool {
-	if lengths := s.in.header["Content-Length"]; len(lengths) > 0 {
+	if lengths := s.in.fields.Values("Content-Length"); len(lengths) > 0 {
 		n, err := strconv.ParseUint(lengths[0], 10, 63)
 		if err != nil || len(lengths) > 1 || ends && n > 0 {
 			return false
@@ -135,11 +132,9 @@ func (s *Stream) frame(ends bool) bool {
 	s.in.Body, s.in.ContentLength = http.NoBody, 0
 	if !ends {
 		s.in.Body, s.in.ContentLength = &s.body, s.body.left
-		s.body.expects = len(s.in.header["Expect"]) == 1 && strings.EqualFold(s.in.header["Expect"][0], "100-continue")
-		s.in.Trailer = http1.Announced(s.in.header)
+		s.body.expects = strings.EqualFold(s.in.fields.Get("Expect"), "100-continue")
 		s.keeps = true // who reads the body may do so for a moment longer
 	}
-	delete(s.in.header, "Trailer")
 	return true
 }
 
@@ -149,7 +144,7 @@ func (s *Stream) add(f hpack.HeaderField) {
 	if name == "Priority" {
 		s.rank(f.Value)
 	}
-	s.in.collect(http1.Name{Written: name, Canonical: name}, f.Value)
+	s.in.fields.Add(name, f.Value)
 }
 
 // isSound tells whether a field may be in a request (RFC 9113, 8.2): those that are for the
@@ -204,8 +199,7 @@ func (s *Stream) handle() (done bool) {
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
 			c.fails(p)
 			if s.status == 0 {
-				clear(s.in.answer)
-				s.spelled = nil
+				s.in.answer = answer{}
 				s.WriteHeader(http.StatusInternalServerError)
 				done = true
 			}
@@ -226,9 +220,9 @@ func (s *Stream) handle() (done bool) {
 // refuse answers a request whose head is too long.
 func (s *Stream) refuse() {
 	const text = "431: the request's header is too long.\n" + tooManyCookies
-	s.in.answer.Set("Content-Type", "text/plain; charset=utf-8")
-	s.in.answer.Set("Cache-Control", "no-store")
-	s.in.answer.Set("Content-Length", strconv.Itoa(len(text)))
+	s.in.answer.Add("Content-Type", "text/plain; charset=utf-8")
+	s.in.answer.Add("Cache-Control", "no-store")
+	s.in.answer.Add("Content-Length", strconv.Itoa(len(text)))
 	s.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
 	_, _ = s.Write([]byte(text)) // the client has gone
 }
@@ -260,44 +254,34 @@ func (s *Stream) finish(done bool) {
 
 // end sends the end of the answer, and what follows its body.
 func (s *Stream) end() error {
-	late := len(s.trailers) > 0
-	for name := range s.in.answer {
-		late = late || strings.HasPrefix(name, http.TrailerPrefix)
-	}
-	if !late || s.err != nil {
+	if len(s.in.answer.trailer) == 0 || s.err != nil {
 		return s.session.send(s, nil, true)
 	}
-	trailer := make(http.Header)
-	for name, values := range s.in.answer {
-		if slices.Contains(s.trailers, name) {
-			trailer[name] = values
-		}
-		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
-			trailer[name] = values
-		}
-	}
-	s.in.answer, s.spelled = trailer, nil
-	s.session.head(s, 0, isOfConnection, true)
+	s.session.head(s, 0, s.in.answer.trailer, true)
 	s.ended = true
 	return nil
 }
 
-// Header implements http.ResponseWriter. A name that begins with http.TrailerPrefix is a
-// trailer's.
-func (s *Stream) Header() http.Header { return s.in.answer }
+// Header implements http.ResponseWriter, for handlers of package net/http.
+func (s *Stream) Header() http.Header { return s.in.answer.plain() }
+
+// Fields are the answer's header: see Response.
+func (s *Stream) Fields() *http1.Fields { return &s.in.answer.Fields }
+
+// SetTrailer says what follows the body: see Response.
+func (s *Stream) SetTrailer(trailer http1.Fields) { s.in.answer.trailer = trailer }
 
 // Keep says that the request and its header are used after the handler has returned.
 func (s *Stream) Keep() { s.keeps = true }
 
-// Names are those of the request's header, in the client's order. They are the handler's until it
-// returns.
-func (s *Stream) Names() []http1.Name { return s.in.order }
+// Asked are the fields of the request's head: see Response.
+func (s *Stream) Asked() *http1.Fields { return &s.in.fields }
 
-// Spell replaces the header by h, whose names are ordered so. See Response.
-func (s *Stream) Spell(_ string, order []http1.Name, h http.Header) (before http.Header) {
-	before, s.in.answer, s.spelled = s.in.answer, h, order
-	return before
-}
+// Trailer is what came after the request's body, once that was read to its end.
+func (s *Stream) Trailer() http1.Fields { return s.body.trailer }
+
+// Relays is for a Response.
+func (s *Stream) Relays(string) {}
 
 // Look is for a Response: of a stream the connection's goroutine notices that the client leaves.
 func (s *Stream) Look() {}
@@ -353,8 +337,13 @@ func (s *Stream) writeHeader(status int) {
 		return
 	}
 	s.ended = status >= http.StatusOK && (s.bodyless || s.length == 0)
-	h.head(s, status, s.skips, s.ended)
+	before := s.in.answer.Fields
 	if status < http.StatusOK {
+		s.in.answer.merge()
+	}
+	h.head(s, status, s.in.answer.Fields, s.ended)
+	if status < http.StatusOK {
+		s.in.answer.Fields = before
 		h.flush()
 	}
 }
@@ -363,21 +352,8 @@ func (s *Stream) writeHeader(status int) {
 func (s *Stream) decide(status int) {
 	s.status = status
 	s.bodyless = s.in.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
-	if lines := s.in.answer["Content-Length"]; len(lines) == 1 {
-		if n, err := strconv.ParseUint(lines[0], 10, 62); err == nil {
-			s.length = int64(n)
-		}
-	}
-	for _, line := range s.in.answer["Trailer"] {
-		for name := range strings.SplitSeq(line, ",") {
-			s.trailers = append(s.trailers, strings.TrimSpace(name))
-		}
-	}
-}
-
-// skips tells which fields of an answer's head are not sent as the handler has them.
-func (s *Stream) skips(name string) bool {
-	return name == "Content-Length" || isOfConnection(name) || strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(s.trailers, name)
+	s.in.answer.merge()
+	s.length = s.in.answer.length()
 }
 
 // isOfConnection tells which fields HTTP/2 does not have (RFC 9113, 8.2.2).
@@ -406,7 +382,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 		return 0, nil
 	}
 	s.written += int64(len(p))
-	if err := h.send(s, p, s.written == s.length && len(s.trailers) == 0); err != nil {
+	if err := h.send(s, p, s.written == s.length); err != nil {
 		s.presence.leave()
 		return 0, err
 	}
@@ -448,7 +424,7 @@ type incoming struct {
 	expects bool // the client waits to be told to go on
 	came    bool // all of it
 	closed  bool // there is no reader
-	trailer []hpack.HeaderField
+	trailer http1.Fields
 }
 
 // take takes in a piece; size counts for the windows.
@@ -509,7 +485,6 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 		case b.closed:
 			return 0, http.ErrBodyReadAfterClose
 		case b.came:
-			b.takeTrailer()
 			return 0, io.EOF
 		case b.expects:
 			b.expects = false
@@ -530,7 +505,6 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 		b.unread = bytes.Buffer{} // another stream may need as much
 	}
 	if b.came {
-		b.takeTrailer()
 		return n, io.EOF
 	}
 	return n, nil
@@ -541,17 +515,6 @@ func (b *incoming) forget() (size int) {
 	size = b.unread.Len()
 	b.unread = bytes.Buffer{}
 	return size
-}
-
-// takeTrailer adds what came after the body to the request's Trailer.
-func (b *incoming) takeTrailer() {
-	if b.s.in.Trailer == nil && len(b.trailer) > 0 {
-		b.s.in.Trailer = make(http.Header, len(b.trailer))
-	}
-	for _, f := range b.trailer {
-		b.s.in.Trailer.Add(f.Name, f.Value)
-	}
-	b.trailer = nil
 }
 
 // Close has nobody read it any more.

@@ -260,7 +260,7 @@ func TestSecuredRest(t *testing.T) {
 	}
 	wire.flush(1 << 20)
 	testkit.Eventually(t, "the whole record has come", try)
-	if got := string(c.memory.bytes[:c.tried]); got != getHello {
+	if got := string(c.memory[:c.tried]); got != getHello {
 		t.Errorf("got %q", got)
 	}
 	c.giveBack()

@@ -45,16 +45,16 @@ func (c *conn) await() waited {
 	if n <= 0 {
 		return ended
 	}
-	c.in.Resume(c.Conn, c.memory.bytes[:], n)
+	c.in.Resume(c.Conn, c.memory[:], n)
 	return came
 }
 
 // readFirst reads what there is, once there is something.
 func (c *conn) readFirst() (n int, err error) {
 	if c.raw == nil {
-		c.memory = c.server.memory.in.Get().(*inMemory)
+		c.memory = c.server.memory.in.Get().(*[inSize]byte)
 		for n == 0 && err == nil {
-			n, err = c.Read(c.memory.bytes[:])
+			n, err = c.Read(c.memory[:])
 		}
 	} else if err = c.raw.Read(c.try); err == nil {
 		if n, err = c.tried, c.tryErr; err == nil && n == 0 {
@@ -70,8 +70,8 @@ func (c *conn) readFirst() (n int, err error) {
 // tryRead reads without waiting, and keeps no memory if there is nothing: then it returns
 // false, and is called again when there is.
 func (c *conn) tryRead(fd uintptr) bool {
-	c.memory = c.server.memory.in.Get().(*inMemory)
-	c.tried, c.tryErr = nonblock.Read(fd, c.memory.bytes[:])
+	c.memory = c.server.memory.in.Get().(*[inSize]byte)
+	c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
 	if errors.Is(c.tryErr, syscall.EAGAIN) {
 		c.giveBack()
 		return false
@@ -82,8 +82,8 @@ func (c *conn) tryRead(fd uintptr) bool {
 // tryRecord is tryRead over TLS: what the kernel has may be a part of a record, and TLS may
 // have more records than the kernel.
 func (c *conn) tryRecord(fd uintptr) bool {
-	c.memory = c.server.memory.in.Get().(*inMemory)
-	c.tried, c.tryErr = c.tls.readNow(fd, c.memory.bytes[:])
+	c.memory = c.server.memory.in.Get().(*[inSize]byte)
+	c.tried, c.tryErr = c.tls.readNow(fd, c.memory[:])
 	switch {
 	case c.tried > 0:
 		c.tryErr = nil // it comes again
@@ -282,13 +282,13 @@ func (c *conn) drainClient() {
 		return
 	}
 	c.giveBack() // it may be more than the usual
-	c.memory = c.server.memory.in.Get().(*inMemory)
+	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	now := time.Now()
 	c.rested.Store(true) // it is not to be woken
 	c.waits(now)         // a server that ends does not wait for it
 	for until := now.Add(drainTime); now.Before(until); now = time.Now() {
-		_ = c.SetReadDeadline(now.Add(drainSilence))                 // a connection that is closed says so when it is read
-		if _, err := c.below().Read(c.memory.bytes[:]); err != nil { // of TLS as well: it need not be understood
+		_ = c.SetReadDeadline(now.Add(drainSilence))           // a connection that is closed says so when it is read
+		if _, err := c.below().Read(c.memory[:]); err != nil { // of TLS as well: it need not be understood
 			return
 		}
 	}

@@ -186,7 +186,7 @@ func endOfHead(p []byte, seen int) int {
 }
 
 // trimEnd takes the CR off that a line ends with.
-func trimEnd(line []byte) []byte {
+func trimEnd[T string | []byte](line T) T {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		return line[:n-1]
 	}

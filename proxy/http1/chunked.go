@@ -13,7 +13,7 @@ const (
 	maxTrailer = 64 << 10
 	// fewTrailers and shortTrailer bound those of a request: anybody can have a server hold them
 	// until its body has come, on any number of connections.
-	fewTrailers  = UsualFields
+	fewTrailers  = 64
 	shortTrailer = 4 << 10
 )
 
@@ -22,7 +22,7 @@ const (
 // it must (7.1.1).
 type ChunkedBody struct {
 	// Trailer is what came after the body, once that was read to its end.
-	Trailer []Field
+	Trailer Fields
 
 	b     *Buffer
 	short bool  // the trailers have to be
@@ -136,13 +136,12 @@ func (c *ChunkedBody) readTrailer() error {
 		case len(c.Trailer) == most:
 			return Malformed("too many fields")
 		}
-		f, err := parseField(line)
+		f, err := parseField(string(line)) // the next one may move what is in the Buffer
 		if err != nil {
 			return err
 		}
 		left -= len(line)
-		// The next line may move what is in the Buffer.
-		c.Trailer = append(c.Trailer, Field{append([]byte(nil), f.Name...), append([]byte(nil), f.Value...)})
+		c.Trailer = append(c.Trailer, f)
 	}
 }
 

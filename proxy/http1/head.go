@@ -41,18 +41,16 @@
 package http1
 
 import (
-	"bytes"
 	"net/http"
 	"net/netip"
 	"strings"
 )
 
-// RequestHead is the head of a request as it was read. All of it lies in the Buffer.
+// RequestHead is the head of a request as it was read. All of its texts lie in one string.
 type RequestHead struct {
-	Method, Target []byte
-	Minor          int // of the version, HTTP/1.Minor: 0 or 1, which stands for all that are later
-	Host           []byte
-	Fields         []Field
+	Method, Target, Host string
+	Minor                int // of the version, HTTP/1.Minor: 0 or 1, which stands for all that are later
+	Fields               Fields
 	// Framing is Empty, Length or Chunked.
 	Framing Framing
 	Length  int64 // of the body; negative: unknown
@@ -74,12 +72,12 @@ func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 	if err != nil {
 		return err
 	}
-	line, rest, _ := bytes.Cut(head, []byte{'\n'})
+	line, rest, _ := strings.Cut(string(head), "\n")
 	*r = RequestHead{Fields: r.Fields[:0]}
 	if err := r.parseLine(trimEnd(line)); err != nil {
 		return err
 	}
-	if r.Fields, err = appendFields(r.Fields, rest, false); err != nil {
+	if r.Fields, err = appendFields(r.Fields, rest); err != nil {
 		return err
 	}
 	return r.frame()
@@ -107,17 +105,17 @@ func (b *Buffer) skipEmptyLine() error {
 }
 
 // parseLine reads "GET /path HTTP/1.1": one space each, nothing else between.
-func (r *RequestHead) parseLine(line []byte) error {
-	method, rest, ok := bytes.Cut(line, []byte{' '})
-	target, version, ok2 := bytes.Cut(rest, []byte{' '})
+func (r *RequestHead) parseLine(line string) error {
+	method, rest, ok := strings.Cut(line, " ")
+	target, version, ok2 := strings.Cut(rest, " ")
 	switch {
 	case isProxyHeader(line):
 		return Malformed("no request line, but as the PROXY protocol begins, which this address does not expect (proxyProtocol of listen)")
 	case !ok || !ok2 || !IsToken(method):
 		return Malformed("no request line")
-	case !isTarget(target):
+	case !IsTarget(target):
 		return Malformed("a target that is no URL")
-	case len(version) != len("HTTP/1.1") || string(version[:5]) != "HTTP/" || version[6] != '.' || !isDigit(version[5]) || !isDigit(version[7]):
+	case len(version) != len("HTTP/1.1") || version[:5] != "HTTP/" || version[6] != '.' || !isDigit(version[5]) || !isDigit(version[7]):
 		return Malformed("no request line")
 	case version[5] != '1':
 		return &statusFault{http.StatusHTTPVersionNotSupported, "a version other than HTTP/1"}
@@ -129,20 +127,20 @@ func (r *RequestHead) parseLine(line []byte) error {
 
 // isProxyHeader tells whether a line is how a connection of the PROXY protocol begins:
 // version 1 by its name, version 2 by an empty line after the one that was skipped.
-func isProxyHeader(line []byte) bool {
-	return len(line) == 0 || bytes.HasPrefix(line, []byte("PROXY TCP")) || bytes.HasPrefix(line, []byte("PROXY UNKNOWN"))
+func isProxyHeader(line string) bool {
+	return line == "" || strings.HasPrefix(line, "PROXY TCP") || strings.HasPrefix(line, "PROXY UNKNOWN")
 }
 
-// isTarget tells whether a text may be asked for: no character that ends it, or a line,
+// IsTarget tells whether a text may be asked for: no character that ends it, or a line,
 // for somebody, and no fragment, which is no part of it (RFC 9112, 3.2). Bytes beyond
 // ASCII pass: browsers of old sent them.
-func isTarget(p []byte) bool {
-	for _, c := range p {
-		if c <= ' ' || c == 0x7f || c == '#' {
+func IsTarget(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c == 0x7f || c == '#' {
 			return false
 		}
 	}
-	return len(p) > 0
+	return s != ""
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -153,24 +151,24 @@ func (r *RequestHead) frame() error {
 	hosts, lengths, codings, closes, stays := 0, 0, 0, false, r.Minor > 0
 	r.Length = -1
 	for _, f := range r.Fields {
-		switch {
-		case named(f, "Host"):
+		switch f.Key {
+		case "Host":
 			hosts++
 			r.Host = f.Value
-		case named(f, "Content-Length"):
-			n, ok := parseLength(f.Value)
-			if lengths++; !ok || bytes.Contains(f.Value, []byte{','}) {
+		case "Content-Length":
+			n, ok := parseDigits(f.Value)
+			if lengths++; !ok {
 				return Malformed("a length that is no number")
 			}
 			r.Length = n
-		case named(f, "Transfer-Encoding"):
+		case "Transfer-Encoding":
 			if codings++; !is(f.Value, "chunked") {
 				return &statusFault{http.StatusNotImplemented, "a transfer coding other than chunked"}
 			}
-		case named(f, "Connection"):
+		case "Connection":
 			closes = closes || hasToken(f.Value, "close")
 			stays = stays || hasToken(f.Value, "keep-alive")
-		case named(f, "Expect"):
+		case "Expect":
 			if !is(f.Value, "100-continue") {
 				return &statusFault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
 			}

@@ -207,7 +207,7 @@ func TestPipeline(t *testing.T) {
 // TestTargets: each character that may be part of a target, alone.
 func TestTargets(t *testing.T) {
 	for c := range 256 {
-		if want := c > ' ' && c != 0x7f && c != '#'; isTarget([]byte{byte(c)}) != want {
+		if want := c > ' ' && c != 0x7f && c != '#'; IsTarget(string([]byte{byte(c)})) != want {
 			t.Errorf("%q is part of a target: %t", byte(c), !want)
 		}
 	}

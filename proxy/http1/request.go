@@ -2,7 +2,6 @@ package http1
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,18 +10,18 @@ import (
 type Request struct {
 	Method, Target, Host string
 	// Fields are written except for what frames the body, which Length says.
-	Fields List
+	Fields Fields
 	// Length is that of the body: 0: there is none; negative: it is sent in chunks.
 	Length int64
-	// Trailer has the names of what follows a body in chunks.
-	Trailer http.Header
+	// Announced is the names of what follows a body in chunks.
+	Announced []string
 }
 
 // Append writes the head.
 func (r *Request) Append(b []byte) []byte {
 	b = append(appendText(append(b, r.Method...), " ", r.Target), " HTTP/1.1\r\n"...)
 	b = AppendField(b, "Host", r.Host)
-	b = r.Fields.append(b, skipsFraming)
+	b = r.Fields.Append(b, skipsFraming)
 	return append(r.appendFraming(b), "\r\n"...)
 }
 
@@ -43,13 +42,8 @@ func (r *Request) appendFraming(b []byte) []byte {
 		b = AppendLength(b, r.Length)
 	case r.Length < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		if len(r.Trailer) > 0 {
-			names := make([]string, 0, len(r.Trailer))
-			for name := range r.Trailer {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			b = AppendField(b, "Trailer", strings.Join(names, ", "))
+		if len(r.Announced) > 0 {
+			b = AppendField(b, "Trailer", strings.Join(r.Announced, ", "))
 		}
 	}
 	return b
@@ -115,12 +109,6 @@ func AppendSize(b []byte, n int) []byte {
 }
 
 // AppendLastChunk writes the end of a body in chunks.
-func AppendLastChunk(b []byte, trailer http.Header) []byte {
-	b = append(b, "0\r\n"...)
-	for name, values := range trailer {
-		for _, v := range values {
-			b = AppendField(b, name, v)
-		}
-	}
-	return append(b, chunkEnd...)
+func AppendLastChunk(b []byte, trailer Fields) []byte {
+	return append(trailer.Append(append(b, "0\r\n"...), nil), chunkEnd...)
 }

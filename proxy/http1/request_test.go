@@ -12,20 +12,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// line is that of a name as it is usually written.
-func line(name string, values ...string) Line { return Line{Name{name, name}, values} }
-
 func TestAppendRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    Request
 		want string
 	}{
 		"no body": {
-			Request{Method: "GET", Target: "/a%2Fb?c=d;e", Host: "site", Fields: List{line("B", "2", "3"), line("A", "1"), line("Content-Length", "7")}},
+			Request{Method: "GET", Target: "/a%2Fb?c=d;e", Host: "site", Fields: made("B: 2", "B: 3", "A: 1", "Content-Length: 7")},
 			lines("GET /a%2Fb?c=d;e HTTP/1.1", "Host: site", "B: 2", "B: 3", "A: 1", "", ""),
 		},
 		"a length": {
-			Request{Method: "GET", Target: "/", Host: "site", Fields: List{line("Transfer-Encoding", "chunked")}, Length: 12},
+			Request{Method: "GET", Target: "/", Host: "site", Fields: made("Transfer-Encoding: chunked"), Length: 12},
 			lines("GET / HTTP/1.1", "Host: site", "Content-Length: 12", "", ""),
 		},
 		"a POST of nothing": {
@@ -45,11 +42,11 @@ func TestAppendRequest(t *testing.T) {
 			lines("PUT / HTTP/1.1", "Host: site", "Transfer-Encoding: chunked", "", ""),
 		},
 		"chunks and trailers": {
-			Request{Method: "PUT", Target: "/", Host: "site", Length: -1, Fields: List{line("Trailer", "Z")}, Trailer: http.Header{"B": nil, "A": nil}},
+			Request{Method: "PUT", Target: "/", Host: "site", Length: -1, Fields: made("Trailer: Z"), Announced: []string{"A", "B"}},
 			lines("PUT / HTTP/1.1", "Host: site", "Transfer-Encoding: chunked", "Trailer: A, B", "", ""),
 		},
 		"a value of several lines": {
-			Request{Method: "GET", Target: "/", Host: "site", Fields: List{line("A", "b\r\nC: d\x00")}},
+			Request{Method: "GET", Target: "/", Host: "site", Fields: Fields{{"A", "A", "b\r\nC: d\x00"}}},
 			lines("GET / HTTP/1.1", "Host: site", "A: b  C: d ", "", ""),
 		},
 	} {
@@ -74,14 +71,14 @@ func TestAppendStatus(t *testing.T) {
 func TestBodyInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 1, 5000), 0, 5).Draw(t, "pieces")
-		r := Request{Method: "POST", Target: "/", Host: "site", Length: -1, Trailer: http.Header{"Sum": {"x"}}}
+		r := Request{Method: "POST", Target: "/", Host: "site", Length: -1, Announced: []string{"Sum"}}
 		text := r.Append(nil)
 		for _, piece := range pieces {
 			memory := make([]byte, ChunkRoom+len(piece)+2)
 			copy(memory[ChunkRoom:], piece)
 			text = append(text, Chunk(memory, len(piece))...)
 		}
-		text = AppendLastChunk(text, r.Trailer)
+		text = AppendLastChunk(text, made("Sum: x"))
 		q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +102,7 @@ func FuzzAppendRequest(f *testing.F) {
 		if name == "Host" || name == "Expect" || name == "Connection" || length > 1<<20 {
 			return
 		}
-		r := Request{Method: "POST", Target: "/", Host: "site", Fields: List{line(name, value)}, Length: max(length, -1)}
+		r := Request{Method: "POST", Target: "/", Host: "site", Fields: Fields{{name, name, value}}, Length: max(length, -1)}
 		q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.Append(nil))))
 		if err != nil {
 			return // a control character

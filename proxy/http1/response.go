@@ -3,6 +3,7 @@ package http1
 import (
 	"bytes"
 	"net/http"
+	"strings"
 )
 
 // maxHead bounds the head of an answer, in bytes.
@@ -19,11 +20,11 @@ const (
 	UntilEnd                // with the connection
 )
 
-// Response is the head of an answer. Its fields lie in the Buffer.
+// Response is the head of an answer.
 type Response struct {
 	Status  int
-	Reason  []byte // may be empty
-	Fields  []Field
+	Reason  string // may be empty
+	Fields  Fields
 	Framing Framing
 	Length  int64 // of the body; negative: unknown
 	// KeepAlive: the connection serves another request after that one.
@@ -38,13 +39,16 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	if err != nil {
 		return err
 	}
-	line, rest, _ := bytes.Cut(head, []byte{'\n'})
+	if i := bytes.IndexByte(head, '\n'); i >= 0 {
+		unfold(head[i+1:])
+	}
+	line, rest, _ := strings.Cut(string(head), "\n")
 	line = trimEnd(line)
 	minor, status, err := parseStatus(line)
 	if err != nil {
 		return err
 	}
-	fields, err := appendFields(r.Fields[:0], rest, true)
+	fields, err := appendFields(r.Fields[:0], rest)
 	if err != nil {
 		return err
 	}
@@ -53,34 +57,29 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 }
 
 // parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing.
-func parseStatus(line []byte) (minor, status int, err error) {
+func parseStatus(line string) (minor, status int, err error) {
 	const version = "HTTP/1."
 	bad := Malformed("no status line of HTTP/1")
-	if len(line) < len("HTTP/1.1 200") || string(line[:len(version)]) != version || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+	if len(line) < len("HTTP/1.1 200") || line[:len(version)] != version || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
 		return 0, 0, bad
 	}
 	if minor = int(line[7]) - '0'; minor < 0 || minor > 9 {
 		return 0, 0, bad
 	}
-	for _, c := range line[9:12] {
-		if c < '0' || c > '9' {
-			return 0, 0, bad
-		}
-		status = 10*status + int(c-'0')
-	}
-	if status < 100 {
+	n, ok := parseDigits(line[9:12])
+	if !ok || n < 100 {
 		return 0, 0, bad
 	}
-	return minor, status, nil
+	return minor, int(n), nil
 }
 
 // reason is what a status line says for people, if it may be said again.
-func reason(line []byte) []byte {
+func reason(line string) string {
 	const before = len("HTTP/1.1 200 ")
 	said := line[min(before, len(line)):]
-	for _, c := range said {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return nil
+	for i := range len(said) {
+		if c := said[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return ""
 		}
 	}
 	return said
@@ -92,19 +91,19 @@ func (r *Response) frame(method string, minor int) error {
 	length, chunked := int64(-1), false
 	stays, closes := minor >= 1, false
 	for _, f := range r.Fields {
-		switch {
-		case named(f, "Content-Length"):
+		switch f.Key {
+		case "Content-Length":
 			n, ok := parseLength(f.Value)
 			if !ok || length >= 0 && n != length {
 				return Malformed("a length that is no number, or several")
 			}
 			length = n
-		case named(f, "Transfer-Encoding"):
+		case "Transfer-Encoding":
 			if chunked || !is(f.Value, "chunked") {
 				return Malformed("a transfer coding other than chunked")
 			}
 			chunked = true
-		case named(f, "Connection"):
+		case "Connection":
 			closes = closes || hasToken(f.Value, "close")
 			stays = stays || hasToken(f.Value, "keep-alive")
 		}
@@ -135,24 +134,18 @@ func (r *Response) frame(method string, minor int) error {
 	return nil
 }
 
-// named tells whether a field has that name, in any case of letters.
-func named(f Field, name string) bool { return is(f.Name, name) }
-
 // is tells whether a text is a word of ASCII, in any case of letters. A text of the same
-// length has no others: to package bytes the Kelvin sign is a k as well.
-func is(p []byte, word string) bool {
-	return len(p) == len(word) && bytes.EqualFold(p, []byte(word))
-}
+// length has no others: to package strings the Kelvin sign is a k as well.
+func is(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }
 
-// parseLength reads a length (RFC 9110, 8.6): digits alone, 18 at most. Several that are alike,
-// as a server behind the server may have added its own, count as one. It is a loop, as a head has
-// room for so many that to call itself for each would take megabytes of stack.
-func parseLength(p []byte) (n int64, ok bool) {
-	first, p, more := bytes.Cut(p, []byte{','})
+// parseLength reads the length of an answer (RFC 9110, 8.6). Several that are alike, as a server behind
+// the server may have added its own, count as one.
+func parseLength(s string) (n int64, ok bool) {
+	first, rest, more := strings.Cut(s, ",")
 	n, ok = parseDigits(trimSpace(first))
 	for ok && more {
-		var next []byte
-		next, p, more = bytes.Cut(p, []byte{','})
+		var next string
+		next, rest, more = strings.Cut(rest, ",")
 		same, isNumber := parseDigits(trimSpace(next))
 		ok = isNumber && same == n
 	}
@@ -160,24 +153,22 @@ func parseLength(p []byte) (n int64, ok bool) {
 }
 
 // parseDigits reads a number of 1 to 18 digits.
-func parseDigits(p []byte) (n int64, ok bool) {
-	if len(p) == 0 || len(p) > 18 {
+func parseDigits(s string) (n int64, ok bool) {
+	if len(s) == 0 || len(s) > 18 {
 		return 0, false
 	}
-	for _, c := range p {
-		if !isDigit(c) {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
 			return 0, false
 		}
-		n = 10*n + int64(c-'0')
+		n = 10*n + int64(s[i]-'0')
 	}
 	return n, true
 }
 
 // hasToken tells whether a list has a token, in any case of letters.
-func hasToken(list []byte, token string) bool {
-	for more := true; more; {
-		var item []byte
-		item, list, more = bytes.Cut(list, []byte{','})
+func hasToken(list, token string) bool {
+	for item := range strings.SplitSeq(list, ",") {
 		if is(trimSpace(item), token) {
 			return true
 		}

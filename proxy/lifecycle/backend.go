@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"net/http"
 	"time"
 
 	"tempomat/classify/standing"
@@ -44,12 +43,12 @@ func (l *Life) Resume(now time.Time) { l.span.Resume(now) }
 // Answered takes in the header of the backend's answer: its cost, the cookies that the site
 // sets, and its word about the client. What is meant for tempomat only is removed from the
 // header.
-func (l *Life) Answered(now time.Time, status int, h http.Header) {
+func (l *Life) Answered(now time.Time, status int, h standing.Answer) {
 	l.span.Tell(now, h)
 	if s := l.rules.Standing; s != nil && !l.Who.Exempt {
 		s.Answered(now, l.request, &l.visit, status, h)
 	} else {
-		standing.Strip(h)
+		h.Del(standing.Header)
 	}
 }
 
