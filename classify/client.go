@@ -306,6 +306,17 @@ func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	return prefix.AppendTo(dst)
 }
 
+// NetworkOf is the network within which carriers and offices change a client's address:
+// its /24; IPv6: its /48, as phones and laptops have several /64 in turn.
+func NetworkOf(client netip.Addr) netip.Prefix {
+	bits := 48
+	if client.Is4() {
+		bits = 24
+	}
+	p, _ := client.Prefix(bits) // of an address without a zone there is one
+	return p
+}
+
 // appendAddress appends the whole address, and if mapped that of IPv4 as a socket of IPv6 tells
 // it.
 func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"tempomat/classify"
 )
 
 const (
@@ -39,20 +41,6 @@ const (
 	maxTried = 2 * maxPasses
 )
 
-// network bounds where a pass is valid. Carriers and offices change a client's
-// address within it.
-func network(client netip.Addr) (raw [16]byte, ok bool) {
-	bits := 48
-	if client.Is4() {
-		bits = 24
-	}
-	prefix, err := client.Prefix(bits)
-	if err != nil || !prefix.IsValid() {
-		return raw, false // not reached: clients' addresses are valid and the lengths fit
-	}
-	return prefix.Addr().As16(), true
-}
-
 // sign returns the code of a pass that is issued at a time to a network.
 func sign(key *[keySize]byte, stamp []byte, network *[16]byte) (code [macSize]byte) {
 	mac := hmac.New(sha256.New, key[:])
@@ -69,10 +57,10 @@ func encoding() *base64.Encoding { return base64.RawURLEncoding.Strict() }
 // issue makes the value of a cookie: a new pass, and behind it those that the
 // client has and that may be valid in another network, or at another proxy.
 func (k *keyRing) issue(now time.Time, lines []string, client netip.Addr) (value string, ok bool) {
-	net, ok := network(client)
-	if !ok {
+	if !client.IsValid() {
 		return "", false
 	}
+	net := classify.NetworkOf(client).Addr().As16()
 	var raw [passSize]byte
 	binary.BigEndian.PutUint32(raw[:], uint32(now.Unix())) //nolint:gosec // until 2106
 	code := sign(&k.keys.Load().now, raw[:stampSize], &net)
@@ -123,10 +111,10 @@ func (k *keyRing) verify(now time.Time, lines []string, client netip.Addr) (vali
 // signed tells whether one of our keys signed a pass for the client's network. Each
 // comparison takes a time that tells nothing of the right code.
 func (k *keyRing) signed(pass *[passSize]byte, client netip.Addr) bool {
-	net, ok := network(client)
-	if !ok {
+	if !client.IsValid() {
 		return false
 	}
+	net := classify.NetworkOf(client).Addr().As16()
 	ks := k.keys.Load()
 	for _, key := range [...]*[keySize]byte{&ks.now, &ks.old} {
 		code := sign(key, pass[:stampSize], &net)
@@ -200,41 +188,33 @@ func newKeys() *keys {
 	return ks
 }
 
-// The form of what survives a restart: a version, eight bytes that say nothing, both
-// keys, and a checksum.
+// The form of what survives a restart: a version, eight bytes that say nothing, and both
+// keys. An earlier version had more behind them.
 const (
 	keysVersion = 1
 	keysHead    = 1 + 8
-	keysSize    = keysHead + 2*keySize + sha256.Size
+	keysSize    = keysHead + 2*keySize
 )
 
 var errKeys = errors.New("not the keys that a proxy of this version signs with")
 
 func (k *keyRing) appendBinary(b []byte) []byte {
-	ks, from := k.keys.Load(), len(b)
+	ks := k.keys.Load()
 	b = append(b, keysVersion, 0, 0, 0, 0, 0, 0, 0, 0)
-	b = append(append(b, ks.now[:]...), ks.old[:]...)
-	sum := sha256.Sum256(b[from:])
-	return append(b, sum[:]...)
+	return append(append(b, ks.now[:]...), ks.old[:]...)
 }
 
-// unmarshalBinary changes nothing if the data are damaged: keys with a known
-// byte instead of a random one would be weaker ones. Nor does it if the keys are
-// those of the fleet.
+// unmarshalBinary changes nothing if the data are others, or the keys are those of the fleet.
 func (k *keyRing) unmarshalBinary(data []byte) error {
 	if k.keys.Load().fleet {
 		return nil
 	}
-	if len(data) != keysSize || data[0] != keysVersion {
-		return errKeys
-	}
-	body, sum := data[:keysSize-sha256.Size], data[keysSize-sha256.Size:]
-	if sha256.Sum256(body) != [sha256.Size]byte(sum) {
+	if len(data) < keysSize || data[0] != keysVersion {
 		return errKeys
 	}
 	ks := &keys{}
-	copy(ks.now[:], body[keysHead:])
-	copy(ks.old[:], body[keysHead+keySize:])
+	copy(ks.now[:], data[keysHead:])
+	copy(ks.old[:], data[keysHead+keySize:])
 	k.keys.Store(ks)
 	return nil
 }

