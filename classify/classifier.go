@@ -361,7 +361,7 @@ type Evidence uint8
 const (
 	Cookie        Evidence = 1 << iota // it brought back a cookie that the site gave it
 	Parts                              // it loads the style sheets and images of its pages
-	Tenure                             // it has been coming for hours
+	_                                  // what an earlier version told other instances
 	Attested                           // the backend, or the configuration, vouches for it
 	Contradiction                      // its headers are not those of the browser it says it is
 	Verified                           // it is the robot that it claims to be
@@ -371,8 +371,8 @@ const (
 // String is the kinds, parted by commas; empty if there are none.
 func (e Evidence) String() string {
 	var names []string
-	for i, name := range []string{"cookie", "parts", "tenure", "attested", "contradiction", "verified", "forged"} {
-		if e&(1<<i) != 0 {
+	for i, name := range []string{"cookie", "parts", "", "attested", "contradiction", "verified", "forged"} {
+		if e&(1<<i) != 0 && name != "" {
 			names = append(names, name)
 		}
 	}
@@ -381,7 +381,7 @@ func (e Evidence) String() string {
 
 // Proves tells whether there is any that a client of a single request could not have. Who
 // claims to be a robot that it is not proves nothing.
-func (e Evidence) Proves() bool { return e&(Cookie|Parts|Tenure|Attested) != 0 && e&Forged == 0 }
+func (e Evidence) Proves() bool { return e&(Cookie|Parts|Attested) != 0 && e&Forged == 0 }
 
 // What a client's share is multiplied by at least, and at most.
 const (

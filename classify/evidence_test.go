@@ -12,7 +12,6 @@ func TestEvidence(t *testing.T) {
 		0:                              {"", false},
 		Cookie:                         {"cookie", true},
 		Parts:                          {"parts", true},
-		Tenure:                         {"tenure", true},
 		Attested:                       {"attested", true},
 		Contradiction:                  {"contradiction", false},
 		Verified:                       {"verified", false},

@@ -77,7 +77,7 @@ func (j *Judge) Share(x *known.Exchange, secret [16]byte) {
 
 // The data of an Entry: of a visitor its evidence and what it is worth if somebody vouches for
 // it, of a cookie what package standing remembers of one that the site gave (handed).
-const shared = classify.Cookie | classify.Parts | classify.Tenure | classify.Attested
+const shared = classify.Cookie | classify.Parts | classify.Attested
 
 // tellVisitor tells others what a visitor has shown here.
 func (j *Judge) tellVisitor(at int64, hash uint64, e classify.Evidence, attested float64) {
@@ -285,7 +285,7 @@ func worth(e classify.Evidence, attested float64) float64 {
 	for _, of := range []struct {
 		kind  classify.Evidence
 		times float64
-	}{{classify.Cookie, 2}, {classify.Parts, 2}, {classify.Tenure, 2}, {classify.Attested, attested}, {classify.Contradiction, 0.5}} {
+	}{{classify.Cookie, 2}, {classify.Parts, 2}, {classify.Attested, attested}, {classify.Contradiction, 0.5}} {
 		if e&of.kind != 0 {
 			x *= of.times
 		}

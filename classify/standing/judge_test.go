@@ -154,19 +154,6 @@ func TestPartsOfTheFirstPage(t *testing.T) {
 	expectStanding(t, "the second page", x.ask(5*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, classify.Cookie|classify.Parts)
 }
 
-func TestTenure(t *testing.T) {
-	x := newStandingSite(t)
-	for i, want := range []classify.Evidence{0, 0, 0, classify.Tenure, classify.Tenure} {
-		res := x.ask(time.Duration(i)*time.Hour, "192.0.2.1", "/", nil)
-		if res.Evidence != want {
-			t.Errorf("after %d hours: %q", i, res.Evidence)
-		}
-	}
-	if res := x.ask(20*24*time.Hour, "192.0.2.1", "/", nil); res.Evidence != 0 {
-		t.Errorf("after three weeks: %q", res.Evidence)
-	}
-}
-
 func TestAttested(t *testing.T) {
 	for told, want := range map[string]float64{
 		"yes": 4, "6": 6, "0.5": 0.5, "8": 8, "9": 1, "-1": 1, "NaN": 1, "": 1, "0": 1, "four": 1,

@@ -31,7 +31,7 @@ func TestSessionMovesWithItsAddress(t *testing.T) {
 			x.ask(at, c.home, "/", []string{"Cookie: " + sid})
 		}
 		moved := x.ask(3*time.Hour+time.Second, c.next, "/", []string{"Cookie: " + sid})
-		if !isSession(moved) || moved.Evidence != classify.Cookie|classify.Tenure || moved.Keys()[1].ID != moved.Address {
+		if !isSession(moved) || moved.Evidence != classify.Cookie || moved.Keys()[1].ID != moved.Address {
 			t.Errorf("%s: at its next address it is %v by %q", name, moved.Keys(), moved.Evidence)
 		}
 		if res := x.ask(3*time.Hour+2*time.Second, c.away, "/", []string{"Cookie: " + sid}); isSession(res) || res.Evidence != 0 {

@@ -32,8 +32,7 @@ type savedHanded struct {
 type savedVisitor struct {
 	First, Last, AttestedUntil int64
 	Hash                       uint64
-	Hour                       int32
-	Hours                      uint16
+	_                          [6]byte // of an earlier version
 	Attested                   float32
 }
 
@@ -43,8 +42,7 @@ var (
 )
 
 // AppendBinary appends what is to survive a restart: the sessions, the cookies that
-// were given, and the visitors that have come for a while or are vouched for. Nobody's
-// name is in it.
+// were given, and the visitors that are vouched for. Nobody's name is in it.
 func (j *Judge) AppendBinary(b []byte) ([]byte, error) {
 	b = append(append(b, standingVersion), j.secret[:]...)
 	sessions, cookies := j.sessions.save()
@@ -52,8 +50,8 @@ func (j *Judge) AppendBinary(b []byte) ([]byte, error) {
 	b = appendList(b, j.handed.save())
 	var visitors []savedVisitor
 	j.visitors.each(func(v *visitor) {
-		if v.hours > 0 || v.attested > 0 {
-			visitors = append(visitors, savedVisitor{v.first, v.last, v.attestedUntil, v.hash, v.hour, v.hours, v.attested})
+		if v.attested > 0 {
+			visitors = append(visitors, savedVisitor{First: v.first, Last: v.last, AttestedUntil: v.attestedUntil, Hash: v.hash, Attested: v.attested})
 		}
 	})
 	return appendList(b, visitors), nil
@@ -120,7 +118,7 @@ func (j *Judge) UnmarshalBinary(data []byte) error {
 			e.Attested = 0
 		}
 		j.visitors.with(e.Hash, e.Last, func(v *visitor) {
-			v.first, v.last, v.attestedUntil, v.hour, v.hours, v.attested = e.First, e.Last, e.AttestedUntil, e.Hour, e.Hours, e.Attested
+			v.first, v.last, v.attestedUntil, v.attested = e.First, e.Last, e.AttestedUntil, e.Attested
 		})
 	}
 	return nil

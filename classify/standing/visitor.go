@@ -14,8 +14,6 @@ type visitor struct {
 	first, last   int64
 	attestedUntil int64
 	lastPage      int64
-	hour          int32   // of the latest page, since 1970
-	hours         uint16  // in which it asked for pages
 	sessions      float32 // of an address: those that are in use there, recently
 	given         float32 // of an address: pages that gave a cookie to somebody without one, recently
 	pages, parts  float32 // recently
@@ -32,22 +30,19 @@ const (
 	visitorSets  = 1 << 12 // 32768 visitors, 2 MB
 	visitorLocks = 64
 
-	lately       = 10 * 60    // half-life of pages and parts, seconds
-	follow       = 30         // seconds within which a page's parts follow it, to prove something
-	followSoon   = 20         // seconds within which they are parts of what somebody is looking at
-	followPage   = 64         // parts of a page: few pages name more of their own site
-	followMost   = 256        // of several pages, as of an office's people, who are one visitor
-	followLeast  = -64 * 64   // after all that may follow a page was asked for as a part, and was none
-	enoughParts  = 1.5        // of them, recently: two, a little while ago
-	partsOfPage  = 0.5        // and so many for each page: much of a page is in the browser's cache
-	cookiesBack  = 0.5        // of those given, for an address to be taken for one of people
-	tenureAge    = 3600       // seconds since the first visit
-	tenureHours  = 3          // with pages
-	forgotten    = 14 * 86400 // seconds after which a visitor begins again
-	vouchedFor   = 3600       // seconds that the backend's word holds
-	maxCompany   = 8          // clients that one address counts as at most, whatever comes from there
-	leastSession = 1.0 / 8    // what is left of one that was used half an hour ago
-	maxSessions  = 64         // of one address, in use at a time
+	lately       = 10 * 60  // half-life of pages and parts, seconds
+	follow       = 30       // seconds within which a page's parts follow it, to prove something
+	followSoon   = 20       // seconds within which they are parts of what somebody is looking at
+	followPage   = 64       // parts of a page: few pages name more of their own site
+	followMost   = 256      // of several pages, as of an office's people, who are one visitor
+	followLeast  = -64 * 64 // after all that may follow a page was asked for as a part, and was none
+	enoughParts  = 1.5      // of them, recently: two, a little while ago
+	partsOfPage  = 0.5      // and so many for each page: much of a page is in the browser's cache
+	cookiesBack  = 0.5      // of those given, for an address to be taken for one of people
+	vouchedFor   = 3600     // seconds that the backend's word holds
+	maxCompany   = 8        // clients that one address counts as at most, whatever comes from there
+	leastSession = 1.0 / 8  // what is left of one that was used half an hour ago
+	maxSessions  = 64       // of one address, in use at a time
 )
 
 // visitors is a set-associative cache of visitors. Who has shown nothing yet
@@ -74,9 +69,6 @@ func (v *visitors) placeLocked(set *[visitorWays]visitor, hash uint64, now int64
 	for i := range set {
 		e := &set[i]
 		if e.hash == hash {
-			if now-e.last > forgotten {
-				*e = visitor{hash: hash, first: now, last: now}
-			}
 			return e
 		}
 		if e.worth() < least.worth() || e.worth() == least.worth() && e.last < least.last {
@@ -105,9 +97,6 @@ func (v *visitors) each(f func(*visitor)) {
 func (v *visitor) worth() int {
 	w := 0
 	if v.parts >= enoughParts {
-		w++
-	}
-	if v.hours >= tenureHours {
 		w++
 	}
 	if v.attested > 0 {
@@ -156,9 +145,6 @@ func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 	if v.sessions >= leastSession && v.sessions >= cookiesBack*v.given {
 		e |= classify.Cookie // of an address: who comes from there mostly brings them back
 	}
-	if v.hours >= tenureHours && now-v.first >= tenureAge {
-		e |= classify.Tenure
-	}
 	if now < v.attestedUntil {
 		e |= classify.Attested
 	}
@@ -178,10 +164,6 @@ func (v *visitor) page(now int64, asPart bool) {
 		v.pretend()
 	} else {
 		v.served(now)
-	}
-	if hour := int32(now / 3600); hour != v.hour { //nolint:gosec // enough until the year 246,000
-		v.hour = hour
-		v.hours = min(v.hours+1, math.MaxUint16-1)
 	}
 }
 
@@ -224,7 +206,6 @@ type Visits struct {
 	Evidence      classify.Evidence
 	Standing      float64 // what that multiplies its share by, without what a single request shows
 	Pages, Parts  float64 // that it recently had: what was ten minutes ago counts half
-	Hours         int     // in which it asked for pages
 	ClientsBehind float64 // of how many clients the address is, as its sessions show
 }
 
@@ -239,14 +220,14 @@ func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, e := range j.visitors.sets[set] { // copies
-		if e.hash != hash || at-e.last > forgotten {
+		if e.hash != hash {
 			continue
 		}
 		v.First = time.Unix(e.first, 0)
 		var attested float64
 		v.Evidence, attested = e.evidence(at)
 		v.Standing = worth(v.Evidence, attested)
-		v.Pages, v.Parts, v.Hours, v.ClientsBehind = float64(e.pages), float64(e.parts), int(e.hours), e.company(at)
+		v.Pages, v.Parts, v.ClientsBehind = float64(e.pages), float64(e.parts), e.company(at)
 		return v, true
 	}
 	return v, false

@@ -3,7 +3,6 @@ package standing
 import (
 	"math"
 	"testing"
-	"time"
 
 	"tempomat/classify"
 )
@@ -25,9 +24,6 @@ func TestEvidenceAtItsBounds(t *testing.T) {
 		"what is left of one":           {visitor{sessions: below(leastSession)}, 0},
 		"half of the cookies came back": {visitor{sessions: 3, given: 6}, classify.Cookie},
 		"fewer of them":                 {visitor{sessions: below(3), given: 6}, 0},
-		"three hours":                   {visitor{hours: tenureHours, first: now - tenureAge}, classify.Tenure},
-		"two hours":                     {visitor{hours: tenureHours - 1, first: now - tenureAge}, 0},
-		"three hours in less than one":  {visitor{hours: tenureHours, first: now - tenureAge + 1}, 0},
 		"vouched for":                   {visitor{attested: 2, attestedUntil: now + 1}, classify.Attested},
 		"no longer vouched for":         {visitor{attested: 2, attestedUntil: now}, 0},
 	} {
@@ -50,10 +46,9 @@ func TestWhoMakesRoom(t *testing.T) {
 	}{
 		"the one longest ago":                      {visitor{last: now - 1}, visitor{last: now - 2}},
 		"who has shown nothing, though seen later": {visitor{last: now - 2, parts: enoughParts}, visitor{last: now - 1, parts: 1.4}},
-		"before regular guests":                    {visitor{last: now - 2, hours: tenureHours}, visitor{last: now - 1, hours: tenureHours - 1}},
 		"before who is vouched for":                {visitor{last: now - 2, attested: 0.5}, visitor{last: now - 1}},
 		"before addresses with sessions":           {visitor{last: now - 2, sessions: 0.5}, visitor{last: now - 1, sessions: 0.4}},
-		"before who has shown two things":          {visitor{last: now - 2, parts: 2, hours: 9}, visitor{last: now - 1, parts: 2}},
+		"before who has shown two things":          {visitor{last: now - 2, parts: 2, attested: 1}, visitor{last: now - 1, parts: 2}},
 	} {
 		for at := range visitorWays {
 			var set [visitorWays]visitor
@@ -70,29 +65,6 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
-// TestVisitorsAreForgotten: after two weeks one begins anew.
-func TestVisitorsAreForgotten(t *testing.T) {
-	const now = 10_000_000
-	v := new(visitors)
-	for ago, want := range map[int64]uint16{forgotten: 5, forgotten + 1: 0} {
-		set := [visitorWays]visitor{{hash: 7, last: now - ago, hours: 5}}
-		if got := v.placeLocked(&set, 7, now); got.hours != want {
-			t.Errorf("after %d s its %d hours are known", ago, got.hours)
-		}
-	}
-	j, err := New([16]byte{1}, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.visitors.with(j.hashOf("a")+visitorSets, seconds(noon), func(v *visitor) { v.hours = 9 })
-	j.visitors.with(j.hashOf("a"), seconds(noon), func(v *visitor) { v.page(seconds(noon), false) })
-	for ago, want := range map[int64]bool{forgotten: true, forgotten + 1: false} {
-		if v, ok := j.Visits(noon.Add(time.Duration(ago)*time.Second), "a"); ok != want || ok && v.Hours != 1 {
-			t.Errorf("after %d s its visits are known: %t, %+v", ago, ok, v)
-		}
-	}
-}
-
 // TestWhatIsLatelyFades: by half in ten minutes; a clock that was told late changes nothing.
 func TestWhatIsLatelyFades(t *testing.T) {
 	for name, x := range map[string]struct{ of, want visitor }{
@@ -100,7 +72,6 @@ func TestWhatIsLatelyFades(t *testing.T) {
 		"parts":      {visitor{parts: 8}, visitor{parts: 4}},
 		"sessions":   {visitor{sessions: 8}, visitor{sessions: 4}},
 		"cookies":    {visitor{given: 8}, visitor{given: 4}},
-		"but hours":  {visitor{hours: 8, attested: 8}, visitor{hours: 8, attested: 8}},
 		"everything": {visitor{pages: 2, parts: 4, sessions: 6, given: 8}, visitor{pages: 1, parts: 2, sessions: 3, given: 4}},
 	} {
 		x.of.last, x.want.last = 1000, 1000+lately
@@ -115,19 +86,9 @@ func TestWhatIsLatelyFades(t *testing.T) {
 	}
 }
 
-// TestPagesAndTheirParts: hours with pages count once each; parts prove something for 30 s
+// TestPagesAndTheirParts: parts prove something for 30 s
 // after a page, and follow it for 20 s.
 func TestPagesAndTheirParts(t *testing.T) {
-	const hour = 3600
-	v := visitor{last: 100 * hour}
-	for i, x := range []struct {
-		at   int64
-		want uint16
-	}{{100 * hour, 1}, {101*hour - 1, 1}, {101 * hour, 2}, {103 * hour, 3}} {
-		if v.page(x.at, false); v.hours != x.want {
-			t.Errorf("after page %d there are %d hours, want %d", i+1, v.hours, x.want)
-		}
-	}
 	for after, want := range map[int64]float32{0: 2, follow: 2, follow + 1: 0} {
 		v := visitor{last: 1000 + after, lastPage: 1000}
 		if v.part(1000+after, 2); v.parts != want {

@@ -20,7 +20,7 @@ func TestVisitsAreLookedUp(t *testing.T) {
 	}
 	for range 2 {
 		v, ok := x.s.Visits(noon.Add(2*time.Second), "192.0.2.1")
-		if !ok || v.Hours != 1 || !v.First.Equal(noon) || v.Evidence != classify.Parts || v.Standing != 2 || v.ClientsBehind != 1 {
+		if !ok || !v.First.Equal(noon) || v.Evidence != classify.Parts || v.Standing != 2 || v.ClientsBehind != 1 {
 			t.Errorf("%t: %+v", ok, v)
 		}
 	}

@@ -291,7 +291,6 @@ func evidenceWords(e classify.Evidence) string {
 	}{
 		{classify.Cookie, "it brings back the site's cookies"},
 		{classify.Parts, "it loads the style sheets and images of its pages"},
-		{classify.Tenure, "it has been coming for hours"},
 		{classify.Attested, "the site, the configuration or a pin vouches for it"},
 		{classify.Contradiction, "its headers are not those of the browser that it claims to be"},
 		{classify.Verified, "it is the robot that it claims to be"},
