@@ -274,22 +274,6 @@ func TestDescribeTellsEveryKey(t *testing.T) {
 	}
 }
 
-func TestDescribeGivesEffectiveLimits(t *testing.T) {
-	var b strings.Builder
-	parse(t, "classes: {slash24: {share: 0.3}, a: {path: true, share: 1, cap: true}, slash16: off}").Describe(&b, 3, false)
-	for _, want := range []string{
-		"  slash32    0.3 CPU-s/s per key (share 0.1 of 3 CPUs), burst 30s\n",
-		"  slash24    0.9 CPU-s/s per key (share 0.3 of 3 CPUs), burst 30s\n",
-		"  slash16    off\n",
-		"  userAgent  0.3 CPU-s/s per key (share 0.1 of 3 CPUs), burst 2m\n",
-		"  a          3 CPU-s/s per key (share 1 of 3 CPUs), burst 30s, cap, path\n",
-	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no line %q in\n%s", want, b.String())
-		}
-	}
-}
-
 // TestBackendIsGiven: a file that says nowhere where requests go was cut off, or is not meant.
 func TestBackendIsGiven(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "t.yaml")

@@ -23,19 +23,21 @@ limits
   userAgent  0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 2m
 `,
 		"{listen: [':80', ':81'], backend: 'unix:/run/a', throttle: {mode: observe, maxHold: 5s}, cpuCount: 2, admin: {listen: off}, " +
-			"classes: {slash16: off}, gate: {light: 1s}}": `listen            :80, :81
+			"classes: {slash16: off, a: {path: true, share: 1, cap: true}}, gate: {light: 1s}}": `listen            :80, :81
 backend.url       unix:/run/a
 cpuCount          2
 throttle.mode     observe
 admin.listen      off
-throttle.maxHold  5s   (default: 30s)
-classes.slash16   off  (default: share 0.5, burst 30s)
+throttle.maxHold  5s                             (default: 30s)
+classes.slash16   off                            (default: share 0.5, burst 30s)
+classes.a         share 1, burst 30s, cap, path  (default: off)
 
 limits
   slash32    0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 30s
   slash24    0.5 CPU-s/s per key (share 0.25 of 2 CPUs), burst 30s
   slash16    off
   userAgent  0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 2m
+  a          2 CPU-s/s per key (share 1 of 2 CPUs), burst 30s, cap, path
 
 warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learns it
 `,

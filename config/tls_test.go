@@ -28,12 +28,4 @@ func TestTLSFile(t *testing.T) {
 	if diff := cmp.Diff(tls, c.TLS); diff != "" {
 		t.Errorf("tls (-want +got):\n%s", diff)
 	}
-	again, err := Parse(nil, "", []string{
-		"TEMPOMAT_BACKEND=" + c.Backend.URL,
-		"TEMPOMAT_LISTEN=" + listeners().In(&listen).Text(),
-		"TEMPOMAT_TLS_CERTIFICATES=" + certificates().In(&tls.Certificates).Text(),
-	})
-	if err != nil || cmp.Diff(listen, again.Listen) != "" || cmp.Diff(tls.Certificates, again.TLS.Certificates) != "" {
-		t.Errorf("as variables: %v, %v", again, err)
-	}
 }

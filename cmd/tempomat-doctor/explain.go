@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 
 	"github.com/spf13/cobra"
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-doctor/internal/view"
-	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
 
@@ -22,7 +22,8 @@ func (d *doctor) explain() *cobra.Command {
 (by its path, its URL, or its shape as top shows it) or a single request, and why: what
 it owes, what it holds, what evidence there is for it, how its guess comes about, its
 place in the queue, and what would change that. With a class and a key as the tables show
-them, it shows the numbers of that one account.`,
+them, it shows the numbers of that one account: a level below 0 is a debt, of CPU-seconds as
+all that is used; times are in seconds.`,
 		Example: `  tempomat-doctor explain 203.0.113.9
   tempomat-doctor explain 203.0.113.0/24
   tempomat-doctor explain '/index.php?title=Special:Search'
@@ -54,45 +55,12 @@ them, it shows the numbers of that one account.`,
 func (d *doctor) key(ctx context.Context, class, id string, document bool) error {
 	var reply api.KeyReply
 	return d.answer(ctx, d.fleet, "/v1/key", url.Values{"class": {class}, "id": {id}}, document, &reply, func() {
-		r := reply.Row
-		account := "credit"
-		if r.Level < 0 {
-			account = "debt"
-		}
 		var p view.Pairs
-		p.Add("class", "%s", r.Class)
-		p.Add("title", "%s", r.ID)
-		p.Add("level", "%.2f CPU-s (%s)", r.Level, account)
-		if r.Paid > 0 {
-			p.Add("paid", "in %.0f s", r.Paid)
-		}
-		p.Add("wait", "%.2f s on average", r.Wait)
-		p.Add("cpu", "%.2f CPU-s/s", r.CPU)
-		p.Add("rate", "%.2f requests/s", r.Rate)
-		p.Add("last", "%.0f s ago", r.Last)
-		p.Add("running", "%d", r.Running)
-		p.Add("waiting", "%d", r.Waiting)
-		if r.Holds+r.Orphans > 0 {
-			p.Add("workers", "%d held by requests that are not short, %d by abandoned ones", r.Holds, r.Orphans)
-		}
-		if r.Client != nil {
-			addClient(&p, *r.Client)
+		row, _ := json.Marshal(reply.Row) // numbers and texts
+		var tree any
+		if json.Unmarshal(row, &tree) == nil {
+			addTree(&p, "", tree)
 		}
 		p.Print(&d.out)
 	})
-}
-
-// addClient shows how a client stands in the queue.
-func addClient(p *view.Pairs, c limiter.ClientRow) {
-	as := "a stranger"
-	if c.Known {
-		as = "a known client"
-	}
-	p.Add("counts as", "%s", as)
-	p.Add("standing", "%g times its share", c.Standing)
-	p.Add("lead", "%.2f CPU-s ahead of its turn", c.Lead)
-	p.Add("lanes", "%d light, %d heavy and %d worker-holding requests waiting", c.Light, c.Heavy, c.Waits)
-	if c.Light+c.Heavy+c.Waits > 0 {
-		p.Add("rank", "%.1f beyond the clock", c.Rank)
-	}
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/cmd/tempomat-doctor/internal/view"
+	"tempomat/proxy/admin/api"
 )
 
 func TestFailures(t *testing.T) {
@@ -58,15 +61,16 @@ func TestSocketIsOff(t *testing.T) {
 	}
 }
 
-// TestValidity: what is over is said as that.
-func TestValidity(t *testing.T) {
-	const day = 24 * time.Hour
-	for left, want := range map[time.Duration]string{
-		30 * day: "30 days left, to ", 10 * day / 4: "3 days left, to ", -time.Hour: "expired today, ", -day: "expired 1 day ago, on ", -3 * day: "expired 3 days ago, on ",
-	} {
-		if got := validity(left); got != want {
-			t.Errorf("%s: %q", left, got)
-		}
+// TestCertificates: what is over is said as that.
+func TestCertificates(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	var p view.Pairs
+	for _, c := range []api.Certificate{{File: "a", Expires: now.AddDate(0, 0, 30)}, {File: "b", Expires: now.AddDate(0, 0, -3), Fault: "no key"}, {File: "c"}} {
+		addCertificate(&p, now, c)
+	}
+	want := "certificate a  valid to 2026-12-22 (days left: 30)\ncertificate b  expired on 2026-11-19 (days ago: 3); not in use: no key\ncertificate c  missing"
+	if got := strings.Join(p.Lines(), "\n"); got != want {
+		t.Error(got)
 	}
 }
 

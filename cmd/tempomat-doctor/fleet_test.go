@@ -174,8 +174,8 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 		{[]string{"explain", "203.0.113.9"}, []string{
 			"At " + name(3) + ": One of its requests waits.", "7 instances: Nothing is known of it.", "all workers are busy", "owes 1 CPU-s",
 		}},
-		{[]string{"explain", "slash32", "203.0.113.9"}, []string{"level    -9.00 CPU-s (debt)", "cpu      2.00"}},
-		{[]string{"explain", "slash32", "198.51.100.4"}, []string{"cpu      0.50"}}, // one alone knows it
+		{[]string{"explain", "slash32", "203.0.113.9"}, []string{"level    -9\n", "cpu      2\n"}},
+		{[]string{"explain", "slash32", "198.51.100.4"}, []string{"cpu      0.5\n"}}, // one alone knows it
 		{[]string{"forgive", "slash32", "203.0.113.9"}, []string{"8 instances: forgave 203.0.113.9"}},
 		{[]string{"pin", "slash32", "203.0.113.9", "--standing", "4"}, []string{": pinned 203.0.113.9 to 4"}},
 		{[]string{"pin"}, []string{"   8.00", "at " + name(0) + ", " + name(1)}},

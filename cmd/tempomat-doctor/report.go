@@ -132,19 +132,7 @@ func atUTC(unix float64) time.Time { return time.Unix(int64(unix), 0).UTC() }
 // moment is an hour, short.
 func moment(unix float64) string { return atUTC(unix).Format("Mon 15:04") }
 
-const dateAndTime = "Mon 2006-01-02 15:04"
-
-// title is what the report is of.
-func (r *report) title() string {
-	switch hours := len(r.hours); hours {
-	case 1:
-		return "Use of the server in the last hour"
-	case mostHours:
-		return "Use of the server in the last week"
-	default:
-		return fmt.Sprintf("Use of the server in the last %d hours", hours)
-	}
-}
+const dateAndTime = "2006-01-02 15:04"
 
 // average is how many CPUs were used in the hours that are over.
 func (r *report) average() string {
@@ -168,8 +156,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 		line("There is no history yet: the proxy has only just started. Try again in an hour.")
 		return
 	}
-	line(r.title())
-	line(fmt.Sprintf("%s to %s UTC; the last hour still runs.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
+	line(fmt.Sprintf("Use from %s to %s UTC; the last hour still runs.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
 	if r.instances > 1 {
 		line(fmt.Sprintf("%d instances together.", r.instances))
 	}

@@ -85,7 +85,10 @@ func (d *doctor) printStatus(ctx context.Context) error {
 	p.Print(&d.out)
 	if gate.Kernel != nil {
 		for _, m := range gate.Kernel.Missing { // long lines, which would widen the table
-			fmt.Fprintf(&d.out, "missing for %s: %s\n", missingFor(m.For), view.Text(m.What))
+			if m.For == "costs" { // without which nothing steps down
+				m.For = "exact costs and priority"
+			}
+			fmt.Fprintf(&d.out, "missing for %s: %s\n", view.Text(m.For), view.Text(m.What))
 			if m.Remedy != "" {
 				fmt.Fprintf(&d.out, "  remedy: %s\n", view.Text(m.Remedy))
 			}
@@ -156,27 +159,16 @@ func addConnections(p *view.Pairs, c connlimit.Stats) {
 // addCertificate shows for how long it is valid, and what is wrong with it.
 func addCertificate(p *view.Pairs, now time.Time, c api.Certificate) {
 	line := "missing"
-	if !c.Expires.IsZero() {
-		line = validity(c.Expires.Sub(now)) + c.Expires.Format(time.DateOnly)
+	switch days := math.Round(c.Expires.Sub(now).Abs().Hours() / 24); {
+	case c.Expires.After(now):
+		line = fmt.Sprintf("valid to %s (days left: %.0f)", c.Expires.Format(time.DateOnly), days)
+	case !c.Expires.IsZero():
+		line = fmt.Sprintf("expired on %s (days ago: %.0f)", c.Expires.Format(time.DateOnly), days)
 	}
 	if c.Fault != "" {
 		line += "; not in use: " + c.Fault
 	}
 	p.Add("certificate "+c.File, "%s", line)
-}
-
-// validity says for how long a certificate is valid yet, or since when it is not. Its date follows.
-func validity(left time.Duration) string {
-	switch days := math.Round(left.Abs().Hours() / 24); {
-	case left > 0:
-		return fmt.Sprintf("%.0f days left, to ", days)
-	case days == 1:
-		return "expired 1 day ago, on "
-	case days == 0:
-		return "expired today, "
-	default:
-		return fmt.Sprintf("expired %.0f days ago, on ", days)
-	}
 }
 
 // addTree adds whatever a program tells of itself, a line for each value.
@@ -194,32 +186,24 @@ func addTree(p *view.Pairs, name string, v any) {
 			addTree(p, inside(key), v[key])
 		}
 	case []any:
-		if words, ok := texts(v); ok {
-			p.Add(name, "%s", cmp.Or(strings.Join(words, ", "), "none"))
-			return
-		}
+		var words []string
 		for i, member := range v {
-			addTree(p, inside(fmt.Sprint(i+1)), member)
+			if word, is := member.(string); is {
+				words = append(words, word)
+			} else {
+				addTree(p, inside(fmt.Sprint(i+1)), member)
+			}
+		}
+		if len(words) == len(v) {
+			p.Add(name, "%s", cmp.Or(strings.Join(words, ", "), "none"))
 		}
 	case string:
 		p.Add(name, "%s", v)
 	case float64: // all numbers of JSON; a million is not to become 1e+06
-		p.Add(name, "%s", strconv.FormatFloat(v, 'f', -1, 64))
+		p.Add(name, "%s", strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64))
 	default:
 		p.Add(name, "%v", v)
 	}
-}
-
-// texts are the members of a list that has nothing but texts.
-func texts(list []any) (all []string, ok bool) {
-	for _, member := range list {
-		text, ok := member.(string)
-		if !ok {
-			return nil, false
-		}
-		all = append(all, text)
-	}
-	return all, true
 }
 
 // addKernel shows what the kernel helps with.
@@ -229,6 +213,7 @@ func addKernel(p *view.Pairs, k *api.Kernel) {
 		of = fmt.Sprintf("in the last %s, of requests that ended", view.Duration(k.Seconds))
 	}
 	p.Add("costs known", "%s", of)
+	known := map[string]string{"process": "by the kernel", "database": "of a database", "header": "by Tempomat-Cost", "estimate": "estimated by time"}
 	for _, c := range k.Costs {
 		requests := view.Count(c.Requests) + " requests, "
 		switch {
@@ -237,7 +222,7 @@ func addKernel(p *view.Pairs, k *api.Kernel) {
 		case c.Requests == 1:
 			requests = "1 request, "
 		}
-		p.Add("  "+knownFrom(c.Source), "%s%.2f CPU-s", requests, c.CPU)
+		p.Add("  "+cmp.Or(known[c.Source], c.Source), "%s%.2f CPU-s", requests, c.CPU)
 	}
 	steps := "no process steps down"
 	if k.Steps {
@@ -255,30 +240,4 @@ func lowered(below int) string {
 		return "idle"
 	}
 	return strconv.Itoa(below) + " lower"
-}
-
-// knownFrom names a source of costs.
-func knownFrom(source string) string {
-	switch source {
-	case "process":
-		return "by the kernel"
-	case "database":
-		return "of a database"
-	case "header":
-		return "by Tempomat-Cost"
-	case "estimate":
-		return "estimated by time"
-	default:
-		return source
-	}
-}
-
-// missingFor names what something is missing for. Without known costs nothing steps down.
-func missingFor(of string) string {
-	switch of {
-	case "costs":
-		return "exact costs and priority"
-	default:
-		return view.Text(of)
-	}
 }

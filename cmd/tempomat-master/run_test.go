@@ -3,11 +3,10 @@ package main
 import (
 	"bytes"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"tempomat/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
@@ -24,19 +23,7 @@ func TestCheck(t *testing.T) {
 		if strings.Contains(stdout.String(), "secret") {
 			t.Errorf("%s: the password is shown", name)
 		}
-		golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-		if *update {
-			if err := os.WriteFile(golden, stdout.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), stdout.String()); diff != "" {
-			t.Errorf("%s, -want +got:\n%s", name, diff)
-		}
+		testkit.Golden(t, *update, strings.TrimSuffix(file, ".yaml")+".txt", stdout.String())
 	}
 }
 
@@ -69,15 +56,5 @@ func TestCommandLine(t *testing.T) {
 		if !hasAll(stderr.String(), c.stderr) || len(c.stderr) == 0 && stderr.Len() > 0 {
 			t.Errorf("%s: stderr %q, want %q", c.args, &stderr, c.stderr)
 		}
-	}
-}
-
-// TestCommandLineOfTheProgram: its exit statuses are those of run.
-func TestCommandLineOfTheProgram(t *testing.T) {
-	if p := start(t, "-frobnicate"); p.exit() != 2 {
-		t.Errorf("the exit status is %d", p.status)
-	}
-	if p := start(t, "-version"); p.exit() != 0 || p.stdout.String() != version+"\n" {
-		t.Errorf("the exit status is %d, it says %q", p.status, &p.stdout)
 	}
 }

@@ -9,11 +9,8 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// The least screen that all of the header has room on; smaller ones get a short one.
-const (
-	tallFrom = 18
-	wideFrom = 78
-)
+// wideFrom is the least width that has room for curves beside the groups.
+const wideFrom = 78
 
 // Frame draws the screen.
 func (m *Model) Frame() *Frame {
@@ -35,10 +32,7 @@ func (m *Model) Frame() *Frame {
 
 // rows is how many lines the header leaves to a table.
 func (m *Model) rows() int {
-	head := 5
-	if m.height >= tallFrom {
-		head = 10
-	}
+	head := 10
 	if m.worst() != nil {
 		head++
 	}
@@ -61,12 +55,7 @@ func (m *Model) header(f *Frame) int {
 		m.bar(f, y)
 	}
 	y++
-	if m.height >= tallFrom {
-		y = m.groups(f, y)
-	} else {
-		f.put(0, y, f.Width, Plain, m.shortGroups())
-		y++
-	}
+	y = m.groups(f, y)
 	s := o.Strangers
 	f.put(0, y, f.Width, Plain, fmt.Sprintf("strangers: %s addresses, %s CPUs, %s wait, longest %s",
 		Count(s.Addresses), Number(s.CPU), Count(s.Waiting), Duration(s.Longest)))
@@ -210,17 +199,6 @@ func (m *Model) sparks(f *Frame, x, y int) {
 	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs)
 	f.put(x, y+3, f.Width, Strong, fmt.Sprintf("waiting, most %s", Count(int(most))))
 	f.spark(x, y+4, 2, waiting, most)
-}
-
-// shortGroups is the table of the groups in one line.
-func (m *Model) shortGroups() string {
-	parts := []string{}
-	for _, g := range m.data.Overview.Groups {
-		if g.P95 > 0 {
-			parts = append(parts, Text(g.Name)+" "+Duration(g.P95))
-		}
-	}
-	return "p95: " + strings.Join(parts, ", ")
 }
 
 // tabs draws the names of the panes.

@@ -15,9 +15,6 @@ const mostMarks = 2
 
 // Text escapes, as Go does, what a terminal would not just print in columns of its own.
 func Text(s string) string {
-	if plain(s) {
-		return s
-	}
 	quoted := strconv.Quote(s)
 	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 	var out strings.Builder
@@ -35,16 +32,6 @@ func Text(s string) string {
 		out.WriteRune(r)
 	}
 	return out.String()
-}
-
-// plain says that a text needs no escapes, as most do.
-func plain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || s[i] == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 // joins says that terminals disagree how wide the letter is next to others: selectors of
