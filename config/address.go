@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -22,36 +21,30 @@ import (
 // (sockaddr_un has 108, one of them the closing zero).
 const maxSocketPath = 107
 
-// What editors are told of addresses.
-const (
-	socketPattern = `^unix:/[^\s,?#]{1,106}$`
-	portPattern   = `^[^\s/]*:[0-9]{1,5}$`
-)
-
 // tcpAddress is an address of TCP, with a port from 1 on.
 func tcpAddress() form.Scalar[string] {
-	return form.Checked("address", "`host:port` or `:port`", func(text string) error {
+	return form.Checked("`host:port` or `:port`", func(text string) error {
 		return checkHostPort(text, 1, `must be "host:port" or ":port", such as 127.0.0.1:8880`)
-	}).Matching(portPattern)
+	})
 }
 
 // socketAddress is that of a unix socket.
 func socketAddress() form.Scalar[string] {
-	return form.Checked("address", "`unix:/path`", func(text string) error {
+	return form.Checked("`unix:/path`", func(text string) error {
 		path, isUnix := strings.CutPrefix(text, "unix:")
 		if !isUnix {
 			return errors.New(`must be "unix:/path"`)
 		}
 		return checkSocketPath(path)
-	}).Matching(socketPattern)
+	})
 }
 
 // absolutePath is where something lies, such as a file. Whether it is there is found out as it is used.
 func absolutePath(what string) form.Scalar[string] {
-	return form.Simple("path", "absolute path of "+what, "must be the path of "+what+", beginning with /", func(text string) (string, bool) {
+	return form.Simple("absolute path of "+what, "must be the path of "+what+", beginning with /", func(text string) (string, bool) {
 		clean := path.Clean(text)
 		return clean, path.IsAbs(text) && clean != "/" && len(text) <= 1024
-	}).Matching(`^/.`)
+	})
 }
 
 // file is the path of one; it may be empty.
@@ -61,7 +54,7 @@ func file() form.Scalar[string] { return form.OrEmpty(absolutePath("a file"), "n
 func wordOrPath(words ...string) form.Scalar[string] {
 	s, cgroup := form.Choice(words...), absolutePath("the directory of a cgroup (version 2), such as /sys/fs/cgroup/system.slice/apache2.service")
 	word := s.Parse
-	s.Type, s.Allowed = "word or path", s.Allowed+", or the directory of a cgroup (version 2)"
+	s.Allowed += ", or the directory of a cgroup (version 2)"
 	s.Schema = form.AnyOf(s.Schema, cgroup.Schema)
 	s.Parse = func(text string) (string, error) {
 		if path.IsAbs(text) {
@@ -78,12 +71,12 @@ func wordOrPath(words ...string) form.Scalar[string] {
 
 // listenAddress is where requests are served.
 func listenAddress() form.Scalar[string] {
-	return form.Checked("address", "`host:port`, `:port` or `unix:/path`", func(text string) error {
+	return form.Checked("`host:port`, `:port` or `unix:/path`", func(text string) error {
 		if path, ok := strings.CutPrefix(text, "unix:"); ok {
 			return checkSocketPath(path)
 		}
 		return checkHostPort(text, 0, `must be "host:port", ":port" or "unix:/path"`)
-	}).Matching(socketPattern + "|" + portPattern)
+	})
 }
 
 func checkSocketPath(path string) error {
@@ -126,7 +119,7 @@ func validHost(host string) bool {
 
 // backendURL is kept without a slash at its end.
 func backendURL() form.Scalar[string] {
-	return form.Text("URL", "`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", parseBackendURL).Matching(socketPattern + `|^https?://[^/?#@\s]+/*$`)
+	return form.Text("`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", parseBackendURL)
 }
 
 func parseBackendURL(text string) (string, error) {
@@ -151,7 +144,7 @@ func parseBackendURL(text string) (string, error) {
 // graphiteAddress is kept without its scheme.
 func graphiteAddress() form.Scalar[string] {
 	const problem = `must be "host:port" or "tcp://host:port"`
-	s := form.Text("address", "`host:port` or `tcp://host:port`", func(text string) (string, error) {
+	s := form.Text("`host:port` or `tcp://host:port`", func(text string) (string, error) {
 		address := strings.TrimPrefix(text, "tcp://")
 		if address == "" {
 			return "", nil
@@ -161,7 +154,7 @@ func graphiteAddress() form.Scalar[string] {
 		}
 		return address, checkHostPort(address, 1, problem)
 	})
-	return form.OrEmpty(s.Matching(`^(tcp://)?([^\s/:].*:[0-9]{1,5})?$`), "nowhere")
+	return form.OrEmpty(s, "nowhere")
 }
 
 // graphitePrefix is what Graphite takes as a series' name.
@@ -169,7 +162,7 @@ func graphitePrefix() form.Scalar[string] {
 	odd := func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
 	}
-	return form.Simple("text", "at most 200 letters, digits, `.`, `_` and `-`, and `{hostname}`",
+	return form.Simple("at most 200 letters, digits, `.`, `_` and `-`, and `{hostname}`",
 		"must be at most 200 letters, digits, dots, _ and -, and {hostname} where the machine's name shall stand", func(text string) (string, bool) {
 			return text, len(text) <= 200 && !strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd)
 		})
@@ -178,9 +171,9 @@ func graphitePrefix() form.Scalar[string] {
 // prefix is an address or a prefix of addresses.
 func prefix() form.Scalar[netip.Prefix] {
 	return form.Scalar[netip.Prefix]{
-		Type: "prefix", Allowed: "an address or a prefix, such as `10.0.0.0/8`",
-		Schema: form.Schema{"type": "string"},
-		Parse:  parsePrefix, Format: netip.Prefix.String,
+		Allowed: "an address or a prefix, such as `10.0.0.0/8`",
+		Schema:  form.Schema{"type": "string"},
+		Parse:   parsePrefix, Format: netip.Prefix.String,
 	}
 }
 
@@ -243,8 +236,8 @@ const everyProxy = "would trust every client, so a client could claim any addres
 // file is read later, by readNetworks.
 func networks(all string) form.Scalar[Proxies] {
 	return form.Scalar[Proxies]{
-		Type: "prefix", Allowed: prefix().Allowed + ", or `file:/path`",
-		Schema: form.Schema{"type": "string"},
+		Allowed: prefix().Allowed + ", or `file:/path`",
+		Schema:  form.Schema{"type": "string"},
 		Parse: func(text string) (Proxies, error) {
 			if file, ok := strings.CutPrefix(text, fileWord); ok {
 				return Proxies{File: file}, checkProxiesFile(file)
@@ -319,33 +312,16 @@ func readNetworks(r *form.Reader, d *draft) {
 
 func readProxiesFile(name string) (string, error) {
 	info, err := os.Stat(name) // before it is opened, as that of a pipe would wait
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is no file")
-	}
-	if err != nil {
-		return "", reason(err)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", reason(err)
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, mostFileBytes+1))
-	if err != nil {
-		return "", reason(err)
-	}
-	if len(data) > mostFileBytes {
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", errors.New("is no file")
+	case info.Size() > mostFileBytes:
 		return "", fmt.Errorf("is larger than %d KiB", mostFileBytes>>10)
 	}
-	return string(data), nil
-}
-
-// reason is an error of the system without the file's name, which is told before it.
-func reason(err error) error {
-	if of, ok := errors.AsType[*os.PathError](err); ok {
-		err = of.Err
-	}
-	return fmt.Errorf("cannot be read: %w", err)
+	data, err := os.ReadFile(name)
+	return string(data), err
 }
 
 // parse takes the prefixes of a file: one in each line, or those of a list in JSON. Lines

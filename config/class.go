@@ -124,10 +124,7 @@ func classSettings(c *draftClass) []form.Setting {
 			Doc: "Count what this class would delay or reject, and do neither."},
 	}
 	if !c.own {
-		return append(table,
-			form.Setting{Path: path, Value: offSwitch(c).In(&c.off)},
-			form.Setting{Path: path + ".header", Value: notBuiltIn()},
-			form.Setting{Path: path + ".path", Value: notBuiltIn()})
+		return append(table, form.Setting{Path: path, Value: offSwitch(c).In(&c.off)})
 	}
 	return append(table,
 		form.Setting{Path: path + ".header", Value: headerName().In(&c.Header), Default: "none",
@@ -136,11 +133,10 @@ func classSettings(c *draftClass) []form.Setting {
 			Doc: "Group by the shape of the path: the path without numbers, titles and tokens. Only for a class of your own."})
 }
 
-// classMembers are its keys as a class's own mapping has them, without those that it
-// can only be refused.
+// classMembers are its keys as a class's own mapping has them.
 func classMembers(c *draftClass) (members []form.Setting) {
 	for _, s := range classSettings(c) {
-		if name, inside := strings.CutPrefix(s.Path, classPath(c.Name)+"."); inside && s.Doc != "" {
+		if name, inside := strings.CutPrefix(s.Path, classPath(c.Name)+"."); inside {
 			s.Path = name
 			members = append(members, s)
 		}
@@ -160,13 +156,6 @@ func classesSettings(d *draft) []form.Setting {
 		{Path: "exempt", Value: exemptions().In(&d.Exempt),
 			Doc: "Requests that are never charged or delayed. A request is exempt if it matches all conditions of one member."},
 	}
-}
-
-// notBuiltIn is the value of keys that only a class of one's own has.
-func notBuiltIn() form.Value {
-	return form.Checked("", "", func(string) error {
-		return errors.New("is only for a class of your own; this one is built in")
-	}).In(new(string))
 }
 
 // offSwitch is the class's own value where it is no mapping.
@@ -200,7 +189,7 @@ func headerName() form.Scalar[string] {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	}
-	return form.Text("name", "a header's name of at most 64 characters, not `Host`", func(text string) (string, error) {
+	return form.Text("a header's name of at most 64 characters, not `Host`", func(text string) (string, error) {
 		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
 			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
 		}
@@ -208,7 +197,7 @@ func headerName() form.Scalar[string] {
 			return "", errors.New("cannot be the Host header, which belongs to the site and not to the client")
 		}
 		return textproto.CanonicalMIMEHeaderKey(text), nil
-	}).Matching("^[-A-Za-z0-9!#$%&'*+.^_`|~]{1,64}$")
+	})
 }
 
 // mostNamed is how many classes may be named, those that are to be off included.
@@ -220,31 +209,21 @@ type classes struct{ d *draft }
 // Spec shows the keys of a class of one's own, which has all.
 func (v classes) Spec() form.Spec {
 	members := classMembers(&draftClass{Class: Class{Name: "NAME", Burst: defaultBurst}, own: true})
-	own := form.MappingSchema(members)
-	own["required"] = []string{"share"}
-	own["anyOf"] = []form.Schema{{"required": []string{"header"}}, {"required": []string{"path"}}}
-	builtIns := form.Schema{}
-	for i, k := range classify.Kinds() {
-		schema := form.MappingSchema(classMembers(newBuiltIn(k)))
-		if !k.Usual {
-			schema["required"] = []string{"share"}
-			schema = form.AnyOf(schema, own)
-		}
-		if i > 0 {
-			schema = form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, schema)
-		}
-		builtIns[k.Name] = schema
+	class := form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, form.MappingSchema(members))
+	known := form.Schema{}
+	for _, name := range builtIn() {
+		known[name] = class
 	}
 	for _, name := range goneClasses() {
-		builtIns[name] = form.Schema{"deprecated": true}
+		known[name] = form.Schema{"deprecated": true}
 	}
 	return form.Spec{
 		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", maxClasses),
 		Table: builtInTable(), Nested: true, Members: members, MemberPath: ".NAME.",
 		Schema: form.Schema{
-			"type": []string{"object", "null"}, "properties": builtIns,
+			"type": []string{"object", "null"}, "properties": known,
 			"maxProperties": mostNamed,
-			"propertyNames": form.Schema{"pattern": className.String()}, "additionalProperties": own,
+			"propertyNames": form.Schema{"pattern": className.String()}, "additionalProperties": class,
 		},
 	}
 }

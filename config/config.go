@@ -84,14 +84,9 @@ func Load(name string, env []string) (*Config, error) {
 	if name == "" {
 		return parseWith(nil, "defaults", env, readNetworks)
 	}
-	f, err := os.Open(name)
+	data, err := readFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, form.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, err
 	}
 	return parseWith(data, name, env, func(r *form.Reader, d *draft) {
 		readNetworks(r, d)
@@ -101,6 +96,20 @@ func Load(name string, env []string) (*Config, error) {
 				"is not given, in the file or as TEMPOMAT_BACKEND; set where requests go, such as "+Default().Backend.URL)
 		}
 	})
+}
+
+// readFile reads a configuration, and of one that is too large enough to tell.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, form.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return data, nil
 }
 
 // Parse reads one configuration from YAML or JSON. name is the file's name for

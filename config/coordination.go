@@ -154,7 +154,7 @@ func validateSmockron(r *form.Reader, d *draft) {
 var domainName = regexp.MustCompile(`^[!-~]{1,200}$`)
 
 func siteName() form.Scalar[string] {
-	return form.Simple("name", "1 to 200 printable characters", "must be a name of 1 to 200 printable characters without spaces",
+	return form.Simple("1 to 200 printable characters", "must be a name of 1 to 200 printable characters without spaces",
 		func(text string) (string, bool) { return text, domainName.MatchString(text) })
 }
 
@@ -208,9 +208,9 @@ type MasterAddress struct{ Accounting, Control string }
 // masterAddress is where a master listens, given by its address for accounting.
 func masterAddress() form.Scalar[MasterAddress] {
 	return form.Scalar[MasterAddress]{
-		Type: "address", Allowed: "`host:port` or `host` (port 10004; the next port is for control)",
-		Schema: form.Schema{"type": "string"},
-		Parse:  parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting },
+		Allowed: "`host:port` or `host` (port 10004; the next port is for control)",
+		Schema:  form.Schema{"type": "string"},
+		Parse:   parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting },
 	}
 }
 
@@ -406,7 +406,7 @@ func (s *RedisServer) url(address string) string {
 }
 
 func redisAddress() form.Scalar[string] {
-	return form.Checked("address", "`host:port` or `/path`, or the first a URL", func(text string) error {
+	return form.Checked("`host:port` or `/path`, or the first a URL", func(text string) error {
 		if strings.Contains(text, "://") {
 			_, err := readRedis([]string{text})
 			return err
@@ -432,7 +432,7 @@ func redisWord(without string) form.Scalar[string] {
 	if without != "" {
 		allowed += fmt.Sprintf(" and without %q", without)
 	}
-	return form.Simple("word", strings.ReplaceAll(allowed, `"`, "`"), "must be "+allowed,
+	return form.Simple(strings.ReplaceAll(allowed, `"`, "`"), "must be "+allowed,
 		func(text string) (string, bool) {
 			return text, len(text) <= 128 && !strings.ContainsAny(text, " \t"+without)
 		})
@@ -505,10 +505,10 @@ const peerForm = `must be "host:port"`
 
 // peerAddress is where a sidecar is reached, which needs a host.
 func peerAddress() form.Scalar[string] {
-	return form.Checked("address", "`host:port`", func(text string) error {
+	return form.Checked("`host:port`", func(text string) error {
 		if strings.HasPrefix(text, ":") {
 			return errors.New(peerForm)
 		}
 		return checkHostPort(text, 1, peerForm)
-	}).Matching(portPattern)
+	})
 }

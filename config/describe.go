@@ -149,8 +149,8 @@ A key after [] belongs to a member of a list; NAME is a class or site.
 	}
 }
 
-// Schema writes the JSON Schema (draft 2020-12) of a configuration file. It refuses what
-// can be told of a key alone, and takes everything that Parse takes.
+// Schema writes the JSON Schema (draft 2020-12) of a configuration file. It refuses what can be told of
+// keys, words and numbers alone, and takes everything that Parse takes.
 func Schema(w io.Writer) error {
 	schema := form.MappingSchema(settings(newDraft(Default())))
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

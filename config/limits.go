@@ -123,8 +123,8 @@ func limitSettings(l *Limit) []form.Setting {
 const oneForAll = "remove it: a limit is the same for all clients; list networks without limits in exempt"
 
 func limitName() form.Scalar[string] {
-	return form.Simple("name", "a letter and up to 31 letters, digits, `_` and `-`", "must be 1 to 32 letters, digits, _ and -, and begin with a letter",
-		func(text string) (string, bool) { return text, className.MatchString(text) }).Matching(className.String())
+	return form.Simple("a letter and up to 31 letters, digits, `_` and `-`", "must be 1 to 32 letters, digits, _ and -, and begin with a letter",
+		func(text string) (string, bool) { return text, className.MatchString(text) })
 }
 
 // limitsSettings are the keys of limits in requests.
@@ -238,9 +238,9 @@ func parseRate(text string) (r Rate, err error) {
 // rate is how often requests are allowed.
 func rate() form.Scalar[Rate] {
 	return form.Scalar[Rate]{
-		Type: "rate", Allowed: "requests in a time, such as `5/sec`, `10/min` or `100/15min`",
-		Schema: form.Schema{"type": "string", "pattern": `^\s*[0-9]+\s*(per|/).*$`},
-		Parse:  parseRate, Format: Rate.String,
+		Allowed: "requests in a time, such as `5/sec`, `10/min` or `100/15min`",
+		Schema:  form.Schema{"type": "string", "pattern": `^\s*[0-9]+\s*(per|/).*$`},
+		Parse:   parseRate, Format: Rate.String,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -73,14 +72,9 @@ func DefaultMaster() *Master {
 // LoadMaster reads the file of that name, and opens nothing else. The error is
 // Faults, or wraps what the system said of the file.
 func LoadMaster(name string) (*Master, error) {
-	f, err := os.Open(name)
+	data, err := readFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, form.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, err
 	}
 	return parseMaster(data, name)
 }
@@ -274,7 +268,7 @@ func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok
 		{Path: "rule", Value: form.Choice("bucket", "history", "credit").In(&d.rule)},
 		{Path: "rate", Value: rate().In(&d.rate)},
 		{Path: "interval", Value: period().In(&d.interval)},
-		{Path: "burst", Value: form.Simple("text", "", "must not be empty", notEmpty).In(&d.burst)},
+		{Path: "burst", Value: form.Simple("", "must not be empty", notEmpty).In(&d.burst)},
 		{Path: "cpus", Value: someCPUs().In(&d.cpus)},
 		{Path: "memory", Value: form.Duration(time.Second, day).In(&d.memory)},
 	}) {
@@ -348,7 +342,7 @@ func someCPUs() form.Scalar[float64] {
 // means what it was given by a bare host name as well.
 func storeURL() form.Scalar[string] {
 	const problem = "must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host"
-	return form.OrOff(form.Simple("URL", "a Redis", problem, func(text string) (string, bool) {
+	return form.OrOff(form.Simple("a Redis", problem, func(text string) (string, bool) {
 		full := text
 		if rest, is := strings.CutPrefix(text, "tcp://"); is {
 			full = "redis://" + rest
@@ -375,6 +369,6 @@ func shownURL(text string) string {
 }
 
 func statsdHost() form.Scalar[string] {
-	return form.Simple("host", "a name or an address", "must be the name or the address of a host",
+	return form.Simple("a name or an address", "must be the name or the address of a host",
 		func(text string) (string, bool) { return text, len(text) <= 253 && !strings.ContainsAny(text, " /:") })
 }

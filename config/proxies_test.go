@@ -72,9 +72,9 @@ func TestBadProxiesFile(t *testing.T) {
 func TestNoProxiesFile(t *testing.T) {
 	dir := t.TempDir()
 	for file, want := range map[string]string{
-		filepath.Join(dir, "none"): "none: cannot be read: no such file",
-		dir:                        "cannot be read: is no file",
-		"/dev/zero":                "cannot be read: is no file",
+		filepath.Join(dir, "none"): "none: no such file",
+		dir:                        "is no file",
+		"/dev/zero":                "is no file",
 		"list.txt":                 "trustedProxies[1]: file:list.txt: must be \"file:\" and an absolute path",
 		"":                         "trustedProxies[1]: file:: must be",
 	} {

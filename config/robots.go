@@ -68,7 +68,7 @@ func robotSettings(x *Robot) []form.Setting {
 
 // resolverAddress is that of a DNS server, or nothing.
 func resolverAddress() form.Scalar[string] {
-	s := form.Simple("address", "an address and a port, such as `127.0.0.1:53`",
+	s := form.Simple("an address and a port, such as `127.0.0.1:53`",
 		"must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53", func(text string) (string, bool) {
 			at, err := netip.ParseAddrPort(text)
 			return at.String(), err == nil && at.Port() != 0
@@ -79,7 +79,7 @@ func resolverAddress() form.Scalar[string] {
 // robotName is what a robot is called.
 func robotName() form.Scalar[string] {
 	const allowed = "at most 64 letters, digits, spaces or signs such as - or _"
-	return form.Simple("name", allowed, "must be the name of a robot, such as googlebot: "+allowed, func(text string) (string, bool) {
+	return form.Simple(allowed, "must be the name of a robot, such as googlebot: "+allowed, func(text string) (string, bool) {
 		text = strings.ToLower(strings.TrimSpace(text))
 		return text, text != "" && len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") == ""
 	})
@@ -88,7 +88,7 @@ func robotName() form.Scalar[string] {
 // ownDomain is a domain that is somebody's.
 func ownDomain() form.Scalar[string] {
 	const problem = "must be a domain that is the robot's alone, such as googlebot.com"
-	return form.Simple("name", "a domain of two labels or more", problem, func(text string) (string, bool) {
+	return form.Simple("a domain of two labels or more", problem, func(text string) (string, bool) {
 		text = strings.Trim(strings.ToLower(text), ".")
 		return text, len(text) <= 253 && strings.Contains(text, ".") && !strings.Contains(text, "..") &&
 			strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""

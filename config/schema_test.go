@@ -101,6 +101,9 @@ func TestSchemaRefusesWhatItCan(t *testing.T) {
 		"alias.yaml", "documents.yaml", "merge.yaml",
 		// members of a list in one text; an empty one, as the environment may fill it; a port's range
 		"errorpages-none.yaml", "listen-blank.yaml", "listen-empty.yaml", "listen-long.yaml", "trusted-proxies-text.yaml", "backend-port.yaml",
+		// how a text has to be, and what a built-in class may not
+		"admin-tcp.yaml", "admin-web-form.yaml", "backend-no-scheme.yaml", "backend-path.yaml", "backend-query.yaml", "backend-unix.yaml",
+		"backend-userinfo.yaml", "errorpages.yaml", "gossip.yaml", "graphite-original.yaml", "graphite.yaml", "own-class-header.yaml", "redis.yaml", "slash32-off.yaml",
 	}
 	for _, file := range configurations(t, "bad") {
 		data, err := os.ReadFile(file)

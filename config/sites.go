@@ -65,7 +65,7 @@ func exemptSettings(e *Exemption) []form.Setting {
 // methodName is the name of a method, which is in capitals.
 func methodName() form.Scalar[string] {
 	const problem = "must be a method, such as OPTIONS, or a list of them"
-	return form.Simple("method", "a method, such as `OPTIONS`", problem, func(text string) (string, bool) {
+	return form.Simple("a method, such as `OPTIONS`", problem, func(text string) (string, bool) {
 		text = strings.ToUpper(text)
 		return text, text != "" && len(text) <= 32 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
 	})
@@ -74,7 +74,7 @@ func methodName() form.Scalar[string] {
 // hostPattern is the name of a site, or of all below it.
 func hostPattern() form.Scalar[string] {
 	const problem = "must be a host such as www.example.com, without a port, or *.example.com for all below it"
-	return form.Simple("host", "a name or address, or `*.example.com` for all below it", problem, func(text string) (string, bool) {
+	return form.Simple("a name or address, or `*.example.com` for all below it", problem, func(text string) (string, bool) {
 		text = strings.TrimSuffix(strings.ToLower(text), ".")
 		name := strings.TrimPrefix(text, "*.")
 		if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && name == text && ip.Zone() == "" {
@@ -96,9 +96,9 @@ func inURL(ip netip.Addr) string {
 func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
 	const problem = "must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters"
-	return form.Simple("path", "begins with `/`; `*` only at the end", problem, func(text string) (string, bool) {
+	return form.Simple("begins with `/`; `*` only at the end", problem, func(text string) (string, bool) {
 		return text, strings.HasPrefix(text, "/") && len(text) <= 1024 && !strings.ContainsFunc(text, odd) && !strings.Contains(strings.TrimSuffix(text, "*"), "*")
-	}).Matching(`^/[^*?#\s]*\*?$`)
+	})
 }
 
 // Sites are the sites behind the backend that are told apart.

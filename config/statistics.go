@@ -90,7 +90,7 @@ func adminSettings(a *Admin) []form.Setting {
 // hostName is the name of a machine, without a port. Addresses need not be named.
 func hostName() form.Scalar[string] {
 	const problem = "must be the name of a host and no address, such as www.example.org, without a port and without *"
-	return form.Simple("name", "a name without a port", problem, func(text string) (string, bool) {
+	return form.Simple("a name without a port", problem, func(text string) (string, bool) {
 		_, err := netip.ParseAddr(text)
 		return strings.ToLower(text), text != "" && err != nil && validHost(text) && !strings.HasPrefix(text, ".") && !strings.HasSuffix(text, ".")
 	})

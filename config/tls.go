@@ -42,8 +42,8 @@ func defaultACME() ACME { return ACME{Directory: "https://acme-v02.api.letsencry
 func listener() form.Scalar[Listener] {
 	address := listenAddress()
 	return form.Scalar[Listener]{
-		Type: address.Type, Allowed: address.Allowed + "; also a mapping, or followed by the words `tls`, `proxyProtocol` or `redirect`",
-		Schema: form.Schema{"type": "string", "pattern": words(socketPattern) + "|" + words(portPattern)},
+		Allowed: address.Allowed + "; also a mapping, or followed by the words `tls`, `proxyProtocol` or `redirect`",
+		Schema:  form.Schema{"type": "string"},
 		Parse: func(text string) (l Listener, err error) {
 			at, behind, _ := strings.Cut(text, " ")
 			if l.Address, err = address.Parse(at); err != nil {
@@ -66,11 +66,6 @@ func listener() form.Scalar[Listener] {
 			return strings.ReplaceAll(form.Said(listenerSettings(&l), listenerSettings(new(Listener))), ",", "")
 		},
 	}
-}
-
-// words is the pattern of an address with the words that may stand behind it.
-func words(address string) string {
-	return strings.TrimSuffix(address, "$") + "(\\s+(tls|proxyProtocol|redirect))*$"
 }
 
 func listeners() form.List[Listener] {
@@ -103,7 +98,7 @@ func tlsSettings(t *TLS) []form.Setting {
 func certificates() form.List[CertificateFiles] {
 	return form.List[CertificateFiles]{
 		Of: form.Scalar[CertificateFiles]{
-			Type: "path", Allowed: "path of a directory or file; also a mapping", Schema: form.Schema{"type": "string"},
+			Allowed: "path of a directory or file; also a mapping", Schema: form.Schema{"type": "string"},
 			Parse: func(text string) (f CertificateFiles, err error) {
 				certificate, key, pair := strings.Cut(text, " ")
 				if !pair {
@@ -142,11 +137,11 @@ func checkPath(text string) (string, error) {
 
 // filePath is the path of a file that must be there.
 func filePath() form.Scalar[string] {
-	return form.Text("path", "begins with `/`", checkPath)
+	return form.Text("begins with `/`", checkPath)
 }
 
 func acmeDirectory() form.Scalar[string] {
-	return form.Simple("URL", "`https://host[:port]/path`", "must be the https:// URL of an authority's directory", func(text string) (string, bool) {
+	return form.Simple("`https://host[:port]/path`", "must be the https:// URL of an authority's directory", func(text string) (string, bool) {
 		u, err := url.Parse(text)
 		return text, err == nil && u.Scheme == "https" && u.Hostname() != "" && validHost(u.Hostname()) && u.User == nil
 	})

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -63,10 +62,8 @@ func (s Setting) Allowed() string {
 	case s.Unit != "":
 		spec.Allowed += ", in " + s.Unit
 	}
-	// What is allowed shows these types already.
-	plain := []string{"address", "duration", "host", "name", "path", "prefix", "rate", "size", "text", "URL", "word", "word or path"}
 	switch {
-	case kind == "", spec.Allowed != "" && slices.Contains(plain, kind):
+	case kind == "":
 		return spec.Allowed
 	case spec.Allowed == "":
 		return kind

@@ -40,13 +40,6 @@ func (s Scalar[T]) But(problem string, sound func(x T) bool) Scalar[T] {
 	return s
 }
 
-// Matching tells editors a regular expression that all texts match, as far as one can
-// tell; it decides nothing here.
-func (s Scalar[T]) Matching(pattern string) Scalar[T] {
-	s.Schema = Schema{"type": "string", "pattern": pattern}
-	return s
-}
-
 type scalarIn[T any] struct {
 	Scalar[T]
 	p *T
@@ -83,21 +76,21 @@ func readText(r *Reader, at Source, n *yaml.Node, set func(text string) error) {
 }
 
 // Text is a kind of texts, as parse keeps them.
-func Text(kind, allowed string, parse func(text string) (string, error)) Scalar[string] {
+func Text(allowed string, parse func(text string) (string, error)) Scalar[string] {
 	return Scalar[string]{
-		Type: kind, Allowed: allowed, Schema: Schema{"type": "string"},
+		Allowed: allowed, Schema: Schema{"type": "string"},
 		Parse: parse, Format: func(text string) string { return text },
 	}
 }
 
 // Checked is a kind of texts that are kept as they are.
-func Checked(kind, allowed string, check func(text string) error) Scalar[string] {
-	return Text(kind, allowed, func(text string) (string, error) { return text, check(text) })
+func Checked(allowed string, check func(text string) error) Scalar[string] {
+	return Text(allowed, func(text string) (string, error) { return text, check(text) })
 }
 
 // Simple is a kind of texts of which all that is wrong with one is told in one way.
-func Simple(kind, allowed, problem string, read func(text string) (kept string, ok bool)) Scalar[string] {
-	return Text(kind, allowed, func(text string) (string, error) {
+func Simple(allowed, problem string, read func(text string) (kept string, ok bool)) Scalar[string] {
+	return Text(allowed, func(text string) (string, error) {
 		kept, ok := read(text)
 		if !ok {
 			return "", errors.New(problem)
@@ -167,8 +160,8 @@ func sameWord(text string) func(word string) bool {
 // can tell seconds from milliseconds.
 func Duration(least, most time.Duration) Scalar[time.Duration] {
 	return Scalar[time.Duration]{
-		Type: "duration", Allowed: fmt.Sprintf("`%s` to `%s`", FormatDuration(least), FormatDuration(most)),
-		Schema: Schema{"type": "string", "pattern": `^[+-]?([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`},
+		Allowed: fmt.Sprintf("`%s` to `%s`", FormatDuration(least), FormatDuration(most)),
+		Schema:  Schema{"type": "string", "pattern": `^[+-]?([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`},
 		Parse: func(text string) (time.Duration, error) {
 			if _, err := parseNumber(text); err == nil {
 				return 0, fmt.Errorf("has no unit; write for example %ss or %sms", text, text)
@@ -267,8 +260,8 @@ func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 // Size takes a number of bytes, at most so many: 65536, 64KB.
 func Size(most int64) Scalar[int64] {
 	return Scalar[int64]{
-		Type: "size", Allowed: "`0` to `" + formatSize(most) + "`",
-		Schema: Schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": most, "pattern": `^[0-9]+( *[kKmMgGtT]?[bB])?$`},
+		Allowed: "`0` to `" + formatSize(most) + "`",
+		Schema:  Schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": most, "pattern": `^[0-9]+( *[kKmMgGtT]?[bB])?$`},
 		Parse: func(text string) (int64, error) {
 			n, err := parseSize(text)
 			if err == nil && n > most {
