@@ -51,12 +51,7 @@ and the user who asked. Without arguments, show the pins in force.`,
 		Example: `  tempomat-doctor pin
   tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h
   tempomat-doctor pin slash32 203.0.113.9 --off`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return daemon.Arguments(2)(c, args)
-		},
+		Args:              daemon.Arguments(0, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {

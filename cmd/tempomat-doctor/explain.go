@@ -30,12 +30,7 @@ all that is used; times are in seconds.`,
   tempomat-doctor explain googlebot
   tempomat-doctor explain slash32 203.0.113.9
   tempomat-doctor explain 5f0c9a1e     the id of a request, from its error page, its header X-Request-Id or the log`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 2 { //nolint:mnd // a class and a key
-				return nil
-			}
-			return daemon.Arguments(1)(c, args)
-		},
+		Args:              daemon.Arguments(1, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -249,20 +249,6 @@ func (f *fleet) heard() int {
 	return len(f.all) - len(f.faults)
 }
 
-// stay keeps the connections from one question to the next, until the idle connections are closed.
-func (f *fleet) stay() (leave func()) {
-	for _, c := range f.all {
-		if t, ok := c.http.Transport.(*http.Transport); ok {
-			t.DisableKeepAlives = false
-		}
-	}
-	return func() {
-		for _, c := range f.all {
-			c.http.CloseIdleConnections()
-		}
-	}
-}
-
 // Get asks for a document and decodes it into reply: top's Source. Those of several instances are put
 // together.
 func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply any) error {
@@ -307,7 +293,9 @@ func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply an
 		if order := telemetry.Orders()[r.Sort]; order != nil {
 			slices.SortFunc(r.Rows, order)
 		}
-		r.Rows = first(r.Rows, limit)
+		if limit > 0 {
+			r.Rows = r.Rows[:min(limit, len(r.Rows))]
+		}
 	}
 	return nil
 }
@@ -336,13 +324,6 @@ func sayWhose(document any, name string) {
 			r.Points[i].At = math.Floor(r.Points[i].At)
 		}
 	}
-}
-
-func first[R any](rows []R, limit int) []R {
-	if limit <= 0 {
-		return rows
-	}
-	return rows[:min(len(rows), limit)]
 }
 
 // join adds to sum what another instance tells of the same, as the tags of package api's documents say.
@@ -383,9 +364,10 @@ func join(sum, x reflect.Value, how string) {
 	case reflect.Bool:
 		sum.SetBool(sum.Bool() || x.Bool())
 	default:
-		setNumber(sum, map[string]func(a, b float64) float64{
+		both := map[string]func(a, b float64) float64{
 			"": func(a, b float64) float64 { return a + b }, "max": math.Max, "min": math.Min,
-		}[how](numberOf(sum), numberOf(x)))
+		}[how](numberOf(sum), numberOf(x))
+		sum.Set(reflect.ValueOf(both).Convert(sum.Type()))
 	}
 }
 
@@ -450,28 +432,10 @@ func joinRows(sum, x reflect.Value, how string) {
 
 // numberOf is any number as one; true is 1.
 func numberOf(v reflect.Value) float64 {
-	switch {
-	case v.CanInt():
-		return float64(v.Int())
-	case v.CanUint():
-		return float64(v.Uint())
-	case v.CanFloat():
-		return v.Float()
-	case v.Kind() == reflect.Bool && v.Bool():
-		return 1
+	if v.Kind() == reflect.Bool {
+		return map[bool]float64{true: 1}[v.Bool()]
 	}
-	return 0
-}
-
-func setNumber(v reflect.Value, x float64) {
-	switch {
-	case v.CanInt():
-		v.SetInt(int64(x))
-	case v.CanUint():
-		v.SetUint(uint64(x))
-	default:
-		v.SetFloat(x)
-	}
+	return v.Convert(reflect.TypeFor[float64]()).Float()
 }
 
 // told is what an instance told.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-doctor/internal/view"
 )
 
@@ -63,7 +64,7 @@ func (d *doctor) master() *cobra.Command {
 With a DOMAIN, show the identifiers that wait longest, and when each may ask again.`,
 		Example: `  tempomat-doctor master
   tempomat-doctor master site.slash32 --limit 100`,
-		Args: cobra.MaximumNArgs(1),
+		Args: daemon.Arguments(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return d.waiting(c.Context(), args[0], limit, document)

@@ -75,11 +75,17 @@ func (d *doctor) replayFile(ctx context.Context, name string, ask replayed) erro
 	if err != nil {
 		return err
 	}
-	log, err := openLog(name)
-	if err != nil {
-		return err
+	file := os.Stdin
+	if name != "-" {
+		if file, err = os.Open(name); err != nil {
+			return err
+		}
+		defer file.Close()
 	}
-	defer log.Close()
+	log, err := unpacked(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	r, err := replay.Run(ctx, log, setup)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -133,36 +139,13 @@ func (ask replayed) setup(env []string) (s replay.Setup, err error) {
 	return s, nil
 }
 
-// accessLog is a log as it is read.
-type accessLog struct {
-	io.Reader
-	file *os.File
-}
-
-// openLog opens a log; "-" is standard input.
-func openLog(name string) (l accessLog, err error) {
-	l.file = os.Stdin
-	if name != "-" {
-		if l.file, err = os.Open(name); err != nil {
-			return l, err
-		}
-	}
-	plain := bufio.NewReaderSize(l.file, 256<<10)
-	l.Reader = plain
+// unpacked reads a log, which gzip may have compressed.
+func unpacked(file io.Reader) (io.Reader, error) {
+	plain := bufio.NewReaderSize(file, 256<<10)
 	if begin, _ := plain.Peek(2); string(begin) == "\x1f\x8b" {
-		if l.Reader, err = gzip.NewReader(plain); err != nil {
-			return l, errors.Join(fmt.Errorf("%s: %w", name, err), l.Close())
-		}
+		return gzip.NewReader(plain)
 	}
-	return l, nil
-}
-
-// Close closes the file.
-func (l accessLog) Close() error {
-	if l.file == os.Stdin {
-		return nil
-	}
-	return l.file.Close()
+	return plain, nil
 }
 
 const (

@@ -79,7 +79,6 @@ func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 	if err != nil {
 		return err
 	}
-	defer c.stay()()
 	_, lines := terminalSize(d.stdout)
 	live := lines > 0
 	term := variable(d.env, "TERM")

@@ -49,14 +49,14 @@ func Status(err error, stderr io.Writer) int {
 	return 1
 }
 
-// Arguments has a command take that many, which its Use names.
-func Arguments(n int) cobra.PositionalArgs {
+// Arguments has a command take one of these numbers of them, the last is the most, which its Use names.
+func Arguments(numbers ...int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) < n:
+		switch most := numbers[len(numbers)-1]; {
+		case len(args) > most:
+			return fmt.Errorf("unexpected argument %q. Usage: %s (quote arguments that contain spaces)", args[most], c.UseLine())
+		case !slices.Contains(numbers, len(args)):
 			return fmt.Errorf("an argument is missing. Usage: %s", c.UseLine())
-		case len(args) > n:
-			return fmt.Errorf("unexpected argument %q. Usage: %s (quote arguments that contain spaces)", args[n], c.UseLine())
 		}
 		return nil
 	}

@@ -186,7 +186,7 @@ func (m *Model) anywhere(key string) (e Effect, ok bool) {
 		m.paused = !m.paused
 		return Effect{Ask: !m.paused}, true
 	case "?", "h":
-		m.pager = &pager{title: "keys", lines: helpLines()}
+		m.pager = &pager{title: "keys", lines: helpLines}
 		return Effect{}, true
 	case "tab":
 		return m.open((m.pane + 1) % panes), true
@@ -228,7 +228,7 @@ func (m *Model) enter() Effect {
 		return m.open(PanePages)
 	case PanePages:
 		if r, ok := m.chosen(); ok {
-			m.pager = &pager{title: r.cells[5], page: r.id, of: r.of}
+			m.pager = &pager{title: r.cells[5], of: r.of, lines: func() []string { return m.pageLines(r.id) }}
 		}
 		return Effect{}
 	default:
@@ -244,7 +244,7 @@ func (m *Model) explain(of string) Effect {
 	if of == "" {
 		return Effect{}
 	}
-	m.pager = &pager{title: "explain " + Text(of), of: of, lines: []string{"asking …"}}
+	m.pager = &pager{title: "explain " + Text(of), of: of, asked: true, lines: func() []string { return []string{"asking …"} }}
 	return Effect{Explain: of}
 }
 

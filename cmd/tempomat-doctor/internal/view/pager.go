@@ -9,12 +9,11 @@ import (
 
 // pager shows a text over the panes.
 type pager struct {
-	title     string
-	lines     []string          // harmless already
-	first     int               // line that is shown at the top
-	of        string            // what it explains
-	page      string            // the page whose parts it shows, live; "": none
-	explained *api.ExplainReply // what it shows; nil: lines
+	title string
+	lines func() []string // harmless already; they are wrapped
+	first int             // line that is shown at the top
+	of    string          // what it explains
+	asked bool            // an explanation is under way
 }
 
 // turn does what keys mean in the pager.
@@ -42,14 +41,13 @@ func (m *Model) pagerRows() int { return m.rows() + 2 } // the two above a table
 
 // Explained takes the answer to an Explain. One that no request waits for any more is dropped.
 func (m *Model) Explained(of string, r api.ExplainReply, err error) {
-	if m.pager == nil || m.pager.of != of || m.pager.page != "" {
+	if m.pager == nil || m.pager.of != of || !m.pager.asked {
 		return
 	}
+	m.pager.lines = func() []string { return strings.Split(Explanation(&r, m.width), "\n") }
 	if err != nil {
-		m.pager.lines = []string{"No explanation: " + Text(err.Error())}
-		return
+		m.pager.lines = func() []string { return []string{"No explanation: " + Text(err.Error())} }
 	}
-	m.pager.explained = &r
 }
 
 // pageLines are the parts of a page: its parameters and who asks for it.
@@ -87,14 +85,7 @@ func (m *Model) pageLines(shape string) []string {
 
 // pagerLines are the lines of the pager, as the screen has room for them.
 func (m *Model) pagerLines() (out []string) {
-	lines := m.pager.lines
-	switch {
-	case m.pager.page != "":
-		lines = m.pageLines(m.pager.page)
-	case m.pager.explained != nil:
-		lines = strings.Split(Explanation(m.pager.explained, m.width), "\n")
-	}
-	for _, line := range lines {
+	for _, line := range m.pager.lines() {
 		out = append(out, Wrap(line, m.width)...)
 	}
 	return out
