@@ -194,8 +194,8 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {shop: {hosts: [shop.example, www.shop.example], share: 2}}")
 		return
 	}
-	if named := slices.DeleteFunc(keysOf(n), func(key string) bool { return key == otherSites }); len(named) > mostSites {
-		r.Fault(at, "", fmt.Sprintf("names %d sites; at most %d are allowed", len(named), mostSites))
+	if named := len(n.Content) / 2; named > mostSites+1 { // and the others
+		r.Fault(at, "", fmt.Sprintf("names %d sites; at most %d are allowed", named, mostSites))
 		return
 	}
 	hosts := make(map[string]string)
@@ -203,14 +203,6 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		key, value := n.Content[i], n.Content[i+1]
 		v.readSite(r, at.Under(key.Value).On(key), key.Value, value, hosts)
 	}
-}
-
-// keysOf are the keys of a mapping.
-func keysOf(n *yaml.Node) (all []string) {
-	for i := 0; i < len(n.Content); i += 2 {
-		all = append(all, n.Content[i].Value)
-	}
-	return all
 }
 
 // readSite reads one of them. The hosts are those that others have.

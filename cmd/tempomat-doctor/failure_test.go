@@ -31,7 +31,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", dead}, 1, "can't connect to " + dead + ": nothing answers there. Is tempomat-proxy running?"},
 		{[]string{"--socket", path, "--bucket", "Slash8"}, 1, `class "Slash8" is unknown; known: slash32, slash24, slash16, userAgent`},
 		{[]string{"--socket", path, "--sort", "title"}, 1, `sort: "title" is unknown; known: wait, cpu`},
-		{[]string{"--socket", path, "--limit", "0"}, 1, `limit: "0" is not a whole number from 1 to 10000`},
+		{[]string{"--socket", path, "--limit", "-1"}, 1, `limit: "-1" is not a whole number from 1 to 10000`},
 		{[]string{"--socket", path, "explain", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
 		{[]string{"--socket", path, "explain"}, 2, "an argument is missing. Usage: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -24,14 +25,13 @@ const (
 // choice is what the flags of the table choose.
 type choice struct {
 	bucket, sort string
-	limit        string // "": what fits
+	limit        int // 0: as many as usual
 	json         bool
 }
 
 // tables is the command without a name: the tables of the classes.
 func (d *doctor) tables() *cobra.Command {
 	var ask choice
-	limit := 0
 	c := &cobra.Command{
 		Use:   "tempomat-doctor",
 		Short: "Show the clients of tempomat-proxy",
@@ -52,9 +52,6 @@ top shows all of it live. To have tempomat slow no client, set throttle: {mode: 
 		Version: version,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("limit") {
-				ask.limit = strconv.Itoa(limit)
-			}
 			if ask.json {
 				return d.answer(c.Context(), d.fleet, "/v1/buckets", ask.query(rowsOfOne), true, nil, nil)
 			}
@@ -64,7 +61,7 @@ top shows all of it live. To have tempomat slow no client, set throttle: {mode: 
 	f := c.Flags()
 	f.StringVar(&ask.bucket, "bucket", "", "only this `class` (also --class): slash32, Slash32, userAgent, …")
 	f.StringVar(&ask.sort, "sort", "wait", "what comes first, by `column`: wait, cpu, rate, level (the deepest debt) or last (the latest)")
-	f.IntVar(&limit, "limit", 0, "rows of each table (default 10; 50 with --bucket)")
+	f.IntVar(&ask.limit, "limit", 0, "rows of each table (default 10; 50 with --bucket)")
 	asJSON(c, &ask.json)
 	complete(c, "sort", "wait", "cpu", "rate", "level", "last")
 	return c
@@ -76,56 +73,34 @@ func (d *doctor) showTables(ctx context.Context, ask choice) error {
 	if err != nil {
 		return err
 	}
-	if ask.bucket != "" {
-		t, err := ask.table(ctx, c, rowsOfOne)
-		if err != nil {
+	classes, rows := []api.ClassReply{{Name: ask.bucket}}, rowsOfOne
+	if ask.bucket == "" {
+		var known api.ClassesReply
+		if err := c.Get(ctx, "/v1/classes", nil, &known); err != nil {
 			return err
 		}
-		d.printTables([]api.BucketsReply{t})
-		return nil
+		classes, rows = known.Classes, rowsOfEach
 	}
-	var known api.ClassesReply
-	if err := c.Get(ctx, "/v1/classes", nil, &known); err != nil {
-		return err
-	}
-	var all []api.BucketsReply
-	for _, class := range known.Classes {
+	for i, class := range classes {
+		var t api.BucketsReply
 		ask.bucket = class.Name
-		t, err := ask.table(ctx, c, rowsOfEach)
-		if err != nil {
+		if err := c.Get(ctx, "/v1/buckets", ask.query(rows), &t); err != nil {
 			return err
 		}
-		if t.Total > 0 || class.Name != config.SessionClass && class.Name != config.RobotClass { // unless they are used
-			all = append(all, t)
+		if t.Total == 0 && len(classes) > 1 && (class.Name == config.SessionClass || class.Name == config.RobotClass) {
+			continue // it is not used
 		}
-	}
-	d.printTables(all)
-	return nil
-}
-
-// query is the choice as parameters of /v1/buckets.
-func (ask choice) query(rows int) url.Values {
-	q := url.Values{"class": {ask.bucket}, "sort": {ask.sort}, "limit": {strconv.Itoa(rows)}}
-	if ask.limit != "" {
-		q.Set("limit", ask.limit)
-	}
-	return q
-}
-
-// table asks for the table of the chosen class.
-func (ask choice) table(ctx context.Context, c *fleet, rows int) (t api.BucketsReply, err error) {
-	err = c.Get(ctx, "/v1/buckets", ask.query(rows), &t)
-	return t, err
-}
-
-// printTables prints tables below one another.
-func (d *doctor) printTables(all []api.BucketsReply) {
-	for i, t := range all {
 		if i > 0 {
 			fmt.Fprintln(&d.out)
 		}
 		printable(t).Print(&d.out, d.screen().width)
 	}
+	return nil
+}
+
+// query is the choice as parameters of /v1/buckets.
+func (ask choice) query(rows int) url.Values {
+	return url.Values{"class": {ask.bucket}, "sort": {ask.sort}, "limit": {strconv.Itoa(cmp.Or(ask.limit, rows))}}
 }
 
 func printable(t api.BucketsReply) *view.Table {

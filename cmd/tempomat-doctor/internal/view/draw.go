@@ -102,9 +102,6 @@ func (m *Model) title(f *Frame, y int) {
 	if m.paused {
 		right = "PAUSED  " + right
 	}
-	if o.Version == 0 {
-		right = ""
-	}
 	left := fmt.Sprintf("%s wait, longest %s  ", Count(m.waiting()), Duration(m.longest()))
 	at := f.Width - Width(right)
 	about := fmt.Sprintf("tempomat %s  %s  up %s", Text(o.Release), Text(o.Mode), Duration(o.Uptime))
@@ -191,9 +188,7 @@ func (m *Model) sparks(f *Frame, x, y int) {
 	waiting := m.history.columns(n, hold, func(p point) float64 { return p.waiting })
 	most := 0.0
 	for _, v := range waiting {
-		if v > most { // false for NaN
-			most = v
-		}
+		most = max(most, v)
 	}
 	f.put(x, y, f.Width, Strong, "CPU, 5 min, of "+Number(m.data.Overview.CPUs))
 	f.spark(x, y+1, 2, cpu, m.data.Overview.CPUs)
@@ -395,7 +390,7 @@ func (f *Frame) spark(x, y, height int, columns []float64, scale float64) {
 	letters := []rune(" ▁▂▃▄▅▆▇█") // from nothing to all
 	most := len(letters) - 1
 	for i, v := range columns {
-		if math.IsNaN(v) || scale <= 0 {
+		if scale <= 0 {
 			continue
 		}
 		filled := int(math.Ceil(v / scale * float64(most*height)))

@@ -315,10 +315,8 @@ func (m *Model) filter(key string) {
 	m.choose(at.row)
 }
 
-const (
-	span     = 300.0 // seconds that the sparklines show
-	mostKept = 4096  // points, whatever the interval
-)
+// span is the seconds that the sparklines show.
+const span = 300.0
 
 // point is a moment of the sparklines.
 type point struct{ at, cpu, waiting float64 }
@@ -339,28 +337,16 @@ func (h *history) begin(points []api.Point) {
 	}
 }
 
-// add takes the latest point, and forgets those that the sparklines no longer show. One
-// that is not later than the last (another proxy's clock) begins again.
+// add takes the latest point, and forgets those that the sparklines no longer show.
 func (h *history) add(p point) {
-	if n := len(h.points); n > 0 && p.at < h.points[n-1].at {
-		h.points = h.points[:0]
-	}
-	old := 0
-	for old < len(h.points) && (h.points[old].at < p.at-span || len(h.points)-old >= mostKept) {
-		old++
-	}
-	h.points = append(h.points[:0], h.points[old:]...)
-	h.points = append(h.points, p)
+	h.points = append(slices.DeleteFunc(h.points, func(old point) bool { return old.at < p.at-span }), p)
 }
 
-// columns are the greatest values of the parts of the span, the last on the right; NaN:
+// columns are the greatest values of the parts of the span, the last on the right; 0:
 // none is known. A part without a point has the value of the one before it, if that is not
 // older than hold seconds.
 func (h *history) columns(n int, hold float64, value func(point) float64) []float64 {
 	out := make([]float64, n)
-	for i := range out {
-		out[i] = math.NaN()
-	}
 	if n == 0 || len(h.points) == 0 {
 		return out
 	}
@@ -374,9 +360,7 @@ func (h *history) columns(n int, hold float64, value func(point) float64) []floa
 			to = at(h.points[i+1]) - 1
 		}
 		for c := max(from, 0); c <= max(from, to) && c < n; c++ {
-			if math.IsNaN(out[c]) || value(p) > out[c] {
-				out[c] = value(p)
-			}
+			out[c] = max(out[c], value(p))
 		}
 	}
 	return out
