@@ -45,70 +45,57 @@ func TestShippedMasterFile(t *testing.T) {
 	}
 }
 
-// compose is what is looked at of deploy/compose/compose.yaml.
-type compose struct {
-	Services map[string]struct {
-		Image       string
-		Build       struct{ Context, Dockerfile string }
-		Command     []string
-		Environment map[string]string
-		Volumes     []string
-		Ports       []string
-		DependsOn   []string `yaml:"depends_on"`
-	}
-}
-
 const composeDir = "../deploy/compose"
 
-func readCompose(t *testing.T) (c compose) {
-	t.Helper()
+// TestCompose: three sidecars, each before a PHP of its own, share through a master that has a rule for each of
+// their classes, as generous as a sidecar itself, and a Redis. What compose.yaml names is there.
+func TestCompose(t *testing.T) {
 	data, err := os.ReadFile(composeDir + "/compose.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var c struct {
+		Services map[string]struct {
+			Image          string
+			Command        []string
+			Environment    map[string]string
+			Volumes, Ports []string
+			DependsOn      []string `yaml:"depends_on"`
+		}
+	}
 	if err := yaml.Unmarshal(data, &c); err != nil {
 		t.Fatal(err)
 	}
-	return c
-}
-
-// TestComposeFiles: what compose.yaml names is there, and its services know each
-// other by the names that they have.
-func TestComposeFiles(t *testing.T) {
-	c := readCompose(t)
-	exists := func(path string) {
-		t.Helper()
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
+	isOf := func(address, image string) bool {
+		u, err := url.Parse(address)
+		return err == nil && strings.HasPrefix(c.Services[u.Hostname()].Image, image)
 	}
 	var master *Master
-	var sidecars []*Config
-	backends := make(map[string]bool)
+	sidecars := make(map[string]*Config) // by their backends
 	for name, s := range c.Services {
+		file := ""
 		for _, v := range s.Volumes {
-			host, _, _ := strings.Cut(v, ":")
-			exists(filepath.Join(composeDir, host))
+			parts := strings.Split(v, ":")
+			path := filepath.Join(composeDir, parts[0])
+			if _, err := os.Stat(path); err != nil {
+				t.Error(err)
+			}
+			if len(s.Command) > 0 && parts[1] == s.Command[len(s.Command)-1] {
+				file = path
+			}
 		}
 		for _, other := range s.DependsOn {
 			if _, ok := c.Services[other]; !ok {
 				t.Errorf("%s depends on %s, which is not there", name, other)
 			}
 		}
-		if s.Image != "tempomat" {
-			continue
-		}
-		exists(filepath.Join(composeDir, s.Build.Context, "go.mod"))
-		exists(filepath.Join(composeDir, s.Build.Context, s.Build.Dockerfile))
-		file := mounted(t, s.Volumes, s.Command[len(s.Command)-1])
-		switch s.Command[0] {
-		case "tempomat-master":
-			m, err := LoadMaster(file)
-			if err != nil {
+		switch {
+		case s.Image != "tempomat":
+		case s.Command[0] == "tempomat-master":
+			if master, err = LoadMaster(file); err != nil {
 				t.Fatal(err)
 			}
-			master = m
-		case "tempomat-proxy":
+		default:
 			var env []string
 			for k, v := range s.Environment {
 				env = append(env, k+"="+v)
@@ -117,60 +104,30 @@ func TestComposeFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sidecars = append(sidecars, car)
-			u, err := url.Parse(car.Backend.URL)
-			if err != nil || !strings.HasPrefix(c.Services[u.Hostname()].Image, "php:") || backends[u.Host] {
-				t.Errorf("%s has the backend %s, %v; want another service of PHP for each", name, car.Backend.URL, err)
+			sidecars[car.Backend.URL] = car
+			if !isOf(car.Backend.URL, "php:") || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8888") || car.Listen[0].Address != ":8888" {
+				t.Errorf("%s is before %s, listens on %v and publishes %v", name, car.Backend.URL, car.Listen, s.Ports)
 			}
-			backends[u.Host] = true
-			if len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8888") || cmp.Diff(car.Listen, []Listener{{Address: ":8888"}}) != "" {
-				t.Errorf("%s listens on %v and publishes %v", name, car.Listen, s.Ports)
-			}
-		default:
-			t.Errorf("%s runs %v", name, s.Command)
 		}
 	}
-	if len(sidecars) != 3 || master == nil {
-		t.Fatalf("%d sidecars, want three and a master", len(sidecars))
-	}
-	store, err := url.Parse(master.Store)
-	if err != nil || !strings.HasPrefix(c.Services[store.Hostname()].Image, "redis:") {
-		t.Errorf("the store is %s, %v", master.Store, err)
-	}
-	sharesAll(t, sidecars[0], master)
-}
-
-// sharesAll checks that the master has a rule for each class of a sidecar, as
-// generous as the sidecar itself.
-func sharesAll(t *testing.T, c *Config, m *Master) {
-	t.Helper()
-	want := MasterAddress{"tcp://master:10004", "tcp://master:10005"}
-	if c.Coordination.Kind != "smockron" || len(c.Coordination.Smockron.Masters) != 1 || c.Coordination.Smockron.Masters[0] != want {
-		t.Errorf("the sidecars share by %+v", c.Coordination)
+	if len(sidecars) != 3 || master == nil || !isOf(master.Store, "redis:") {
+		t.Fatalf("%d sidecars, want three and a master with a store", len(sidecars))
 	}
 	rules := make(map[string][]MasterRule)
-	for _, d := range m.Domains {
+	for _, d := range master.Domains {
 		rules[d.Name] = d.Rules
 	}
-	for _, class := range c.Classes {
-		domain := c.Coordination.Smockron.Site + "." + class.Name
-		want := []MasterRule{{Rule: "credit", CPUs: class.Share * c.CPUCount, Burst: class.Burst, Memory: c.Throttle.Memory}}
-		if diff := cmp.Diff(want, rules[domain]); diff != "" {
-			t.Errorf("%s, -want +got:\n%s", domain, diff)
+	for _, car := range sidecars {
+		if m := car.Coordination.Smockron.Masters; car.Coordination.Kind != "smockron" || len(m) != 1 || m[0].Control != "tcp://master:10005" {
+			t.Errorf("the sidecars share by %+v", car.Coordination)
+		}
+		for _, class := range car.Classes {
+			want := []MasterRule{{Rule: "credit", CPUs: class.Share * car.CPUCount, Burst: class.Burst, Memory: car.Throttle.Memory}}
+			if diff := cmp.Diff(want, rules[car.Coordination.Smockron.Site+"."+class.Name]); diff != "" {
+				t.Errorf("%s, -want +got:\n%s", class.Name, diff)
+			}
 		}
 	}
-}
-
-// mounted returns the file that a container has under that path.
-func mounted(t *testing.T, volumes []string, path string) string {
-	t.Helper()
-	for _, v := range volumes {
-		if parts := strings.Split(v, ":"); parts[1] == path {
-			return filepath.Join(composeDir, parts[0])
-		}
-	}
-	t.Fatalf("no file is mounted as %s", path)
-	return ""
 }
 
 // TestDockerfile builds with the Go that go.mod asks for, and runs on the Debian

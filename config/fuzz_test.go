@@ -68,7 +68,7 @@ func checkConfig(t *testing.T, c *Config) {
 		t.Fatalf("its own values are refused: %v", err)
 	}
 	again.Classes, again.Exempt, again.Limits, again.Warnings = c.Classes, c.Exempt, c.Limits, c.Warnings
-	again.Robots.Known = c.Robots.Known
+	again.Robots.Known, again.Sites = c.Robots.Known, c.Sites
 	again.Coordination.Smockron.Domains = c.Coordination.Smockron.Domains
 	if diff := cmp.Diff(c, again, cmpPrefix); diff != "" {
 		t.Errorf("not the same again:\n%s", diff)

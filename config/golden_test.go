@@ -181,18 +181,3 @@ func TestRedisURL(t *testing.T) {
 		}
 	}
 }
-
-// TestGoneOfASite: what a site could say of itself once is told with what there is instead, wherever it stands.
-func TestGoneOfASite(t *testing.T) {
-	c, err := Parse([]byte("sites:\n  a: {hosts: [a.example], mode: observe}\n  b: {hosts: [b.example], shadow: true}\n"), "t.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"t.yaml:2: sites.a.mode: has no effect any more; throttle.mode is for all sites; use exempt for a site whose requests must never wait",
-		"t.yaml:3: sites.b.shadow: has no effect any more; throttle.shadow is for all sites; use exempt for a site whose requests must never wait",
-	}
-	if diff := gocmp.Diff(want, c.Warnings); diff != "" {
-		t.Error(diff)
-	}
-}
