@@ -74,14 +74,37 @@ func (g *Estimator) hash(text string) uint64 {
 	return maphash.String(g.seed, text)
 }
 
-// asker is the client that asks, and its hash.
-func (g *Estimator) asker(now time.Time, k *Kind) (by asker, client uint64) {
-	client = g.hash(k.Client)
-	from := client
+// question is a request that is guessed about, and what is known of it.
+type question struct {
+	asker
+	client uint64 // the hash of it
+	buffer [maxFeatures]uint64
+	count  int               // how many features of the request there are
+	views  [maxFeatures]view // of these, in the same order
+	bestMatch
+}
+
+// features are the hashes of what the request may be told by, its shape first.
+func (q *question) features() []uint64 { return q.buffer[:q.count] }
+
+// begin finds out who asks, and for what.
+func (g *Estimator) begin(now time.Time, k *Kind, q *question) {
+	q.client = g.hash(k.Client)
+	from := q.client
 	if k.Address != "" {
 		from = g.hash(k.Address)
 	}
-	return asker{from: witness(from), known: k.Known, at: now.UnixMilli()}, client
+	q.asker = asker{from: witness(from), known: k.Known, at: now.UnixMilli()}
+	q.count = len(g.features(k, &q.buffer))
+}
+
+// look finds what is known of a request.
+func (g *Estimator) look(now time.Time, k *Kind, q *question) {
+	g.begin(now, k, q)
+	for i, feature := range q.features() {
+		g.kinds.find(feature, &q.asker, &q.views[i])
+	}
+	g.match(q)
 }
 
 // Ask counts a request as asked for. A feature that is requested often and was never answered
@@ -112,31 +135,27 @@ func (g *Estimator) Unask(k Kind) {
 // request that still runs, or ran just now, has cost far more than its guess. Idle is how long
 // it will likely hold a worker without computing.
 func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
-	var buffer [maxFeatures]uint64
-	by, client := g.asker(now, &k)
-	features := g.features(&k, &buffer)
-	var views [maxFeatures]view
-	g.look(features, &by, &views)
-	l := g.bestFeature(features, &views)
-	x, waits, sure, vouched := l.cost(), l.idle, l.believed, false
+	var q question
+	g.look(now, &k, &q)
+	x, waits, sure, vouched := q.cost(), q.idle, q.believed, false
 	expected := x
-	if own, ok := g.perClient.find(mix(client, l.feature)); ok {
+	if own, ok := g.perClient.find(mix(q.client, q.feature)); ok {
 		if sure || own.n == 0 { // what was never answered is only the least, and makes nothing sure
-			x = own.doubted(by.at, x)
+			x = own.doubted(q.at, x)
 		} else { // there is nothing to lean on
 			x, waits, sure = own.cost(), own.idle, true
 		}
-		sure = sure && !(own.overran && beyond(x, l.cost()))
-		vouched = by.known && own.n >= least && !own.overran
+		sure = sure && !(own.overran && beyond(x, q.cost()))
+		vouched = q.known && own.n >= least && !own.overran
 		if own.n > 0 {
 			expected = x
 		}
 	}
-	if over := float64(l.over); beyond(over, expected) && !vouched {
+	if over := float64(q.over); beyond(over, expected) && !vouched {
 		x, sure = max(x, over), false
 	}
-	if sure = sure && !l.uncertain && !g.untried(features, &views); !sure {
-		running, idle := g.unanswered(by.at, features, &views)
+	if sure = sure && !q.uncertain && !g.untried(&q); !sure {
+		running, idle := g.unanswered(&q)
 		x, waits = max(x, running), max(waits, idle)
 	}
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
@@ -147,17 +166,13 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 // were, or not those of all, to be sure of it. Zero: nothing is known of the like,
 // and a guess is that of any request.
 func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
-	var buffer [maxFeatures]uint64
-	by, _ := g.asker(now, &k)
-	features := g.features(&k, &buffer)
-	var views [maxFeatures]view
-	g.look(features, &by, &views)
-	l := g.bestFeature(features, &views)
-	x, _ := g.unanswered(by.at, features, &views)
-	if l.answered {
-		x = max(x, l.cost())
+	var q question
+	g.look(now, &k, &q)
+	x, _ := g.unanswered(&q)
+	if q.answered {
+		x = max(x, q.cost())
 	}
-	return seconds(max(x, l.dearest, float64(l.over)))
+	return seconds(max(x, q.dearest, float64(q.over)))
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
@@ -165,17 +180,16 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // Learn takes in what a request cost, and how long it held a worker without
 // computing.
 func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
-	var buffer [maxFeatures]uint64
-	by, client := g.asker(now, &k)
-	x, waits, features := cost.Seconds(), idle.Seconds(), g.features(&k, &buffer)
-	var views [maxFeatures]view
-	for i, feature := range features {
-		g.kinds.learn(feature, &by, x, waits, &views[i])
+	var q question
+	g.begin(now, &k, &q)
+	x, waits := cost.Seconds(), idle.Seconds()
+	for i, feature := range q.features() {
+		g.kinds.learn(feature, &q.asker, x, waits, &q.views[i])
 	}
-	l := g.bestFeature(features, &views)
-	g.perClient.learn(mix(client, l.feature), by.at, x, waits)
-	if shape := features[0]; l.feature != shape {
-		g.perClient.learn(mix(client, shape), by.at, x, waits)
+	g.match(&q)
+	g.perClient.learn(mix(q.client, q.feature), q.at, x, waits)
+	if shape := q.buffer[0]; q.feature != shape {
+		g.perClient.learn(mix(q.client, shape), q.at, x, waits)
 	}
 }
 
@@ -185,23 +199,19 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 // for all clients with similar requests. Its features without enough answers then count as
 // being as expensive as this, for every client.
 func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
-	var buffer [maxFeatures]uint64
-	by, client := g.asker(now, &k)
+	var q question
+	g.look(now, &k, &q)
 	x := soFar.Seconds()
-	features := g.features(&k, &buffer)
-	var views [maxFeatures]view
-	g.look(features, &by, &views)
-	l := g.bestFeature(features, &views)
-	answered, overruns := g.perClient.atLeast(mix(client, l.feature), by.at, x, 0)
+	answered, overruns := g.perClient.atLeast(mix(q.client, q.feature), q.at, x, 0)
 	if !answered {
-		overruns = beyond(x, l.cost())
+		overruns = beyond(x, q.cost())
 	}
-	for i, feature := range features {
+	for i, feature := range q.features() {
 		switch {
-		case !views[i].believed:
-			g.perClient.atLeast(mix(anybody, feature), by.at, max(soFar, idle).Seconds(), idle.Seconds())
+		case !q.views[i].believed:
+			g.perClient.atLeast(mix(anybody, feature), q.at, max(soFar, idle).Seconds(), idle.Seconds())
 		case overruns:
-			g.kinds.change(feature, func(f *featureRecord) { f.over.told(&by, x) })
+			g.kinds.change(feature, func(f *featureRecord) { f.over.told(&q.asker, x) })
 		}
 	}
 }
@@ -214,15 +224,15 @@ const anybody = 0
 // seconds, and how long they were idle, by features without enough answers. Among features that
 // are requested often, the lowest cost counts, because that feature may be what makes the
 // request light.
-func (g *Estimator) unanswered(at int64, features []uint64, views *[maxFeatures]view) (x float64, idle float32) {
+func (g *Estimator) unanswered(q *question) (x float64, idle float32) {
 	often := false
-	for i, feature := range features {
-		if views[i].believed {
+	for i, feature := range q.features() {
+		if q.views[i].believed {
 			continue
 		}
 		cost, waits := 0.0, float32(0)
 		if p, ok := g.perClient.find(mix(anybody, feature)); ok {
-			left := faded(p.at, at)
+			left := faded(p.at, q.at)
 			cost, waits = float64(p.mean)*left, p.idle*float32(left)
 		}
 		switch asked := g.asked.times(feature) >= least; {
@@ -235,16 +245,9 @@ func (g *Estimator) unanswered(at int64, features []uint64, views *[maxFeatures]
 	return x, idle
 }
 
-// look fills in what is known of a request's features.
-func (g *Estimator) look(features []uint64, by *asker, views *[maxFeatures]view) {
-	for i, feature := range features {
-		g.kinds.find(feature, by, &views[i])
-	}
-}
-
 // bestMatch is the feature by which requests are similar, and what is known of it.
 type bestMatch struct {
-	*view
+	view
 	feature   uint64
 	over      float32 // what one of the like has cost that was guessed far too low
 	answered  bool    // enough of the like were, and not only other requests
@@ -254,37 +257,34 @@ type bestMatch struct {
 
 // bestFeature returns the feature by which a request's cost is guessed, and what its answers
 // show. If none has enough answers, it is the shape, and the figures are those of all requests.
-func (g *Estimator) bestFeature(features []uint64, views *[maxFeatures]view) bestMatch {
-	l := bestMatch{view: &views[0], feature: features[0]}
+func (g *Estimator) match(q *question) {
+	q.bestMatch = bestMatch{view: q.views[0], feature: q.buffer[0]}
 	best := float32(math.Inf(1))
-	if l.answered = l.n >= least; l.believed {
-		best = l.uncertainty
-	} else if !l.answered {
-		l.estimate = g.kinds.any(features[0])
+	if q.answered = q.view.n >= least; q.believed {
+		best = q.uncertainty
+	} else if !q.answered {
+		q.estimate = g.kinds.any(q.buffer[0])
 	}
-	var dearest float64 // of features without answers of others
 	var over float32
-	for i := 1; i < len(features); i++ {
-		switch t := &views[i]; {
+	for i := 1; i < q.count; i++ {
+		switch t := &q.views[i]; {
 		case t.n < least:
-		case !t.believed:
-			dearest, over = max(dearest, t.cost()), max(over, t.over)
+		case !t.believed: // nobody vouches for it
+			q.dearest, over = max(q.dearest, t.cost()), max(over, t.over)
 		case t.uncertainty <= best:
-			l.view, l.feature, best, l.answered = t, features[i], t.uncertainty, true
+			q.view, q.feature, best, q.answered = *t, q.buffer[i], t.uncertainty, true
 		}
 	}
-	l.dearest = dearest
-	l.over, l.uncertain = max(over, l.blamed(views[:len(features)])), beyond(dearest, l.cost())
-	return l
+	q.over, q.uncertain = max(over, q.blamed()), beyond(q.dearest, q.cost())
 }
 
 // blamed is the cost of a similar request whose guess was far too low. Because it isn't known
 // which of its features made it expensive, all of them are in doubt; any other trusted feature
 // of a request clears it.
-func (l *bestMatch) blamed(views []view) float32 {
-	over := l.view.over
-	for i := range views {
-		if v := &views[i]; v.believed {
+func (q *question) blamed() float32 {
+	over := q.view.over
+	for i := range q.features() {
+		if v := &q.views[i]; v.believed {
 			over = min(over, max(v.over, float32(v.cost())))
 		}
 	}
@@ -293,9 +293,9 @@ func (l *bestMatch) blamed(views []view) float32 {
 
 // untried reports that a feature of a request was requested more often than answered, and that
 // little is known of it.
-func (g *Estimator) untried(features []uint64, views *[maxFeatures]view) bool {
-	for i := 1; i < len(features); i++ {
-		if n := uint32(views[i].n); n < least && g.asked.times(features[i]) >= least+n {
+func (g *Estimator) untried(q *question) bool {
+	for i := 1; i < q.count; i++ {
+		if n := uint32(q.views[i].n); n < least && g.asked.times(q.buffer[i]) >= least+n {
 			return true
 		}
 	}

@@ -144,18 +144,11 @@ func TestAnsweredIsTried(t *testing.T) {
 	}
 }
 
-func mustBestFeature(g *Estimator, k Kind) uint64 {
-	var buffer [maxFeatures]uint64
-	by, _ := g.asker(at(0), &k)
-	features := g.features(&k, &buffer)
-	var views [maxFeatures]view
-	g.look(features, &by, &views)
-	return g.bestFeature(features, &views).feature
-}
-
-func perClientKey(g *Estimator, client string, bestFeature uint64) uint64 {
-	_, hash := g.asker(at(0), &Kind{Client: client})
-	return mix(hash, bestFeature)
+// perClientKey is by which the answers to one client's requests of a kind are kept.
+func perClientKey(g *Estimator, k Kind) uint64 {
+	var q question
+	g.look(at(0), &k, &q)
+	return mix(q.client, q.feature)
 }
 
 // TestGuessBeforeTheEnd checks that what runs teaches about its client: the least

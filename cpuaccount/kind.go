@@ -51,28 +51,6 @@ func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
 	return features
 }
 
-// feature is what the i-th of a request's features is, in words.
-func (k *Kind) feature(i int) string {
-	switch i {
-	case 0:
-		return k.Shape
-	case 1:
-		return k.URL
-	}
-	_, query, _ := strings.Cut(k.URL, "?")
-	for at := 2; query != ""; {
-		var parameter string
-		if parameter, query = cutParameter(query); parameter == "" {
-			continue
-		}
-		if at == i {
-			return parameter
-		}
-		at++
-	}
-	return ""
-}
-
 // cutParameter cuts the first parameter off. Some sites write a;b for a&b, MediaWiki
 // and most of those in Perl among them.
 func cutParameter(query string) (parameter, rest string) {

@@ -119,14 +119,6 @@ func (s *Span) CPU(now time.Time) time.Duration {
 	return s.cpu
 }
 
-// Exact tells whether the most of the CPU time was told by the backend, or measured at its
-// worker: it is not estimated from the time that the request took.
-func (s *Span) Exact() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mostlyLocked() != byEstimate
-}
-
 // Sums is the CPU time charged to requests that have ended, by its source.
 type Sums struct {
 	Estimated time.Duration // from the time that they took

@@ -110,13 +110,6 @@ func (s *Span) Idle() time.Duration {
 	return s.idle
 }
 
-// Stay is for how long the request has been at the backend, as far as that was looked at.
-func (s *Span) Stay() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last.Sub(s.began)
-}
-
 // Computes tells whether the request is taken to compute rather than to wait: for
 // a database, an event, a client.
 func (s *Span) Computes() bool {

@@ -146,8 +146,8 @@ func (u *Usage) partOf(lines []byte) float64 {
 
 // readCgroup finds the line usage_usec.
 func (*Usage) readCgroup(text []byte) (r reading, ok bool) {
-	x, ok := numberOf(text, "usage_usec ")
-	return reading{used: x / 1e6, all: -1}, ok
+	used, _, ok := ReadOwn(text)
+	return reading{used: used, all: -1}, ok
 }
 
 // ReadOwn reads the cpu.stat of a cgroup of version 2: what it has used so far, and how much of

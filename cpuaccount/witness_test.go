@@ -143,8 +143,8 @@ func TestParametersArePartedBySemicolonsToo(t *testing.T) {
 		for i, w := range want {
 			alone := Kind{Shape: "/s", URL: "/s?" + w}
 			var other [maxFeatures]uint64
-			if got := k.feature(i + 2); got != w || features[i+2] != g.features(&alone, &other)[2] {
-				t.Errorf("%q: parameter %d is %q, want %q", query, i, got, w)
+			if features[i+2] != g.features(&alone, &other)[2] {
+				t.Errorf("%q: parameter %d is not %q", query, i, w)
 			}
 		}
 	}
