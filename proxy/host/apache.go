@@ -9,82 +9,6 @@ import (
 	"strings"
 )
 
-// Limits for reading a web server's configuration.
-const (
-	mostServerFiles = 512
-	mostServerBytes = 1 << 20
-	mostDepth       = 32 // of files that include each other
-)
-
-// server is what a web server's configuration says: where it listens, how many workers it has,
-// and where it passes requests.
-type server struct {
-	listens []listener
-	workers int    // that it may have at most; 0: it says none
-	by      string // what that number is
-	hands   []hand
-	php     bool // PHP runs in its own workers
-}
-
-// hand is where a server hands requests to.
-type hand struct {
-	to    string   // as in php-fpm's listen; empty: not over FastCGI
-	ports []uint16 // only what it is asked at these; none: at any
-}
-
-// at tells whether the server listens there.
-func (s *server) at(l listener) bool {
-	return slices.ContainsFunc(s.listens, func(x listener) bool { return x.meets(l) })
-}
-
-// pools are the pools to which it passes a listener's requests; others is whether it passes any
-// elsewhere. PHP that runs in its own workers is passed to none.
-func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
-	for _, h := range s.hands {
-		if len(h.ports) > 0 && l.name == "" && !slices.Contains(h.ports, l.port) {
-			continue
-		}
-		i := slices.IndexFunc(all, func(p Pool) bool { return h.to != "" && sameListen(h.to, p.Listen) })
-		switch {
-		case i < 0:
-			others = true
-		case !slices.ContainsFunc(pools, func(p Pool) bool { return p.Listen == all[i].Listen }):
-			pools = append(pools, all[i])
-		}
-	}
-	return pools, others
-}
-
-// sameListen tells whether two words of configurations mean one listener.
-func sameListen(a, b string) bool {
-	x, ok := listenerAt(a)
-	y, also := listenerAt(b)
-	return ok && also && (x.name != "" && path.Base(x.name) == path.Base(y.name) && sameDir(x.name, y.name) || x.name == "" && y.name == "" && x.meets(y))
-}
-
-// sameDir treats /var/run as /run, because it is.
-func sameDir(a, b string) bool {
-	clean := func(name string) string { return strings.TrimPrefix(path.Dir(name), "/var") }
-	return clean(a) == clean(b)
-}
-
-// ConfigFile is a file of a server's configuration.
-type ConfigFile struct {
-	Path string // as the server names it
-	Real string // where it is, symbolic links followed
-	Text string
-}
-
-// readTrusted reads the beginning of a file that belongs to root or this user, and that all users
-// may read but not write. For another file, or none, the text is empty.
-func readTrusted(root fs.FS, name string, most int64) *ConfigFile {
-	f := &ConfigFile{Path: path.Clean(name)}
-	if name = strings.TrimPrefix(f.Path, "/"); isTrusted(root, name) {
-		f.Text = readSome(root, name, most)
-	}
-	return f
-}
-
 // Directive is one line of an Apache configuration, or several that a backslash joins.
 type Directive struct {
 	File   *ConfigFile
@@ -166,13 +90,13 @@ func closeSection(within []Section, name string) []Section {
 // apacheReader reads Apache's files as Apache does: in their order, with what is loaded and
 // defined until then.
 type apacheReader struct {
-	root        fs.FS
+	configReader
+
 	dir         string // ServerRoot
 	modules     map[string]bool
 	defines     map[string]string
 	most, limit int // MaxRequestWorkers, ServerLimit
 	threads     int
-	files       int
 	server      server
 }
 
@@ -183,7 +107,7 @@ func readApache(root fs.FS, args []string) *server {
 	if path.Base(args[0]) == "httpd" {
 		dir, file = "/etc/httpd", "conf/httpd.conf"
 	}
-	r := &apacheReader{root: root, modules: map[string]bool{"core": true, "so_module": true, "http_module": true}, defines: map[string]string{}}
+	r := &apacheReader{configReader: configReader{root: root}, modules: map[string]bool{"core": true, "so_module": true, "http_module": true}, defines: map[string]string{}}
 	for i := 1; i < len(args); i++ {
 		flag, value := args[i], ""
 		if len(flag) > 2 && flag[0] == '-' && strings.Contains("fdD", flag[1:2]) {
@@ -201,10 +125,7 @@ func readApache(root fs.FS, args []string) *server {
 		}
 	}
 	r.dir = dir
-	if !path.IsAbs(file) {
-		file = path.Join(dir, file)
-	}
-	r.file(file, nil, 0)
+	r.file(absolute(dir, file), nil, 0)
 	r.count()
 	return &r.server
 }
@@ -218,11 +139,11 @@ type block struct {
 
 // file reads a file, which stands within those blocks.
 func (r *apacheReader) file(name string, outer []block, depth int) {
-	if r.files++; r.files > mostServerFiles || depth > mostDepth {
+	if depth > mostDepth {
 		return
 	}
 	within := slices.Clone(outer)
-	for _, d := range ParseApache(readTrusted(r.root, name, mostServerBytes)) {
+	for _, d := range ParseApache(r.read(name)) {
 		within = within[:len(outer)+len(d.Within)]
 		for i := range d.Args {
 			d.Args[i] = r.expand(d.Args[i])
@@ -261,7 +182,7 @@ func (r *apacheReader) open(tag string, args []string) block {
 		_, is := r.defines[word]
 		b.skips = is == not
 	case "iffile":
-		_, err := fs.Stat(r.root, strings.TrimPrefix(r.absolute(word), "/"))
+		_, err := fs.Stat(r.root, strings.TrimPrefix(absolute(r.dir, word), "/"))
 		b.skips = (err == nil) == not
 	case "virtualhost":
 		for _, at := range args {
@@ -288,13 +209,6 @@ func ModuleName(name string) string {
 	return strings.TrimPrefix(base, "mod_") + "_module"
 }
 
-func (r *apacheReader) absolute(name string) string {
-	if path.IsAbs(name) {
-		return name
-	}
-	return path.Join(r.dir, name)
-}
-
 func (r *apacheReader) set(name string, args []string, within []block, depth int) {
 	number := func(at *int) {
 		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 && n <= mostChildren {
@@ -311,7 +225,7 @@ func (r *apacheReader) set(name string, args []string, within []block, depth int
 	case "loadmodule":
 		r.modules[args[0]] = true
 	case "include", "includeoptional":
-		r.include(r.absolute(args[0]), within, depth)
+		r.include(args[0], within, depth)
 	case "listen":
 		if l, ok := listenerAt(args[0]); ok {
 			r.server.listens = append(r.server.listens, l)
@@ -358,17 +272,14 @@ func (r *apacheReader) hand(word string, within []block) {
 
 // include reads the files of a pattern, and all of a directory.
 func (r *apacheReader) include(pattern string, within []block, depth int) {
-	names, _ := fs.Glob(r.root, strings.TrimPrefix(path.Clean(pattern), "/"))
-	for _, name := range names {
-		info, err := fs.Stat(r.root, name)
+	for _, name := range r.matching(r.dir, pattern) {
+		info, err := fs.Stat(r.root, name[1:])
 		switch {
 		case err != nil:
-		case info.IsDir():
-			if r.files++; r.files < mostServerFiles {
-				r.include("/"+name+"/*", within, depth+1)
-			}
-		default:
-			r.file("/"+name, within, depth+1)
+		case !info.IsDir():
+			r.file(name, within, depth+1)
+		case !r.isDone():
+			r.include(name+"/*", within, depth+1)
 		}
 	}
 }

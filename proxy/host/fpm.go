@@ -3,24 +3,19 @@ package host
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"tempomat/cpuaccount/process"
 )
 
-// Limits for reading php-fpm's processes and files.
+// Limits for reading php-fpm's processes.
 const (
 	mostMasters  = 8
-	mostFPMFiles = 128 // of each master
-	mostFPMBytes = 64 << 10
 	mostPools    = 16
 	mostChildren = 1 << 16 // of a pool; more is no number to believe
 )
@@ -61,7 +56,7 @@ func findFPM(root fs.FS, all []process.Stat) (pools []Pool) {
 
 // readFPM reads a master's file and what it includes.
 func readFPM(root fs.FS, file string) []Pool {
-	r := fpmReader{root: root, pools: map[string]*Pool{}}
+	r := fpmReader{configReader: configReader{root: root}, pools: map[string]*Pool{}}
 	r.file(file)
 	limit := cmp.Or(r.most, mostChildren)
 	var pools []Pool
@@ -78,18 +73,15 @@ func readFPM(root fs.FS, file string) []Pool {
 // fpmReader takes in the lines of php-fpm's files. A pool may be told of in
 // several; the last word counts.
 type fpmReader struct {
-	root  fs.FS
+	configReader
+
 	pools map[string]*Pool
 	pool  *Pool // whose section it is; nil: the global one
-	files int   // looked for, patterns included
 	most  int   // process.max; 0: not limited
 }
 
 func (r *fpmReader) file(name string) {
-	if r.files++; r.files > mostFPMFiles {
-		return
-	}
-	f := readTrusted(r.root, name, mostFPMBytes)
+	f := r.read(name)
 	r.pool = nil
 	for line := range strings.Lines(f.Text) {
 		line = strings.TrimSpace(line)
@@ -136,46 +128,15 @@ func (r *fpmReader) set(file, key, value string) {
 // include reads the files of a pattern. A relative one is meant from where PHP
 // was installed, which is a directory above that of the file.
 func (r *fpmReader) include(file, pattern string) {
-	for dir := path.Dir(path.Clean(file)); r.files < mostFPMFiles; dir = path.Dir(dir) {
-		r.files++
-		full := pattern
-		if !path.IsAbs(pattern) {
-			full = path.Join(dir, pattern)
-		}
-		names, _ := fs.Glob(r.root, strings.TrimPrefix(path.Clean(full), "/"))
+	for dir := path.Dir(file); !r.isDone(); dir = path.Dir(dir) {
+		names := r.matching(dir, pattern)
 		for _, name := range names {
-			r.file("/" + name)
+			r.file(name)
 		}
-		if len(names) > 0 || path.IsAbs(pattern) || dir == "/" || dir == "." {
+		if len(names) > 0 || path.IsAbs(pattern) || dir == "/" {
 			return
 		}
 	}
-}
-
-// isTrusted tells whether a file is root's, or this user's own.
-func isTrusted(root fs.FS, name string) bool {
-	info, err := fs.Stat(root, name)
-	if err != nil {
-		return false
-	}
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // not ok: no file system of the machine
-}
-
-// readSome reads the beginning of a file that all users may read but not write; of another one,
-// or none, nothing.
-func readSome(root fs.FS, name string, most int64) string {
-	info, err := fs.Stat(root, name)
-	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o006 != 0o004 {
-		return ""
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()            // it was only read
-	b, _ := io.ReadAll(io.LimitReader(f, most)) // what came before an error is its beginning
-	return string(b)
 }
 
 func workersOf(pools []Pool) (n int) {

@@ -194,9 +194,9 @@ func (t *nginxTokens) word() string {
 // nginxReader takes in what matters of nginx's files: where it listens and whom it hands requests
 // to. It needs no worker to wait.
 type nginxReader struct {
-	root      fs.FS
+	configReader
+
 	dir       string // what relative names are meant from
-	files     int
 	upstreams map[string][]string
 	server    server
 }
@@ -210,8 +210,8 @@ func readNginx(root fs.FS, args []string) *server {
 			file = args[i+1]
 		}
 	}
-	r := &nginxReader{root: root, dir: path.Dir(file), upstreams: map[string][]string{}}
-	main, _ := ParseNginx(readTrusted(root, file, mostServerBytes), r.included)
+	r := &nginxReader{configReader: configReader{root: root}, dir: path.Dir(file), upstreams: map[string][]string{}}
+	main, _ := ParseNginx(r.read(file), r.included)
 	r.block(main)
 	for i := range r.server.hands { // those of upstreams, which may stand behind
 		h := &r.server.hands[i]
@@ -226,14 +226,8 @@ func readNginx(root fs.FS, args []string) *server {
 }
 
 func (r *nginxReader) included(pattern string) (files []*ConfigFile) {
-	if !path.IsAbs(pattern) {
-		pattern = path.Join(r.dir, pattern)
-	}
-	names, _ := fs.Glob(r.root, strings.TrimPrefix(path.Clean(pattern), "/"))
-	for _, name := range names {
-		if r.files++; r.files < mostServerFiles {
-			files = append(files, readTrusted(r.root, "/"+name, mostServerBytes))
-		}
+	for _, name := range r.matching(r.dir, pattern) {
+		files = append(files, r.read(name))
 	}
 	return files
 }

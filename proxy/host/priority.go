@@ -29,7 +29,7 @@ import (
 
 // Errors of Step. The process is left as it is.
 var (
-	// ErrShared says that the process serves other requests next to this one, or computes
+	// ErrShared says that the process serves other requests at the same time, or computes
 	// with several threads.
 	ErrShared = errors.New("the process serves several requests at a time")
 	// errOwn: it has a priority of its own, which could not be restored after a crash.
@@ -57,8 +57,8 @@ const Steps = 3
 // process had: its weight is a three-hundredth.
 func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
-// StepWeight is what a process weighs that has stepped down, or at 0 has not, in addition to one that was at the same nice value and
-// has not: the kernel has the nice value change it by a factor of 1.25 each, and SCHED_IDLE weigh 3 of 1024.
+// StepWeight is what a process weighs that has stepped down, or at 0 has not, compared with one that was at the same
+// nice value and has not: each nice value changes the weight by a factor of 1.25, and SCHED_IDLE weighs 3 of 1024.
 func StepWeight(step int) float64 {
 	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]
 }
@@ -124,9 +124,7 @@ func newKeeper(k kernel, lowest int) *Keeper {
 	return &Keeper{kernel: k, lowest: lowest, changed: make(map[int]*change)}
 }
 
-// level is what a process has after a step that had own.
-func (k *Keeper) level(own, step int) int { return levelBelow(own, step, k.lowest) }
-
+// levelBelow is what a process has after a step that had own.
 func levelBelow(own, step, lowest int) int {
 	if step == Steps {
 		return lowest
@@ -153,7 +151,7 @@ func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 		}
 	}
 	c := h.place
-	to := k.level(c.own, min(step, Steps))
+	to := levelBelow(c.own, min(step, Steps), k.lowest)
 	if to <= c.set {
 		if c.set == c.own { // it is as low as can be
 			k.dropLocked(c)
@@ -228,12 +226,10 @@ func (k *Keeper) Mend(id process.ID) {
 	if k.changed[id.PID] != nil || err != nil || !isLeft(now, own) {
 		return
 	}
-	result := putBack(k.kernel, &change{id: id, own: own, set: now})
-	if result == restored {
+	if k.kernel.SetNice(id.PID, own) == nil {
 		k.counts.Recovered++
-	}
-	if result == failed {
-		k.counts.Failed++
+	} else {
+		k.counts.Failed++ // the next one tries again
 	}
 }
 
@@ -260,16 +256,18 @@ func (k *Keeper) End(h *Hold) {
 	}
 }
 
+// restoreLocked gives a process the priority that it had, if it is the same one and has what it was given.
 func (k *Keeper) restoreLocked(c *change) {
-	switch putBack(k.kernel, c) {
-	case failed:
-		k.counts.Failed++ // the next proxy tries again
-	case restored, same:
-		k.counts.Restored++
-	case ended:
+	now, err := k.kernel.Nice(c.id)
+	switch {
+	case err != nil:
 		k.counts.Ended++
-	case abandoned:
+	case now != c.own && now != c.set:
 		k.counts.Abandoned++
+	case now == c.own, k.kernel.SetNice(c.id.PID, c.own) == nil:
+		k.counts.Restored++
+	default:
+		k.counts.Failed++ // the next proxy tries again
 	}
 	k.dropLocked(c)
 }
@@ -337,34 +335,6 @@ type kernel interface {
 	Parent(id process.ID) (process.ID, bool)
 	// Alone tells whether none but the main thread of a process computes.
 	Alone(pid int) bool
-}
-
-// result is what became of a process.
-type result uint8
-
-const (
-	restored result = iota
-	same            // it had its own already
-	ended
-	abandoned
-	failed
-)
-
-// putBack gives a process the priority that it had, if it is the same one and has what it
-// was given.
-func putBack(k scheduler, c *change) result {
-	now, err := k.Nice(c.id)
-	switch {
-	case err != nil:
-		return ended
-	case now == c.own:
-		return same
-	case now != c.set:
-		return abandoned
-	case k.SetNice(c.id.PID, c.own) == nil:
-		return restored
-	}
-	return failed
 }
 
 // isSameProgram compares the names of two processes. Some names add after a colon or a space

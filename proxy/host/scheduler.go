@@ -201,18 +201,17 @@ func probe() (lowest int, err error) {
 }
 
 func lowerAndBack() error {
-	x, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	own, err := levelOf(0)
 	if err != nil {
 		return fmt.Errorf("the kernel does not show priorities: %w", err)
 	}
-	own := 20 - x
 	if own >= lowestNice {
 		return errors.New("this process has the lowest priority itself")
 	}
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, own+1); err != nil {
+	if err := setLevel(0, own+1); err != nil {
 		return fmt.Errorf("this process may not change priorities: setpriority: %w", err)
 	}
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, own); err != nil {
+	if err := setLevel(0, own); err != nil {
 		return fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): setpriority: %w", err)
 	}
 	return nil

@@ -312,10 +312,9 @@ func TestOtherPolicies(t *testing.T) {
 
 // TestNiceOnly has steps end at the lowest nice value where the system keeps SCHED_IDLE out.
 func TestNiceOnly(t *testing.T) {
-	k := newKeeper(newPretended(), lowestNice)
 	for own, want := range map[int][Steps]int{0: {5, 10, 19}, 12: {17, 19, 19}, -5: {0, 5, 19}} {
 		for i, level := range want {
-			if got := k.level(own, i+1); got != level {
+			if got := levelBelow(own, i+1, lowestNice); got != level {
 				t.Errorf("%d, step %d: %d, want %d", own, i+1, got, level)
 			}
 		}
