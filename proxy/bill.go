@@ -145,7 +145,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 		if r.Work == nil {
 			r.Estimate = x.life.CPUSoFar(now)
 			if c := x.client.conn.call.Conn(); c != nil {
-				r.Conn, r.Estimated = net.Conn(c), c.Estimated()
+				r.Conn = net.Conn(c)
 			} else {
 				r.Opening = x.client.conn.call.IsOpening()
 			}
@@ -195,27 +195,17 @@ func (x *exchange) readLast(now time.Time) {
 		return
 	}
 	if now.Sub(x.backend.since) < leastBilled {
-		x.noteEstimated(now)
 		return
 	}
 	var w *host.Work
 	x.listed.Exclusively(func() { w = x.kernel.billed.work })
 	if w == nil {
-		x.noteEstimated(now)
 		return
 	}
 	if r, ok := w.End(now); ok {
 		x.life.Measured(now, r)
 	} else {
 		x.life.Lost(now)
-	}
-}
-
-// noteEstimated notes what is estimated for a request whose worker was not read: the next
-// request on its connection does not pay for that again.
-func (x *exchange) noteEstimated(now time.Time) {
-	if x.handler.bill.tracker.Load() != nil {
-		x.client.conn.call.AddEstimated(x.life.CPUSoFar(now))
 	}
 }
 

@@ -22,8 +22,6 @@ type Conn struct {
 	bare bool            // raw is all of it: there is no TLS
 	idle time.Time       // since when it waits for a request
 
-	estimated *estimated
-
 	talks talk // of who uses it
 	step  func(fd uintptr) (done bool)
 
@@ -38,12 +36,8 @@ type Conn struct {
 	closed   bool
 }
 
-// estimated is CPU time. It lies outside of its Conn, as a client's connection keeps it while that
-// is idle, and is not to keep what is closed.
-type estimated struct{ ns atomic.Int64 }
-
 func newConn(c net.Conn) *Conn {
-	x := &Conn{Conn: c, estimated: new(estimated)}
+	x := &Conn{Conn: c}
 	secure, isTLS := c.(*tls.Conn)
 	if isTLS {
 		c = secure.NetConn()
@@ -62,10 +56,6 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	}
 	return c.raw, nil
 }
-
-// Estimated is the CPU time that requests on this connection were estimated to have used, all
-// together.
-func (c *Conn) Estimated() time.Duration { return time.Duration(c.estimated.ns.Load()) }
 
 // isClean tells whether nothing lies in the connection that nobody asked for: TLS reads
 // whole records, of which an answer may have left something.
@@ -229,7 +219,7 @@ func (c *Conn) noteReset(err error) {
 type Call struct {
 	mu        sync.Mutex // guards the following
 	conn      *Conn      // in use; nil: none
-	noted     *estimated // of the connection that was used last; nil: none was
+	had       bool       // a connection was there for it
 	stop      context.CancelFunc
 	cancelled bool
 }
@@ -251,7 +241,7 @@ func (c *Call) Cancel() {
 func (c *Call) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled, c.noted = false, nil
+	c.cancelled, c.had = false, false
 }
 
 // use says which connection is in use; nil: none. It returns false if the request
@@ -260,9 +250,7 @@ func (c *Call) use(conn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conn = conn
-	if conn != nil {
-		c.noted = conn.estimated
-	}
+	c.had = c.had || conn != nil
 	if c.cancelled && conn != nil {
 		_ = conn.Close()
 	}
@@ -276,29 +264,19 @@ func (c *Call) Conn() *Conn {
 	return c.conn
 }
 
-// AddEstimated notes on the connection that the request used last, also where another one has it
-// by now, the CPU time that it was estimated to have used: see Conn.Estimated.
-func (c *Call) AddEstimated(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.noted != nil {
-		c.noted.ns.Add(int64(d))
-	}
-}
-
 // IsOpening tells whether a connection is being opened for the request that is under way, and it has had
 // none before: the backend knows nothing of it.
 func (c *Call) IsOpening() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stop != nil && c.noted == nil
+	return c.stop != nil && !c.had
 }
 
 // WasAsked tells whether a connection was there for the request: the backend may know of it.
 func (c *Call) WasAsked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.noted != nil
+	return c.had
 }
 
 func (c *Call) isCancelled() bool {

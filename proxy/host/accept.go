@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -64,16 +63,12 @@ const (
 // Patient returns a listener for clients. Where there is no descriptor or no memory for
 // a connection, its Accept tries again until there is, from 5 ms to 1 s apart; the
 // connections wait in the kernel in the meantime. Before each pause it calls full with the error:
-// to tell of it, and to close something.
-func Patient(l net.Listener, full func(error)) net.Listener {
-	return &patient{Listener: l, full: full, closed: make(chan struct{})}
-}
+// to tell of it, and to close something. If it is closed during a pause, Accept returns after that.
+func Patient(l net.Listener, full func(error)) net.Listener { return &patient{l, full} }
 
 type patient struct {
 	net.Listener
-	full   func(error)
-	once   sync.Once
-	closed chan struct{}
+	full func(error)
 }
 
 func (l *patient) Accept() (net.Conn, error) {
@@ -83,17 +78,8 @@ func (l *patient) Accept() (net.Conn, error) {
 			return c, err
 		}
 		l.full(err)
-		select {
-		case <-time.After(pause):
-		case <-l.closed:
-			return nil, net.ErrClosed
-		}
+		time.Sleep(pause)
 	}
-}
-
-func (l *patient) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
 }
 
 // isFull tells whether accepting failed for a lack that passes.

@@ -18,9 +18,15 @@ import (
 // The price is CPU time of the databases for a second of waiting, as it was in the last
 // interval. A request that ends before the next look pays it; the others pay what is left.
 type Database struct {
-	source func(now time.Time) (used time.Duration, ok bool) // since its last call
-	pids   func(now time.Time) []int                         // its processes
-	close  func()
+	cgroup string // whose counters tell; empty: those of the processes that are found
+	total  time.Duration
+	began  bool // total is what the cgroup had used
+
+	root   fs.FS
+	opened *opened
+	last   map[process.ID]time.Duration
+	found  []int
+	looked time.Time
 
 	mu    sync.Mutex // guards the following
 	pot   time.Duration
@@ -31,15 +37,13 @@ type Database struct {
 // OpenDatabase makes one that reads the cpu.stat of a cgroup, or, without one, the databases'
 // processes as they are found. The error says that the cgroup has no cpu.stat that can be read.
 func OpenDatabase(cgroup string) (*Database, error) {
-	if cgroup == "" {
-		f := &databases{root: os.DirFS("/"), opened: newOpened()}
-		return &Database{source: f.used, pids: f.pids, close: f.opened.close}, nil
+	d := &Database{cgroup: cgroup, root: os.DirFS("/"), opened: newOpened()}
+	if cgroup != "" {
+		if _, err := d.cgroupTotal(); err != nil {
+			return nil, err
+		}
 	}
-	g := &databaseGroup{file: filepath.Join(cgroup, "cpu.stat")}
-	if _, err := g.read(); err != nil {
-		return nil, err
-	}
-	return &Database{source: g.used, pids: g.pids, close: func() {}}, nil
+	return d, nil
 }
 
 // pay takes what a request owes that ends now, for that it has waited for so long.
@@ -77,25 +81,18 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 	return price
 }
 
-// databases finds the databases' processes by their names.
-type databases struct {
-	root    fs.FS
-	opened  *opened
-	last    map[process.ID]time.Duration
-	found   []int
-	looked  time.Time
-	counted time.Time
-}
-
 const (
 	// looksFor is how often databases are looked for.
 	looksFor      = 10 * time.Second
 	mostDatabases = 1024
 )
 
-// pids are found by the names of processes, which any process may set: one that takes such a name
-// has its CPU time charged to requests that wait. It gains nothing.
-func (d *databases) pids(now time.Time) []int {
+// pids are its processes: those of the cgroup, without those of groups below it, or those found by their names, which
+// any process may set: one that takes such a name has its CPU time charged to requests that wait. It gains nothing.
+func (d *Database) pids(now time.Time) []int {
+	if d.cgroup != "" {
+		return numbers(read(filepath.Join(d.cgroup, "cgroup.procs")))
+	}
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
 		return d.found
 	}
@@ -109,8 +106,11 @@ func (d *databases) pids(now time.Time) []int {
 	return d.found
 }
 
-// used is what they used since the last call. One that is new counts from then on.
-func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
+// used is what it used since the last call. A process that is new counts from then on.
+func (d *Database) used(now time.Time) (sum time.Duration, ok bool) {
+	if d.cgroup != "" {
+		return d.cgroupUsed()
+	}
 	pids := d.pids(now)
 	next := make(map[process.ID]time.Duration, len(pids))
 	for _, pid := range pids {
@@ -118,31 +118,30 @@ func (d *databases) used(now time.Time) (sum time.Duration, ok bool) {
 		if err != nil {
 			continue
 		}
-		cpu := u.CPU
 		if before, is := d.last[id]; is {
-			sum += cpu - before
+			sum += u.CPU - before
 		}
-		next[id] = cpu
+		next[id] = u.CPU
 	}
 	for id, cpu := range d.last {
 		if _, still := next[id]; !still {
 			sum -= cpu // its parent has it now, which has waited for it
 		}
 	}
-	first := d.counted.IsZero()
-	d.last, d.counted = next, now
-	return max(0, sum), !first && len(next) > 0
+	isFirst := d.last == nil
+	d.last = next
+	return max(0, sum), !isFirst && len(next) > 0
 }
 
-// databaseGroup is a cgroup.
-type databaseGroup struct {
-	file string
-	last time.Duration
-	was  bool
+func (d *Database) cgroupUsed() (sum time.Duration, ok bool) {
+	total, err := d.cgroupTotal()
+	sum, ok = total-d.total, err == nil && d.began && total >= d.total
+	d.total, d.began = total, err == nil
+	return sum, ok
 }
 
-func (g *databaseGroup) read() (time.Duration, error) {
-	text, err := os.ReadFile(g.file)
+func (d *Database) cgroupTotal() (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Join(d.cgroup, "cpu.stat"))
 	if err != nil {
 		return 0, err
 	}
@@ -153,29 +152,12 @@ func (g *databaseGroup) read() (time.Duration, error) {
 	return time.Duration(used * float64(time.Second)), nil
 }
 
-// pids are its processes, without those of groups below it.
-func (g *databaseGroup) pids(time.Time) (all []int) {
-	text, _ := os.ReadFile(filepath.Join(filepath.Dir(g.file), "cgroup.procs"))
-	return numbers(text)
-}
-
-func (g *databaseGroup) used(time.Time) (sum time.Duration, ok bool) {
-	all, err := g.read()
-	if err != nil {
-		g.was = false
-		return 0, false
-	}
-	sum, ok = all-g.last, g.was && all >= g.last
-	g.last, g.was = all, true
-	return sum, ok
-}
-
 // leastUsed is the least use of a database for which tempomat looks which processes wait for it.
 const leastUsed = time.Millisecond
 
 // share has those who waited pay for the database.
 func (t *Tracker) share(now time.Time, all []Running) {
-	used, ok := t.data.source(now)
+	used, ok := t.data.used(now)
 	seen := ok && used >= leastUsed && t.askers.look(now, t.data.pids(now))
 	var waited time.Duration
 	waits := make([]time.Duration, len(all))

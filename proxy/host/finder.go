@@ -85,7 +85,13 @@ func (f *Finder) Close() { f.sockets.Close() }
 // Find returns the process at the other end. The error says why there is none: ErrRight,
 // ErrElsewhere and ErrHidden are likely to stay; others are worth another try soon.
 func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
+	if len(f.group) == 0 && now.Before(f.next) {
+		return Seat{}, errLater
+	}
 	inode, err := f.peer(c)
+	if errors.Is(err, ErrElsewhere) {
+		f.later(now)
+	}
 	if err != nil {
 		return Seat{}, err
 	}
@@ -99,8 +105,7 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 			if again, _ := f.peer(c); again != inode {
 				return Seat{}, errLater // it was closed in the meantime
 			}
-			f.pause = min(2*f.pause, mostPause)
-			f.next = now.Add(f.pause)
+			f.later(now)
 			return Seat{}, err
 		}
 		f.pause = leastPause
@@ -110,7 +115,13 @@ func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 	return Seat{PID: pid, fd: fd, inode: inode}, nil
 }
 
-// holds tells whether the connection ends there still.
+// later has it be looked again twice as late as the last time.
+func (f *Finder) later(now time.Time) {
+	f.pause = min(2*f.pause, mostPause)
+	f.next = now.Add(f.pause)
+}
+
+// holds tells whether the connection still ends there.
 func (f *Finder) holds(s *Seat) bool { return socketOf(linkOf(f.root, s.PID, s.fd)) == s.inode }
 
 // many tells whether the process serves several connections at once, or could.

@@ -27,15 +27,8 @@ func listenerOf(u *url.URL) (l listener, ok bool) {
 	if u.Scheme == "unix" {
 		return listener{name: u.Path}, path.IsAbs(u.Path)
 	}
-	text := u.Port()
-	switch {
-	case text != "":
-	case u.Scheme == "https":
-		text = "443"
-	default:
-		text = "80"
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
+	text := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), text), 10, 16)
 	if u.Hostname() == "localhost" {
 		l.addresses = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	} else if a, err := netip.ParseAddr(u.Hostname()); err == nil {

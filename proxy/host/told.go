@@ -114,7 +114,9 @@ type claim struct {
 	of     *claims
 	id     process.ID
 	number Number
+	at     time.Time // when it said that
 	base   process.Usage
+	crowds time.Time // until when it is taken to serve several at once, as it did before
 
 	// guarded by claims.mu:
 	rest    *process.Usage // its use when it reported that it had served it, or when it went on to another one
@@ -157,47 +159,22 @@ func (c *claim) serves() bool {
 // mostClaims is of how many processes what they say is kept.
 const mostClaims = 4096
 
-// speaker is a process that says what it serves.
-type speaker struct {
-	id   process.ID
-	last *claim
-	at   time.Time            // when it said that
-	open map[Number]time.Time // what it has begun and not ended, and when
-}
-
-const (
-	mostOpen = 64
-	// forgets is the time after which a begun request no longer counts if the process did not
-	// report its end: the socket may have had no room for that message.
-	forgets = 10 * time.Second
-)
-
-// begins notes that it serves one more, and tells whether it serves others in addition to that.
-func (s *speaker) begins(now time.Time, n Number) (others bool) {
-	for o, since := range s.open {
-		if now.Sub(since) > forgets {
-			delete(s.open, o)
-		}
-	}
-	others = len(s.open) > 0
-	if len(s.open) < mostOpen {
-		s.open[n] = now
-	}
-	return others
-}
+// forgets is for how long a process is taken to serve several requests that began another one before the end of
+// the last, and after which that end is no longer awaited: it may have found no room.
+const forgets = 10 * time.Second
 
 // claims is what processes say, of each the last thing only, and of each request who said
 // it first. Its methods may be called concurrently.
 type claims struct {
 	opened *opened
 
-	mu       sync.Mutex // guards the following
-	byPID    map[int]*speaker
+	mu       sync.Mutex     // guards the following
+	byPID    map[int]*claim // the last one of a process
 	byNumber map[Number]*claim
 }
 
 func newClaims() *claims {
-	return &claims{opened: newOpened(), byPID: map[int]*speaker{}, byNumber: map[Number]*claim{}}
+	return &claims{opened: newOpened(), byPID: map[int]*claim{}, byNumber: map[Number]*claim{}}
 }
 
 // begins takes in that a process says it serves a request from now on. It returns false if
@@ -208,36 +185,35 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 	if _, taken := c.byNumber[n]; taken {
 		return false
 	}
-	s := c.speakerLocked(now, id)
-	if s == nil {
+	old, hasRoom := c.lastLocked(now, id)
+	if !hasRoom {
 		return false
 	}
-	x := &claim{of: c, id: id, number: n, base: u, another: s.begins(now, n)}
-	if old := s.last; old != nil {
+	x := &claim{of: c, id: id, number: n, at: now, base: u}
+	if old != nil {
+		if x.crowds = old.crowds; old.rest == nil && now.Sub(old.at) <= forgets {
+			x.crowds = now.Add(forgets)
+		}
+		x.another = now.Before(x.crowds)
 		x.base = old.goneOnLocked(u, x.another)
 		delete(c.byNumber, old.number)
 	}
-	s.last, s.at, c.byNumber[n] = x, now, x
+	c.byPID[id.PID], c.byNumber[n] = x, x
 	return true
 }
 
-// speakerLocked is what is kept of a process; nil: there is no room.
-func (c *claims) speakerLocked(now time.Time, id process.ID) *speaker {
-	s := c.byPID[id.PID]
-	if s != nil && s.id == id {
-		return s
-	}
-	if s != nil {
-		c.dropLocked(s)
-	} else if len(c.byPID) >= mostClaims {
+// lastLocked is what a process said last; nil: nothing.
+func (c *claims) lastLocked(now time.Time, id process.ID) (last *claim, hasRoom bool) {
+	last = c.byPID[id.PID]
+	switch {
+	case last != nil && last.id == id:
+		return last, true
+	case last != nil: // of a process that had its number
+		c.dropLocked(last)
+	case len(c.byPID) >= mostClaims:
 		c.sweepLocked(now)
 	}
-	if len(c.byPID) >= mostClaims {
-		return nil
-	}
-	s = &speaker{id: id, open: map[Number]time.Time{}}
-	c.byPID[id.PID] = s
-	return s
+	return nil, len(c.byPID) < mostClaims
 }
 
 // between is the most CPU time between two reported requests that is charged to the second: the
@@ -262,12 +238,7 @@ func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage
 func (c *claims) ends(id process.ID, u process.Usage, n Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.byPID[id.PID]
-	if s == nil || s.id != id {
-		return
-	}
-	delete(s.open, n)
-	if x := s.last; x != nil && x.number == n && x.rest == nil {
+	if x := c.byPID[id.PID]; x != nil && x.id == id && x.number == n && x.rest == nil {
 		x.rest = &u
 	}
 }
@@ -279,21 +250,19 @@ func (c *claims) of(n Number) *claim {
 	return c.byNumber[n]
 }
 
-func (c *claims) dropLocked(s *speaker) {
-	delete(c.byPID, s.id.PID)
-	if s.last != nil {
-		delete(c.byNumber, s.last.number)
-	}
+func (c *claims) dropLocked(x *claim) {
+	delete(c.byPID, x.id.PID)
+	delete(c.byNumber, x.number)
 }
 
 // keeps is for how long what a process said is kept that says nothing more.
 const keeps = time.Hour
 
-// sweepLocked forgets who said nothing for long, or has ended.
+// sweepLocked forgets processes that said nothing for long, or have ended.
 func (c *claims) sweepLocked(now time.Time) {
-	for _, s := range c.byPID {
-		if now.Sub(s.at) > keeps || !s.id.Alive() {
-			c.dropLocked(s)
+	for _, x := range c.byPID {
+		if now.Sub(x.at) > keeps || !x.id.Alive() {
+			c.dropLocked(x)
 		}
 	}
 }

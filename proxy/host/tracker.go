@@ -43,11 +43,9 @@ type Running struct {
 	Began    time.Time
 	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
 	Estimate time.Duration // of the CPU time that it has used
-	// Estimated is the CPU time that is charged by estimates to what came on Conn before.
-	Estimated time.Duration
-	Work      *Work         // what Look found before; nil: nothing
-	Due       bool          // it is to be read now, though it was a moment ago
-	StepAt    time.Duration // CPU time at which its process steps down; 0: it doesn't
+	Work     *Work         // what Look found before; nil: nothing
+	Due      bool          // it is to be read now, though it was a moment ago
+	StepAt   time.Duration // CPU time at which its process steps down; 0: it doesn't
 
 	Reading cpuaccount.Reading
 	Is      WorkState
@@ -80,8 +78,6 @@ type Tracker struct {
 	fresh   []process.ID // workers that came since Fresh was asked
 	seats   map[net.Conn]*seat
 	swept   time.Time
-	again   time.Time // when one may be looked for that was not found
-	pause   time.Duration
 	counted time.Time // the database
 
 	tell    func(error) // is told why none is found, once, and nil when one is
@@ -105,7 +101,7 @@ const (
 func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracker {
 	t := &Tracker{
 		Numbers: newNumbers(), finder: f, claims: newClaims(), costSocket: e, data: d, tell: tell,
-		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, pause: leastPause, looking: allowance{clock: threadTime},
+		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, looking: allowance{clock: threadTime},
 	}
 	t.opened = t.claims.opened
 	if f != nil {
@@ -131,7 +127,7 @@ func (t *Tracker) Close() {
 		t.finder.Close()
 	}
 	if t.data != nil {
-		t.data.close()
+		t.data.opened.close()
 	}
 	t.opened.close()
 }
@@ -262,7 +258,6 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	if r.Accepted.After(since) {
 		since = r.Accepted
 	}
-	s.worker.pay(s.newlyEstimated(r.Estimated))
 	base := s.worker.before(u, now.Sub(since), min(r.Estimate, now.Sub(since)))
 	r.Work = t.begin(s.worker, r, base, nil)
 	r.Work.seat, r.Work.conn, r.Work.read = s, r.Conn, now
@@ -328,14 +323,6 @@ type seat struct {
 	worker *worker   // nil: it is not yet known that it is the process that had the number as it was found
 	held   time.Time // when it was looked at last that the process has the connection
 	used   time.Time
-	paid   time.Duration // of what was estimated on the connection, what its worker is not asked for again
-}
-
-// newlyEstimated is what was estimated on the connection since this was asked last.
-func (s *seat) newlyEstimated(all time.Duration) time.Duration {
-	d := max(0, all-s.paid)
-	s.paid = all
-	return d
 }
 
 // seat returns where a connection ends; nil: that is not known.
@@ -352,9 +339,6 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 		s.used = now
 		return s, nil
 	}
-	if now.Before(t.again) {
-		return nil, errLater
-	}
 	if t.looking.isSpent() {
 		return nil, errSpent
 	}
@@ -362,15 +346,12 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	found, err := t.finder.Find(now, c)
 	if err != nil {
 		if !errors.Is(err, errLater) && !errors.Is(err, errWaits) {
-			t.again = now.Add(t.pause)
-			t.pause = min(2*t.pause, mostPause)
 			t.say(err)
 		}
 		return nil, err
 	}
-	t.again, t.pause = time.Time{}, leastPause
 	t.say(nil)
-	s = &seat{Seat: found, held: now, used: now, paid: r.Estimated}
+	s = &seat{Seat: found, held: now, used: now}
 	t.seats[c] = s
 	return s, nil
 }

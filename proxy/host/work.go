@@ -27,7 +27,7 @@ type worker struct {
 
 	mu   sync.Mutex // guards the following
 	last process.Usage
-	seen bool // last is what it had used at the end of a request, and what others were charged with since
+	seen bool // last is what it had used at the end of a request
 }
 
 // usage is what the process has used.
@@ -44,13 +44,6 @@ func (w *worker) end(u process.Usage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last, w.seen = u, true
-}
-
-// pay takes so much for used by others since the process was seen last: it is charged to them.
-func (w *worker) pay(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last.CPU += d
 }
 
 // before is what the process had used before a request that began so long ago, by what it

@@ -46,26 +46,6 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// TestEstimatedIsNotPaidTwice: what a worker did for requests that were too short to be measured is
-// charged to them by estimates. The next one on the connection pays for the rest only.
-func TestEstimatedIsNotPaidTwice(t *testing.T) {
-	for name, c := range map[string]struct{ estimated, want float64 }{ // ms, of all on the connection
-		"nothing was estimated since":  {50, 100},
-		"some was":                     {58, 108},
-		"more was than it was seen to": {90, 112},
-	} {
-		w, s := &worker{}, &seat{paid: ms(50)}
-		w.end(used(100))
-		w.pay(s.newlyEstimated(ms(c.estimated)))
-		if got := w.before(used(112), ms(20), ms(5)); got.CPU != ms(c.want) {
-			t.Errorf("%s: the request begins at %v, want %g ms", name, got.CPU, c.want)
-		}
-		if again := s.newlyEstimated(ms(c.estimated)); again != 0 {
-			t.Errorf("%s: %v are paid again", name, again)
-		}
-	}
-}
-
 // TestLook follows requests of this process.
 func TestLook(t *testing.T) {
 	own, now, err := look(os.Getpid())
@@ -210,7 +190,7 @@ func TestDatabaseGroup(t *testing.T) {
 		t.Error("a directory without cpu.stat is a cgroup")
 	}
 	write("cgroup.procs", "12\n13\n")
-	g := &databaseGroup{file: dir + "/cpu.stat"}
+	g := &Database{cgroup: dir}
 	for i, c := range []struct {
 		text string
 		used time.Duration
