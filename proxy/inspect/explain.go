@@ -239,7 +239,7 @@ func (e *explanation) present() {
 	}
 	if orphans > 0 {
 		facts = append(facts, api.ExplainFact{
-			Name: "abandoned", Value: number(orphans),
+			Name: "abandoned", Value: fmt.Sprint(orphans),
 			Means: "Their clients have disconnected, but the backend still works on them: they hold their workers until it is done.",
 		})
 	}
@@ -357,7 +357,7 @@ func (e *explanation) standing() {
 // what is remembered of it. Several clients may share an address: then each request counts by its
 // own.
 func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as, why string) {
-	if e.Requests.Policy().Classifier.Exempts(e.address, anyURL()) {
+	if e.Requests.Policy().Classifier.Exempts(e.address, &url.URL{Path: "/"}) {
 		e.known, e.exempt = true, true
 		return "exempt", "The configuration exempts it: it is never charged and never waits."
 	}
@@ -441,9 +441,6 @@ func visits(now time.Time, v *standing.Visits) (facts []api.ExplainFact) {
 	}
 	return facts
 }
-
-// anyURL is the site's first page.
-func anyURL() *url.URL { return &url.URL{Path: "/"} }
 
 // page tells of the page that was asked for, or that one of its requests under way is
 // for.

@@ -5,7 +5,6 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -60,13 +59,9 @@ func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
 
 // waiter is a request that waits, or did until just now.
 func waiter(now time.Time, u *proxy.Underway) api.WaiterRow {
-	reason := "it has just been let go"
+	before, reason := 0, "it has just been let go"
 	if u.Outlook.Waits {
-		reason = why(&u.Outlook)
-	}
-	before := u.Outlook.Before
-	if !u.Outlook.Waits {
-		before = 0
+		before, reason = u.Outlook.Before, why(&u.Outlook)
 	}
 	return api.WaiterRow{
 		Client: u.Client.String(), Group: u.Group.String(), Agent: u.Agent, Method: u.Method, Host: u.Host, URL: u.Target,
@@ -131,7 +126,10 @@ func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.V
 
 // plural is a number of things.
 func plural(n int, one, many string) string {
-	return number(n) + " " + cmp.Or(map[bool]string{true: one}[n == 1], many)
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // longestKey is how many bytes the ID of a key has at most.

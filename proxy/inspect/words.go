@@ -3,7 +3,6 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -197,14 +196,6 @@ func why(o *limiter.Outlook) string {
 		return "requests that came as short ones, and are not, hold the workers that are kept for short ones"
 	case limiter.SiteAhead:
 		return fmt.Sprintf("%s has had its share of the CPUs, and leaves room to the other sites", siteOf(o))
-	case limiter.NoRoom, limiter.RoomForOthers, limiter.NoWorker, limiter.Untried, limiter.LeavesCPU, limiter.Turn:
-	}
-	return whyAtGate(o)
-}
-
-// whyAtGate is why of those that wait for room, a worker or their turn.
-func whyAtGate(o *limiter.Outlook) string {
-	switch o.Barrier {
 	case limiter.NoRoom:
 		return fmt.Sprintf("as many requests %s compute as may: %d of %d", sizesOf(o), o.Have, o.Most)
 	case limiter.RoomForOthers:
@@ -223,9 +214,9 @@ func whyAtGate(o *limiter.Outlook) string {
 			return "strangers share one turn, and others of them go first"
 		}
 		return "others go first, who had less or came earlier"
-	case limiter.Owes, limiter.BehindOwn, limiter.KeyHolds, limiter.StrangersHold, limiter.Misjudged, limiter.SiteAhead:
+	default:
+		return ""
 	}
-	return ""
 }
 
 // site names the request's site.
@@ -251,8 +242,6 @@ func sizesOf(o *limiter.Outlook) string {
 	}
 	return "of up to " + spanOf(o.Size)
 }
-
-func number(n int) string { return strconv.Itoa(n) }
 
 // cpuSeconds is an amount of CPU time.
 func cpuSeconds(x float64) string {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/time/rate"
 
 	"tempomat/limiter"
 )
@@ -38,16 +39,19 @@ type AccessLog struct {
 	log    *zap.Logger
 	words  *Words
 	lined  atomic.Pointer[lined]
-	noted  atomic.Uint64 // requests
-	second atomic.Int64  // that lines counts in
-	lines  atomic.Int64
-	missed atomic.Uint64 // lines left out since one was written
+	noted  atomic.Uint64                // requests
+	lines  [AccessAll + 1]*rate.Limiter // by kind of log
+	missed atomic.Uint64                // lines left out since one was written
 }
 
 // NewAccessLog makes one that logs to log, which had better be buffered: it
 // is written to while requests are served. Words say what of queries may be logged.
 func NewAccessLog(log *zap.Logger, words *Words) *AccessLog {
-	return &AccessLog{log: log, words: words}
+	l := &AccessLog{log: log, words: words}
+	l.lines = [...]*rate.Limiter{
+		AccessOff: nil, AccessSampled: rate.NewLimiter(sampledRate, sampledRate), AccessAll: rate.NewLimiter(allRate, allRate),
+	}
+	return l
 }
 
 // lined is where lines of text go.
@@ -66,8 +70,12 @@ func (l *AccessLog) SetCombined(to io.Writer) {
 // Note implements Recorder.
 func (l *AccessLog) Note(now time.Time, r *Record) {
 	n := l.noted.Add(1)
-	if l.wants(r, n) && l.mayWrite(now, r.Access) {
+	switch {
+	case !l.wants(r, n):
+	case l.lines[r.Access].AllowN(now, 1):
 		l.write(now, r)
+	default:
+		l.missed.Add(1)
 	}
 }
 
@@ -95,23 +103,6 @@ func (l *AccessLog) wants(r *Record, n uint64) bool {
 	case AccessOff:
 	}
 	return false
-}
-
-// mayWrite takes a line out of this second's, or counts it as missed. At the
-// turn of a second a few lines more may slip through.
-func (l *AccessLog) mayWrite(now time.Time, a Access) bool {
-	if s := now.Unix(); l.second.Swap(s) != s {
-		l.lines.Store(0)
-	}
-	most := int64(sampledRate)
-	if a == AccessAll {
-		most = allRate
-	}
-	if l.lines.Add(1) > most {
-		l.missed.Add(1)
-		return false
-	}
-	return true
 }
 
 // fields is the log line of a request.

@@ -59,11 +59,8 @@ func (h *Histogram) Quantile(part float64) float64 {
 // whoever invents the rest.
 type Top[K comparable] struct {
 	Rows  []Row[K]
-	index map[K]int // of the rows; nil where they are so few that it is faster to look at each
+	index map[K]int // of the rows
 }
-
-// fewRows is up to how many rows a Top needs no index.
-const fewRows = 16
 
 // Row is what a thing cost. It stays in its place.
 type Row[K comparable] struct {
@@ -89,11 +86,7 @@ func (u *Use) add(o Use) {
 
 // NewTop makes one of that many rows.
 func NewTop[K comparable](rows int) Top[K] {
-	t := Top[K]{Rows: make([]Row[K], rows)}
-	if rows > fewRows {
-		t.index = make(map[K]int)
-	}
-	return t
+	return Top[K]{Rows: make([]Row[K], rows), index: make(map[K]int)}
 }
 
 // Sure is what a thing surely cost.
@@ -133,10 +126,8 @@ func (t *Top[K]) Add(key K, u Use) (row int, fresh bool) {
 
 // Put puts a thing into a row, in the place of the one that has it.
 func (t *Top[K]) Put(row int, thing Row[K]) {
-	if t.index != nil {
-		t.leave(row)
-		t.index[thing.Key] = row
-	}
+	t.leave(row)
+	t.index[thing.Key] = row
 	t.Rows[row] = thing
 }
 
@@ -152,20 +143,13 @@ func (t *Top[K]) find(key K) (row int, has bool) {
 	if i, ok := t.index[key]; ok {
 		return i, true
 	}
-	least, free := 0, false
+	least := 0
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		switch {
-		case r.Free():
-			if t.index != nil {
-				return i, false
-			}
-			if !free {
-				least, free = i, true
-			}
-		case t.index == nil && r.Key == key:
-			return i, true
-		case !free && r.CPU < t.Rows[least].CPU:
+		if r.Free() {
+			return i, false
+		}
+		if r.CPU < t.Rows[least].CPU {
 			least = i
 		}
 	}

@@ -174,7 +174,7 @@ func (b *Book) Tick(now time.Time, m Moment) api.Point {
 			s.add(p)
 		}
 	}
-	return b.series[0].newest()
+	return *b.series[0].points.last(0)
 }
 
 // Overview is who uses the server, as it was when the Book was told last. What is not of

@@ -306,8 +306,8 @@ func TestBounded(t *testing.T) {
 		fill(20_000, 980_000)
 	}
 	for i := range b.series { // as after a day
-		for len(b.series[i].points) < b.series[i].most {
-			b.series[i].points = append(b.series[i].points, api.Point{})
+		for len(b.series[i].points.rows) < b.series[i].most {
+			b.series[i].points.add(api.Point{}, b.series[i].most)
 		}
 	}
 	clear(entries)

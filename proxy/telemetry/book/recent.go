@@ -22,16 +22,11 @@ const (
 // somebody asks after is a person's. All rows of a client are in one ring of many, so that it
 // hides 1/64 of the others at most, however many it sends.
 type recent struct {
-	ofPeople, ofOthers, redirected [recentRings]recentRing
-}
-
-type recentRing struct {
-	rows []telemetry.Entry
-	next int // where the next one goes once there are enough
+	ofPeople, ofOthers, redirected [recentRings]ring[telemetry.Entry]
 }
 
 // rings are those of an entry's sort.
-func (r *recent) rings(e *telemetry.Entry) *[recentRings]recentRing {
+func (r *recent) rings(e *telemetry.Entry) *[recentRings]ring[telemetry.Entry] {
 	switch {
 	case e.Outcome == telemetry.Redirected:
 		return &r.redirected
@@ -42,13 +37,7 @@ func (r *recent) rings(e *telemetry.Entry) *[recentRings]recentRing {
 }
 
 func (r *recent) add(client uint64, e *telemetry.Entry) {
-	ring := &r.rings(e)[client%recentRings]
-	if len(ring.rows) < ringRows {
-		ring.rows = append(ring.rows, *e)
-		return
-	}
-	ring.rows[ring.next] = *e
-	ring.next = (ring.next + 1) % ringRows
+	r.rings(e)[client%recentRings].add(*e, ringRows)
 }
 
 // isNotable tells whether somebody may ask what became of a request.

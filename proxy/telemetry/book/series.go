@@ -83,11 +83,29 @@ func (w *window) last(seconds int) (s *sums, long float64) {
 type series struct {
 	step   int // seconds
 	turn   int // of the steps
-	points []api.Point
-	next   int // where the next one goes once there are enough
+	points ring[api.Point]
 	most   int
 	gauges gauges
 }
+
+// ring is the last ones of many.
+type ring[T any] struct {
+	rows []T
+	next int // where the next one goes once there are enough
+}
+
+// add takes one in, of which so many are kept.
+func (r *ring[T]) add(x T, most int) {
+	if len(r.rows) < most {
+		r.rows = append(r.rows, x)
+		return
+	}
+	r.rows[r.next] = x
+	r.next = (r.next + 1) % most
+}
+
+// last is the newest one but i.
+func (r *ring[T]) last(i int) *T { return &r.rows[(r.next+len(r.rows)-1-i)%len(r.rows)] }
 
 func newSeries(seconds, step int) series { return series{step: step, most: seconds / step} }
 
@@ -125,20 +143,15 @@ func (s *series) due(at float64) bool {
 // add takes in what the step that is over was.
 func (s *series) add(p api.Point) {
 	s.gauges = gauges{}
-	if len(s.points) < s.most {
-		s.points = append(s.points, p)
-		return
-	}
-	s.points[s.next] = p
-	s.next = (s.next + 1) % s.most
+	s.points.add(p, s.most)
 }
 
 // use is the mean of the CPUs' use, as measured, of that many last seconds of a curve by the
 // second; -1: it was not measured.
 func (s *series) use(seconds int) float64 {
 	sum, n := 0.0, 0
-	for i := range min(seconds, len(s.points)) {
-		if p := &s.points[(s.next+len(s.points)-1-i)%len(s.points)]; p.Use >= 0 {
+	for i := range min(seconds, len(s.points.rows)) {
+		if p := s.points.last(i); p.Use >= 0 {
 			sum, n = sum+p.Use, n+1
 		}
 	}
@@ -146,11 +159,6 @@ func (s *series) use(seconds int) float64 {
 		return -1
 	}
 	return round(sum / float64(n))
-}
-
-// newest is the last point.
-func (s *series) newest() api.Point {
-	return s.points[(s.next+len(s.points)-1)%len(s.points)]
 }
 
 // point is what the last seconds were.
@@ -177,8 +185,8 @@ func (b *Book) Series(minutes int) (api.SeriesReply, bool) {
 	for i := range b.series {
 		s := &b.series[i]
 		if s.most*s.step == minutes*60 {
-			points := make([]api.Point, 0, len(s.points))
-			points = append(append(points, s.points[s.next:]...), s.points[:s.next]...)
+			p := &s.points
+			points := append(append([]api.Point{}, p.rows[p.next:]...), p.rows[:p.next]...)
 			return api.SeriesReply{Version: api.Version, Step: float64(s.step), Points: points}, true
 		}
 	}

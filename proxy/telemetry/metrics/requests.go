@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"time"
+	"slices"
 
 	"tempomat/proxy/telemetry"
 )
@@ -16,7 +16,7 @@ func requests() []Metric {
 	ended := func(o telemetry.Outcome) func(*State) uint64 {
 		return all(func(x *telemetry.Sums) uint64 { return x.Ended[o] })
 	}
-	return []Metric{
+	return slices.Concat([]Metric{
 		counts("requests_total", "requestsOf", "Finished requests, by group and outcome.", byOutcome, "group", "outcome"),
 		count("", "requests", "Finished requests.", all((*telemetry.Sums).Requests)),
 		count("", "exempt", "Exempt requests.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
@@ -27,40 +27,53 @@ func requests() []Metric {
 		count("", "backendSlow", "Requests without a response in time (504).", ended(telemetry.BackendSlow)),
 		count("", "backendBroke", "Requests whose response the backend broke off.", ended(telemetry.BackendBroke)),
 		counts("refused_total", "refusedOf", "Rejected requests, by group and reason.", byRefusal, "group", "reason"),
-		groupCount("delayed_total", "delayedOf", "Delayed requests, by group.", func(x *telemetry.Sums) uint64 { return x.Delayed }),
-		count("", "delayed", "Delayed requests.", all(func(x *telemetry.Sums) uint64 { return x.Delayed })),
-		groupSeconds("delay_seconds_total", "delaySecondsOf", "Total delay in seconds, by group.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
-		allSeconds("delaySeconds", "Total delay in seconds.", func(x *telemetry.Sums) time.Duration { return x.Delay }),
-		groupCount("shadowed_total", "shadowedOf", "Delays and rejections in shadow mode, by group.", func(x *telemetry.Sums) uint64 { return x.Shadowed }),
-		count("", "shadowed", "Delays and rejections in shadow mode.", all(func(x *telemetry.Sums) uint64 { return x.Shadowed })),
-		count("malformed_total", "malformed", "Invalid requests; not counted as finished.", func(s *State) uint64 { return s.Totals.Malformed }),
-		groupSeconds("cpu_seconds_total", "costSecondsOf", "CPU seconds charged, by group.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
-		allSeconds("costSeconds", "CPU seconds charged.", func(x *telemetry.Sums) time.Duration { return x.Cost }),
-		count("fetchers_requests_total", "fetchers", "Finished requests of verified fetchers for people, such as ChatGPT-User.", all(func(x *telemetry.Sums) uint64 { return x.Fetchers })),
-		by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers for people."}, func(s *State, tell tell) {
+	},
+		ofGroups("delayed_total", "delayed", "Delayed requests", true, func(x *telemetry.Sums) float64 { return float64(x.Delayed) }),
+		ofGroups("delay_seconds_total", "delaySeconds", "Total delay in seconds", false, func(x *telemetry.Sums) float64 { return x.Delay.Seconds() }),
+		ofGroups("shadowed_total", "shadowed", "Delays and rejections in shadow mode", true, func(x *telemetry.Sums) float64 { return float64(x.Shadowed) }),
+		ofGroups("cpu_seconds_total", "costSeconds", "CPU seconds charged", false, func(x *telemetry.Sums) float64 { return x.Cost.Seconds() }),
+		ofGroups("wasted_cpu_seconds_total", "wastedSeconds", "CPU seconds for clients that had disconnected", false, func(x *telemetry.Sums) float64 { return x.Wasted.Seconds() }),
+		[]Metric{
+			count("malformed_total", "malformed", "Invalid requests; not counted as finished.", func(s *State) uint64 { return s.Totals.Malformed }),
+			count("fetchers_requests_total", "fetchers", "Finished requests of verified fetchers for people, such as ChatGPT-User.", all(func(x *telemetry.Sums) uint64 { return x.Fetchers })),
+			by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers for people."}, func(s *State, tell tell) {
+				all := s.Totals.All()
+				tell(all.Fetched.Seconds())
+			}),
+			by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds, by source: process, database, header or estimate."}, func(s *State, tell tell) {
+				tell(s.Costs.Process.Seconds(), "process")
+				tell(s.Costs.Database.Seconds(), "database")
+				tell(s.Costs.Told.Seconds(), "header")
+				tell(s.Costs.Estimated.Seconds(), "estimate")
+			}, "source"),
+			counts("cost_requests_total", "costRequests", "Finished requests, by the source of most of their cost.", func(s *State, tell tell) {
+				tell(float64(s.Costs.Requests.Process), "process")
+				tell(float64(s.Costs.Requests.Told), "header")
+				tell(float64(s.Costs.Requests.Estimated), "estimate")
+			}, "source"),
+			count("newcomers_redirected_total", "newcomersRedirected", "Newcomers redirected with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
+			count("newcomers_came_back_total", "newcomersCameBack", "Redirected addresses that returned with their pass.", func(s *State) uint64 { return s.Redirects.CameBack }),
+			count("newcomers_pass_requests_total", "newcomersPassed", "Requests with a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
+			counts("newcomers_served_total", "", "Requests with a pass that were served.", func(s *State, tell tell) {
+				tell(float64(s.Totals.Groups[telemetry.Newcomer].Ended[telemetry.Answered]))
+			}),
+			count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers whose address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
+		})
+}
+
+// ofGroups are two lines: a number by group, and, for Graphite and the status, that of all together.
+// Whole tells that it counts something.
+func ofGroups(name, series, help string, whole bool, get func(*telemetry.Sums) float64) []Metric {
+	return []Metric{
+		by(Metric{Name: name, Series: series + "Of", Kind: Counter, Whole: whole, Help: help + ", by group."}, func(s *State, tell tell) {
+			for g := range s.Totals.Groups {
+				tell(get(&s.Totals.Groups[g]), telemetry.Group(g).String())
+			}
+		}, "group"),
+		by(Metric{Series: series, Kind: Counter, Whole: whole, Help: help + "."}, func(s *State, tell tell) {
 			all := s.Totals.All()
-			tell(all.Fetched.Seconds())
+			tell(get(&all))
 		}),
-		by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds, by source: process, database, header or estimate."}, func(s *State, tell tell) {
-			tell(s.Costs.Process.Seconds(), "process")
-			tell(s.Costs.Database.Seconds(), "database")
-			tell(s.Costs.Told.Seconds(), "header")
-			tell(s.Costs.Estimated.Seconds(), "estimate")
-		}, "source"),
-		counts("cost_requests_total", "costRequests", "Finished requests, by the source of most of their cost.", func(s *State, tell tell) {
-			tell(float64(s.Costs.Requests.Process), "process")
-			tell(float64(s.Costs.Requests.Told), "header")
-			tell(float64(s.Costs.Requests.Estimated), "estimate")
-		}, "source"),
-		groupSeconds("wasted_cpu_seconds_total", "wastedSecondsOf", "CPU seconds for clients that had disconnected, by group.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
-		allSeconds("wastedSeconds", "CPU seconds for clients that had disconnected.", func(x *telemetry.Sums) time.Duration { return x.Wasted }),
-		count("newcomers_redirected_total", "newcomersRedirected", "Newcomers redirected with a pass.", func(s *State) uint64 { return s.Redirects.Redirected }),
-		count("newcomers_came_back_total", "newcomersCameBack", "Redirected addresses that returned with their pass.", func(s *State) uint64 { return s.Redirects.CameBack }),
-		count("newcomers_pass_requests_total", "newcomersPassed", "Requests with a valid pass.", func(s *State) uint64 { return s.Redirects.Served }),
-		counts("newcomers_served_total", "", "Requests with a pass that were served.", func(s *State, tell tell) {
-			tell(float64(s.Totals.Groups[telemetry.Newcomer].Ended[telemetry.Answered]))
-		}),
-		count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers whose address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
 	}
 }
 
@@ -116,30 +129,6 @@ func byRefusal(s *State, tell tell) {
 			tell(float64(s.Totals.Groups[g].Refused[r]), telemetry.Group(g).String(), telemetry.Refusal(r).String())
 		}
 	}
-}
-
-func groupCount(name, series, help string, get func(*telemetry.Sums) uint64) Metric {
-	return counts(name, series, help, func(s *State, tell tell) {
-		for g := range s.Totals.Groups {
-			tell(float64(get(&s.Totals.Groups[g])), telemetry.Group(g).String())
-		}
-	}, "group")
-}
-
-func groupSeconds(name, series, help string, get func(*telemetry.Sums) time.Duration) Metric {
-	return by(Metric{Name: name, Series: series, Kind: Counter, Help: help}, func(s *State, tell tell) {
-		for g := range s.Totals.Groups {
-			tell(get(&s.Totals.Groups[g]).Seconds(), telemetry.Group(g).String())
-		}
-	}, "group")
-}
-
-// allSeconds is a line of all groups together, for Graphite.
-func allSeconds(series, help string, get func(*telemetry.Sums) time.Duration) Metric {
-	return by(Metric{Series: series, Kind: Counter, Help: help}, func(s *State, tell tell) {
-		all := s.Totals.All()
-		tell(get(&all).Seconds())
-	})
 }
 
 // byName is a line with a number for each class, or for each request limit.
