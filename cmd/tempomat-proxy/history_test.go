@@ -77,7 +77,6 @@ func TestHistoryIsOff(t *testing.T) {
 	state := filepath.Join(tempDir(t), "state")
 	saveHistory(t, state)
 	p, c, logs := newPast(state, 0)
-	p.load()
 	forgetHistory(c, zap.NewNop())
 	if _, err := os.Lstat(state + ".history"); err == nil || p.reply() != nil || logs.Len() > 0 {
 		t.Error("there is a history", logs.All())
@@ -101,7 +100,7 @@ func TestOldState(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tempDir(t), "state")
 	writeFile(t, path, `{"note": "ZnJvbSBiZWZvcmU="}`)
-	f, n, logs := newState(path, "from before")
+	f, n, logs := noted(path, "from before")
 	if f.load(); n.text != "from before" || logs.Len() != 1 {
 		t.Errorf("it remembers %q, %v", n.text, logs.All())
 	}

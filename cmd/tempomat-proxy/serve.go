@@ -41,7 +41,7 @@ type sidecar struct {
 	bills       bills
 	priorities  priorities
 	costs       cpuaccount.Recent
-	state       stateFile
+	state       *stateFile
 	accessLog   *telemetry.AccessLog
 	statistics  *statistics
 	history     *pastHours
@@ -87,10 +87,10 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	car.state = stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
+	car.state = newState(c.State, map[string]memory{
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins, "robots": car.policies.proofs,
-	}}
+	}, car.logs.log)
 	car.history = newPastHours(c, car.statistics.words, car.logs.log)
 	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
 	car.makeHandler(c, policy)
@@ -223,8 +223,11 @@ func (s *sidecar) prepare(sockets []handover.Socket) ([]proxy.Entrance, error) {
 	if s.inherited.From != nil {
 		return entrances, s.remember()
 	}
+	s.state.complain()
 	s.state.load()
-	s.history.load()
+	if s.history != nil {
+		s.history.load()
+	}
 	return entrances, nil
 }
 

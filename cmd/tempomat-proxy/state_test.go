@@ -18,10 +18,10 @@ type note struct{ text string }
 func (n *note) AppendBinary(b []byte) ([]byte, error) { return append(b, n.text...), nil }
 func (n *note) UnmarshalBinary(data []byte) error     { n.text = string(data); return nil }
 
-func newState(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
+func noted(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	n := &note{text}
-	return &stateFile{path: path, parts: map[string]memory{"note": n}, log: zap.New(core)}, n, logs
+	return newState(path, map[string]memory{"note": n}, zap.New(core)), n, logs
 }
 
 // besides is where a file is until it takes its place.
@@ -49,7 +49,7 @@ func TestStateIsReplaced(t *testing.T) {
 		if err := lies(path); err != nil {
 			t.Fatal(err)
 		}
-		f, _, _ := newState(path, "what there is to remember")
+		f, _, _ := noted(path, "what there is to remember")
 		if err := f.save(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -57,7 +57,7 @@ func TestStateIsReplaced(t *testing.T) {
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
-		back, n, logs := newState(path, "")
+		back, n, logs := noted(path, "")
 		if back.load(); n.text != "what there is to remember" || logs.Len() > 0 {
 			t.Errorf("%s: it remembers %q, %v", name, n.text, logs.All())
 		}
@@ -77,7 +77,7 @@ func TestStateIsNotSaved(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f, _, _ := newState(path, "x")
+	f, _, _ := noted(path, "x")
 	if err := f.save(); err == nil {
 		t.Error("a directory was replaced")
 	}
@@ -91,7 +91,7 @@ func TestStateIsBelieved(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	good := filepath.Join(dir, "good")
-	f, _, _ := newState(good, "x")
+	f, _, _ := noted(good, "x")
 	if err := f.save(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestStateIsBelieved(t *testing.T) {
 		if err := make(path); err != nil {
 			t.Fatal(err)
 		}
-		f, n, logs := newState(path, "")
+		f, n, logs := noted(path, "")
 		if f.load(); n.text != "" || logs.Len() != 1 {
 			t.Errorf("%s: it remembers %q, and says %v", name, n.text, logs.All())
 		}
@@ -121,7 +121,7 @@ func TestStateIsBelieved(t *testing.T) {
 		if err := os.Chown(good, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
-		f, n, logs := newState(good, "")
+		f, n, logs := noted(good, "")
 		if f.load(); n.text != "" || logs.Len() != 1 {
 			t.Errorf("of another user: it remembers %q, and says %v", n.text, logs.All())
 		}
@@ -146,8 +146,8 @@ func makeHole(path string) error {
 func TestStateWithoutDirectory(t *testing.T) {
 	dir := tempDir(t)
 	for path, warns := range map[string]bool{filepath.Join(dir, "state"): false, filepath.Join(dir, "missing", "state"): true, "": false} {
-		f, _, logs := newState(path, "")
-		if f.load(); (logs.Len() > 0) != warns {
+		f, _, logs := noted(path, "")
+		if f.complain(); (logs.Len() > 0) != warns {
 			t.Errorf("%q: %v", path, logs.All())
 		}
 		if warns && (logs.All()[0].ContextMap()["directory"] != filepath.Dir(path) || !strings.Contains(logs.All()[0].Message, "TEMPOMAT_STATE")) {

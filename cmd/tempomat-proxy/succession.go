@@ -118,12 +118,12 @@ func startSuccessor(args []string) error {
 
 // recall sends what this process remembers.
 func (s *sidecar) recall(send func(name string, data []byte) error) error {
-	saved, err := s.state.collect()
+	parts, err := s.state.collect()
 	if err != nil {
 		return err
 	}
-	for name, data := range saved {
-		if err := send(name, data); err != nil {
+	for _, p := range parts {
+		if err := send(p.Name, p.Data); err != nil {
 			return err
 		}
 	}
@@ -142,23 +142,26 @@ func (s *sidecar) recall(send func(name string, data []byte) error) error {
 
 // remember has the sidecar remember what its predecessor does, its accounts included.
 func (s *sidecar) remember() error {
-	saved, remembered := make(map[string][]byte), false
+	var parts []savedPart
+	remembered := s.history == nil
 	err := s.inherited.From.Parts(func(name string, data []byte) error {
 		switch name {
 		case accountsPart:
 			return takeAccounts(time.Now(), s.limiter, data)
 		case historyKind:
-			remembered = true
-			s.history.adopt(data)
+			if s.history != nil {
+				s.history.tell(s.history.take(data))
+				remembered = true
+			}
 		default:
-			saved[name] = data
+			parts = append(parts, savedPart{name, data})
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	s.state.tell(s.state.remember(saved))
+	s.state.tell(s.state.remember(parts))
 	if !remembered { // the predecessor keeps none
 		s.history.load()
 	}
@@ -246,7 +249,9 @@ func (s *sidecar) beginTasks(ready func() error) {
 	t.stop = func() { stop(); s.endReports() }
 	t.all.Go(func() { s.state.run(ctx) })
 	forgetHistory(s.config, s.logs.log)
-	t.all.Go(func() { s.history.run(ctx) })
+	if s.history != nil {
+		t.all.Go(func() { s.history.run(ctx) })
+	}
 	t.all.Go(func() { s.sharing.Run(ctx, s.limiter) })
 	s.reports.restart(s.config)
 	if l := daemon.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {

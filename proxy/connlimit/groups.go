@@ -1,8 +1,8 @@
 package connlimit
 
 import (
+	"cmp"
 	"encoding/binary"
-	"iter"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -77,8 +77,8 @@ func (g *group) remove(c *Conn, k kind) {
 }
 
 // oldest is the one that has waited for longest; nil: none waits.
-func oldest(conns iter.Seq[*Conn]) (c *Conn) {
-	for x := range conns {
+func oldest(conns []*Conn) (c *Conn) {
+	for _, x := range conns {
 		if x.isWaiting() && (c == nil || x.since() < c.since()) {
 			c = x
 		}
@@ -88,8 +88,8 @@ func oldest(conns iter.Seq[*Conn]) (c *Conn) {
 
 // ofHeaviest is one that is of the address that counts most among them: one that waits, the oldest
 // of them, or one with a request if that may be cut.
-func ofHeaviest(conns iter.Seq[*Conn], cuts bool) (c *Conn) {
-	for x := range conns {
+func ofHeaviest(conns []*Conn, cuts bool) (c *Conn) {
+	for _, x := range conns {
 		a := x.groups[whole]
 		switch {
 		case cuts && a.trusted || !cuts && !x.isWaiting():
@@ -104,26 +104,14 @@ func ofHeaviest(conns iter.Seq[*Conn], cuts bool) (c *Conn) {
 
 // heaviest is the groups of a kind that connections are of, those that count most first, and none
 // that counts as few.
-func heaviest(conns []*Conn, k kind, few int32) iter.Seq[*group] {
-	return func(yield func(*group) bool) {
-		for last := (*group)(nil); ; {
-			var next *group
-			for _, c := range conns {
-				g := c.groups[k]
-				if g.counted > few && (next == nil || g.isBefore(next)) && (last == nil || last.isBefore(g)) {
-					next = g
-				}
-			}
-			if next == nil || !yield(next) {
-				return
-			}
-			last = next
+func heaviest(conns []*Conn, k kind, few int32) (all []*group) {
+	for _, c := range conns {
+		if g := c.groups[k]; g.counted > few && !slices.Contains(all, g) {
+			all = append(all, g)
 		}
 	}
-}
-
-func (g *group) isBefore(other *group) bool {
-	return g.counted > other.counted || g.counted == other.counted && g.key < other.key
+	slices.SortFunc(all, func(a, b *group) int { return cmp.Or(cmp.Compare(b.counted, a.counted), cmp.Compare(a.key, b.key)) })
+	return all
 }
 
 // cut takes the last element off a slice, and gives back the memory that it once needed.
@@ -141,15 +129,13 @@ func cut[T any](s []*T) []*T {
 const looks = 64
 
 // sample is connections to look at: some at random, but of few all.
-func (t *Table) sample(conns []*Conn) iter.Seq[*Conn] {
+func (t *Table) sample(conns []*Conn) []*Conn {
 	if len(conns) <= 2*t.looks {
-		return slices.Values(conns)
+		return conns
 	}
-	return func(yield func(*Conn) bool) {
-		for range t.looks {
-			if !yield(conns[rand.IntN(len(conns))]) { //nolint:gosec // it hides nothing that is worth a guess
-				return
-			}
-		}
+	some := make([]*Conn, t.looks)
+	for i := range some {
+		some[i] = conns[rand.IntN(len(conns))] //nolint:gosec // it hides nothing that is worth a guess
 	}
+	return some
 }

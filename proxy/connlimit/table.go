@@ -51,7 +51,6 @@ package connlimit
 import (
 	"io"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 )
@@ -188,27 +187,19 @@ func (t *Table) removeNext() *Conn {
 // choose returns the connection that goes next, and whether a request that is under way there is
 // to be cut; nil: none can. t.mu is held.
 func (t *Table) choose() (c *Conn, cuts bool) {
-	seen := slices.AppendSeq(make([]*Conn, 0, 2*looks), t.sample(t.all.conns))
+	seen := t.sample(t.all.conns)
 	var net *group
 	weight := t.few
 	for k, part := range [kinds]int32{narrow: narrowPart, wide: widePart} {
 		if part == 0 {
 			continue
 		}
-		for g := range heaviest(seen, kind(k), (weight+1)*part-1) {
-			net, weight = g, g.counted/part
-			break
+		if all := heaviest(seen, kind(k), (weight+1)*part-1); len(all) > 0 {
+			net, weight = all[0], all[0].counted/part
 		}
 	}
-	var first *group // the address that counts most
-	looked := 0
-	for a := range heaviest(seen, whole, t.few) {
-		if looked++; looked > heavyLooks {
-			break
-		}
-		if first == nil {
-			first = a
-		}
+	addresses := heaviest(seen, whole, t.few)
+	for _, a := range addresses[:min(heavyLooks, len(addresses))] {
 		if weight > a.counted && net != a.conns[0].groups[narrow] && net != a.conns[0].groups[wide] {
 			continue
 		}
@@ -224,13 +215,13 @@ func (t *Table) choose() (c *Conn, cuts bool) {
 			return c, false
 		}
 	}
-	if first != nil && first.counted > t.many {
-		return first.conns[0], true // none of those that were looked at waits
+	if len(addresses) > 0 && addresses[0].counted > t.many {
+		return addresses[0].conns[0], true // none of those that were looked at waits
 	}
 	if c, cuts = t.ofCrowd(seen); c != nil {
 		return c, cuts
 	}
-	return oldest(slices.Values(seen)), false
+	return oldest(seen), false
 }
 
 // ofCrowd returns what a network gives, before addresses that hold few, that has a large part of all.
@@ -239,7 +230,7 @@ func (t *Table) ofCrowd(seen []*Conn) (c *Conn, cuts bool) {
 		if part == 0 {
 			continue
 		}
-		for net := range heaviest(seen, kind(k), max(t.most/part, t.few)) {
+		for _, net := range heaviest(seen, kind(k), max(t.most/part, t.few)) {
 			if net.counted == net.conns[0].groups[whole].counted {
 				continue // what an address holds alone is for others to judge
 			}

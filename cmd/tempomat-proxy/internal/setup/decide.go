@@ -366,18 +366,14 @@ func (d *decider) keys() {
 func (d *decider) join(groups []string) {
 	slices.Sort(groups)
 	groups = slices.Compact(groups)
-	if !d.m.Systemd {
-		for _, g := range groups {
-			if !slices.Contains(d.m.Groups, g) {
-				d.block("a private key belongs to the group "+g, "the user "+proxyGroup+" has to read it, and is not in that group", "usermod -aG "+g+" "+proxyGroup)
-			}
-		}
-		return
-	}
-	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
 	if len(groups) == 0 {
 		return
 	}
+	if !d.m.Systemd {
+		d.note("Private keys belong to other groups, in which the user %s has to be: usermod -aG %s %[1]s", proxyGroup, strings.Join(groups, ","))
+		return
+	}
+	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
 	d.plan.Reread = true
 	d.create(name,
 		"# Written by tempomat-proxy setup: the proxy reads the certificates' private keys.\n[Service]\nSupplementaryGroups="+strings.Join(groups, " ")+"\n")

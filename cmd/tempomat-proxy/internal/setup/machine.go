@@ -34,7 +34,6 @@ type Machine struct {
 	// KeyGroup is the group that gets the keys which only root may read: the proxy's own,
 	// or Debian's for that (ssl-cert). Empty: there is neither.
 	KeyGroup string
-	Groups   []string // of the proxy's user
 	Journal  *journal // what setup has done here already; nil: nothing
 	// JournalFault is why that cannot be read.
 	JournalFault error
@@ -126,7 +125,7 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 	}
 	m.Apache, m.Nginx = gatherApache(ctx, place, run), gatherNginx(ctx, place, run)
 	m.Config = gatherConfig(place, isDefault)
-	m.KeyGroup, m.Groups = findKeyGroup(), groupsOf(proxyGroup)
+	m.KeyGroup = findKeyGroup()
 	for _, key := range m.keyNames() {
 		m.Keys[key] = gatherKey(key, place.Root, m.KeyGroup)
 	}
@@ -345,19 +344,4 @@ func groupNumber(name string) (int, error) {
 		name = g.Gid
 	}
 	return strconv.Atoi(name)
-}
-
-// groupsOf are the names of a user's groups; none if there is no such user.
-func groupsOf(name string) (groups []string) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return nil
-	}
-	ids, _ := u.GroupIds() // none is as good
-	for _, id := range ids {
-		if g, err := user.LookupGroupId(id); err == nil {
-			groups = append(groups, g.Name)
-		}
-	}
-	return groups
 }
