@@ -44,6 +44,7 @@ func TestCheckReadsCertificates(t *testing.T) {
 		"redis":        {certificates: dir, rest: "coordination: {redis: {addresses: [127.0.0.1:1], password: /absent}}\n", status: 1, errs: "coordination.redis.password: open /absent"},
 		"token":        {certificates: dir, rest: "admin: {web: \"127.0.0.1:1\", token: /absent}\n", out: "warning: admin.token: "},
 		"gossip":       {certificates: dir, rest: "coordination: {kind: gossip, gossip: {join: [10.0.0.1:7946], keyFile: /absent}}\n", out: "warning: coordination.secret: stat /absent"},
+		"error pages":  {certificates: dir, rest: "errorPages: {directory: " + dir + "}\n", status: 1, errs: "good.crt: is not the name of a page"},
 		"both at once": {certificates: "/nowhere", rest: "robotsTxt: /absent\n", status: 1, errs: "robotsTxt: open /absent"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,18 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
+const megabyte = 1 << 20
+
+// protocols are the ways in. A client of each speaks only that.
+var protocols = []struct {
+	name   string
+	major  int
+	client func(*testing.T) *http.Client
+}{
+	{"HTTP1", 1, newClient},
+	{"h2c", 2, newH2C},
+}
+
 // newClient makes an HTTP/1.1 client whose connections end with the test. It
 // changes nothing on its own: no compression, no redirects.
 func newClient(t *testing.T) *http.Client { return newClientOf(t, &http.Transport{}) }

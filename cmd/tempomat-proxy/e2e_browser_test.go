@@ -32,6 +32,15 @@ func TestWorldBrowserIsRedirected(t *testing.T) {
 	}
 }
 
+// outwait waits until a newcomer was redirected: whoever waited before that and
+// was to be redirected, was.
+func (f *fullSite) outwait(t *testing.T, client string) {
+	t.Helper()
+	if got := got(open(t, newClient(t), http.MethodGet, f.url+"/", clicked(client), nil)); got != "302 ./" {
+		t.Fatalf("%s, which is to be redirected, got %s", client, got)
+	}
+}
+
 // landsOnce opens a page while the site is full.
 func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, redirects uint64) {
 	t.Helper()

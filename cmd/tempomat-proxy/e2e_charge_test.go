@@ -41,6 +41,7 @@ func TestCostHeader(t *testing.T) {
 	}
 	for _, source := range []string{"header", "wall"} {
 		t.Run(source, func(t *testing.T) {
+			t.Parallel()
 			s := startProxy(t, backend.url, slowly+"cost: {source: "+source+"}\n")
 			// php.log is of both
 			pages, sleeps := map[string]string{"header": "203.0.113.1", "wall": "203.0.113.2"}[source], "198.51.100.2"

@@ -58,24 +58,3 @@ func TestErrorPages(t *testing.T) {
 		t.Errorf("%s: %s", a.Status, a.body)
 	}
 }
-
-// TestCheckReadsPages: what is wrong with a page is found before a start.
-func TestCheckReadsPages(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"error.html":     "\n\n{{.Nothing}}",
-		"h.example.html": "{{",
-		"tempomat.yaml":  "backend: http://127.0.0.1:80\nerrorPages: {directory: " + dir + "}\nrobotsTxt: /nowhere/robots.txt\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var out, errs strings.Builder
-	status := run(t.Context(), []string{"-check", "-config", filepath.Join(dir, "tempomat.yaml")}, nil, &out, &errs)
-	says := errs.String()
-	if status != 1 || out.Len() != 0 || !strings.Contains(says, "h.example.html:1: ") || !strings.Contains(says, "open /nowhere/robots.txt: no such file or directory") ||
-		!strings.Contains(says, "tempomat.yaml: is not the name of a page") {
-		t.Errorf("status %d\n%s%s", status, &out, says)
-	}
-}

@@ -66,23 +66,3 @@ coordination:
 	cars[0].signal(syscall.SIGHUP)
 	cars[0].stderr.Await(t, read[0], "stays as it was")
 }
-
-// TestGossipAlone: without the secret that it should have, a sidecar tells nobody
-// anything, says so, and serves.
-func TestGossipAlone(t *testing.T) {
-	t.Parallel()
-	backend := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(backend.Close)
-	s := startProxy(t, backend.URL, `
-listen: 127.0.0.1:0
-coordination: {kind: gossip, secret: /nowhere/secret, gossip: {join: 127.0.0.1:1}}
-`)
-	began := time.Now()
-	if a := s.get("198.51.100.1", "/"); a.StatusCode != http.StatusNotFound {
-		t.Errorf("answered %d after %v", a.StatusCode, time.Since(began))
-	}
-	if _, out, _ := s.doctor("status"); !strings.Contains(out, "trouble") {
-		t.Errorf("the doctor shows %s", out)
-	}
-	s.stderr.Await(t, 0, "works alone")
-}

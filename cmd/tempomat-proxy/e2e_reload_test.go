@@ -50,6 +50,7 @@ func TestReload(t *testing.T) {
 	backend := startApache(t)
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
 			s := startProxy(t, backend.url, observing)
 			const debtor = "198.51.100.1"
 			for range 2 {
@@ -147,6 +148,15 @@ func TestReloadOfNoSite(t *testing.T) {
 			t.Errorf("%q is sound: %s", text, errs)
 		}
 	}
+	if err := os.Remove(s.file); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := s.doctor("reload"); status == 0 || !strings.Contains(errs, "no such file") {
+		t.Errorf("without a file: %d, %s", status, errs)
+	}
+	if st := s.stats(); st.Counters["reloadsRejected"] != 4 || st.Mode != "fair" {
+		t.Errorf("status %+v", st)
+	}
 }
 
 func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
@@ -172,21 +182,5 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, rel
 	s.configure(t, backend.url, "cpuCount: 1\n")
 	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.stderr.Count(from, waits) != 0 {
 		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.stderr)
-	}
-}
-
-// TestReloadOfAMissingFile keeps the running configuration, too.
-func TestReloadOfAMissingFile(t *testing.T) {
-	t.Parallel()
-	s := startProxy(t, "http://127.0.0.1:9", "")
-	from := s.stderr.Len()
-	s.configure(t, "http://127.0.0.1:9", "")
-	if err := os.Remove(s.file); err != nil {
-		t.Fatal(err)
-	}
-	s.signal(syscall.SIGHUP)
-	s.stderr.Await(t, from, rejected, "tempomat.yaml")
-	if st := s.stats(); st.Counters["reloadsRejected"] != 1 || st.Mode != "fair" {
-		t.Errorf("status %+v", st)
 	}
 }

@@ -95,23 +95,6 @@ func TestHistoryIsOff(t *testing.T) {
 	}
 }
 
-// TestOldState: that of a release with another form is told, and what is saved then is whole.
-func TestOldState(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(tempDir(t), "state")
-	writeFile(t, path, `{"note": "ZnJvbSBiZWZvcmU="}`)
-	f, n, logs := noted(path, "from before")
-	if f.load(); n.text != "from before" || logs.Len() != 1 {
-		t.Errorf("it remembers %q, %v", n.text, logs.All())
-	}
-	if err := f.save(); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(path); err != nil || !isSaved(text) {
-		t.Errorf("it is saved as %q, %v", text, err)
-	}
-}
-
 // TestHistoryOfProcesses: what was asked for is told after a replacement, a restart, and
 // a crash, and is gone where it is switched off.
 func TestHistoryOfProcesses(t *testing.T) {

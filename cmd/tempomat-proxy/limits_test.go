@@ -24,6 +24,7 @@ func plain(t *testing.T) string {
 
 // TestStrictLimits asks two sidecars, which count together in Redis, then kills it.
 func TestStrictLimits(t *testing.T) {
+	t.Parallel()
 	r := testkit.StartRedis(t)
 	yaml := `headers: draft
 limits: [{name: login, path: /login, rate: 1/hour, burst: 2, strict: true}]

@@ -14,23 +14,14 @@ import (
 	"tempomat/config"
 )
 
-// TestFitting: connections leave three quarters of the memory to the site.
-func TestFitting(t *testing.T) {
-	for memory, want := range map[uint64]int{
-		0: 1, 100 << 10: 1, 512 << 20: 4096, 1 << 30: 8192, 24 << 30: 196_608, math.MaxUint64: math.MaxInt32,
+// TestParts: connections leave three quarters of the memory to the site and large headers seven eighths, and the bounds are
+// numbers that any machine can count to.
+func TestParts(t *testing.T) {
+	for memory, want := range map[uint64][2]int{
+		0: {1, 0}, 100 << 10: {1, 12800}, 512 << 20: {4096, 64 << 20}, 24 << 30: {196_608, math.MaxInt32}, math.MaxUint64: {math.MaxInt32, math.MaxInt32},
 	} {
-		if got := fitting(memory, memoryOfEach(config.Default())); got != want {
-			t.Errorf("of %d bytes: %d connections, want %d", memory, got, want)
-		}
-	}
-}
-
-// TestForHeads: large headers leave the rest to connections and the site, and the bound is a
-// number that any machine can count to.
-func TestForHeads(t *testing.T) {
-	for memory, want := range map[uint64]int{0: 0, 512 << 20: 64 << 20, 1 << 30: 128 << 20, math.MaxUint64: math.MaxInt32} {
-		if got := forHeads(memory); got != want {
-			t.Errorf("of %d bytes: %d, want %d", memory, got, want)
+		if got := [2]int{fitting(memory, memoryOfEach(config.Default())), forHeads(memory)}; got != want {
+			t.Errorf("of %d bytes: %d connections, %d bytes of headers, want %d", memory, got[0], got[1], want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 // TestMetricsGoOn: counts go on over a reload, a rejected one is told, and who replaces the
 // process answers Prometheus at the same address.
 func TestMetricsGoOn(t *testing.T) {
+	t.Parallel()
 	metrics := "127.0.0.1:" + freePort(t)
 	backend := plain(t)
 	yaml := "state: off\nmetrics: \"" + metrics + "\"\nlimits: ["

@@ -106,6 +106,7 @@ func TestStateIsBelieved(t *testing.T) {
 		"too large":            func(path string) error { return makeHole(path) },
 		"written by everybody": func(path string) error { return writeWithMode(path, text, 0o666) },
 		"written by a group":   func(path string) error { return writeWithMode(path, text, 0o620) },
+		"of another form":      func(path string) error { return writeWithMode(path, []byte(`{"note": "ZnJvbSBiZWZvcmU="}`), 0o600) },
 		"damaged":              func(path string) error { return writeWithMode(path, text[:len(text)-3], 0o600) },
 	} {
 		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
