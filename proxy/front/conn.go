@@ -101,8 +101,7 @@ func (c *conn) serve() {
 		case came:
 			if c.isHTTP2() {
 				c.serveHTTP2()
-				more = false
-				break
+				return
 			}
 			more = c.request()
 		}

@@ -54,6 +54,8 @@ type session struct {
 	began time.Time
 
 	// These are the connection's goroutine's.
+	hailed  bool // the client has begun as HTTP/2 does
+	rests   bool // another goroutine is to wait on
 	decoder *hpack.Decoder
 	reading *reading // nil: nothing has come
 	block   block
@@ -148,7 +150,6 @@ func (c *conn) serveHTTP2() {
 	h.floods = newFloods(clients, now)
 	if holder := c.holder(); !trusted && holder != (netip.Addr{}) {
 		h.floods.address = c.server.addresses.enter(holder)
-		defer func() { h.floods.address.leave(time.Now()) }()
 	}
 	h.decoder = hpack.NewDecoder(tableSize, h.field)
 	h.served.L, h.room.L = &h.mu, &h.mu
@@ -158,12 +159,38 @@ func (c *conn) serveHTTP2() {
 	c.mu.Lock()
 	c.session = h
 	c.mu.Unlock()
-	c.rested.Store(true) // it is not woken for its stack
-	defer h.end()
-	if h.greets() {
-		for h.next() {
+	c.rested.Store(true) // it is not woken for its stack before there is a request
+	h.run()
+}
+
+// run serves the session to its end, in one goroutine after the other: see conn.rest.
+func (h *session) run() {
+	defer h.conn.recovers()
+	if h.serve() {
+		go h.run()
+		return
+	}
+	h.conn.end()
+}
+
+// serve reads frame after frame. It returns true if another goroutine is to go on.
+func (h *session) serve() (rests bool) {
+	defer func() {
+		if !rests {
+			h.end()
+		}
+	}()
+	if !h.hailed && !h.greets() {
+		return false
+	}
+	h.hailed = true
+	for h.next() {
+		if h.rests {
+			h.rests = false
+			return true
 		}
 	}
+	return false
 }
 
 // greets reads how HTTP/2 begins, and answers with the settings of this side.
@@ -203,8 +230,15 @@ func (h *session) await() bool {
 		case n > 0:
 			c.in.Resume(c.Conn, c.memory[:], n)
 			return true
-		case !errors.Is(err, os.ErrDeadlineExceeded) || !h.tend():
+		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return false
+		}
+		rests := c.rest()
+		if !h.tend() {
+			return false
+		}
+		if h.rests = rests; rests {
+			return true
 		}
 	}
 }
@@ -246,8 +280,8 @@ func newReading() *reading {
 
 // next reads a frame and does what it says. It returns false if the connection is over.
 func (h *session) next() bool {
-	if h.conn.in.Buffered() == 0 && !h.await() {
-		return false
+	if h.conn.in.Buffered() == 0 && (!h.await() || h.rests) {
+		return h.rests
 	}
 	h.borrow()
 	head, err := h.reading.ReadFrameHeader()
@@ -342,6 +376,9 @@ func (h *session) end() {
 		h.served.Wait()
 	}
 	h.mu.Unlock()
+	if h.floods.address != nil {
+		h.floods.address.leave(time.Now())
+	}
 }
 
 // cutStreams shows all that wait for the client that it disconnected.
@@ -674,6 +711,7 @@ func (h *session) done() {
 		return
 	}
 	h.served.Broadcast()
+	h.conn.rested.Store(false)
 	h.conn.waits(time.Now())
 	if h.leaving == left {
 		h.conn.wakeNow()

@@ -781,29 +781,32 @@ func TestSessionsThatWait(t *testing.T) {
 	}
 }
 
-// TestSessionKeepsNothing: the memory that a request needed is given back.
+// TestSessionKeepsNothing: the memory that a request needed is given back, and another goroutine waits
+// for the next one, without the stack that it took.
 func TestSessionKeepsNothing(t *testing.T) {
 	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, nil)
 	p := newPeer(t, dial())
-	for n := range 20 {
-		p.ask(id(n), false, to("POST", "/")...)
-	}
-	for n := range 20 {
-		p.check(p.WriteData(id(n), true, make([]byte, 1000)))
-		p.end(id(n))
-	}
-	testkit.Eventually(t, "nothing is kept", func() bool {
-		keeps := false
-		s.conns.Each(func(c *conn) {
-			c.mu.Lock()
-			h := c.session
-			c.mu.Unlock()
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			keeps = h.out != nil || h.streams != nil && cap(h.streams) > fewStreams || h.serving > 0 || h.received.open+h.received.unsaid != widestWindow
+	for from := range 2 {
+		for n := range 20 {
+			p.ask(id(20*from+n), false, to("POST", "/")...)
+		}
+		for n := range 20 {
+			p.check(p.WriteData(id(20*from+n), true, make([]byte, 1000)))
+			p.end(id(20*from + n))
+		}
+		testkit.Eventually(t, "nothing is kept", func() bool {
+			keeps := false
+			s.conns.Each(func(c *conn) {
+				c.mu.Lock()
+				h := c.session
+				c.mu.Unlock()
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				keeps = h.out != nil || h.streams != nil && cap(h.streams) > fewStreams || h.serving > 0 || h.received.open+h.received.unsaid != widestWindow || !c.rested.Load()
+			})
+			return !keeps
 		})
-		return !keeps
-	})
+	}
 }
 
 // heard is a connection whose client has said all that it ever will.

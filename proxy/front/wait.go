@@ -226,14 +226,12 @@ func (c *conn) look(now time.Time) {
 	tooLong := limit > 0 && waited >= limit
 	cuts := false
 	switch {
-	case c.session != nil:
-		if tooLong && c.stage != working && c.stage != closed {
-			c.isLate = true
-			c.wake()
-		}
-	case c.stage == inHead && tooLong:
+	case c.session != nil && tooLong && c.stage != working && c.stage != closed:
+		c.isLate = true
 		c.wake()
-	case c.stage == idle && tooLong:
+	case c.session == nil && c.stage == inHead && tooLong:
+		c.wake()
+	case c.session == nil && c.stage == idle && tooLong:
 		c.stage, cuts = closed, true
 	case c.stage == idle && served && waited >= restAfter && !c.rested.Load():
 		c.wake()

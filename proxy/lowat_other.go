@@ -1,7 +1,0 @@
-//go:build !linux
-
-package proxy
-
-import "net"
-
-func boundUnsent(net.Conn) {}
