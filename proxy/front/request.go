@@ -44,8 +44,8 @@ func (r *request) setHead(c *conn) error {
 // net/http, but a length.
 func (r *asked) fill(without ...string) {
 	r.Header = r.header
-	values := make([]string, len(r.fields))
-	for i, f := range r.fields {
+	r.values = slices.Grow(r.values[:0], len(r.fields))
+	for _, f := range r.fields {
 		if slices.Contains(without, f.Key) {
 			continue
 		}
@@ -53,8 +53,9 @@ func (r *asked) fill(without ...string) {
 			r.header[f.Key] = append(before, f.Value)
 			continue
 		}
-		values[i] = f.Value
-		r.header[f.Key] = values[i : i+1 : i+1]
+		n := len(r.values)
+		r.values = append(r.values, f.Value)
+		r.header[f.Key] = r.values[n : n+1 : n+1]
 	}
 }
 

@@ -242,6 +242,7 @@ type asked struct {
 	url    url.URL
 	fields http1.Fields // of the head, as they came
 	header http.Header
+	values []string // of header, whose first ones are slices of it
 	answer answer
 }
 
@@ -289,10 +290,11 @@ func newAsked() asked { return asked{header: make(http.Header)} }
 // clear forgets a request, so that it keeps nothing alive.
 func (r *asked) clear() {
 	if len(r.header) > largeHeader { // a map does not become smaller
-		r.header = make(http.Header)
+		r.header, r.values = make(http.Header), nil
 	}
 	clear(r.header)
-	*r = asked{fields: r.fields.Emptied(), header: r.header, answer: answer{Fields: r.answer.Emptied()}}
+	clear(r.values)
+	*r = asked{fields: r.fields.Emptied(), header: r.header, values: r.values[:0], answer: answer{Fields: r.answer.Emptied()}}
 }
 
 // request is what a request of HTTP/1 borrows from its head to its end.
