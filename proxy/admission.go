@@ -42,7 +42,7 @@ func (x *exchange) tellCount() {
 	if len(x.counted.Fields) == 0 {
 		return
 	}
-	h := x.client.server.Fields()
+	h := x.client.writer.Fields()
 	for name := range x.counted.Fields {
 		if h.Has(http1.Key(name)) {
 			return
@@ -161,6 +161,6 @@ func (x *exchange) redirectDue() (over <-chan time.Time, stop func() bool) {
 func (x *exchange) sendBack() {
 	x.log.outcome = telemetry.Redirected
 	x.identify()
-	x.client.server.Fields().Set(requestHeader, x.id)
+	x.client.writer.Fields().Set(requestHeader, x.id)
 	x.life.Redirect(time.Now(), &x.client.writer)
 }

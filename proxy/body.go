@@ -182,7 +182,7 @@ func (x *exchange) noticeBroken() {
 type body struct {
 	io.ReadCloser
 	x    *exchange
-	conn *http.ResponseController
+	conn interface{ SetReadDeadline(at time.Time) error }
 	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
 
 	reading sync.Mutex // held by a Read, which may wait for the client; guards the following

@@ -135,5 +135,5 @@ func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 
 // look looks whether the client is still there.
 func (x *exchange) look() {
-	x.client.server.Look()
+	x.client.writer.Look()
 }

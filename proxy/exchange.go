@@ -47,7 +47,6 @@ type exchange struct {
 // clientSide is what an exchange has to do with its client.
 type clientSide struct {
 	conn   *connection
-	server served
 	writer writer
 	body   body
 	room   int // what the request takes of the clients' memory for headers, in bytes
@@ -102,6 +101,10 @@ type connectionKey struct{}
 
 // served is the server's side of an exchange.
 type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all that an exchange needs of it
+	http.ResponseWriter
+	SetReadDeadline(at time.Time) error
+	SetWriteDeadline(at time.Time) error
+	FlushError() error
 	// Look looks whether the client is still there; if not, the request's context ends.
 	Look()
 	// Keep says that the request is used after its end.
@@ -128,7 +131,7 @@ func remembered(ctx context.Context) *connection {
 
 // isCrowded tells whether it is a stream of HTTP/2 next to so many others that it is counted.
 func (x *exchange) isCrowded() bool {
-	return x.client.server.Streams() > fewStreams
+	return x.client.writer.Streams() > fewStreams
 }
 
 // group is whom it counts among. Once it has arrived it may be called at any time.

@@ -225,10 +225,9 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 		x.client.conn, x.pooled = conn, true
 	}
 	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
-	x.client.server, _ = w.(served) // front's, both
-	x.client.writer = writer{ResponseWriter: w, x: x}
+	x.client.writer = writer{served: w.(served), x: x}                  //nolint:forcetypeassert // both of front's are
 	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 may give an empty one
-		x.client.body = body{ReadCloser: r.Body, x: x, conn: http.NewResponseController(w)}
+		x.client.body = body{ReadCloser: r.Body, x: x, conn: &x.client.writer}
 		r.Body = &x.client.body
 	}
 	return x
@@ -241,7 +240,7 @@ func (h *Handler) recycle(x *exchange) {
 	switch {
 	case !x.pooled:
 	case x.backend.lingers:
-		x.client.server.Keep()
+		x.client.writer.Keep()
 	case x.client.body.ReadCloser == nil && x.client.writer.status != http.StatusSwitchingProtocols:
 		fields, ticket := x.backend.asked.fields.Emptied(), x.life.Spare()
 		*x = exchange{}
@@ -255,7 +254,7 @@ func (h *Handler) recycle(x *exchange) {
 func (x *exchange) classify() {
 	var seen classify.Seen
 	if x.request.ProtoMajor == 1 { // in HTTP/2 the order says nothing of the client
-		seen.Fields = x.client.server.Asked()
+		seen.Fields = x.client.writer.Asked()
 	}
 	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
 	if x.life.Who.TrustedPeer {

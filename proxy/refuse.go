@@ -88,7 +88,7 @@ func (x *exchange) answer(p *refusal) {
 	x.identify()
 	p.Status, p.RequestID = p.cause.Status(), x.id
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
-	h := x.client.server.Fields()
+	h := x.client.writer.Fields()
 	h.Set(requestHeader, x.id)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -109,7 +109,7 @@ func (x *exchange) answer(p *refusal) {
 // appendRefusal appends the body in the form that the client asks for, and says in the header
 // which one it is.
 func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
-	h := x.client.server.Fields()
+	h := x.client.writer.Fields()
 	wish := errorpage.WishOf(x.request.Header["Accept"])
 	switch {
 	case wish == errorpage.JSON:
@@ -231,7 +231,7 @@ func (x *exchange) wantsRobots() bool {
 
 // sendRobots answers it. Nothing is charged, because the backend does nothing.
 func (x *exchange) sendRobots() {
-	h := x.client.server.Fields()
+	h := x.client.writer.Fields()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Cache-Control", "max-age=3600") // robots keep it for a day at most (RFC 9309, 2.4)
 	h.Set("X-Content-Type-Options", "nosniff")

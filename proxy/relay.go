@@ -40,7 +40,7 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	if res.Length < 0 && x.client.writer.tails != nil {
 		_ = x.client.writer.FlushError() // only the end is held; if the client disconnected, the server notices that
 	}
-	x.client.server.SetTrailer(trailers(res.Trailer()))
+	x.client.writer.SetTrailer(trailers(res.Trailer()))
 }
 
 func isEventStream(h http1.Fields) bool {
@@ -61,7 +61,7 @@ type relay struct {
 // writeHeader has the client get the backend's header, as far as it is for it. An answer that
 // requires an upgrade says to what (RFC 9110, 15.5.22), but in HTTP/2, which has none.
 func (a *relay) writeHeader(res *backend.Answer) {
-	h := a.x.client.server.Fields()
+	h := a.x.client.writer.Fields()
 	*h = endToEnd(*h, res.Fields)
 	if required := res.Fields.Get("Upgrade"); res.Status == http.StatusUpgradeRequired && required != "" {
 		h.Add("Upgrade", required)
@@ -70,7 +70,7 @@ func (a *relay) writeHeader(res *backend.Answer) {
 	if len(announced) > 0 {
 		h.Add("Trailer", strings.Join(announced, ", "))
 	}
-	a.x.client.server.Relays(res.Reason)
+	a.x.client.writer.Relays(res.Reason)
 	a.x.client.writer.WriteHeader(res.Status)
 }
 

@@ -32,15 +32,15 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.backend.asked.fields, Hints: x}
 	if body := &x.client.body; body.ReadCloser != nil {
 		out.Body, out.Length, out.Ready = body, in.ContentLength, body.isReady()
-		out.Announced = slices.DeleteFunc(x.client.server.Asked().Announced(), func(key string) bool { return !mayTrail(key) })
-		out.Trailer = func() http1.Fields { return trailers(x.client.server.Trailer()) }
+		out.Announced = slices.DeleteFunc(x.client.writer.Asked().Announced(), func(key string) bool { return !mayTrail(key) })
+		out.Trailer = func() http1.Fields { return trailers(x.client.writer.Trailer()) }
 	}
 	return out
 }
 
 // passed appends the fields of the client's request that the backend gets.
 func (x *exchange) passed(fields http1.Fields) http1.Fields {
-	asked := x.client.server.Asked()
+	asked := x.client.writer.Asked()
 	r := rewriting{x: x, private: named(*asked), upgrade: mayUpgrade(x.upgradeAsked())}
 	for _, f := range *asked {
 		if value, ok := r.passed(f.Key, f.Value); ok && !(isHop(f.Key) && fields.Has(f.Key)) { // one of these says it all
@@ -193,7 +193,7 @@ func (x *exchange) upgradeAsked() string {
 	if !x.request.ProtoAtLeast(1, 1) || x.client.body.ReadCloser != nil {
 		return ""
 	}
-	return upgradeOf(*x.client.server.Asked())
+	return upgradeOf(*x.client.writer.Asked())
 }
 
 // mayUpgrade is the first of the protocols that a client asks for and may have; empty: none,
@@ -259,7 +259,7 @@ func endsHere(r *http.Request) bool {
 // would show what only the proxy and the client's own proxies know.
 func (x *exchange) answerHere() {
 	if x.request.Method == http.MethodTrace {
-		x.client.server.Fields().Set("Allow", "OPTIONS")
+		x.client.writer.Fields().Set("Allow", "OPTIONS")
 		x.fail(telemetry.Refused, errorpage.WrongMethod, "This proxy answers no TRACE.")
 		return
 	}

@@ -28,7 +28,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
 		return
 	}
-	detacher, ok := x.client.writer.ResponseWriter.(interface {
+	detacher, ok := x.client.writer.served.(interface {
 		Detach() (net.Conn, []byte, error)
 	})
 	if !ok {

@@ -63,7 +63,7 @@ func (u *Upstream) forward(x *exchange) {
 
 // Hint implements backend.Hints: it passes on what comes before the answer.
 func (x *exchange) Hint(status int, fields http1.Fields) {
-	h := x.client.server.Fields()
+	h := x.client.writer.Fields()
 	*h = endToEnd(*h, fields)
 	x.client.writer.WriteHeader(status)
 	*h = h.Emptied()

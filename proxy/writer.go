@@ -22,7 +22,7 @@ const (
 // waits for a client that is slow to take it, gives up on one that takes nothing, and keeps the end of
 // the response back where that may have to be held.
 type writer struct {
-	http.ResponseWriter
+	served
 	x      *exchange
 	tails  *sync.Pool // not nil: keep the tail back
 	kept   *[tailSize]byte
@@ -41,12 +41,9 @@ func (w *writer) keepTail(tails *sync.Pool) {
 	w.tail = w.kept[:0]
 }
 
-// Unwrap is for http.ResponseController: upgrades take the connection over.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 func (w *writer) WriteHeader(status int) {
 	if status < 200 { // it is sent at once
-		_ = w.unmetered(func() error { w.ResponseWriter.WriteHeader(status); return nil })
+		_ = w.unmetered(func() error { w.served.WriteHeader(status); return nil })
 		return
 	}
 	if !w.x.takesStream() {
@@ -55,9 +52,9 @@ func (w *writer) WriteHeader(status int) {
 	w.status = status
 	w.x.tellCount()
 	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
-		w.x.client.server.Fields().Set("Connection", "close") // the client's next request must go to the next process
+		w.x.client.writer.Fields().Set("Connection", "close") // the client's next request must go to the next process
 	}
-	w.ResponseWriter.WriteHeader(status)
+	w.served.WriteHeader(status)
 }
 
 func (w *writer) Write(p []byte) (int, error) {
@@ -90,7 +87,7 @@ func (w *writer) FlushError() error {
 	if err := w.releaseTail(); err != nil {
 		return err
 	}
-	return w.unmetered(http.NewResponseController(w.ResponseWriter).Flush)
+	return w.unmetered(w.served.FlushError)
 }
 
 // release lets go of what was kept back, and has the server send the end.
@@ -117,7 +114,7 @@ func (w *writer) pass(p []byte) (n int, err error) {
 		return len(p), nil
 	}
 	write := func() error {
-		n, err = w.ResponseWriter.Write(p)
+		n, err = w.served.Write(p)
 		return err
 	}
 	if w.x.request.ProtoMajor == 1 && w.bytes+int64(len(p)) <= serverBuffer {
@@ -152,7 +149,5 @@ func (w *writer) renew(now time.Time) {
 
 func (w *writer) setDeadline(at time.Time) {
 	w.x.client.conn.deadline = at
-	if c, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		_ = c.SetWriteDeadline(at) // without one it only waits longer
-	}
+	_ = w.SetWriteDeadline(at) // without one it only waits longer
 }
