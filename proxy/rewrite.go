@@ -86,7 +86,7 @@ func (r *rewriting) passed(key, value string) (string, bool) {
 func (r *rewriting) ofHop(key, value string) (string, bool) {
 	switch {
 	case key == "Te":
-		return "trailers", hasToken(value, "trailers")
+		return "trailers", http1.HasToken(value, "trailers")
 	case key == "Connection":
 		return "Upgrade", r.upgrade != ""
 	case key == "Upgrade":
@@ -180,7 +180,7 @@ func endToEnd(dst, src http1.Fields) http1.Fields {
 // upgradeOf is the protocol that a header asks for or agrees to; empty: none.
 func upgradeOf(h http1.Fields) string {
 	for _, f := range h {
-		if f.Key == "Connection" && hasToken(f.Value, "Upgrade") {
+		if f.Key == "Connection" && http1.HasToken(f.Value, "Upgrade") {
 			return h.Get("Upgrade")
 		}
 	}
@@ -213,16 +213,6 @@ func mayUpgrade(asked string) string {
 func protocolName(protocol string) string {
 	name, _, _ := strings.Cut(protocol, "/")
 	return name
-}
-
-// hasToken tells whether a list has a token, in any case of letters.
-func hasToken(list, token string) bool {
-	for t := range strings.SplitSeq(list, ",") {
-		if strings.EqualFold(textproto.TrimString(t), token) {
-			return true
-		}
-	}
-	return false
 }
 
 // printable tells whether all of s is printable ASCII.

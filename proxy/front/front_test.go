@@ -29,32 +29,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start serves a handler on the loopback, and returns how to connect to it.
 func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func() *net.TCPConn, s *Server) {
 	t.Helper()
-	o := Options{Header: time.Minute, Idle: time.Minute, MaxHead: 64 << 10, Log: zap.NewNop()}
-	if change != nil {
-		change(&o)
-	}
-	s = NewServer(h, o)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l, Entrance{}) }()
-	t.Cleanup(func() {
-		_ = s.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-	return func() *net.TCPConn {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
-		return c.(*net.TCPConn)
-	}, s
+	l, s, _ := entered(t, h, Entrance{}, change)
+	return func() *net.TCPConn { return connect(t, l) }, s
 }
 
 // TestTargets has what a handler sees of them.

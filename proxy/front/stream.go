@@ -165,14 +165,7 @@ func isSound(f hpack.HeaderField) bool {
 }
 
 // isSoundValue tells whether a value reads alike for all (8.2.1).
-func isSoundValue(v string) bool {
-	for i := range len(v) {
-		if c := v[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return v == strings.Trim(v, " \t")
-}
+func isSoundValue(v string) bool { return http1.IsText(v) && v == strings.Trim(v, " \t") }
 
 // serve has the request served.
 func (s *Stream) serve() {

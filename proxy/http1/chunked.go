@@ -168,10 +168,8 @@ func parseSize(line []byte) (n int64, err error) {
 	if extends := trimSpace(rest); len(rest) > 0 && (len(extends) == 0 || extends[0] != ';') {
 		return 0, Malformed("a chunk of a size that is no number")
 	}
-	for _, c := range rest {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return 0, Malformed("a control character before a chunk")
-		}
+	if !IsText(rest) {
+		return 0, Malformed("a control character before a chunk")
 	}
 	return n, nil
 }

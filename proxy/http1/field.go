@@ -174,10 +174,8 @@ func parseField(line string) (f Field, err error) {
 	if !IsToken(f.Name) {
 		return f, Malformed("the name of a field is no token")
 	}
-	for i := range len(f.Value) {
-		if c := f.Value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return f, Malformed("a control character in the value of a field")
-		}
+	if !IsText(f.Value) {
+		return f, Malformed("a control character in the value of a field")
 	}
 	f.Key = Key(f.Name)
 	return f, nil
@@ -203,6 +201,26 @@ func IsToken[T string | []byte](s T) bool {
 		}
 	}
 	return len(s) > 0
+}
+
+// IsText tells whether a text has no control character but tabs: some end the line at one.
+func IsText[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// HasToken tells whether a list has a token, in any case of letters.
+func HasToken(list, token string) bool {
+	for item := range strings.SplitSeq(list, ",") {
+		if is(trimSpace(item), token) {
+			return true
+		}
+	}
+	return false
 }
 
 // isTokenByte tells whether a character may be part of a token (RFC 9110, 5.6.2).

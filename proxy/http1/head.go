@@ -166,8 +166,8 @@ func (r *RequestHead) frame() error {
 				return &statusFault{http.StatusNotImplemented, "a transfer coding other than chunked"}
 			}
 		case "Connection":
-			closes = closes || hasToken(f.Value, "close")
-			stays = stays || hasToken(f.Value, "keep-alive")
+			closes = closes || HasToken(f.Value, "close")
+			stays = stays || HasToken(f.Value, "keep-alive")
 		case "Expect":
 			if !is(f.Value, "100-continue") {
 				return &statusFault{http.StatusExpectationFailed, "an expectation other than 100-continue"}

@@ -77,10 +77,8 @@ func parseStatus(line string) (minor, status int, err error) {
 func reason(line string) string {
 	const before = len("HTTP/1.1 200 ")
 	said := line[min(before, len(line)):]
-	for i := range len(said) {
-		if c := said[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return ""
-		}
+	if !IsText(said) {
+		return ""
 	}
 	return said
 }
@@ -104,8 +102,8 @@ func (r *Response) frame(method string, minor int) error {
 			}
 			chunked = true
 		case "Connection":
-			closes = closes || hasToken(f.Value, "close")
-			stays = stays || hasToken(f.Value, "keep-alive")
+			closes = closes || HasToken(f.Value, "close")
+			stays = stays || HasToken(f.Value, "keep-alive")
 		}
 	}
 	r.KeepAlive = stays && !closes
@@ -164,14 +162,4 @@ func parseDigits(s string) (n int64, ok bool) {
 		n = 10*n + int64(s[i]-'0')
 	}
 	return n, true
-}
-
-// hasToken tells whether a list has a token, in any case of letters.
-func hasToken(list, token string) bool {
-	for item := range strings.SplitSeq(list, ",") {
-		if is(trimSpace(item), token) {
-			return true
-		}
-	}
-	return false
 }
