@@ -42,7 +42,7 @@ func TestWorldWithoutCgo(t *testing.T) {
 		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 		t.Cleanup(backend.Close)
 		s := startProxyAs(t, nil, []string{proxy}, backend.URL, "coordination: {kind: smockron, smockron: {master: 127.0.0.1}}\n")
-		s.stderr.Await(t, 0, `"level":"error"`, `"msg":"accounts are not shared; this sidecar works alone"`, `"kind":"smockron"`, smockron.ErrNoZeroMQ.Error())
+		s.stderr.Await(t, 0, `"level":"error"`, `"msg":"accounts are not shared; this instance works alone"`, `"kind":"smockron"`, smockron.ErrNoZeroMQ.Error())
 		if a := s.get("198.51.100.1", "/"); a.StatusCode != http.StatusNoContent {
 			t.Errorf("it answers %s", a.Status)
 		}

@@ -276,8 +276,8 @@ func newRequestCounts(c *config.Config, totals *telemetry.Counts, accounts quota
 	if err != nil {
 		return nil, err
 	}
-	counts.checker, err = redis.NewChecker(o)
-	return counts, err
+	counts.checker = redis.NewChecker(o)
+	return counts, nil
 }
 
 // strict tells how counting in Redis fares; nil: nothing is counted there.

@@ -19,7 +19,7 @@ func BenchmarkShare(b *testing.B) {
 	runs := make([]run, 100)
 	for i := range runs {
 		name, _ := n.account(client(fmt.Sprint("client-", i)), 1)
-		runs[i] = run{&charge, []string{name, n.log(0)}, []string{"20000", "1000000", "2000000", "0", "", "1000", "0"}}
+		runs[i] = run{charge, []string{name, n.log(0)}, []string{"20000", "1000000", "2000000", "0", "", "1000", "0"}}
 	}
 	defer s.cpu(b)()
 	for b.Loop() {
@@ -101,7 +101,7 @@ func TestMemory(t *testing.T) {
 	charge := newScript(chargeScript)
 	account := measure("an account", 1, func(i int) {
 		name, _ := c.names.account(limiter.Key{Class: "slash32", ID: fmt.Sprintf("203.0.113.%d", i)}, 1)
-		r := run{&charge, []string{name, c.names.log(0)}, []string{"1000000000", "100000000", "2000000000", "0", "", "100", "0"}}
+		r := run{charge, []string{name, c.names.log(0)}, []string{"1000000000", "100000000", "2000000000", "0", "", "100", "0"}}
 		for _, result := range pipeline(ctx, direct, []run{r}) {
 			must(t, result)
 		}

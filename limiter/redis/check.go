@@ -82,14 +82,10 @@ type Checker struct {
 	script *rueidis.Lua
 }
 
-// NewChecker makes a Checker. It opens nothing: the first check connects. The
-// error is what is wrong with the options.
-func NewChecker(o Options) (*Checker, error) {
-	l, err := newLink(o)
-	if err != nil {
-		return nil, err
-	}
-	return &Checker{link: l, names: l.options.names(), script: rueidis.NewLuaScript(checkScript)}, nil
+// NewChecker makes a Checker. It opens nothing: the first check connects.
+func NewChecker(o Options) *Checker {
+	l := newLink(o)
+	return &Checker{link: l, names: l.options.names(), script: rueidis.NewLuaScript(checkScript)}
 }
 
 // Check implements quota.Store by the server's clock. It takes one round trip, and at
@@ -151,9 +147,9 @@ func (c *Checker) Close() { c.link.close() }
 // script is one that is run many times in a pipeline.
 type script struct{ text, sha string }
 
-func newScript(text string) script {
+func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
-	return script{text: text, sha: hex.EncodeToString(sum[:])}
+	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
 // run is one run of a script in a pipeline.

@@ -29,7 +29,6 @@ var ErrAway = errors.New("redis is away")
 type link struct {
 	options Options
 	breaker breaker
-	counts  counts
 	// patient says that callers may wait to find out whether Redis is back. Where
 	// they are requests, a goroutine of the link's own does.
 	patient bool
@@ -38,13 +37,25 @@ type link struct {
 	mu     sync.Mutex // guards the following
 	client rueidis.Client
 	closed bool
+	noted  State // except for Connected
 }
 
-func newLink(o Options) (*link, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	return &link{options: o.complete()}, nil
+func newLink(o Options) *link { return &link{options: o.complete()} }
+
+// note changes what is to be told of it.
+func (l *link) note(change func(*State)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.noted)
+}
+
+// state is what is to be told of it.
+func (l *link) state() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.noted
+	s.Connected = l.breaker.connected()
+	return s
 }
 
 // do makes one call, if Redis is not away. An error of the call that Redis sent
@@ -88,12 +99,18 @@ func (l *link) call(ctx context.Context, call func(context.Context, rueidis.Clie
 	switch {
 	case answered(err):
 		l.breaker.succeeded()
-		l.counts.answered(now, err)
+		l.note(func(s *State) {
+			s.RoundTrips++
+			s.LastContact = now
+			if err != nil {
+				s.LastError = err.Error()
+			}
+		})
 	case ctx.Err() != nil: // the caller has gone, which says nothing of Redis
 		l.breaker.abandoned()
 	default:
 		l.breaker.failed(now)
-		l.counts.failed(err)
+		l.note(func(s *State) { s.Failures, s.LastError = s.Failures+1, err.Error() })
 	}
 	return err
 }

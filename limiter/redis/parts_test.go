@@ -6,33 +6,25 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"tempomat/limiter"
 )
 
+// TestPendingIsBounded: charges are added up by key, of so many keys and for so long.
 func TestPendingIsBounded(t *testing.T) {
-	p := newPending(2)
-	start := time.Now()
-	for i, id := range []string{"a", "b", "a", "c", "b"} {
+	p, start := pending{}, time.Now()
+	for i, id := range []string{"a", "b", "a", "b"} {
 		p.add(limiter.Charge{Key: client(id), Cost: time.Duration(i + 1), At: start.Add(time.Duration(i) * time.Second)})
 	}
-	if p.dropped != 1 {
-		t.Errorf("%d dropped, want that of c", p.dropped)
+	for i := range pendingKeys {
+		if taken := p.add(limiter.Charge{Key: client(fmt.Sprint(i)), Cost: 1, At: start.Add(time.Minute)}); taken != (i < pendingKeys-2) {
+			t.Fatalf("key %d is taken: %t", i+3, taken)
+		}
 	}
-	p.forget(start.Add(3*time.Second), 2*time.Second) // a began 3 s ago, b 2 s ago
-	if p.dropped != 3 || len(p.keys) != 1 {
-		t.Errorf("%d dropped, %v left", p.dropped, p.keys)
+	if lost := p.forget(start.Add(3*time.Second), 2*time.Second); lost != 2 { // a began 3 s ago, b 2 s ago
+		t.Errorf("%d are lost, want those of a", lost)
 	}
-	for range 2 {
-		p.removeSome(1, func(k limiter.Key, d debit) {
-			if k != client("b") || d.cost != 7 || d.charges != 2 {
-				t.Errorf("%v %+v", k, d)
-			}
-		})
-	}
-	if len(p.keys) != 0 || p.dropped != 3 {
-		t.Errorf("%d dropped, %v left", p.dropped, p.keys)
+	if d := p[client("b")]; d.cost != 6 || d.charges != 2 {
+		t.Errorf("%+v", d)
 	}
 }
 
@@ -45,7 +37,7 @@ func TestEarnedWhileItRan(t *testing.T) {
 	key, _ := n.account(client("steady"), 1)
 	for i, want := range []bool{false, true} { // both at the same moment
 		args := []string{"10000000", "0", "100000000", "0", "", "100", "10000000"} // 10 s that took 10 s, no burst
-		got, err := pipeline(t.Context(), direct, []run{{&charge, []string{key, n.log(0)}, args}})[0].AsIntSlice()
+		got, err := pipeline(t.Context(), direct, []run{{charge, []string{key, n.log(0)}, args}})[0].AsIntSlice()
 		if err != nil || len(got) != 2 || (got[1] > 5e6) != want {
 			t.Errorf("request %d: %v %v, owes %v", i, got, err, want)
 		}
@@ -99,39 +91,6 @@ func TestStandingCounts(t *testing.T) {
 	if l := cars[1].level("person"); l >= 0 || l < testBurst-4*3/4.0 {
 		t.Errorf("its level is %v", l)
 	}
-}
-
-// TestPendingCountsAll: each charge is taken once, dropped and counted, or there.
-func TestPendingCountsAll(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := newPending(rapid.IntRange(1, 5).Draw(t, "room"))
-		now := time.Unix(0, 0)
-		var in, out uint64
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "pass")) * time.Second)
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
-			case 0:
-				p.removeSome(rapid.IntRange(1, 3).Draw(t, "n"), func(_ limiter.Key, d debit) { out += d.charges })
-			case 1:
-				p.forget(now, 2*time.Second)
-				for k, d := range p.keys {
-					if now.Sub(d.since) > 2*time.Second {
-						t.Fatalf("%v waits since %v", k, now.Sub(d.since))
-					}
-				}
-			default:
-				in++
-				p.add(limiter.Charge{Key: client(fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "key"))), Cost: 1, At: now})
-			}
-			left := uint64(0)
-			for _, d := range p.keys {
-				left += d.charges
-			}
-			if len(p.keys) > p.most || in != out+left+p.dropped {
-				t.Fatalf("%d in, %d out, %d left in %d keys, %d dropped", in, out, left, len(p.keys), p.dropped)
-			}
-		}
-	})
 }
 
 func TestBreaker(t *testing.T) {
@@ -199,10 +158,7 @@ func TestRates(t *testing.T) {
 // TestSharerTakesWhatIsShared: only what was settled, and of classes that are not
 // told; another policy has other classes.
 func TestSharerTakesWhatIsShared(t *testing.T) {
-	s, err := NewSharer(Options{Addresses: []string{"127.0.0.1:1"}}, testPolicy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewSharer(Options{Addresses: []string{"127.0.0.1:1"}}, testPolicy())
 	offer := func(c limiter.Charge) (taken int) {
 		if !s.Offer(c) {
 			t.Errorf("%+v is refused", c)

@@ -32,11 +32,7 @@ func child() int {
 		return 1
 	}
 	o.Addresses, o.Timeout = []string{address}, time.Minute
-	c, err := NewChecker(o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	c := NewChecker(o)
 	defer c.Close()
 	if _, err := c.Check(context.Background(), time.Time{}, "warm", "up", b, 1); err != nil {
 		fmt.Fprintln(os.Stderr, err)

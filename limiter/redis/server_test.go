@@ -50,10 +50,7 @@ func (s *server) direct() rueidis.Client {
 
 func checker(t testing.TB, o Options) *Checker {
 	t.Helper()
-	c, err := NewChecker(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := NewChecker(o)
 	t.Cleanup(c.Close)
 	return c
 }

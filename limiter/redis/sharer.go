@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"math"
 	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +22,7 @@ const (
 	// outboxSize and pendingKeys bound what waits to be sent.
 	outboxSize  = 1 << 15
 	pendingKeys = 1 << 13
-	// batchKeys and pageEntries bound what is sent and read in one round trip.
-	batchKeys   = 1000
+	// pageEntries bound what is read of a log in one round trip.
 	pageEntries = 2000
 	// Of packets so many are read in one of so many round trips: four thousand a second, more
 	// than a fleet has to tell. Those that were carried recently are kept for who begins.
@@ -54,14 +49,11 @@ type Sharer struct {
 	read   *script
 	tell   *script
 
-	pending *pending // Run's
-	shards  []shard  // Run's
-	packets shard    // Run's: a log of packets, read once one was to be carried
-	carries bool     // Run's: one was
-	trips   int      // Run's
-
-	mu    sync.Mutex // guards the following
-	state State      // what the link does not know
+	pending pending // Run's
+	shards  []shard // Run's
+	packets shard   // Run's: a log of packets, read once one was to be carried
+	carries bool    // Run's: one was
+	trips   int     // Run's
 }
 
 // shard is what Run knows of one part of the keys.
@@ -75,19 +67,14 @@ type shard struct {
 
 var _ limiter.Sharer = (*Sharer)(nil)
 
-// NewSharer makes a Sharer for the classes of a policy. It opens nothing. The
-// error is what is wrong with the options.
-func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
-	l, err := newLink(o)
-	if err != nil {
-		return nil, err
-	}
+// NewSharer makes a Sharer for the classes of a policy. It opens nothing.
+func NewSharer(o Options, p limiter.Policy) *Sharer {
+	l := newLink(o)
 	l.patient = true // Run is
-	charge, read, tell := newScript(chargeScript), newScript(readScript), newScript(tellScript)
 	s := &Sharer{
-		Packets: limiter.NewPackets(), link: l, tell: &tell, outbox: limiter.NewOutbox(outboxSize), pending: newPending(pendingKeys),
-		names: l.options.names(), seal: newSeal(l.options.Salt), charge: &charge, read: &read,
-		shards: make([]shard, 1),
+		Packets: limiter.NewPackets(), link: l, outbox: limiter.NewOutbox(outboxSize), pending: pending{},
+		names: l.options.names(), seal: newSeal(l.options.Salt), shards: make([]shard, 1),
+		charge: newScript(chargeScript), read: newScript(readScript), tell: newScript(tellScript),
 	}
 	if o.Cluster {
 		s.shards = make([]shard, clusterShards)
@@ -97,7 +84,7 @@ func NewSharer(o Options, p limiter.Policy) (*Sharer, error) {
 	}
 	s.packets.log = s.names.packets()
 	s.SetPolicy(p)
-	return s, nil
+	return s
 }
 
 // SetPolicy has the classes of another policy shared. It may be called at any time.
@@ -137,8 +124,14 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 // exchange makes one round trip: it sends a batch, and reads the logs on. It says
 // whether there is more of either.
 func (s *Sharer) exchange(ctx context.Context, in limiter.Sink) (more bool) {
-	s.outbox.Drain(s.pending.add)
-	s.pending.forget(time.Now(), stale)
+	lost := uint64(0)
+	s.outbox.Drain(func(c limiter.Charge) {
+		if !s.pending.add(c) {
+			lost++
+		}
+	})
+	lost += s.pending.forget(time.Now(), stale)
+	s.link.note(func(state *State) { state.Dropped += lost })
 	err := s.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
 		b := s.batch(time.Now())
 		results := pipeline(ctx, client, b.runs)
@@ -146,11 +139,8 @@ func (s *Sharer) exchange(ctx context.Context, in limiter.Sink) (more bool) {
 		more, err = s.learn(time.Now(), b, results, in)
 		return err
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Pending = len(s.pending.keys)
-	s.state.Dropped = s.outbox.Dropped() + s.pending.dropped
-	return err == nil && (more || len(s.pending.keys) > 0)
+	s.link.note(func(state *State) { state.Pending = len(s.pending) })
+	return err == nil && more
 }
 
 // batch is one round trip: the charges, then a page of each log.
@@ -171,7 +161,7 @@ type charge struct {
 func (s *Sharer) batch(now time.Time) *batch {
 	b := &batch{sent: now}
 	r := *s.rates.Load()
-	s.pending.removeSome(batchKeys, func(k limiter.Key, d debit) {
+	for k, d := range s.pending {
 		if rate, shared := r[k.Class]; shared {
 			name, shard := s.names.account(k, len(s.shards))
 			b.charges = append(b.charges, charge{key: k, shard: shard, debit: d})
@@ -185,7 +175,8 @@ func (s *Sharer) batch(now time.Time) *batch {
 				},
 			})
 		}
-	})
+	}
+	clear(s.pending)
 	for i := range s.shards {
 		b.runs = append(b.runs, run{
 			script: s.read,
@@ -258,9 +249,16 @@ func (s *Sharer) learn(now time.Time, b *batch, results []rueidis.RedisResult, i
 			}
 		}
 	}
-	s.count(len(b.charges), lost, raised)
-	if answers > 0 && err != nil {
-		s.link.counts.noted(err) // a part of a cluster is away
+	s.link.note(func(state *State) {
+		if len(b.charges) > 0 {
+			state.Batches++
+		}
+		state.Keys, state.Raised, state.Dropped = state.Keys+uint64(len(b.charges)), state.Raised+raised, state.Dropped+lost
+		if answers > 0 && err != nil {
+			state.LastError = err.Error() // a part of a cluster is away
+		}
+	})
+	if answers > 0 {
 		err = nil
 	}
 	return more, err
@@ -274,26 +272,13 @@ func (s *Sharer) shares(class string) bool {
 	return shared
 }
 
-func (s *Sharer) count(keys int, lost, raised uint64) {
-	s.pending.dropped += lost
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if keys > 0 {
-		s.state.Batches++
-	}
-	s.state.Keys += uint64(keys) //nolint:gosec // a length
-	s.state.Raised += raised
-}
-
 // Status implements limiter.Sharer; its Detail is a State.
 func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
 
 // State tells how the Sharer fares.
 func (s *Sharer) State() State {
 	l := s.link.state()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.Batches, l.Keys, l.Pending, l.Dropped, l.Raised = s.state.Batches, s.state.Keys, s.state.Pending, s.state.Dropped, s.state.Raised
+	l.Dropped += s.outbox.Dropped()
 	return l
 }
 
@@ -331,7 +316,7 @@ func (h *shard) charged(sent time.Time, r rueidis.RedisResult) (owes int64, made
 	return got[1], true, nil
 }
 
-// Options say where Redis is, and how it is used.
+// Options say where Redis is, and how it is used. The configuration has checked what they may be.
 type Options struct {
 	// Addresses, as host:port, or as the path of a Unix socket: of the one server,
 	// of some nodes of a cluster, or of the sentinels.
@@ -361,45 +346,8 @@ const (
 	DefaultPrefix  = "tempomat:"
 )
 
-// validate tells all that is wrong with the options.
-func (o Options) validate() error {
-	var faults []error
-	if len(o.Addresses) == 0 {
-		faults = append(faults, errors.New("redis: no address"))
-	}
-	for _, a := range o.Addresses {
-		if _, _, err := net.SplitHostPort(a); err != nil && !strings.HasPrefix(a, "/") {
-			faults = append(faults, fmt.Errorf("redis: %w", err))
-		}
-	}
-	if o.Cluster && o.SentinelMaster != "" {
-		faults = append(faults, errors.New("redis: either a cluster or sentinels"))
-	}
-	if !o.Cluster && o.SentinelMaster == "" && len(o.Addresses) > 1 {
-		faults = append(faults, errors.New("redis: more than one address, and neither a cluster nor sentinels"))
-	}
-	if o.Cluster && o.Database != 0 {
-		faults = append(faults, errors.New("redis: a cluster has only the database 0"))
-	}
-	if o.Database < 0 {
-		faults = append(faults, errors.New("redis: the database is below 0"))
-	}
-	if strings.ContainsAny(o.Prefix, "{}") {
-		faults = append(faults, errors.New("redis: braces in the prefix, all keys would be in one slot of a cluster"))
-	}
-	if o.Timeout < 0 {
-		faults = append(faults, errors.New("redis: the timeout is below 0"))
-	}
-	return errors.Join(faults...)
-}
-
 func (o Options) complete() Options {
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
+	o.Timeout, o.Prefix = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Prefix, DefaultPrefix)
 	return o
 }
 
@@ -432,13 +380,9 @@ func (o Options) client() rueidis.ClientOption {
 	}
 }
 
-// pending is what is not sent yet, added up by key. It holds a bounded number of
-// keys for a bounded time. Its methods are for one goroutine.
-type pending struct {
-	most    int // keys
-	keys    map[limiter.Key]debit
-	dropped uint64 // charges
-}
+// pending is what is not sent yet, added up by key: of a bounded number of keys, for a bounded
+// time. Its methods are for one goroutine.
+type pending map[limiter.Key]debit
 
 // debit is what a key is to be charged.
 type debit struct {
@@ -449,17 +393,12 @@ type debit struct {
 	charges uint64
 }
 
-func newPending(most int) *pending {
-	return &pending{most: most, keys: map[limiter.Key]debit{}}
-}
-
-// add puts a charge in, if there is room for its key.
-func (p *pending) add(c limiter.Charge) {
-	d, known := p.keys[c.Key]
+// add puts a charge in; false says that there is no room for its key.
+func (p pending) add(c limiter.Charge) bool {
+	d, known := p[c.Key]
 	if !known {
-		if len(p.keys) >= p.most {
-			p.dropped++
-			return
+		if len(p) >= pendingKeys {
+			return false
 		}
 		d.since, d.began = c.At, c.At
 	}
@@ -469,7 +408,8 @@ func (p *pending) add(c limiter.Charge) {
 		d.began = c.Until
 	}
 	d.charges++
-	p.keys[c.Key] = d
+	p[c.Key] = d
+	return true
 }
 
 // ran is for how long the key earned while its requests ran: what they cost was
@@ -478,25 +418,15 @@ func (d *debit) ran(now time.Time) time.Duration {
 	return max(0, min(d.used, now.Sub(d.began)))
 }
 
-// forget drops what is older than age: who was away tells nobody of the past.
-func (p *pending) forget(now time.Time, age time.Duration) {
-	for k, d := range p.keys {
+// forget drops what is older than age, and counts the charges: who was away tells nobody of the past.
+func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
+	for k, d := range p {
 		if now.Sub(d.since) > age {
-			p.dropped += d.charges
-			delete(p.keys, k)
+			lost += d.charges
+			delete(p, k)
 		}
 	}
-}
-
-// removeSome removes at most n keys.
-func (p *pending) removeSome(n int, f func(limiter.Key, debit)) {
-	for k, d := range p.keys {
-		if n--; n < 0 {
-			return
-		}
-		delete(p.keys, k)
-		f(k, d)
-	}
+	return lost
 }
 
 // An account in Redis is one integer: the Unix time, in microseconds of the
@@ -616,51 +546,5 @@ func (s State) status() limiter.SharingStatus {
 		Up:   map[string]bool{"redis": s.Connected},
 		Sent: s.RoundTrips, Received: s.Raised, Dropped: s.Dropped, Failed: s.Failures,
 		Detail: s,
-	}
-}
-
-// counts is what a link keeps for a State.
-type counts struct {
-	mu          sync.Mutex // guards the following
-	roundTrips  uint64
-	failures    uint64
-	lastError   string
-	lastContact time.Time
-}
-
-func (c *counts) answered(now time.Time, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.roundTrips++
-	c.lastContact = now
-	if err != nil {
-		c.lastError = err.Error()
-	}
-}
-
-func (c *counts) failed(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures++
-	c.lastError = err.Error()
-}
-
-// noted keeps an error that was not that of a whole call.
-func (c *counts) noted(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lastError = err.Error()
-}
-
-// state begins a State with what the link knows.
-func (l *link) state() State {
-	l.counts.mu.Lock()
-	defer l.counts.mu.Unlock()
-	return State{
-		Connected:   l.breaker.connected(),
-		RoundTrips:  l.counts.roundTrips,
-		Failures:    l.counts.failures,
-		LastError:   l.counts.lastError,
-		LastContact: l.counts.lastContact,
 	}
 }

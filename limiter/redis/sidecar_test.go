@@ -37,10 +37,7 @@ type sidecar struct {
 
 func startSidecar(t testing.TB, o Options) *sidecar {
 	t.Helper()
-	s, err := NewSharer(o, testPolicy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewSharer(o, testPolicy())
 	car := &sidecar{limiter.New(time.Now(), testPolicy(), 1<<12, s), s}
 	ctx, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -19,6 +19,7 @@ import (
 	"tempomat/classify/standing"
 	"tempomat/config"
 	"tempomat/limiter"
+	"tempomat/limiter/gossip"
 	"tempomat/limiter/known"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry/metrics"
@@ -66,8 +67,8 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	var err error
 	if c.Coordination.Secret != "" {
 		if s.secret, err = readSecret(c.Coordination.Secret); err != nil {
-			s.sharer, s.trouble = unable{err}, err
-			return s, nil //nolint:nilerr // Run tells it the log
+			s.trouble = err
+			return s, nil // Run tells it the log
 		}
 		s.file = c.Coordination.Secret
 	}
@@ -81,13 +82,8 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	if !known {
 		return nil, fmt.Errorf("coordination.kind: this program cannot share by %s", s.kind)
 	}
-	if s.sharer, err = maker(c, s.secret, log); err != nil {
-		return nil, err
-	}
-	if u, alone := s.sharer.(unable); alone {
-		s.trouble = u.why // Run tells it the log
-	}
-	return s, nil
+	s.sharer, err = maker(c, s.secret, log)
+	return s, err
 }
 
 // Sharer is what the limiter tells of charges; nil if nothing is shared.
@@ -119,7 +115,7 @@ func (s *Sharing) deriveLocked(now time.Time) {
 	s.exchange.SetKeys(derive(signing, packets), derive(other, packets))
 	s.trusted.Passes.SetKeys(derive(signing, passes), derive(other, passes))
 	s.trusted.Tickets(s.secret.tickets(now))
-	if g, ok := s.sharer.(gossiping); ok {
+	if g, ok := s.sharer.(*gossip.Sharer); ok {
 		if err := g.SetKeys(gossipKeys(signing, other)); err != nil {
 			s.log.Error("the keys of the encryption stay as they were", zap.Error(err))
 		}
@@ -129,6 +125,9 @@ func (s *Sharing) deriveLocked(now time.Time) {
 // Run shares until the context ends. Whatever goes wrong, the sidecar goes on
 // alone.
 func (s *Sharing) Run(ctx context.Context, in limiter.Sink) {
+	if s.trouble != nil {
+		s.alone(s.trouble)
+	}
 	if s.sharer == nil && s.file == "" {
 		return
 	}
@@ -149,8 +148,13 @@ func (s *Sharing) Run(ctx context.Context, in limiter.Sink) {
 		s.mu.Lock()
 		s.trouble = err
 		s.mu.Unlock()
-		s.log.Error("accounts are not shared; this sidecar works alone", zap.String("kind", s.kind), zap.Error(err))
+		s.alone(err)
 	}
+}
+
+// alone logs why nothing is shared.
+func (s *Sharing) alone(why error) {
+	s.log.Error("accounts are not shared; this instance works alone", zap.String("kind", s.kind), zap.Error(why))
 }
 
 // tell has the others told of who is known here, until the context ends.
@@ -175,7 +179,7 @@ const foreign = time.Minute
 // hasForeign tells whether something came recently that was made with another secret.
 func (s *Sharing) hasForeign(now time.Time) bool {
 	last := s.exchange.State().OtherAt
-	if g, ok := s.sharer.(gossiping); ok && g.ForeignAt().After(last) {
+	if g, ok := s.sharer.(*gossip.Sharer); ok && g.ForeignAt().After(last) {
 		last = g.ForeignAt()
 	}
 	return now.Sub(last) < foreign
@@ -222,24 +226,19 @@ func (s *Sharing) watch(ctx context.Context) {
 				s.exchange.Ask(now)
 				s.log.Info("sharing with it", zap.String("with", name))
 			case !there && (was || !seen):
-				s.log.Warn("not to be reached; this sidecar goes by its own accounts", zap.String("with", name))
+				s.log.Warn("not to be reached; this instance goes by its own accounts", zap.String("with", name))
 			}
 		}
 	}
 }
 
-// Reload has the sharer go by another policy, and reads files again: the sharer's, and the
-// secret's.
+// Reload has the sharer go by another policy, and reads the secret's file again.
 func (s *Sharing) Reload(p limiter.Policy) {
 	if err := s.reread(time.Now()); err != nil {
 		s.log.Error("the secret stays as it was", zap.Error(err))
 	}
-	r, ok := s.sharer.(reloader)
-	if !ok {
-		return
-	}
-	if err := r.Reload(p); err != nil {
-		s.log.Error("sharing goes on as it was", zap.Error(err))
+	if r, ok := s.sharer.(interface{ SetPolicy(p limiter.Policy) }); ok {
+		r.SetPolicy(p)
 	}
 }
 
@@ -300,22 +299,6 @@ func (s *Sharing) status() (limiter.SharingStatus, error) {
 	return status, s.trouble
 }
 
-// unable is in the place of a Sharer that could not be made, and without which the sidecar
-// serves anyway.
-type unable struct{ why error }
-
-// Offer implements limiter.Sharer.
-func (unable) Offer(limiter.Charge) bool { return false }
-
-// Carry implements limiter.Sharer.
-func (unable) Carry([]byte) bool { return false }
-
-// Run implements limiter.Sharer.
-func (u unable) Run(context.Context, limiter.Sink) error { return u.why }
-
-// Status implements limiter.Sharer.
-func (unable) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
-
 // makers are the ways of sharing, each by its value of coordination.kind. What makes a
 // Sharer opens nothing but files of keys and of secrets.
 func makers() map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error) {
@@ -324,11 +307,4 @@ func makers() map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sha
 		"redis":    newRedis,
 		"gossip":   newGossip,
 	}
-}
-
-// reloader is a Sharer that goes by something that a reload may change.
-type reloader interface {
-	// Reload takes it over: the policy, or files that are read again. If that fails, it
-	// goes on as before.
-	Reload(p limiter.Policy) error
 }

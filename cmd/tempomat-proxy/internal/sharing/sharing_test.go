@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -13,11 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/config"
 	"tempomat/limiter"
-	"tempomat/limiter/known"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry/metrics"
 )
@@ -81,20 +78,6 @@ func TestAloneThereIsNothingToTell(t *testing.T) {
 		t.Errorf("%v, %s", s.Sharer(), diff)
 	}
 }
-
-// TestAReloadThatFailsIsLogged, and what there was stays.
-func TestAReloadThatFailsIsLogged(t *testing.T) {
-	core, logs := observer.New(zap.ErrorLevel)
-	s := &Sharing{sharer: stubborn{}, log: zap.New(core), exchange: known.NewExchange()}
-	s.Reload(limiter.Policy{})
-	if logs.Len() != 1 {
-		t.Errorf("%d lines", logs.Len())
-	}
-}
-
-type stubborn struct{ unable }
-
-func (stubborn) Reload(limiter.Policy) error { return errors.New("no") }
 
 // TestRedisOptions: files that cannot be read are told of by their keys.
 func TestRedisOptions(t *testing.T) {

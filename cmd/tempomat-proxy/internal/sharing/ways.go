@@ -21,10 +21,7 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// gossiping is a Sharer of a fleet that has no server. Its keys come from the secret.
-type gossiping struct{ *gossip.Sharer }
-
-// newGossip makes it. If it cannot be made the sidecar serves anyway, and works alone.
+// newGossip makes what shares accounts with no server. Its keys come from the secret.
 func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Sharer, error) {
 	g := c.Coordination.Gossip
 	o := gossip.Options{Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Logf: log.Sugar().Warnf}
@@ -35,9 +32,9 @@ func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Share
 	}
 	sharer, err := gossip.New(o)
 	if err != nil {
-		return unable{fmt.Errorf("coordination.gossip: %w", err)}, nil
+		return nil, fmt.Errorf("coordination.gossip: %w", err)
 	}
-	return gossiping{sharer}, nil
+	return sharer, nil
 }
 
 // gossipKeys are those of the encryption. The first one encrypts.
@@ -49,27 +46,13 @@ func gossipKeys(signing, other []byte) (keys [][]byte) {
 	return keys
 }
 
-// throughRedis is a Sharer that follows the policy: which classes are shared, and what
-// they earn.
-type throughRedis struct{ *redis.Sharer }
-
 // newRedis makes what shares accounts through Redis.
 func newRedis(c *config.Config, _ *Secret, _ *zap.Logger) (limiter.Sharer, error) {
 	o, err := RedisOptions(c.Coordination)
 	if err != nil {
 		return nil, err
 	}
-	s, err := redis.NewSharer(o, policy.Limits(c))
-	if err != nil {
-		return nil, err
-	}
-	return throughRedis{s}, nil
-}
-
-// Reload shares by another policy.
-func (r throughRedis) Reload(p limiter.Policy) error {
-	r.SetPolicy(p)
-	return nil
+	return redis.NewSharer(o, policy.Limits(c)), nil
 }
 
 // RedisOptions reads what the configuration says of Redis, and the files that it names:
