@@ -156,11 +156,11 @@ func (r *route) skips(e limiter.Event) bool {
 // Run implements limiter.Sharer. It returns an error at once if there is no
 // ZeroMQ; a master that is away is none.
 func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
-	w, err := newWire()
+	w, err := OpenWire()
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.Close()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	failed := make(chan error, 2*len(g.links))
@@ -182,7 +182,7 @@ func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
 
 // sendAccounting sends accounting to the master until the context ends. ZeroMQ makes and
 // keeps the connection.
-func (l *link) sendAccounting(ctx context.Context, w *wire) error {
+func (l *link) sendAccounting(ctx context.Context, w *Wire) error {
 	s, err := w.publisher(sendQueue, false, l.master.Accounting, false)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (l *link) route(class string) *route {
 }
 
 // receiveControl raises what keys owe as the master says, until the context ends.
-func (l *link) receiveControl(ctx context.Context, w *wire, in limiter.Sink) error {
+func (l *link) receiveControl(ctx context.Context, w *Wire, in limiter.Sink) error {
 	topics := make([]string, len(l.routes))
 	for i, r := range l.routes {
 		topics[i] = topicOf(r.Domain)

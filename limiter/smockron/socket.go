@@ -28,19 +28,21 @@ const (
 	maxFrames = 8
 )
 
-// wire is what the sockets of one program have in common. It is closed after all
+// Wire is what the sockets of one program have in common. It is closed after all
 // of them.
-type wire struct{ context *zmq.Context }
+type Wire struct{ context *zmq.Context }
 
-func newWire() (*wire, error) {
+// OpenWire makes a Wire. Its error is ErrNoZeroMQ in a program without ZeroMQ.
+func OpenWire() (*Wire, error) {
 	c, err := zmq.NewContext()
 	if err != nil {
 		return nil, fmt.Errorf("ZeroMQ: %w", err)
 	}
-	return &wire{c}, nil
+	return &Wire{c}, nil
 }
 
-func (w *wire) close() { _ = w.context.Term() } // fails only if it is closed
+// Close ends it.
+func (w *Wire) Close() { _ = w.context.Term() } // fails only if it is closed
 
 // socket is for the goroutine that made it, and for no other. A publisher is made
 // as XPUB: to subscribers it is the same, but it is told who they are.
@@ -48,7 +50,7 @@ type socket struct{ zmq *zmq.Socket }
 
 // subscriber binds or connects a SUB socket. No topic is all topics: the empty
 // one.
-func (w *wire) subscriber(queue int, bind bool, address string, topics ...string) (*socket, error) {
+func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string) (*socket, error) {
 	return w.open(zmq.SUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetRcvhwm(queue), s.SetRcvtimeo(receiveTimeout))
 		for _, topic := range topics {
@@ -66,7 +68,7 @@ func (w *wire) subscriber(queue int, bind bool, address string, topics ...string
 //
 // What a peer has no room for is dropped. Connected, to a single peer, send tells so;
 // bound, it does not, or the slowest of the peers would keep all others waiting.
-func (w *wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
+func (w *Wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
 	return w.open(zmq.XPUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true), s.SetXpubNodrop(!bind))
 		if all {
@@ -76,7 +78,7 @@ func (w *wire) publisher(queue int, bind bool, address string, all bool) (*socke
 	})
 }
 
-func (w *wire) open(t zmq.Type, address string, set func(*zmq.Socket) error) (*socket, error) {
+func (w *Wire) open(t zmq.Type, address string, set func(*zmq.Socket) error) (*socket, error) {
 	s, err := w.context.NewSocket(t)
 	if err == nil {
 		err = errors.Join(

@@ -4,17 +4,20 @@ package smockron
 
 // Without cgo there is no ZeroMQ: all compiles, and says so when it is asked for.
 
-type wire struct{}
+// Wire has no sockets.
+type Wire struct{}
 
-func newWire() (*wire, error) { return nil, ErrNoZeroMQ }
+// OpenWire fails.
+func OpenWire() (*Wire, error) { return nil, ErrNoZeroMQ }
 
-func (*wire) close() {}
+// Close does nothing.
+func (*Wire) Close() {}
 
 type socket struct{}
 
-func (*wire) subscriber(int, bool, string, ...string) (*socket, error) { return nil, ErrNoZeroMQ }
+func (*Wire) subscriber(int, bool, string, ...string) (*socket, error) { return nil, ErrNoZeroMQ }
 
-func (*wire) publisher(int, bool, string, bool) (*socket, error) { return nil, ErrNoZeroMQ }
+func (*Wire) publisher(int, bool, string, bool) (*socket, error) { return nil, ErrNoZeroMQ }
 
 func (*socket) close() {}
 

@@ -21,27 +21,12 @@ const (
 // otherwise: a tenth of a second of what a master can take.
 const DefaultQueue = 16_384
 
-// Wire is what the sockets of one program have in common. It is closed after all of them.
-type Wire struct{ wire *wire }
-
-// OpenWire makes a Wire. The error is ErrNoZeroMQ in a program without it.
-func OpenWire() (*Wire, error) {
-	w, err := newWire()
-	if err != nil {
-		return nil, err
-	}
-	return &Wire{w}, nil
-}
-
-// Close ends it.
-func (w *Wire) Close() { w.wire.close() }
-
 // Accounts is where a master takes accounting in. It is for the goroutine that opened it.
 type Accounts struct{ socket *socket }
 
 // Accounts listens at an address for the accounting of all domains.
 func (w *Wire) Accounts(address string) (*Accounts, error) {
-	s, err := w.wire.subscriber(receiveQueue, true, address, "")
+	s, err := w.subscriber(receiveQueue, true, address, "")
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +55,7 @@ type Control struct {
 
 // Control listens at an address for gatekeepers.
 func (w *Wire) Control(address string) (*Control, error) {
-	s, err := w.wire.publisher(orderQueue, true, address, true)
+	s, err := w.publisher(orderQueue, true, address, true)
 	if err != nil {
 		return nil, err
 	}
@@ -143,34 +128,15 @@ const (
 	maxCost  = 24 * time.Hour
 )
 
-// What can be wrong with a message.
+// What can be wrong with a message, in a word that a master counts it by.
 var (
-	errShort      = errors.New("too few frames")
-	errDomain     = errors.New("no domain: empty, or with a NUL inside")
-	errStatus     = errors.New("no status that is known")
-	errTime       = errors.New("a time that is no whole number of milliseconds")
-	errIdentifier = errors.New("the identifier is too long")
-	errCommand    = errors.New("no command that is known")
+	errShort      = errors.New("short")      // too few frames
+	errDomain     = errors.New("domain")     // none: empty, or with a NUL inside
+	errStatus     = errors.New("status")     // none that is known
+	errTime       = errors.New("time")       // one that is no whole number of milliseconds
+	errIdentifier = errors.New("identifier") // too long
+	errCommand    = errors.New("command")    // none that is known
 )
-
-// FaultName is a word for what is wrong with a message, of an error of ParseAccounting.
-func FaultName(err error) string {
-	switch {
-	case errors.Is(err, errShort):
-		return "short"
-	case errors.Is(err, errDomain):
-		return "domain"
-	case errors.Is(err, errStatus):
-		return "status"
-	case errors.Is(err, errTime):
-		return "time"
-	case errors.Is(err, errIdentifier):
-		return "identifier"
-	case errors.Is(err, errCommand):
-		return "command"
-	}
-	return "other"
-}
 
 // Accounting is a message of a gatekeeper: what became of one request.
 type Accounting struct {
@@ -186,7 +152,8 @@ type Accounting struct {
 	Packet     []byte // of PacketDomain, and nothing else
 }
 
-// ParseAccounting reads the frames of a message. What it returns refers to them.
+// ParseAccounting reads the frames of a message. What it returns refers to them. Its error is a
+// word for what is wrong.
 //
 // Frame 4 of other statuses than DELAYED and frames beyond 5 mean nothing.
 func ParseAccounting(frames [][]byte) (a Accounting, err error) {

@@ -77,17 +77,17 @@ func (m *Master) Configure(s Settings) {
 	m.saver.forget(m.domains)
 }
 
-// delayOrder is an identifier that has to wait, to be told to all gatekeepers.
-type delayOrder struct {
-	domain     string
-	identifier string
-	until      int64 // milliseconds since 1970, always to come
+// Order is an identifier that has to wait, to be told to all gatekeepers.
+type Order struct {
+	Domain     string
+	Identifier string
+	Until      int64 // milliseconds since 1970, always to come
 }
 
-// accountFor accounts for one message and returns the order that it causes, if any. A
+// Account accounts for one message and returns the order that it causes, if any. A
 // message that is not sound, or of a domain that nobody configured, changes
 // nothing but a count.
-func (m *Master) accountFor(now time.Time, a *smockron.Accounting) (o delayOrder, any bool) {
+func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := now.UnixMilli()
@@ -119,7 +119,7 @@ func (m *Master) accountFor(now time.Time, a *smockron.Accounting) (o delayOrder
 	}
 	x.until = max(x.until, until)
 	d.counts.Throttled++
-	return delayOrder{d.Name, string(a.Identifier), until}, true
+	return Order{d.Name, string(a.Identifier), until}, true
 }
 
 // timelyLocked tells whether the message's times are near the master's. The time
@@ -159,7 +159,7 @@ func (m *Master) reject(err error) {
 
 // orders are all those of a domain that hold now; false if there is no such
 // domain.
-func (m *Master) orders(now time.Time, name string) (all []delayOrder, known bool) {
+func (m *Master) orders(now time.Time, name string) (all []Order, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counts.Resyncs++
@@ -173,7 +173,7 @@ func (m *Master) orders(now time.Time, name string) (all []delayOrder, known boo
 	at := now.UnixMilli()
 	for id, x := range d.identifiers {
 		if x.until > at {
-			all = append(all, delayOrder{d.Name, id, x.until})
+			all = append(all, Order{d.Name, id, x.until})
 		}
 	}
 	return all, true
@@ -320,7 +320,7 @@ func (c *Counts) reject(err error) {
 	if c.Malformed == nil {
 		c.Malformed = make(map[string]uint64)
 	}
-	c.Malformed[smockron.FaultName(err)]++
+	c.Malformed[err.Error()]++
 }
 
 // State is what the doctor shows of a master.

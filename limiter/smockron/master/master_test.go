@@ -24,8 +24,8 @@ func receive(m *Master, now time.Time, frames string) []string {
 		m.reject(err)
 		return nil
 	}
-	if o, any := m.accountFor(now, &a); any {
-		return []string{fmt.Sprintf("%s %d", o.identifier, o.until-start)}
+	if o, any := m.Account(now, &a); any {
+		return []string{fmt.Sprintf("%s %d", o.Identifier, o.Until-start)}
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type service struct {
 	dropped atomic.Uint64            // how many went
 	second  int64                    // listen's
 	packets int                      // listen's: that came in that second
-	news    chan []delayOrder        // from the store
+	news    chan []Order        // from the store
 	control *smockron.Control
 	resyncs map[string]time.Time // when a domain's was last answered
 }
@@ -58,7 +58,7 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	}
 	s := &service{
 		Master: m, ServeOptions: o, queue: make(chan smockron.Accounting, o.Queue),
-		news: make(chan []delayOrder, 1), resyncs: make(map[string]time.Time),
+		news: make(chan []Order, 1), resyncs: make(map[string]time.Time),
 	}
 	ctx, end := context.WithCancel(ctx)
 	opened := make(chan error, 1)
@@ -167,7 +167,7 @@ func (s *service) handle(a *smockron.Accounting) {
 	now := s.Now()
 	if a.Resync {
 		s.resync(now, string(a.Domain))
-	} else if o, any := s.accountFor(now, a); any {
+	} else if o, any := s.Account(now, a); any {
 		s.send(o)
 	}
 }
@@ -188,19 +188,19 @@ func (s *service) resync(now time.Time, name string) {
 	s.control.ResyncDone(name)
 }
 
-func (s *service) sendAll(orders []delayOrder) {
+func (s *service) sendAll(orders []Order) {
 	for _, o := range orders {
 		s.send(o)
 	}
 }
 
 // send publishes an order, unless it is past by now.
-func (s *service) send(o delayOrder) {
-	if o.until <= s.Now().UnixMilli() {
+func (s *service) send(o Order) {
+	if o.Until <= s.Now().UnixMilli() {
 		s.late()
 		return
 	}
-	s.control.DelayUntil(o.domain, o.identifier, o.until)
+	s.control.DelayUntil(o.Domain, o.Identifier, o.Until)
 }
 
 // storeEvery is how often changes go to the store, and storeAgain how soon after

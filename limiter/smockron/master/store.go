@@ -76,7 +76,7 @@ func (s *saver) forget(domains map[string]*domain) {
 
 // restore takes in all that the store knows, and returns the orders that follow
 // from it: gatekeepers that asked before hear of them so.
-func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (news []delayOrder, err error) {
+func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (news []Order, err error) {
 	m.mu.Lock()
 	m.saver.on = true
 	var names []string
@@ -99,7 +99,7 @@ func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (ne
 
 // merge takes in what the store knows of an identifier, and returns the order that
 // follows from it, if that is news.
-func (m *Master) merge(now time.Time, r Record) (o delayOrder, news bool) {
+func (m *Master) merge(now time.Time, r Record) (o Order, news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.domains[r.Domain]
@@ -118,7 +118,7 @@ func (m *Master) merge(now time.Time, r Record) (o delayOrder, news bool) {
 		return o, false
 	}
 	x.until = until
-	return delayOrder{d.Name, r.Identifier, until}, true
+	return Order{d.Name, r.Identifier, until}, true
 }
 
 // saveAtOnce is how many identifiers go to the store together.
@@ -126,7 +126,7 @@ const saveAtOnce = 5_000
 
 // save brings the store up to date, and returns the orders that follow from what
 // another master left there. What could not be saved stays to be saved.
-func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news []delayOrder, err error) {
+func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news []Order, err error) {
 	for {
 		batch := m.takeUnsaved()
 		if len(batch) == 0 {
@@ -154,7 +154,7 @@ func (m *Master) takeUnsaved() (batch []unsaved) {
 	return batch
 }
 
-func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, batch []unsaved) (news []delayOrder, err error) {
+func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, batch []unsaved) (news []Order, err error) {
 	var unknown, records []Record
 	m.mu.Lock()
 	for _, u := range batch {
