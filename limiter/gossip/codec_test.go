@@ -21,7 +21,7 @@ func TestMessages(t *testing.T) {
 			counts = rapid.IntRange(1, 5).Draw(t, "nodes")
 			w.number(uint64(counts))
 			for range counts {
-				id := node(rapid.Uint64().Draw(t, "node"))
+				id := Node(rapid.Uint64().Draw(t, "node"))
 				want.nodes = append(want.nodes, id)
 				w.node(id)
 			}
@@ -57,7 +57,7 @@ func TestMessages(t *testing.T) {
 }
 
 // packet is one that a node tells a total with.
-func packet(from node, begun uint64, id string, c count) []byte {
+func packet(from Node, begun uint64, id string, c count) []byte {
 	w := newWriter(kindTotals, from, begun, maxPacket)
 	w.key(testKey(id))
 	w.count(c)
@@ -70,17 +70,17 @@ func FuzzReceive(f *testing.F) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	f.Add(packet(2, 0, "a", count{1, 1e6}))
 	f.Add(packet(2, 9, "a", count{maxNumber, maxNumber}))
-	other := newReplica(2, &ledger{})
-	other.setMembers(now, []node{1, 3})
-	other.charge(now, limiter.Charge{Key: testKey("a"), Cost: time.Second})
+	other := NewReplica(2, &ledger{})
+	other.SetMembers(now, []Node{1, 3})
+	other.Charge(now, limiter.Charge{Key: testKey("a"), Cost: time.Second})
 	f.Add(other.state([]debt{{testKey("a"), time.Minute}, {limiter.Key{Class: "ua", ID: "b"}, time.Second}}))
 	f.Add([]byte{version, byte(kindTotals), 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &ledger{debits: map[limiter.Key]time.Duration{}}
-		replica := newReplica(1, s)
-		replica.setMembers(now.Add(-time.Minute), []node{2, 3})
-		replica.charge(now, limiter.Charge{Key: testKey("own"), Cost: time.Second})
-		replica.received(now, bytes.Clone(b))
+		replica := NewReplica(1, s)
+		replica.SetMembers(now.Add(-time.Minute), []Node{2, 3})
+		replica.Charge(now, limiter.Charge{Key: testKey("own"), Cost: time.Second})
+		replica.Received(now, bytes.Clone(b))
 		if replica.counts.Malformed > 0 && len(s.debits)+s.raised > 0 {
 			t.Error("what is malformed was charged")
 		}
@@ -92,7 +92,7 @@ func FuzzReceive(f *testing.F) {
 				t.Errorf("%v were charged", cost)
 			}
 		}
-		replica.tick(now)
+		replica.Tick(now)
 		replica.state([]debt{{testKey("own"), time.Minute}})
 	})
 }

@@ -10,7 +10,7 @@
 // the totals that have changed, and the number of their series. A peer charges the
 // difference to what it heard before, and never goes back. So it does not matter in
 // which order totals come, how often, or which of them are lost: the next one heals
-// it. The last one before a key falls silent is told twice more, some epochs later.
+// it. The last one before a key falls silent is told once more, some epochs later.
 //
 // Buckets may go negative. Whoever runs over within an epoch pays with a longer
 // wait: bursts can be steeper than configured, the long-run rate is not. Each
@@ -32,7 +32,7 @@
 //
 // # What is where
 //
-// The [replica] is the whole protocol as a state machine that is told the time and
+// The [Replica] is the whole protocol as a state machine that is told the time and
 // returns what is to be sent; tests play it on a lossy network in virtual time.
 // message.go is how it is written. The [Sharer] connects it to memberlist, which
 // finds the peers, tells who is alive, and carries and encrypts the messages.

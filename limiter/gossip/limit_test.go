@@ -63,7 +63,7 @@ func TestBadNetwork(t *testing.T) {
 				t.Errorf("rate %.3f, want 1.00 within 0.05", rate)
 			}
 			w.loss, w.jitter = 0, 0
-			w.run(2 * epoch)
+			w.run(again + 2*epoch)
 			w.reconcile()
 		})
 	}
@@ -173,8 +173,8 @@ func TestDebtsBeforeTheirOrigin(t *testing.T) {
 	spender.bill("debtor", 10*time.Second)
 	w.run(time.Second)
 	apart.side = 0
-	apart.replica.setMembers(apart.clock(), []node{between.id})
-	between.replica.setMembers(between.clock(), []node{spender.id, apart.id})
+	apart.replica.SetMembers(apart.clock(), []Node{between.id})
+	between.replica.SetMembers(between.clock(), []Node{spender.id, apart.id})
 	apart.exchange(between)
 	if l := apart.level("debtor"); l > -5 {
 		t.Fatalf("level %v: no debts came", l)

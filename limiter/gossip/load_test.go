@@ -41,9 +41,9 @@ func TestBudget(t *testing.T) {
 	before := r.counts
 	for range seconds * 100 {
 		for range 100 {
-			r.charge(w.now, limiter.Charge{Key: testKey(z.draw()), Cost: 50 * time.Millisecond})
+			r.Charge(w.now, limiter.Charge{Key: testKey(z.draw()), Cost: 50 * time.Millisecond})
 		}
-		r.charge(w.now, limiter.Charge{Key: testKey("heavy"), Cost: 50 * time.Millisecond})
+		r.Charge(w.now, limiter.Charge{Key: testKey("heavy"), Cost: 50 * time.Millisecond})
 		w.run(10 * time.Millisecond)
 	}
 	k := r.counts

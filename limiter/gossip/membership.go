@@ -1,7 +1,7 @@
 package gossip
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -286,11 +286,6 @@ func (s *Sharer) SetKeys(keys [][]byte) error {
 	if s.keys == nil || len(keys) == 0 {
 		return errKeys
 	}
-	for _, k := range keys {
-		if err := memberlist.ValidateKey(k); err != nil {
-			return err
-		}
-	}
 	s.setKeys.Lock()
 	defer s.setKeys.Unlock()
 	for _, k := range keys {
@@ -306,9 +301,11 @@ func (s *Sharer) SetKeys(keys [][]byte) error {
 			return err
 		}
 	}
-	distinct := len(slices.CompactFunc(slices.SortedFunc(slices.Values(keys), slices.Compare), slices.Equal))
-	for old := s.keys.GetKeys(); len(old) > distinct; old = old[:len(old)-1] {
-		if err := s.keys.RemoveKey(old[len(old)-1]); err != nil {
+	for _, old := range slices.Backward(s.keys.GetKeys()) {
+		if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, old) }) {
+			break
+		}
+		if err := s.keys.RemoveKey(old); err != nil {
 			return err
 		}
 	}
@@ -317,31 +314,26 @@ func (s *Sharer) SetKeys(keys [][]byte) error {
 
 // member is a live node as memberlist knows it.
 type member struct {
+	id      Node
 	name    string
 	address string
 	to      *memberlist.Node // a copy: memberlist changes its own
 }
 
-func compareNames(a, b member) int { return cmp.Compare(a.name, b.name) }
-
 // roster keeps who is live, by what memberlist says of it. Its methods are called
 // while memberlist holds a lock, so that they do nothing but note it.
 type roster struct {
-	self    node
+	self    Node
 	changed chan struct{}
 
-	mu      sync.Mutex // guards the following
-	members map[string]member
-	ids     map[string]node
+	mu      sync.Mutex        // guards the following
+	members map[string]member // by name
 }
 
 var _ memberlist.EventDelegate = (*roster)(nil)
 
-func newRoster(self node) *roster {
-	return &roster{
-		self: self, changed: make(chan struct{}, 1),
-		members: map[string]member{}, ids: map[string]node{},
-	}
+func newRoster(self Node) *roster {
+	return &roster{self: self, changed: make(chan struct{}, 1), members: map[string]member{}}
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
@@ -353,7 +345,7 @@ func (r *roster) NotifyJoin(n *memberlist.Node) {
 	c := *n
 	c.Addr, c.Meta = append(net.IP(nil), n.Addr...), nil
 	r.mu.Lock()
-	r.members[n.Name], r.ids[n.Name] = member{n.Name, c.Address(), &c}, id
+	r.members[n.Name] = member{id, n.Name, c.Address(), &c}
 	r.mu.Unlock()
 	r.notify()
 }
@@ -365,7 +357,6 @@ func (r *roster) NotifyUpdate(n *memberlist.Node) { r.NotifyJoin(n) }
 func (r *roster) NotifyLeave(n *memberlist.Node) {
 	r.mu.Lock()
 	delete(r.members, n.Name)
-	delete(r.ids, n.Name)
 	r.mu.Unlock()
 	r.notify()
 }
@@ -378,12 +369,12 @@ func (r *roster) notify() {
 }
 
 // live returns the members.
-func (r *roster) live() map[node]member {
+func (r *roster) live() map[Node]member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	live := make(map[node]member, len(r.members))
-	for name, m := range r.members {
-		live[r.ids[name]] = m
+	live := make(map[Node]member, len(r.members))
+	for _, m := range r.members {
+		live[m.id] = m
 	}
 	return live
 }
@@ -393,7 +384,7 @@ func (r *roster) addresses() map[string]struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	set := make(map[string]struct{}, len(r.members))
-	for m := range maps.Values(r.members) {
+	for _, m := range r.members {
 		set[m.address] = struct{}{}
 	}
 	return set
@@ -402,15 +393,15 @@ func (r *roster) addresses() map[string]struct{} {
 // What a node says of itself to memberlist: a version and who it is.
 const metaVersion = 1
 
-func appendMeta(b []byte, id node) []byte {
+func appendMeta(b []byte, id Node) []byte {
 	return binary.BigEndian.AppendUint64(append(b, metaVersion), uint64(id))
 }
 
-func parseMeta(b []byte) (id node, ok bool) {
+func parseMeta(b []byte) (id Node, ok bool) {
 	if len(b) < 9 || b[0] != metaVersion {
 		return 0, false
 	}
-	return node(binary.BigEndian.Uint64(b[1:])), true
+	return Node(binary.BigEndian.Uint64(b[1:])), true
 }
 
 // hostPort is an address with its host in the form that memberlist has it.

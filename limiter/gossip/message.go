@@ -35,9 +35,9 @@ const (
 	maxState   = 1 << 20
 )
 
-// node is one run of one sidecar: a random number that it draws as it starts, so
+// Node is one run of one sidecar: a random number that it draws as it starts, so
 // that one that was restarted is another.
-type node uint64
+type Node uint64
 
 // count is what a node charged a key, since the series began.
 type count struct {
@@ -48,10 +48,10 @@ type count struct {
 // message is one that was received.
 type message struct {
 	kind  kind
-	from  node
+	from  Node
 	begun uint64 // all series of the sender up to this number began before
 	keys  []told
-	nodes []node // state: whose counts are told
+	nodes []Node // state: whose counts are told
 }
 
 // told is what a message says of a key.
@@ -69,7 +69,7 @@ type writer struct {
 	classes []string
 }
 
-func newWriter(k kind, from node, begun uint64, most int) *writer {
+func newWriter(k kind, from Node, begun uint64, most int) *writer {
 	w := &writer{data: []byte{version, byte(k)}, most: most}
 	w.node(from)
 	w.number(begun)
@@ -81,7 +81,7 @@ func (w *writer) hasRoom(k limiter.Key, counts int) bool {
 	return len(w.classes) < maxClasses && len(w.data)+len(k.ID)+len(k.Class)+12+14*counts <= w.most
 }
 
-func (w *writer) node(id node) { w.data = binary.BigEndian.AppendUint64(w.data, uint64(id)) }
+func (w *writer) node(id Node) { w.data = binary.BigEndian.AppendUint64(w.data, uint64(id)) }
 
 func (w *writer) number(x uint64) { w.data = binary.AppendUvarint(w.data, x) }
 
@@ -162,12 +162,12 @@ func (r *reader) number(most uint64) uint64 {
 	return x
 }
 
-func (r *reader) node() node {
+func (r *reader) node() Node {
 	if len(r.rest) < 8 {
 		r.fail()
 		return 0
 	}
-	id := node(binary.BigEndian.Uint64(r.rest))
+	id := Node(binary.BigEndian.Uint64(r.rest))
 	r.rest = r.rest[8:]
 	return id
 }

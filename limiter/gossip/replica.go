@@ -14,33 +14,28 @@ const (
 	epoch     = 100 * time.Millisecond // how often totals are told
 	beat      = 10 * epoch             // and how often that there is nothing to tell
 	silence   = 64 * epoch             // after which two nodes meet again
+	again     = 32 * epoch             // after which a total is told once more, if it is still the last one
 	idle      = 2 * time.Minute        // after which a key is forgotten
 	idleLeast = 8 * time.Second        // the same, while there is no room
 	maxKeys   = 1 << 17
 	maxCounts = 1 << 20 // of peers
 
 	// bytesPerSecond bounds what is sent to all peers together, except for membership
-	// and states. The lightest keys wait if it is reached. One part in repeatShare of
-	// it is for totals that were told before.
+	// and states. The lightest keys wait if it is reached.
 	bytesPerSecond = 1 << 20
-	repeatShare    = 16
 )
 
-// repeatAfter is how long after it was told a total is told again, if it is still
-// the last one.
-func repeatAfter() [2]time.Duration { return [...]time.Duration{epoch, 32 * epoch} }
-
-// replica is what one node knows of the traffic of all. It is a state machine that
+// Replica is what one node knows of the traffic of all. It is a state machine that
 // is told the time: each tick returns the packets that are to be sent to all live
 // members. It is for one goroutine at a time.
-type replica struct {
-	id     node
+type Replica struct {
+	id     Node
 	sink   limiter.Sink
 	budget float64 // bytes a second
 
 	tallies map[limiter.Key]*tally
-	peers   map[node]*peer
-	live    []node        // that are members now, in order
+	peers   map[Node]*peer
+	live    []Node        // that are members now, in order
 	begun   uint64        // the number of our last series
 	marked  uint64        // the same, at the last tick
 	untold  []*tally      // and those that are to be told again
@@ -71,9 +66,7 @@ type tally struct {
 	series uint64        // of our own charges; 0: there are none
 	total  time.Duration // of our own
 	told   uint64        // microseconds of it
-	gain   uint64        // by how much that was more than the time before
-	again  int           // how often it has been told again
-	due    time.Time     // when it is to be told again
+	due    time.Time     // when it is to be told once more; zero: it was
 	listed bool          // it is among the untold
 	used   time.Time     // when it was charged last
 	others []theirs
@@ -85,15 +78,15 @@ type theirs struct {
 	count
 }
 
-func newReplica(id node, sink limiter.Sink) *replica {
-	return &replica{
+func NewReplica(id Node, sink limiter.Sink) *Replica {
+	return &Replica{
 		id: id, sink: sink, budget: bytesPerSecond, idle: idle,
-		tallies: map[limiter.Key]*tally{}, peers: map[node]*peer{},
+		tallies: map[limiter.Key]*tally{}, peers: map[Node]*peer{},
 	}
 }
 
-// setMembers says who the live members are now, this node left out.
-func (b *replica) setMembers(now time.Time, members []node) {
+// SetMembers says who the live members are now, this node left out.
+func (b *Replica) SetMembers(now time.Time, members []Node) {
 	b.live = slices.Sorted(slices.Values(members))
 	for id, p := range b.peers {
 		p.alive = slices.Contains(b.live, id)
@@ -108,7 +101,7 @@ func (b *replica) setMembers(now time.Time, members []node) {
 }
 
 // tally returns that of a key, or a new one if there is room.
-func (b *replica) tally(now time.Time, k limiter.Key) *tally {
+func (b *Replica) tally(now time.Time, k limiter.Key) *tally {
 	t := b.tallies[k]
 	if t == nil && len(b.tallies) < maxKeys {
 		t = &tally{key: k, used: now}
@@ -117,8 +110,8 @@ func (b *replica) tally(now time.Time, k limiter.Key) *tally {
 	return t
 }
 
-// charge adds what was charged here.
-func (b *replica) charge(now time.Time, c limiter.Charge) {
+// Charge adds what was charged here.
+func (b *Replica) Charge(now time.Time, c limiter.Charge) {
 	if len(c.Key.ID) > maxID || len(c.Key.Class) > maxClass {
 		b.counts.Dropped++
 		return
@@ -144,34 +137,21 @@ func (b *replica) charge(now time.Time, c limiter.Charge) {
 func (t *tally) micros() uint64 { return uint64(t.total.Microseconds()) } //nolint:gosec // positive
 func (t *tally) untold() uint64 { return t.micros() - t.told }
 
-// ranked is a tally that may be told.
-type ranked struct {
-	rank uint64 // what was not told, or behind all of those how much was told last
-	*tally
-}
-
-func rank(t *tally) ranked {
-	if u := t.untold(); u > 0 {
-		return ranked{1<<63 + u, t}
-	}
-	return ranked{t.gain, t}
-}
-
-// heaviest is a heap, from which the highest rank comes first.
-type heaviest []ranked
+// heaviest is a heap, from which the tally comes first of which most was not told.
+type heaviest []*tally
 
 func (h heaviest) Len() int           { return len(h) }
-func (h heaviest) Less(i, j int) bool { return h[i].rank > h[j].rank }
+func (h heaviest) Less(i, j int) bool { return h[i].untold() > h[j].untold() }
 func (h heaviest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *heaviest) Push(x any)        { *h = append(*h, x.(ranked)) }
+func (h *heaviest) Push(x any)        { *h = append(*h, x.(*tally)) }
 func (h *heaviest) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
 }
 
-// tick says what is to be told to all.
-func (b *replica) tick(now time.Time) (packets [][]byte) {
+// Tick says what is to be told to all.
+func (b *Replica) Tick(now time.Time) (packets [][]byte) {
 	if passed := now.Sub(b.ticked); passed > 0 {
 		b.tokens = min(b.tokens+min(passed, time.Second).Seconds()*b.budget, b.budget)
 		b.ticked = now
@@ -197,7 +177,7 @@ func (b *replica) tick(now time.Time) (packets [][]byte) {
 
 // missPeers has those that were not heard of for too long be met again, or forgets
 // them.
-func (b *replica) missPeers(now time.Time) {
+func (b *Replica) missPeers(now time.Time) {
 	for id, p := range b.peers {
 		if now.Sub(p.heard) <= silence {
 			continue
@@ -211,7 +191,7 @@ func (b *replica) missPeers(now time.Time) {
 
 // sweep forgets keys that were not charged for a while. It is the sooner the less
 // room there is.
-func (b *replica) sweep(now time.Time) {
+func (b *Replica) sweep(now time.Time) {
 	b.swept = now
 	if len(b.tallies) > maxKeys*3/4 || b.counted > maxCounts*3/4 {
 		b.idle = max(b.idle/2, idleLeast)
@@ -234,37 +214,36 @@ func (b *replica) sweep(now time.Time) {
 }
 
 // tell writes the totals that have changed, the heaviest changes first, as far as
-// the budget goes; the others wait and become heavier. Then come some that were told
+// the budget goes; the others wait and become heavier. Behind them come those that were told
 // before, and may have been lost.
-func (b *replica) tell(now time.Time) (packets [][]byte) {
-	after, ready, rest := repeatAfter(), b.ready[:0], b.untold[:0]
+func (b *Replica) tell(now time.Time) (packets [][]byte) {
+	ready, rest := b.ready[:0], b.untold[:0]
 	for _, t := range b.untold {
 		late := now.Sub(t.used) > b.idle
 		if late && t.untold() > 0 {
 			b.counts.Dropped++
 		}
 		if late || len(b.live) == 0 { // those that come will hear what is owed
-			t.told, t.again = t.micros(), len(after)
+			t.told, t.due = t.micros(), time.Time{}
 		}
-		if t.untold() == 0 && t.again >= len(after) {
+		if t.untold() == 0 && t.due.IsZero() {
 			t.listed = false
 			continue
 		}
 		rest = append(rest, t)
 		if t.untold() > 0 || !now.Before(t.due) {
-			ready = append(ready, rank(t))
+			ready = append(ready, t)
 		}
 	}
 	clear(b.untold[len(rest):])
 	b.untold = rest
 	room := b.tokens / float64(max(1, len(b.live)))
-	repeats := b.budget / repeatShare * epoch.Seconds() / float64(max(1, len(b.live)))
 	w := newWriter(kindTotals, b.id, b.marked, maxPacket)
 	empty := len(w.data)
 	heap.Init(&ready)
 	b.ready = ready
-	for len(ready) > 0 && room > 0 && (ready[0].untold() > 0 || repeats > 0) {
-		t := heap.Pop(&ready).(ranked).tally
+	for len(ready) > 0 && room > 0 {
+		t := heap.Pop(&ready).(*tally)
 		if !w.hasRoom(t.key, 1) {
 			packets = append(packets, w.data)
 			w = newWriter(kindTotals, b.id, b.marked, maxPacket)
@@ -272,42 +251,29 @@ func (b *replica) tell(now time.Time) (packets [][]byte) {
 		before := len(w.data)
 		w.key(t.key)
 		w.count(count{t.series, t.micros()})
-		size := float64(len(w.data) - before)
-		room -= size
-		if t.untold() == 0 {
-			repeats -= size
-			t.repeated(now)
-			continue
+		room -= float64(len(w.data) - before)
+		if t.untold() > 0 {
+			t.told, t.due = t.micros(), now.Add(again)
+		} else {
+			t.due = time.Time{}
 		}
-		t.gain, t.again, t.due = t.untold(), 0, now.Add(after[0])
-		t.told = t.micros()
 	}
 	if len(w.data) > empty {
 		packets = append(packets, w.data)
 	}
 	b.counts.Waiting = 0
-	for _, r := range ready {
-		if r.untold() > 0 {
+	for _, t := range ready {
+		if t.untold() > 0 {
 			b.counts.Waiting++
-		} else { // there was no room, and others will come
-			r.repeated(now)
 		}
 	}
 	clear(b.ready)
 	return packets
 }
 
-// repeated says that it was the time to tell a total again.
-func (t *tally) repeated(now time.Time) {
-	after := repeatAfter()
-	if t.again++; t.again < len(after) {
-		t.due = now.Add(after[t.again])
-	}
-}
-
-// received takes a message in. Nothing in it is believed before all of it was
+// Received takes a message in. Nothing in it is believed before all of it was
 // checked.
-func (b *replica) received(now time.Time, data []byte) {
+func (b *Replica) Received(now time.Time, data []byte) {
 	b.counts.Received += uint64(len(data))
 	m, err := parse(data)
 	if err != nil || m.from == b.id {
@@ -333,7 +299,7 @@ func (b *replica) received(now time.Time, data []byte) {
 }
 
 // chargeNew charges what is new of a total.
-func (b *replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
+func (b *Replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
 	charged, known := b.note(now, p, k, c)
 	switch {
 	case !known:
@@ -347,7 +313,7 @@ func (b *replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
 
 // note remembers what a peer charged in all. It returns the microseconds that are to
 // be charged of it, and whether it is news.
-func (b *replica) note(now time.Time, p *peer, k limiter.Key, c count) (charged uint64, news bool) {
+func (b *Replica) note(now time.Time, p *peer, k limiter.Key, c count) (charged uint64, news bool) {
 	t := b.tally(now, k)
 	if t == nil {
 		b.counts.Dropped++
@@ -387,8 +353,8 @@ type debt struct {
 // state writes debts, the longest first, and the totals that they include: our own,
 // and those of the peers that this node has learnt the debts of. The debts are of a
 // moment ago: what came in between is told by none of them.
-func (b *replica) state(debts []debt) []byte {
-	var nodes []node
+func (b *Replica) state(debts []debt) []byte {
+	var nodes []Node
 	for _, id := range b.live {
 		if len(nodes) < maxMembers-1 && !b.peers[id].strange {
 			nodes = append(nodes, id)
@@ -430,7 +396,7 @@ func (t *tally) of(p *peer) count {
 
 // learn takes in what is owed, if that includes what somebody charged whose debts are
 // not known here. Debts are raised, never added.
-func (b *replica) learn(now time.Time, m message) {
+func (b *Replica) learn(now time.Time, m message) {
 	known := make([]*peer, len(m.nodes)) // those that are no members stay nil
 	strange := false
 	for i, id := range m.nodes {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ const (
 type Sharer struct {
 	limiter.Packets
 	o      Options
-	id     node
+	id     Node
 	outbox *limiter.Outbox
 	inbox  chan []byte
 	roster *roster
@@ -47,7 +48,7 @@ type Sharer struct {
 
 	list    *memberlist.Memberlist // of Run
 	mu      sync.Mutex             // guards the following
-	replica *replica               // nil before Run
+	replica *Replica               // nil before Run
 }
 
 var _ limiter.Sharer = (*Sharer)(nil)
@@ -60,7 +61,7 @@ func New(o Options) (*Sharer, error) {
 	}
 	var drawn [8]byte
 	_, _ = rand.Read(drawn[:]) // never fails
-	id := node(binary.BigEndian.Uint64(drawn[:]))
+	id := Node(binary.BigEndian.Uint64(drawn[:]))
 	s := &Sharer{
 		Packets: limiter.NewPackets(), o: o, id: id, outbox: limiter.NewOutbox(outboxCharges),
 		inbox: make(chan []byte, inboxMessages), roster: newRoster(id),
@@ -86,7 +87,7 @@ func (s *Sharer) Offer(c limiter.Charge) bool {
 // told what keys owe. Its error is that the address can not be listened at.
 func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	s.mu.Lock()
-	s.replica = newReplica(s.id, in)
+	s.replica = NewReplica(s.id, in)
 	s.mu.Unlock()
 	ledger, _ := in.(Ledger)
 	c, err := s.config(delegate{s, ledger})
@@ -137,18 +138,18 @@ func (s *Sharer) serve(ctx context.Context, in limiter.Sink) {
 
 // collectLocked takes what was offered into the replica.
 func (s *Sharer) collectLocked(now time.Time) {
-	s.outbox.Drain(func(c limiter.Charge) { s.replica.charge(now, c) })
+	s.outbox.Drain(func(c limiter.Charge) { s.replica.Charge(now, c) })
 }
 
 func (s *Sharer) setMembers() {
 	live := s.roster.live()
-	ids := make([]node, 0, len(live))
+	ids := make([]Node, 0, len(live))
 	for id := range live {
 		ids = append(ids, id)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replica.setMembers(time.Now(), ids)
+	s.replica.SetMembers(time.Now(), ids)
 }
 
 // tick sends what is to be told, as packets that may get lost. It waits for nobody.
@@ -156,7 +157,7 @@ func (s *Sharer) tick() {
 	now := time.Now()
 	s.mu.Lock()
 	s.collectLocked(now)
-	packets := s.replica.tick(now)
+	packets := s.replica.Tick(now)
 	s.mu.Unlock()
 	s.send(packets...)
 }
@@ -188,7 +189,7 @@ func (s *Sharer) receive(m []byte, in limiter.Sink) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replica.received(time.Now(), m)
+	s.replica.Received(time.Now(), m)
 }
 
 // Status implements limiter.Sharer; its Detail is a State.
@@ -325,11 +326,6 @@ func (o Options) complete() (Options, error) {
 		}
 		o.name = o.Advertise
 	}
-	for i, k := range o.Keys {
-		if err := memberlist.ValidateKey(k); err != nil {
-			return o, fmt.Errorf("key %d: %w", i+1, err)
-		}
-	}
 	return o, nil
 }
 
@@ -393,9 +389,9 @@ func (s State) status() limiter.SharingStatus {
 }
 
 // describe fills in what a replica knows.
-func (b *replica) describe(s *State, roster map[node]member) {
+func (b *Replica) describe(s *State, roster map[Node]member) {
 	s.Sidecars, s.Counts = len(b.live)+1, b.counts
-	for _, id := range slices.SortedFunc(maps.Keys(roster), func(a, b node) int { return compareNames(roster[a], roster[b]) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(roster), func(a, b Node) int { return strings.Compare(roster[a].name, roster[b].name) }) {
 		if p := b.peers[id]; p != nil && p.alive {
 			s.Peers = append(s.Peers, PeerState{Name: roster[id].name, Address: roster[id].address, Heard: p.met, Learned: !p.strange})
 		}

@@ -118,7 +118,7 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.Listen = "nonsense" }, "listen"},
 		{func(o *Options) { o.Listen = "127.0.0.1:0" }, "no port"},
 		{func(o *Options) { o.Advertise = "a:b" }, "advertise"},
-		{func(o *Options) { o.Keys = [][]byte{make([]byte, 16), make([]byte, 5)} }, "key 2"},
+		{func(o *Options) { o.Keys = [][]byte{make([]byte, 16), make([]byte, 5)} }, "key size"},
 	} {
 		o := Options{Listen: "127.0.0.1:7946"}
 		c.change(&o)

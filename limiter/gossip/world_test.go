@@ -31,8 +31,8 @@ type world struct {
 type car struct {
 	*limiter.Limiter
 	w       *world
-	id      node
-	replica *replica
+	id      Node
+	replica *Replica
 	skew    time.Duration // its clock is ahead of the world's
 	side    int           // of a split
 	down    bool
@@ -110,9 +110,9 @@ func (w *world) run(d time.Duration) {
 
 // add starts one more sidecar, which nobody knows yet.
 func (w *world) add(skew time.Duration) *car {
-	c := &car{w: w, id: node(len(w.cars) + 1), skew: skew}
+	c := &car{w: w, id: Node(len(w.cars) + 1), skew: skew}
 	c.Limiter = limiter.New(c.clock(), testPolicy(), 1<<14, c)
-	c.replica = newReplica(c.id, (*sink)(c))
+	c.replica = NewReplica(c.id, (*sink)(c))
 	w.cars = append(w.cars, c)
 	w.after(time.Duration(w.random.Int64N(int64(epoch))), c.ticks)
 	w.after(time.Duration(w.random.Int64N(int64(stateEach))), c.exchanges)
@@ -126,7 +126,7 @@ func (c *car) ticks() {
 	if c.down {
 		return
 	}
-	for _, packet := range c.replica.tick(c.clock()) {
+	for _, packet := range c.replica.Tick(c.clock()) {
 		for _, to := range c.replica.live {
 			c.w.carry(c, c.w.cars[to-1], packet)
 		}
@@ -149,8 +149,8 @@ func (c *car) exchange(o *car) {
 	}
 	mine := c.replica.state(debtsOf(c.clock(), c.Limiter))
 	theirs := o.replica.state(debtsOf(o.clock(), o.Limiter))
-	o.replica.received(o.clock(), mine)
-	c.replica.received(c.clock(), theirs)
+	o.replica.Received(o.clock(), mine)
+	c.replica.Received(c.clock(), theirs)
 }
 
 // sink is a car's limiter, where all may have the whole burst.
@@ -171,7 +171,7 @@ func (s *sink) Learn(now time.Time, packet []byte) { s.Limiter.Learn(now, packet
 // Offer, Carry, Run and Status are limiter.Sharer.
 func (c *car) Offer(x limiter.Charge) bool {
 	if x.Event == limiter.Settled {
-		c.replica.charge(c.clock(), x)
+		c.replica.Charge(c.clock(), x)
 	}
 	return true
 }
@@ -197,7 +197,7 @@ func (w *world) carry(from, to *car, data []byte) {
 	}
 	w.after(d, func() {
 		if !to.down && from.side == to.side {
-			to.replica.received(to.clock(), data)
+			to.replica.Received(to.clock(), data)
 		}
 	})
 }
@@ -205,14 +205,14 @@ func (w *world) carry(from, to *car, data []byte) {
 // setMembers tells each car who is live on its side.
 func (w *world) setMembers() {
 	for _, c := range w.cars {
-		var live []node
+		var live []Node
 		for _, o := range w.cars {
 			if o != c && !o.down && o.side == c.side {
 				live = append(live, o.id)
 			}
 		}
 		if !c.down {
-			c.replica.setMembers(c.clock(), live)
+			c.replica.SetMembers(c.clock(), live)
 		}
 	}
 }
