@@ -141,8 +141,8 @@ test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki i
 	@.ci/deps "run WordPress and MediaWiki" $(WORDPRESS_DEPS) mediawiki
 	$(GO) test -tags world -run 'TestStandingOfPeople' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
-scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference
-	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 30m -run 'Scenarios|Demands|Redirects' -count=1 -v ./internal/sim
+scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference; fleets beside one instance
+	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 60m -run 'Scenarios|Demands|Redirects|Fleets' -count=1 -v ./internal/sim
 
 sweep: ## sites beside hogs of all kinds, and ordinary ones, with the gate and without; what is worse with it is a failure, and some is
 	TEMPOMAT_SCENARIOS=sweep $(GO) test -timeout 30m -run WithoutGate -count=1 -v ./internal/sim

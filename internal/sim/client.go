@@ -211,12 +211,13 @@ func (c *Client) request(w *World, page Page) *request {
 		w.number++
 		target.RawQuery = page.Query + strconv.Itoa(w.number)
 	}
-	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address)}
+	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address), at: w.balance(address)}
 }
 
 // follow makes the request that a redirect of another one asks for.
 func (c *Client) follow(w *World, r *request) *request {
-	return &request{client: c, page: r.page, cpu: r.cpu, asked: r.asked, http: c.message(r.page, r.http.URL, c.from(w))}
+	address := c.from(w)
+	return &request{client: c, page: r.page, cpu: r.cpu, asked: r.asked, http: c.message(r.page, r.http.URL, address), at: w.balance(address)}
 }
 
 // from is the address of the client's next request.
@@ -313,8 +314,8 @@ func (v *visit) send(r *request) {
 			v.end(true)
 		}
 	}
-	v.proxy.arrive(r)
-	if n := len(v.proxy.waiting); v.now >= v.from {
+	r.at.arrive(r)
+	if n := len(r.at.waiting); v.now >= v.from {
 		v.held = max(v.held, n)
 	}
 }
@@ -350,7 +351,7 @@ func (v *visit) leave() {
 	if v.ended {
 		return
 	}
-	v.proxy.leave(v.request)
+	v.request.at.leave(v.request)
 	if !v.answered {
 		v.note(v.request, false)
 	}
@@ -366,7 +367,7 @@ func (v *visit) abort() {
 func (v *visit) end(ok bool) {
 	if !v.ended {
 		v.ended = true
-		v.proxy.spool.drop(v.request)
+		v.request.at.spool.drop(v.request)
 		v.then(ok)
 	}
 }
@@ -407,6 +408,7 @@ type request struct {
 	broken bool    // its connection was closed before all of it had come
 
 	// at the proxy
+	at *proxy
 	lifecycle.Life
 	running bool
 	begun   bool    // its answer has

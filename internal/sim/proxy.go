@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/limiter/known"
 	"tempomat/proxy/lifecycle"
 )
 
@@ -33,12 +35,17 @@ type proxy struct {
 	went    func(*request) // is told who goes to the backend; nil: nobody
 }
 
-func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, error) {
-	rules, err := rulesOf(s)
+// newProxy makes the instance of that number in its fleet.
+func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) (*proxy, error) {
+	rules, err := rulesOf(s, byte(number+1)) //nolint:gosec // a secret, which may be any
 	if err != nil {
 		return nil, err
 	}
-	l := limiter.New(e.time(), policyOf(mode, b.cpus, s), TableSize, nil)
+	var sharer limiter.Sharer
+	if s.share != nil {
+		sharer = s.share(e)
+	}
+	l := limiter.New(e.time(), policyOf(mode, b.cpus, s), TableSize, sharer)
 	p := &proxy{
 		engine: e, backend: b, plain: s.Plain, rules: rules, limiter: l, gate: lifecycle.New(e.time(), l),
 		spool: spool{most: s.Spool, used: map[uint32]float64{}},
@@ -50,6 +57,11 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 	b.taker = p
 	p.gate.Guess = cpuaccount.NewHashedEstimator(Hash(e.seed))
 	p.gate.SetWorkers(p.rules.Meter)
+	if sharer != nil {
+		if err := p.join(sharer, s.Trust); err != nil {
+			return nil, err
+		}
+	}
 	e.every(tickEach, p.tick)
 	e.every(measureEach, p.measure())
 	e.every(learnEach, func() { p.gate.SetWorkers(p.rules.Meter) })
@@ -58,6 +70,26 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode) (*proxy, err
 		e.every(stepEach, p.step)
 	}
 	return p, nil
+}
+
+// join has an instance share with the others of its fleet, also whom it knows if there is a secret. The sharer of
+// a simulation runs by the engine's time: its Run comes back at once.
+func (p *proxy) join(sharer limiter.Sharer, secret bool) error {
+	if secret {
+		x := known.NewExchange()
+		x.SetKeys([32]byte{1}, [32]byte{2})
+		p.limiter.Known().Share(x, [16]byte{1})
+		p.rules.Standing.Share(x, [16]byte{1})
+		if p.rules.Newcomers != nil {
+			p.rules.Newcomers.SetKeys([32]byte{1}, [32]byte{2})
+		}
+		p.every(known.PackEvery.Seconds(), func() {
+			for _, packet := range x.Pack(p.time()) {
+				sharer.Carry(packet)
+			}
+		})
+	}
+	return sharer.Run(context.Background(), p.limiter)
 }
 
 // arrive takes a request in. Its body is read before it asks for a place, but of
@@ -418,8 +450,8 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 	return p
 }
 
-// rulesOf is what the proxy goes by in a scenario.
-func rulesOf(s Scenario) (rules lifecycle.Rules, err error) {
+// rulesOf is what the proxy goes by in a scenario, with a secret of its own.
+func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules, err error) {
 	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
 	if s.Systems != nil {
 		c.Classes = append(c.Classes, classify.Class{Name: "asn", By: "asn"})
@@ -438,7 +470,7 @@ func rulesOf(s Scenario) (rules lifecycle.Rules, err error) {
 	if err != nil {
 		return rules, err
 	}
-	rules.Standing, err = standing.New([16]byte{1}, Standing())
+	rules.Standing, err = standing.New([16]byte{secret}, Standing())
 	if err != nil {
 		return rules, err
 	}

@@ -45,6 +45,13 @@ type Scenario struct {
 	// ".test".
 	Sites []limiter.SiteInfo
 
+	// Instances are as many machines like that behind a balancer; 0: one. Requests go to them in turn, or, if it is
+	// Sticky, those of an address to the same one. They share as share has it, which makes the sharer of one more,
+	// and with Trust they have one secret.
+	Instances     int
+	Sticky, Trust bool
+	share         func(*engine) limiter.Sharer
+
 	// Rare is another of a family that is played in a full run.
 	Rare bool
 

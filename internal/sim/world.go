@@ -1,9 +1,9 @@
 package sim
 
 import (
-	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"tempomat/limiter"
 )
@@ -12,8 +12,11 @@ import (
 type World struct {
 	*engine
 	site    site
-	backend *backend
-	proxy   *proxy
+	backend *backend // of the first instance, mostly the only one
+	proxy   *proxy   // that instance
+	fleet   []*proxy // all instances
+	sticky  bool
+	turn    int // requests that came to the balancer
 	fresh   uint32
 	number  int
 	from    float64 // measured since
@@ -29,20 +32,33 @@ type World struct {
 
 // NewWorld makes a site of a scenario with nobody there yet.
 func NewWorld(seed uint64, s Scenario, mode limiter.Mode) (*World, error) {
-	e := newEngine(seed)
-	b := &backend{engine: e, cpus: s.CPUs, workers: s.Workers, usedBy: map[string]float64{}}
-	b.start(s.Forks)
-	b.share()
-	s.Beside.begin(b)
-	p, err := newProxy(e, b, s, mode)
-	if err != nil {
-		return nil, err
-	}
 	w := &World{
-		engine: e, backend: b, proxy: p, site: s.site,
+		engine: newEngine(seed), site: s.site, sticky: s.Sticky,
 		latency: map[string][]float64{}, usedBy: map[string]float64{}, fresh: 0x50000000,
 	}
+	for i := range max(1, s.Instances) {
+		b := &backend{engine: w.engine, cpus: s.CPUs, workers: s.Workers, usedBy: map[string]float64{}}
+		b.start(s.Forks)
+		b.share()
+		s.Beside.begin(b)
+		p, err := newProxy(w.engine, b, s, mode, i)
+		if err != nil {
+			return nil, err
+		}
+		w.fleet = append(w.fleet, p)
+	}
+	w.proxy = w.fleet[0]
+	w.backend = w.proxy.backend
 	return w, nil
+}
+
+// balance is the instance that a request from an address goes to.
+func (w *World) balance(address uint32) *proxy {
+	if w.sticky {
+		return w.fleet[Hash(w.seed)(strconv.FormatUint(uint64(address), 10))%uint64(len(w.fleet))]
+	}
+	w.turn++
+	return w.fleet[w.turn%len(w.fleet)]
 }
 
 // Run plays the site for some seconds. What was before from is not measured.
@@ -52,23 +68,40 @@ func (w *World) Run(clients []*Client, from, until float64) {
 		c.start(w)
 	}
 	w.run(from, w.pass)
-	w.used = w.backend.used.own
-	maps.Copy(w.usedBy, w.backend.usedBy)
+	w.used = w.usedOwn()
+	for _, p := range w.fleet {
+		for kind, x := range p.backend.usedBy {
+			w.usedBy[kind] += x
+		}
+	}
 	w.run(until, w.pass)
 }
 
 // pass lets the time pass until the next event.
 func (w *World) pass(to float64) {
-	used := w.backend.used.own
-	if w.now >= w.from && w.backend.isShort() {
-		w.short += to - w.now
-	}
-	w.backend.pass(to - w.now)
-	if w.now >= w.from && len(w.proxy.waiting) > 0 {
-		w.waited += to - w.now
-		w.worked += w.backend.used.own - used
+	for _, p := range w.fleet {
+		used := p.backend.used.own
+		if w.now >= w.from && p.backend.isShort() {
+			w.short += to - w.now
+		}
+		p.backend.pass(to - w.now)
+		if w.now >= w.from && len(p.waiting) > 0 {
+			w.waited += to - w.now
+			w.worked += p.backend.used.own - used
+		}
 	}
 }
+
+// usedOwn is what all backends have used since the start, in CPU-seconds.
+func (w *World) usedOwn() (x float64) {
+	for _, p := range w.fleet {
+		x += p.backend.used.own
+	}
+	return x
+}
+
+// cpus are those of all backends.
+func (w *World) cpus() float64 { return w.backend.cpus * float64(len(w.fleet)) }
 
 // note takes down how long a client waited for its answer.
 func (w *World) note(r *request, ok bool) {
@@ -131,7 +164,7 @@ func (w *World) Answered(kind string) float64 {
 }
 
 // Short is the part of the time in which the backend had fewer CPUs or workers than its requests asked for.
-func (w *World) Short() float64 { return w.short / (w.now - w.from) }
+func (w *World) Short() float64 { return w.short / (w.now - w.from) / float64(len(w.fleet)) }
 
 // Asked is how many requests of a kind of client were answered or failed.
 func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
@@ -139,14 +172,17 @@ func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
 // Used is the part of the CPUs that was used, by some kinds of clients or, with
 // none given, by all.
 func (w *World) Used(kinds ...string) float64 {
-	x := w.backend.used.own - w.used
+	x := w.usedOwn() - w.used
 	if len(kinds) > 0 {
 		x = 0
 		for _, k := range kinds {
-			x += w.backend.usedBy[k] - w.usedBy[k]
+			for _, p := range w.fleet {
+				x += p.backend.usedBy[k]
+			}
+			x -= w.usedBy[k]
 		}
 	}
-	return x / ((w.now - w.from) * w.backend.cpus)
+	return x / ((w.now - w.from) * w.cpus())
 }
 
 // UsedWhileWaiting is the part of the CPUs that was used while anybody waited at
