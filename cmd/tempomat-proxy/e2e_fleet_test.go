@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -167,66 +170,186 @@ func newSecret(t *testing.T) (file string) {
 	return file
 }
 
+// knows tells whether a client is known there.
+func (s *sidecarProcess) knows(client string) bool {
+	s.t.Helper()
+	_, out, _ := s.doctor("explain", client)
+	return strings.Contains(out, "a known client")
+}
+
+// fleetWay is a way to share, and how to break it.
+type fleetWay struct {
+	of         func(n int) string // what the n-th of at most five instances has in coordination
+	fail, mend func()
+}
+
+// fleetWays are all ways to share. Redis hangs for a while; gossip is split, each instance from all others; of two
+// masters both are killed, and one comes back.
+func fleetWays() map[string]func(*testing.T) fleetWay {
+	return map[string]func(*testing.T) fleetWay{
+		"redis": func(t *testing.T) fleetWay {
+			r := testkit.StartRedis(t)
+			way := fmt.Sprintf("kind: redis, redis: {addresses: [%q]}", r.Address)
+			return fleetWay{func(int) string { return way }, r.Pause, r.Resume}
+		},
+		"smockron": func(t *testing.T) fleetWay {
+			const domains = "domains: {shop.slash32: {rule: credit, cpus: 1}, shop.slash24: {rule: credit, cpus: 1}}\n"
+			first, second := startMaster(t, domains), startMaster(t, domains)
+			way := fmt.Sprintf("kind: smockron, smockron: {master: [%q, %q], site: shop}", first.address, second.address)
+			return fleetWay{func(int) string { return way }, func() { first.crash(); second.crash() }, second.start}
+		},
+		"gossip": func(t *testing.T) fleetWay {
+			c := newCables(t, 5)
+			return fleetWay{func(n int) string {
+				return fmt.Sprintf("kind: gossip, gossip: {listen: %q, advertise: %q, join: [%s]}", c.to[n], c.from[n], strings.Join(c.from, ", "))
+			}, func() { c.cut.Store(true) }, func() { c.cut.Store(false) }}
+		},
+	}
+}
+
+// cables carry what is sent to some addresses to others, by UDP and TCP, unless they are cut.
+type cables struct {
+	from, to []string
+	cut      atomic.Bool
+}
+
+func newCables(t *testing.T, n int) *cables {
+	t.Helper()
+	c := &cables{}
+	for range n {
+		from, to := testkit.FreeAddress(t), testkit.FreeAddress(t)
+		c.from, c.to = append(c.from, from), append(c.to, to)
+		packets, err := net.ListenPacket("udp", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams, err := net.Listen("tcp", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = packets.Close()
+			_ = streams.Close()
+		})
+		address, err := net.ResolveUDPAddr("udp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go c.carryPackets(packets, address)
+		go c.carryStreams(streams, to)
+	}
+	return c
+}
+
+func (c *cables) carryPackets(from net.PacketConn, to net.Addr) {
+	buffer := make([]byte, 1<<16)
+	for {
+		size, _, err := from.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		if !c.cut.Load() {
+			_, _ = from.WriteTo(buffer[:size], to)
+		}
+	}
+}
+
+func (c *cables) carryStreams(from net.Listener, to string) {
+	for {
+		in, err := from.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", to)
+		if err != nil || c.cut.Load() {
+			_ = in.Close()
+			if err == nil {
+				_ = out.Close()
+			}
+			continue
+		}
+		for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+			go func() {
+				_, _ = io.Copy(way[0], way[1])
+				_ = way[0].Close()
+			}()
+		}
+	}
+}
+
 // TestAFleetKnowsPeople has a person visit one of three sidecars until it is known there: the others know it
 // within a moment, and so does one that begins later. One with another secret is told, and learns nothing.
 func TestAFleetKnowsPeople(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"redis", "gossip", "smockron"} {
+	for kind, open := range fleetWays() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") }))
 			t.Cleanup(backend.Close)
-			secret, other := newSecret(t), newSecret(t)
-			var way string
-			var peers []string
-			switch kind {
-			case "redis":
-				way = fmt.Sprintf("kind: redis, redis: {addresses: [%q]}", testkit.StartRedis(t).Address)
-			case "smockron":
-				m := startMaster(t, "domains: {shop.slash32: {rule: credit, cpus: 1}}\n")
-				way = fmt.Sprintf("kind: smockron, smockron: {master: %q, site: shop}", m.address)
-			case "gossip":
-				for range 5 {
-					peers = append(peers, "127.0.0.1:"+freePort(t))
-				}
-			}
+			secret, other, way := newSecret(t), newSecret(t), open(t)
 			start := func(n int, secret string) *sidecarProcess {
-				way := way
-				if kind == "gossip" {
-					way = fmt.Sprintf("kind: gossip, gossip: {listen: %q, advertise: %q, join: [%s]}", peers[n], peers[n], strings.Join(peers, ", "))
-				}
-				return startProxy(t, backend.URL, fmt.Sprintf("coordination: {secret: %q, %s}\n", secret, way))
+				return startProxy(t, backend.URL, fmt.Sprintf("coordination: {secret: %q, %s}\n", secret, way.of(n)))
 			}
 			cars := []*sidecarProcess{start(0, secret), start(1, secret), start(2, secret)}
 			const person = "198.51.100.1"
-			knows := func(s *sidecarProcess) bool {
-				_, out, _ := s.doctor("explain", person)
-				return strings.Contains(out, "It has been seen for a while")
-			}
 			testkit.Eventually(t, "it is known where it is", func() bool {
 				cars[0].get(person, "/")
 				time.Sleep(time.Second)
-				return knows(cars[0])
+				return cars[0].knows(person)
 			})
 			for _, s := range cars[1:] {
-				t.Logf("known elsewhere after %v", testkit.Eventually(t, "it is known elsewhere", func() bool { return knows(s) }))
+				t.Logf("known elsewhere after %v", testkit.Eventually(t, "it is known elsewhere", func() bool { return s.knows(person) }))
 			}
 			late, stranger := start(3, secret), start(4, other)
-			testkit.Eventually(t, "who begins later knows it", func() bool { return knows(late) })
+			testkit.Eventually(t, "who begins later knows it", func() bool { return late.knows(person) })
 			testkit.Eventually(t, "it has met the others", func() bool {
 				var share api.ShareReply
 				late.ask("/v1/share", &share)
 				return len(share.Instances) == len(cars) && share.Instances[0].Mode == "fair"
 			})
+			began := time.Now()
 			stranger.stderr.Await(t, 0, "another coordination.secret")
 			cars[1].stderr.Await(t, 0, "another coordination.secret")
-			if knows(stranger) || !knows(cars[1]) {
+			t.Logf("another secret is told after %v", time.Since(began))
+			if stranger.knows(person) || !cars[1].knows(person) {
 				t.Error("without the secret it is known, or it is forgotten")
 			}
 			if _, out, _ := cars[1].doctor("status"); !strings.Contains(out, "another coordination.secret") {
 				t.Errorf("status shows %s", out)
 			}
 		})
+	}
+}
+
+// replaceSecret replaces a fleet's secret by one that signs at once, as those reload it that have it, which must be some.
+func replaceSecret(t *testing.T, file string, cars ...*sidecarProcess) {
+	t.Helper()
+	setTime := func(from, to time.Time, form string) { // in the file
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, file, strings.Replace(string(text), from.UTC().Format(form), to.UTC().Format(form), 1))
+	}
+	reload := func() {
+		for _, s := range cars {
+			read := s.stderr.Len()
+			s.signal(syscall.SIGHUP)
+			s.stderr.Await(t, read, reloaded)
+		}
+	}
+	now := time.Now()
+	setTime(now, now.Add(-time.Hour), "2006-01-02T15") // or it cannot be rotated yet
+	if status, out, errors := execute(t, nil, program(t, "tempomat-proxy"), "secret", "rotate", file); status != 0 {
+		t.Fatal(out, errors)
+	}
+	reload()
+	setTime(time.Now().Add(10*time.Minute), time.Now().Add(-time.Minute), "2006-01-02T15:04")
+	reload()
+	for _, s := range cars {
+		if strings.Contains(s.stderr.String(), "stays as it was") {
+			t.Error("the secret was not replaced")
+		}
 	}
 }
 
@@ -266,26 +389,6 @@ func TestAPassOfAFleet(t *testing.T) {
 		t.Errorf("without the secret it is %s", status)
 	}
 	waits(second, "203.0.113.1", pass)
-	text, err := os.ReadFile(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hourAgo := strings.Replace(string(text), time.Now().UTC().Format("2006-01-02T15"), time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15"), 1)
-	writeFile(t, secret, hourAgo) // or it cannot be rotated yet
-	if status, out, errors := execute(t, nil, program(t, "tempomat-proxy"), "secret", "rotate", secret); status != 0 {
-		t.Fatal(out, errors)
-	}
-	second.signal(syscall.SIGHUP)
-	second.stderr.Await(t, 0, reloaded)
+	replaceSecret(t, secret, second.sidecarProcess)
 	waits(second, "203.0.113.2", pass)
-	text, _ = os.ReadFile(secret)
-	signs := time.Now().Add(10 * time.Minute).UTC().Format("2006-01-02T15:04")
-	writeFile(t, secret, strings.Replace(string(text), signs, time.Now().Add(-time.Minute).UTC().Format("2006-01-02T15:04"), 1))
-	second.signal(syscall.SIGHUP)
-	_, read := second.stderr.Await(t, 0, reloaded)
-	second.stderr.Await(t, read, reloaded)
-	waits(second, "203.0.113.3", pass)
-	if strings.Contains(second.stderr.String(), "stays as it was") {
-		t.Error("the secret was not replaced")
-	}
 }

@@ -3,11 +3,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,77 +16,208 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldFleetBehindHAProxy has a visitor with a cookie of the site come to three sidecars in turn. All know it,
-// also while what they share through hangs, and one that was killed knows it again.
-func TestWorldFleetBehindHAProxy(t *testing.T) {
-	t.Parallel()
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		if len(r.Cookies()) == 0 {
-			http.SetCookie(w, &http.Cookie{Name: "session", Value: "0123456789abcdef0123456789abcdef"})
-		}
-	}))
-	t.Cleanup(backend.Close)
-	redis := testkit.StartRedis(t)
-	yaml := fmt.Sprintf("trustedProxies: 127.0.0.1\ncoordination: {kind: redis, secret: %q, redis: {addresses: [%q]}}\n", newSecret(t), redis.Address)
-	var cars []*sidecarProcess
-	front := testkit.FreeAddress(t)
-	config := fmt.Sprintf("listen www\n    mode http\n    balance roundrobin\n    bind %s\n    retries 3\n    option redispatch\n", front)
-	for i := range 3 {
-		cars = append(cars, startProxy(t, backend.URL, yaml+"listen: "+testkit.FreeAddress(t)+"\n"))
-		config += fmt.Sprintf("    server s%d %s check inter 200ms\n", i, strings.TrimPrefix(cars[i].url, "http://"))
-	}
-	file := filepath.Join(tempDir(t), "haproxy.cfg")
-	writeFile(t, file, haproxyHead+config)
-	startProcess(t, nil, testkit.Program(t, "haproxy"), "-db", "-f", file)
-	const person = "198.51.100.1"
-	h := from(person)
-	visit := func() bool { // that of a browser
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+"/", nil)
+// regular is a browser with its cookies, which visits a fleet's site again and again.
+type regular struct {
+	address string
+
+	mu        sync.Mutex // guards the following
+	visits    int
+	redirects int
+	slowest   time.Duration // since it was asked last
+	failures  []string      // the same
+}
+
+// browse visits until the context ends.
+func (v *regular) browse(ctx context.Context, c *http.Client, site string) {
+	h := clicked(v.address)
+	for path := "/page.php?ms=1"; ctx.Err() == nil; {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, site+path, nil)
 		if err != nil {
-			t.Fatal(err)
+			panic(err)
 		}
 		r.Header = h.Clone()
-		res, err := newClient(t).Do(r)
+		began := time.Now()
+		res, err := c.Do(r)
+		if ctx.Err() != nil {
+			return
+		}
+		v.mu.Lock()
+		v.visits++
+		v.slowest = max(v.slowest, time.Since(began))
 		if err != nil {
-			return false
+			v.failures = append(v.failures, err.Error())
+		} else if res.StatusCode == http.StatusFound {
+			v.redirects++
+		} else if res.StatusCode != http.StatusOK {
+			v.failures = append(v.failures, res.Status)
 		}
-		defer res.Body.Close()
-		for _, c := range res.Cookies() {
-			h.Set("Cookie", c.Name+"="+c.Value)
+		v.mu.Unlock()
+		if err == nil {
+			for _, c := range res.Cookies() {
+				h.Set("Cookie", c.Name+"="+c.Value)
+			}
+			_ = res.Body.Close()
 		}
-		return res.StatusCode == http.StatusOK
+		time.Sleep(50 * time.Millisecond)
 	}
-	known := func(s *sidecarProcess) bool {
-		_, out, _ := s.doctor("explain", person)
-		return strings.Contains(out, "a known client")
+}
+
+// siege is a fleet behind HAProxy whose queue robots never let run dry.
+type siege struct {
+	t        *testing.T
+	site     string
+	cars     []*sidecarProcess
+	visitors []*regular
+}
+
+// pass waits until each visitor has visited so often since, and tells what became of that: none may fail, except for as many
+// as were on their way to an instance that ended.
+func (s *siege) pass(what string, lost int) {
+	s.t.Helper()
+	var failures []string
+	var slowest time.Duration
+	for _, v := range s.visitors {
+		visits := func() int {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.visits
+		}
+		from := visits()
+		testkit.Eventually(s.t, v.address+" visits", func() bool { return visits() > from+6 })
+		v.mu.Lock()
+		failures, slowest = append(failures, v.failures...), max(slowest, v.slowest)
+		v.failures, v.slowest = nil, 0
+		v.mu.Unlock()
 	}
-	testkit.Eventually(t, "HAProxy finds the sidecars", visit)
-	testkit.Eventually(t, "all know the visitor", func() bool {
-		time.Sleep(200 * time.Millisecond)
-		return visit() && known(cars[0]) && known(cars[1]) && known(cars[2])
+	s.t.Logf("%s: the slowest visit took %v, %d failed", what, slowest, len(failures))
+	if len(failures) > lost {
+		s.t.Errorf("%s: %q", what, failures)
+	}
+}
+
+// known waits until all instances know all visitors, or says which does not.
+func (s *siege) known(wait bool) {
+	s.t.Helper()
+	for _, v := range s.visitors {
+		for i, car := range s.cars {
+			if wait {
+				testkit.Eventually(s.t, v.address+" is known", func() bool {
+					time.Sleep(100 * time.Millisecond)
+					return car.knows(v.address)
+				})
+			} else if !car.knows(v.address) {
+				s.t.Errorf("instance %d has forgotten %s", i, v.address)
+			}
+		}
+	}
+}
+
+// TestWorldFleetBehindHAProxy has visitors come to three instances in turn, in front of an Apache that robots keep busy. All
+// instances know them, also while what they share through hangs, is split or was killed; one that was killed knows them
+// again. Each browser is redirected once, also if the secret is replaced in the meantime, and one with another secret
+// disturbs none.
+func TestWorldFleetBehindHAProxy(t *testing.T) {
+	t.Parallel()
+	backend := startApache(t)
+	for kind, open := range fleetWays() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			way, secret := open(t), newSecret(t)
+			front := testkit.FreeAddress(t)
+			config := fmt.Sprintf("listen www\n    mode http\n    balance roundrobin\n    bind %s\n    retries 3\n    option redispatch\n", front)
+			start := func(n int, address, secret string) *sidecarProcess {
+				return startProxyWith(t, []string{"TEMPOMAT_BACKEND_WORKERS=1"}, nil, backend.url, oneWorker+fmt.Sprintf(
+					"listen: %q\ntrustedProxies: 127.0.0.1\ncoordination: {secret: %q, %s}\n", address, secret, way.of(n)))
+			}
+			s := &siege{t: t, site: "http://" + front}
+			for i := range 3 {
+				s.cars = append(s.cars, start(i, testkit.FreeAddress(t), secret))
+				config += fmt.Sprintf("    server s%d %s check inter 200ms\n", i, strings.TrimPrefix(s.cars[i].url, "http://"))
+			}
+			file := filepath.Join(tempDir(t), "haproxy.cfg")
+			writeFile(t, file, haproxyHead+config)
+			startProcess(t, nil, testkit.Program(t, "haproxy"), "-db", "-f", file).listens(front)
+			s.begin()
+
+			s.known(true)
+			s.pass("calm", 0)
+			reads := s.logs()
+			way.fail()
+			s.await(reads, "not to be reached")
+			s.pass("cut off", 0)
+			s.known(false)
+			reads = s.logs()
+			way.mend()
+			s.await(reads, "sharing with it")
+			s.pass("together again", 0)
+			address := strings.TrimPrefix(s.cars[0].url, "http://")
+			s.cars[0].signal(syscall.SIGKILL)
+			s.cars[0].exit()
+			s.pass("one was killed", 2*len(s.visitors))
+			s.cars[0] = start(0, address, secret) // with nothing saved
+			s.known(true)
+			s.pass("it is back", 0)
+			replaceSecret(t, secret, s.cars...)
+			s.pass("the secret was replaced", 0)
+			s.known(false)
+			reads = s.logs()
+			began := time.Now()
+			start(3, testkit.FreeAddress(t), newSecret(t)).stderr.Await(t, 0, "another coordination.secret")
+			s.await(reads, "another coordination.secret")
+			t.Logf("another secret is told after %v", time.Since(began))
+			s.pass("one has another secret", 0)
+			s.known(false)
+			for _, v := range s.visitors {
+				if v.mu.Lock(); v.redirects > 1 {
+					t.Errorf("%s was redirected %d times in %d visits", v.address, v.redirects, v.visits)
+				}
+				v.mu.Unlock()
+			}
+		})
+	}
+}
+
+// begin has robots and visitors come, until the test ends.
+func (s *siege) begin() {
+	ctx, end := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	s.t.Cleanup(func() {
+		end()
+		all.Wait()
 	})
-	redis.Pause()
-	for range 12 {
-		if !visit() {
-			t.Error("while Redis hangs it is not served")
-		}
+	c := newClient(s.t)
+	for i := range 6 {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.site+"/sleep.php?ms=100", nil)
+				r.Header = from(fmt.Sprintf("203.%d.%d.%d", i, n/200, n%200))
+				if res, err := c.Do(r); err == nil {
+					_ = res.Body.Close()
+				} else {
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		})
 	}
-	for i, s := range cars {
-		if !known(s) {
-			t.Errorf("while Redis hangs sidecar %d has forgotten it", i)
-		}
+	for i := range 3 {
+		v := &regular{address: fmt.Sprintf("198.51.%d.1", i)}
+		s.visitors = append(s.visitors, v)
+		all.Go(func() { v.browse(ctx, c, s.site) })
 	}
-	redis.Resume()
-	testkit.Eventually(t, "they share again", func() bool {
-		_, out, _ := cars[0].doctor("status")
-		return strings.Contains(strings.Join(strings.Fields(out), " "), "connected true")
-	})
-	cars[0].signal(syscall.SIGKILL)
-	cars[0].exit()
-	again := startProxy(t, backend.URL, yaml+"listen: "+strings.TrimPrefix(cars[0].url, "http://")+"\n") // with nothing saved
-	testkit.Eventually(t, "one that begins knows it", func() bool {
-		time.Sleep(200 * time.Millisecond)
-		return visit() && known(again)
-	})
+}
+
+// logs are how far the instances' logs have come.
+func (s *siege) logs() (reads []int) {
+	for _, car := range s.cars {
+		reads = append(reads, car.stderr.Len())
+	}
+	return reads
+}
+
+// await waits until all of them have logged it since.
+func (s *siege) await(reads []int, what string) {
+	s.t.Helper()
+	for i, car := range s.cars {
+		car.stderr.Await(s.t, reads[i], what)
+	}
 }
