@@ -40,7 +40,7 @@ type service struct {
 	dropped atomic.Uint64            // how many went
 	second  int64                    // listen's
 	packets int                      // listen's: that came in that second
-	news    chan []Order        // from the store
+	news    chan []Order             // from the store
 	control *smockron.Control
 	resyncs map[string]time.Time // when a domain's was last answered
 }
