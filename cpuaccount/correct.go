@@ -13,6 +13,10 @@ const (
 	// farOff: if less than this part of what was charged is left, requests were wrongly taken to
 	// compute. If more is left, that was chance.
 	farOff = 0.5
+	// full is the used part from which on the CPUs count as full.
+	full = 0.97
+	// muchMore is how many times as many requests as was thought must want a CPU, of CPUs that are full.
+	muchMore = 1.5
 )
 
 // Correct compares the charges with the CPU use that was measured since the given time, that of
@@ -24,9 +28,9 @@ const (
 // that was most of it, each is assumed to compute for a correspondingly smaller part of its time from
 // now on. Because other requests are there at each call, the charges converge on the requests that
 // compute: it is the iteration of Richardson and Lucy (1972, 1974), with one measurement at a time.
-// While the CPUs are full, their use shows nothing. But if requests of known cost (see Compare) are
-// charged several times that cost, or several times as many wanted a CPU, then that many more of the
-// requests that were there all the time compute than was thought.
+// While the CPUs are full, their use shows nothing. But if more requests wanted a CPU, by the time for which the
+// backend's processes waited for one, then that many more of the requests that were there all the time
+// compute than was thought.
 //
 // The use of requests with Readings is known: the rest belongs to the others, and only they are
 // corrected.
@@ -54,10 +58,7 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 		used = use.Own / passed
 	}
 	used = max(0, used-known)
-	dearer, crowd := m.usual.dearer(), float64(m.load.Load())/unit
-	if use.Lacked >= 0 {
-		dearer = (used + known + use.Lacked/passed) / max(crowd, slack)
-	}
+	crowd, wanted := max(slack, float64(m.load.Load())/unit), used+known+use.Lacked/passed
 	switch most := used*tooMuch + slack; {
 	case present > most:
 		for s := range spans {
@@ -65,12 +66,10 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 		}
 		m.looked = m.charged.Load()
 	case stayed == 0:
-	case use.CPUs >= full && dearer > muchDearer:
-		more := crowd * (dearer - 1)
+	case use.CPUs >= full && use.Lacked >= 0 && wanted > muchMore*crowd:
 		for s := range spans {
-			s.addWeight(since, more/float64(stayed))
+			s.addWeight(since, (wanted-crowd)/float64(stayed))
 		}
-		m.usual.forget()
 	case used > charged*tooLittle+slack:
 		for s := range spans {
 			s.addWeight(since, (used-charged)/float64(stayed))

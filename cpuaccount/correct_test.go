@@ -254,3 +254,55 @@ func TestNobodyIsChargedWhatWasNotUsed(t *testing.T) {
 		}
 	}
 }
+
+// look has a moment pass, in which all that is there is looked at.
+func (m *machine) look() {
+	m.now += 0.001
+	for _, s := range m.spans {
+		s.SoFar(at(m.now))
+	}
+}
+
+// waiters are some that have waited for long while the CPUs were idle.
+func (m *machine) waiters(n int) (all []*Span) {
+	for range n {
+		all = append(all, m.begin(0))
+	}
+	for range 20 {
+		m.pass()
+	}
+	return all
+}
+
+func (m *machine) compute(all []*Span) {
+	for _, s := range all {
+		m.truth[s] = 1
+	}
+}
+
+func computing(all []*Span) (n int) {
+	for _, s := range all {
+		if s.Computes() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestWaitsForCPUsTellWhoComputes: twenty that waited begin to compute. If it is known for how long they wanted a CPU, they are taken to compute; not if they hardly did.
+func TestWaitsForCPUsTellWhoComputes(t *testing.T) {
+	for lacked, want := range map[float64]int{-1: 0, 0: 0, 18 * 0.5: 20} {
+		m := newMachine(2, 0)
+		all := m.waiters(20)
+		m.compute(all)
+		for range 4 {
+			since := at(m.now)
+			m.now += 0.499
+			m.look()
+			m.meter.Correct(at(m.now), since, Use{CPUs: 1, Own: 1, Lacked: lacked}, slices.Values(m.spans))
+		}
+		if n := computing(all); n != want {
+			t.Errorf("they waited for CPUs for %g s: %d of 20 are taken to compute, want %d", lacked, n, want)
+		}
+	}
+}

@@ -36,9 +36,9 @@
 // The rest of a request's time is idle. [Estimator] remembers the idle time of each kind as
 // well, so that long polls are known beforehand.
 //
-// Full CPUs look the same whatever fills them. In that case pages of known cost help: if
-// they take, and are charged with, several times their cost, as many more requests compute
-// as was thought, of those that were at the backend all the time ([Span.Compare]).
+// Full CPUs look the same whatever fills them. In that case it helps to know for how long the
+// backend's processes waited for a CPU: as many more requests compute as was thought, of those
+// that were at the backend all the time.
 //
 // With the source process the request's worker is known, and nothing is guessed: a [Reading]
 // holds what the kernel counted for the process, and replaces the estimate from the

@@ -31,8 +31,6 @@ type Meter struct {
 	sums     [sums]atomic.Int64
 	requests [byDatabase]atomic.Uint64 // by what most of their cost is known from
 
-	usual usual // what requests tell whose cost is known
-
 	looked      int64 // charged at the last Correct, whose caller guards it
 	lookedExact int64 // measured at the last Correct
 }
@@ -73,7 +71,7 @@ func (m *Meter) Begin(now time.Time, s *Span) {
 	s.lately = 0
 	s.cpu, s.idle, s.shown, s.pauses, s.going, s.weight, s.force = 0, 0, 0, 0, true, 1, 1
 	s.told, s.exact, s.database, s.ready, s.unserved, s.isExact = 0, 0, 0, 0, 0, false
-	s.waited, s.round = time.Time{}, m.usual.round.Load()
+	s.waited = time.Time{}
 	m.running.Add(1)
 	s.crowd = m.load.Add(unit)
 }

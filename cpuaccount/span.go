@@ -23,8 +23,7 @@ type Span struct {
 	weight float64       // the part of its time in which it is assumed to compute
 	force  float64       // its weight in the competition for CPUs, see Yield
 	pauses int
-	round  uint32 // round of the meter's usual when it began
-	going  bool   // between Begin and End
+	going  bool // between Begin and End
 
 	// Of cpu:
 	told     time.Duration // by the backend

@@ -50,21 +50,12 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return true
 	}
 	if done {
-		if l.tellsCost() {
-			l.span.Compare(l.Guess)
-		}
 		l.gate.Guess.Learn(now, l.Kind(), l.Cost, l.span.Idle())
 	} else if l.IsOrphan() || broken {
 		l.Cost = max(l.Cost, l.Guess)
 	}
 	l.HoldFor = l.gate.Limiter.Settle(now, l.ticket, l.Cost)
 	return true
-}
-
-// tellsCost reports whether a request's cost is known, so its bill shows what computes next to it. A
-// stranger, or a client that had more than its share, could choose requests that mislead.
-func (l *Life) tellsCost() bool {
-	return l.sure && l.idle < l.Guess/4 && l.Known() && !l.Verdict.Ahead
 }
 
 // Linger keeps a request's place although the backend was given up, because its end can't be
