@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func tell(cpu float64) http.Header {
@@ -47,48 +45,4 @@ func TestDominantResource(t *testing.T) {
 			t.Errorf("%s: cost %g s, want %g", tc.name, got, tc.want)
 		}
 	}
-}
-
-// TestNoWorkerForLess checks that whatever a backend tells, and whenever, a
-// request costs its part of the workers, as long as there are not more requests
-// than workers.
-func TestNoWorkerForLess(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cpus := rapid.Float64Range(0.5, 8).Draw(t, "cpus")
-		workers := rapid.IntRange(1, 16).Draw(t, "workers")
-		m := NewMeter(Header, cpus, float64(workers))
-		spans := make([]Span, workers)
-		for i := range spans {
-			m.Begin(at(0), &spans[i])
-		}
-		s, now, held, paused := &spans[0], 0.0, 0.0, false
-		for range rapid.IntRange(0, 30).Draw(t, "steps") {
-			passed := float64(rapid.IntRange(0, 3000).Draw(t, "ms")) / 1000
-			if now += passed; !paused {
-				held += passed
-			}
-			switch rapid.SampledFrom([]string{"tell", "pause", "resume", "sofar", "other"}).Draw(t, "call") {
-			case "tell":
-				s.Tell(at(now), tell(rapid.Float64Range(0, 3).Draw(t, "told")))
-			case "pause":
-				if !paused {
-					s.Pause(at(now))
-				}
-				paused = true
-			case "resume":
-				if paused {
-					s.Resume(at(now))
-				}
-				paused = false
-			case "sofar":
-				s.SoFar(at(now))
-			case "other":
-				spans[rapid.IntRange(0, workers-1).Draw(t, "which")].SoFar(at(now))
-			}
-		}
-		least := held * min(1, cpus/float64(workers))
-		if got := s.End(at(now)).Seconds(); got < least-1e-6 {
-			t.Fatalf("a worker held for %g s cost %g s, want at least %g", held, got, least)
-		}
-	})
 }

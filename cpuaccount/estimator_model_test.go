@@ -156,34 +156,6 @@ func TestEstimatorIsTheModel(t *testing.T) {
 	})
 }
 
-// TestDoubtGrows checks that without answers a client's own cost only ever comes
-// nearer to that of others, by half in 10 s.
-func TestDoubtGrows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := newEstimator()
-		usual := time.Duration(rapid.Int64Range(int64(floor), int64(time.Second)).Draw(t, "usual"))
-		others(g, "/a", usual, usual, usual)
-		k := Kind{Shape: "/a", Client: "me"}
-		dear := usual + time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "above"))
-		for range rapid.IntRange(1, 20).Draw(t, "answers") {
-			g.perClient.learn(perClientKey(g, k), at(0).UnixMilli(), dear.Seconds(), 0)
-		}
-		slack := dear/1e5 + time.Microsecond
-		first, _, _ := g.Of(at(0), k)
-		was := first
-		for s := 1; s <= 60; s++ {
-			got, _, sure := g.Of(at(float64(s)), k)
-			if got > was+slack || got < usual-slack || !sure {
-				t.Fatalf("others cost %s; after %d s it went from %s to %s (sure: %t)", usual, s, was, got, sure)
-			}
-			if s%10 == 0 && got-usual > (first-usual)>>(s/10)+slack {
-				t.Fatalf("others cost %s; after %d s %s is left of %s", usual, s, got, first)
-			}
-			was = got
-		}
-	})
-}
-
 // TestWithheldAnswers has a client that is answered only while it is taken for
 // light, which is the worst that a queue could do. Taken for dear by mistake, it
 // must never go without an answer for half a minute.

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // pages is an Estimator of a site whose pages cost 20 ms, as several strangers and
@@ -175,46 +173,4 @@ func TestOverrunIsTakenBack(t *testing.T) {
 		g.Learn(at(200), person(i), 20*time.Millisecond, 0)
 	}
 	expectEstimate(t, g, 200, me, 8*time.Second, false)
-}
-
-// TestOverrunOfOneWithHistory checks that a client whose one request was dear is
-// believed again after some answers, whatever it was.
-func TestOverrunOfOneWithHistory(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := pages()
-		k := person(0)
-		k.Known = rapid.Bool().Draw(t, "known")
-		dear := time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Minute)).Draw(t, "dear"))
-		for range rapid.IntRange(1, 50).Draw(t, "ticks") {
-			g.AtLeast(at(1), k, dear, 0)
-		}
-		if _, _, sure := g.Of(at(1), k); sure {
-			t.Fatalf("no doubt after %s", dear)
-		}
-		if rapid.Bool().Draw(t, "answered") {
-			g.Learn(at(1), k, dear, 0)
-		}
-		for range 20 {
-			g.Learn(at(1), k, 20*time.Millisecond, 0)
-		}
-		if got, _, sure := g.Of(at(1), k); !sure {
-			t.Fatalf("after 20 answers: %s, not sure", got)
-		}
-	})
-}
-
-// TestDoubtStarvesNobody has requests answered only while they are sure, which is
-// the worst that a queue could do, after an overrun: it ends within two minutes.
-func TestDoubtStarvesNobody(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := pages()
-		dear := time.Duration(rapid.Int64Range(int64(time.Second), int64(10*time.Second)).Draw(t, "dear"))
-		g.AtLeast(at(0), page("/a"), dear, 0)
-		for s := range 120 {
-			if _, _, sure := g.Of(at(float64(s)), page("/a")); sure {
-				return
-			}
-		}
-		t.Fatal("it never ends")
-	})
 }

@@ -3,8 +3,6 @@ package cpuaccount
 import (
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 var epoch = time.Unix(1_000_000, 0)
@@ -105,33 +103,6 @@ func TestPausedAreNoCrowd(t *testing.T) {
 	if got := waiting.End(at(5)); got != time.Second {
 		t.Errorf("the paused one cost %s, want 1 s", got)
 	}
-}
-
-// TestSpansAtRandom calls all methods of several spans in any order.
-func TestSpansAtRandom(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := NewMeter(Source(rapid.IntRange(0, 2).Draw(t, "source")), rapid.Float64Range(0.1, 8).Draw(t, "cpus"), 0)
-		spans := make([]Span, rapid.IntRange(1, 5).Draw(t, "spans"))
-		began := make([]time.Time, len(spans))
-		cost := make([]time.Duration, len(spans))
-		now := epoch
-		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(spans)-1), 0, 60).Draw(t, "order") {
-			now = now.Add(time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "later")))
-			call := rapid.SampledFrom([]string{"begin", "pause", "resume", "sofar", "end"}).Draw(t, "call")
-			if call == "begin" {
-				if !began[i].IsZero() {
-					spans[i].End(now)
-				}
-				began[i], cost[i] = now, 0
-			}
-			do(m, &spans[i], call, now)
-			got := spans[i].SoFar(now)
-			if got < cost[i] || !began[i].IsZero() && got > now.Sub(began[i]) {
-				t.Fatalf("the cost went from %s to %s within %s", cost[i], got, now.Sub(began[i]))
-			}
-			cost[i] = got
-		}
-	})
 }
 
 // TestSpansConcurrently is for the race detector.

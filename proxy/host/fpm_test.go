@@ -97,20 +97,6 @@ func TestFindFPM(t *testing.T) {
 	}
 }
 
-// TestFPMPrivate checks that what not everybody may read is left alone, and what
-// everybody may write is not believed.
-func TestFPMPrivate(t *testing.T) {
-	for mode, want := range map[os.FileMode]int{0o644: 1, 0o444: 1, 0o640: 0, 0o600: 0, 0o666: 0} {
-		files := tree(map[string]string{
-			"proc/77/cmdline": debianMaster, "etc/php/8.2/fpm/php-fpm.conf": debianGlobal, "etc/php/8.2/fpm/pool.d/www.conf": debianPool,
-		})
-		files["etc/php/8.2/fpm/pool.d/www.conf"].Mode = mode
-		if got := findFPM(files, processes(files)); len(got) != want {
-			t.Errorf("mode %o: %v", mode, got)
-		}
-	}
-}
-
 // TestFPMOwner checks that another user's file is not believed, as anybody may
 // call a process php-fpm's master.
 func TestFPMOwner(t *testing.T) {

@@ -53,33 +53,6 @@ func (p *pretended) start(pid, nice int) process.ID {
 	return process.ID{PID: pid, Start: p.starts[pid]}
 }
 
-// TestNumbersUsedAgain lets a thousand processes end that were lowered, and gives their
-// numbers to others, which have the same nice value. None of these is touched at the
-// request's end.
-func TestNumbersUsedAgain(t *testing.T) {
-	p := newPretended()
-	k := newKeeper(p, idle)
-	for i := range 1000 {
-		pid, h := 100+i%200, new(Hold)
-		id := p.start(pid, i%3)
-		if err := k.Step(h, id, 1+i%Steps); err != nil {
-			t.Fatal(err)
-		}
-		p.start(pid, p.nice[pid])
-		was, sets := p.nice[pid], p.sets
-		k.End(h)
-		if p.nice[pid] != was || p.sets != sets {
-			t.Fatalf("%d: a process of the same number was touched", i)
-		}
-		if n := len(k.changed); n != 0 {
-			t.Fatalf("%d: %d are taken for lowered", i, n)
-		}
-	}
-	if c := k.Counts(); c.Restored+c.Recovered != 0 || c.Ended != 1000 {
-		t.Errorf("%+v", c)
-	}
-}
-
 // TestAnyOrder plays steps, ends, crashes, numbers used again and changes by others, in any
 // order. No process is ever above what it had, and afterwards every one has what it had, or what
 // somebody else gave it.

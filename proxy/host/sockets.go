@@ -14,17 +14,9 @@ import (
 // the table of all connections: 1.5 ms each time on a machine with 16 GB, where a listener's
 // port takes 15 µs.
 const (
-	diagByFamily = 20    // SOCK_DIAG_BY_FAMILY
-	askOne       = 1     // NLM_F_REQUEST
-	askAll       = 0x301 // and NLM_F_DUMP
-	familyUnix   = 1
-	familyIPv4   = 2
-	familyIPv6   = 10
-	protocolTCP  = 6
-
-	nlHeader    = 16 // bytes of a netlink message's header
-	nlError     = 2  // NLMSG_ERROR
-	nlDone      = 3  // NLMSG_DONE
+	askOne      = unix.NLM_F_REQUEST
+	askAll      = unix.NLM_F_REQUEST | unix.NLM_F_DUMP
+	nlHeader    = unix.NLMSG_HDRLEN
 	inetMessage = 72 // bytes of inet_diag_msg
 	inetRequest = 56 // bytes of inet_diag_req_v2
 	unixMessage = 16 // bytes of unix_diag_msg
@@ -65,9 +57,9 @@ type Socket struct {
 
 // askTCP asks for the socket at local whose other end is remote.
 func askTCP(b []byte, local, remote netip.AddrPort) []byte {
-	family := byte(familyIPv6)
+	family := byte(unix.AF_INET6)
 	if local.Addr().Is4() {
-		family = familyIPv4
+		family = unix.AF_INET
 	}
 	b = askInet(b, askOne, family, 0, local.Port(), remote.Port())
 	copy(b[nlHeader+12:], local.Addr().AsSlice())
@@ -78,7 +70,7 @@ func askTCP(b []byte, local, remote netip.AddrPort) []byte {
 // askInet asks for all TCP sockets of a family in those states, or by their ports; 0: any.
 func askInet(b []byte, flags uint16, family byte, states uint32, port, other uint16) []byte {
 	b = header(b, flags, nlHeader+inetRequest)
-	b = append(b, family, protocolTCP, 0, 0)
+	b = append(b, family, unix.IPPROTO_TCP, 0, 0)
 	b = binary.NativeEndian.AppendUint32(b, states)
 	b = binary.BigEndian.AppendUint16(b, port)
 	b = binary.BigEndian.AppendUint16(b, other)
@@ -93,7 +85,7 @@ func askUnix(b []byte, inode, states uint32) []byte {
 		flags = askAll
 	}
 	b = header(b, flags, nlHeader+unixRequest)
-	b = append(b, familyUnix, 0, 0, 0)
+	b = append(b, unix.AF_UNIX, 0, 0, 0)
 	b = binary.NativeEndian.AppendUint32(b, states)
 	b = binary.NativeEndian.AppendUint32(b, inode)
 	b = binary.NativeEndian.AppendUint32(b, showAll)
@@ -104,7 +96,7 @@ const anyCookie = "\xff\xff\xff\xff\xff\xff\xff\xff"
 
 func header(b []byte, flags uint16, length uint32) []byte {
 	b = binary.NativeEndian.AppendUint32(b[:0], length)
-	b = binary.NativeEndian.AppendUint16(b, diagByFamily)
+	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
 	b = binary.NativeEndian.AppendUint16(b, flags)
 	return append(b, make([]byte, 8)...) // no sequence number: one request at a time
 }
@@ -121,11 +113,11 @@ func readDiag(b []byte, one bool, each func(Socket)) (done, ok bool) {
 			return true, false
 		}
 		switch binary.NativeEndian.Uint16(b[4:]) {
-		case nlDone:
+		case unix.NLMSG_DONE:
 			return true, true
-		case nlError:
+		case unix.NLMSG_ERROR:
 			return true, false
-		case diagByFamily:
+		case unix.SOCK_DIAG_BY_FAMILY:
 			if s, ok := readSocket(b[nlHeader:n]); ok {
 				each(s)
 			}
@@ -137,9 +129,9 @@ func readDiag(b []byte, one bool, each func(Socket)) (done, ok bool) {
 
 func readSocket(b []byte) (s Socket, ok bool) {
 	switch {
-	case len(b) >= inetMessage && (b[0] == familyIPv4 || b[0] == familyIPv6):
+	case len(b) >= inetMessage && (b[0] == unix.AF_INET || b[0] == unix.AF_INET6):
 		s.State, s.Port = State(b[1]), binary.BigEndian.Uint16(b[4:])
-		if b[0] == familyIPv4 {
+		if b[0] == unix.AF_INET {
 			s.Address = netip.AddrFrom4([4]byte(b[8:]))
 		} else {
 			s.Address = netip.AddrFrom16([16]byte(b[8:])).Unmap()
@@ -151,7 +143,7 @@ func readSocket(b []byte) (s Socket, ok bool) {
 				s.Cgroup = binary.NativeEndian.Uint64(value)
 			}
 		})
-	case len(b) >= unixMessage && b[0] == familyUnix:
+	case len(b) >= unixMessage && b[0] == unix.AF_UNIX:
 		s.State, s.Inode = State(b[2]), binary.NativeEndian.Uint32(b[4:])
 		return s, attributes(b[unixMessage:], s.takeUnix)
 	}
@@ -232,7 +224,7 @@ func (s *Sockets) Unix(inode uint32) (found Socket) {
 // EachTCP calls each for the sockets in a state, by their own port and that of the other
 // end; 0: any. Not ok: the kernel did not tell.
 func (s *Sockets) EachTCP(in State, port, other uint16, each func(Socket)) (ok bool) {
-	for _, family := range [...]byte{familyIPv4, familyIPv6} {
+	for _, family := range [...]byte{unix.AF_INET, unix.AF_INET6} {
 		s.request = askInet(s.request, askAll, family, 1<<in, port, other)
 		ok = s.ask(false, each) || ok // a machine may be without IPv6
 	}

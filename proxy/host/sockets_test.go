@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // message is one netlink message of that type.
@@ -18,9 +20,9 @@ func message(kind uint16, body []byte) []byte {
 func inetSocket(at string, queued uint32) []byte {
 	a := netip.MustParseAddrPort(at)
 	b := make([]byte, inetMessage)
-	b[0], b[1] = familyIPv4, 10
+	b[0], b[1] = unix.AF_INET, 10
 	if a.Addr().Is6() {
-		b[0] = familyIPv6
+		b[0] = unix.AF_INET6
 	}
 	binary.BigEndian.PutUint16(b[4:], a.Port())
 	copy(b[8:], a.Addr().AsSlice())
@@ -35,7 +37,7 @@ func attribute(kind uint16, value []byte) []byte {
 }
 
 func unixSocket(name string, inode, queued uint32) []byte {
-	b := append([]byte{familyUnix, 1, 10}, make([]byte, unixMessage-3)...)
+	b := append([]byte{unix.AF_UNIX, 1, 10}, make([]byte, unixMessage-3)...)
 	b = append(b, attribute(unixName, append([]byte(name), 0))...)
 	b = append(b, attribute(unixFile, binary.NativeEndian.AppendUint64(nil, uint64(inode)))...)
 	return append(b, attribute(unixQueue, binary.NativeEndian.AppendUint64(nil, uint64(queued)))...)
@@ -46,7 +48,7 @@ func TestReadDiag(t *testing.T) {
 		at, name      string
 		inode, queued uint32
 	}
-	four, six := message(diagByFamily, inetSocket("127.0.0.1:80", 7)), message(diagByFamily, inetSocket("[::]:80", 8))
+	four, six := message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("127.0.0.1:80", 7)), message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("[::]:80", 8))
 	for name, c := range map[string]struct {
 		text     []byte
 		want     []socket
@@ -54,20 +56,20 @@ func TestReadDiag(t *testing.T) {
 	}{
 		"nothing": {ok: true},
 		"two and the end": {
-			append(append(append([]byte{}, four...), six...), message(nlDone, make([]byte, 4))...),
+			append(append(append([]byte{}, four...), six...), message(unix.NLMSG_DONE, make([]byte, 4))...),
 			[]socket{{at: "127.0.0.1:80", queued: 7}, {at: "[::]:80", queued: 8}}, true, true,
 		},
 		"more follow":   {four, []socket{{at: "127.0.0.1:80", queued: 7}}, false, true},
-		"mapped":        {message(diagByFamily, inetSocket("[::ffff:127.0.0.1]:80", 1)), []socket{{at: "127.0.0.1:80", queued: 1}}, false, true},
-		"unix":          {message(diagByFamily, unixSocket("/run/a.sock", 9, 3)), []socket{{name: "/run/a.sock", inode: 9, queued: 3}}, false, true},
-		"unix, unnamed": {message(diagByFamily, unixSocket("", 0, 3)[:unixMessage]), []socket{{}}, false, true},
-		"an error":      {append(message(nlError, make([]byte, 4)), four...), nil, true, false},
+		"mapped":        {message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("[::ffff:127.0.0.1]:80", 1)), []socket{{at: "127.0.0.1:80", queued: 1}}, false, true},
+		"unix":          {message(unix.SOCK_DIAG_BY_FAMILY, unixSocket("/run/a.sock", 9, 3)), []socket{{name: "/run/a.sock", inode: 9, queued: 3}}, false, true},
+		"unix, unnamed": {message(unix.SOCK_DIAG_BY_FAMILY, unixSocket("", 0, 3)[:unixMessage]), []socket{{}}, false, true},
+		"an error":      {append(message(unix.NLMSG_ERROR, make([]byte, 4)), four...), nil, true, false},
 		"cut header":    {four[:12], nil, true, false},
 		"cut body":      {four[:40], nil, true, false},
 		"cut message":   {append(append([]byte{}, four...), six[:60]...), []socket{{at: "127.0.0.1:80", queued: 7}}, true, false},
 		"length of 0":   {make([]byte, 64), nil, true, false},
-		"short socket":  {message(diagByFamily, inetSocket("127.0.0.1:80", 7)[:60]), nil, false, true},
-		"other family":  {message(diagByFamily, append([]byte{17}, make([]byte, 90)...)), nil, false, true},
+		"short socket":  {message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("127.0.0.1:80", 7)[:60]), nil, false, true},
+		"other family":  {message(unix.SOCK_DIAG_BY_FAMILY, append([]byte{17}, make([]byte, 90)...)), nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []socket
@@ -93,9 +95,9 @@ func TestReadDiag(t *testing.T) {
 // FuzzReadDiag checks that no answer, however broken, makes more sockets than it
 // has room for, and that none of them points outside of it.
 func FuzzReadDiag(f *testing.F) {
-	f.Add(message(diagByFamily, inetSocket("127.0.0.1:80", 7)))
-	f.Add(append(message(diagByFamily, unixSocket("/run/a.sock", 9, 3)), message(nlDone, nil)...))
-	f.Add(message(nlError, make([]byte, 4)))
+	f.Add(message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("127.0.0.1:80", 7)))
+	f.Add(append(message(unix.SOCK_DIAG_BY_FAMILY, unixSocket("/run/a.sock", 9, 3)), message(unix.NLMSG_DONE, nil)...))
+	f.Add(message(unix.NLMSG_ERROR, make([]byte, 4)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
 		done, ok := readDiag(b, false, func(s Socket) {

@@ -121,37 +121,6 @@ func TestClaimsAreFew(t *testing.T) {
 	}
 }
 
-// TestClaimsAgree checks that a process has one claim, a request one process, and that both
-// tables say the same.
-func TestClaimsAgree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := newClaims()
-		first := map[Number]process.ID{}
-		for range rapid.IntRange(1, 60).Draw(t, "messages") {
-			id := process.ID{PID: 1<<22 + rapid.IntRange(0, 4).Draw(t, "process"), Start: rapid.Uint64Range(1, 2).Draw(t, "start")}
-			n := Number(rapid.IntRange(1, 6).Draw(t, "request"))
-			if rapid.Bool().Draw(t, "ends") {
-				c.ends(id, used(1), n)
-				continue
-			}
-			if held := c.byNumber[n]; c.begins(at(0), id, used(1), n) {
-				if held != nil {
-					t.Fatalf("request %d is taken from %+v", n, first[n])
-				}
-				first[n] = id
-			}
-			if len(c.byPID) != len(c.byNumber) || len(c.byPID) > 5 {
-				t.Fatalf("%d processes, %d requests", len(c.byPID), len(c.byNumber))
-			}
-			for n, x := range c.byNumber {
-				if c.byPID[x.id.PID] != x || x.number != n || x.id != first[n] {
-					t.Fatalf("request %d is served by %+v, who says %d", n, x.id, x.number)
-				}
-			}
-		}
-	})
-}
-
 // TestThreads has a process with threads serve several requests at once, each of which is to be
 // left alone, and one at a time again after that.
 func TestThreads(t *testing.T) {
