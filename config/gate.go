@@ -25,9 +25,6 @@ func (t *Throttle) HasGate() bool { return t.Mode == "fair" || t.Mode == "observ
 // GateActs tells whether requests wait at the gate.
 func (t *Throttle) GateActs() bool { return t.Mode == "fair" && !t.Shadow }
 
-// DelaysNobody tells whether all is only judged.
-func (t *Throttle) DelaysNobody() bool { return t.Mode == "observe" || t.Shadow }
-
 func throttleSettings(t *Throttle) []form.Setting {
 	return []form.Setting{
 		{Path: "throttle.mode", Value: form.Choice("fair", "observe", "cap", "cooperative").In(&t.Mode),

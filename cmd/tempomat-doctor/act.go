@@ -13,7 +13,6 @@ import (
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/tempomat-doctor/internal/view"
-	"tempomat/config"
 	"tempomat/proxy/admin/api"
 )
 
@@ -127,22 +126,6 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 	return nil
 }
 
-// reloadable is the program whose socket is named: it may be a master's.
-func (d *doctor) reloadable(ctx context.Context) (*client, error) {
-	of := d.fleet
-	if strings.TrimPrefix(d.socket(), "unix:") == strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:") {
-		of = d.ofMaster
-	}
-	f, err := of(ctx)
-	if err == nil && len(f.all) > 1 {
-		err = errOneSocket
-	}
-	if err != nil {
-		return nil, err
-	}
-	return f.all[0], nil
-}
-
 // reload has the proxy read its configuration again.
 func (d *doctor) reload() *cobra.Command {
 	return &cobra.Command{
@@ -155,11 +138,14 @@ need a restart. With --socket, it does the same for a master.`,
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			of, err := d.reloadable(c.Context())
+			f, err := d.fleet(c.Context())
+			if err == nil && len(f.all) > 1 {
+				err = errOneSocket
+			}
 			if err != nil {
 				return err
 			}
-			body, err := of.send(c.Context(), http.MethodPost, "/v1/reload", nil, nil)
+			body, err := f.all[0].send(c.Context(), http.MethodPost, "/v1/reload", nil, nil)
 			if err != nil {
 				return fmt.Errorf("not reloaded:\n%w", err)
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,18 +66,14 @@ func (d *doctor) ofMaster(context.Context) (*fleet, error) {
 	if len(d.sockets) > 1 || d.wholeFleet {
 		return nil, errOneSocket
 	}
-	return &fleet{all: []*client{newClient("tempomat-master", cmp.Or(d.socket(), config.DefaultMaster().Admin.Listen), "--socket", "")}}, nil
+	socket := config.DefaultMaster().Admin.Listen
+	if len(d.sockets) > 0 {
+		socket = d.sockets[0]
+	}
+	return &fleet{all: []*client{newClient(masterProgram, socket, "--socket", "")}}, nil
 }
 
 var errOneSocket = errors.New("this command asks one program: give one --socket, and no --fleet")
-
-// socket is the one of the flag; "" if it was not given.
-func (d *doctor) socket() string {
-	if len(d.sockets) == 0 {
-		return ""
-	}
-	return d.sockets[0]
-}
 
 // understand decodes the answer to a path.
 func understand(path string, body []byte, reply any) error {

@@ -86,7 +86,7 @@ func (d *doctor) fleet(ctx context.Context) (*fleet, error) {
 }
 
 // How messages name what is asked.
-const proxyProgram, proxyNaming = "tempomat-proxy", "--socket or " + listenVariable
+const proxyProgram, masterProgram, proxyNaming = "tempomat-proxy", "tempomat-master", "--socket or " + listenVariable
 
 // add adds the instance at an address.
 func (d *doctor) add(f *fleet, address string) (err error) {
@@ -96,7 +96,11 @@ func (d *doctor) add(f *fleet, address string) (err error) {
 			return err
 		}
 	}
-	f.all = append(f.all, newClient(proxyProgram, address, proxyNaming, token))
+	program := proxyProgram
+	if strings.TrimPrefix(address, "unix:") == strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:") {
+		program = masterProgram // which reloads as well
+	}
+	f.all = append(f.all, newClient(program, address, proxyNaming, token))
 	return nil
 }
 
