@@ -92,7 +92,7 @@ func TestTLSWithRealClients(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q\n%s", args, status, out, want, errs)
 		}
 	}
-	if _, out, _ := s.doctor("status"); !strings.Contains(out, "site.crt") || !regexp.MustCompile(`certificate .*site\.crt +9\d days left`).MatchString(out) {
+	if _, out, _ := s.doctor("status"); !strings.Contains(out, "site.crt") || !regexp.MustCompile(`certificate .*site\.crt +valid to .*days left: 9\d`).MatchString(out) {
 		t.Errorf("the status has no certificate:\n%s", out)
 	}
 	if _, out, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "-i", "http://"+s.site+"/"); !strings.HasPrefix(out, "HTTP/1.1 400 Bad Request\r\n") {

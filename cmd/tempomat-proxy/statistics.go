@@ -175,7 +175,7 @@ func (s *sidecar) numbers() *metrics.State {
 		Sharing: s.sharing.Numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.WaitingByGroup(time.Now()),
 	}
 	n.Priorities, n.Pressure = s.priorities.numbers(), s.handler.Pressure()
-	n.ConnStats, n.Certificates = s.connStats.tell(), s.encryption.numbers()
+	n.ConnStats, n.Certificates = s.connStats.tell(), s.encryption.status()
 	n.LostLines = s.logs.output.Lost()
 	s.loaded.tell(n)
 	return n

@@ -131,14 +131,6 @@ func (e *encryption) status() (all []api.Certificate) {
 	return all
 }
 
-// numbers are what the metrics tell of them.
-func (e *encryption) numbers() (all []metrics.Certificate) {
-	for _, s := range e.states() {
-		all = append(all, metrics.Certificate{File: s.Certificate, Expires: s.Expires, OK: s.Fault == ""})
-	}
-	return all
-}
-
 // entrances says how connections begin at sockets, which stand for entries of listen.
 func (s *sidecar) entrances(sockets []handover.Socket, c *config.Config) ([]proxy.Entrance, error) {
 	all := make([]proxy.Entrance, len(sockets))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net"
@@ -239,20 +238,5 @@ func TestAdminServesAndShutsDown(t *testing.T) {
 	}
 	if _, err := net.Dial("unix", path); err == nil {
 		t.Error("the socket still answers")
-	}
-}
-
-// An answer of 10,000 rows is sent whole.
-func TestAdminLargeAnswer(t *testing.T) {
-	o := options()
-	var l telemetrytest.Ledger
-	for i := range 10_500 {
-		l.Rows = append(l.Rows, limiter.Row{Class: "userAgent", ID: fmt.Sprintf("%0100d", i), Wait: float64(i)})
-	}
-	o.Ledger = l
-	var reply api.BucketsReply
-	ask(t, o, "GET", "/v1/buckets?limit=10000", &reply)
-	if len(reply.Rows) != 10_000 || reply.Total != 10_500 || reply.Rows[0].Wait != 10_499 || reply.Rows[9_999].Wait != 500 {
-		t.Errorf("got %d rows of %d", len(reply.Rows), reply.Total)
 	}
 }

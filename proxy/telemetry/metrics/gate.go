@@ -34,12 +34,7 @@ func gate() []Metric {
 				tell(s.Pressure)
 			}
 		}),
-		level("priority_on", "priorityOn", "1 if tempomat lowers priorities, otherwise 0.", func(s *State) int {
-			if s.Priorities.On {
-				return 1
-			}
-			return 0
-		}),
+		gauge("priority_on", "priorityOn", "1 if tempomat lowers priorities, otherwise 0.", func(s *State) float64 { return truth(s.Priorities.On) }),
 		level("priority_lowered", "priorityLowered", "Backend processes with a lowered priority now.", func(s *State) int { return s.Priorities.Lowered }),
 		counts("priority_steps_total", "prioritySteps", "Priority changes, by the distance below normal.", func(s *State, tell tell) {
 			for i, n := range s.Priorities.Steps {

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 )
 
 // TestNoLabelLosesTheOthers: names that are no UTF-8, or that are there twice, cost no number.
 func TestNoLabelLosesTheOthers(t *testing.T) {
 	s, now := full(), time.Unix(1_900_000_000, 0)
-	s.Certificates = []Certificate{
-		{File: "/etc/\xe9.pem", Expires: now, OK: true}, {File: "/etc/a.pem", Expires: now.Add(time.Hour), OK: true},
-		{File: "/etc/a.pem", Expires: now}, {File: "/etc/b.pem", OK: true},
+	s.Certificates = []api.Certificate{
+		{File: "/etc/\xe9.pem", Expires: now}, {File: "/etc/a.pem", Expires: now.Add(time.Hour)},
+		{File: "/etc/a.pem", Expires: now, Fault: "expired"}, {File: "/etc/b.pem"},
 	}
 	s.Gate.Sites = []limiter.SiteState{{Name: "\xff", Ended: 1}, {Name: "\xfe", Ended: 2}}
 	s.ConnStats.Handshakes["\xfc"] = 1

@@ -1,5 +1,7 @@
 package metrics
 
+import "strconv"
+
 // resources are the lines of what the proxy itself uses, and of its configuration.
 func resources() []Metric {
 	return []Metric{
@@ -24,13 +26,7 @@ func resources() []Metric {
 		count("reloads_rejected_total", "reloadsRejected", "Rejected reloads.", func(s *State) uint64 { return s.Rejected }),
 		gauge("reload_ok", "reloadOK", "0 if the last reload was rejected, otherwise 1.", func(s *State) float64 { return truth(s.ReloadOK) }),
 		count("log_lines_lost_total", "logLinesLost", "Lost log lines.", func(s *State) uint64 { return s.LostLines }),
-		gauges("mode", "", "Always 1; the labels show the mode.", func(s *State, tell tell) {
-			shadow := "false"
-			if s.Shadow {
-				shadow = "true"
-			}
-			tell(1, s.Mode, shadow)
-		}, "mode", "shadow"),
+		gauges("mode", "", "Always 1; the labels show the mode.", func(s *State, tell tell) { tell(1, s.Mode, strconv.FormatBool(s.Shadow)) }, "mode", "shadow"),
 		gauges("build_info", "", "Always 1; the label shows the release.", func(s *State, tell tell) { tell(1, s.Release) }, "version"),
 	}
 }
@@ -58,7 +54,7 @@ func secure() []Metric {
 		}, "certificate"),
 		gauges("tls_certificate_ok", "", "0 if the file is invalid and the previous certificate is used.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
-				tell(truth(c.OK), c.File)
+				tell(truth(c.Fault == ""), c.File)
 			}
 		}, "certificate"),
 	}
@@ -87,12 +83,8 @@ func sharing() []Metric {
 			}
 		}, "with"),
 		level("sharing_peers", "sharingPeers", "Live peers (gossip).", func(s *Sharing) int { return s.Peers }),
-		level("sharing_other_secret", "sharingOtherSecret", "1 if another instance had another coordination.secret in the last minute, otherwise 0.", func(s *Sharing) int {
-			if s.OtherSecret {
-				return 1
-			}
-			return 0
-		}),
+		gauges("sharing_other_secret", "sharingOtherSecret", "1 if another instance had another coordination.secret in the last minute, otherwise 0.",
+			number(func(s *Sharing) float64 { return truth(s.OtherSecret) }), "kind"),
 		level("sharing_drift", "sharingDrift", "Differences between instances in release, mode, classes or clock that last half a minute.", func(s *Sharing) int { return s.Drift }),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),
 		total("sharing_received_total", "sharingReceived", "Received orders, bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),

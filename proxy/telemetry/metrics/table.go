@@ -17,11 +17,11 @@ package metrics
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"tempomat/classify/newcomer"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/host"
 	"tempomat/proxy/spool"
@@ -50,7 +50,7 @@ type State struct {
 	LostLines    uint64 // of the log, which could not be written
 	Sharing      Sharing
 	ConnStats    ConnStats
-	Certificates []Certificate
+	Certificates []api.Certificate
 	Strict       *Strict // nil: no request limit is strict
 }
 
@@ -74,13 +74,6 @@ type Sharing struct {
 // ConnStats is how connections have begun, before their first request: how many of each
 // result. Without such listeners they are nil.
 type ConnStats struct{ Handshakes, Proxied map[string]uint64 }
-
-// Certificate is one that clients are shown.
-type Certificate struct {
-	File    string    // as the configuration names it, or a name that it was got for
-	Expires time.Time // zero: it was never read
-	OK      bool      // what the file has now is in force
-}
 
 // Kind is how a number changes.
 type Kind uint8

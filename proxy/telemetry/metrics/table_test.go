@@ -14,6 +14,7 @@ import (
 
 	"tempomat/classify"
 	"tempomat/limiter"
+	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
 )
 
@@ -26,7 +27,7 @@ func full() *State {
 		Gate:         limiter.GateState{Shed: 5, Busy: 3, Utilisation: 0.5, Sites: []limiter.SiteState{{Name: "shop", Share: 2, Busy: 1, Queued: 4, CPU: 7, Waited: 3, Ended: 9, Refused: 1}}},
 		Sharing:      Sharing{Kind: "gossip", SharingStatus: limiter.SharingStatus{Up: map[string]bool{"other sidecars": true}, Dropped: 2}},
 		ConnStats:    ConnStats{Handshakes: map[string]uint64{"ok": 3, "no_common": 1}, Proxied: map[string]uint64{"ok": 2}},
-		Certificates: []Certificate{{File: "/etc/a.pem", Expires: time.Unix(1_900_000_000, 0), OK: true}},
+		Certificates: []api.Certificate{{File: "/etc/a.pem", Expires: time.Unix(1_900_000_000, 0)}},
 		Keys:         9, Reloads: 4, ReloadOK: true,
 	}
 }
