@@ -26,7 +26,7 @@ const (
 	Header    By = "header"    // of one's own: the value of a request header, hashed
 	PathShape By = "path"      // of one's own: the shape of the path, without its parameters' names
 
-	// What gatekeepers of others call clients.
+	// What other gatekeepers call clients.
 	Address         By = "address"
 	MappedAddress   By = "mappedAddress"   // IPv4 as IPv6
 	UserAgentHeader By = "userAgentHeader" // as it was sent
@@ -63,8 +63,7 @@ type Config struct {
 	Databases      map[string]Database // by Kind.Database; a class whose database is not there has no keys
 }
 
-// Classifier classifies requests. What it answers never changes, and it is safe
-// for concurrent use.
+// Classifier classifies requests. Its answers never change, and it is safe for concurrent use.
 type Classifier struct {
 	trusted PrefixSet
 	source  AddressHeader
@@ -139,7 +138,7 @@ type Result struct {
 	Standing      float64  // what the client's share is multiplied by; 0: not judged
 	Evidence      Evidence // why
 	Address       string   // the ID of the first key, also when its session goes before it; empty: not judged
-	ClientsBehind float64  // of how many clients the address is, as its sessions show: 1 to 8; 0: not judged
+	ClientsBehind float64  // number of clients behind the address, by its sessions: 1 to 8; 0: not judged
 	Session       bool     // the first key is a session of the address, which is the second
 	Face          uint8    // 0 to 7: which of those behind the address it seems to be, where it has no session; 0 with one
 	Follows       bool     // it is for a part of the page that the client was just served
@@ -150,7 +149,7 @@ type Result struct {
 	Forged        bool     // its User-Agent names a robot which it is not
 	Declared      bool     // its User-Agent says that it is a robot
 	Fetcher       bool     // the first key is the account of what fetches for people that ask
-	Prefetch      bool     // nobody looks at the answer yet: the browser asks in advance
+	Prefetch      bool     // the browser asks in advance: no person looks at the answer yet
 
 	keys     [limiter.MaxKeys]limiter.Key
 	n        int
@@ -163,9 +162,9 @@ type Result struct {
 // Classify.
 func (r *Result) Keys() []limiter.Key { return r.keys[:r.n] }
 
-// Identity are the keys by what they are: the client's own, the zero Key if there is none; what
-// it is a part of, as the address of its session or the pool that its name is in, the zero Key
-// if nothing; and the others. It holds until the next Classify.
+// Identity splits the keys: the client's own, the zero Key if there is none; the key that it is
+// a part of (the address of its session, or the pool that its name is in), the zero Key if
+// none; and the others. It holds until the next Classify.
 func (r *Result) Identity() (client, within limiter.Key, others []limiter.Key) {
 	switch {
 	case r.n == 0:
@@ -247,7 +246,7 @@ type Fields interface {
 	Name(at int) string // as package net/http writes it
 }
 
-// Classify is ClassifySeen of a request of which nothing else was seen.
+// Classify is ClassifySeen without other observations of the request.
 func (c *Classifier) Classify(r *http.Request, into *Result) { c.ClassifySeen(r, Seen{}, into) }
 
 // ClassifySeen finds out all that a Result holds and overwrites into with it. It is
@@ -343,8 +342,8 @@ func (g *grouping) appendID(dst []byte, client netip.Addr, r *requested) []byte 
 	}
 }
 
-// isPrefetch tells whether a browser asks for what nobody has asked it for yet.
-// Sec-Purpose says so, also "prefetch;prerender"; the others are older.
+// isPrefetch reports whether a browser asks for a page before its user does. Sec-Purpose shows
+// it, also as "prefetch;prerender"; the others are older.
 func isPrefetch(h http.Header) bool {
 	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
 		if lines := h[name]; len(lines) > 0 && strings.HasPrefix(lines[0], "prefetch") {
@@ -383,7 +382,7 @@ func (e Evidence) String() string {
 // claims to be a robot that it is not proves nothing.
 func (e Evidence) Proves() bool { return e&(Cookie|Parts|Attested) != 0 && e&Forged == 0 }
 
-// What a client's share is multiplied by at least, and at most.
+// The least and the greatest factor of a client's share.
 const (
 	LeastStanding = 0.5
 	MostStanding  = 8.0
@@ -407,9 +406,9 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 // isNetwork tells whether the class goes by a network around the client's address.
 func (g *grouping) isNetwork() bool { return g.By == Slash32 || g.By == Slash24 || g.By == Slash16 }
 
-// KeyOf is a key as an administrator writes it: of a class that goes by the network, an
-// address stands for the key that it is charged to. Its error says what is no key of the
-// class, which nobody's requests would ever have.
+// KeyOf is the key that an administrator writes: for classes of networks, an address stands for
+// the key that it is charged to. The error shows if it can't be a key of the class, so no
+// request would ever have it.
 func (c *Classifier) KeyOf(class, id string) (limiter.Key, error) {
 	k := limiter.Key{Class: class, ID: id}
 	for _, x := range c.classes {
@@ -458,7 +457,7 @@ func (c *Classifier) SiteOf(host string) string {
 	return ""
 }
 
-// ShapeOf is the shape of a URL, as Result has it.
+// ShapeOf is the shape of a URL, as in Result.
 func ShapeOf(u *url.URL) string {
 	shape, _ := appendShape(nil, u.Path, u.RawQuery)
 	return string(shape)

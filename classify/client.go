@@ -84,19 +84,18 @@ func realIP(peer netip.Addr, lines []string) netip.Addr {
 	return peer
 }
 
-// Peer is the address of who has connected, and whether it is a trusted proxy. Remote is as
-// in http.Request.RemoteAddr.
+// Peer is the address of the connection's other end, and whether it is a trusted proxy. Remote
+// is as in http.Request.RemoteAddr.
 func (c *Classifier) Peer(remote string) (peer netip.Addr, trusted bool) {
 	peer, local := parsePeer(remote)
 	return peer, local || c.trusted.Contains(peer)
 }
 
-// parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@",
-// "@name" or "/path") is local: who may connect was decided by the socket's
-// permissions, it is a proxy on this machine, and it is trusted whatever
-// TrustedProxies says; without a usable header its clients are charged to
-// 127.0.0.1. Anything else that is no address is not trusted and is charged to
-// 0.0.0.0.
+// parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@", "@name" or
+// "/path") is local: the socket's permissions decided who may connect, it is a proxy on this
+// machine, and it is trusted whatever TrustedProxies contains; without a usable header its
+// clients are charged to 127.0.0.1. Anything else that isn't an address is not trusted, and is
+// charged to 0.0.0.0.
 func parsePeer(remote string) (peer netip.Addr, local bool) {
 	if remote == "" || remote[0] == '@' || remote[0] == '/' {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
@@ -244,10 +243,10 @@ func cutPair(s string) (pair, rest string) {
 // IPv6 address, brackets, quotes, a zone and a port.
 const maxAddressBytes = 80
 
-// parseAddress reads an address as proxies write it: bare, in quotes, with a
-// port ("192.0.2.1:80", "[2001:db8::1]:80", RFC 7239's obfuscated "_port"), an
-// IPv6 one with or without brackets. A zone is dropped and an IPv4 address
-// that is mapped into IPv6 is unmapped, so that one client has one address.
+// parseAddress reads an address as proxies write it: bare, in quotes, with a port
+// ("192.0.2.1:80", "[2001:db8::1]:80", RFC 7239's obfuscated "_port"), an IPv6 one with or
+// without brackets. A zone is dropped and an IPv4 address that is mapped into IPv6 is unmapped,
+// so one client has one address.
 func parseAddress(s string) (netip.Addr, bool) {
 	s = trim(s)
 	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -291,10 +290,9 @@ func isPortSuffix(s string) bool {
 	return len(s) <= len(":65535")
 }
 
-// appendNetwork appends the network of a that the class groups by. An IPv6
-// client has at least a /64 of its own and can take any address in it, so that
-// stands for the single IPv4 address; a /56 is what a household is given and a
-// /48 what a site is (RFC 6177), so those stand for /24 and /16.
+// appendNetwork appends the network of a that the class groups by. An IPv6 client has at least
+// a /64 of its own and can take any address in it, so the /64 stands for a single IPv4 address.
+// A household gets a /56 and a site a /48 (RFC 6177), so those stand for /24 and /16.
 func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	if a.Is4() && by == Slash32 {
 		return a.AppendTo(dst)
@@ -341,8 +339,8 @@ func bitsOf(a netip.Addr, by By) int {
 	return 64
 }
 
-// Secure tells whether a client came over TLS, as its connection or a trusted peer
-// says; of several the first, who is the nearest to the client.
+// Secure reports whether a client came over TLS, according to its connection or a trusted peer;
+// of several values the first counts, from the peer nearest to the client.
 func Secure(r *http.Request, trustedPeer bool) bool {
 	if r.TLS != nil {
 		return true

@@ -16,9 +16,9 @@ import (
 // Exemption matches requests that are never charged or delayed. All that is
 // given must match, and something must be given.
 //
-// Of these a client chooses all but its address: any path, method, host and header can
-// be asked for by anybody. So they match only where the backend can be asked for nothing
-// else by such a request, and a header only with a value that nobody can guess.
+// A client chooses all of these except its address: any client can send any path, method, host
+// and header. So they match only if such a request can mean nothing else to a backend, and a
+// header only with a value that can't be guessed.
 type Exemption struct {
 	Prefix  netip.Prefix // the client's address lies in it; zero: any
 	Path    string       // the path is this, or begins so if it ends in *; empty: any
@@ -149,10 +149,9 @@ func matchesPath(pattern, path string) bool {
 	return path == pattern
 }
 
-// isUnambiguous reports whether every backend understands the path as this
-// package does. A path that one of them might resolve to another one never
-// matches an exemption: who sends /static/../heavy.php, or an encoding of it,
-// pays for heavy.php.
+// isUnambiguous reports whether every backend understands the path as this package does. A path
+// that one of them might resolve to another one never matches an exemption: a client that sends
+// /static/../heavy.php, or an encoding of it, pays for heavy.php.
 func isUnambiguous(u *url.URL) bool {
 	return u.Opaque == "" && isPlainPath(u.Path) && !hasEncodedSlash(u.RawPath)
 }

@@ -12,11 +12,10 @@ import (
 // maxHeaderBytes is how much of a header's value tells keys apart.
 const maxHeaderBytes = 4096
 
-// appendHeaderID appends 16 hexadecimal digits: the first 8 bytes of the
-// SHA-256 of the header's first value. The value may be a secret, an API key or
-// a cookie, and must not be readable in a table or a log. The hash has no key,
-// so that every sidecar gives the same client the same ID; a value that can be
-// guessed can therefore be confirmed from its ID.
+// appendHeaderID appends 16 hexadecimal digits: the first 8 bytes of the SHA-256 of the
+// header's first value. The value may be a secret, an API key or a cookie, and must not be
+// readable in a table or a log. The hash has no key, so every sidecar gives the same client the
+// same ID; a value that can be guessed can therefore be confirmed from its ID.
 //
 // Nothing is appended without the header or with an empty one: all clients
 // that lack it would otherwise share one bucket.
@@ -76,21 +75,21 @@ func FoldedName(name string) string {
 	}, name))
 }
 
-// A fingerprint is which of the usual fields a program sends by itself, with whatever it asks
-// for, and in which order: what tells one from another that says it is the same. Values are
-// not in it, so that it tells programs and not people apart, and all with the same version of
-// a browser have the same. Nor is what depends on the request or on the person: Cookie, Referer,
-// Range, Content-Type, If-None-Match and their like; nor what proxies add; nor a name that
-// somebody made up, so that no number of these makes more of one client.
+// A fingerprint is which of the usual fields a program sends with every request, and in which
+// order: it distinguishes programs that claim the same name. Values are not in it, so it
+// distinguishes programs and not people, and all users of the same version of a browser have the
+// same one. Also left out are fields that depend on the request or the person (Cookie, Referer,
+// Range, Content-Type, If-None-Match and the like), what proxies add, and invented names, so a
+// client can't become several by inventing names.
 //
-// A browser has two or three, as it sends other fields for a page than for what is in it.
-// With HTTP/2 there is no order: names only count.
+// A browser has two or three, because it sends other fields for a page than for its parts. With
+// HTTP/2 there is no order: only names count.
 
 const (
 	// mostFields is how many fields of a header are looked at.
 	mostFields = 64
-	// FNV-1a. Nobody is kept out by it: who wants another's fingerprint sends what that one
-	// sends.
+	// FNV-1a. It keeps no one out: a client that wants another's fingerprint can send the same
+	// fields.
 	fnvOffset = 0xcbf29ce484222325
 	fnvPrime  = 0x100000001b3
 )
@@ -148,11 +147,11 @@ func withoutPort(host string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// appendHost appends the host that a request is for, or nothing if it has none. Of one that is
-// longer than an ID its beginning is kept, and a hash of it all.
+// appendHost appends the host that a request is for, or nothing if it has none. If it is longer
+// than an ID, its beginning is kept, and a hash of all of it.
 //
-// A client can ask for any host. What is no name's or address's letter is folded, so that
-// nothing else gets into tables and logs; how many there are, the limiter's table bounds.
+// A client can ask for any host. Characters that names and addresses don't have are folded, so
+// nothing else gets into tables and logs; the limiter's table bounds the number of hosts.
 func appendHost(dst []byte, host string) []byte {
 	const kept, hashed = maxID - 17, 8
 	host = withoutPort(host)

@@ -28,7 +28,7 @@ type Kind struct {
 // Whose is what a class is to its clients.
 type Whose uint8
 
-// What classes are.
+// Kinds of classes.
 const (
 	OfGroup Whose = iota // something that requests have in common
 	OfClient

@@ -5,9 +5,9 @@ import "strings"
 // Path shapes.
 //
 // A path shape is a path without what tells one page of a kind from the next:
-// /blog/2024/05/my-first-long-post?page=3 is /blog/*/*/*?page. It is what costs
-// are learnt by, so pages that run the same code should share one, and a client
-// should not be able to make new ones at will.
+// /blog/2024/05/my-first-long-post?page=3 is /blog/*/*/*?page. Costs are learned by shape, so
+// pages that run the same code should share one, and a client should not be able to make new
+// ones at will.
 //
 // The path is read decoded, so other encodings of it change nothing; repeated
 // and trailing slashes are dropped and dot segments resolved. Case is folded:
@@ -16,15 +16,15 @@ import "strings"
 // title or a random token, # for digits inside a word. At most 8 segments and
 // 64 bytes are kept; what lies deeper is /*.
 //
-// Of the query the names of at most four parameters are kept, in their order,
-// folded in the same way, never a value: ?page, ?. They tell a search from a
-// list, but they are also free to invent, as most backends ignore those they do
-// not know. So a PathShape class is charged by the shape up to the question
-// mark only; the names refine the guess, where a wrong one costs little.
+// Of the query the names of at most four parameters are kept, in their order, folded in the
+// same way, never a value: ?page, ?. They distinguish a search from a list, but clients can
+// invent them, because most backends ignore unknown ones. So a PathShape class is charged by
+// the shape up to the question mark only; the names refine the guess, where a wrong one costs
+// little.
 //
-// Words made of letters only are kept, as routes are made of them, and no rule
-// tells a route from a word that a client made up. Shapes are thus folded, but
-// not finite in practice: whoever keeps something for each shape must bound it.
+// Words made of letters only are kept, because routes are made of them, and no rule
+// distinguishes a route from an invented word. So shapes are folded, but not finite in
+// practice: code that keeps something for each shape must bound it.
 
 const (
 	maxShape     = 96   // bytes of a shape
@@ -135,8 +135,8 @@ const (
 	maxSegment   = 32 // bytes of a folded segment; longer is a title
 	maxTitle     = 4  // words that a segment may have and not be a title
 	maxExtension = 5  // letters of an extension
-	minHex       = 8  // length from which hexadecimal digits are an identifier
-	minMixed     = 12 // length, a run of digits counted as one, from which letters and digits are a token
+	minHex       = 8  // least length of hexadecimal digits that are an identifier
+	minMixed     = 12 // least length of letters and digits (a run of digits counts as one) that are a token
 )
 
 // segment folds one segment of a path, or one parameter's name:
@@ -279,11 +279,10 @@ func isUUID(s string) bool {
 	return true
 }
 
-// Words are what User-Agent families and path shapes are made of: runs of ASCII
-// letters and digits. Case and digits are the two cheapest things to vary, so
-// neither is kept: letters become lower case and each run of digits one #. A #
-// that is read counts as a digit, so that folding what was folded changes
-// nothing.
+// Words are what User-Agent families and path shapes are made of: runs of ASCII letters and
+// digits. Case and digits are the two cheapest things to vary, so neither is kept: letters
+// become lower case and each run of digits one #. A # in the input counts as a digit, so
+// folding twice changes nothing.
 
 // maxWord is the most letters of a word that is kept. Nearly all words of all
 // languages are shorter; random tokens often are not.

@@ -78,7 +78,7 @@ func (pin *Pin) check(now time.Time) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// store has no map at all where there are no pins: then nobody looks.
+// store keeps no map if there are no pins, which saves the lookup.
 func (p *Pins) store(next map[limiter.Key]Pin) {
 	if len(next) == 0 {
 		p.all.Store(nil)
@@ -123,7 +123,7 @@ func (p *Pins) Apply(now time.Time, res *Result) {
 	}
 }
 
-// AppendBinary appends what is to survive a restart, as JSON.
+// AppendBinary appends what survives a restart, as JSON.
 func (p *Pins) AppendBinary(b []byte) ([]byte, error) {
 	pins := []Pin{}
 	if all := p.all.Load(); all != nil {

@@ -66,8 +66,8 @@ func (s PrefixSet) Overlaps(p netip.Prefix) bool {
 	return at < len(s) && !last.Less(s[at].first)
 }
 
-// unmap masks p, and turns one of mapped IPv4 addresses into the IPv4
-// prefix that it means, as addresses are unmapped before they are compared.
+// unmap masks p, and turns a prefix of mapped IPv4 addresses into the IPv4 prefix that it
+// means, because addresses are unmapped before they are compared.
 func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)

@@ -18,8 +18,8 @@ type Site struct {
 	Exempt []Exemption
 }
 
-// sites finds the site of a request. Only whole names count that somebody has written down:
-// a client can ask for any host.
+// sites finds the site of a request. Only configured, complete names count: a client can ask
+// for any host.
 type sites struct {
 	exact, below map[string]*servedSite // by the host, and what it lies below
 }

@@ -27,12 +27,11 @@ import (
 // random tokens and are dropped; a family of nothing else is "#". Without a
 // User-Agent, or with one that has no word at all, the family is "-".
 //
-// What is left to the client is the letters of a name that it makes up. A
-// crawler cannot be told from another one without it, and no list would be
-// complete. Who makes up a new name for each request gets a new family each
-// time, as by borrowing the names of others, and pays in the classes of the
-// address. No hash of a cut tail is added: that would bring back all the
-// freedom that folding takes away.
+// What is left to the client is the letters of a name that it makes up. A crawler cannot be
+// told from another one without it, and no list would be complete. A client that makes up a new
+// name for each request, or borrows others' names, gets a new family each time, and pays in the
+// classes of its address. No hash of a cut tail is added: that would bring back all the freedom
+// that folding takes away.
 
 const (
 	maxAgentBytes = 512 // of a User-Agent that are read
@@ -92,7 +91,7 @@ func (a *agent) isRobot() bool { return a.robot != "" || a.bare }
 // SaysBrowser tells whether a User-Agent names a browser, and no robot or other program.
 func SaysBrowser(userAgent string) bool { return readAgent(userAgent).isBrowser() }
 
-// Family is the family of a User-Agent, as Result has it.
+// Family is the family of a User-Agent, as in Result.
 func Family(userAgent string) string { return readAgent(userAgent).family() }
 
 // SaysRobot tells whether a User-Agent has the mark of a robot: it is not just any
@@ -162,10 +161,10 @@ func (a *agent) addWord(w string) {
 
 const familySlots = 512
 
-// families remembers the families of User-Agents that were seen recently. People
-// share few strings, and reading one takes as long as all the rest of Classify.
-// It is a cache of a pure function: it changes how fast an answer is, never
-// which. Who sends a new string with each request only finds no help in it.
+// families remembers the families of User-Agents that were seen recently. People share few
+// strings, and reading one takes as long as all the rest of Classify. It is a cache of a pure
+// function: it changes how fast an answer is, never which. A client that sends a new string
+// with each request gets no help from it.
 type families struct {
 	seed  maphash.Seed
 	slots [familySlots]atomic.Pointer[seenAgent]
@@ -188,7 +187,7 @@ func (f *families) read(agent string) *seenAgent {
 		return known
 	}
 	a := readAgent(agent)
-	// A clone, as the string is a part of the request's whole header.
+	// A clone, because the string is part of the request's whole header.
 	seen := &seenAgent{agent: strings.Clone(agent), family: a.family(), robot: !a.isBrowser(), declared: a.isRobot()}
 	slot.Store(seen)
 	return seen

@@ -232,8 +232,8 @@ func proxies() form.Scalar[Proxies] { return networks(everyProxy) }
 // everyProxy is what is wrong with all addresses as those of proxies.
 const everyProxy = "would trust every client, so a client could claim any address; list the proxies"
 
-// networks is a prefix or a file of them, and what is wrong with all addresses. What is in a
-// file is read later, by readNetworks.
+// networks is a prefix or a file of them; all is the error for a prefix of all addresses.
+// readNetworks reads the files later.
 func networks(all string) form.Scalar[Proxies] {
 	return form.Scalar[Proxies]{
 		Allowed: prefix().Allowed + ", or `file:/path`",
@@ -261,7 +261,7 @@ func networks(all string) form.Scalar[Proxies] {
 	}
 }
 
-// parseNarrow takes a prefix that does not have everybody in it, and else says why.
+// parseNarrow takes a prefix that does not contain all addresses; otherwise the error is why.
 func parseNarrow(text, why string) (netip.Prefix, error) {
 	prefix, err := parsePrefix(text)
 	if err == nil && prefix.Bits() == 0 {

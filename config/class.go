@@ -19,7 +19,7 @@ import (
 // limiter charges one request to.
 const maxClasses = 8
 
-// builtIn names the classes that nobody has to make up, in their order.
+// builtIn names the built-in classes, in their order.
 func builtIn() (names []string) {
 	for _, k := range classify.Kinds() {
 		names = append(names, k.Name)
@@ -93,8 +93,8 @@ func newBuiltIn(k classify.Kind) *draftClass {
 	return &draftClass{Class: Class{Name: k.Name, Burst: defaultBurst}, kind: k, off: true}
 }
 
-// isAbsent is true if a class is only there to be found by its name: nobody has written of
-// it, and it is off.
+// isAbsent is true if a class is only there to be found by its name: it isn't configured, and
+// it is off.
 func (c *draftClass) isAbsent() bool { return c.off && !c.own && !c.kind.Usual }
 
 // class is the class of that name; nil if there is none.
@@ -144,7 +144,7 @@ func classMembers(c *draftClass) (members []form.Setting) {
 	return members
 }
 
-// classesSettings are the keys of how requests are grouped, and of which are charged.
+// classesSettings are the keys that set how requests are grouped, and which are charged.
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
@@ -294,8 +294,7 @@ func givesKind(n *yaml.Node) bool {
 	return slices.ContainsFunc(n.Content, func(k *yaml.Node) bool { return k.Value == "header" || k.Value == "path" })
 }
 
-// fold makes names equal that could be taken for each other, here or as
-// variables of the environment.
+// fold makes names equal that could be confused, here or as environment variables.
 func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }
@@ -310,7 +309,7 @@ func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draf
 		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; remove it to have it off")
 		c.off = true
 	case n.Kind == yaml.ScalarNode:
-		r.Given[path+".share"] = at // who switches it off cannot also give it slash24Share
+		r.Given[path+".share"] = at // it can't be off and have slash24Share
 		if form.IsNull(n) {
 			n = &yaml.Node{Kind: yaml.ScalarNode, Value: "off"}
 		}

@@ -153,7 +153,7 @@ func switchedOff(s form.Setting, d *draft) string {
 // draft is a configuration under construction. Its settings point into it.
 type draft struct {
 	Config
-	classes    []*draftClass // pointers, as settings point at them while the list grows
+	classes    []*draftClass // pointers, because settings point at them while the list grows
 	hashMaxLen int           // the original's key; 0: not given
 
 	redis   RedisServer // what keys of earlier releases say of it
@@ -234,8 +234,8 @@ func canonical(d *draft) []form.Setting {
 	return slices.DeleteFunc(form.Own(settings(d)), func(s form.Setting) bool { return s.Path == "classes" })
 }
 
-// variables are the settings that the environment can give, and those of which it says
-// why it cannot: the keys at fixed paths, and those of the classes that there are.
+// variables are the settings for which there are environment variables, or errors that explain
+// why not: the keys at fixed paths, and those of the existing classes.
 func variables(d *draft) []form.Setting {
 	table := settings(d)
 	for _, c := range d.classes {

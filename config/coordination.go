@@ -47,7 +47,7 @@ func ways(d *draft) []way {
 	c := &d.Coordination
 	return []way{
 		{"smockron", "Sharing through tempomat-master", smockronSettings(&c.Smockron), validateSmockron},
-		{"redis", "Redis", redisSettings(d), nil}, // validateRedis, as strict limits need it, too
+		{"redis", "Redis", redisSettings(d), nil}, // validateRedis, because strict limits need it, too
 		{"gossip", "Sharing with no server", gossipSettings(d), validateGossip},
 	}
 }
@@ -86,7 +86,7 @@ type SmockronDomain struct {
 	Domain   string        // its name
 	Class    string        // the class whose keys are its identifiers
 	Charge   string        // cpu: accounting when a request is done; requests: when it is decided
-	MaxDelay time.Duration // of requests: longest delay; who would wait longer is refused
+	MaxDelay time.Duration // longest delay of a request; one that would wait longer is refused
 	Master   MasterAddress // zero: two of Masters
 
 	Identifier string // of requests: key, or what other gatekeepers send: address, mapped-address or user-agent
@@ -202,7 +202,7 @@ func smockronDomainSettings(x *SmockronDomain) []form.Setting {
 // masterPort is a master's port for accounting. Control is on the next one.
 const masterPort = 10004
 
-// MasterAddress is where a Smockron master listens, as ZeroMQ takes it.
+// MasterAddress is where a Smockron master listens, in ZeroMQ's form.
 type MasterAddress struct{ Accounting, Control string }
 
 // masterAddress is where a master listens, given by its address for accounting.
@@ -263,7 +263,7 @@ type RedisServer struct {
 	Username  string        // of its ACL; empty: the default user
 	Database  int           // 0 in a cluster
 	TLS       bool          // encrypted
-	CA        string        // the file of who signs its certificate, as PEM; empty: as the system trusts
+	CA        string        // PEM file of its certificate's authority; empty: the system's authorities
 	Timeout   time.Duration // the longest that a call takes; 0: as package redis has it
 }
 
@@ -309,7 +309,7 @@ func (c *Redis) Server() RedisServer {
 	return s
 }
 
-// readRedis reads addresses, of which the first may be a URL.
+// readRedis reads addresses; the first may be a URL.
 func readRedis(addresses []string) (s RedisServer, err error) {
 	for i, text := range addresses {
 		if !strings.Contains(text, "://") {
@@ -470,7 +470,7 @@ func validateRedis(r *form.Reader, d *draft) {
 // Gossip is how accounts are shared among sidecars with no server at all.
 type Gossip struct {
 	Listen    string   // address for both UDP and TCP
-	Advertise string   // at which peers reach it; empty: Listen
+	Advertise string   // address at which peers reach it; empty: Listen
 	Join      []string // peers, host:port; a host may be a DNS name of several addresses
 }
 
@@ -492,8 +492,8 @@ func gossipSettings(d *draft) []form.Setting {
 	}
 }
 
-// validateGossip checks that there is somebody to find. A file that was written for a
-// file of peers is accepted: the warning says what to do.
+// validateGossip checks that there are peers to find. A configuration with a file of peers is
+// accepted, with a warning that says what to do.
 func validateGossip(r *form.Reader, d *draft) {
 	_, hadFile := r.Given["coordination.gossip.joinFile"]
 	if len(d.Coordination.Gossip.Join) == 0 && !hadFile && !r.Faulty("coordination.gossip.join") {

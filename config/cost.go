@@ -72,9 +72,8 @@ func share() form.Scalar[float64] {
 	return form.Number("a number from 0.000001 to 1", minShare, 1)
 }
 
-// Buffer is where bodies wait, so that they do not hold a worker of the
-// backend: requests until they are there as a whole, responses until slow
-// clients have read them. All sizes are in bytes.
+// Buffer is where bodies wait instead of holding a worker of the backend: requests until they
+// are complete, responses until slow clients have read them. All sizes are in bytes.
 type Buffer struct {
 	Request   int64  // most of a request's body in all; what is larger streams; 0: all do
 	Response  int64  // most of a response that waits in all; 0: responses stream

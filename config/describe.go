@@ -43,7 +43,7 @@ func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 			fmt.Fprintln(out, "all other keys have their defaults")
 		}
 	}
-	_ = out.Flush() // whoever needs w's errors keeps them in w
+	_ = out.Flush() // callers that need w's errors keep them in w
 	fmt.Fprintln(w, "\nlimits")
 	for _, class := range d.classes {
 		if !class.isAbsent() {
@@ -131,8 +131,7 @@ func differences(before, after []form.Setting) []Change {
 	return changes
 }
 
-// Reference writes the reference of all keys as Markdown, from the table by which they
-// are read.
+// Reference writes the reference of all keys as Markdown, from the table that reads them.
 func Reference(w io.Writer) {
 	fmt.Fprint(w, `## Reference
 

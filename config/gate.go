@@ -11,7 +11,7 @@ import (
 type Throttle struct {
 	Mode    string        // fair, observe, cap or cooperative
 	Shadow  bool          // judge and log what Mode would do, and delay no request
-	MaxHold time.Duration // longest delay of a request; who would wait longer is refused
+	MaxHold time.Duration // longest delay of a request; one that would wait longer is refused
 	Memory  time.Duration // longest time that any debt takes to be paid; what would take longer is forgiven
 }
 
@@ -54,7 +54,7 @@ type Standing struct {
 
 // Newcomers says how browsers that have never been here are told from programs.
 type Newcomers struct {
-	Redirect bool // who waits is redirected to the same URL, with a cookie that lets it go first among strangers
+	Redirect bool // redirect a waiting stranger to the same URL, with a cookie that lets it go first among strangers
 }
 
 // History is what is kept of the last hours: what the most expensive clients and URLs cost.

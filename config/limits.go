@@ -51,9 +51,9 @@ func checkLimit(l *Limit, others []Limit) string {
 	return ""
 }
 
-// OlderLimit is a limit as files of earlier releases give it, in two forms: size requests at
-// once, of which dripSize are forgotten each dripRate; or max requests in duration, or one in
-// each minInterval.
+// OlderLimit is a limit in one of the two forms of earlier releases: size requests at once,
+// dripSize of them forgotten each dripRate; or max requests in duration, or one in each
+// minInterval.
 type OlderLimit struct {
 	Size, DripSize, Max             int
 	DripRate, Duration, MinInterval time.Duration
@@ -119,7 +119,7 @@ func limitSettings(l *Limit) []form.Setting {
 	}
 }
 
-// oneForAll is told of what once divided a limit by who asks.
+// oneForAll is the advice for keys that once divided a limit among clients.
 const oneForAll = "remove it: a limit is the same for all clients; list networks without limits in exempt"
 
 func limitName() form.Scalar[string] {

@@ -30,7 +30,7 @@ type Master struct {
 	Log         MasterLog      // what is logged
 }
 
-// MasterDomain is a domain and its rules: who breaks one of them has to wait.
+// MasterDomain is a domain and its rules: a client that breaks one of them must wait.
 type MasterDomain struct {
 	Name  string
 	Rules []MasterRule
@@ -40,7 +40,7 @@ type MasterDomain struct {
 type MasterRule struct {
 	Rule     string        // bucket, history or credit
 	Interval time.Duration // between two requests at the rate, in whole milliseconds; not of credit
-	Burst    time.Duration // requests at once, as the time that they take at the rate; of credit, CPU time
+	Burst    time.Duration // requests at once, as the time that they take at the rate; for credit, CPU time
 	CPUs     float64       // of credit: CPU-seconds that each identifier may use per second
 	Memory   time.Duration // of credit: longest time that any debt takes to be paid
 }
@@ -140,7 +140,7 @@ func (m *Master) Describe(w io.Writer) {
 		}
 		fmt.Fprintf(out, "%s\t%s\n", s.Path, shownURL(text))
 	}
-	_ = out.Flush() // whoever needs w's errors keeps them in w
+	_ = out.Flush() // callers that need w's errors keep them in w
 	fmt.Fprintln(w, "\ndomains")
 	for _, d := range m.Domains {
 		for _, r := range d.Rules {
@@ -214,8 +214,7 @@ func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
-// readRules reads one rule, as the first master has it, or a list of them under
-// the key rules.
+// readRules reads one rule, as for the first master, or a list of them under the key rules.
 func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule) {
 	if form.IsNull(n) {
 		return nil

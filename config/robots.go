@@ -12,17 +12,17 @@ import (
 type Robots struct {
 	Enabled bool    // whether a robot is one client, whatever addresses it comes from
 	Share   float64 // part of all CPUs that each may use steadily, above 0 to 1
-	// Resolver is who is asked, "host:port" of a DNS server; empty: whom the system asks.
+	// Resolver is the DNS server to ask, as "host:port"; empty: the system's.
 	Resolver string
 	Refresh  string  // "on": the operators' lists of their robots' addresses are fetched; or "off"
 	Known    []Robot // that can be verified, in addition to those that are known anyway
 }
 
-// Robot is one that can be verified. What is not given is that of the known one of its name.
+// Robot is one that can be verified. Missing keys come from the known robot of that name.
 type Robot struct {
 	Name      string    // as its User-Agents name it
 	Domains   []string  // below which the names of its addresses lie
-	Addresses []Proxies // in which they are
+	Addresses []Proxies // that contain them
 }
 
 func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10, Refresh: "on"} }
@@ -85,7 +85,7 @@ func robotName() form.Scalar[string] {
 	})
 }
 
-// ownDomain is a domain that is somebody's.
+// ownDomain is a domain of two labels or more, so it may be one operator's alone.
 func ownDomain() form.Scalar[string] {
 	const problem = "must be a domain that is the robot's alone, such as googlebot.com"
 	return form.Simple("a domain of two labels or more", problem, func(text string) (string, bool) {

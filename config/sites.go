@@ -44,7 +44,7 @@ func exemptions() form.Members[Exemption] {
 	}
 }
 
-// exemptKeys are the keys of which an exemption needs one.
+// exemptKeys are the keys; an exemption needs one of them.
 const exemptKeys = "cidr, path, method, host and header"
 
 func exemptSettings(e *Exemption) []form.Setting {

@@ -32,7 +32,7 @@ type CertificateFiles struct {
 
 // ACME is how certificates are got from an authority (RFC 8555).
 type ACME struct {
-	Hosts     []string // for which; none: none are got
+	Hosts     []string // hosts to get certificates for
 	Directory string   // the authority's URL
 }
 

@@ -16,7 +16,7 @@ type Traffic struct {
 	Listen         []Listener // addresses to serve; at least one
 	Backend        Backend    // where requests go
 	CPUCount       float64    // CPUs that the backend has; 0: as many as this machine (its cgroup) has
-	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: nobody's do
+	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: none
 	AddressHeader  string     // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
 	Underscores    bool       // header names of more than letters, digits and hyphens reach the backend
 }
@@ -200,7 +200,7 @@ func defaultAnswers() Answers {
 // ErrorPages are what people see where the proxy itself answers.
 type ErrorPages struct {
 	Directory string   // of templates; empty: the page that is shipped
-	Languages []string // tags such as en or pt-BR, the first for who asks for none of them; at least one
+	Languages []string // tags such as en or pt-BR, the first for clients that ask for none of them; at least one
 }
 
 // answerSettings are their keys.

@@ -8,28 +8,27 @@
 //
 // # Many faces are one
 //
-// Whoever behind an address has a cookie that the site gave to it is a session, a
-// client of its own within its address's share. A session is at one address at a
-// time (sessions.go), an address has 64 that are in use at most, and who has none is
-// told apart by its User-Agent, as one of eight faces (Judge.face). So no number of
-// cookies, addresses that share one, or invented User-Agents makes a client more than
-// its address is. Cookies that were given and never came back are in a table of their
-// own (handedOut), in which an address has a bounded part.
+// A client that has a cookie that the site gave it is a session, a client of its own within its
+// address's share. A session is at one address at a time (sessions.go), and an address has at
+// most 64 in use. Clients without one are distinguished by their User-Agents, as one of eight
+// faces (Judge.face). So no number of cookies, addresses that share one, or invented
+// User-Agents makes a client more than its address is. Cookies that were given and never came
+// back are in a table of their own (handedOut), in which an address has a bounded part.
 //
 // # Parts of pages
 //
 // Style sheets, scripts, images and fonts count twice, and each time little is gained
 // by a request that only looks like one.
 //
-// They prove that a client shows its pages to somebody, if they come soon after a
-// page and were answered 200 with a part's type, or 304. Whoever knows that can ask for
-// some, so they are worth twice the share and no more, only while there is one part or more
-// for each two pages.
+// They prove that a client shows its pages to a person, if they come soon after a page and were
+// answered 200 with a part's type, or 304. A program that knows this can ask for some, so they
+// are worth twice the share and no more, and only while there is at least one part for every
+// two pages.
 //
 // They follow a page that the client was just served (classify.Result.Follows): within 20 s, 64
-// of a page. A person sees the page when its parts are there, so they are served as it
-// was. This is told before the answer is known, so anything with a part's name passes
-// for one. The gate is to let it matter for short requests only, and it charges them
-// like all others: an expensive one gains nothing by it, and 64 short ones for each page,
-// which waited its turn, are what a browser asks for.
+// of a page. A person sees the page when its parts are there, so they are served as it was.
+// This is decided before the answer is known, so anything with a part's name counts as one. The
+// gate lets it matter for short requests only, and charges them like all others: an expensive
+// one gains nothing by it, and 64 short ones for each page that waited its turn are what a
+// browser asks for.
 package standing

@@ -15,9 +15,9 @@ import (
 	"tempomat/limiter/known"
 )
 
-// Header is the response header by which a backend vouches for a client,
-// for an hour: a number from 0.5 to 8 that multiplies its share, or "yes" for the
-// configured one. No client is to see it.
+// Header is the response header by which a backend vouches for a client, for an hour: a number
+// from 0.5 to 8 that multiplies its share, or "yes" for the configured one. It is removed
+// before clients see it.
 const Header = "Tempomat-Standing"
 
 // Config is what New needs.
@@ -28,14 +28,12 @@ type Config struct {
 	SessionClass string         // what the class of sessions is called
 }
 
-// Judge judges whether clients behave as a person's browser does, by what
-// requests and answers show. All of it is soft: it decays, it is bounded, nobody
-// is asked to prove anything, and for a request that need not wait it has no
-// effect.
+// Judge judges whether clients behave as a person's browser does, by what requests and answers
+// show. All of it is soft: it decays, it is bounded, no client must prove anything, and for a
+// request that need not wait it has no effect.
 //
-// It keeps nothing that can be read: clients and cookies are known by hashes
-// with a secret key. Its methods may be called concurrently, the times that they
-// are told may be a little out of order.
+// It keeps nothing that can be read: clients and cookies are known by hashes with a secret key.
+// Its methods may be called concurrently; the times that they get may be a little out of order.
 type Judge struct {
 	config   atomic.Pointer[settings]
 	exchange *known.Exchange // with other instances; nil: there are none
@@ -51,13 +49,13 @@ type settings struct {
 	trusted classify.PrefixSet
 }
 
-// New makes a Judge that has seen nobody. The secret is the key of all hashes.
+// New makes a Judge that has seen no clients. The secret is the key of all hashes.
 func New(secret [16]byte, c Config) (*Judge, error) {
 	j := &Judge{secret: secret, sessions: newSessions(), handed: newHandedOut()}
 	return j, j.Configure(c)
 }
 
-// Configure changes the configuration. What was seen stays.
+// Configure changes the configuration and keeps what was seen.
 func (j *Judge) Configure(c Config) error {
 	trusted, err := classify.NewPrefixSet(c.Trusted)
 	if err != nil {
@@ -90,7 +88,7 @@ func (j *Judge) tellVisitor(at int64, hash uint64, e classify.Evidence, attested
 	j.exchange.Tell(told)
 }
 
-// tellCookie tells others that the site gave a cookie, and to which session.
+// tellCookie shares with other instances that the site gave a cookie, and to which session.
 func (j *Judge) tellCookie(at int64, value uint64, session uint32, x *Visit) {
 	if j.exchange == nil {
 		return
@@ -123,8 +121,8 @@ func (j *Judge) learn(now time.Time, e known.Entry) {
 	}
 }
 
-// Visit is what is known of a request from Assess to the last of its answer. The zero
-// Visit is one of nobody: nothing is remembered of it. It is for one goroutine at a time.
+// Visit is what is known of a request from Assess to the last of its answer. The zero Visit
+// belongs to no client: nothing of it is remembered. It is for one goroutine at a time.
 type Visit struct {
 	client  netip.Addr
 	address uint64 // the hash of its address
@@ -155,7 +153,7 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 	if c.trusted.Contains(res.Client) {
 		res.Evidence |= classify.Attested
 		attested = max(attested, c.Attested)
-	} else if res.Forged { // there somebody may try out what robots are shown
+	} else if res.Forged { // a person there may be trying out what robots see
 		res.Evidence |= classify.Forged
 	}
 	if j.lies.has(at, r, res.TrustedPeer) {
@@ -172,7 +170,7 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 	res.ClientsBehind = 1 // the second key is no address
 }
 
-// remembered adds what the client's visits say, and returns what it is worth if somebody
+// remembered adds the evidence of the client's visits, and returns its worth if the backend
 // vouches for it.
 func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit) (attested float64) {
 	attested = c.Attested
@@ -275,8 +273,8 @@ func hashOf(text []byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:]) | 1
 }
 
-// worth is what a client's share is multiplied by: the product of what the evidence is
-// worth. All of it is worth nothing of who claims to be a robot that it is not.
+// worth is the factor of a client's share: the product of the factors of its evidence. No
+// evidence counts for a client that claims to be a robot that it isn't.
 func worth(e classify.Evidence, attested float64) float64 {
 	if e&classify.Forged != 0 {
 		return classify.LeastStanding
@@ -293,25 +291,24 @@ func worth(e classify.Evidence, attested float64) float64 {
 	return max(classify.LeastStanding, min(x, classify.MostStanding))
 }
 
-// contradictions tells whether a request's headers are not those of the browser that
-// its User-Agent names. It is evidence, and no proof: proxies on the way change
-// headers, and who knows the rule sends them. So it costs rank only, never an answer.
+// contradictions tells whether a request's headers are not those of the browser that its
+// User-Agent names. It is evidence, not proof: proxies on the way change headers, and a program
+// that knows the rule sends them. So it costs rank only, never an answer.
 //
 // Chrome since 76, all that are made of it, and Firefox since 90 send Sec-Fetch-Mode
 // with every request over HTTPS, and few crawlers that borrow their names do. The lack
 // of it is a contradiction by itself, where
 //   - the client came over TLS, as our own listener or a trusted proxy says;
-//   - the version is one that surely sends it: Chrome from 80, Firefox from 90. Tor
-//     Browser is the Firefox that it says it is; older ones with long-term support
-//     (78, 68) say so as well;
-//   - it is none that only looks like them: a robot that says so, an application's
-//     view (Android's "; wv", Electron), relatives of Firefox that carry its number
-//     and not its code (SeaMonkey, Pale Moon), browsers whose pages are fetched by a
-//     server (Opera Mini, Puffin, UC Browser);
+//   - the version is one that surely sends it: Chrome from 80, Firefox from 90. Tor Browser is
+//     the Firefox that it names; older long-term versions (78, 68) name themselves, too;
+//   - it doesn't just look like one of them: a robot that says so, an application's view
+//     (Android's "; wv", Electron), relatives of Firefox that carry its number and not its code
+//     (SeaMonkey, Pale Moon), browsers whose pages are fetched by a server (Opera Mini, Puffin,
+//     UC Browser);
 //   - it is an ordinary GET: WebSockets and downloads that are resumed have ways of
 //     their own;
-//   - such a header came through recently. A front that takes them all out makes nobody
-//     a liar.
+//   - such a header came through recently. A front that removes them all makes no client a
+//     liar.
 type contradictions struct {
 	came atomic.Int64 // when Sec-Fetch-Mode last came over TLS, Unix seconds, within a minute
 }

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// isPart tells whether a request is for a part of a page: a style sheet, a
-// script, an image, a font. A part that another site's page asks for is none of
-// ours. Who says nothing about that is believed: without the pages of this
-// site before it, it earns nothing.
+// isPart tells whether a request is for a part of a page: a style sheet, a script, an image, a
+// font. A part that another site's page asks for doesn't count. Without a header about that it
+// counts, but without pages of this site before it, it earns nothing.
 func isPart(r *http.Request) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -29,8 +28,7 @@ func isPart(r *http.Request) bool {
 	return len(from) == 0 || isOf(from[0], r.Host)
 }
 
-// wantsStyle tells whether a style sheet is what is asked for first, as browsers do
-// for no other kind.
+// wantsStyle reports whether a style sheet is preferred; browsers send that for no other kind.
 func wantsStyle(accept []string) bool {
 	return len(accept) > 0 && strings.HasPrefix(accept[0], "text/css")
 }

@@ -17,16 +17,16 @@ import (
 
 // How a cookie makes a session.
 //
-// One that comes back proves one address (IPv6: one /64), as a cookie that a fleet
-// of crawlers shares would otherwise make each of them somebody else. An address
-// changes within its network (/24, IPv6: /48): a phone's does. Its session goes with
-// it, at once, as nobody can say whether the old one will be used again; then it is
-// none at the old one. So whoever shares a cookie has one session among them, at one
-// address at a time, and as it changes a few times only, most of them never have it.
+// A cookie that comes back counts at one address (IPv6: one /64); otherwise a cookie that a
+// fleet of crawlers shares would make each of them a client of its own. An address may change
+// within its network (/24, IPv6: /48), as a phone's does. Its session moves with it, at once,
+// because the old address may never be used again; there it no longer counts. So clients that
+// share a cookie have one session among them, at one address at a time. And because it may only
+// move a few times, most of them never have it.
 //
-// An address has a bounded number of sessions that are in use, wherever they were
-// proven. A session counts as one of its address's while it is in use and fades when
-// it is not; as it leaves it counts no longer. What is beyond the bound is no session.
+// An address has a bounded number of sessions that are in use, wherever they were proven. A
+// session counts for its address while it is in use, and fades when it is not; when it moves
+// away it no longer counts. Beyond the bound there are no further sessions.
 
 // longestName is how many bytes of a cookie's name tell it from others.
 const longestName = 64
@@ -83,9 +83,9 @@ func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (fou
 	return *e, isNews, true
 }
 
-// ofLocked is the session of a cookie that was given and comes back to an address for the first time: the one
-// that is at home there, to which another instance gave it, or a new one. Its id is another one if several were
-// given a cookie that is the same.
+// ofLocked is the session of a cookie that was given and comes back from an address for the first time: the one
+// at home there, one to which another instance gave it, or a new one. If several clients were given the same
+// cookie, it gets another id.
 func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 	for _, id := range []uint32{given.id, idOf(given.value)} {
 		known := false
@@ -173,9 +173,9 @@ func (j *Judge) inherit(at int64, address, session uint64) uint64 {
 	return session
 }
 
-// give remembers the cookies that an answer gives, and tells whether it gave any to
-// somebody without a session. Sites change the value of a session's cookie, some with
-// every answer: the new one is of the same session.
+// give remembers the cookies that an answer sets, and reports whether it set any for a client
+// without a session. Sites change the value of a session's cookie, some with every answer: the
+// new one belongs to the same session.
 func (j *Judge) give(at int64, lines []string, x *Visit) (toStranger bool) {
 	id, network := x.session, uint32(0)
 	for i, line := range lines {
@@ -246,8 +246,8 @@ const (
 	// new one or two with each answer, to pages that ask for several at once, need
 	// more than one; and one client could push others out if there were no bound.
 	valuesOfSession = 8
-	// valuesOfName is how many of them have the same name, so that one that changes
-	// leaves those that do not.
+	// valuesOfName is how many of them may have the same name, so one that changes doesn't push
+	// out those that do not.
 	valuesOfName = 4
 
 	// moveEvery and movesAtOnce bound how often a session changes its address. A
@@ -258,8 +258,8 @@ const (
 )
 
 // sessions are those whose cookies came back, by their ids, and the cookies, as keyed hashes.
-// The session that was used least recently makes room. Cookies that were merely given
-// are elsewhere (handedOut): who collects them pushes nobody out of here.
+// The session that was used least recently makes room. Cookies that were merely given are
+// elsewhere (handedOut): a client that collects them pushes none out of here.
 type sessions struct {
 	mu     sync.Mutex // guards the following, and the sessions
 	all    *simplelru.LRU[uint32, *session]
@@ -304,8 +304,8 @@ func (s *sessions) learn(id uint32, value uint64, name uint8) bool {
 	return ok
 }
 
-// learnLocked adds a cookie to a session. One that is another session's stays what it is: who gives
-// the same to many gives none that tells them apart.
+// learnLocked adds a cookie to a session. A cookie of another session stays there: a site that
+// gives many clients the same cookie gives none that distinguishes them.
 func (s *sessions) learnLocked(e *session, value uint64, name uint8) {
 	if s.values[value] == nil {
 		delete(s.values, e.learn(value, name))
@@ -374,9 +374,9 @@ const (
 	handedOfAddress = 128
 )
 
-// handedOut are the cookies that the site gave, as keyed hashes, until they come
-// back. Who collects cookies without bringing them back pushes out its own ones, then its
-// neighbours', and of other networks those only to which none was given for long.
+// handedOut are the cookies that the site gave, as keyed hashes, until they come back. A client
+// that collects cookies without bringing them back pushes out its own, then its neighbors', and
+// from other networks only those that got none for long.
 type handedOut struct {
 	mu  sync.Mutex                       // guards the following
 	of  *simplelru.LRU[uint32, []handed] // by network; the latest given is the last

@@ -142,8 +142,7 @@ func (s *sessions) take(all []savedSession, cookies []savedCookie) {
 	}
 }
 
-// cutList reads a list. What follows it is nil if it is not as long as it says, or nothing was left of the
-// list before it.
+// cutList reads a list. The rest is nil if the list is shorter than announced, or the one before it was.
 func cutList[T any](data []byte, most int) (list []T, rest []byte) {
 	if len(data) < 4 {
 		return nil, nil

@@ -10,18 +10,18 @@ import (
 
 // visitor is what is remembered of a client's visits. Times are Unix seconds.
 type visitor struct {
-	hash          uint64 // 0: nobody
+	hash          uint64 // 0: empty
 	first, last   int64
 	attestedUntil int64
 	lastPage      int64
 	sessions      float32 // of an address: those that are in use there, recently
-	given         float32 // of an address: pages that gave a cookie to somebody without one, recently
+	given         float32 // for an address: recent pages that set a cookie for a client without one
 	pages, parts  float32 // recently
 	attested      float32
 	follows       int32 // parts that may follow its latest pages; below 0: it asked for pages as parts
 
 	told      classify.Evidence // what other instances have seen
-	toldWorth float32           // if somebody vouched for it there
+	toldWorth float32           // worth there by a backend's word
 	toldUntil int64             // when that ceases to count
 }
 
@@ -45,8 +45,8 @@ const (
 	maxSessions  = 64       // of one address, in use at a time
 )
 
-// visitors is a set-associative cache of visitors. Who has shown nothing yet
-// makes room first, so that a flood of addresses pushes out only its like.
+// visitors is a set-associative cache of visitors. A visitor that has shown nothing yet makes
+// room first, so a flood of addresses pushes out only such ones.
 type visitors struct {
 	locks [visitorLocks]struct {
 		sync.Mutex // guards each visitorLocks-th set
@@ -93,7 +93,7 @@ func (v *visitors) each(f func(*visitor)) {
 	}
 }
 
-// worth orders who is kept: whoever showed something before others.
+// worth orders which visitors are kept: those that showed something before others.
 func (v *visitor) worth() int {
 	w := 0
 	if v.parts >= enoughParts {
@@ -143,7 +143,7 @@ func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 		e |= classify.Parts
 	}
 	if v.sessions >= leastSession && v.sessions >= cookiesBack*v.given {
-		e |= classify.Cookie // of an address: who comes from there mostly brings them back
+		e |= classify.Cookie // for an address: its clients mostly bring them back
 	}
 	if now < v.attestedUntil {
 		e |= classify.Attested
@@ -170,14 +170,14 @@ func (v *visitor) page(now int64, asPart bool) {
 // served takes in that it was served a page.
 func (v *visitor) served(now int64) {
 	if now-v.lastPage > followSoon {
-		v.follows = min(v.follows, 0) // what is left of pages long ago is for nobody
+		v.follows = min(v.follows, 0) // what is left of pages long ago no longer counts
 	}
 	v.lastPage = now
 	v.follows = min(v.follows+followPage, followMost)
 }
 
-// follow tells whether a part is one of the pages that were just served, of which
-// there is a bounded number.
+// follow reports whether a part belongs to the pages that were just served; their number is
+// bounded.
 func (v *visitor) follow(now int64) bool {
 	if v.lastPage == 0 || now-v.lastPage > followSoon || v.follows <= 0 {
 		return false
@@ -186,9 +186,9 @@ func (v *visitor) follow(now int64) bool {
 	return true
 }
 
-// pretend takes in that what it asked for as a part was a page: who asks so for all pages would have all
-// of them go first. It takes what a page gives, and so a browser that finds a page instead of an icon, once,
-// does not lose it for long.
+// pretend takes in that a request for a part was answered by a page: a client that asks like that for all
+// pages would have all of them go first. It takes away what a page gives, so a browser that once finds a
+// page instead of an icon does not lose it for long.
 func (v *visitor) pretend() { v.follows = max(v.follows-followPage, followLeast) }
 
 func (v *visitor) part(now int64, weight float32) {
@@ -209,9 +209,9 @@ type Visits struct {
 	ClientsBehind float64 // of how many clients the address is, as its sessions show
 }
 
-// Visits tells what is remembered of the visits of an address, as the ID of the first
-// class names it, except those of its sessions, of which each is remembered alone; false:
-// nothing is. It changes nothing.
+// Visits returns what is remembered of the visits of an address (an ID of the first class),
+// without those of its sessions, which are remembered separately; false: nothing is. It changes
+// nothing.
 func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	at := seconds(now)
 	hash := j.hashOf(id)
@@ -238,10 +238,10 @@ const (
 	longestAgent = 512 // bytes of a User-Agent that are looked at
 )
 
-// face tells people behind one address apart who have no session, by their
-// User-Agents: 0 to 7. A keyed hash, as nobody is to know who shares a face with
-// whom. There are few of them, and they share what their address has: who makes up
-// User-Agents gets no more by it.
+// face distinguishes people without sessions behind one address by their User-Agents: 0 to 7.
+// The hash has a key, so no client can find out which others share its face. There are few
+// faces, and they share what their address has: a client that makes up User-Agents gets no
+// more.
 func (j *Judge) face(agent []string) uint8 {
 	if len(agent) == 0 {
 		return 0

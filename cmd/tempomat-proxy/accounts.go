@@ -11,15 +11,15 @@ import (
 // account is how a key stands, for the process that takes this one's place.
 type account struct {
 	Class string  `json:"class"`
-	ID    []byte  `json:"id"`    // of which not every byte need be text
+	ID    []byte  `json:"id"`    // its bytes need not be text
 	Level float64 `json:"level"` // as in limiter.Row
 }
 
 const (
 	// accountsAtOnce bounds how many are in one part of a hand-over.
 	accountsAtOnce = 4096
-	// leastDeficit is what a key must lack to be told of, in CPU-seconds: who has its
-	// whole burst stands as one that is not known.
+	// leastDeficit is how many CPU-seconds a key must lack to be handed on: a key with its
+	// whole burst counts like an unknown one.
 	leastDeficit = 0.001
 )
 

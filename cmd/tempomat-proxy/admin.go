@@ -99,7 +99,7 @@ func (s *sidecar) instance(now time.Time) api.Instance {
 	return i
 }
 
-// adminURL is the URL of an address to listen at, as others reach it; empty: they can't.
+// adminURL is the URL at which others reach a listening address; empty: they can't.
 func adminURL(web string) string {
 	host, port, err := net.SplitHostPort(web)
 	if err != nil || host == "localhost" {
@@ -156,8 +156,8 @@ func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 	return l
 }
 
-// grant reads the token again. One that is no good leaves the old one in force; at the start
-// there is none, and nobody gets in.
+// grant reads the token again. An invalid one leaves the old one in force; at the start there
+// is none, and no client gets in.
 func (s *sidecar) grant(c config.Admin) {
 	token, err := readToken(c.Token)
 	if err != nil {
@@ -188,7 +188,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// checkToken sees to it that a token can be sent in a header, and hardly be guessed.
+// checkToken ensures that a token can be sent in a header and can't be guessed.
 func checkToken(token string) error {
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {

@@ -161,9 +161,9 @@ const (
 	// serviceFiles is the directory of the configurations that the service's units name.
 	serviceFiles = "/etc/tempomat"
 	serviceUnit  = "tempomat-proxy.service"
-	// serviceUser is whom that runs as, unless somebody has changed it.
+	// serviceUser is the user that runs it, unless the unit was changed.
 	serviceUser = "tempomat"
-	// checkWithin bounds how long a check of somebody else may take.
+	// checkWithin bounds how long a check as another user may take.
 	checkWithin = 30 * time.Second
 )
 
@@ -187,8 +187,8 @@ func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bo
 	return s.checkAs(ctx, program, u, groups, stdout, verbose)
 }
 
-// unitUser is whom systemd runs the service as, empty for root, and in which groups next to
-// the user's own.
+// unitUser is the user as which systemd runs the service, empty for root, and its groups in
+// addition to the user's own.
 func unitUser(ctx context.Context) (name string, groups []string) {
 	text, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,User,SupplementaryGroups", serviceUnit).Output()
 	lines := strings.Split(string(text), "\n")

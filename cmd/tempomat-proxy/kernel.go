@@ -66,10 +66,10 @@ func (s *sidecar) openHints() {
 	s.bills.restart(s.config)
 	s.priorities.handler, s.priorities.log = s.handler, s.logs.log
 	s.priorities.restart(s.config)
-	s.costs.Note(time.Now(), s.handler.Policy().Meter.Sums()) // so that nothing at the start is missed
+	s.costs.Note(time.Now(), s.handler.Policy().Meter.Sums()) // so nothing at the start is missed
 }
 
-// openUsage opens what measures the CPU use, of which the backend's own is told apart; nil if nothing does.
+// openUsage opens the meter of CPU use, with the backend's own use separate; nil if there is none.
 func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
@@ -101,8 +101,8 @@ func (s *sidecar) kernel() api.Kernel {
 	return kernelReply(costs, of, s.priorities.numbers(), s.bills.lacks(), s.priorities.lacks())
 }
 
-// kernelReply tells what requests cost that ended in the last time, how processes stepped down,
-// and what is missing: for the bill, without which nothing steps down either, and for the steps.
+// kernelReply reports what recently ended requests cost, how processes stepped down, and what is
+// missing: for the bill, without which nothing steps down either, and for the steps.
 func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, bill, steps error) api.Kernel {
 	n := costs.Requests
 	k := api.Kernel{
@@ -131,8 +131,9 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 	return k
 }
 
-// lackedFor is what is missing where the bill is: whose backend tells costs (cost.source: header)
-// lacks none of these, but nobody looks which process serves a request, which the steps need.
+// lackedFor is what the steps lack if the bill lacks it: with a backend that reports costs
+// (cost.source: header) the bill lacks nothing, but tempomat doesn't look which process serves a
+// request, which the steps need.
 func lackedFor(bill error, told uint64) string {
 	if told > 0 && errors.Is(bill, errNotMeasured) {
 		return "priority"
@@ -180,8 +181,8 @@ type bills struct {
 	runs sync.WaitGroup
 
 	mu         sync.Mutex // guards the following
-	missing    error      // why workers are not measured; nil: they are, or nobody knows yet
-	costSocket error      // why none can tell: nobody asked them to, or the socket cannot be; nil: they can
+	missing    error      // why workers are not measured; nil: they are, or it isn't known yet
+	costSocket error      // why none can report: it isn't configured, or the socket can't be opened; nil: they can
 }
 
 // Why the CPU time of workers is not measured, in addition to what package host tells.
@@ -193,8 +194,8 @@ var (
 	errNoSocket    = errors.New("there is no cost.socket")
 )
 
-// lacks is why workers are not measured; nil: they are, as far as is known. Who has set
-// cost.socket is to hear what is wrong with that, not that there is such a key.
+// lacks is why workers are not measured; nil: they are, as far as is known. An administrator
+// who has set cost.socket gets told what is wrong with it, not that there is such a key.
 func (b *bills) lacks() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +332,7 @@ type priorities struct {
 	keeper  *host.Keeper
 	failed  bool                // it was given up, until the next reload
 	retired host.PriorityCounts // of Keepers before
-	told    string              // what is missing, as it was logged last
+	told    string              // what is missing, as last logged
 	missing error               // why nothing steps down; nil: it does
 }
 

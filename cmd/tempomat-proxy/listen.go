@@ -128,7 +128,7 @@ func deniedHint(address string) string {
 		"or setcap cap_net_bind_service=+ep %s; or listen on a port from %d on", first, self, first)
 }
 
-// user is who this process runs as.
+// user is the user of this process.
 func user() string { return "user " + strconv.Itoa(os.Geteuid()) }
 
 // inUseHint says who holds the port, or how to see it.

@@ -73,9 +73,8 @@ func (p *policies) begin(counts *requestCounts, log *zap.Logger) (err error) {
 	return nil
 }
 
-// make returns a policy, or what the configuration's own checks let through
-// and should not have. Connections to the backend change last, as the policy in
-// force needs them if anything else fails.
+// make returns a policy, or an error that the configuration's own checks missed. Connections to
+// the backend change last, because the policy in force needs them if anything else fails.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	pages, err := readPages(c)
 	if err != nil {
@@ -108,7 +107,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	}, nil
 }
 
-// rulesOf says who is who, and what their requests cost.
+// rulesOf makes the rules by which clients are classified and their requests charged.
 func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	databases, err := policy.Databases(c, p.databases)
 	if err != nil {
@@ -138,7 +137,7 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	return r, nil
 }
 
-// tellSilence logs that nobody answers for robots' addresses, or that somebody does again.
+// tellSilence logs that no DNS server answers for robots' addresses, or that one answers again.
 func (p *policies) tellSilence(err error) {
 	if err != nil {
 		p.log.Warn("can't verify robots by DNS: the resolver doesn't answer. They share the account of unverified robots until it does", zap.Error(err))
@@ -369,7 +368,7 @@ func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
 	return p.newcomer
 }
 
-// newStanding makes one that has seen nobody.
+// newStanding makes a Judge that has seen no clients.
 func newStanding() (*standing.Judge, error) {
 	var secret [16]byte
 	rand.Read(secret[:]) // it never fails

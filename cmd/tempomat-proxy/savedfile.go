@@ -15,10 +15,10 @@ import (
 	"tempomat/cmd/internal/files"
 )
 
-// What has to survive a restart is in files that are written as a whole or not at all, say of
-// themselves what they are, and are believed only if nothing in them was changed and nobody else
-// can have written them. Such a file is savedMagic, so that people see what it is, a saved as
-// gob, and the CRC-32C of all of that.
+// What must survive a restart is in files that are written completely or not at all, name their
+// own kind, and are trusted only if they are unchanged and no other user can have written them.
+// Such a file is savedMagic, which shows people what it is, a saved as gob, and the CRC-32C of
+// all of that.
 const savedMagic = "tempomat saved "
 
 // saved is what is in a file.
@@ -53,8 +53,8 @@ func (s *saved) write(w io.Writer) error {
 // isSaved tells whether a text begins as what write makes.
 func isSaved(text []byte) bool { return bytes.HasPrefix(text, []byte(savedMagic)) }
 
-// decodeSaved returns the parts of a file of that kind and version. What was cut off, changed or
-// made by another program is an error, and nothing of it is returned.
+// decodeSaved returns the parts of a file of that kind and version. A file that was cut off,
+// changed or made by another program is an error, and nothing of it is returned.
 func decodeSaved(text []byte, kind string, version int) ([]savedPart, error) {
 	if !isSaved(text) {
 		return nil, errForeign
@@ -84,11 +84,10 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	return files.Replace(path, 0o600, files.Keep, files.Keep, write)
 }
 
-// readOwn reads a file of at most so many bytes that nobody but this process's user, and
-// root, can have written: what it says is believed. The error is fs.ErrNotExist if there
-// is none.
+// readOwn reads a file of at most that many bytes that only this process's user and root can
+// have written, so its content is trusted. The error is fs.ErrNotExist if there is none.
 func readOwn(path string, most int64) ([]byte, error) {
-	// What is opened could be a pipe, and nobody write to it.
+	// It could be a pipe without a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

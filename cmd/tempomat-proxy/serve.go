@@ -139,8 +139,8 @@ const header = 10 * time.Second
 // longer than from one request of a page to the next.
 const linger = 250 * time.Millisecond
 
-// lingerReplaced is linger where another process serves already, so that nobody
-// waits for the end: connections that come to rest in the meantime are fewer.
+// lingerReplaced is linger if another process already serves, so no client waits for the end:
+// it leaves connections time to become idle.
 const lingerReplaced = 2 * time.Second
 
 // serve runs the sidecar until the context ends and what is under way has
@@ -200,7 +200,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-
 	}
 	s.beginTasks(ctx.Err) // not ready while draining
 	defer func() {
-		s.takeIn(time.Now()) // so that the history is saved with them
+		s.takeIn(time.Now()) // so the history is saved with them
 		s.tasks.end()
 	}()
 	s.announce()
@@ -268,9 +268,9 @@ func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, fai
 	}
 }
 
-// interrupted tells whether SIGINT has ended a context of signal.NotifyContext. SIGTERM may be
-// a restart, over which the service manager keeps the sockets; SIGINT gives the ports to
-// another program while requests finish.
+// interrupted reports whether SIGINT ended a context of signal.NotifyContext. SIGTERM may be a
+// restart, over which the service manager keeps the sockets; SIGINT gives the ports to another
+// program while requests finish.
 func interrupted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && strings.HasPrefix(cause.Error(), os.Interrupt.String())
@@ -292,13 +292,13 @@ func (s *sidecar) announce() {
 	for _, l := range s.succession.sockets {
 		at = append(at, l.Addr().String())
 	}
-	s.fdStore.update(s.succession.sockets, s.logs.log) // before anybody asks for a restart
+	s.fdStore.update(s.succession.sockets, s.logs.log) // before a restart can be asked for
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
 		zap.Float64("cpus", policy.CPUs(s.config)), zap.String("file", s.source.file),
 		zap.Int("pid", os.Getpid()))
 	s.warn(s.config)
-	if s.inherited.From != nil { // so that systemd takes this one for the service
+	if s.inherited.From != nil { // so systemd treats this process as the service
 		daemon.Notify(s.logs.log, daemon.Ready+"\n"+daemon.MainPID(os.Getpid()))
 		return
 	}
@@ -327,8 +327,8 @@ func (s *sidecar) drain() error {
 	return nil
 }
 
-// pingsInTime is how many pings fit into the time after which systemd ends a program that
-// sends none: one that comes late is no reason.
+// pingsInTime is how many pings fit into the time after which systemd ends a program that sends
+// none, so a single late one does no harm.
 const pingsInTime = 3
 
 // watch tells systemd's watchdog that requests are served, until the context ends or

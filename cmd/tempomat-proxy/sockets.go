@@ -18,8 +18,8 @@ import (
 	"tempomat/proxy/handover"
 )
 
-// open takes over those of the inherited sockets that listen names, and opens the others. What
-// a supervisor listens at is served whatever it is.
+// open takes over those of the inherited sockets that listen names, and opens the others. A
+// supervisor's sockets are always served.
 func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	c, log := s.config, s.logs.log
 	var served, supervised []handover.Socket
@@ -51,8 +51,8 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	return append(taken, opened...), err
 }
 
-// forgetUnserved closes the inherited sockets that nobody is to serve, here and at the service
-// manager; those of a process that still serves them, once that is over.
+// forgetUnserved closes the inherited sockets that are not served, here and at the service
+// manager; if another process still serves them, once that is over.
 func (s *sidecar) forgetUnserved() {
 	if s.inherited.From == nil && len(s.unserved) > 0 {
 		handover.Close(s.unserved)
@@ -120,7 +120,7 @@ func isAlike(address string, s handover.Socket) bool {
 	return false
 }
 
-// servedAt are the addresses of sockets, as listen has them.
+// servedAt are the addresses of sockets, in the form of listen.
 func servedAt(sockets []handover.Socket) (all []string) {
 	for _, s := range sockets {
 		a := s.Addr()
@@ -133,8 +133,8 @@ func servedAt(sockets []handover.Socket) (all []string) {
 	return all
 }
 
-// warnUnserved logs the addresses that listen names and that no socket which was handed over
-// stands for: an administrator who set them expects the site there. The default is nobody's wish.
+// warnUnserved logs the addresses in listen without a socket that was handed over: an
+// administrator who set them expects the site there. It ignores the default.
 func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) {
 	if slices.Equal(c.Listen, config.Default().Listen) {
 		return
@@ -147,8 +147,8 @@ func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) 
 	}
 }
 
-// fdStore is what the service manager keeps of this service's sockets, so that clients which
-// connect while it is started again wait. It is for one goroutine at a time. A nil one keeps nothing.
+// fdStore is the service manager's store of this service's sockets: clients that connect during a
+// restart then wait. It is for one goroutine at a time. A nil one keeps nothing.
 type fdStore struct {
 	handover.Store
 	addresses []string // of those that are kept
@@ -165,7 +165,7 @@ func newFDStore() *fdStore {
 	return &fdStore{Store: handover.Store{Notify: os.Getenv("NOTIFY_SOCKET")}}
 }
 
-// adopt notes that sockets are kept, as the process before this one had it.
+// adopt notes that sockets are kept since the process before this one.
 func (f *fdStore) adopt(sockets []handover.Socket) {
 	for _, s := range sockets {
 		if s.Address != "" {
@@ -212,8 +212,9 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	}
 }
 
-// giveUp has nothing kept: this process cannot serve, and nobody knows when the next one
-// can, or another program is to have the ports. A client that connects is refused then.
+// giveUp removes all sockets from the store, because this process cannot serve and it is
+// unknown when the next one can, or because another program gets the ports. Clients that
+// connect are then refused.
 func (f *fdStore) giveUp() {
 	if f == nil {
 		return

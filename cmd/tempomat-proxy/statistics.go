@@ -34,7 +34,7 @@ type statistics struct {
 	book      *book.Book
 	counts    *telemetry.Counts
 	words     *telemetry.Words
-	durations *metrics.Durations // nil: nobody asks for them
+	durations *metrics.Durations // nil: they aren't exported
 }
 
 func newStatistics(began time.Time, c *config.Config) *statistics {
@@ -108,7 +108,7 @@ func (s *sidecar) moment(now time.Time) book.Moment {
 // mostPlaces is how many pages are told that requests at the backend are for.
 const mostPlaces = 5
 
-// overview is who uses the server at this moment.
+// overview is which clients use the server at this moment.
 func (s *sidecar) overview() api.OverviewReply {
 	now, c := time.Now(), s.loaded.inForce()
 	m := s.moment(now)
@@ -163,8 +163,8 @@ func (s *sidecar) shown() admin.Inside {
 // series is what Graphite gets.
 func (s *sidecar) series() map[string]float64 { return metrics.Series(s.numbers()) }
 
-// numbers is what there is to count at this moment. It does not take s.mu: a reload, which
-// has it, waits for who asks.
+// numbers is all metrics at this moment. It does not take s.mu: a reload, which has it, waits
+// for those that ask.
 func (s *sidecar) numbers() *metrics.State {
 	n := &metrics.State{
 		Release: version,

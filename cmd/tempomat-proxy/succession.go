@@ -168,8 +168,8 @@ func (s *sidecar) remember() error {
 	return nil
 }
 
-// takeOver has the predecessor, if there is one, give up all that it does, as this process
-// serves. An error says that it will not: this one must end.
+// takeOver makes the predecessor, if there is one, give up all its work, because this process
+// serves. On an error it won't, and this process must end.
 func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	if s.inherited.From == nil {
 		return nil

@@ -73,8 +73,8 @@ func hasTLS(c *config.Config) bool {
 	return slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.TLS })
 }
 
-// load reads the certificates. What cannot be read does not keep the others from being served;
-// with none at all there is an error.
+// load reads the certificates. Unreadable ones do not keep the others from being served; with
+// none at all there is an error.
 func (e *encryption) load(c *config.Config) error {
 	if fatal, err := e.read(c); fatal {
 		return err
