@@ -12,23 +12,23 @@
 // which order totals come, how often, or which of them are lost: the next one heals
 // it. The last one before a key falls silent is told once more, some epochs later.
 //
-// Buckets may go negative. Whoever runs over within an epoch pays with a longer
-// wait: bursts can be steeper than configured, the long-run rate is not. Each
-// sidecar saves up a burst divided by the number of live ones.
+// Buckets may go negative. A client that exceeds its limit within an epoch pays with a longer
+// wait: bursts can be steeper than configured, the long-run rate is not. Each sidecar saves up
+// a burst divided by the number of live ones.
 //
 // # Meeting
 //
-// Each side of a split serves at the limit, as each knows how many it is. To bill
-// each other for that would stop them both. So a series that began before two
-// sidecars met is not charged: its first total is where counting begins. Two that
-// heard nothing of each other for some seconds meet again.
+// Each side of a split serves at the limit, because each knows how many instances it has.
+// Billing each other for that would stop them both. So a series that began before two sidecars
+// met is not charged: its first total is where counting begins. Two that heard nothing of each
+// other for some seconds meet again.
 //
-// What keys owe is told by memberlist's exchange of states, over TCP, when
-// sidecars join and every ten seconds with one of them: debts, and the totals that
-// they include. A sidecar that has met somebody since raises its debts to those,
-// which is no sum and so counts nothing twice.
+// What keys owe is told by memberlist's exchange of states, over TCP, when sidecars join and
+// every ten seconds with one of them: debts, and the totals that they include. A sidecar that
+// has met another one since raises its debts to those; because it doesn't add them, nothing
+// counts twice.
 //
-// No clock is compared with another one.
+// Clocks are never compared.
 //
 // # What is where
 //

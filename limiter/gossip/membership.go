@@ -27,8 +27,8 @@ const (
 	probeTimeout = 250 * time.Millisecond
 	dialTimeout  = 2 * time.Second
 	seekEach     = 500 * time.Millisecond // with as much again at random
-	seekAlone    = 100 * time.Millisecond // the same, as long as nobody was found
-	seekAtOnce   = 8                      // addresses, as long as nobody was found; otherwise it is one
+	seekAlone    = 100 * time.Millisecond // the same, until a peer was found
+	seekAtOnce   = 8                      // addresses at once until a peer was found; then one
 	leaveTimeout = 500 * time.Millisecond
 	reclaimAfter = time.Second
 	rememberLost = 256 // addresses of members that are gone
@@ -57,7 +57,7 @@ func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 		c.AdvertiseAddr, c.AdvertisePort, _ = splitAddress(s.o.Advertise)
 	}
 	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = probeEach, probeTimeout, dialTimeout
-	c.SuspicionMaxTimeoutMult = 3 // who was missed by mistake comes back unharmed
+	c.SuspicionMaxTimeoutMult = 3 // a member that was missed by mistake returns unharmed
 	c.GossipInterval = 100 * time.Millisecond
 	c.PushPullInterval = stateEach
 	c.DeadNodeReclaimTime = reclaimAfter
@@ -106,7 +106,7 @@ func (s *streams) Shutdown() error {
 	return s.NetTransport.Shutdown()
 }
 
-// take passes on the connections for which there is room.
+// take passes on connections while there is room.
 func (s *streams) take() {
 	for {
 		select {
@@ -143,7 +143,7 @@ func (s *streams) count(address string, n int) bool {
 	return true
 }
 
-// stream is a connection of which a bounded number of bytes is read.
+// stream is a connection with a bound on the bytes that are read.
 type stream struct {
 	net.Conn
 	left  int
@@ -192,8 +192,8 @@ func (l logger) Write(b []byte) (int, error) {
 // ForeignAt is when something came that was encrypted with another key, within a second.
 func (s *Sharer) ForeignAt() time.Time { return time.Unix(s.foreign.Load(), 0) }
 
-// seek joins whoever is no member and should be, again and again: a fleet that
-// was split finds together only if somebody tries.
+// seek joins hosts that should be members and aren't, again and again: a fleet that was split
+// only reunites if an instance tries.
 func (s *Sharer) seek(ctx context.Context) {
 	lost := map[string]struct{}{} // members that there were
 	wait := time.NewTimer(0)
@@ -219,7 +219,7 @@ func (s *Sharer) seek(ctx context.Context) {
 			}
 			if n, _ := s.list.Join([]string{a}); n > 0 {
 				break
-			} // who is not there now may be next time
+			} // a host that is away now may be there next time
 		}
 		for a := range lost {
 			if len(lost) <= rememberLost {
@@ -270,7 +270,7 @@ func resolve(ctx context.Context, address string) (list []string) {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
-// stop says goodbye, so that peers need not find out, and ends all.
+// stop says goodbye, so peers need not find out, and ends everything.
 func (s *Sharer) stop() error {
 	if !s.o.kill {
 		_ = s.list.Leave(leaveTimeout) // peers that do not hear of it will miss us
@@ -390,7 +390,7 @@ func (r *roster) addresses() map[string]struct{} {
 	return set
 }
 
-// What a node says of itself to memberlist: a version and who it is.
+// A node's metadata in memberlist: a version and its identity.
 const metaVersion = 1
 
 func appendMeta(b []byte, id Node) []byte {

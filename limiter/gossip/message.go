@@ -12,8 +12,7 @@ import (
 // version of the messages. Those of another one are counted and ignored.
 const version = 2
 
-// kind of a message. One of a kind that is not known is ignored, so that there may
-// be others.
+// kind of a message. Unknown kinds are ignored, so new ones can be added.
 type kind byte
 
 const (
@@ -141,8 +140,8 @@ func parse(b []byte) (message, error) {
 	return m, nil
 }
 
-// reader takes a message apart. After the first fault all that it returns is zero
-// and nothing is left, so that only the end has to be checked.
+// reader takes a message apart. After the first fault it returns zeros and nothing is left, so
+// only the end must be checked.
 type reader struct {
 	rest    []byte
 	failed  bool

@@ -9,7 +9,7 @@ import (
 	"tempomat/limiter"
 )
 
-// What a replica goes by.
+// Constants of a replica.
 const (
 	epoch     = 100 * time.Millisecond // how often totals are told
 	beat      = 10 * epoch             // and how often that there is nothing to tell

@@ -29,8 +29,8 @@ const (
 	inboxBytes    = 16 << 20
 )
 
-// Sharer shares charges with peers that it finds by itself. All its methods may
-// be called concurrently, but Run, which is for once.
+// Sharer shares charges with peers that it finds automatically. All its methods may be called
+// concurrently, except Run, which is called once.
 type Sharer struct {
 	limiter.Packets
 	o      Options
@@ -152,7 +152,7 @@ func (s *Sharer) setMembers() {
 	s.replica.SetMembers(time.Now(), ids)
 }
 
-// tick sends what is to be told, as packets that may get lost. It waits for nobody.
+// tick sends what has changed, in packets that may get lost. It never waits.
 func (s *Sharer) tick() {
 	now := time.Now()
 	s.mu.Lock()
@@ -183,7 +183,7 @@ func (s *Sharer) receive(m []byte, in limiter.Sink) {
 		return
 	}
 	select {
-	case <-s.roster.changed: // whoever joins is a member before its state comes
+	case <-s.roster.changed: // a joining node is a member before its state arrives
 		s.setMembers()
 	default:
 	}
@@ -210,8 +210,8 @@ func (s *Sharer) State() State {
 	return state
 }
 
-// Ledger is who knows what the keys owe. *limiter.Limiter is one. Without it, a
-// sharer can not tell newcomers.
+// Ledger has the debts of keys. *limiter.Limiter is one. Without it, a sharer can't send debts
+// to nodes that join.
 type Ledger interface {
 	Classes() []limiter.ClassInfo
 	Dump(now time.Time, class string, yield func(limiter.Row) bool)
@@ -290,21 +290,21 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 type Options struct {
 	// Listen is the address, host:port, for both UDP and TCP.
 	Listen string
-	// Advertise is the address at which peers reach it, if that is another one. It is
-	// what tells the sidecar from the others then; else the host's name and the port do.
+	// Advertise is the address at which peers reach it, if that is another one. It then
+	// identifies the sidecar; otherwise the host's name and the port do.
 	Advertise string
-	// Join are addresses of peers, host:port, of which one that is alive is enough.
-	// A host may be a DNS name of several addresses. They are tried again as long as
-	// they are no members, so that a fleet that was split finds together.
+	// Join are addresses of peers, host:port; one that is alive is enough. A host may be a DNS
+	// name of several addresses. They are tried again until they are members, so a fleet that
+	// was split reunites.
 	Join []string
 	// Keys encrypt what is sent, by AES: 16, 24 or 32 bytes each. The first one
 	// encrypts, each of them decrypts. Without any, whoever reaches the port may
 	// read, and invent debts.
 	Keys [][]byte
-	// Logf is told of what goes wrong with the membership; nil: nobody is.
+	// Logf is called with faults of the membership; it may be nil.
 	Logf func(format string, arguments ...any)
 
-	name string                                        // by which members know it
+	name string                                        // its name among members
 	plug func() (memberlist.NodeAwareTransport, error) // in tests: a network that can be cut
 	kill bool                                          // in tests: end without a word
 }
@@ -348,15 +348,15 @@ type Counts struct {
 	Sent     uint64 `json:"sent"`     // bytes of messages, each counted for each receiver, before encryption
 	Received uint64 `json:"received"` // the same
 
-	Applied  uint64 `json:"applied"`  // totals of peers of which something was charged
+	Applied  uint64 `json:"applied"`  // totals of peers that led to a charge
 	Repeated uint64 `json:"repeated"` // totals that were known
-	Learned  uint64 `json:"learned"`  // states from which debts were learnt
+	Learned  uint64 `json:"learned"`  // states that brought debts
 
 	Malformed uint64 `json:"malformed"` // messages that are not of this version
 	Strangers uint64 `json:"strangers"` // messages of nodes that are no members
 
 	Waiting    int    `json:"waiting"`    // keys whose charges wait for their turn now
-	Dropped    uint64 `json:"dropped"`    // charges and totals for which there was no room, or that waited for too long
+	Dropped    uint64 `json:"dropped"`    // charges and totals without room, or that waited too long
 	Overrun    uint64 `json:"overrun"`    // messages that came faster than they could be read
 	Unsendable uint64 `json:"unsendable"` // messages that could not be sent
 }

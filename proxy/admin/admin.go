@@ -1,5 +1,5 @@
-// Package admin serves the admin API, which the doctor and the dashboard ask: JSON over HTTP,
-// at a unix socket and over TCP. What it answers is in package api.
+// Package admin serves the admin API for the doctor and the dashboard: JSON over HTTP, at a
+// unix socket and over TCP. Package api has its documents.
 //
 // A request passes the guard, and comes to a route.
 //
@@ -32,15 +32,15 @@ import (
 // Inspector looks at single clients, pages and requests. An error says what cannot be asked for. Its
 // methods must be safe for concurrent use.
 type Inspector interface {
-	// Queue is who waits, at most limit of them.
+	// Queue is the waiting requests, at most limit of them.
 	Queue(now time.Time, limit int) api.QueueReply
 	// Explain tells what is known of something.
 	Explain(now time.Time, of string) (api.ExplainReply, error)
 	Actor
 }
 
-// Actor does something for a single client. By is who asks for that, in words; an error says what
-// was not allowed.
+// Actor acts for a single client. By names the user who asked for it; an error says what was not
+// allowed.
 type Actor interface {
 	Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
 	Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
@@ -73,7 +73,7 @@ type Options struct {
 	ReloadTimeout time.Duration          // longest that a client waits for Reload; 0: 20 s
 	Inside        Inside
 	History       func(hours int) api.HistoryReply // nil: none is kept
-	Access        *Access                          // who may ask over TCP; nil: nobody
+	Access        *Access                          // access over TCP; nil: none
 	Log           *zap.Logger                      // nil: nothing is logged
 }
 
@@ -105,10 +105,9 @@ func New(o Options) *Server {
 	return a
 }
 
-// Listen opens the admin API's unix socket; address is "unix:/path". It
-// makes the directory if that is missing, and takes the place of a socket file
-// that a dead process left behind, never of one that somebody answers on nor
-// of another kind of file. Closing the listener removes the file.
+// Listen opens the admin API's unix socket; address is "unix:/path". It makes the directory if
+// that is missing, and replaces a socket file that a dead process left behind, but never one on
+// which a process answers, nor another kind of file. Closing the listener removes the file.
 func Listen(address string) (net.Listener, error) {
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok || path == "" {
@@ -138,8 +137,8 @@ func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
 // Shutdown, else why it ended.
 func (a *Server) Serve(l net.Listener) error { return serve(a.server, l) }
 
-// ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everybody needs the
-// token, except for the page itself. It returns nil after Shutdown, else why it ended.
+// ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everything but the
+// page itself needs the token. It returns nil after Shutdown, otherwise why it ended.
 func (a *Server) ServeWeb(l net.Listener) error {
 	return serve(a.web, netutil.LimitListener(l, mostConnections))
 }

@@ -65,8 +65,8 @@ func (g *guard) refuseUse(r *http.Request) error {
 		return &failure{http.StatusForbidden, "a page of another site sent this (Origin, Sec-Fetch-Site)"}
 	}
 	acts := r.Method != http.MethodGet && r.Method != http.MethodHead
-	// Who reaches the socket may do everything with the doctor; but a page there may have
-	// been opened for somebody else to look at.
+	// A user who reaches the socket may do everything with the doctor, but a page there may
+	// have been opened for another person to look at.
 	if !g.socket || acts && isFromBrowser(r) {
 		if err := g.refuseToken(r); err != nil {
 			return err
@@ -82,8 +82,8 @@ func (g *guard) refuseUse(r *http.Request) error {
 }
 
 // refuseToken refuses requests without the right token. Wrong ones are not counted: a token of 16
-// characters or more is not found by guessing, and a count by address would keep out the
-// administrator who shares the address of whoever guesses.
+// characters or more is not found by guessing, and a count by address would keep out an
+// administrator who shares the address of an attacker.
 func (g *guard) refuseToken(r *http.Request) error {
 	token := bearer(r)
 	switch {
@@ -108,8 +108,8 @@ type grant struct {
 	hosts []string // in lower case
 }
 
-// Set puts a token in force, and the names that the API may be asked for by next to addresses
-// and localhost. An empty token lets nobody in.
+// Set puts a token in force, and the host names by which the API may be reached in addition to
+// addresses and localhost. An empty token lets no request in.
 func (a *Access) Set(token string, hosts []string) {
 	if token == "" {
 		a.granted.Store(nil)
@@ -138,8 +138,8 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// isRight compares hashes, in constant time, so that neither the token's letters nor its
-// length show in how long it takes.
+// isRight compares hashes in constant time, so its duration shows neither the token's
+// characters nor its length.
 func (a *Access) isRight(token string) bool {
 	g := a.granted.Load()
 	if g == nil || token == "" {

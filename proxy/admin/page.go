@@ -32,8 +32,8 @@ func pages() *http.ServeMux {
 	return mux
 }
 
-// pagePolicy lets the page load what it came with and talk to whom it came from, and nothing
-// else: no inline script or style, no frame around it, no form that leaves it.
+// pagePolicy lets the page load its own files and talk to its own server, and nothing else: no
+// inline script or style, no frame around it, no form that leaves it.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 

@@ -102,7 +102,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // who has left needs no answer
+	_, _ = w.Write(append(body, '\n')) // a client that disconnected needs no answer
 }
 
 // numberOf is a parameter that is a whole number from 1 to most; usual, if it is not given.

@@ -53,8 +53,8 @@ func (a *Answer) setHead(head *http1.Response) {
 	}
 }
 
-// tellLength has the header tell the length once, as it was understood, or not at all:
-// who gets it is not to understand another one.
+// tellLength makes the header announce the length once, as it was understood, or not at all, so
+// no reader can understand another one.
 func (a *Answer) tellLength() {
 	if a.Length < 0 || a.Status == http.StatusNoContent { // of which some clients would wait for a body
 		a.Fields.Del("Content-Length")
@@ -152,7 +152,7 @@ func (p *Pool) letGo(c *Conn, u *upload, clean bool) {
 		return
 	}
 	u.end()
-	_ = c.Close() // nobody uses it any more
+	_ = c.Close() // it is no longer used
 }
 
 // Close lets go of the connection, and of the Fields. What was not read is lost. It is

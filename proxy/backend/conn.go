@@ -95,8 +95,7 @@ func (c *Conn) limit(timeout time.Duration) {
 	c.limitLocked(timeout)
 }
 
-// limitLocked leaves an earlier deadline as it is: it is extended as it passes, and hardly
-// any does.
+// limitLocked leaves an earlier deadline as it is: it is extended when it passes, and few do.
 func (c *Conn) limitLocked(timeout time.Duration) {
 	if timeout <= 0 {
 		return
@@ -205,9 +204,9 @@ func isSpoken(fd uintptr) (bool, error) {
 	return !errors.Is(err, syscall.EAGAIN), err
 }
 
-// noteReset notes that the backend has reset the connection. The kernel tells it once, to who looks, writes or
-// reads first: to the next one the connection has come to its end, as a body may without a length. TLS has an end
-// of its own.
+// noteReset notes that the backend has reset the connection. The kernel reports it once, to the first look, write
+// or read: to the next one the connection has come to its end, which is how a body without a length ends. TLS has
+// an end of its own.
 func (c *Conn) noteReset(err error) {
 	if c.bare && errors.Is(err, syscall.ECONNRESET) {
 		c.reset.Store(true)

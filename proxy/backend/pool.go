@@ -6,11 +6,11 @@
 //
 // # Asked again
 //
-// A connection that waited may be closed by the backend at any moment, also in the
-// one when a request is on its way. If nothing of an answer came then, and the request
-// may be repeated (RFC 9110, 9.2.2: a method that is idempotent, and no body), it is
-// sent once more, over a new connection. Whether the backend has closed it
-// is looked at before it is used, so that this is rare for the others as well.
+// The backend may close an idle connection at any moment, also when a request is on its way. If
+// nothing of an answer came then, and the request may be repeated (RFC 9110, 9.2.2: a method
+// that is idempotent, and no body), it is sent once more, over a new connection. Whether the
+// backend has closed it is looked at before it is used, so that this is rare for the others as
+// well.
 package backend
 
 import (
@@ -62,8 +62,8 @@ func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	return p
 }
 
-// newestIdle returns the connection that waits for the shortest time; nil: none does. For a request
-// that looks at it itself (talk), nobody has.
+// newestIdle returns the connection that has been idle for the shortest time; nil: none is idle. A
+// request that checks the connection itself (talk) gets it unchecked.
 func (p *Pool) newestIdle(r *Request) *Conn {
 	for {
 		p.mu.Lock()

@@ -34,7 +34,7 @@ type Request struct {
 	Hints     Hints
 }
 
-// Hints is who is told of answers before the final one (1xx of RFC 9110, 15.2).
+// Hints is called with answers before the final one (1xx of RFC 9110, 15.2).
 type Hints interface {
 	Hint(status int, fields http1.Fields)
 }
@@ -46,7 +46,7 @@ const (
 	smallBody = 4 << 10
 )
 
-// errUnasked: bytes that nobody asked for.
+// errUnasked: bytes without a request.
 var errUnasked = errors.New("the backend sent bytes without a request")
 
 // Do sends a request and returns the answer as its head is there. The caller reads the
@@ -111,11 +111,11 @@ func (r *Request) mayBeRepeated() bool {
 	return false
 }
 
-// mayBeUnread tells whether a backend that answers so may not have read the body: as the
-// method has none for most (RFC 9110, 9.3.1), as it sends the client elsewhere, which servers
-// do by themselves, or as it refuses the request. Not all drop what they do not read: it would
-// be a request to them, whose answer the next client gets; others wait for a moment, and close
-// the connection as the next request comes.
+// mayBeUnread reports whether a backend with this answer may not have read the body: because
+// most servers expect none for the method (RFC 9110, 9.3.1), because it redirects the client,
+// which servers do without the application, or because it refuses the request. Some do not drop
+// an unread body: they would take it for a request, and the next client would get its answer.
+// Others wait for a moment, and close the connection when the next request comes.
 func (r *Request) mayBeUnread(status int) bool {
 	if r.Body == nil {
 		return false
@@ -130,7 +130,7 @@ func (r *Request) mayBeUnread(status int) bool {
 	return false
 }
 
-// drop closes a body that nobody wants.
+// drop closes a body that isn't needed.
 func (r *Request) drop() {
 	if r.Body != nil {
 		_ = r.Body.Close()
@@ -167,8 +167,8 @@ func ended(err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 }
 
-// send sends the head, and what is there of the body. The rest goes by itself. Of an answer it
-// may have read the first bytes, which are in memory then, or an error.
+// send sends the head, and the available part of the body; a goroutine sends the rest. It may
+// have read the first bytes of an answer, which are then in memory, or an error.
 func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, sending, reading error) {
 	length := r.Length
 	if r.Body == nil {

@@ -23,20 +23,20 @@ import (
 type Authority struct {
 	Hosts     []string       // lower case
 	Directory string         // the authority's URL
-	Roots     *x509.CertPool // of who has signed the authority's own certificate; nil: those of the system
-	Storage   string         // the directory in which all is kept
-	// HTTP and TLS are the addresses at which this process listens, in the clear and with
-	// TLS; an invalid port, 0: at none. The authority asks at ports 80 and 443, from where
-	// somebody may lead here.
+	Roots     *x509.CertPool // roots for the authority's own certificate; nil: the system's
+	Storage   string         // the directory that keeps everything
+	// HTTP and TLS are the addresses at which this process listens, in the clear and with TLS;
+	// an invalid port, 0: at none. The authority asks at ports 80 and 443, which may be
+	// forwarded here.
 	HTTP, TLS net.TCPAddr
 	// Check is how often it is looked what has to be renewed; 0: every 10 minutes.
 	Check time.Duration
 	Log   *zap.Logger
 }
 
-// Issuer gets certificates from an authority for hosts that are configured, and for no others
-// ever (RFC 8555), by github.com/caddyserver/certmagic. They are kept in a directory, so that a
-// start needs no authority: what is there is served at once, and the rest is got in the meantime. The
+// Issuer gets certificates from an authority for hosts that are configured, and for no others ever
+// (RFC 8555), by github.com/caddyserver/certmagic. They are kept in a directory, so a start needs no
+// authority: existing ones are served at once, and the others are requested in the background. The
 // authority sees that a host is this one by a request in the clear (http-01) or by a handshake
 // (tls-alpn-01), which come by the listeners that there are anyway. Its methods may be called
 // concurrently.
@@ -47,7 +47,7 @@ type Issuer struct {
 	acme   *certmagic.ACMEIssuer
 }
 
-// NewIssuer makes an Issuer with the certificates that are in its directory. It asks nobody.
+// NewIssuer makes an Issuer with the certificates that are in its directory. It makes no requests.
 func NewIssuer(o Authority) (*Issuer, error) {
 	if o.HTTP.Port == 0 && o.TLS.Port == 0 {
 		return nil, errors.New("an authority sees that a host is this one at a TCP address, and none is served")
@@ -63,7 +63,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	})
 	i.config = certmagic.New(i.cache, certmagic.Config{
 		Storage: &certmagic.FileStorage{Path: o.Storage}, Logger: o.Log,
-		// A start must not wait for somebody else's server.
+		// A start must not wait for another server.
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
 	i.acme = certmagic.NewACMEIssuer(i.config, certmagic.ACMEIssuer{
@@ -81,7 +81,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	return i, nil
 }
 
-// prepare makes the directory for its owner alone, as private keys will be there.
+// prepare makes the directory for its owner alone, because it will contain private keys.
 func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -96,8 +96,8 @@ func prepare(dir string) error {
 	return nil
 }
 
-// hostOf is where connections come in, if that is one address. The library listens there for the
-// time of a challenge if nobody does.
+// hostOf is where connections come in, if that is one address. During a challenge the library
+// listens there if no process does.
 func hostOf(plain, secure net.TCPAddr) string {
 	if plain.Port != 0 && secure.Port != 0 && !plain.IP.Equal(secure.IP) {
 		return ""

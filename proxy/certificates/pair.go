@@ -16,14 +16,14 @@ import (
 // largestFile is how much is read of a file, in bytes.
 const largestFile = 256 << 10
 
-// pair is a certificate with its key, as they were read.
+// pair is a certificate with its key, as last read.
 type pair struct {
 	files
 	stamp  [2]stamp
-	shown  *tls.Certificate // nil: it was never sound
+	shown  *tls.Certificate // nil: it was never valid
 	names  []string         // lower case, and addresses
 	fault  string           // of the last attempt; empty: none
-	public bool             // everybody on this machine can read the key
+	public bool             // every user of this machine can read the key
 
 	missing bool // it was not in its directory
 }
@@ -39,7 +39,7 @@ func (s stamp) same(o stamp) bool {
 	return s.info != nil && o.info != nil && s.size == o.size && s.changed.Equal(o.changed) && os.SameFile(s.info, o.info)
 }
 
-// stampOf follows links, as certbot changes where they lead. A file that is not there has none.
+// stampOf follows links, because certbot changes their targets. A missing file has no stamp.
 func stampOf(file string) stamp {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -87,7 +87,7 @@ func readPair(f files) (c *tls.Certificate, public bool, err error) {
 }
 
 func readFile(name string) (data []byte, mode fs.FileMode, err error) {
-	info, err := os.Stat(name) // before it is opened, as that of a pipe would wait
+	info, err := os.Stat(name) // before opening, because opening a pipe would wait
 	if err != nil {
 		return nil, 0, withHint(err)
 	}
@@ -131,7 +131,7 @@ func namesOf(leaf *x509.Certificate) (names []string) {
 
 // Source is where certificates are: a pair of files, a directory, or one file.
 type Source struct {
-	Certificate string // a file with the certificate, and those of who has signed it, as PEM
+	Certificate string // a file with the certificate and its chain, as PEM
 	Key         string // a file with its private key, as PEM
 	Path        string // instead: a directory with such pairs, or a file with both
 }
@@ -195,7 +195,7 @@ func pairsIn(dir string) (found []files, err error) {
 			continue
 		}
 		if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
-			continue // a certificate of somebody else, or a key that is about to come
+			continue // a certificate of another owner, or its key is still to come
 		}
 		found = append(found, files{name, key})
 	}

@@ -61,7 +61,7 @@ func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) (c *tls.C
 // none at all.
 func (s *Store) First() *tls.Certificate { return s.index.Load().first }
 
-// best is the first that a client can use and that has not expired, or else the first.
+// best is the first that a client can use and that has not expired; otherwise the first.
 func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) *tls.Certificate {
 	for _, c := range all {
 		if (len(all) == 1 || hello.SupportsCertificate(c) == nil) && now.Before(c.Leaf.NotAfter) {
@@ -145,8 +145,8 @@ func (s *Store) readAgain(known *pair, f files) (pair, error) {
 	return p, err
 }
 
-// missing are the pairs that a directory had and has no more. They stay until they are missing
-// twice, as somebody may replace them at this moment, or as long as it cannot be read.
+// missing are the pairs that a directory had and no longer has. They stay until they are
+// missing twice, because they may be being replaced, or as long as the directory can't be read.
 func (s *Store) missing(dir string, found []files, readable bool) (missing []files) {
 	if dir == "" {
 		return nil
@@ -233,7 +233,7 @@ func (s *Store) tell(before, p pair, err error) {
 // firstOf are as many names as a line has room for.
 func firstOf(names []string) []string { return names[:min(len(names), 10)] }
 
-// State is a certificate, as the Store has it.
+// State is a certificate in the Store.
 type State struct {
 	Certificate string    `json:"certificate"` // the file
 	Names       []string  `json:"names"`
@@ -256,7 +256,7 @@ func (s *Store) States() []State {
 	return all
 }
 
-// ErrNone is of a handshake for which there is no certificate at all.
+// ErrNone is the error of a handshake without any certificate.
 var ErrNone = errors.New("there is no certificate")
 
 // ChallengeProtocol is what a certificate authority asks for to see a challenge (RFC 8737).

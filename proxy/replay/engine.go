@@ -23,15 +23,15 @@ const (
 	learnTicks   = 10
 )
 
-// engine is the sidecar on virtual time: who waits, what runs, and what is due next.
-// While nobody is there, nothing is.
+// engine is the sidecar on virtual time: what waits, what runs, and what is due next. Without
+// requests, nothing is due.
 type engine struct {
 	epoch    time.Time
 	now      time.Duration // since the epoch
 	limiter  *limiter.Limiter
 	gate     *lifecycle.Gatekeeper
 	rules    lifecycle.Rules
-	measures bool // the proxy sees the backend: its CPU use, and who waits for a worker
+	measures bool // the proxy sees the backend: its CPU use, and connections that wait for a worker
 	backend  backend
 	tally    *tally
 	// page and part are the headers of answers, as far as they can be told: all that is
@@ -71,7 +71,7 @@ func newEngine(epoch time.Time, s Setup, t *tally) *engine {
 
 func (e *engine) time() time.Time { return e.epoch.Add(e.now) }
 
-// asleep tells whether nobody is there: then nothing happens until somebody comes.
+// asleep reports whether there are no requests: then nothing happens until one comes.
 func (e *engine) asleep() bool { return len(e.waiting)+len(e.running)+len(e.held) == 0 }
 
 // arrive has a request come at its time.
@@ -95,7 +95,7 @@ func (e *engine) run(until time.Duration) {
 	for {
 		next, do := until, (func())(nil)
 		if left := e.backend.left(); left < (until - e.now + time.Second).Seconds() {
-			// Rounded up: nobody is done too early.
+			// Rounded up: no request is done too early.
 			if at := e.now + time.Duration(left*float64(time.Second)) + 1; at <= next {
 				next, do = at, e.finish
 			}
@@ -146,8 +146,8 @@ func (e *engine) pass(to time.Duration) {
 	}
 }
 
-// wake begins to look after what comes. What was used since it was measured last was used over all
-// the time since then.
+// wake starts the periodic work. The use since the last measurement is spread over all the time
+// since then.
 func (e *engine) wake() {
 	e.ticked = e.now.Truncate(tick)
 	if e.now-e.measured >= measureTicks*tick {
@@ -299,7 +299,7 @@ type backend struct {
 // speed is what each one at work gets, in CPU-seconds per second.
 func (b *backend) speed() float64 { return min(1, b.cpus/float64(len(b.working))) }
 
-// pass lets so many seconds pass, in which nobody is done.
+// pass lets that many seconds pass, in which no request is done.
 func (b *backend) pass(seconds float64) {
 	if n := len(b.working); n > 0 {
 		x := b.speed() * seconds
@@ -308,7 +308,7 @@ func (b *backend) pass(seconds float64) {
 	}
 }
 
-// left is how many seconds it takes until the next one is done; infinite: nobody is there.
+// left is how many seconds it takes until the next one is done; infinite: there is none.
 func (b *backend) left() float64 {
 	if len(b.working) == 0 {
 		return math.Inf(1)
@@ -331,7 +331,7 @@ func (b *backend) send(j *job) bool {
 
 func (b *backend) begin(j *job) {
 	if len(b.working) == 0 {
-		b.served = 0 // so that it stays exact however long the log is
+		b.served = 0 // so it stays exact however long the log is
 	}
 	j.doneAt = b.served + j.cpu
 	i, _ := slices.BinarySearchFunc(b.working, j.doneAt, func(o *job, at float64) int { return cmp.Compare(at, o.doneAt) })

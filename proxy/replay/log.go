@@ -21,7 +21,7 @@ type Fault struct {
 
 const (
 	faultsNamed = 5    // bad lines that are named
-	hopeless    = 1000 // bad lines without a good one after which it is the wrong format
+	hopeless    = 1000 // bad lines without a good one that show a wrong format
 )
 
 // FormatError says that a log has no line that can be read.
@@ -63,7 +63,7 @@ type Lines struct {
 	Requests  int     `json:"requests"`  // that were replayed
 	None      int     `json:"none"`      // that are no requests: connections without one, other lines of our log
 	Bad       int     `json:"bad"`       // that could not be read
-	Unordered int     `json:"unordered"` // left out, as they are too far behind others
+	Unordered int     `json:"unordered"` // left out because they are too far behind others
 	Clipped   int     `json:"clipped"`   // requests that took longer than the window; they come later than they did
 	LeftOut   int     `json:"leftOut"`   // that tempomat-proxy says are missing
 	Faults    []Fault `json:"faults,omitempty"`
@@ -158,7 +158,7 @@ const (
 	longestAgent  = 512
 )
 
-// What a line may be that is no request. errNone is nobody's fault.
+// Errors of lines without a request. errNone isn't a fault.
 var (
 	errNone     = errors.New("it is no request")
 	errAddress  = errors.New("it does not begin with the client's address")
@@ -191,7 +191,7 @@ func parse(line string) (*entry, error) {
 //
 //	192.0.2.1 - - [22/Nov/2026:11:42:33 +0000] "GET / HTTP/1.1" 200 512 "-" "Mozilla/5.0" 1234
 //
-// A name of the virtual host may stand before it, and more behind it.
+// A virtual host's name may precede it, and more may follow.
 func (e *entry) combined(line string) error {
 	head, rest, ok := strings.Cut(line, " [")
 	if !ok {
@@ -264,8 +264,7 @@ func timesUnit(x float64, unit time.Duration) time.Duration {
 	return time.Duration(math.Round(x * float64(unit)))
 }
 
-// request takes a request line apart. Apache writes "-" for a connection on which
-// none came.
+// request splits a request line. Apache writes "-" for a connection without a request.
 func (e *entry) request(line string) error {
 	method, target, ok := strings.Cut(line, " ")
 	if !ok || method == "" || len(method) > 32 || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {

@@ -7,9 +7,9 @@
 // (log.go), sorted within a window (window.go), simulated (engine.go) and counted
 // (tally.go), and nothing grows with the length of the log.
 //
-// What a log cannot tell is not replayed: cookies and what else headers say, newcomers
-// who are redirected, clients who would have given up, or come again, because of what
-// they had to wait. Who comes comes as the log says, whatever became of it before.
+// What a log does not contain is not replayed: cookies and other headers, redirects of
+// newcomers, and clients that would have given up, or returned, because of their wait. Requests
+// come at the times in the log, whatever happened to earlier ones.
 package replay
 
 import (

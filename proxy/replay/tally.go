@@ -11,8 +11,8 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// remarkable is the delay from which on a request counts as delayed, as in the
-// sidecar's own log.
+// remarkable is the delay from which a request counts as delayed, the same as in the sidecar's
+// own log.
 const remarkable = 100 * time.Millisecond
 
 const (
@@ -174,14 +174,14 @@ type Report struct {
 	Mode    string    `json:"mode"`
 	Total   Total     `json:"total"`
 	Classes []Class   `json:"classes"`
-	Hours   []*Hour   `json:"hours"` // those in which anything was asked for, or ran
+	Hours   []*Hour   `json:"hours"` // hours with requests that came or ran
 }
 
 // Total is all requests.
 type Total struct {
 	Requests   int     `json:"requests"`
 	Exempt     int     `json:"exempt"`
-	Trusted    int     `json:"trusted"`    // whose address is a trusted proxy's, and so hardly their client's
+	Trusted    int     `json:"trusted"`    // requests whose address is a trusted proxy's, so probably not their client's
 	CPUSeconds float64 `json:"cpuSeconds"` // that the simulated backend used
 	Known      Group   `json:"known"`
 	Strangers  Group   `json:"strangers"`
@@ -233,7 +233,7 @@ type Key struct {
 	Requests   int     `json:"requests"`
 	Delayed    int     `json:"delayed"`
 	Owing      int     `json:"owing"`   // of them and of the refused, because this class owed
-	Refused    int     `json:"refused"` // or turned away
+	Refused    int     `json:"refused"` // or rejected
 	CPUSeconds float64 `json:"cpuSeconds"`
 	Longest    float64 `json:"longest"` // wait
 }

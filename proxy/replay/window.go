@@ -110,7 +110,7 @@ const (
 	crowdPieces = 1024 // a power of two
 )
 
-// add counts a request in. What is longer ago than a window is not counted.
+// add counts a request. Requests longer ago than a window are not counted.
 func (c *crowd) add(from, to time.Duration) {
 	for c.newest/piece < to/piece {
 		if to/piece-c.newest/piece > crowdPieces {

@@ -30,7 +30,7 @@ const (
 	// and what is left out is counted.
 	sampledRate = 100
 	allRate     = 5000
-	// remarkable is the delay from which a request is logged though sampled, and has an id.
+	// remarkable is the delay from which a request is logged despite sampling, and has an id.
 	remarkable = 100 * time.Millisecond
 )
 
@@ -137,7 +137,7 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 			f = append(f, zap.Bool("shadow", true), milliseconds("would_wait_ms", v.Wait))
 		}
 	}
-	if w := r.Verdict.Would; w.Key.Class != "" && !r.Verdict.Shadow { // beside what became of it
+	if w := r.Verdict.Would; w.Key.Class != "" && !r.Verdict.Shadow { // in addition to the real verdict
 		f = append(f, zap.Stringer("would", w.Action), milliseconds("would_wait_ms", w.Wait),
 			zap.String("would_class", w.Key.Class), zap.String("would_key", w.Key.ID))
 	}
@@ -194,7 +194,7 @@ func Clip(s string) string {
 
 // combined appends a request's line in Apache's combined format, and its duration in
 // microseconds after it, as "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-agent}i\" %D"
-// does. Of the queries of the request and of its referer it has what words let through.
+// does. The queries of the request and its referrer contain only what words let through.
 func (r *Record) combined(b []byte, now time.Time, words *Words) []byte {
 	q := r.Request
 	b = r.Who.Client.AppendTo(b)

@@ -260,8 +260,8 @@ func (all names) totals() (t []NameTotals) {
 	return t
 }
 
-// SetNames says which classes and request limits there are. The counts of those that stay
-// go on; those of others are forgotten, so that there are never more than configured.
+// SetNames sets the names of classes and request limits. Counts of those that stay continue;
+// those of others are forgotten, so there are never more than configured.
 func (c *Counts) SetNames(classes, limits []string) {
 	c.naming.Lock()
 	defer c.naming.Unlock()

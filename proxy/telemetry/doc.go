@@ -1,6 +1,6 @@
-// Package telemetry is what requests add up to, for people to look at. A request that is
-// over is a [Record], made by whoever served it; a [Recorder] takes it in and keeps nobody
-// waiting.
+// Package telemetry is what requests add up to, for people to look at. A request that is over
+// is a [Record], made by the goroutine that served it; a [Recorder] takes it in without making
+// it wait.
 //
 //	record.go     a request that is over: its outcome, its group
 //	counts.go     exact counters, by group, and by class and request limit

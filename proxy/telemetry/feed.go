@@ -11,17 +11,17 @@ import (
 
 const (
 	// mostCheap and mostDear are how many a shard keeps of each kind until they are taken.
-	// What is beyond that is stood for by others of its kind.
+	// Further ones are represented by others of their kind.
 	mostCheap, mostDear = 24, 48
-	// notable is the cost from which a request is expensive, and the delay from which one that is
-	// not is of a kind of its own. least is the cost below which nobody asks what it was.
+	// notable is the cost from which a request is expensive, and the delay from which a cheap one
+	// is a kind of its own. least is the cost below which a request isn't worth keeping.
 	notable = 50 * time.Millisecond
 	least   = notable / 100
 )
 
-// The kinds of requests, of people and of others. Each has its sample, so that a flood of one
-// kind neither hides another nor is multiplied with it; and cheap ones of a kind cost about the
-// same, so that the one that is kept does not make the others much more expensive than they are.
+// The kinds of requests, of people and of others. Each has its own sample, so a flood of one
+// kind neither hides another nor is multiplied with it. Cheap ones of a kind cost about the
+// same, so the one that is kept represents the others well.
 const (
 	tiny   = iota // answered, for less than least
 	small         // for less than ten times that
@@ -45,9 +45,8 @@ type Sink interface {
 	Take(now time.Time, b *Batch)
 }
 
-// Feed keeps requests that are over until somebody takes them, in bounded memory: of many a
-// sample, which is enough to see what they were. How many they were it has counted. It
-// implements Recorder.
+// Feed keeps ended requests until they are taken, in bounded memory: if there are many, a
+// sample, which is enough to see what they were. It counts all of them. It implements Recorder.
 type Feed struct {
 	counts *Counts
 
@@ -56,8 +55,8 @@ type Feed struct {
 	batch Batch
 }
 
-// NewFeed makes a Feed without entries. What it is told of it has counts count as well. Counts
-// have one Feed.
+// NewFeed makes a Feed without entries. It passes what it gets to counts as well. Counts have
+// one Feed.
 func NewFeed(counts *Counts) *Feed { return &Feed{counts: counts} }
 
 // Note implements Recorder.
@@ -102,8 +101,8 @@ func kindOf(r *Record) int {
 	return perGroup + costKind(r)
 }
 
-// costKind is the kind of one of a group. One of which something was told while it ran is expensive,
-// as that is set right by its end.
+// costKind is the kind of one of a group. A request that was reported while it ran is expensive,
+// because its end corrects that report.
 func costKind(r *Record) int {
 	switch {
 	case r.Cost >= notable || r.Told > 0:
@@ -207,7 +206,7 @@ func (e *Entry) Keys() []limiter.Key { return e.keys[:e.keyCount] }
 // Host is the first bytes of the request's host.
 func (e *Entry) Host() string { return e.host.String() }
 
-// Target is the first bytes of the request's target, as it came.
+// Target is the first bytes of the request's target, unchanged.
 func (e *Entry) Target() string { return e.target.String() }
 
 // Set makes an Entry of a Record, which stands for that many.

@@ -36,8 +36,8 @@ func Orders() map[string]RowOrder {
 	}
 }
 
-// tied completes an order: equal rows by CPU use, then by name, so that a table
-// that is redrawn each second stands still.
+// tied completes an order: equal rows by CPU use, then by name, so a table that is redrawn each
+// second stands still.
 func tied(first RowOrder) RowOrder {
 	return func(a, b limiter.Row) int {
 		if c := first(a, b); c != 0 {

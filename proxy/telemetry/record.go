@@ -17,7 +17,7 @@ const (
 	Refused                     // by the limiter
 	ClientGone                  // before it was answered
 	BackendDown                 // 502
-	BackendSlow                 // 504, or it took as long for nobody
+	BackendSlow                 // 504, or it took that long after its client disconnected
 	BackendBroke                // it broke its answer off
 	Redirected                  // a newcomer, to the same URL
 )
@@ -49,13 +49,13 @@ func (g Group) String() string {
 	return [Groups]string{"strangers", "newcomers", "known", "robots", "exempt"}[g]
 }
 
-// ShownGroups are the groups in the order in which they are shown.
+// ShownGroups are the groups in display order.
 func ShownGroups() [Groups]Group { return [...]Group{Known, Newcomer, Stranger, Robot, Exempt} }
 
-// Waiting is who waits at a moment.
+// Waiting is the waiting requests at one moment.
 type Waiting struct {
 	Count   [Groups]int
-	Longest [Groups]time.Duration // for which the first of them has waited
+	Longest [Groups]time.Duration // longest wait among them
 }
 
 // Place is how many requests of a group are at the backend for a page.
@@ -65,8 +65,8 @@ type Place struct {
 	Count int
 }
 
-// Record is what is known of a request that is over. It belongs to whoever serves the
-// request: a Recorder reads it until Note returns, and keeps nothing of it but copies.
+// Record is what is known of a request that is over. It belongs to the goroutine that serves
+// the request: a Recorder reads it until Note returns, and keeps only copies.
 type Record struct {
 	Arrived time.Time
 	Request *http.Request
@@ -85,7 +85,7 @@ type Record struct {
 	// Queued is for how long it waited if it was never let go: it was refused or redirected,
 	// or its client left.
 	Queued time.Duration
-	Orphan bool   // its client left while the backend worked: what it cost was for nobody
+	Orphan bool   // its client disconnected while the backend worked: the cost was wasted
 	Judged bool   // the evidence for its client was looked at
 	Limit  string // the request limit that refused it; empty: none did
 	ID     string // to ask after it: of what is remarkable, or as a trusted proxy gave it; empty: none
@@ -110,8 +110,8 @@ func (rs Recorders) Note(now time.Time, r *Record) {
 	}
 }
 
-// Remarkable tells whether anybody is likely to ask after the request: it was not answered
-// by the backend, or waited for long.
+// Remarkable reports whether people are likely to ask about the request: the backend did not
+// answer it, or it waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
 // Shadowed tells whether the request would have been delayed or refused by what is in
@@ -142,8 +142,8 @@ func why(o Outcome, r limiter.Reason, limit string) string {
 	return ""
 }
 
-// Took is from the end of the request's head to the end of its answer. It returns false if
-// nobody saw that, or it did not go to the backend.
+// Took is from the end of the request's head to the end of its answer. It returns false if that
+// is unknown, or the request did not go to the backend.
 func (r *Record) Took(now time.Time) (time.Duration, bool) {
 	switch r.Outcome {
 	case Answered, BackendDown, BackendSlow, BackendBroke:

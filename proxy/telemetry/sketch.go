@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Durations are counted in bins that are a tenth wider each, so that a quantile is wrong
+// Durations are counted in bins, each a tenth wider than the one before, so a quantile is wrong
 // by 5 % at most, from 0.1 ms to a quarter of an hour.
 const (
 	Bins     = 168
@@ -53,10 +53,10 @@ func (h *Histogram) Quantile(part float64) float64 {
 }
 
 // Top keeps the most expensive of any number of things in the memory of a few: the space-saving
-// algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005), with CPU-seconds in the place of
-// counts. A thing that finds no room takes the row of the cheapest one, and inherits its
-// cost as what it may be wrong by: whatever costs more than its part of all rows is kept,
-// whoever invents the rest.
+// algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005), with CPU-seconds in the place of counts.
+// A thing that finds no room takes the row of the cheapest one, and inherits its cost as a
+// bound of its error: a thing that costs more than its part of all rows is kept, however many
+// others clients invent.
 type Top[K comparable] struct {
 	Rows  []Row[K]
 	index map[K]int // of the rows
@@ -65,7 +65,7 @@ type Top[K comparable] struct {
 // Row is what a thing cost. It stays in its place.
 type Row[K comparable] struct {
 	Key   K
-	Wrong float64 // by which its CPU may be too high
+	Wrong float64 // bound by which its CPU may be too high
 	Use
 }
 
@@ -95,9 +95,9 @@ func (r *Row[K]) Sure() float64 { return r.CPU - r.Wrong }
 // Free tells whether no thing has the row.
 func (r *Row[K]) Free() bool { return r.N == 0 && r.CPU == 0 }
 
-// Mean is what a request cost that the backend worked on, 0 if none is over: those that
-// were refused or redirected say nothing of the page. Of CPU it would be too low for
-// those that run long, as what they cost at first has faded when they end.
+// Mean is the cost of a request that the backend worked on, 0 if none has ended: refused and
+// redirected ones show nothing about the page. Computed from CPU it would be too low for long
+// requests, because their first part has faded when they end.
 func (r *Row[K]) Mean() float64 {
 	if r.Work == 0 {
 		return 0
@@ -105,8 +105,8 @@ func (r *Row[K]) Mean() float64 {
 	return r.Ended / r.Work
 }
 
-// Add counts a thing's use, and tells in which row, and whether another thing had that until
-// now. It is -1 if there is no room for a thing that costs nothing.
+// Add counts a thing's use, and returns its row and whether another thing had that row until
+// now. The row is -1 if there is no room for a thing that costs nothing.
 func (t *Top[K]) Add(key K, u Use) (row int, fresh bool) {
 	row, has := t.find(key)
 	r := &t.Rows[row]

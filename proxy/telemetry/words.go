@@ -15,9 +15,9 @@ const (
 	// of each. A parameter with more of them is one that people write into.
 	mostParameters = 1024
 	mostValues     = 16
-	// fewAddresses is how many addresses of known people have to have used a name or a value
-	// before anybody is shown it, and enough how many of their requests there have to be
-	// before a parameter is treated as one that has few values.
+	// fewAddresses is how many addresses of known people must have used a name or a value
+	// before it is shown, and enough how many of their requests it takes before a parameter
+	// counts as one with few values.
 	fewAddresses = 3
 	enough       = 64
 	// forgotten is after what time without a request a parameter is.
@@ -31,14 +31,14 @@ const (
 	longestURL = 160
 )
 
-// Words learns which values of parameters are words of the site, as action=history, and not
-// of a person, as search=anything: a value is shown if all that known people gave for that
-// parameter of that path were at most mostValues different ones in at least enough requests,
-// if those of fewAddresses did, and if it is a short word in lower-case letters. The name of a
+// Words learns which values of parameters are words of the site, as action=history, and not of
+// a person, as search=anything: a value is shown if all that known people gave for that
+// parameter of that path were at most mostValues different ones in at least enough requests, if
+// those of fewAddresses did, and if it is a short word in lower-case letters. The name of a
 // parameter is shown if those of fewAddresses used it, and a path where it is kept for long if
 // those of fewAddresses asked for it and it looks like no secret: links in mails are opened by
-// several people as well. Strangers teach it nothing, or a crawler could have whatever it likes
-// written into the log, or everything hidden.
+// several people as well. Strangers teach it nothing; otherwise a crawler could get any text
+// into the log, or hide everything.
 //
 // It implements Sink. Its methods may be called concurrently.
 type Words struct {
@@ -62,7 +62,7 @@ type parameter struct {
 	values   map[string]*people
 }
 
-// people are the first addresses that used something, as hashes.
+// people are the hashes of the first addresses that used a name or value.
 type people struct {
 	hashes [fewAddresses]uint64
 	n      int
@@ -108,14 +108,14 @@ func (w *Words) Take(now time.Time, b *Batch) {
 // learn takes in the path and the parameters of a request.
 func (w *Words) learn(now time.Time, e *Entry) {
 	target := e.Target()
-	if len(target) == mostText { // who knows how it goes on
+	if len(target) == mostText { // it is cut off, so its rest is unknown
 		return
 	}
 	asked, query, _ := strings.Cut(target, "?")
 	address := e.Client.As16()
 	head := address[:]
 	if !e.Client.Is4() {
-		head = address[:8] // who has one of a /64 has all of them
+		head = address[:8] // a client with one address of a /64 has all of them
 	}
 	hash := maphash.Bytes(w.seed, head)
 	by, _ := w.paths.Get(maphash.String(w.seed, asked))
@@ -138,8 +138,8 @@ func (w *Words) learn(now time.Time, e *Entry) {
 	}
 }
 
-// makeRoom forgets a parameter that few people use, of some that it looks at, or nobody
-// could teach anything any more once one client had made up enough names.
+// makeRoom forgets a parameter that few people use, among some that it looks at. Otherwise,
+// once one client had made up enough names, no other name could be learned.
 func (w *Words) makeRoom() bool {
 	const looks = 32
 	n := 0

@@ -39,8 +39,8 @@ type (
 	// ReadyReply answers ready with 200 while this proxy takes requests, and with 503 and an
 	// ErrorReply while it drains. That the backend is down is no reason for 503: a balancer would
 	// take every proxy in front of that backend away at the same time, and visitors would get
-	// nothing instead of a page that says what happens. Whether the site answers is to be asked
-	// of the site. So that nobody takes 200 for more than it is, Status and Conditions say it.
+	// nothing instead of a page that says what happens. To probe the site, request one of its
+	// pages. Status and Conditions show that 200 does not mean more than that.
 	ReadyReply struct {
 		Version    int         `json:"version"`
 		Status     string      `json:"status"`     // "ok"; "degraded": it takes requests, and visitors get errors
@@ -105,7 +105,7 @@ type (
 
 	// Certificate is one that clients are shown.
 	Certificate struct {
-		File    string    `json:"file"`             // or the host for which it was got
+		File    string    `json:"file"`             // or its host, if it came by ACME
 		Expires time.Time `json:"expires,omitzero"` // zero: there is none
 		Fault   string    `json:"fault,omitempty"`  // why what the file has now is not in force
 	}
@@ -139,7 +139,7 @@ type Instance struct {
 	Secret  string            `json:"secret"`  // the fingerprint of that which they share; empty: they have none
 	Classes map[string]string `json:"classes"` // what each of their keys gets, in words
 	Now     float64           `json:"now"`     // by its clock, Unix time in seconds
-	Ahead   float64           `json:"-"`       // of the clock of whoever compares, in seconds
+	Ahead   float64           `json:"-"`       // of the comparing instance's clock, in seconds
 }
 
 // mostSkew is the difference between clocks that is told, in seconds: what a second on the way can't
@@ -286,7 +286,7 @@ type (
 		Version int      `json:"version" fleet:"max"`
 		Pins    []PinRow `json:"pins"`
 	}
-	// PinRow is a client that somebody gave a standing.
+	// PinRow is a client with a standing set by hand.
 	PinRow struct {
 		Class    string  `json:"class" fleet:"key"`
 		Key      string  `json:"key" fleet:"key"`

@@ -7,11 +7,11 @@ import "tempomat/limiter"
 const Groups = 5
 
 // The documents of what goes on. All times of the clock are Unix times in seconds, all
-// durations seconds, all CPU use CPU-seconds per second; rates are of the last Seconds.
-// Texts that clients chose (URLs, shapes, keys) are as they came, at most 512 bytes: who
-// shows them has to see to it that they do no harm.
+// durations seconds, all CPU use CPU-seconds per second; rates are of the last Seconds. Texts
+// that clients chose (URLs, shapes, keys) are unchanged, at most 512 bytes: programs that show
+// them must make them harmless.
 type (
-	// OverviewReply answers GET /v1/overview: who uses the server at this moment.
+	// OverviewReply answers GET /v1/overview: which clients use the server at this moment.
 	OverviewReply struct {
 		Conditions []Condition       `json:"conditions" fleet:"by Bad"` // what is wrong now, the worst first; empty: nothing
 		Backend    BackendRow        `json:"backend"`
@@ -67,7 +67,7 @@ type (
 		Waiting    int     `json:"waiting"`             // at this moment
 		Longest    float64 `json:"longest" fleet:"max"` // for how long the first of them has waited
 	}
-	// StrangersRow is all strangers together, of whom each alone may be too small to be seen.
+	// StrangersRow is all strangers together; each alone may be too small to be seen.
 	StrangersRow struct {
 		Addresses int     `json:"addresses" fleet:"max"` // about, in the last Seconds
 		CPU       float64 `json:"cpu"`
@@ -86,11 +86,11 @@ type (
 		Shape      string             `json:"shape" fleet:"key"`
 		CPU        float64            `json:"cpu"`
 		Rate       float64            `json:"rate"`                      // requests per second that ended, those refused and redirected among them
-		Mean       float64            `json:"mean" fleet:"mean Rate"`    // CPU-seconds of a request that the backend worked on; 0: none ended lately
+		Mean       float64            `json:"mean" fleet:"mean Rate"`    // CPU-seconds of a request that the backend worked on; 0: none ended recently
 		Groups     map[string]float64 `json:"groups"`                    // CPU by group
 		Addresses  int                `json:"addresses" fleet:"max"`     // about
-		Parameters []PartRow          `json:"parameters" fleet:"by CPU"` // name=value that cost most, the dearest first
-		Networks   []PartRow          `json:"networks" fleet:"by CPU"`   // who asks, the dearest first: /16, IPv6: /32
+		Parameters []PartRow          `json:"parameters" fleet:"by CPU"` // name=value, the most expensive first
+		Networks   []PartRow          `json:"networks" fleet:"by CPU"`   // networks that ask, the most expensive first: /16, IPv6: /32
 	}
 	// PartRow is what a part of something costs.
 	PartRow struct {
@@ -100,7 +100,7 @@ type (
 		Mean float64 `json:"mean" fleet:"mean Rate"`
 	}
 
-	// QueueReply answers GET /v1/queue (limit): who waits, who has waited for longest first.
+	// QueueReply answers GET /v1/queue (limit): the waiting requests, the longest wait first.
 	QueueReply struct {
 		Version int         `json:"version" fleet:"max"`
 		Total   int         `json:"total"` // that wait; Rows has the first of them
@@ -120,7 +120,7 @@ type (
 		Age    float64 `json:"age"`    // for how long it has waited
 		Guess  float64 `json:"guess"`  // CPU-seconds that it will likely cost
 		Sure   bool    `json:"sure"`   // the guess rests on answers
-		Before int     `json:"before"` // how many go before it, as it looks now; -1: unknown
+		Before int     `json:"before"` // how many go before it, as of now; -1: unknown
 		Why    string  `json:"why"`    // it waits, in plain words
 	}
 
@@ -147,13 +147,13 @@ type (
 		Status  int     `json:"status"`
 		Outcome string  `json:"outcome"`
 		Reason  string  `json:"reason"` // none, debt, client full, server full, busy, newcomer (it waited for room and was redirected), or limit NAME
-		Class   string  `json:"class"`  // whose debt it was; empty: nobody's
+		Class   string  `json:"class"`  // class whose debt it was; empty: none
 		Key     string  `json:"key"`
 		Waited  float64 `json:"waited"`
 		Cost    float64 `json:"cost"`
 		Guess   float64 `json:"guess"`
 		Shadow  bool    `json:"shadow"`  // it would have been, and was not
-		Times   int     `json:"times"`   // how many alike this row stands for, of which it is the last
+		Times   int     `json:"times"`   // how many similar ones this row stands for; it is the last
 		Clients int     `json:"clients"` // from how many addresses these came
 	}
 
@@ -205,16 +205,16 @@ type (
 		Redirected uint64         `json:"redirected"`
 		Groups     []HistoryPart  `json:"groups"`  // known, newcomers, strangers, robots, exempt
 		Classes    []HistoryClass `json:"classes"` // in configured order
-		Shapes     []HistoryPart  `json:"shapes"`  // of pages, dearest first; at most 50
-		URLs       []HistoryPart  `json:"urls"`    // paths with the values of their parameters, dearest first; at most 50; * for what few asked for
+		Shapes     []HistoryPart  `json:"shapes"`  // of pages, the most expensive first; at most 50
+		URLs       []HistoryPart  `json:"urls"`    // paths with the values of their parameters, the most expensive first; at most 50; * for what few requested
 	}
 	// HistoryClass is the keys of a class that cost most.
 	HistoryClass struct {
 		Class string        `json:"class" fleet:"key"`
-		Keys  []HistoryPart `json:"keys"` // dearest first; at most 50
+		Keys  []HistoryPart `json:"keys"` // the most expensive first; at most 50
 	}
-	// HistoryPart is a part of an hour. CPU is at most as much too high as Error says, as only
-	// so many parts are counted at a time. The order is by what is certain, CPU less Error.
+	// HistoryPart is a part of an hour. CPU is too high by at most Error, because only a
+	// limited number of parts is counted. The order is by the certain part, CPU minus Error.
 	HistoryPart struct {
 		Name     string  `json:"name" fleet:"key"`
 		CPU      float64 `json:"cpu"` // CPU-seconds

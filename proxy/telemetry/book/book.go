@@ -36,7 +36,7 @@ type Moment struct {
 	Waiting telemetry.Waiting
 	Gate    limiter.GateState
 	Places  []telemetry.Place // at the backend, the most first
-	CPUs    float64           // that the backend has; 0: nobody told
+	CPUs    float64           // CPUs of the backend; 0: unknown
 }
 
 // Book is what requests add up to. It takes about 4 MB at most. One goroutine tells it of
@@ -50,14 +50,14 @@ type Book struct {
 	told      time.Time  // when it was told last, by a clock that may be set
 	window    window
 	believed  float64 // part of what requests were charged that they can have used, 0 to 1
-	turn      int     // of the stretches in which addresses are counted
+	turn      int     // current stretch for counting addresses
 	strangers distinct
 	shapes    shapes
 	recent    recent
 	series    [3]series
 }
 
-// New makes a Book of which nothing is known before began.
+// New makes an empty Book that begins at began.
 func New(began time.Time) *Book {
 	seed := maphash.MakeSeed()
 	b := &Book{began: began, told: began, believed: 1, seed: seed, shapes: newShapes(seed)}
@@ -114,7 +114,7 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 func (s *sums) last(e *telemetry.Entry) {
 	s.kept++
 	switch e.Outcome {
-	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // who leaves does not make it faster
+	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // a client that disconnects does not make it faster
 	default:
 		if e.Status != 101 && !e.Orphan { // a connection of its own from then on, that lasts as long as it likes
 			s.took[e.Group].Add(e.Took.Seconds(), e.Weight)
@@ -177,8 +177,8 @@ func (b *Book) Tick(now time.Time, m Moment) api.Point {
 	return *b.series[0].points.last(0)
 }
 
-// Overview is who uses the server, as it was when the Book was told last. What is not of
-// requests (Release, Mode, Uptime) is the caller's to fill in.
+// Overview is which clients use the server, as of the Book's last update. The caller fills in
+// what isn't about requests (Release, Mode, Uptime).
 func (b *Book) Overview(m Moment) api.OverviewReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,7 +191,7 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	for _, p := range m.Places {
 		reply.Places = append(reply.Places, api.PlaceRow{Group: p.Group.String(), Shape: p.Shape, Count: p.Count})
 	}
-	if reply.Use < 0 { // no second is over in which it was measured: what was seen of the first one is better than nothing
+	if reply.Use < 0 { // no measured second has ended: a part of the first one is better than nothing
 		reply.Use = m.Gate.Utilisation
 	}
 	all := 0.0
@@ -233,8 +233,8 @@ func (b *Book) believeLocked(cpus float64) {
 	}
 }
 
-// backendLocked is how requests to the backend ended in the last seconds; where there were none, in the
-// last minute, so that a site with few visitors is not taken for one that is well.
+// backendLocked is how requests to the backend ended in the last seconds; if there were none, in the
+// last minute, so a site with few visitors does not look healthy by mistake.
 func (b *Book) backendLocked(s *sums) api.BackendRow {
 	seconds, all := lately, s.all()
 	if all.AtBackend() == 0 {
@@ -252,8 +252,8 @@ func (b *Book) backendLocked(s *sums) api.BackendRow {
 // unix is a time of the clock as the documents have it.
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// wasted is at most what was used: what is found out to be for nobody only as it ends may
-// have been used before that.
+// wasted is at most what was used: if a request turns out to be wasted only at its end, part of
+// its use was earlier.
 func wasted(s *sums, long float64) float64 {
 	all := 0.0
 	for _, x := range s.cpu {

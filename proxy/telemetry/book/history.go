@@ -51,7 +51,7 @@ func NewHistory(hours int, words *telemetry.Words) *History {
 	return &History{hours: int64(hours), words: words}
 }
 
-// Take implements telemetry.Sink. A request counts in the hour in which it ended.
+// Take implements telemetry.Sink. A request counts in the hour of its end.
 func (h *History) Take(now time.Time, b *telemetry.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,8 +117,8 @@ func (h *History) blocks(hours int64, most int) (all [][]byte) {
 	return append(all, h.open.document(most).encode())
 }
 
-// Restore takes in what Blocks returned, before the first Take. If anything in it is not
-// sound, the history starts again: its file can't be read.
+// Restore takes in what Blocks returned, before the first Take. If any of it is invalid, the
+// history starts again: its file can't be read.
 func (h *History) Restore(blocks [][]byte) error {
 	var over []block
 	var open *hour
@@ -173,8 +173,8 @@ func (h *History) since() float64 {
 }
 
 const (
-	// mostClasses is how many classes an hour has; more there are only in an hour in which
-	// they were changed.
+	// mostClasses is how many classes an hour has; there are only more in an hour in which they
+	// were changed.
 	mostClasses = limiter.MaxKeys
 	// mostClassName is the longest name of a class that is kept, in bytes.
 	mostClassName = 64
@@ -266,7 +266,7 @@ func (h *hour) keys(name string) *dear {
 	return keys
 }
 
-// dear is the names that cost most, by their hashes, which clients cannot foresee.
+// dear is the names that cost most, by hashes that clients can't predict.
 type dear struct {
 	seed  maphash.Seed
 	top   telemetry.Top[uint64]
@@ -293,7 +293,7 @@ func (d *dear) restore(parts []api.HistoryPart) {
 	}
 }
 
-// dearest returns the first of those that cost something, by what they cost for certain.
+// dearest returns the most expensive ones, by their certain cost.
 func (d *dear) dearest(most int) []api.HistoryPart {
 	parts := []api.HistoryPart{}
 	for _, i := range d.top.Sorted(0) {

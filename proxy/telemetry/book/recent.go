@@ -13,14 +13,14 @@ import (
 const (
 	recentRings = 64 // for each of the sorts
 	ringRows    = 16
-	// longWait is the wait that nobody takes for the page being slow.
+	// longWait is a wait too long for a slow page.
 	longWait = time.Second
 )
 
-// recent are the last requests that did not go well, by sort, so that a flood of one sort
-// does not drive out the others: most of what happens in an attack is redirected, and what
-// somebody asks after is a person's. All rows of a client are in one ring of many, so that it
-// hides 1/64 of the others at most, however many it sends.
+// recent are the last requests that did not go well, by sort, so a flood of one sort does not
+// drive out the others: in an attack most requests are redirected, but the ones that people ask
+// about are a person's. All rows of a client are in one ring of many, so it hides at most 1/64
+// of the others, however many it sends.
 type recent struct {
 	ofPeople, ofOthers, redirected [recentRings]ring[telemetry.Entry]
 }
@@ -40,7 +40,7 @@ func (r *recent) add(client uint64, e *telemetry.Entry) {
 	r.rings(e)[client%recentRings].add(*e, ringRows)
 }
 
-// isNotable tells whether somebody may ask what became of a request.
+// isNotable reports whether people may ask what happened to a request.
 func isNotable(e *telemetry.Entry) bool {
 	switch e.Outcome {
 	case telemetry.Answered:

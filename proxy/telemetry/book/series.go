@@ -20,7 +20,7 @@ type sums struct {
 	over   [groups]telemetry.Sums // those that are over
 	cpu    [groups]float64        // CPU-seconds, also of those that run
 	wasted float64                // of these
-	kept   float64                // entries, each of which may stand for many
+	kept   float64                // entries; each may stand for many
 	took   [groups]telemetry.Histogram
 }
 
@@ -68,8 +68,8 @@ func (w *window) advance(at float64) {
 // current are the sums of the second that goes on.
 func (w *window) current() *sums { return &w.ring[w.second%wholeWin] }
 
-// last are the sums of that many seconds, of which the last one goes on, and how long they
-// have been: a second at least, so that nothing is multiplied at the very beginning.
+// last are the sums of that many seconds, the last one still running, and their length: at
+// least a second, so nothing is multiplied at the very beginning.
 func (w *window) last(seconds int) (s *sums, long float64) {
 	s = new(sums)
 	from := max(0, w.second-seconds+1)
@@ -109,8 +109,8 @@ func (r *ring[T]) last(i int) *T { return &r.rows[(r.next+len(r.rows)-1-i)%len(r
 
 func newSeries(seconds, step int) series { return series{step: step, most: seconds / step} }
 
-// gauges are what a step saw of what is a number at each moment: of what people wait for
-// the worst, so that no peak falls between two points, of the rest the mean or the last.
+// gauges are a step's values of what has a number at each moment: the worst of what people wait
+// for, so no peak falls between two points, otherwise the mean or the last.
 type gauges struct {
 	looks   int
 	waiting [groups]int
@@ -146,8 +146,8 @@ func (s *series) add(p api.Point) {
 	s.points.add(p, s.most)
 }
 
-// use is the mean of the CPUs' use, as measured, of that many last seconds of a curve by the
-// second; -1: it was not measured.
+// use is the mean of the measured CPU use in the last seconds of a curve by the second; -1: not
+// measured.
 func (s *series) use(seconds int) float64 {
 	sum, n := 0.0, 0
 	for i := range min(seconds, len(s.points.rows)) {

@@ -18,8 +18,8 @@ const (
 	mostPerRequest = 8  // parameters that are looked at
 	mostParameter  = 63 // bytes of a name and its value
 
-	// fades is the time in seconds after which what is over counts for 1/e. Half of a rate
-	// is of the last 3.5 s, so it is of about the same time as a sum over 10 s.
+	// fades is the time in seconds after which past use counts 1/e. Half of a rate comes from
+	// the last 3.5 s, so it covers about the same time as a sum over 10 s.
 	fades = lately / 2.0
 	// leastPart is what part of its shape a parameter, or a network, costs that is shown.
 	leastPart = 0.02
@@ -32,10 +32,10 @@ type shapes struct {
 	details []detail              // as the rows
 }
 
-// detail is who asks for a shape, and with what.
+// detail is which clients ask for a shape, and with which parameters.
 type detail struct {
 	shape      string
-	groups     [groups]float64 // CPU-seconds, as they fade
+	groups     [groups]float64 // CPU-seconds, fading
 	addresses  distinct
 	parameters telemetry.Top[parameter]
 	networks   telemetry.Top[netip.Prefix]
@@ -103,7 +103,7 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// parameter is the name of a URL's parameter and its value, as they came, cut.
+// parameter is the name of a URL's parameter and its value, unchanged but cut.
 type parameter struct {
 	n     uint8
 	bytes [mostParameter]byte
@@ -126,14 +126,12 @@ func (d *detail) addParameters(target string, u telemetry.Use) {
 	}
 }
 
-// Shapes are the most expensive shapes of pages, at most limit, as they were when the Book was
-// told last.
+// Shapes are the most expensive shapes of pages, at most limit, as of the Book's last update.
 func (b *Book) Shapes(limit int) api.ShapesReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.shapes
-	// What fades is held against what would be there had it been so for ever, or for as long
-	// as there is something.
+	// The fading sum is divided by what a constant rate of 1 would give after that time.
 	span := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
 	long := over{span, b.believed}
 	reply := api.ShapesReply{Version: api.Version, Seconds: lately, Rows: []api.ShapeRow{}}
@@ -175,9 +173,8 @@ func partsOf[K comparable](t *telemetry.Top[K], least float64, long over, name f
 }
 
 // distinct estimates how many different things there were recently, within about 5 %. It is a
-// HyperLogLog (Flajolet et al., 2007) for each of some stretches of time, of which the
-// oldest is forgotten: libraries have sketches that only grow, and would allocate for each
-// page.
+// HyperLogLog (Flajolet et al., 2007) for each of some stretches of time; the oldest is
+// forgotten: libraries have sketches that only grow, and would allocate for each page.
 type distinct [stretches][registers]uint8
 
 const (
@@ -213,7 +210,7 @@ func (d *distinct) estimate() int {
 	}
 	const m = float64(registers)
 	e := 0.7213 / (1 + 1.079/m) * m * m / sum
-	if e <= 2.5*m && empty > 0 { // few: by those that met nobody
+	if e <= 2.5*m && empty > 0 { // few: by the registers that are still empty
 		e = m * math.Log(m/float64(empty))
 	}
 	return int(math.Round(e))

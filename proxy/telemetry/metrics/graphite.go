@@ -138,9 +138,9 @@ func (g *Graphite) sample() []byte {
 	return out
 }
 
-// seriesName is the name of a class in statistics: the original's for the
-// usual classes, so that its users' dashboards go on, else the class's own
-// without what has a meaning in a series' name.
+// seriesName is the name of a class in statistics: the original's for the usual classes, so its
+// users' dashboards still work; otherwise the class's own without characters that have a
+// meaning in a series' name.
 func seriesName(name string) string {
 	if k, _ := classify.KindOf(name); k.Usual {
 		return strings.ToUpper(name[:1]) + name[1:]
@@ -153,10 +153,9 @@ func seriesName(name string) string {
 	}, name)
 }
 
-// graphitePrefix is what is before each series, its last dot included.
-// The host's name goes in as it is: the original did that, and the dots of
-// web1.example.com make the tree that its users' dashboards look in. What would
-// break the line is replaced.
+// graphitePrefix is what is before each series, its last dot included. The host's name is used
+// unchanged, as in the original: the dots of web1.example.com make the tree that its users'
+// dashboards expect. Characters that would break the line are replaced.
 func graphitePrefix(prefix, hostname string) string {
 	p := strings.ReplaceAll(prefix, "{hostname}", hostname)
 	p = strings.Map(func(r rune) rune {
@@ -175,9 +174,9 @@ func graphitePrefix(prefix, hostname string) string {
 // statLogRows bounds the lines of one report: the keys of the longest waits.
 const statLogRows = 100
 
-// StatLog logs the keys that are delayed, as the original did: each minute a
-// line Slash32,'203.0.113.9',0.734 for every key whose average wait, in seconds,
-// is over the threshold. At most statLogRows of them, and then how many more.
+// StatLog logs the delayed keys like the original: each minute a line
+// Slash32,'203.0.113.9',0.734 for every key whose average wait, in seconds, is over the
+// threshold. At most statLogRows of them, and then how many more.
 type StatLog struct {
 	ledger    telemetry.Ledger
 	threshold time.Duration

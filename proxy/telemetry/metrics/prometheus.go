@@ -73,8 +73,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 // utf8Text is a label as Prometheus takes it: the names of files may be anything.
 func utf8Text(label string) string { return strings.ToValidUTF8(label, "\ufffd") }
 
-// Durations is how long requests take and wait, by group, as histograms, with classic buckets and
-// native ones. It implements telemetry.Recorder. Its methods may be called concurrently.
+// Durations are histograms of how long requests take and wait, by group, with classic and native
+// buckets. It implements telemetry.Recorder. Its methods may be called concurrently.
 type Durations struct{ took, waited durations }
 
 // durations is a histogram for each group.

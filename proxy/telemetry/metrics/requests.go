@@ -99,7 +99,7 @@ func strict(get func(*Strict) uint64) func(*State, tell) {
 	}
 }
 
-// waiting are the lines of who waits at this moment.
+// waiting are the lines of requests that wait now.
 func waiting() []Metric {
 	return []Metric{
 		gauges("waiting_requests", "waiting", "Requests waiting now, by group.", func(s *State, tell tell) {

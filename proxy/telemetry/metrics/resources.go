@@ -60,8 +60,7 @@ func secure() []Metric {
 	}
 }
 
-// sharing are the lines of those with whom accounts are shared. Without sharing there are
-// none.
+// sharing are the lines about sharing accounts. Without sharing there are none.
 func sharing() []Metric {
 	number := func(get func(*Sharing) float64) func(*State, tell) {
 		return func(s *State, tell tell) {

@@ -1,6 +1,6 @@
-// Package metrics shows what the proxy counts: one [Table] of all numbers, with their names
-// and what they mean, and those that read it. A new number is a line of the table, and is
-// then in the status of the admin API, in Graphite and in Prometheus.
+// Package metrics shows what the proxy counts: one [Table] of all numbers, with their names and
+// meanings, and its readers. A new number is a line of the table, and is then in the status of
+// the admin API, in Graphite and in Prometheus.
 //
 //	table.go       the kinds of lines, the table as a whole, and the table for the status
 //	requests.go    its lines: requests that are over, and who waits
@@ -32,12 +32,12 @@ import (
 type State struct {
 	Release      string
 	Mode         string // fair, observe, cap, cooperative
-	Shadow       bool   // nobody is delayed
+	Shadow       bool   // no request is delayed
 	CPUs         float64
 	Totals       *telemetry.Totals
 	Costs        cpuaccount.Sums
 	Priorities   Priorities
-	Pressure     float64 // negative: nobody knows
+	Pressure     float64 // negative: unknown
 	Waiting      telemetry.Waiting
 	Redirects    newcomer.Counts
 	Gate         limiter.GateState
@@ -93,11 +93,11 @@ func (k Kind) String() string {
 
 // Metric is a line of the table: a number, or one for each value of its labels.
 type Metric struct {
-	// Name is that of Prometheus without the prefix; empty: it is not there, as others tell
-	// it by parts.
+	// Name is Prometheus's name without the prefix; empty: it isn't there, because other lines
+	// have its parts.
 	Name string
-	// Series is Graphite's name, to which the values of the labels are added, and that of
-	// the status, which has counts without labels only; empty: it is in neither.
+	// Series is Graphite's name, followed by the labels' values, and the status's name, which
+	// only has counts without labels; empty: it is in neither.
 	Series string
 	Kind   Kind
 	Help   string // one sentence
@@ -116,10 +116,10 @@ type number struct {
 	x      float64
 }
 
-// numbers are a line's, with labels as they can be written: Prometheus and Graphite have no place
-// for each name that a file or a site may have. Of those whose labels are the same then, counts
-// are summed up; of gauges the least is left, as that is when the first certificate expires, and
-// 0 if one of them is not in force.
+// numbers are a line's numbers, with labels in a form that can be written: Prometheus and
+// Graphite don't accept every name of a file or a site. If labels then become the same, counts
+// are summed up; of gauges the least stays, because that is when the first certificate expires,
+// or 0 if one of them is not in force.
 func (m *Metric) numbers(s *State, written func(label string) string) (all []number) {
 	at := make(map[string]int)
 	m.get(s, func(x float64, labels ...string) {
@@ -188,8 +188,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Counters are the table's counts without labels by name, as the admin API's status has
-// them, and how many keys there are.
+// Counters are the table's counts without labels by name, as in the admin API's status, and the
+// number of keys.
 func Counters(s *State) map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, m := range Table() {
