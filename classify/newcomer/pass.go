@@ -21,9 +21,9 @@ const (
 	// It is short because the browser sends the cookie for as long, also to caches
 	// in front of the proxy, and because networks change hands.
 	lifetime = 15 * time.Minute
-	// tolerance is how far in the future a pass may have been issued: the clock
-	// was set back in the meantime. A minute is more than NTP corrects at a stroke once it
-	// runs. Who bears one from further ahead is a stranger again, as if it had none.
+	// tolerance is how far in the future a pass may have been issued: the clock was set back in
+	// the meantime. A minute is more than NTP corrects at once when it runs. A client with a
+	// pass from further ahead is a stranger, as if it had none.
 	tolerance = time.Minute
 
 	stampSize = 4  // bytes: Unix seconds, enough until 2106
@@ -267,9 +267,9 @@ func beginsPair(line string, at int) bool {
 // an allocation. It returns nil if nothing is left. The given lines are never
 // changed.
 //
-// The site is to see no cookie that it did not set: caches, Varnish before all,
-// take a request with any cookie for one that must not be answered from the
-// cache, so that the pass would make the very pages expensive that it was given for.
+// The site must not see a cookie that it did not set: caches, above all Varnish, do not answer
+// a request with any cookie from the cache, so the pass would make the very pages expensive for
+// which it was given.
 func StripPass(lines []string) []string {
 	for i, line := range lines {
 		if start, _ := findPass(line, 0); start >= 0 {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// pause is how long an address is not redirected again. Who keeps no cookies
-	// loses a round trip in so much time; the other people behind an address that
-	// many share are not to wait for longer.
+	// pause is how long an address is not redirected again. A client that keeps no cookies
+	// loses a round trip in that time; the other people behind a shared address should not wait
+	// longer.
 	pause = 3 * time.Minute
 
 	mostRecent = 1 << 17 // addresses of each generation: 12 MB in all, under a flood

@@ -24,7 +24,7 @@ type Counts struct {
 	Redirected uint64 `json:"redirected"` // requests
 	CameBack   uint64 `json:"cameBack"`   // addresses that brought a pass after a redirect, once each
 	Served     uint64 `json:"served"`     // requests that brought a valid pass
-	Again      uint64 `json:"again"`      // that would have been redirected, had their address not been lately
+	Again      uint64 `json:"again"`      // not redirected, because their address was redirected recently
 }
 
 // New makes a Redirector with keys of its own.
@@ -34,8 +34,8 @@ func New() *Redirector {
 	return n
 }
 
-// SetKeys has passes signed with one key, and those verified that were signed with either: those
-// that all instances of a fleet have, so that a pass counts at each of them.
+// SetKeys sets the key that signs passes, and another that is also accepted. All instances of a
+// fleet have these, so a pass counts at each of them.
 func (n *Redirector) SetKeys(signing, other [32]byte) {
 	n.keys.keys.Store(&keys{now: signing, old: other, fleet: true})
 }
@@ -74,13 +74,13 @@ func (n *Redirector) Eligible(now time.Time, r *http.Request, who *classify.Resu
 // Redirect answers a request that is Eligible: with the same URL, a pass, and
 // nothing else.
 //
-//   - 302, as it is the one that everybody understands as temporary. 307 differs
-//     for other methods than GET only, and these are not Eligible.
+//   - 302, because all clients understand it as temporary. 307 differs for other methods than
+//     GET only, and these are not Eligible.
 //   - no-store: a stored one would be a circle.
 //   - Vary: for caches that are told to keep what says no-store: who is back with
 //     the cookie is not to get the redirect again.
-//   - The Location is a relative one, without a host, so that nobody's Host field
-//     decides where a browser goes, and a fragment stays.
+//   - The Location is relative, without a host, so no Host field decides where a browser goes,
+//     and a fragment stays.
 //   - No Referrer-Policy: so the page gets the Referer of the link, not ours.
 //   - No X-Robots-Tag: it would be held against the page that is redirected to.
 func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Request, who *classify.Result) {
@@ -97,8 +97,8 @@ func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Requ
 	w.WriteHeader(http.StatusFound)
 }
 
-// setCookie is a line of Set-Cookie. Lax, as a newcomer's link mostly is on
-// another site's page; and for all paths, as it serves for the next page as well.
+// setCookie is a line of Set-Cookie. Lax, because a newcomer's link is mostly on another site's
+// page; and for all paths, because it serves for the next page as well.
 func setCookie(value string, secure bool) string {
 	line := assignment + value + "; Path=/; Max-Age=" + strconv.Itoa(int(lifetime/time.Second)) + "; HttpOnly; SameSite=Lax"
 	if secure {
@@ -115,8 +115,8 @@ func (n *Redirector) Counts() Counts {
 	}
 }
 
-// AppendBinary appends the keys, so that a restart does not forget who has been
-// redirected. Whoever reads them can make passes.
+// AppendBinary appends the keys, so passes stay valid over a restart. A program that reads them
+// can make passes.
 func (n *Redirector) AppendBinary(b []byte) ([]byte, error) { return n.keys.appendBinary(b), nil }
 
 // UnmarshalBinary takes in what AppendBinary told, before the first request. If
@@ -144,7 +144,7 @@ func speaksNow(r *http.Request, who *classify.Result) bool {
 // telltales are header fields that no navigation has, or not one that can be
 // repeated as it was:
 //
-//   - Sec-Purpose and its predecessors: nobody looks at that page yet.
+//   - Sec-Purpose and its predecessors: no person looks at that page yet.
 //   - Range and its conditions, Authorization, X-Requested-With, Origin: a
 //     download, an API, a script.
 //   - Upgrade, Expect: the client waits for more than an answer.
@@ -170,8 +170,8 @@ func hasTelltale(h http.Header) bool {
 	return false
 }
 
-// wantsPage tells whether HTML is asked for by its name, and neither data nor
-// feeds next to it, as feed readers do that look for a feed's address in pages.
+// wantsPage reports whether HTML is asked for by name, without data or feeds: feed readers that
+// look for a feed's address in pages ask for both.
 func wantsPage(accept []string) bool {
 	page := false
 	for _, line := range accept {

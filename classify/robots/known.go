@@ -19,7 +19,7 @@ import (
 // robot's. A new one also needs a line in TestKnown.
 type Robot struct {
 	Name     string   `json:"-"`
-	Operator string   // who runs it
+	Operator string   // its operator
 	Kind     Kind     // what it fetches for
 	Agents   []string // its names in its User-Agents; case does not matter
 	Lists    []string // URLs (https) at which the operator publishes its addresses; see Published
@@ -129,7 +129,7 @@ func NewLists(of map[string]List) *Lists {
 	for _, l := range of {
 		all = append(all, l.Prefixes...)
 	}
-	networks, _ := classify.NewPrefixSet(all) // they are valid, as each list is one of those
+	networks, _ := classify.NewPrefixSet(all) // they are valid, because each list is one
 	return &Lists{of, networks}
 }
 

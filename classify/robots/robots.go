@@ -1,13 +1,14 @@
-// Package robots finds the accounts of robots. A robot is one client, whatever addresses it
-// comes from, if it is proved to be the one that it says it is:
+// Package robots finds the accounts of robots. A robot is one client, whatever its addresses,
+// if it is verified:
 //
 //   - by its address, which is in a list that its operator publishes, or that an administrator gave;
 //   - by the name of its address, which is below a domain of the operator's;
 //   - by a signature of the request with the operator's key.
 //
 // A robot that is proved has an account instead of those of its networks and its program. One
-// that is known by its name alone has one next to these, and as anyone can make names up, all of
-// those together are as one client. A request whose name is another's than its proof is forged.
+// that is known by its name alone has one in addition to these, and because anyone can make up
+// names, all of those together count as one client. A request whose name is another's than its
+// proof is forged.
 //
 // What is known of each robot is a file in the folder known; see [Robot].
 package robots
@@ -28,12 +29,12 @@ import (
 
 // Proofs are what others say of where robots come from. They never wait.
 type Proofs interface {
-	// Host is the name of an address that the name leads back to. It is unknown until
-	// somebody was asked; where there is no such name it is known and empty.
+	// Host is the name of an address that the name leads back to. It is unknown until DNS was
+	// asked; if there is no such name it is known and empty.
 	Host(now time.Time, a netip.Addr) (name string, known bool)
 	// Lists are what the operators publish.
 	Lists() *Lists
-	// Signer is the host with whose key a request is signed; empty: with that of none that is known.
+	// Signer is the host whose key signed a request; empty: none that is known.
 	Signer(now time.Time, r *http.Request, res *classify.Result) string
 }
 
@@ -45,8 +46,8 @@ type Config struct {
 	Proofs   Proofs   // nil: addresses that were given prove, and nothing else
 }
 
-// Others is the key of all robots together of which nothing is known but the name that they give
-// themselves. No robot is called so, as no family has parentheses.
+// Others is the key of all robots together that are known only by the name that they give
+// themselves. No robot has this name, because no family has parentheses.
 const Others = "(others)"
 
 // fetcherStanding is what the share of a fetcher for people is multiplied by: it goes before
@@ -190,15 +191,14 @@ func (x *Robots) ProofOf(k limiter.Key) string {
 type claim uint8
 
 const (
-	noClaim  claim = iota // it says of itself no such thing, or nobody knows yet whether that is true
-	declared              // it says that it is a robot, which nobody can verify
+	noClaim  claim = iota // it does not claim to be a robot, or that is not verified yet
+	declared              // it claims to be a robot, which can't be verified
 	verified
 	forged // it is not the one that it says it is
 )
 
-// Recognise finds the account of a classified request's robot, and makes that its first
-// key. It tells whether there is one: then nobody judges its standing, which is a
-// person's.
+// Recognise finds the account of a classified request's robot, and makes that its first key. It
+// reports whether there is one; its standing, which is for persons, is then not judged.
 func (x *Robots) Recognise(now time.Time, r *http.Request, res *classify.Result) bool {
 	if res.Exempt || len(res.Keys()) == 0 {
 		return false
@@ -234,9 +234,8 @@ func (x *Robots) Recognise(now time.Time, r *http.Request, res *classify.Result)
 	return res.Account
 }
 
-// admit makes the account of a name the first key, and that of the pool that it is in,
-// if any, the second one. It is false where there is no room, as all the classes that there may be are in
-// use.
+// admit makes the account of a name the first key, and that of the pool that it is in, if any, the second
+// one. It is false if there is no room, because all possible classes are in use.
 func (x *Robots) admit(res *classify.Result, name, pool string) bool {
 	if pool != "" {
 		if len(res.Keys())+2 > limiter.MaxKeys {
@@ -275,7 +274,7 @@ func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classif
 	return of, verified
 }
 
-// signer is the robot with whose key a request is signed, nil if it is none.
+// signer is the robot whose key signed a request; nil if there is none.
 func (x *Robots) signer(now time.Time, r *http.Request, res *classify.Result) *robot {
 	if x.Proofs == nil || len(r.Header["Signature-Input"]) == 0 {
 		return nil
@@ -327,7 +326,7 @@ func (x *Robots) has(r *robot, a netip.Addr) bool {
 	return slices.ContainsFunc(r.Lists, func(url string) bool { return lists.of[url].Networks.Contains(a) })
 }
 
-// listed tells whether all lists of a robot are there and up to date, so that it has no other
+// listed reports whether all lists of a robot are there and up to date, so it has no other
 // addresses.
 func (x *Robots) listed(now time.Time, r *robot) bool {
 	if len(r.Lists) == 0 || x.Proofs == nil {

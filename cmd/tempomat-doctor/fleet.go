@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	fleetTimeout = 800 * time.Millisecond // in which one of several has to answer: all of it is to take a second
-	askedAgain   = 5 * time.Second        // after which one that did not answer is asked again
+	fleetTimeout = 800 * time.Millisecond // time for each of several to answer, so all takes at most a second
+	askedAgain   = 5 * time.Second        // pause before one that did not answer is asked again
 	mostOfEach   = 1000                   // rows that each of several is asked for
 )
 
@@ -460,15 +460,15 @@ func understood[T any](path string, answers []answer) ([]told[T], error) {
 	return all, nil
 }
 
-// explainTogether is what happens at each instance, in a sentence, and all that the one tells at which
-// most happens.
+// explainTogether is a sentence about each instance, and the whole answer of the one where most
+// happens.
 func explainTogether(reply *api.ExplainReply, path string, answers []answer) error {
 	all, err := understood[api.ExplainReply](path, answers)
 	if err != nil {
 		return err
 	}
 	most := &all[0]
-	says := make(map[string][]string) // who says it
+	says := make(map[string][]string) // instances that say it
 	for i := range all {
 		e := &all[i].T
 		if cmp.Or(cmp.Compare(e.Waits, most.T.Waits), cmp.Compare(len(e.Recent), len(most.T.Recent)), cmp.Compare(len(e.Sections), len(most.T.Sections))) > 0 {

@@ -16,7 +16,7 @@ import (
 	"tempomat/cmd/tempomat-doctor/internal/view"
 )
 
-// What tempomat-master tells, as far as a table shows it. The master's own types would bring
+// The part of tempomat-master's answers that tables show. The master's own types would bring
 // ZeroMQ into the doctor.
 type (
 	masterReply struct {

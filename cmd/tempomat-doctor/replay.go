@@ -149,8 +149,8 @@ func unpacked(file io.Reader) (io.Reader, error) {
 }
 
 const (
-	// keysShown is how many keys of a class are shown, and hoursShown how many hours
-	// if in some of them nobody waited.
+	// keysShown is how many keys of a class are shown, and hoursShown how many hours if there
+	// were hours without waits.
 	keysShown  = 10
 	hoursShown = 48
 )
@@ -210,7 +210,7 @@ func printLines(w io.Writer, l replay.Lines) {
 	}
 }
 
-// printHours prints all hours if they are few, else those in which somebody waited.
+// printHours prints all hours if they are few, otherwise those with waits.
 func printHours(w io.Writer, r *replay.Report, width int) {
 	g := view.NewTable("hours  waits of 100 ms or more, of known clients and of strangers",
 		"Requests", "Cpu[s]", "Busy", "Known", "p95[s]", "max[s]", "Refused", "Strange", "p95[s]", "max[s]", "Refused", "Hour")

@@ -25,7 +25,7 @@ const (
 	mostHours  = 168
 )
 
-// historyTimeout is in which one of several instances has to answer: a week is some megabytes.
+// historyTimeout is the time for one of several instances to answer: a week is some megabytes.
 const historyTimeout = 3 * time.Second
 
 // reportChoice is what the flags of the report choose.
@@ -107,8 +107,7 @@ func newReport(history *api.HistoryReply, hours, instances int) *report {
 // reportWidth is what the text takes where nothing says how wide the screen is.
 const reportWidth = 80
 
-// unit is what amounts of CPU time are shown in, so that they are neither all zeros nor
-// all digits.
+// unit is the unit of amounts of CPU time, so they are neither all zeros nor all digits.
 type unit struct {
 	name    string
 	seconds float64
@@ -261,8 +260,8 @@ func (r *report) printGroups(out *bytes.Buffer, width int) {
 	fmt.Fprintln(out, view.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
 }
 
-// printTable prints what cost most, by what is certain. In hours in which a part was none of the most
-// expensive it may have cost something as well, which is among the others.
+// printTable prints what cost most, by its certain cost. In hours when a part wasn't among the most
+// expensive, its cost counts among the others.
 func (r *report) printTable(out *bytes.Buffer, title, column string, parts []api.HistoryPart, limit, width int) {
 	u, others := unitOf(r.all.CPU), r.all.CPU
 	certain := func(p api.HistoryPart) float64 { return max(0, p.CPU-p.Error) }

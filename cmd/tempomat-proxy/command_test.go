@@ -43,3 +43,13 @@ func TestCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestThePackagesFileChangesNothing: setup may replace it, and no file with a setting.
+func TestThePackagesFileChangesNothing(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]bool{"../../deploy/package/tempomat.yaml": true, "../../deploy/tempomat.yaml": true, "../../testdata/config/good/limits.yaml": false} {
+		if got := changesNothing(file); got != want {
+			t.Errorf("%s: %v", file, got)
+		}
+	}
+}

@@ -17,13 +17,12 @@ type Bucket[V any] struct {
 // bucket is a Bucket except for the Value. Instants are durations since an epoch of the user's,
 // amounts are CPU-seconds.
 //
-// Its clock never runs backwards: a request that started before another one
-// and is charged after it finds the level as it is, and credit that was earned
-// once is not earned again.
+// Its clock never runs backwards: a request that started before another one and is charged
+// after it finds the current level, and no credit is earned twice.
 //
-// All of it is guarded by the lock, except for what never changes.
-// The fields are in the order in which a request needs them, as to a table
-// larger than the processor's cache a request costs what it waits for memory.
+// All of it is guarded by the lock, except for what never changes. The fields are in the order
+// in which a request needs them, because with a table larger than the processor's cache a
+// request's cost is its waits for memory.
 type bucket struct {
 	hash     uint32      // of the key; never changes
 	pins     int32       // requests that are charged with it or wait; never evicted above 0
@@ -147,9 +146,8 @@ func (b *bucket) Hold(n int32) int {
 	return int(b.held)
 }
 
-// waitedLocked is for how many seconds those have waited that wait elsewhere, on
-// average. All of it together is less than what wraps around, so that the difference is
-// right.
+// waitedLocked is the average time in seconds that requests have waited elsewhere. The sum is
+// below the wrap-around, so the difference is right.
 func (b *bucket) waitedLocked(at time.Duration) float64 {
 	sum := uint32(b.elsewhere)*milliseconds(at) - b.since            //nolint:gosec // it may wrap around
 	return float64(max(0, int32(sum))) / 1000 / float64(b.elsewhere) //nolint:gosec // the same
@@ -170,7 +168,7 @@ func (b *bucket) setTermsLocked(at time.Duration, t *Terms) {
 	b.level = min(b.level, b.burst())
 }
 
-// What the terms give, by the client's standing.
+// The terms, scaled by the client's standing.
 func (b *bucket) rate() float64  { return b.factor() * b.terms.Rate }
 func (b *bucket) burst() float64 { return b.factor() * b.terms.Burst }
 func (b *bucket) floor() float64 { return b.factor() * b.terms.Floor }
@@ -200,9 +198,9 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	return min(1, b.level/b.floor())
 }
 
-// setStandingLocked goes on with another standing of the client. What it owes stays
-// owed, or who can change their standing could wash a debt away. A hard cap is
-// the same for everybody.
+// setStandingLocked continues with another standing of the client. Its debt stays, otherwise a
+// client that can change its standing could wash a debt away. A hard cap is the same for all
+// clients.
 func (b *bucket) setStandingLocked(at time.Duration, standing float64) {
 	if s := float32(standing); s != b.standing {
 		b.refillLocked(at)
@@ -229,9 +227,9 @@ const (
 	mostLatest = 10
 )
 
-// average is what a key recently used. Rates decay exponentially with time, so that
-// a key that falls silent sinks on the doctor's table; the wait is an average
-// over requests, as it is a property of each.
+// average is what a key recently used. Rates decay exponentially with time, so a key that falls
+// silent sinks in the doctor's table; the wait is an average over requests, because each has
+// one.
 type average struct {
 	last      time.Duration // of the latest request
 	wait      float32       // s
@@ -280,7 +278,7 @@ type Reservation[V any] struct {
 	debtRatio float32    // the key's as the reservation was made
 	reserved  bool       // charged, and at its place among what the key is charged with
 
-	Until  time.Duration // of an external class, when its peers let the request go, as it came
+	Until  time.Duration // for an external class: when its peers let the request go, as of its arrival
 	Factor float64       // once settled, what the terms were multiplied by
 }
 
@@ -382,17 +380,17 @@ func (r *Reservation[V]) Settle(at time.Duration, c Change, cost float64, most t
 	return hold
 }
 
-// owedLocked is how long the key takes to pay what it owes up to and including
-// this request. What was charged to it since is for later ones to wait for, so
-// that responses leave first in, first out at the key's pace.
+// owedLocked is how long the key takes to pay what it owes up to and including this request.
+// Later requests wait for later charges, so responses leave first in, first out at the key's
+// pace.
 func (r *Reservation[V]) owedLocked() time.Duration {
 	b := r.Bucket
 	return b.clears(-b.level - (b.total - r.mark))
 }
 
-// Leave lets go of the bucket of a request that never ran, and takes back what it was
-// charged. It waited elsewhere for so many seconds, or was told to, as it was refused for this
-// key's sake; if that is 0, and it has not Waited, nothing is noted.
+// Leave releases the bucket of a request that never ran, and returns what it was charged. wait
+// is how many seconds it waited elsewhere, or was told to wait when it was refused for this
+// key's debt; if that is 0, and it has not Waited, nothing is noted.
 func (r *Reservation[V]) Leave(at time.Duration, wait float32) {
 	b := r.Bucket
 	b.lock.Lock()

@@ -15,10 +15,9 @@ const maxShards = 64
 // Table is the bounded store of buckets, sharded so that requests of different
 // clients seldom meet at a lock. Its methods may be called concurrently.
 //
-// When it is full, the bucket with the least deficit of a few sampled ones goes.
-// A full bucket is the same as an absent one, so that this loses nothing as
-// long as there are idle keys, and nobody washes a debt away by inventing
-// clients: each of them would have to run up a greater one.
+// When it is full, the bucket with the least deficit of a few sampled ones goes. A full bucket
+// is the same as an absent one, so this loses nothing as long as there are idle keys. No client
+// can wash a debt away by inventing clients: each of them would have to run up a greater one.
 type Table[V any] struct {
 	seed   maphash.Seed
 	terms  atomic.Pointer[[]*Terms]
@@ -48,9 +47,9 @@ func (t *Table[V]) shard(k Key) (*shard[V], uint32) {
 }
 
 // Lookup makes the reservation of a key, if that is known, pins its bucket, and returns how
-// long another request would have to wait for the key. If that is for no time, or no concern
-// of the class, and reserve is set, x CPU-seconds are charged at the same time, so that the
-// usual request locks each key once.
+// long another request would have to wait for the key. If that is zero, or the class makes no
+// request wait, and reserve is set, x CPU-seconds are charged at the same time, so a usual
+// request locks each key once.
 func (t *Table[V]) Lookup(at time.Duration, k Key, r *Reservation[V], x float64, reserve bool) (owes time.Duration) {
 	s, hash := t.shard(k)
 	s.mu.Lock()
@@ -86,7 +85,7 @@ func (t *Table[V]) with(at time.Duration, k Key, f func(*Bucket[V])) {
 	defer s.mu.Unlock()
 	b := s.findLocked(k, hash)
 	if b == nil {
-		// Asked for under the lock, so that no bucket slips by SetTerms.
+		// Read under the lock, so SetTerms misses no bucket.
 		terms := t.Terms(k.Class)
 		if terms == nil {
 			return
@@ -112,7 +111,7 @@ func (t *Table[V]) look(k Key, f func(*Bucket[V])) bool {
 }
 
 // Terms returns the terms of a class; nil: there are none. There are few classes, and equal names
-// mostly share their bytes, so that looking at each beats a map.
+// mostly share their bytes, so a loop beats a map.
 func (t *Table[V]) Terms(class string) *Terms {
 	for _, x := range *t.terms.Load() {
 		if x.Class == class {
@@ -308,12 +307,12 @@ func (b *bucket) stateLocked(at time.Duration) State {
 
 // Key is one member of a class: {slash24, 203.0.113.0/24}.
 type Key struct {
-	Class string // the class's name, as configured
+	Class string // the class's configured name
 	ID    string // the member, as text: an address, a prefix, a User-Agent family, a hash
 }
 
-// Terms are those on which the keys of a class have their accounts. They never change: a
-// class that is to have others gets new ones, by SetTerms.
+// Terms are the conditions of a class's accounts. They never change: SetTerms gives a class new
+// ones.
 type Terms struct {
 	Class string
 	Rate  float64 // CPU-seconds earned per second; above 0
@@ -338,7 +337,7 @@ func (t *Terms) Concerns(owes time.Duration) bool { return owes > 0 && (t.Cap ||
 // delays tells whether requests of the class wait for a debt.
 func (t *Terms) delays() bool { return t.Cap && !t.Shadow }
 
-// What is asked of keys, and done to them, in addition to requests.
+// Queries and changes of keys other than by requests.
 
 // Charge takes x CPU-seconds of a key.
 func (t *Table[V]) Charge(at time.Duration, k Key, x float64) {
@@ -365,7 +364,7 @@ func (t *Table[V]) Forgive(at time.Duration, k Key) (forgiven float64, of *Bucke
 }
 
 // Debt is how long another request would have to wait for a key, and by which terms; nil: the
-// key is not known, which is as good as owing nothing.
+// key is unknown, which means no debt.
 func (t *Table[V]) Debt(at time.Duration, k Key) (owes time.Duration, by *Terms) {
 	t.look(k, func(b *Bucket[V]) { owes, by = b.debtLocked(at), b.terms })
 	return owes, by

@@ -18,10 +18,10 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// checkScript is quota.Bucket.Take where the data is, so that check and charge are one
-// step. It answers: blocked, counter, stamp, now. A check that changes nothing
-// writes nothing. What is no bucket it answers with an error, and gives it the life
-// of one if it had none: for its actor nothing is limited until it is gone.
+// checkScript is quota.Bucket.Take where the data is, so that check and charge are one step. It
+// answers: blocked, counter, stamp, now. A check that changes nothing writes nothing. If the
+// key isn't a bucket, it answers with an error, and sets a bucket's lifetime if the key had
+// none: its actor isn't limited until then.
 //
 // KEYS[1] is a hash of the counter c and the stamp t; ARGV are the size, DripRate
 // and DripSize of the bucket, the units, the lifetime in milliseconds, and, if the
@@ -68,7 +68,7 @@ end
 return {blocked and 1 or 0, counter, stamp, now}
 `
 
-// What may be wrong with an answer.
+// Errors in an answer.
 var (
 	errGarbage    = errors.New("redis: an answer that makes no sense")
 	errNotInteger = errors.New("failed to execute command(s): hash value is not an integer")
@@ -88,9 +88,8 @@ func NewChecker(o Options) *Checker {
 	return &Checker{link: l, names: l.options.names(), script: rueidis.NewLuaScript(checkScript)}
 }
 
-// Check implements quota.Store by the server's clock. It takes one round trip, and at
-// most the timeout of the options; ErrAway comes at once. For the zero Bucket it asks
-// nobody.
+// Check implements quota.Store by the server's clock. It takes one round trip, and at most the
+// timeout of the options; ErrAway comes at once. For the zero Bucket it does not ask Redis.
 func (c *Checker) Check(ctx context.Context, _ time.Time, actor, name string, b quota.Bucket, units int64) (quota.Status, error) {
 	if !b.Limits() {
 		return b.Status(quota.BucketState{}, 0, 0, false), nil
@@ -192,11 +191,11 @@ func pipeline(ctx context.Context, c rueidis.Client, runs []run) []rueidis.Redis
 	return results
 }
 
-// names makes the names of Redis keys. Nothing that a client sent, nor its
-// address, can be read in them; with a salt, it cannot be tried out either.
+// names makes the names of Redis keys. They do not reveal what a client sent, nor its address;
+// with a salt, these cannot be found by trying either.
 //
-// A name is the prefix, one letter for what it is, and a hash. What stands in
-// braces decides in which slot of a cluster it is: what is used together is in one.
+// A name is the prefix, one letter for what it is, and a hash. The part in braces decides the
+// slot of a cluster: keys that are used together are in one.
 type names struct{ prefix, salt string }
 
 // bucket names the bucket that an actor has for a limit.
@@ -217,8 +216,8 @@ func (n names) log(shard int) string { return n.prefix + "l{" + strconv.Itoa(sha
 // packets names the log of packets.
 func (n names) packets() string { return n.prefix + "t{0}" }
 
-// hash is of all parts. Each is hashed with its length, so that no two lists of
-// parts are the same for how they join.
+// hash covers all parts. Each is hashed with its length, so no two lists of parts become the
+// same when joined.
 func (n names) hash(parts ...string) [sha256.Size]byte {
 	buffer := make([]byte, 0, 256)
 	buffer = append(binary.AppendUvarint(buffer, uint64(len(n.salt))), n.salt...)

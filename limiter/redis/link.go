@@ -19,8 +19,8 @@ import (
 	"tempomat/limiter"
 )
 
-// ErrAway is the error of a call that was not made, as Redis did not answer
-// recently or is not connected yet.
+// ErrAway is the error of a call that was not made, because Redis did not answer recently or is
+// not connected yet.
 var ErrAway = errors.New("redis is away")
 
 // link is the connection to Redis, made by the first call that finds none. No
@@ -125,9 +125,9 @@ func answered(err error) bool {
 	return ok && !answer.IsLoading() && !answer.IsClusterDown()
 }
 
-// connect returns the client, and makes it if there is none. The library
-// connects before it returns one, and cannot be told to stop: who is out of time
-// leaves it to whom it is of use.
+// connect returns the client, and makes it if there is none. The library connects before it
+// returns one, and cannot be stopped: a caller that runs out of time leaves the connection to
+// the others.
 func (l *link) connect(ctx context.Context) (rueidis.Client, error) {
 	l.mu.Lock()
 	client, closed := l.client, l.closed
@@ -183,8 +183,8 @@ func (l *link) close() {
 	l.probes.Wait()
 }
 
-// How long Redis is left alone after a failure: twice as long each time, up to a
-// second, so that sidecars agree again within two of its return.
+// How long Redis is left alone after a failure: twice as long each time, up to a second, so
+// sidecars agree again within two seconds of its return.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
@@ -197,12 +197,12 @@ type breaker struct {
 	mu     sync.Mutex // guards the following
 	pause  time.Duration
 	closed bool // the last call succeeded
-	trying bool // somebody is finding out
+	trying bool // a trial call is under way
 	next   time.Time
 }
 
-// admit says whether to call Redis now, and whether that is to find out if it is
-// back. Who is admitted must tell what came of it.
+// admit reports whether to call Redis now, and whether that is a trial to find out if it is
+// back. An admitted caller must report the result.
 func (b *breaker) admit(now time.Time) (ok, trial bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,7 +233,7 @@ func (b *breaker) failed(now time.Time) {
 	}
 	b.closed, b.trying = false, false
 	b.pause = min(max(2*b.pause, firstPause), lastPause)
-	b.next = now.Add(b.pause - mathrand.N(b.pause/4)) //nolint:gosec // so that sidecars do not all come at once
+	b.next = now.Add(b.pause - mathrand.N(b.pause/4)) //nolint:gosec // so sidecars do not all come at once
 }
 
 // abandoned notes that a call ended before anything was known of Redis.
@@ -250,8 +250,8 @@ func (b *breaker) connected() bool {
 	return b.closed
 }
 
-// seal hides from who reads Redis which clients owe, and tells apart what another
-// sidecar wrote from anything else. It is as good as the salt is secret.
+// seal hides from readers of Redis which clients owe, and distinguishes what another sidecar
+// wrote from anything else. It is as good as the salt is secret.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal(salt string) seal {
@@ -305,8 +305,7 @@ func (h *shard) from() string {
 	return ms + "-" + strconv.FormatUint(last+1, 10)
 }
 
-// page reads a page of the log, and goes on behind it. What is not an entry is
-// passed over.
+// page reads a page of the log, and continues after it. It skips what is not an entry.
 func (h *shard) page(sent time.Time, r rueidis.RedisResult) ([]entry, error) {
 	got, err := r.ToArray()
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	pendingKeys = 1 << 13
 	// pageEntries bound what is read of a log in one round trip.
 	pageEntries = 2000
-	// Of packets so many are read in one of so many round trips: four thousand a second, more
-	// than a fleet has to tell. Those that were carried recently are kept for who begins.
+	// Up to pagePackets packets are read in every packetsEvery-th round trip: four thousand a
+	// second, more than a fleet sends. Recent ones are kept for instances that start.
 	pagePackets, packetsEvery = 1000, 5
 	keptPackets               = 4096
 )
@@ -318,8 +318,8 @@ func (h *shard) charged(sent time.Time, r rueidis.RedisResult) (owes int64, made
 
 // Options say where Redis is, and how it is used. The configuration has checked what they may be.
 type Options struct {
-	// Addresses, as host:port, or as the path of a Unix socket: of the one server,
-	// of some nodes of a cluster, or of the sentinels.
+	// Addresses, as host:port or the path of a Unix socket: of the one server, of some nodes of
+	// a cluster, or of the sentinels.
 	Addresses []string
 	// Cluster says that they are a cluster's.
 	Cluster bool
@@ -335,12 +335,12 @@ type Options struct {
 	Timeout time.Duration
 	// Prefix begins the names of all keys; it may have no braces. Empty is DefaultPrefix.
 	Prefix string
-	// Salt is mixed into the hashes in the names of keys, so that who can read these
-	// cannot find out the clients by trying. All sidecars must have the same one.
+	// Salt is mixed into the hashes in the names of keys, so readers of these cannot find the
+	// clients by trying. All sidecars must have the same one.
 	Salt string
 }
 
-// What Options have where they say nothing.
+// Defaults of Options.
 const (
 	DefaultTimeout = 250 * time.Millisecond
 	DefaultPrefix  = "tempomat:"
@@ -429,26 +429,24 @@ func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 	return lost
 }
 
-// An account in Redis is one integer: the Unix time, in microseconds of the
-// server's clock, at which the key will have its whole burst again, were it
-// charged with nothing more. A charge moves it on by the time in which its cost is
-// earned. An account whose time has come is full; it expires half a minute later
-// than that, or than its longest request ran: so that others that ran next to it are
-// not paid from the same time again. (The virtual scheduling of the generic cell rate algorithm, ITU-T I.371.)
+// An account in Redis is one integer: the Unix time, in microseconds of the server's clock, at which the key
+// will have its whole burst again, were it charged with nothing more. A charge moves it on by the time in
+// which its cost is earned. An account whose time has come is full; it expires half a minute later than that,
+// or later by the duration of its longest request, so the same time does not pay for concurrent requests
+// again. (The virtual scheduling of the generic cell rate algorithm, ITU-T I.371.)
 //
-// Keys that owe are told of in a log, a stream of bounded length that all
-// sidecars read.
+// Keys that owe are announced in a log, a stream of bounded length that all sidecars read.
 
-// chargeScript charges an account, and tells of the key if it owes then. It
-// answers how long the key owes, 0 or below if it does not, and the time. A charge
-// that comes after its deadline, as the server stood still, is not made: the
-// answer is empty except for the time.
+// chargeScript charges an account, and announces the key if it then owes. It answers how long
+// the key owes, 0 or below if it does not, and the time. A charge that comes after its
+// deadline, because the server stood still, is not made: the answer is empty except for the
+// time.
 //
-// KEYS are the account and the log. ARGV are, in microseconds, the charge, the
-// burst, the most that the account may be in the future, and the deadline as Unix
-// time, 0 for none; then the sealed key, empty for not to tell of it, how many entries
-// the log keeps, and for how long, in microseconds, the requests ran that are charged:
-// what was earned in the meantime pays for them, even of a key that had its whole burst.
+// KEYS are the account and the log. ARGV are, in microseconds, the charge, the burst, the most
+// that the account may be in the future, and the deadline as Unix time, 0 for none; then the
+// sealed key (empty: no announcement), how many entries the log keeps, and for how long, in
+// microseconds, the charged requests ran: what was earned in that time pays for them, even if
+// the key had its whole burst.
 const chargeScript = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -494,8 +492,8 @@ const clusterShards = 16
 // from them who owes.
 const logLength = 1 << 15
 
-// rate is the budget of a class in the units that Redis counts in: microseconds
-// of the time in which a key earns what it is about.
+// rate is the budget of a class in the units of the accounts in Redis: microseconds of the time
+// in which a key earns an amount.
 type rate struct {
 	perSecond float64 // a CPU-second is earned in so many microseconds
 	burst     int64   // a whole burst is

@@ -1,11 +1,11 @@
-// Package smockron shares limits in the way of Smockron: gatekeepers tell a master
-// what they let through, and the master tells all of them until when an identifier
-// has to wait. Both directions are ZeroMQ publish/subscribe, and both connections
-// are made by the gatekeeper: accounting to the master's port (10004 if none is
-// given), control from the one above.
+// Package smockron shares limits in the way of Smockron: gatekeepers report to a master what
+// they let through, and the master sends all of them the time until which an identifier must
+// wait. Both directions are ZeroMQ publish/subscribe, and both connections are made by the
+// gatekeeper: accounting to the master's port (10004 if none is given), control from the one
+// above.
 //
-// A gatekeeper decides from memory and never waits for a master. Without one,
-// everybody is let through as far as the sidecar's own limits go.
+// A gatekeeper decides from memory and never waits for a master. Without one, only the
+// sidecar's own limits apply.
 //
 // [Gatekeeper] is a limiter.Sharer. [Wire] is a master's end; what a master decides is
 // in package master. The messages are those of the protocol text, as its first master,

@@ -14,7 +14,7 @@ import (
 type Route struct {
 	Domain string
 	Class  string
-	Master Addresses // who is asked about it: domains can have different ones, and more than one
+	Master Addresses // masters of the domain: domains can have different ones, and several
 	// Requests charges the domain by requests: accounting is sent as soon as a
 	// request is decided. Its class should be a told one. Else it is charged by CPU
 	// time, and accounting is sent when the request is done.
@@ -246,8 +246,8 @@ func (l *link) resync(s *socket, m *message) {
 	}
 }
 
-// send tells the master of one request, unless it is too late to. What it missed
-// while it was away stays unsaid: nobody is to be punished for it.
+// send reports one request to the master, unless it is too late. What the master missed while
+// it was away is never reported: no client should be punished for it.
 func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	r := l.route(c.Key.Class)
 	switch {
@@ -306,7 +306,7 @@ func (l *link) receiveControl(ctx context.Context, w *Wire, in limiter.Sink) err
 	return nil
 }
 
-// handleControl takes in one message of the master. A topic is a prefix, so that it may be
+// handleControl takes in one message of the master. A topic is a prefix, so the message may be
 // of a domain that begins like ours.
 func (l *link) handleControl(frames [][]byte, in limiter.Sink) {
 	c, err := parseControl(frames)
@@ -344,12 +344,12 @@ type LinkState struct {
 	Present bool     `json:"present"` // it is connected and listens
 	Synced  bool     `json:"synced"`  // it has told what it knew when it was connected
 	Sent    uint64   `json:"sent"`    // accounting
-	Dropped uint64   `json:"dropped"` // accounting for which the queue, or the connection, had no room
+	Dropped uint64   `json:"dropped"` // accounting without room in the queue or the connection
 	Away    uint64   `json:"away"`    // accounting while there was no master
 	Old     uint64   `json:"old"`     // accounting that was too old to be sent
 	Orders  uint64   `json:"orders"`  // orders to wait
 	Past    uint64   `json:"past"`    // orders that were past when they came
-	Unsound uint64   `json:"unsound"` // messages that were not sound, or of no domain of ours
+	Unsound uint64   `json:"unsound"` // messages that were invalid, or not of our domains
 }
 
 // Status implements limiter.Sharer; its Detail is what State returns.

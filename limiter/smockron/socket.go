@@ -60,11 +60,11 @@ func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string
 	})
 }
 
-// publisher binds or connects an XPUB socket. With all, it is told of each
-// subscriber, and not only of each topic.
+// publisher binds or connects an XPUB socket. With all, it hears of each subscriber, and not
+// only of each topic.
 //
-// What it sends goes to connected peers only, and is dropped with the connection:
-// else it would queue while a master is away, and be charged when it is back.
+// Its messages go to connected peers only, and are dropped with the connection; otherwise they
+// would queue while a master is away, and be charged when it is back.
 //
 // What a peer has no room for is dropped. Connected, to a single peer, send tells so;
 // bound, it does not, or the slowest of the peers would keep all others waiting.

@@ -33,8 +33,8 @@ func (w *Wire) Accounts(address string) (*Accounts, error) {
 	return &Accounts{s}, nil
 }
 
-// Receive returns the frames of the next message, as new memory; nil if none came for a
-// while, or as the Wire ends.
+// Receive returns the frames of the next message, as new memory; nil if none came for a while,
+// or the Wire ended.
 func (a *Accounts) Receive() [][]byte {
 	frames, err := a.socket.receive()
 	if err != nil {
@@ -303,9 +303,9 @@ func (m *message) accounting(domain string, c limiter.Charge, status string, cos
 	return m.frames[:6]
 }
 
-// delayUntil formats an order to wait: always four frames, as more of them crash
-// the nginx gatekeeper, and an integer, as anything else frees the identifier in
-// the Node gatekeeper for good.
+// delayUntil formats an order to wait: always four frames, because more crash the nginx
+// gatekeeper, and an integer, because anything else frees the identifier in the Node gatekeeper
+// for good.
 func (m *message) delayUntil(domain, identifier string, ms int64) [][]byte {
 	m.setTopic(domain)
 	m.set(1, delayUntil)
@@ -329,7 +329,7 @@ func (m *message) packet(p []byte) [][]byte {
 	return m.frames[:3]
 }
 
-// setTopic makes the first frame of a domain, as it travels.
+// setTopic makes the first frame of a domain in its wire format.
 func (m *message) setTopic(domain string) {
 	m.frames[0] = append(append(m.frames[0][:0], domain...), 0)
 }
@@ -383,5 +383,5 @@ func parseControl(frames [][]byte) (c control, err error) {
 // ErrNoZeroMQ is what a program gets for every socket that was built without cgo.
 var ErrNoZeroMQ = errors.New("this program was built without cgo, and so without ZeroMQ: Smockron is not in it; install the package tempomat-smockron, or build it with CGO_ENABLED=1")
 
-// Addresses are the two of a master, as ZeroMQ takes them.
+// Addresses are the two of a master, in ZeroMQ's form.
 type Addresses struct{ Accounting, Control string }

@@ -25,7 +25,7 @@ func (f fault) Error() string { return "malformed message: " + string(f) }
 // Is has errors.Is find ErrMalformed.
 func (f fault) Is(target error) bool { return target == ErrMalformed }
 
-// statusFault is a fault for which there is a status of its own.
+// statusFault is a fault with a status of its own.
 type statusFault struct {
 	status int
 	fault
@@ -48,8 +48,8 @@ func endOf(err error) error {
 	return err
 }
 
-// Buffer reads from a connection. What its methods return lies in it, until the next
-// one is called. It is for one goroutine at a time.
+// Buffer reads from a connection. The results of its methods are in its memory, valid until the
+// next call. It is for one goroutine at a time.
 type Buffer struct {
 	src      io.Reader
 	data     []byte
@@ -167,8 +167,8 @@ func (b *Buffer) head(most int) ([]byte, error) {
 	}
 }
 
-// endOfHead is where the first empty line ends, of which all but what is new was
-// looked at before; 0: nowhere. The first line is not empty.
+// endOfHead is where the first empty line ends; 0: nowhere. The bytes before seen were searched
+// already. The first line is not empty.
 func endOfHead(p []byte, seen int) int {
 	for from := max(0, seen-3); ; {
 		i := bytes.IndexByte(p[from:], '\n')

@@ -11,15 +11,14 @@ const (
 	maxChunkLine = 4 << 10
 	// maxTrailer bounds all trailers together.
 	maxTrailer = 64 << 10
-	// fewTrailers and shortTrailer bound those of a request: anybody can have a server hold them
-	// until its body has come, on any number of connections.
+	// fewTrailers and shortTrailer bound those of a request: any client can make a server hold
+	// them until the body is complete, on any number of connections.
 	fewTrailers  = 64
 	shortTrailer = 4 << 10
 )
 
-// ChunkedBody reads a body in chunks (RFC 9112, 7.1), and checks each of them. It
-// reads no byte beyond its end. What extends a chunk is dropped, as who does not know
-// it must (7.1.1).
+// ChunkedBody reads a body in chunks (RFC 9112, 7.1), and checks each of them. It reads no byte
+// beyond its end. Chunk extensions are dropped, as required for unknown ones (7.1.1).
 type ChunkedBody struct {
 	// Trailer is what came after the body, once that was read to its end.
 	Trailer Fields
@@ -65,8 +64,8 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 			c.err = err
 		}
 	}
-	// That there is an error is asked first, though nil is no io.EOF, either: there hardly ever
-	// is one, and errors.Is takes longer than a comparison.
+	// nil is checked first, although errors.Is would do that: errors are rare, and errors.Is
+	// takes longer than a comparison.
 	if n > 0 && c.err != nil && !errors.Is(c.err, io.EOF) {
 		return n, nil
 	}

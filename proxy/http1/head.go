@@ -11,12 +11,12 @@
 // checks. So whatever could be understood in two ways is an error here, after which
 // the connection is of no use any more:
 //
-//   - A length that is told twice, or is no plain number: who takes the first one and who
-//     takes the last one disagree (CL.CL). Answers may say it twice if it is the same: a
-//     server behind the server adds its own. Requests may not.
-//   - A transfer coding other than chunked, alone and once: who does not know it looks
-//     at the length (TE.TE). A request that has a length next to it is refused (CL.TE,
-//     TE.CL), and one of HTTP/1.0 that has chunks.
+//   - A length that occurs twice, or isn't a plain number: readers that use the first and
+//     readers that use the last one disagree (CL.CL). In answers it may occur twice if it is
+//     the same: a server behind the server adds its own. In requests it may not.
+//   - A transfer coding other than chunked, alone and once: readers that do not know it use the
+//     length (TE.TE). A request that has a length next to it is refused (CL.TE, TE.CL), and one
+//     of HTTP/1.0 that has chunks.
 //   - A name that is no token, also with a space before the colon: to some it is
 //     another name, to some none.
 //   - A line of a request's head that begins with a space: to some it belongs to the line
@@ -26,18 +26,17 @@
 //     for the version, some the third, and another target is served than was looked at. So
 //     a target has no space, no control character and no fragment, and a version is
 //     HTTP/1.x to the letter.
-//   - Not exactly one host, or one with what no name of a site has: which site is asked is
-//     what caches and limits go by.
+//   - Not exactly one host, or one with characters that no site's name has: caches and limits
+//     depend on which site is asked.
 //   - A chunk whose size is no plain number that fits 63 bits, or whose data do not end
 //     where the size says: what follows would be a size to one and data to another.
 //     Lines of a body end in CR LF for the same reason. Those of a head may end in LF
 //     alone (RFC 9112, 2.2).
-//   - Bytes after the end of an answer that nobody asked for: they would be the answer
-//     to the next request.
+//   - Bytes after the end of an answer: they would become the answer to the next request.
 //
-// Lengths next to an answer's transfer coding are not told on: the coding is what counts
-// (RFC 9112, 6.3), and the connection is not used again. How a message that is sent
-// is framed is always said again by who sends it.
+// Lengths next to an answer's transfer coding are not passed on: the coding counts (RFC 9112,
+// 6.3), and the connection is not reused. The sender of a message always writes its framing
+// again.
 package http1
 
 import (
@@ -145,8 +144,8 @@ func IsTarget(s string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// frame finds out where the body ends, and what becomes of the connection after it.
-// What is said twice is an error, alike or not: nobody does it in good faith.
+// frame finds out where the body ends, and what becomes of the connection after it. A field
+// that occurs twice is an error, even with the same value: no honest client sends that.
 func (r *RequestHead) frame() error {
 	hosts, lengths, codings, closes, stays := 0, 0, 0, false, r.Minor > 0
 	r.Length = -1
@@ -172,7 +171,7 @@ func (r *RequestHead) frame() error {
 			if !is(f.Value, "100-continue") {
 				return &statusFault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
 			}
-			r.Expects = r.Minor > 0 // who knows it has HTTP/1.1
+			r.Expects = r.Minor > 0 // clients that know it have HTTP/1.1
 		}
 	}
 	switch {

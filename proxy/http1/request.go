@@ -25,7 +25,7 @@ func (r *Request) Append(b []byte) []byte {
 	return append(r.appendFraming(b), "\r\n"...)
 }
 
-// skipsFraming tells of which fields the message speaks itself.
+// skipsFraming reports which fields the message writes itself.
 func skipsFraming(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":

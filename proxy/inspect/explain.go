@@ -461,7 +461,7 @@ func (e *explanation) page() {
 	if e.kind == "page" {
 		e.known = e.known || known.Answers > 0 || known.Asked > 0
 	}
-	rests := fmt.Sprintf("It rests on %s to such requests.", plural(known.Answers, "answer", "answers"))
+	rests := fmt.Sprintf("Based on %s to similar requests.", plural(known.Answers, "answer", "answers"))
 	switch {
 	case known.Overran:
 		rests = "It is in doubt: such a request recently cost far more than was guessed."

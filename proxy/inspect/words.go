@@ -21,18 +21,18 @@ func (e *explanation) summary(of string) {
 		*s = fmt.Sprintf("%d of its requests wait, the first for %s. Of the next one to go: %s%s.",
 			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), why(next), before(next.Before))
 	case e.runs > 0:
-		*s = fmt.Sprintf("Nothing of it waits; %s at the backend.", are(e.runs))
+		*s = fmt.Sprintf("None of its requests waits; %s at the backend.", are(e.runs))
 	case e.kind == "request" && len(e.reply.Recent) > 0:
 		*s = "It is over: " + ended(&e.reply.Recent[0]) + "."
 	case !e.known && len(e.reply.Recent) == 0:
 		*s = e.unknown(of)
 	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
-		*s = fmt.Sprintf("Nothing of it waits or runs; %s %s owes %s, which are paid in %s.", o.key.Class, o.key.ID, cpuSeconds(o.debt), span(o.paid))
+		*s = fmt.Sprintf("None of its requests waits or runs; %s %s owes %s, which are paid in %s.", o.key.Class, o.key.ID, cpuSeconds(o.debt), span(o.paid))
 	case e.kind == "page":
 		*s = "No request for it waits or runs at this moment."
 	default:
-		*s = "Nothing of it waits or runs, and it owes nothing."
+		*s = "None of its requests waits or runs, and it owes nothing."
 	}
 }
 
@@ -230,7 +230,7 @@ func siteOf(o *limiter.Outlook) string {
 // ahead says who had more than its share.
 func aheadOf(o *limiter.Outlook) string {
 	if o.Stranger {
-		return "it is a stranger's, who share one turn"
+		return "strangers share one turn"
 	}
 	return fmt.Sprintf("its client has had %.1f CPU-seconds more than its share", o.Lead)
 }

@@ -23,13 +23,12 @@ const DefaultMaxSkew = 10 * time.Second
 // Settings are what a master is told to do. They are replaced as a whole.
 type Settings struct {
 	Domains []Domain // no two of one name
-	// MaxSkew is by how much the times in accounting may differ from the master's.
-	// What is older has been in some queue while the master was away, and would
-	// punish for the past; what is later would make everybody wait for a clock that
-	// is wrong. Both are dropped and counted. So is a request that is said to be delayed
-	// until a later time than it was told to be, by more than MaxSkew, and one without a cost
-	// that came before the master was there: the originals keep such in their queues. Zero is
-	// DefaultMaxSkew, below zero takes every time.
+	// MaxSkew is by how much the times in accounting may differ from the master's. Older
+	// messages have been in a queue while the master was away, and would punish for the past;
+	// later ones would make all clients wait for a wrong clock. Both are dropped and counted.
+	// So are a request that was allegedly delayed beyond its order by more than MaxSkew, and
+	// one without a cost that came before the master started: the originals keep such in their
+	// queues. Zero is DefaultMaxSkew, below zero takes every time.
 	MaxSkew time.Duration
 }
 
@@ -48,7 +47,7 @@ type Master struct {
 // anySkew takes every time.
 const anySkew = -1
 
-// New makes a master that knows nothing of anybody.
+// New makes a master without any identifiers.
 func New(s Settings) *Master {
 	m := &Master{domains: make(map[string]*domain), saver: saver{unsaved: make(map[*identifier]unsaved)}}
 	m.Configure(s)
@@ -150,7 +149,7 @@ func (m *Master) begin(now time.Time) {
 	m.began = now.UnixMilli()
 }
 
-// reject counts a message that is not sound.
+// reject counts an invalid message.
 func (m *Master) reject(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,8 +197,8 @@ const DefaultIdentifiers = 1_000_000
 // evictOf is among how many the one to forget is looked for when a domain is full.
 const evictOf = 8
 
-// Domain is a resource, and the rules that its identifiers are held to: who breaks
-// one of them has to wait. Without rules it is only counted.
+// Domain is a resource, and the rules for its identifiers: an identifier that breaks one of
+// them must wait. Without rules it is only counted.
 type Domain struct {
 	Name        string
 	Rules       []Rule
@@ -221,7 +220,7 @@ type identifier struct {
 	stored bool  // the store was asked for it
 }
 
-// expires is the last moment at which it means anything.
+// expires is the last moment at which it matters.
 func (x *identifier) expires() int64 {
 	latest := int64(0)
 	for i := range x.states {
@@ -243,8 +242,8 @@ func (d *domain) find(name []byte) *identifier {
 	return x
 }
 
-// evict forgets the one of a few, met by chance, that means something for the
-// shortest time: who owes most is not washed away by inventing identifiers.
+// evict forgets, of a few random identifiers, the one that matters for the shortest time:
+// inventing identifiers does not wash away the largest debt.
 func (d *domain) evict() {
 	var victim string
 	least, seen := int64(0), 0
@@ -260,8 +259,8 @@ func (d *domain) evict() {
 	d.counts.Evicted++
 }
 
-// sweep forgets some of those that mean nothing any more. Go walks a map from a
-// place chosen by chance, so that each is looked at before long.
+// sweep forgets some of those that no longer matter. Go walks a map from a random place, so
+// each is soon looked at.
 func (d *domain) sweep(now int64, most int) {
 	for name, x := range d.identifiers {
 		if x.expires() < now && x.until < now {
@@ -273,8 +272,7 @@ func (d *domain) sweep(now int64, most int) {
 	}
 }
 
-// adopt goes on with other settings. What is known of the identifiers stays as
-// long as the rules are the same.
+// adopt continues with other settings. The identifiers' states stay if the rules are the same.
 func (d *domain) adopt(n Domain) {
 	if !slices.Equal(d.Rules, n.Rules) {
 		d.identifiers = make(map[string]*identifier)
@@ -284,10 +282,10 @@ func (d *domain) adopt(n Domain) {
 
 // Counts is what a master counted since it began.
 type Counts struct {
-	Malformed     map[string]uint64 `json:"malformed,omitempty"` // messages that are not sound, by what is wrong
+	Malformed     map[string]uint64 `json:"malformed,omitempty"` // invalid messages, by fault
 	UnknownDomain uint64            `json:"unknownDomain"`
 	Resyncs       uint64            `json:"resyncs"`
-	Overload      uint64            `json:"overload"` // accounting that was dropped, oldest first, as there was too much
+	Overload      uint64            `json:"overload"` // accounting that was dropped, oldest first, because there was too much
 	Late          uint64            `json:"late"`     // orders that were past before they could be sent
 }
 
@@ -327,7 +325,7 @@ func (c *Counts) reject(err error) {
 type State struct {
 	Counts  Counts        `json:"counts"`
 	Unsaved int           `json:"unsaved"` // identifiers that the store does not have as they are
-	Lost    uint64        `json:"lost"`    // changes that were never saved, as there were too many
+	Lost    uint64        `json:"lost"`    // changes that were never saved, because there were too many
 	Domains []DomainState `json:"domains"`
 }
 

@@ -46,8 +46,8 @@ type Rule struct {
 	Burst time.Duration
 	// CPUs is what Credit lets each identifier use, in CPU-seconds per second.
 	CPUs float64
-	// Memory bounds the debt of Credit: nobody owes more than they earn in this
-	// time. Zero is two minutes, which is what the sidecars' own default is.
+	// Memory bounds the debt of Credit: an identifier owes at most what it earns in this time.
+	// Zero is two minutes, the sidecars' own default.
 	Memory time.Duration
 }
 
@@ -63,7 +63,7 @@ func (r *Rule) String() string {
 // since 1970.
 type state struct {
 	at      int64   // Bucket: when the bucket was, or will be, full of requests. Credit: when level was right
-	expires int64   // the last moment at which it means anything; 0: it means nothing
+	expires int64   // the last moment at which it matters; 0: it doesn't matter
 	level   float64 // Credit: CPU-milliseconds, below zero debt
 	times   []int64 // History: the latest requests, in a ring once there are burst of them
 	oldest  int     // in times
@@ -131,10 +131,9 @@ func (r *Rule) requests() int {
 // another one that ran next to it.
 const keepFull = 30_000
 
-// credit is a token bucket of CPU time. What a request cost is told when it is done,
-// and was used in the time before that: what its identifier earned in the meantime pays
-// for it, even if it had saved up all that it may. Else one request at a time, at
-// the rate, would be too much for a small burst.
+// credit is a token bucket of CPU time. A request's cost arrives when it is done, and was used
+// in the time before: what its identifier earned in that time pays for it, even if its savings
+// were full. Otherwise one request at a time, at the rate, would be too much for a small burst.
 func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	r.refill(s, now, cost)
 	memory := cmp.Or(r.Memory, 2*time.Minute)
@@ -143,7 +142,7 @@ func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	return r.clear(s)
 }
 
-// refill adds what was earned since at, of which a request ran for a while.
+// refill adds what was earned since at; during the last part of it, ran, a request ran.
 func (r *Rule) refill(s *state, now int64, ran time.Duration) {
 	if s.expires == 0 {
 		s.level, s.at = ms(r.Burst), now-ran.Milliseconds()

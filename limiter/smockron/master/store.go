@@ -198,9 +198,9 @@ func (m *Master) putBack(batch []unsaved) {
 	m.saver.forget(m.domains)
 }
 
-// What the states of an identifier's rules look like in a store: one after the
-// other with a bar between, in decimal. Of a single bucket rule it is the number
-// that the first master keeps, so that either can go on where the other stopped.
+// What the states of an identifier's rules look like in a store: one after the other with a bar
+// between, in decimal. For a single bucket rule it is the number that the first master keeps,
+// so either can continue where the other stopped.
 
 const between = "|"
 

@@ -127,8 +127,8 @@ func barStyle(group string) (Style, string) {
 	return Exempt, "e"
 }
 
-// bar draws how the CPUs are used. What was wasted is a part of what the groups used: their
-// parts are smaller by it, all in the same measure, as nobody tells whose it was.
+// bar draws how the CPUs are used. Wasted use is part of the groups' use: all their parts are
+// reduced in proportion, because it is unknown whose it was.
 func (m *Model) bar(f *Frame, y int) {
 	o := &m.data.Overview
 	left := fmt.Sprintf("CPU %s of %s [", Number(o.CPU), strings.TrimSuffix(Number(o.CPUs), ".00"))
@@ -334,8 +334,8 @@ func newFrame(width, height int) *Frame {
 // Cell is the one at a place on the frame.
 func (f *Frame) Cell(x, y int) Cell { return f.cells[y*f.Width+x] }
 
-// put writes a text that is harmless already, and returns the column behind it. What does
-// not fit into the columns up to end is cut, with a ~.
+// put writes a harmless text, and returns the column after it. A text that does not fit into
+// the columns up to end is cut, with a ~.
 func (f *Frame) put(x, y, end int, style Style, text string) int {
 	end = min(end, f.Width)
 	if x < 0 || x >= end || y < 0 || y >= f.Height {

@@ -45,7 +45,7 @@ func Explanation(e *api.ExplainReply, width int) string {
 	return out.String()
 }
 
-// Paragraph prints what somebody told, wrapped; what is set in continues so.
+// Paragraph prints a text, wrapped; indented lines continue indented.
 func Paragraph(w io.Writer, text string, width int) {
 	for _, line := range Wrap(Text(text), width) {
 		fmt.Fprintln(w, line)

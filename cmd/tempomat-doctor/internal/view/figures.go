@@ -40,7 +40,7 @@ func Number(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// Decimals has n decimals, for columns in which the points stand below one another.
+// Decimals has n decimals, for columns with aligned points.
 func Decimals(x float64, n int) string { return strconv.FormatFloat(x, 'f', n, 64) }
 
 // Count is a whole number of 0 or more with a comma at each thousand: 1,240.

@@ -39,7 +39,7 @@ type choice struct {
 	reverse bool
 	filter  string
 	row     int
-	id      string // of the chosen row, so that it stays when others come and go
+	id      string // id of the chosen row, so it stays when others come and go
 	picked  bool   // a row was chosen; until then the first is
 }
 
@@ -64,8 +64,8 @@ func (m *Model) Wants() Wants {
 	return w
 }
 
-// Take takes the answer to some Wants. What there was an error for stays as it was, and the
-// frame says so, of a proxy that does not answer at all with since when.
+// Take takes the answer to some Wants. After an error the old data stays, and the frame shows
+// the error; if the proxy does not answer at all, since when.
 func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 	m.now = now
 	if err != nil && d.Overview.Version == 0 {
@@ -145,7 +145,7 @@ func (m *Model) chosen() (r row, ok bool) {
 type Effect struct {
 	Quit    bool
 	Suspend bool
-	Redraw  bool   // all of the screen, as something else has painted on it
+	Redraw  bool   // draw the whole screen, because another program has written on it
 	Ask     bool   // now: what is shown has changed
 	Explain string // what to ask an explanation of; "": nothing
 }

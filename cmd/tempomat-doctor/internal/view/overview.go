@@ -14,7 +14,7 @@ const (
 	fullFrom     = 0.85 // of the CPUs
 	fullOfOthers = 0.5  // of the CPUs, by what else runs there, in the same seconds
 	quietBelow   = 0.005
-	quietOf      = 0.05 // of the CPUs: below, nothing needs to be said of who uses them
+	quietOf      = 0.05 // part of the CPUs below which the overview names no users
 	muchWaste    = 0.05 // of the CPU
 	slowFrom     = 2.0  // seconds, p95 of people
 	alsoFrom     = 0.2  // of its group's CPU, the second page
@@ -28,7 +28,7 @@ type finding struct {
 	text  string
 }
 
-// findings say in one glance what goes on: who uses the CPU, for what, and who pays for it.
+// findings show at a glance which clients use the CPU, for what, and who suffers.
 func (m *Model) findings() []finding {
 	o := &m.data.Overview
 	if o.Version == 0 {
@@ -87,7 +87,7 @@ func (m *Model) load(full bool) finding {
 	return finding{Good, "The server has room" + text + "."}
 }
 
-// dearest names the group that uses most, and the pages that it uses it for.
+// dearest names the group that uses most, and its pages.
 func (m *Model) dearest(full bool) []finding {
 	o := &m.data.Overview
 	if o.CPU < quietOf*o.CPUs || o.CPU < quietBelow || len(o.Groups) == 0 {
@@ -130,7 +130,7 @@ func (m *Model) holders() []finding {
 	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), Text(p.Group), Text(p.Shape))}}
 }
 
-// page says what a page is of a group, what makes it expensive, and who asks for it.
+// page describes a group's page: its part, what makes it expensive, and which clients ask for it.
 func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 	text := Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + Text(s.Shape)
 	var dear []string

@@ -50,7 +50,7 @@ func (m *Model) Explained(of string, r api.ExplainReply, err error) {
 	}
 }
 
-// pageLines are the parts of a page: its parameters and who asks for it.
+// pageLines are the parts of a page: its parameters, and the clients that ask for it.
 func (m *Model) pageLines(shape string) []string {
 	for _, s := range m.data.Shapes.Rows {
 		if s.Shape != shape {
@@ -83,7 +83,7 @@ func (m *Model) pageLines(shape string) []string {
 	return []string{"This page is no longer among the most expensive ones."}
 }
 
-// pagerLines are the lines of the pager, as the screen has room for them.
+// pagerLines are the lines of the pager, wrapped to the screen.
 func (m *Model) pagerLines() (out []string) {
 	for _, line := range m.pager.lines() {
 		out = append(out, Wrap(line, m.width)...)

@@ -68,7 +68,7 @@ func (m *Model) table(p Pane) (t table, ok bool) {
 	}
 }
 
-// keys is a class. The proxy sorts, as it tells only the first of many.
+// keys is a class. The proxy sorts, because it sends only the first of many.
 func (m *Model) keys() table {
 	t := newTable(
 		Column{Name: "CPU", Width: 6},
@@ -142,8 +142,8 @@ func (m *Model) pages() table {
 	return t
 }
 
-// pagesCPU is the CPU that parts of pages are told of, of a group or, "", of all. What pages
-// use is more of the last seconds than what groups do: while it grows, pages add up to more.
+// pagesCPU is the CPU of which pages are parts: a group's or, "", all. Pages' use covers fewer
+// seconds than groups' use: while it grows, pages add up to more.
 func (m *Model) pagesCPU(group string) float64 {
 	whole, pages := m.data.Overview.CPU, 0.0
 	for _, g := range m.data.Overview.Groups {
@@ -187,7 +187,7 @@ func mostly(groups map[string]float64, whole float64) string {
 	return Share(groups[most], whole) + " " + Text(most)
 }
 
-// queue is who waits.
+// queue is the waiting requests.
 func queue(reply api.QueueReply) table {
 	t := newTable(
 		Column{Name: "age", Width: 5},
@@ -226,7 +226,7 @@ func instanceColumn() Column {
 	return Column{Name: "instance", Width: 9, Grows: true, Most: 24}
 }
 
-// longWait is the seconds from which a wait is shown as bad.
+// longWait is the number of seconds from which a wait is shown as bad.
 const longWait = 10
 
 func ageStyle(age float64) Style {
@@ -355,7 +355,7 @@ type row struct {
 type table struct {
 	Table
 	rows   []row
-	orders []string // by which the proxy sorts, by column; nil: the rows are sorted here
+	orders []string // the proxy's sort orders, by column; nil: rows are sorted here
 	total  int      // rows that there are; the proxy tells the first of them
 	note   string   // what is to know of all of it
 }

@@ -53,8 +53,8 @@ func (t *Table) Print(w io.Writer, width int) {
 	}
 }
 
-// Lines are the names of the columns and the rows, as wide as they need to be, and at most of a
-// width; 0 is without limit.
+// Lines are the column names and the rows, as wide as necessary, and at most width; 0 is no
+// limit.
 func (t *Table) Lines(width int) []string {
 	const unlimited = 1 << 30
 	if width == 0 {

@@ -13,7 +13,7 @@ import (
 // would paint over the lines above.
 const mostMarks = 2
 
-// Text escapes, as Go does, what a terminal would not just print in columns of its own.
+// Text escapes, in Go's notation, what a terminal would not simply print.
 func Text(s string) string {
 	quoted := strconv.Quote(s)
 	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
@@ -130,8 +130,8 @@ func split(s string, width int) (head, tail string) {
 	return s, ""
 }
 
-// Lines is a text of perhaps several lines, such as an error's: what answers at a socket may
-// say anything. What is quoted in it already stays as it is.
+// Lines is a text of perhaps several lines, such as an error's: a program at the socket may
+// answer anything. Quoted parts stay as they are.
 func Lines(s string) string {
 	var out strings.Builder
 	for line := range strings.SplitAfterSeq(s, "\n") {

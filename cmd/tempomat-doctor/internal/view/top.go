@@ -1,17 +1,15 @@
-// Package view shows what the doctor has to say on a terminal: numbers as people read them, tables,
-// paragraphs, the explanation of a request, and a live, full-screen view of who uses the server,
-// `tempomat-doctor top`. Clients choose URLs, User-Agents and keys; nothing that they chose commands the
-// terminal.
+// Package view shows the doctor's answers on a terminal: readable numbers, tables, paragraphs, the
+// explanation of a request, and `tempomat-doctor top`, a live, full-screen view of the server's users.
+// Clients choose URLs, User-Agents and keys; these can't control the terminal.
 //
-// All that decides in the live view is in the Model: a state machine that is told documents of the admin
-// API, keys and sizes, and makes a Frame of cells of them. It reads no clock, no terminal
-// and no socket, so that frames are compared with files in tests. Live is the loop around
-// it, Once prints one frame.
+// The live view's decisions are in the Model: a state machine that gets documents of the admin API, keys
+// and sizes, and makes a Frame of cells from them. It reads no clock, no terminal and no socket, so
+// tests compare frames with files. Live is the loop around it, Once prints one frame.
 //
 // The terminal is tcell's (v3.6, October 2026): a grid of cells of which only those that
 // changed are sent is just what a Frame is, for seven modules; bubbletea v2 needs twice as
-// many, a renderer without a release among them, and thinks in lines of text with escapes,
-// which what clients chose is better kept away from.
+// many, a renderer without a release among them, and works on lines of text with escapes, which
+// is a risk with text that clients chose.
 package view
 
 import (
@@ -58,8 +56,8 @@ func (m *Model) ask(ctx context.Context, from Source) error {
 	return err
 }
 
-// Live shows the Model on a screen until q is pressed or ctx is done. The first answer is
-// waited for before the screen is touched: whoever cannot be asked at all is an error.
+// Live shows the Model on a screen until q is pressed or ctx is done. Live waits for the first
+// answer before it touches the screen: a proxy that does not answer at all is an error.
 func Live(ctx context.Context, from Source, o Options, open func() (tcell.Screen, error)) error {
 	m := New(o)
 	if err := m.ask(ctx, from); err != nil {
@@ -89,7 +87,7 @@ type loop struct {
 	questions sync.WaitGroup // under way
 	answers   chan func()    // what is to be done with each, by the loop
 	asking    bool           // a question for the pane is under way: there is never more than one
-	again     bool           // ask once more when it is answered, as other things are shown now
+	again     bool           // ask once more after the answer, because other things are shown now
 }
 
 func (l *loop) run(ctx context.Context) {
@@ -257,8 +255,8 @@ type Source interface {
 	Get(ctx context.Context, path string, query url.Values, reply any) error
 }
 
-// Data is what was asked for last. What the open pane does not show is as it was when it
-// was open.
+// Data is the last answers. What the open pane does not show is from when its own pane was
+// open.
 type Data struct {
 	Overview api.OverviewReply
 	Shapes   api.ShapesReply
@@ -278,11 +276,11 @@ type Wants struct {
 	before Data   // what was asked for last
 }
 
-// mostRows is how many rows of a document are asked for: more than the tallest screens
-// have, as filters look among them.
+// mostRows is how many rows of a document are requested: more than the tallest screens have,
+// because filters search in them.
 const mostRows = 200
 
-// How many pages are asked for, as each has many parts: for the overview, and for their pane.
+// How many pages are requested, because each has many parts: for the overview, and for their pane.
 const (
 	fewPages  = 20
 	mostPages = 50

@@ -335,7 +335,7 @@ func (d *decider) apacheAddresses() {
 	dir := d.m.Apache.Dir
 	text := "# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in Require ip and in PHP's REMOTE_ADDR.\n" +
 		"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n"
-	if d.secure { // Apache from 2.4.66 on answers 421 otherwise, as these sites have several certificates
+	if d.secure { // otherwise Apache from 2.4.66 on answers 421, because these sites have several certificates
 		text += "# Over one connection tempomat-proxy asks for all sites.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
 	}
 	d.create(path.Join(dir, "conf-available/tempomat.conf"), text)
@@ -381,8 +381,8 @@ func (d *decider) plainPages(where, do string) {
 		where, d.m.Place.HTTP, d.m.Place.HTTPS, d.plan.Server, do)
 }
 
-// redirects tells whether a site redirects what is asked for to https, as certbot or a person has
-// it. Names that conditions leave out, and renewals of certificates, don't count.
+// redirects reports whether a site redirects requests to https, as certbot or a person sets it
+// up. Names that conditions leave out, and renewals of certificates, don't count.
 func (h *apacheHost) redirects() bool {
 	return slices.ContainsFunc(h.all, func(x host.Directive) bool {
 		n := len(x.Args)

@@ -52,7 +52,7 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 		if err := s.do(ctx); err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			fmt.Fprintf(w.out, "%v\nUndoing everything:\n", err)
-			// What was begun is taken back also if somebody interrupts.
+			// Begun work is undone also after an interrupt.
 			if back := w.undo(context.WithoutCancel(ctx), j); back != nil {
 				return errors.Join(err, fmt.Errorf("and taking it back failed; \"tempomat-proxy setup -undo\" tries again: %w", back))
 			}
@@ -128,7 +128,7 @@ func (w *worker) until(ctx context.Context, otherwise string, done func() bool) 
 		select {
 		case <-ctx.Done():
 			return errors.New(otherwise)
-		case <-time.After(2 * time.Millisecond): // in the meantime nobody may answer
+		case <-time.After(2 * time.Millisecond): // until then, connections may be refused
 		}
 	}
 	return nil
@@ -190,9 +190,9 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 	}
 }
 
-// undo takes back what a journal tells, made or not. What cannot be taken back it names, and
-// goes on. What runs is switched over last, and only if the web server can serve then: until
-// then, and otherwise, the site is served as it was.
+// undo reverts the changes of a journal, made or not. It names what can't be reverted, and goes
+// on. The running servers switch over last, and only if the web server can serve then;
+// otherwise the site is served as before.
 func (w *worker) undo(ctx context.Context, j *journal) error {
 	steps := w.restoring(j, j.serverFile)
 	steps = append(steps, step{"looking for sites that came since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
@@ -252,8 +252,8 @@ func (w *worker) switchBack(j *journal) (steps []step) {
 	return append(steps, w.command("systemctl", reload, j.Server))
 }
 
-// interrupt is a signal at which the proxy has systemd keep no socket of it, as it does over a
-// stop for as long as requests take to finish.
+// interrupt is a signal on which the proxy has systemd keep none of its sockets. At a stop
+// systemd keeps them until requests have finished.
 const interrupt = "systemctl kill --kill-who=main --signal=INT " + unitName
 
 func (w *worker) interrupt(ctx context.Context) error {
@@ -290,7 +290,7 @@ func (w *worker) forget(j *journal) error {
 		return err
 	}
 	for _, dir := range slices.Backward(j.Directories) {
-		_ = os.Remove(dir) // somebody else's file may be there
+		_ = os.Remove(dir) // another program's file may be there
 	}
 	return nil
 }

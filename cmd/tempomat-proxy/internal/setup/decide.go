@@ -136,7 +136,7 @@ func (d *decider) edit(f *host.ConfigFile, line int, now ...string) {
 	d.texts[f.Real], d.shown[f.Real] = f.Text, f.Path
 }
 
-// freePort returns the first of twenty ports that nobody has.
+// freePort returns the first free one of twenty ports.
 func (d *decider) freePort(from int, taken []int) int {
 	for p := from; p < from+20; p++ {
 		used := slices.ContainsFunc(d.m.Sockets, func(s host.Listening) bool { return int(s.Address.Port()) == p })
@@ -233,7 +233,7 @@ func (d *decider) configText() string {
 		"log: {access: all}\n"
 }
 
-// yamlText writes a path so that YAML reads nothing else from it.
+// yamlText quotes a path for YAML if necessary.
 func yamlText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
@@ -323,9 +323,9 @@ func (d *decider) certify(chain, key, where string) {
 	}
 }
 
-// keys lets the proxy read the private keys. What only root may read becomes the group's;
-// what belongs to a group already stays so, and the proxy joins that. certbot keeps group
-// and mode when it renews.
+// keys lets the proxy read the private keys. Keys that only root may read become the group's; a
+// key that already belongs to a group stays there, and the proxy joins that group. certbot
+// keeps group and mode when it renews.
 func (d *decider) keys() {
 	if !d.secure {
 		return
@@ -386,7 +386,7 @@ func (d *decider) certificateFiles() (names []string) {
 	return names
 }
 
-// pastProxy notes a port that the web server serves by itself.
+// pastProxy notes a port that the web server serves directly.
 func (d *decider) pastProxy(port int, server string) {
 	d.note("Port %d stays with %s: its requests go past tempomat-proxy.", port, server)
 }
@@ -396,8 +396,8 @@ func (d *decider) own(f *host.ConfigFile) bool {
 	return d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.New && c.Path == f.Real })
 }
 
-// adopt has the sites that were added for the web server's inner address, as the manual says,
-// serve the public's port again. It needs the files as they are after undo.
+// adopt moves sites that were added for the web server's local address, as the manual
+// describes, to the public port. It needs the files as they are after undo.
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
 	var served bool

@@ -15,8 +15,8 @@ import (
 	"tempomat/cmd/internal/files"
 )
 
-// journal is what setup did, kept for undo. It is written before the first
-// change, so that also a setup that was killed can be taken back.
+// journal is what setup did, kept for undo. It is written before the first change, so a setup
+// that was killed can also be undone.
 type journal struct {
 	Systemd bool     // systemd runs here
 	Server  string   // the unit of the web server: apache2 or nginx
@@ -65,8 +65,8 @@ func (j *journal) inner() string {
 	return ""
 }
 
-// checks are the commands that look at the changed files, before anything runs by them. The
-// proxy's asks systemd in which groups the unit is.
+// checks are the commands that check the changed files before any server uses them. The proxy's
+// asks systemd in which groups the unit is.
 func (j *journal) checks() [][]string {
 	list := [][]string{j.Check}
 	if j.Systemd && j.Reread {
@@ -193,12 +193,12 @@ func setAccess(a Access) error {
 	return os.Chmod(a.Path, os.FileMode(a.Mode))
 }
 
-// undoneEnd marks what somebody wrote into a file of setup's after setup had made it.
+// undoneEnd marks the copy of a file of setup's that was edited later.
 const undoneEnd = ".undone"
 
-// restore takes one change back, made or not, and tells what a person should know of it:
-// what somebody wrote since into a file that is setup's as a whole is kept next to it, and
-// lines that are gone from an edited file are named.
+// restore reverts one change, made or not, and returns what a person should know about it: an
+// edited file that was setup's as a whole is kept next to it, and lines that are missing in an
+// edited file are named.
 func restore(c Change) (told []string, err error) {
 	if c.Access != nil {
 		err := setAccess(*c.Was)
@@ -219,7 +219,7 @@ func restore(c Change) (told []string, err error) {
 		return told, remove(c.Path)
 	}
 	like := c.Path
-	if !exists(like) { // somebody has deleted it
+	if !exists(like) { // it was deleted
 		like = c.Backup
 	}
 	if err := rewrite(c.Path, c.Before, like); err != nil {

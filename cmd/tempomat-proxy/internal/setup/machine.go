@@ -17,9 +17,8 @@ import (
 	"tempomat/proxy/host"
 )
 
-// Machine is what setup looks at, as it was found: nothing in it is decided. Paths
-// are those that the servers use themselves; with a Place of another root they have
-// that root in front.
+// Machine is what setup found, without decisions. Paths are those that the servers use
+// themselves; with a Place of another root they have that root in front.
 type Machine struct {
 	Place   Place
 	Systemd bool    // systemd runs here
@@ -28,8 +27,8 @@ type Machine struct {
 	Apache  *Apache // nil: not installed
 	Nginx   *Nginx  // nil: not installed
 	Config  Config  // tempomat's configuration
-	// Keys tells of the files with private keys that a server's configuration names
-	// who may read them.
+	// Keys are the files with private keys that a server's configuration names, and who may
+	// read them.
 	Keys map[string]KeyFile
 	// KeyGroup is the group that gets the keys which only root may read: the proxy's own,
 	// or Debian's for that (ssl-cert). Empty: there is neither.
@@ -61,7 +60,7 @@ type Position struct {
 // Apache is an Apache httpd in Debian's layout.
 type Apache struct {
 	Dir     string            // /etc/apache2
-	Hosts   []Position        // each <VirtualHost> that is in force, as Apache itself tells
+	Hosts   []Position        // each <VirtualHost> in force, according to Apache
 	Files   []host.ConfigFile // each file that Apache reads, in its order
 	Modules []string          // that are loaded, such as ssl_module
 	Fault   string            // why it could not be asked, or that its configuration is broken
@@ -79,7 +78,7 @@ type Nginx struct {
 type Config struct {
 	Exists   bool
 	Text     string
-	Defaults bool // it changes no default, as the one that the package brings
+	Defaults bool // it changes no default, like the package's file
 }
 
 // KeyFile tells who may read a private key, or a certificate.
@@ -183,7 +182,7 @@ func gatherApache(ctx context.Context, place Place, run Runner) *Apache {
 		line = strings.TrimSpace(line)
 		words := strings.Fields(line)
 		if at := hosts.FindStringSubmatch(line); at != nil {
-			n, _ := strconv.Atoi(at[2])                                        // digits, as the pattern says
+			n, _ := strconv.Atoi(at[2])                                        // digits, by the pattern
 			if host := (Position{at[1], n}); !slices.Contains(a.Hosts, host) { // it is told twice
 				a.Hosts = append(a.Hosts, host)
 			}
@@ -302,7 +301,7 @@ func gatherKey(name, root, group string) (k KeyFile) {
 	return k
 }
 
-// look takes in who may use one file or directory.
+// look notes who may use one file or directory.
 func (k *KeyFile) look(at, group string) error {
 	info, err := os.Lstat(at)
 	if err != nil {

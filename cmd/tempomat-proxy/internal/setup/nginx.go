@@ -305,9 +305,8 @@ func (d *decider) nginxStays(s nginxServer, l nginxListen) {
 	}
 }
 
-// redirects tells whether the server answers every request by itself: it has a return
-// outside of locations, or each of its locations has, except for those of a certificate's
-// renewal.
+// redirects reports whether the server only redirects: it has a return outside of locations, or
+// each of its locations has one, except those for renewing certificates.
 func (s nginxServer) redirects() bool {
 	if len(s.Find("return")) > 0 {
 		return true

@@ -84,7 +84,7 @@ func takeBack(after, now string, edits []Edit) (text string, told []remark) {
 		case n >= 0 && n+len(e.New) <= len(lines) && slices.Equal(lines[n:n+len(e.New)], e.New):
 			result = append(append(result, lines[from:n]...), e.Old)
 			from = n + len(e.New)
-		case slices.Contains(e.New, e.Old) || !slices.Contains(lines, e.Old): // else somebody has put it back
+		case slices.Contains(e.New, e.Old) || !slices.Contains(lines, e.Old): // otherwise it was put back already
 			told = append(told, remark{len(result) + max(0, gap(at, first)-from), fmt.Sprintf("setup's line %q is gone. Before setup it was %q: write that there if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
 		}
 	}

@@ -1,0 +1,103 @@
+package docs_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// facts are figures that several pages have: in each the same. What follows a figure is for people to read.
+var facts = map[string]*regexp.Regexp{
+	"requests of the crawler in flight": regexp.MustCompile(`(\d+)(?: crawler)? requests in flight`),
+	"pages that the crawler got":        regexp.MustCompile(`(?:it got|instead of) (\d+\.\d) (?:pages a second without|\.)`),
+	"latency on an idle server":         regexp.MustCompile(`median page(?: of the idle wiki)? took (\d+ ms instead of \d+) ms`),
+	"pause before systemd restarts":     regexp.MustCompile(`systemd restarts it (?:after|every) (\d+) s`),
+	"drain":                             regexp.MustCompile("`timeouts.drain` \\((\\d+) s\\)"),
+	"longest wait":                      regexp.MustCompile("`(?:throttle\\.)?maxHold` \\((\\d+) s\\)"),
+	"lists of robots' addresses":        regexp.MustCompile(`published lists every (\d+) hours`),
+	"requests that may wait":            regexp.MustCompile(`\b(1,?\d{3})(?: requests wait| \|$)`),
+}
+
+// TestFiguresAgree: a figure that stands in several places is the same in each.
+func TestFiguresAgree(t *testing.T) {
+	first := map[string]string{}
+	for path := range pages(t) {
+		if path != "README.md" && !strings.HasPrefix(path, "docs/") {
+			continue
+		}
+		for fact, figure := range facts {
+			for _, found := range figure.FindAllStringSubmatch(read(t, path), -1) {
+				is := strings.ReplaceAll(found[1], ",", "")
+				if was, ok := first[fact]; ok && was != is {
+					t.Errorf("%s: %s: %s here, elsewhere %s", path, fact, is, was)
+				}
+				first[fact] = is
+			}
+		}
+	}
+	for fact := range facts {
+		if first[fact] == "" {
+			t.Errorf("%s: no page has it", fact)
+		}
+	}
+}
+
+// TestREADMEHasTheBenchmarks: the table of the README is part of docs/benchmarks.md, whose sections name the day of their run.
+func TestREADMEHasTheBenchmarks(t *testing.T) {
+	benchmarks := read(t, "docs/benchmarks.md")
+	all := rows(benchmarks)
+	checked := 0
+	for _, row := range rows(read(t, "README.md")) {
+		i := slices.IndexFunc(all, func(of []string) bool { return strings.HasSuffix(row[0], of[0]) && of[0] != "" })
+		if !strings.Contains(row[0], "crawler") {
+			continue
+		}
+		if i < 0 {
+			t.Errorf("%s: docs/benchmarks.md has no such row", row[0])
+			continue
+		}
+		for column, cell := range row[1:] {
+			if is, _, _ := strings.Cut(all[i][column+1], ","); strings.Trim(cell, "*") != is {
+				t.Errorf("%s: README.md has %s, docs/benchmarks.md %s", row[0], cell, is)
+			}
+			checked++
+		}
+	}
+	if checked == 0 {
+		t.Error("README.md has no table of a crawler")
+	}
+	day := regexp.MustCompile(`\d{1,2} [A-Z][a-z]+ 20\d\d|[Ss]ame round`)
+	for _, section := range strings.Split(benchmarks, "\n## ")[1:] {
+		if !day.MatchString(section) {
+			title, _, _ := strings.Cut(section, "\n")
+			t.Errorf("docs/benchmarks.md: %s: of which day?", title)
+		}
+	}
+}
+
+// rows are the rows of all tables of a page.
+func rows(page string) (all [][]string) {
+	for line := range strings.SplitSeq(page, "\n") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// read is the text of a page, from the root of the repository.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile("../" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
