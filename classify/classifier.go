@@ -378,7 +378,7 @@ func (e Evidence) String() string {
 	return strings.Join(names, ",")
 }
 
-// Proves tells whether there is any that a client of a single request could not have. Who
+// Proves reports whether there is any that a client of a single request could not have. Who
 // claims to be a robot that it is not proves nothing.
 func (e Evidence) Proves() bool { return e&(Cookie|Parts|Attested) != 0 && e&Forged == 0 }
 
@@ -403,7 +403,7 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 	return keys
 }
 
-// isNetwork tells whether the class goes by a network around the client's address.
+// isNetwork reports whether the class goes by a network around the client's address.
 func (g *grouping) isNetwork() bool { return g.By == Slash32 || g.By == Slash24 || g.By == Slash16 }
 
 // KeyOf is the key that an administrator writes: for classes of networks, an address stands for
@@ -442,7 +442,7 @@ func (c *Classifier) AgentKeys(agent string) (family string, keys []limiter.Key)
 	return family, keys
 }
 
-// Exempts tells whether an address's plain requests for a URL are never charged or delayed.
+// Exempts reports whether an address's plain requests for a URL are never charged or delayed.
 func (c *Classifier) Exempts(a netip.Addr, u *url.URL) bool {
 	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host}
 	_, exempt := c.matchSite(a.Unmap(), r)

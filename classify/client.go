@@ -192,11 +192,10 @@ func escaped(s string, i int) bool {
 // trim cuts optional white space (RFC 9110, 5.6.3).
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-// parseElement reads the address of the "for" parameter of one element of a
-// Forwarded header (RFC 7239, 4): name=value pairs between semicolons, names in
-// any case, values bare or quoted. An element without exactly one "for" that is
-// an address is no usable hop. A quoted pair inside the address, which no proxy
-// writes, makes it unusable as well.
+// parseElement reads the address of the "for" parameter of one element of a Forwarded header
+// (RFC 7239, 4): name=value pairs between semicolons, names in any case, values bare or quoted.
+// An element without exactly one "for" with an address isn't a usable hop, nor is one with a
+// quoted pair inside the address, which proxies never write.
 func parseElement(element string) (netip.Addr, bool) {
 	var address netip.Addr
 	found := false

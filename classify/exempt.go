@@ -31,7 +31,7 @@ type Exemption struct {
 // MinSecret is how long the secret of an exemption must be, in bytes.
 const MinSecret = 16
 
-// matchesAll tells whether nothing is given.
+// matchesAll reports whether nothing is given.
 func (e *Exemption) matchesAll() bool {
 	return e.Path == "" && e.Prefix == netip.Prefix{} && len(e.Methods) == 0 && e.Host == "" && e.Header == ""
 }
@@ -99,7 +99,7 @@ func (e *Exemption) matches(client netip.Addr, r *http.Request) bool {
 	return false
 }
 
-// meansMethod tells whether no header asks the backend to take the method for another one,
+// meansMethod reports whether no header asks the backend to take the method for another one,
 // as frameworks do.
 func meansMethod(h http.Header) bool {
 	for name := range h {
@@ -129,7 +129,7 @@ func matchesHost(pattern, host string) bool {
 	return strings.EqualFold(host, pattern)
 }
 
-// knows tells whether a header was sent once, with the secret. How much of a guess is
+// knows reports whether a header was sent once, with the secret. How much of a guess is
 // right does not show in the time that it takes.
 func (e *Exemption) knows(lines []string) bool {
 	return len(lines) == 1 && subtle.ConstantTimeCompare([]byte(lines[0]), []byte(e.Secret)) == 1

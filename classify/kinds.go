@@ -48,7 +48,7 @@ func Kinds() []Kind {
 		{Name: "userAgent", Groups: "the family of the User-Agent", Usual: true, Share: 0.10, Burst: 120 * time.Second, Whose: OfProgram},
 		{Name: "asn", Groups: "the autonomous system of the address, such as `AS64496`", Address: true, Database: "asn"},
 		{Name: "country", Groups: "the country of the address, such as `NZ`", Address: true, Database: "country"},
-		{Name: "fingerprint", Groups: "a hash of which usual headers it sends, and in which order; see [more classes](tasks.md#add-classes)"},
+		{Name: "fingerprint", Groups: "a hash of the names and order of its usual headers; see [more classes](tasks.md#add-classes)"},
 		{Name: "host", Groups: "the `Host`, without its port"},
 	}
 }

@@ -79,22 +79,22 @@ func (a *agent) family() string {
 	return "-"
 }
 
-// isBrowser tells whether it names a browser, and no robot or other program: whether its family
+// isBrowser reports whether it names a browser, and no robot or other program: whether its family
 // is one of the browsers'.
 func (a *agent) isBrowser() bool {
 	return a.browser >= 0 && !a.isRobot() && !(a.compatible && len(a.name) > 0)
 }
 
-// isRobot tells whether it has the mark of a robot: it is not just any program.
+// isRobot reports whether it has the mark of a robot: it is not just any program.
 func (a *agent) isRobot() bool { return a.robot != "" || a.bare }
 
-// SaysBrowser tells whether a User-Agent names a browser, and no robot or other program.
+// SaysBrowser reports whether a User-Agent names a browser, and no robot or other program.
 func SaysBrowser(userAgent string) bool { return readAgent(userAgent).isBrowser() }
 
 // Family is the family of a User-Agent, as in Result.
 func Family(userAgent string) string { return readAgent(userAgent).family() }
 
-// SaysRobot tells whether a User-Agent has the mark of a robot: it is not just any
+// SaysRobot reports whether a User-Agent has the mark of a robot: it is not just any
 // program.
 func SaysRobot(userAgent string) bool { return readAgent(userAgent).isRobot() }
 

@@ -175,7 +175,7 @@ func offSwitch(c *draftClass) form.Scalar[bool] {
 	}
 }
 
-// said is all that is set for a class.
+// said lists all settings of a class.
 func (c *draftClass) said() string {
 	if c == nil || c.off {
 		return "off"

@@ -99,7 +99,7 @@ func defaultSmockron() Smockron { return Smockron{Site: "site"} }
 func smockronSettings(s *Smockron) []form.Setting {
 	return []form.Setting{
 		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
-			Doc: "Addresses of the masters. Each domain uses two of them, so that [either may end](master.md#a-second-master)."},
+			Doc: "Addresses of the masters. Each domain uses two of them, so [either may end](master.md#a-second-master)."},
 		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
 			Doc: "Name of the site. The domain of a class is `<site>.<class>`."},
 		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Restart: true, Default: "one for each class, by `cpu`",

@@ -19,10 +19,10 @@ func defaultThrottle() Throttle {
 	return Throttle{Mode: "fair", MaxHold: 30 * time.Second, Memory: 120 * time.Second}
 }
 
-// HasGate tells whether requests go through the gate, or are judged as if they did.
+// HasGate reports whether requests go through the gate, or are judged as if they did.
 func (t *Throttle) HasGate() bool { return t.Mode == "fair" || t.Mode == "observe" }
 
-// GateActs tells whether requests wait at the gate.
+// GateActs reports whether requests wait at the gate.
 func (t *Throttle) GateActs() bool { return t.Mode == "fair" && !t.Shadow }
 
 func throttleSettings(t *Throttle) []form.Setting {

@@ -58,7 +58,7 @@ func statisticsSettings(c *Statistics) []form.Setting {
 		{Path: "log.format", Value: form.Choice("json", "combined").In(&l.Format),
 			Doc: "Format of logged requests: a line of JSON with [all fields](access-log.md), or Apache's combined format with microseconds appended."},
 		{Path: "log.delayThreshold", Value: form.Duration(0, time.Hour).In(&l.DelayThreshold),
-			Doc: "Average wait from which a key is logged and counted."},
+			Doc: "Least average wait of a key that is logged and counted."},
 	}
 }
 
@@ -77,7 +77,7 @@ func defaultAdmin() Admin { return Admin{Listen: "unix:/run/tempomat/admin.sock"
 func adminSettings(a *Admin) []form.Setting {
 	return []form.Setting{
 		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&a.Listen), Restart: true,
-			Doc: "Socket of the [admin API](admin-api.md), to which `tempomat-doctor` connects."},
+			Doc: "Socket of the [admin API](admin-api.md) for `tempomat-doctor`."},
 		{Path: "admin.web", Value: form.OrOff(tcpAddress(), "off", "").In(&a.Web), Restart: true,
 			Doc: "Address of the [dashboard](dashboard.md) and the admin API over plain HTTP. It requires `admin.token`."},
 		{Path: "admin.token", Value: file().In(&a.Token),
@@ -113,7 +113,7 @@ func validateAdminWeb(r *form.Reader, d *draft) {
 	}
 }
 
-// sameHost tells whether two addresses with one port get in each other's way.
+// sameHost reports whether two addresses with one port get in each other's way.
 func sameHost(a, b string) bool {
 	hostOf := func(address string) string {
 		host, _, _ := net.SplitHostPort(address)

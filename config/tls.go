@@ -88,7 +88,7 @@ func tlsSettings(t *TLS) []form.Setting {
 		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
 			Doc: "[Certificates](https.md) for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat reads them again when they change."},
 		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
-			Doc: "Host names for which tempomat [gets certificates by ACME](https.md#acme)."},
+			Doc: "Host names of [certificates by ACME](https.md#acme)."},
 		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
 			Doc: "Directory URL of the certificate authority."},
 	}

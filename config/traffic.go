@@ -153,7 +153,7 @@ func unasked() System {
 	}
 }
 
-// IsServedAt tells whether a request to the backend would arrive at a listener, at an address as listen has them.
+// IsServedAt reports whether a request to the backend would arrive at a listener, at an address as listen has them.
 func (b Backend) IsServedAt(listen string, of System) bool {
 	if listen == b.URL {
 		return true // a unix socket

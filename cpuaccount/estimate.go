@@ -17,7 +17,7 @@ const (
 	trifle = 0.025
 )
 
-// beyond tells whether a cost is far beyond what was expected, in seconds.
+// beyond reports whether a cost is far beyond what was expected, in seconds.
 func beyond(x, expected float64) bool { return x > max(rash*expected, trifle) }
 
 // estimate is a moving mean and mean deviation, in seconds.

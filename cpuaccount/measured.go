@@ -12,7 +12,7 @@ type Reading struct {
 	Waits    bool          // no worker has accepted it yet: all of it is Unserved
 }
 
-// Measures tells whether the meter makes something of Readings.
+// Measures reports whether the meter makes something of Readings.
 func (m *Meter) Measures() bool { return m.source == Process }
 
 // Measured replaces by a Reading what was estimated, from the beginning on. From then on

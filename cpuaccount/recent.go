@@ -52,7 +52,7 @@ func (r *Recent) Lately(now time.Time, s Sums) (Sums, time.Duration) {
 	return s.minus(first.sums), max(0, now.Sub(first.at))
 }
 
-// isBefore tells whether the Sums may have grown to those.
+// isBefore reports whether the Sums may have grown to those.
 func (s Sums) isBefore(later Sums) bool {
 	return s.Estimated <= later.Estimated && s.Told <= later.Told && s.Process <= later.Process && s.Database <= later.Database &&
 		s.Requests.Estimated <= later.Requests.Estimated && s.Requests.Told <= later.Requests.Told && s.Requests.Process <= later.Requests.Process

@@ -109,7 +109,7 @@ func (s *Span) Idle() time.Duration {
 	return s.idle
 }
 
-// Computes tells whether the request is taken to compute rather than to wait: for
+// Computes reports whether the request is taken to compute rather than to wait: for
 // a database, an event, a client.
 func (s *Span) Computes() bool {
 	s.mu.Lock()

@@ -291,7 +291,7 @@ func (c *client) lead() float64 {
 	return max(0, c.virtualTime-c.site.clock.systemVirtualTime) * c.share
 }
 
-// isIdle tells whether nothing of the client's, or of its address, waits or runs.
+// isIdle reports whether nothing of the client's, or of its address, waits or runs.
 func (c *client) isIdle() bool {
 	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n > 0 {
 		return false
@@ -402,7 +402,7 @@ func (g *gate) put(t *Ticket) {
 	}
 }
 
-// precedes tells whether the request goes before another one of its heap.
+// precedes reports whether the request goes before another one of its heap.
 func (t *Ticket) precedes(o *Ticket) bool {
 	if t.class != o.class {
 		return t.class < o.class

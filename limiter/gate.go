@@ -219,7 +219,7 @@ const (
 	holding                // running: it holds a worker and computes little
 )
 
-// running tells whether the request is at the backend.
+// running reports whether the request is at the backend.
 func (p phase) running() bool { return p >= probing }
 
 // queueEntry is a request's place at the gate, which guards it, except for client,

@@ -71,7 +71,7 @@ const (
 // waitsAt is the level of those that hold a worker for as long as rung r says.
 func waitsAt(r rung) level { return waits + level(max(r, lightRung+1)) }
 
-// computes tells whether the requests of a level need a CPU.
+// computes reports whether the requests of a level need a CPU.
 func (l level) computes() bool { return l <= fresh }
 
 // rung is where a request of the level runs.
@@ -93,7 +93,7 @@ func (l level) phase() phase {
 	return holding
 }
 
-// short tells whether requests of the level may have a worker that is kept.
+// short reports whether requests of the level may have a worker that is kept.
 func (l level) short() bool { return l <= level(lightRung) }
 
 // levelOf is where a request waits.
@@ -250,12 +250,12 @@ func (d doors) of(t *Ticket) access {
 
 // A client that had more than its share leaves room to those that had less.
 
-// wantsRung tells whether a request waits that would compute on a rung.
+// wantsRung reports whether a request waits that would compute on a rung.
 func (s *site) wantsRung(r rung) bool {
 	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
 }
 
-// competes tells whether the head of a lane may take part in the ladder now. A request of an
+// competes reports whether the head of a lane may take part in the ladder now. A request of an
 // unknown kind that may not hold a worker as an expensive one keeps its place if it may soon be
 // tried: nothing would wake it when the pause after the last trial ends.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
@@ -491,7 +491,7 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	return nil
 }
 
-// mayProbe tells whether there is room to try a request of a site's.
+// mayProbe reports whether there is room to try a request of a site's.
 func (g *gate) mayProbe(s *site) bool {
 	if s.queues[fresh].empty() {
 		return false
@@ -524,7 +524,7 @@ func (g *gate) learn(at time.Duration, was phase) {
 // probePause is longer than from one look at what waits to the next.
 const probePause = 200 * time.Millisecond
 
-// roomForShort tells whether a short request may go. If the number of workers was not
+// roomForShort reports whether a short request may go. If the number of workers was not
 // configured, a few always may, even when all workers that are believed to exist are
 // busy: this shows whether there are more.
 func (g *gate) roomForShort() bool {

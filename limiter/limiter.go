@@ -262,7 +262,7 @@ type debt struct {
 	wait   time.Duration // until it owes nothing
 }
 
-// matters tells whether the key's class delays, or would if it were not in
+// matters reports whether the key's class delays, or would if it were not in
 // shadow, and the key owes something.
 func (d *debt) matters() bool {
 	return d.terms.Concerns(d.wait)
@@ -452,5 +452,5 @@ type Would struct {
 	Action Action
 }
 
-// Refused tells whether the verdict keeps the request from the backend.
+// Refused reports whether the verdict keeps the request from the backend.
 func (v Verdict) Refused() bool { return v.Action == Refuse && !v.Shadow }

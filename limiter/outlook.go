@@ -200,7 +200,7 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	return Turn, 0
 }
 
-// isOwnDoing tells whether a request waits for what its client's own requests have or had.
+// isOwnDoing reports whether a request waits for what its client's own requests have or had.
 func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	switch b, key := g.barrier(at, t); b {
 	case BehindOwn:

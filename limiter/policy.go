@@ -231,5 +231,5 @@ func AllRules() (all []RuleName) {
 	return all
 }
 
-// without tells whether a test has switched the rule off.
+// without reports whether a test has switched the rule off.
 func (g *gate) without(r Rules) bool { return g.off&r != 0 }

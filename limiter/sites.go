@@ -111,7 +111,7 @@ func (g *gate) part(s *site) float64 {
 	return g.ranking.cpus * min(1, s.among.share/max(g.clock.active, s.among.share))
 }
 
-// hasOfItsShare tells whether a site recently used clearly more than its part, or less.
+// hasOfItsShare reports whether a site recently used clearly more than its part, or less.
 func (g *gate) hasOfItsShare(at time.Duration, s *site) (more, less bool) {
 	if !g.divided {
 		return false, false

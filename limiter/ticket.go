@@ -82,11 +82,11 @@ const (
 	asStranger
 )
 
-// Stranger tells whether the request came to the gate and counts for all
+// Stranger reports whether the request came to the gate and counts for all
 // strangers together. It may be called at any time.
 func (t *Ticket) Stranger() bool { return t.seen.Load() == asStranger }
 
-// Known tells whether the request came to the gate, which knows its client. It may be
+// Known reports whether the request came to the gate, which knows its client. It may be
 // called at any time.
 func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 

@@ -169,7 +169,7 @@ func (l *Limiter) Held() int {
 	return l.room.held + int(l.gate.waiting.Load())
 }
 
-// Crowded tells whether requests wait at the gate. It takes no lock.
+// Crowded reports whether requests wait at the gate. It takes no lock.
 func (l *Limiter) Crowded() bool { return l.gate.waiting.Load() > 0 }
 
 // Keys is the number of keys that are remembered.

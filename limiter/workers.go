@@ -47,7 +47,7 @@ type workers struct {
 	inUse     int // the most at a time, since then
 }
 
-// areKnown tells whether their number is; else there may be any.
+// areKnown reports whether their number is; else there may be any.
 func (w *workers) areKnown() bool { return w.configured > 0 || w.found > 0 || w.seen }
 
 // most is how many there may be at most.
@@ -120,7 +120,7 @@ func (g *gate) press(at time.Duration) {
 	g.setWorkers(min(w.n+more, w.most()), source)
 }
 
-// lacksWorkers tells whether a request waits for a worker, and not for a CPU.
+// lacksWorkers reports whether a request waits for a worker, and not for a CPU.
 func (g *gate) lacksWorkers() bool {
 	if g.all.n == 0 {
 		return false
@@ -370,7 +370,7 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	return brief || from(&g.load.held, briefRung+1)+upTo(&g.load.computing, lightRung+1, briefRung) < most
 }
 
-// wants tells whether requests wait at one of these levels.
+// wants reports whether requests wait at one of these levels.
 func (g *gate) wants(from, to level) bool {
 	return slices.ContainsFunc(g.contending, func(s *site) bool {
 		for l := from; l <= to; l++ {
@@ -382,10 +382,10 @@ func (g *gate) wants(from, to level) bool {
 	})
 }
 
-// wantsCPU tells whether requests wait that are not short and compute.
+// wantsCPU reports whether requests wait that are not short and compute.
 func (g *gate) wantsCPU() bool { return g.wants(level(lightRung)+1, fresh) }
 
-// mayHold tells whether the keys of a request hold few enough workers for it.
+// mayHold reports whether the keys of a request hold few enough workers for it.
 func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	by, _ := g.heldBy(t, probe)
 	return by == nothing
@@ -496,7 +496,7 @@ func (g *gate) unpark() {
 	}
 }
 
-// wanted tells whether a request waits for a CPU who may hold a worker. It parks those whom it
+// wanted reports whether a request waits for a CPU who may hold a worker. It parks those whom it
 // finds that may not.
 func (g *gate) wanted() bool {
 	return slices.ContainsFunc(g.contending, g.wantedOf)

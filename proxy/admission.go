@@ -14,7 +14,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// countRequest tells whether the request is one too many.
+// countRequest reports whether the request is one too many.
 func (x *exchange) countRequest() bool {
 	if x.policy.Requests == nil || x.life.Who.Exempt {
 		return false
@@ -94,7 +94,7 @@ func sizeOf(r *http.Request, uploads bool) (size int) {
 	return size
 }
 
-// takesHead tells whether there is room for the request's header.
+// takesHead reports whether there is room for the request's header.
 func (x *exchange) takesHead() bool {
 	size := sizeOf(x.request, x.client.body.ReadCloser != nil)
 	if size == 0 {
@@ -112,7 +112,7 @@ func (x *exchange) takesHead() bool {
 	return false
 }
 
-// takesStream tells whether there is room for an answer over HTTP/2, which its client reads when it likes;
+// takesStream reports whether there is room for an answer over HTTP/2, which its client reads when it likes;
 // of a connection that has many.
 func (x *exchange) takesStream() bool {
 	if x.client.room > 0 || !x.isCrowded() {

@@ -127,7 +127,7 @@ func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 // of so many parts of its time.
 const computesPart = 4
 
-// isMeasured tells whether it is looked at what a request uses of the CPUs.
+// isMeasured reports whether it is looked at what a request uses of the CPUs.
 func (x *exchange) isMeasured(now time.Time) bool {
 	return !x.backend.lingers && (now.Sub(x.backend.since) >= leastBilled || x.stepsAtOnce()) && x.policy.Meter.Measures()
 }

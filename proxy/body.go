@@ -53,16 +53,16 @@ func (x *exchange) readAhead() bool {
 	return !b.broken.Load()
 }
 
-// wantsToBeAsked tells whether the body is the backend's to ask for: the client
+// wantsToBeAsked reports whether the body is the backend's to ask for: the client
 // waits to be told to go on (RFC 9110, 10.1.1).
 func (x *exchange) wantsToBeAsked() bool { return x.request.Header["Expect"] != nil }
 
-// talks tells whether the client may wait for the backend's word before it goes on.
+// talks reports whether the client may wait for the backend's word before it goes on.
 func (x *exchange) talks() bool {
 	return strings.HasPrefix(x.request.Header.Get("Content-Type"), "application/grpc")
 }
 
-// keepsRequest tells whether a body of that length, negative if that is unknown,
+// keepsRequest reports whether a body of that length, negative if that is unknown,
 // may be kept.
 func (x *exchange) keepsRequest(length int64) bool {
 	p := &x.policy.Buffer
@@ -267,7 +267,7 @@ func (b *body) limit(until time.Time) bool {
 	return true
 }
 
-// unread tells whether a request has a body that was not read to its end.
+// unread reports whether a request has a body that was not read to its end.
 func (b *body) unread() bool { return b.ReadCloser != nil && !b.complete.Load() }
 
 // isReady reports whether the body can be read without waiting for the client.

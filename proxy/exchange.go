@@ -129,7 +129,7 @@ func remembered(ctx context.Context) *connection {
 	return c
 }
 
-// isCrowded tells whether it is a stream of HTTP/2 next to so many others that it is counted.
+// isCrowded reports whether it is a stream of HTTP/2 next to so many others that it is counted.
 func (x *exchange) isCrowded() bool {
 	return x.client.writer.Streams() > fewStreams
 }
@@ -181,7 +181,7 @@ type Buffer struct {
 	ResponseMemory, Response int64
 }
 
-// holdsResponses tells whether the end of responses may have to be kept back.
+// holdsResponses reports whether the end of responses may have to be kept back.
 func (p *Policy) holdsResponses() bool { return p.Limits.Mode == limiter.Cooperative }
 
 // RequestLimits limits how many requests clients make, whatever these cost; quota.Rules
@@ -285,10 +285,10 @@ type closing struct {
 	upgrades upgrades
 }
 
-// ends tells whether the server comes to its end.
+// ends reports whether the server comes to its end.
 func (c *closing) ends() bool { return c != nil && c.drains.Load() }
 
-// givesUp tells whether the server does not wait for what the backend does for a
+// givesUp reports whether the server does not wait for what the backend does for a
 // client that has left (orphan), or has not.
 func (c *closing) givesUp(orphan bool) bool {
 	return c != nil && (c.cuts.Load() || orphan && c.drains.Load())

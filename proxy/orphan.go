@@ -80,7 +80,7 @@ func (x *exchange) orphan(now time.Time) {
 	}
 }
 
-// gone tells whether the client left while the backend worked: what has just been seen to have
+// gone reports whether the client left while the backend worked: what has just been seen to have
 // no client becomes an orphan.
 func (x *exchange) gone() bool {
 	if x.request.Context().Err() != nil {

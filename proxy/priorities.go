@@ -40,7 +40,7 @@ type wish struct {
 	of process.ID
 }
 
-// isBack tells whether the process is to be as it was, also as another one serves the request now.
+// isBack reports whether the process is to be as it was, also as another one serves the request now.
 func (w *wish) isBack() bool { return w.to == 0 || w.id != (process.ID{}) && w.id != w.of }
 
 // SetStepper has the processes of requests that compute for long step down from now on; with
@@ -62,10 +62,10 @@ func (p *priorities) inForce() *stepping {
 	return nil
 }
 
-// Steps tells whether the nice values of the backend's processes are raised.
+// Steps reports whether the nice values of the backend's processes are raised.
 func (h *Handler) Steps() bool { return h.priorities.inForce() != nil }
 
-// isDue tells whether a request's process may have to step down now, and of what it has to
+// isDue reports whether a request's process may have to step down now, and of what it has to
 // have used for that; 0: it is not to step down.
 func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Duration) {
 	if p.inForce() == nil {

@@ -142,7 +142,7 @@ func (p *refusal) setDebtor(k limiter.Key) {
 	case classify.OfProgram:
 		p.cause, who = errorpage.DebtOfProgram, "The kind of program that you use"
 	default:
-		p.cause, who = errorpage.DebtOfGroup, "A group of requests that yours belongs to ("+k.Class+")"
+		p.cause, who = errorpage.DebtOfGroup, "A group of requests like yours ("+k.Class+")"
 	}
 	p.Class, p.Detail = k.Class, who+" used more than its share of this server's time."
 }
@@ -181,7 +181,7 @@ func givenID(h http.Header) string {
 	return ""
 }
 
-// isSoundID tells whether an id may be shown as it is, in a page, a header, a log or a
+// isSoundID reports whether an id may be shown as it is, in a page, a header, a log or a
 // terminal, and given to a program: it must not pass for an option.
 func isSoundID(id string) bool {
 	for i := range len(id) {
@@ -193,7 +193,7 @@ func isSoundID(id string) bool {
 	return id != "" && id[0] != '-' && len(id) <= longestID
 }
 
-// isSound tells whether every backend reads the same in a request.
+// isSound reports whether every backend reads the same in a request.
 func isSound(r *http.Request) bool {
 	return http1.IsToken(r.Method) && http1.IsTarget(r.RequestURI) && isSoundHost(r) &&
 		(r.ProtoMajor < 2 || isSoundStream(r))
@@ -222,7 +222,7 @@ func isSoundStream(r *http.Request) bool {
 	return strings.HasPrefix(r.RequestURI, "/")
 }
 
-// wantsRobots tells whether a request is for what tells robots where to go, and that is ours
+// wantsRobots reports whether a request is for what tells robots where to go, and that is ours
 // to answer.
 func (x *exchange) wantsRobots() bool {
 	r := x.request

@@ -99,7 +99,7 @@ func (a *relay) read(piece []byte) (n int, waits bool, err error) {
 	return n, err == nil && a.answer.Waits(), err
 }
 
-// spools tells whether the answer may wait for its client.
+// spools reports whether the answer may wait for its client.
 func (a *relay) spools() bool {
 	b := &a.x.policy.Buffer
 	return b.Store != nil && b.Response > 0 && !a.live

@@ -116,7 +116,7 @@ func target(in *http.Request) string {
 	}
 }
 
-// isHop tells whether a field is for one connection only (RFC 9110, 7.6.1).
+// isHop reports whether a field is for one connection only (RFC 9110, 7.6.1).
 // Trailer is told again, by what trailers there are.
 func isHop(name string) bool {
 	switch name {
@@ -239,7 +239,7 @@ func forwards(r *http.Request) (n uint64, told bool) {
 	return n, err == nil
 }
 
-// endsHere tells whether a request asks after this proxy, and not after the backend.
+// endsHere reports whether a request asks after this proxy, and not after the backend.
 func endsHere(r *http.Request) bool {
 	n, told := forwards(r)
 	return told && n == 0
@@ -283,7 +283,7 @@ func (m *marks) of(r *http.Request) string {
 	return string(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
 }
 
-// isCircle tells whether a request is one that this process has sent to the backend, or came of
+// isCircle reports whether a request is one that this process has sent to the backend, or came of
 // those again and again.
 func (m *marks) isCircle(r *http.Request) bool {
 	passed := r.Header[loopHeader]
@@ -348,7 +348,7 @@ func (a *asked) setForwarded(in *http.Request) {
 	}
 }
 
-// mayTrail tells whether a field may come after a body. A server that merges it into the header
+// mayTrail reports whether a field may come after a body. A server that merges it into the header
 // would trust late what was not checked: how the message is framed, where it goes, who sent it,
 // what it may do, and how to read the content (RFC 9110, 6.5.1).
 func mayTrail(name string) bool {
@@ -371,7 +371,7 @@ func trailers(src http1.Fields) (dst http1.Fields) {
 	return dst
 }
 
-// isPrivate tells whether the backend says something in that field to the proxy alone.
+// isPrivate reports whether the backend says something in that field to the proxy alone.
 func isPrivate(name string) bool {
 	return name == cpuaccount.CostHeader || name == standing.Header || name == numberHeader
 }

@@ -56,7 +56,7 @@ func (o *ServerOptions) enter(c io.Closer, remote string) front.Place {
 	return nil
 }
 
-// trusts tells whether a peer is a trusted proxy.
+// trusts reports whether a peer is a trusted proxy.
 func (o *ServerOptions) trusts(remote string) bool {
 	_, trusted := o.Peer(remote)
 	return trusted
@@ -188,7 +188,7 @@ func (s *Server) challenged(h http.Handler) http.Handler {
 // longestToken is how many letters a challenge's token has at most; those of today have 43.
 const longestToken = 128
 
-// isChallenge tells whether a certificate authority asks (RFC 8555, 8.3). Its token has no
+// isChallenge reports whether a certificate authority asks (RFC 8555, 8.3). Its token has no
 // character that could lead the backend to another page, which must not be served in the clear.
 func isChallenge(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.URL.Path, "/.well-known/acme-challenge/")

@@ -81,7 +81,7 @@ func (k *keyRing) issue(now time.Time, lines []string, client netip.Addr) (value
 	return string(text), true
 }
 
-// hasMostPasses tells whether a cookie has as many passes that are in time as it
+// hasMostPasses reports whether a cookie has as many passes that are in time as it
 // may hold, whoever issued them. Its client has just been redirected by so many
 // proxies that know nothing of each other, and would go on to the next.
 func hasMostPasses(now time.Time, lines []string) bool {
@@ -95,7 +95,7 @@ func hasMostPasses(now time.Time, lines []string) bool {
 	return n >= maxPasses
 }
 
-// verify tells whether any of a request's passes was issued by us, to the
+// verify reports whether any of a request's passes was issued by us, to the
 // client's network, and is valid now.
 func (k *keyRing) verify(now time.Time, lines []string, client netip.Addr) (valid bool) {
 	if len(lines) == 0 {
@@ -108,7 +108,7 @@ func (k *keyRing) verify(now time.Time, lines []string, client netip.Addr) (vali
 	return valid
 }
 
-// signed tells whether one of our keys signed a pass for the client's network. Each
+// signed reports whether one of our keys signed a pass for the client's network. Each
 // comparison takes a time that tells nothing of the right code.
 func (k *keyRing) signed(pass *[passSize]byte, client netip.Addr) bool {
 	if !client.IsValid() {
@@ -125,7 +125,7 @@ func (k *keyRing) signed(pass *[passSize]byte, client netip.Addr) bool {
 	return false
 }
 
-// inTime tells whether a pass is neither expired nor from the future.
+// inTime reports whether a pass is neither expired nor from the future.
 func inTime(now time.Time, pass *[passSize]byte) bool {
 	issued := time.Unix(int64(binary.BigEndian.Uint32(pass[:])), 0)
 	age := now.Sub(issued)
@@ -253,7 +253,7 @@ func findPass(line string, from int) (start, end int) {
 	return -1, -1
 }
 
-// beginsPair tells whether a name that stands there is a whole name, and not the
+// beginsPair reports whether a name that stands there is a whole name, and not the
 // end of another one or a part of a value.
 func beginsPair(line string, at int) bool {
 	for at > 0 && (line[at-1] == ' ' || line[at-1] == '\t') {
@@ -317,7 +317,7 @@ func StripLine(line string) string {
 	return strings.TrimSuffix(strings.TrimRight(kept.String(), blanks), ";")
 }
 
-// hasOwnCookie tells whether a request has a cookie that is none of ours: the
+// hasOwnCookie reports whether a request has a cookie that is none of ours: the
 // site's, then, or one that a script of its pages set.
 func hasOwnCookie(lines []string) bool {
 	for _, line := range StripPass(lines) {

@@ -47,7 +47,7 @@ type redirected struct {
 
 func newRecent(most int) *recent { return &recent{most: most} }
 
-// has tells whether an address was redirected recently, or could not be remembered.
+// has reports whether an address was redirected recently, or could not be remembered.
 func (c *recent) has(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *recent) add(now time.Time, client netip.Addr) {
 	}
 }
 
-// comeBack tells whether an address that was redirected recently is back for the
+// comeBack reports whether an address that was redirected recently is back for the
 // first time since.
 func (c *recent) comeBack(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
@@ -95,5 +95,5 @@ func (c *recent) findLocked(now time.Time, a block) map[block]redirected {
 	return nil
 }
 
-// endedLocked tells whether the old generation, if there is one, counts no more: the present one takes its place.
+// endedLocked reports whether the old generation, if there is one, counts no more: the present one takes its place.
 func (c *recent) endedLocked(now time.Time) bool { return now.Sub(c.begun).Abs() >= pause }

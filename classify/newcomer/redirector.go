@@ -40,7 +40,7 @@ func (n *Redirector) SetKeys(signing, other [32]byte) {
 	n.keys.keys.Store(&keys{now: signing, old: other, fleet: true})
 }
 
-// Verify tells whether a classified request brings back a pass that was given to
+// Verify reports whether a classified request brings back a pass that was given to
 // its client's network and is still valid, and counts it. A request without our
 // cookie costs one search of its Cookie header.
 func (n *Redirector) Verify(now time.Time, r *http.Request, who *classify.Result) bool {
@@ -54,7 +54,7 @@ func (n *Redirector) Verify(now time.Time, r *http.Request, who *classify.Result
 	return true
 }
 
-// Eligible tells whether a classified request that Verify found no pass with may
+// Eligible reports whether a classified request that Verify found no pass with may
 // be redirected, should it have to wait: a person's navigation, as far as it can
 // be seen, from an address that was not redirected recently.
 //
@@ -123,7 +123,7 @@ func (n *Redirector) AppendBinary(b []byte) ([]byte, error) { return n.keys.appe
 // that is too short or of another version it changes nothing.
 func (n *Redirector) UnmarshalBinary(data []byte) error { return n.keys.unmarshalBinary(data) }
 
-// isNavigation tells whether a request is a person's click on a link, as far as
+// isNavigation reports whether a request is a person's click on a link, as far as
 // it can be seen from the request alone, and whether it loses nothing by a
 // redirect. Where that is in doubt it is none: it waits like others.
 func isNavigation(r *http.Request, who *classify.Result) bool {
@@ -135,7 +135,7 @@ func isNavigation(r *http.Request, who *classify.Result) bool {
 		isLocation(r.RequestURI) && !isFeed(r.RequestURI) && isBrowser(r.Header["User-Agent"])
 }
 
-// speaksNow tells whether the client speaks what browsers do. A proxy before this one may
+// speaksNow reports whether the client speaks what browsers do. A proxy before this one may
 // not, and says nothing of them by that: that is nginx's default before 1.30.
 func speaksNow(r *http.Request, who *classify.Result) bool {
 	return r.ProtoAtLeast(1, 1) || who.TrustedPeer
@@ -185,7 +185,7 @@ func wantsPage(accept []string) bool {
 	return page
 }
 
-// isOr tells whether a header field has that value, or is not there: browsers
+// isOr reports whether a header field has that value, or is not there: browsers
 // send Sec-Fetch fields over HTTPS only, and old ones never.
 func isOr(lines []string, value string) bool {
 	for _, line := range lines {
@@ -217,7 +217,7 @@ func isFeed(target string) bool {
 	return false
 }
 
-// isBrowser tells whether a client says that it is a browser, and nothing else
+// isBrowser reports whether a client says that it is a browser, and nothing else
 // in addition to that. Robots that tell who they are mostly give an address to ask at, and
 // keep no cookies: a search engine that is sent in a circle takes the page for
 // broken.
@@ -241,7 +241,7 @@ func locationOf(target string) string {
 	return "./" + path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// isLocation tells whether a request target may be given back in a Location
+// isLocation reports whether a request target may be given back in a Location
 // header, and names the same URL there: the scheme and the host are those that
 // the client asked, whatever it says about them in the request.
 //

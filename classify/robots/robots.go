@@ -316,7 +316,7 @@ func (x *Robots) at(a netip.Addr) (of *robot) {
 	return of
 }
 
-// has tells whether an address is on a list of a robot's: those that were given, instead of
+// has reports whether an address is on a list of a robot's: those that were given, instead of
 // those that its operator publishes.
 func (x *Robots) has(r *robot, a netip.Addr) bool {
 	if len(r.Addresses) > 0 || x.Proofs == nil {
@@ -336,7 +336,7 @@ func (x *Robots) listed(now time.Time, r *robot) bool {
 	return !slices.ContainsFunc(r.Lists, func(url string) bool { return now.Sub(lists.of[url].Confirmed) > upToDate })
 }
 
-// isBelow tells whether a name lies below one of some domains.
+// isBelow reports whether a name lies below one of some domains.
 func isBelow(name string, domains []string) bool {
 	for _, d := range domains {
 		if rest, ok := strings.CutSuffix(name, d); ok && strings.HasSuffix(rest, ".") {

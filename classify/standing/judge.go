@@ -291,7 +291,7 @@ func worth(e classify.Evidence, attested float64) float64 {
 	return max(classify.LeastStanding, min(x, classify.MostStanding))
 }
 
-// contradictions tells whether a request's headers are not those of the browser that its
+// contradictions reports whether a request's headers are not those of the browser that its
 // User-Agent names. It is evidence, not proof: proxies on the way change headers, and a program
 // that knows the rule sends them. So it costs rank only, never an answer.
 //
@@ -319,7 +319,7 @@ const (
 	fetchSeen    = 3600 // seconds that one header tells that they come through
 )
 
-// has tells whether there is a contradiction. trusted is whether the peer is.
+// has reports whether there is a contradiction. trusted is whether the peer is.
 func (c *contradictions) has(now int64, r *http.Request, trusted bool) bool {
 	lines := r.Header["User-Agent"]
 	if len(lines) == 0 || !strings.HasPrefix(lines[0], "Mozilla/5.0 (") || strings.Contains(lines[0], "compatible;") {
@@ -328,7 +328,7 @@ func (c *contradictions) has(now int64, r *http.Request, trusted bool) bool {
 	return c.lacksFetchMode(now, r, lines[0], trusted)
 }
 
-// lacksFetchMode tells whether a request lacks the header that its browser sends.
+// lacksFetchMode reports whether a request lacks the header that its browser sends.
 func (c *contradictions) lacksFetchMode(now int64, r *http.Request, agent string, trusted bool) bool {
 	if !classify.Secure(r, trusted) {
 		return false
@@ -344,7 +344,7 @@ func (c *contradictions) lacksFetchMode(now int64, r *http.Request, agent string
 		len(r.Header["Upgrade"]) == 0 && len(r.Header["Range"]) == 0 && sendsFetchMode(agent)
 }
 
-// sendsFetchMode tells whether a browser surely sends Sec-Fetch-Mode over TLS.
+// sendsFetchMode reports whether a browser surely sends Sec-Fetch-Mode over TLS.
 func sendsFetchMode(agent string) bool {
 	agent = agent[:min(len(agent), longestAgent)]
 	if versionOf(agent, " Chrome/") < leastChrome && versionOf(agent, " Firefox/") < leastFirefox {

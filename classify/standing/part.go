@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// isPart tells whether a request is for a part of a page: a style sheet, a script, an image, a
+// isPart reports whether a request is for a part of a page: a style sheet, a script, an image, a
 // font. A part that another site's page asks for doesn't count. Without a header about that it
 // counts, but without pages of this site before it, it earns nothing.
 func isPart(r *http.Request) bool {
@@ -33,7 +33,7 @@ func wantsStyle(accept []string) bool {
 	return len(accept) > 0 && strings.HasPrefix(accept[0], "text/css")
 }
 
-// isOf tells whether a URL is of that host.
+// isOf reports whether a URL is of that host.
 func isOf(url, host string) bool {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {
@@ -64,14 +64,14 @@ func hasPartName(path string) bool {
 	return false
 }
 
-// hasTag tells whether a client tells the tag of what it has (RFC 9110, 13.1.2). "*"
+// hasTag reports whether a client tells the tag of what it has (RFC 9110, 13.1.2). "*"
 // is none.
 func hasTag(r *http.Request) bool {
 	lines := r.Header["If-None-Match"]
 	return len(lines) > 0 && strings.Contains(lines[0], `"`)
 }
 
-// isPartType tells whether an answer is a style sheet, a script, an image or a font.
+// isPartType reports whether an answer is a style sheet, a script, an image or a font.
 // An export of data is none, whatever its client says that it is for.
 func isPartType(h Answer) bool {
 	told := h.Get("Content-Type")
@@ -86,7 +86,7 @@ func isPartType(h Answer) bool {
 	return false
 }
 
-// isPage tells whether an answer is a page.
+// isPage reports whether an answer is a page.
 func isPage(status int, h Answer) bool {
 	return status == http.StatusOK && strings.HasPrefix(h.Get("Content-Type"), "text/html")
 }

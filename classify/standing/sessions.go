@@ -102,7 +102,7 @@ func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 // idOf is the id of a session that was given a cookie first.
 func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 
-// isAt tells whether a session is one at an address now: it is at home there and the
+// isAt reports whether a session is one at an address now: it is at home there and the
 // address does not have too many, or it may move there.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
@@ -286,7 +286,7 @@ func (s *sessions) findLocked(value uint64) *session {
 	return e
 }
 
-// has tells whether a cookie is a session's.
+// has reports whether a cookie is a session's.
 func (s *sessions) has(value uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +347,7 @@ func (e *session) replace(i int, value uint64, name uint8) {
 	e.values[valuesOfSession-1], e.names[valuesOfSession-1] = value, name
 }
 
-// mayMove tells whether a session may change its address now.
+// mayMove reports whether a session may change its address now.
 func (e *session) mayMove(now int64) bool {
 	return e.home == 0 || e.moves <= now+(movesAtOnce-1)*moveEvery
 }

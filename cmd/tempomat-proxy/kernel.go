@@ -222,7 +222,7 @@ func (b *bills) hear(err error) {
 	b.costSocket = err
 }
 
-// isDeaf tells whether the socket could not be opened. Its directory may be there by the next reload.
+// isDeaf reports whether the socket could not be opened. Its directory may be there by the next reload.
 func (b *bills) isDeaf() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -84,7 +84,7 @@ func (l *loaded) reject() {
 	l.rejected++
 }
 
-// rejects tells whether the last configuration was rejected.
+// rejects reports whether the last configuration was rejected.
 func (l *loaded) rejects() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ func (s *saved) write(w io.Writer) error {
 	return err
 }
 
-// isSaved tells whether a text begins as what write makes.
+// isSaved reports whether a text begins as what write makes.
 func isSaved(text []byte) bool { return bytes.HasPrefix(text, []byte(savedMagic)) }
 
 // decodeSaved returns the parts of a file of that kind and version. A file that was cut off,

@@ -95,7 +95,7 @@ func match(offered []handover.Socket, addresses []string) (taken []handover.Sock
 	return taken, missing, rest
 }
 
-// isAlike tells whether a socket listens where an address says, even if another
+// isAlike reports whether a socket listens where an address says, even if another
 // spelling of it was given.
 func isAlike(address string, s handover.Socket) bool {
 	if address == s.Address {

@@ -44,7 +44,7 @@ type succession struct {
 	by      atomic.Int64 // the process that serves now; 0: this one
 }
 
-// gone tells whether another process has taken this one's place.
+// gone reports whether another process has taken this one's place.
 func (s *succession) gone() bool { return s.by.Load() != 0 }
 
 func listeners(sockets []handover.Socket) (ls []net.Listener) {

@@ -68,7 +68,7 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 	return e.load(c)
 }
 
-// hasTLS tells whether any address is served with TLS.
+// hasTLS reports whether any address is served with TLS.
 func hasTLS(c *config.Config) bool {
 	return slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.TLS })
 }

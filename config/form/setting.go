@@ -54,7 +54,7 @@ type Spec struct {
 // HasVariable is true if a variable of the environment can set it.
 func (s Setting) HasVariable() bool { return !s.Legacy && (s.Gone != "" || !s.Value.Spec().Nested) }
 
-// Went tells whether the key is accepted for the sake of older files only.
+// Went reports whether the key is accepted for the sake of older files only.
 func (s Setting) Went() bool { return s.Gone != "" || s.Old != "" }
 
 // Own are the settings that each say something of their own: no second forms, and none

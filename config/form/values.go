@@ -151,7 +151,7 @@ func Choice(words ...string) Scalar[string] {
 	}
 }
 
-// sameWord tells whether a word is text, in any case.
+// sameWord reports whether a word is text, in any case.
 func sameWord(text string) func(word string) bool {
 	return func(word string) bool { return strings.EqualFold(word, text) }
 }

@@ -40,7 +40,7 @@ func Read(pid int) (ID, error) {
 	return ID{PID: s.PID, Start: s.Start}, err
 }
 
-// Alive tells whether the process still runs. One that has ended but was not waited for
+// Alive reports whether the process still runs. One that has ended but was not waited for
 // does not.
 func (id ID) Alive() bool {
 	s, err := statOf(id.PID)

@@ -299,7 +299,7 @@ func (b *backend) pass(seconds float64) {
 	}
 }
 
-// isShort tells whether a request waits for a worker, or for a CPU.
+// isShort reports whether a request waits for a worker, or for a CPU.
 func (b *backend) isShort() bool { return len(b.queue) > 0 || b.lacksCPU() }
 
 func (b *backend) lacksCPU() bool {

@@ -259,7 +259,7 @@ func aloneWhenCutOff(t *testing.T, f *fleet) {
 	}
 }
 
-// knows tells whether a client is known.
+// knows reports whether a client is known.
 func (s *sidecar) knows(client string) bool {
 	return s.Known().Has(time.Since(s.began), client)
 }

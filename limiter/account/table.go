@@ -330,11 +330,11 @@ type Terms struct {
 	MaxHold   time.Duration // the longest wait before a refusal
 }
 
-// Concerns tells whether a key that owes for so long delays its requests or their responses, or
+// Concerns reports whether a key that owes for so long delays its requests or their responses, or
 // would if the class were not in shadow. A key that owes nothing needs no terms.
 func (t *Terms) Concerns(owes time.Duration) bool { return owes > 0 && (t.Cap || t.Hold) }
 
-// delays tells whether requests of the class wait for a debt.
+// delays reports whether requests of the class wait for a debt.
 func (t *Terms) delays() bool { return t.Cap && !t.Shadow }
 
 // Queries and changes of keys other than by requests.

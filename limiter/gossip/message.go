@@ -75,7 +75,7 @@ func newWriter(k kind, from Node, begun uint64, most int) *writer {
 	return w
 }
 
-// hasRoom tells whether a key fits with so many counts.
+// hasRoom reports whether a key fits with so many counts.
 func (w *writer) hasRoom(k limiter.Key, counts int) bool {
 	return len(w.classes) < maxClasses && len(w.data)+len(k.ID)+len(k.Class)+12+14*counts <= w.most
 }

@@ -133,7 +133,7 @@ func (b *Replica) Charge(now time.Time, c limiter.Charge) {
 	}
 }
 
-// micros is the total in microseconds, untold how many of them were not told.
+// micros is the total in microseconds, untold the part that was not sent yet.
 func (t *tally) micros() uint64 { return uint64(t.total.Microseconds()) } //nolint:gosec // positive
 func (t *tally) untold() uint64 { return t.micros() - t.told }
 

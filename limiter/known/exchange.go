@@ -177,7 +177,7 @@ func (x *Exchange) Tell(e Entry) {
 	x.told++
 }
 
-// isNews tells whether an entry was neither told nor heard for a while, and notes that it is now.
+// isNews reports whether an entry was neither told nor heard for a while, and notes that it is now.
 func (x *Exchange) isNews(e *Entry) bool {
 	const (
 		minutes = 1<<16 - 1 // counted around

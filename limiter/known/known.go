@@ -71,7 +71,7 @@ func (k *Clients) Learn(now time.Time, packet []byte) {
 // Learnt changes when others have told of a client.
 func (k *Clients) Learnt() uint32 { return k.learnt.Load() }
 
-// Has tells whether a client was known recently.
+// Has reports whether a client was known recently.
 func (k *Clients) Has(at time.Duration, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -180,7 +180,7 @@ func withoutParameters(where string) string {
 	return b.String()
 }
 
-// covers tells whether a rule's path is that of a request, in one spelling: /a/*
+// covers reports whether a rule's path is that of a request, in one spelling: /a/*
 // covers /a/ and all below it, and empty is every path. A script is what is below it,
 // too (PATH_INFO of RFC 3875, 4.1.5).
 func covers(pattern, where string) bool {

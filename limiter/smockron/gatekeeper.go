@@ -137,7 +137,7 @@ func (g *Gatekeeper) Carry(packet []byte) (carried bool) {
 	return carried
 }
 
-// skips tells whether the master need not know.
+// skips reports whether the master need not know.
 func (r *route) skips(e limiter.Event) bool {
 	switch e {
 	case limiter.Settled:

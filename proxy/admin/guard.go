@@ -122,7 +122,7 @@ func (a *Access) Set(token string, hosts []string) {
 	a.granted.Store(g)
 }
 
-// Granted tells whether there is a token in force.
+// Granted reports whether there is a token in force.
 func (a *Access) Granted() bool { return a.granted.Load() != nil }
 
 // bearer is the token that a request was sent with; empty: none, or it makes no sense.
@@ -149,7 +149,7 @@ func (a *Access) isRight(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// isOurs tells whether a request is meant for this API. A page from elsewhere can have its
+// isOurs reports whether a request is meant for this API. A page from elsewhere can have its
 // own name lead to our address (DNS rebinding), and would then pass for ours, except for the
 // name. At the unix socket, names without a dot are ours too: no such page has one, and its
 // users may write what they like.
@@ -168,13 +168,13 @@ func (a *Access) isOurs(host string, socket bool) bool {
 	return g != nil && slices.Contains(g.hosts, host)
 }
 
-// isFromBrowser tells whether a page sent a request, rather than a program of the
+// isFromBrowser reports whether a page sent a request, rather than a program of the
 // administrator's.
 func isFromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }
 
-// isCrossSite tells whether a page of another site sent a request.
+// isCrossSite reports whether a page of another site sent a request.
 func isCrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin":

@@ -99,7 +99,7 @@ func (a *Answer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Waits tells whether Read has to wait for the backend, as far as that is seen: where TLS has
+// Waits reports whether Read has to wait for the backend, as far as that is seen: where TLS has
 // more than the kernel it may not have to.
 func (a *Answer) Waits() bool {
 	switch {

@@ -57,7 +57,7 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return c.raw, nil
 }
 
-// isClean tells whether nothing lies in the connection that nobody asked for: TLS reads
+// isClean reports whether nothing lies in the connection that nobody asked for: TLS reads
 // whole records, of which an answer may have left something.
 func (c *Conn) isClean() bool {
 	if _, secure := c.Conn.(*tls.Conn); !secure {
@@ -180,7 +180,7 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// isSilent tells whether there is nothing to be read: the backend has neither said anything, nor
+// isSilent reports whether there is nothing to be read: the backend has neither said anything, nor
 // closed the connection. One that cannot be looked at is. One goroutine calls it at a time.
 func (c *Conn) isSilent() bool {
 	if c.raw == nil {
@@ -196,7 +196,7 @@ func (c *Conn) isSilent() bool {
 	return c.raw.Control(c.look) == nil && !c.speaks
 }
 
-// isSpoken tells whether there is something to be read, the end included, or an error. To peek costs a
+// isSpoken reports whether there is something to be read, the end included, or an error. To peek costs a
 // quarter of what poll(2) does.
 func isSpoken(fd uintptr) (bool, error) {
 	var b [1]byte
@@ -263,7 +263,7 @@ func (c *Call) Conn() *Conn {
 	return c.conn
 }
 
-// IsOpening tells whether a connection is being opened for the request that is under way, and it has had
+// IsOpening reports whether a connection is being opened for the request that is under way, and it has had
 // none before: the backend knows nothing of it.
 func (c *Call) IsOpening() bool {
 	c.mu.Lock()
@@ -271,7 +271,7 @@ func (c *Call) IsOpening() bool {
 	return c.stop != nil && !c.had
 }
 
-// WasAsked tells whether a connection was there for the request: the backend may know of it.
+// WasAsked reports whether a connection was there for the request: the backend may know of it.
 func (c *Call) WasAsked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,7 +98,7 @@ func (c *Call) why(err error) error {
 	return err
 }
 
-// mayBeRepeated tells whether it does no harm to send the request twice, and that is
+// mayBeRepeated reports whether it does no harm to send the request twice, and that is
 // possible.
 func (r *Request) mayBeRepeated() bool {
 	if r.Body != nil {
@@ -161,7 +161,7 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, not
 	return nil, nothing, err
 }
 
-// ended tells whether an error of reading is the end of the connection. A backend that
+// ended reports whether an error of reading is the end of the connection. A backend that
 // takes too long works on the request, and one that is not understood has answered it.
 func ended(err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
@@ -264,7 +264,7 @@ func startUpload(c *Conn, r *Request, timeout time.Duration) *upload {
 	return u
 }
 
-// isDone tells whether nothing of the body is on its way any more.
+// isDone reports whether nothing of the body is on its way any more.
 func (u *upload) isDone() bool { return u == nil || u.done.Load() }
 
 // goAhead has a body that waits for that be sent.

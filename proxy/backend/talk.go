@@ -25,7 +25,7 @@ type talk struct {
 	reading error
 }
 
-// talksAbout tells whether a request is sent by talk.
+// talksAbout reports whether a request is sent by talk.
 func (c *Conn) talksAbout(r *Request) bool { return c.bare && r.Body == nil }
 
 // talk sends a request and reads what comes first of its answer. It returns errStale if the

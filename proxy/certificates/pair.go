@@ -28,7 +28,7 @@ type pair struct {
 	missing bool // it was not in its directory
 }
 
-// stamp tells whether a file is still the same.
+// stamp reports whether a file is still the same.
 type stamp struct {
 	changed time.Time
 	size    int64

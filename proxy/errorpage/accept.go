@@ -53,7 +53,7 @@ func wishFor(kind string) (w Wish, named bool) {
 	return Text, false
 }
 
-// endsInJSON tells whether a media type is JSON or made of it.
+// endsInJSON reports whether a media type is JSON or made of it.
 func endsInJSON(kind string) bool {
 	const json = "json"
 	if len(kind) < len(json)+1 || !strings.EqualFold(kind[len(kind)-len(json):], json) {

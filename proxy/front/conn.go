@@ -174,7 +174,7 @@ func (c *conn) lookAt() {
 	}
 }
 
-// isHTTP2 tells whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
+// isHTTP2 reports whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
 // was read. No request of HTTP/1 has that method (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {
 	switch {

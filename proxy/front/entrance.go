@@ -34,7 +34,7 @@ type Entrance struct {
 	Handler http.Handler
 }
 
-// begins tells whether something comes before the first request.
+// begins reports whether something comes before the first request.
 func (e *Entrance) begins() bool { return e.TLS != nil || e.Proxied }
 
 // Step is what a connection does before its first request.
@@ -210,7 +210,7 @@ func resultOf(err error) Result {
 	return ResultOther
 }
 
-// looksLikeHTTP tells whether five bytes may begin a request.
+// looksLikeHTTP reports whether five bytes may begin a request.
 func looksLikeHTTP(received []byte) bool {
 	for i, b := range received {
 		if b == ' ' && i >= 3 {
@@ -292,7 +292,7 @@ func parseProxyHeader(received []byte) (h proxyHeader, size int, err error) {
 	return h, size, nil
 }
 
-// isUnspecified tells whether a whole header is one of version 2 that speaks for a client of no known
+// isUnspecified reports whether a whole header is one of version 2 that speaks for a client of no known
 // protocol (AF_UNSPEC): what follows it is to be skipped.
 func isUnspecified(received []byte) bool {
 	at := len(signature2)
@@ -326,7 +326,7 @@ func measureProxyHeader(received []byte) (int, error) {
 	return 0, errNoProxyHeader
 }
 
-// begins tells whether what was received is a signature or its beginning, or begins with it.
+// begins reports whether what was received is a signature or its beginning, or begins with it.
 func begins(received []byte, signature string) bool {
 	n := min(len(received), len(signature))
 	return string(received[:n]) == signature[:n]

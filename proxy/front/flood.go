@@ -234,7 +234,7 @@ func newBudget(perSecond, burst, most int) budget {
 // earn adds n to what the client may still do, up to the most that may be saved.
 func (b *budget) earn(n int) { b.saved = min(b.saved+n, b.most) }
 
-// spend tells whether so many more may happen now. Now never goes backwards.
+// spend reports whether so many more may happen now. Now never goes backwards.
 func (b *budget) spend(now time.Duration, n int) bool {
 	free := min(n, b.saved)
 	b.saved -= free
@@ -330,7 +330,7 @@ func (a *address) leave(now time.Time) {
 	}
 }
 
-// begin tells whether one more request may begin.
+// begin reports whether one more request may begin.
 func (a *address) begin(now time.Time) bool {
 	const burst = mostTogether * (time.Second / togetherPerSecond)
 	a.mu.Lock()

@@ -12,7 +12,7 @@ const (
 	tcpCloseWait = 8
 )
 
-// hasLeft tells whether the other side of a connection has closed it, also if what it
+// hasLeft reports whether the other side of a connection has closed it, also if what it
 // sent before that has not been read.
 func hasLeft(raw syscall.RawConn, isTCP bool) (left bool) {
 	err := raw.Control(func(fd uintptr) {

@@ -98,7 +98,7 @@ func hasScheme(target, scheme string) bool {
 	return len(target) > len(scheme) && strings.EqualFold(target[:len(scheme)], scheme)
 }
 
-// isPlain tells whether a path is written as package url would write it, and so is the
+// isPlain reports whether a path is written as package url would write it, and so is the
 // same when it is decoded.
 func isPlain(path string) bool {
 	for i := range len(path) {
@@ -190,7 +190,7 @@ func (b *body) Close() error {
 // the client may wait for the answer's head.
 func (b *body) isUnread() bool { return b.r != nil && !b.complete.Load() }
 
-// isBroken tells whether the client cannot send the rest of it. One that is late may, and
+// isBroken reports whether the client cannot send the rest of it. One that is late may, and
 // it may be the handler that woke who waited for it; and one that sent no chunks may send more
 // of the kind.
 func (b *body) isBroken() bool {

@@ -147,7 +147,7 @@ func (s *Stream) add(f hpack.HeaderField) {
 	s.in.fields.Add(name, f.Value)
 }
 
-// isSound tells whether a field may be in a request (RFC 9113, 8.2): those that are for the
+// isSound reports whether a field may be in a request (RFC 9113, 8.2): those that are for the
 // connection alone may not.
 func isSound(f hpack.HeaderField) bool {
 	for i := range len(f.Name) {

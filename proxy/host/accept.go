@@ -30,7 +30,7 @@ const (
 func Limit() (uint64, error) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return 0, fmt.Errorf("how many descriptors there may be (RLIMIT_NOFILE) is unknown: %w", err)
+		return 0, fmt.Errorf("cannot read the limit of descriptors (RLIMIT_NOFILE): %w", err)
 	}
 	return l.Cur, nil
 }
@@ -82,7 +82,7 @@ func (l *patient) Accept() (net.Conn, error) {
 	}
 }
 
-// isFull tells whether accepting failed for a lack that passes.
+// isFull reports whether accepting failed for a lack that passes.
 func isFull(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, e) {

@@ -311,7 +311,7 @@ func serverAt(root fs.FS, all []process.Stat, l listener, socket uint32) (master
 	return master, nil
 }
 
-// handsOn tells whether a process of a cgroup hands requests on to others.
+// handsOn reports whether a process of a cgroup hands requests on to others.
 func handsOn(root fs.FS, dir string) bool {
 	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
 	for i, pid := range numbers(text) {
@@ -388,7 +388,7 @@ func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (wai
 	return waits, begun
 }
 
-// hasNiced tells whether a process of a cgroup has a nice value.
+// hasNiced reports whether a process of a cgroup has a nice value.
 func hasNiced(root fs.FS, dir string) bool {
 	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
 	return slices.ContainsFunc(numbers(text), func(pid int) bool {

@@ -33,7 +33,7 @@ type hand struct {
 	ports []uint16 // only what it is asked at these; none: at any
 }
 
-// at tells whether the server listens there.
+// at reports whether the server listens there.
 func (s *server) at(l listener) bool {
 	return slices.ContainsFunc(s.listens, func(x listener) bool { return x.meets(l) })
 }
@@ -56,7 +56,7 @@ func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
 	return pools, others
 }
 
-// sameListen tells whether two words of configurations mean one listener. /var/run is /run.
+// sameListen reports whether two words of configurations mean one listener. /var/run is /run.
 func sameListen(a, b string) bool {
 	x, ok := listenerAt(a)
 	y, also := listenerAt(b)
@@ -108,7 +108,7 @@ func absolute(dir, name string) string {
 	return path.Join(dir, name)
 }
 
-// isTrusted tells whether a file is root's, or this user's own.
+// isTrusted reports whether a file is root's, or this user's own.
 func isTrusted(root fs.FS, name string) bool {
 	info, err := fs.Stat(root, name)
 	if err != nil {

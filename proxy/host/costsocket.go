@@ -62,7 +62,7 @@ func OpenCostSocket(path string) (*CostSocket, error) {
 	return &CostSocket{conn: c}, nil
 }
 
-// isServed tells whether a program listens there that is none of ours: to another kind of
+// isServed reports whether a program listens there that is none of ours: to another kind of
 // socket. The one that this process takes the place of may still hear.
 func isServed(path string) bool {
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})

@@ -121,10 +121,10 @@ func (f *Finder) later(now time.Time) {
 	f.next = now.Add(f.pause)
 }
 
-// holds tells whether the connection still ends there.
+// holds reports whether the connection still ends there.
 func (f *Finder) holds(s *Seat) bool { return socketOf(linkOf(f.root, s.PID, s.fd)) == s.inode }
 
-// many tells whether the process serves several connections at once, or could.
+// many reports whether the process serves several connections at once, or could.
 func (f *Finder) many(now time.Time, s *Seat) bool {
 	return servesMany(f.root, s.PID, s.fd) || f.several(now, s.PID)
 }

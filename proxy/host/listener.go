@@ -150,7 +150,7 @@ func sameFile(bound []byte, name string) bool {
 	return string(bound[i+1:]) == path.Base(name)
 }
 
-// meets tells whether what goes to the one may come to the other.
+// meets reports whether what goes to the one may come to the other.
 func (l *listener) meets(other listener) bool {
 	if l.name != "" || other.name != "" {
 		return l.name == other.name

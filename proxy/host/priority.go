@@ -207,7 +207,7 @@ func levels(k kernel, id process.ID) (now, own int, err error) {
 	return now, own, err
 }
 
-// isLeft tells whether a worker whose server has own was lowered to what it has now, by a proxy
+// isLeft reports whether a worker whose server has own was lowered to what it has now, by a proxy
 // that was killed.
 func isLeft(now, own int) bool {
 	for step := 1; step <= Steps; step++ {
@@ -305,7 +305,7 @@ func (k *Keeper) Counts() PriorityCounts {
 	return c
 }
 
-// IsForbidden tells whether an error of Step says that the kernel does not let this process
+// IsForbidden reports whether an error of Step says that the kernel does not let this process
 // change that one's priority: it is not worth another try.
 func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
@@ -333,7 +333,7 @@ type kernel interface {
 	scheduler
 	// Parent is the process that has forked one, and is the same program; not ok: there is none.
 	Parent(id process.ID) (process.ID, bool)
-	// Alone tells whether none but the main thread of a process computes.
+	// Alone reports whether none but the main thread of a process computes.
 	Alone(pid int) bool
 }
 

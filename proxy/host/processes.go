@@ -157,7 +157,7 @@ func forwards(name string) bool {
 		func(x string) bool { return strings.HasPrefix(name, x) })
 }
 
-// isDatabase tells whether a process of that name works for those that ask it.
+// isDatabase reports whether a process of that name works for those that ask it.
 func isDatabase(name string) bool {
 	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
 }
@@ -210,7 +210,7 @@ func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 	return at, err
 }
 
-// servesMany tells whether a process waits for that descriptor, a client's connection,
+// servesMany reports whether a process waits for that descriptor, a client's connection,
 // together with others: by an epoll that has it, or by an io_uring. A worker that serves
 // one request at a time reads its connection when it is its turn.
 func servesMany(root fs.FS, pid, conn int) (many bool) {

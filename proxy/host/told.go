@@ -149,7 +149,7 @@ func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) 
 	return *c.rest, nil
 }
 
-// serves tells whether the process serves nothing else, as far as it says.
+// serves reports whether the process serves nothing else, as far as it says.
 func (c *claim) serves() bool {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()

@@ -110,7 +110,7 @@ func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracke
 	return t
 }
 
-// Listens tells whether workers may say which request they serve.
+// Listens reports whether workers may say which request they serve.
 func (t *Tracker) Listens() bool { return t.costSocket != nil }
 
 // Run takes in what workers tell, until the context ends, and closes the socket that they tell by.
@@ -356,7 +356,7 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	return s, nil
 }
 
-// sits tells whether that process has the connection, and takes it in as its worker.
+// sits reports whether that process has the connection, and takes it in as its worker.
 func (t *Tracker) sits(now time.Time, s *seat, id process.ID) bool {
 	if w := s.worker; w != nil {
 		w.used = now
@@ -396,7 +396,7 @@ func (t *Tracker) crowd(now time.Time, all []Running) map[*worker]int {
 	return at
 }
 
-// isHere tells whether a process was found that serves the request, as far as was seen.
+// isHere reports whether a process was found that serves the request, as far as was seen.
 func (r *Running) isHere() bool {
 	return r.Work != nil && r.Work.claim == nil && !r.Work.gone.Load()
 }
@@ -414,7 +414,7 @@ func (t *Tracker) goesOn(now time.Time, r *Running) bool {
 	return true
 }
 
-// hasLeft tells whether the process has said that it serves another one, or has closed the connection. One
+// hasLeft reports whether the process has said that it serves another one, or has closed the connection. One
 // that another process or descriptor has by now is not closed.
 func (t *Tracker) hasLeft(r *Running) bool {
 	w := r.Work
@@ -428,7 +428,7 @@ func (t *Tracker) hasLeft(r *Running) bool {
 	return inode != w.seat.inode
 }
 
-// hasGone tells whether the process went on to another request, and serves one at a time.
+// hasGone reports whether the process went on to another request, and serves one at a time.
 func (c *claim) hasGone() bool {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()

@@ -31,8 +31,7 @@ type statusFault struct {
 	fault
 }
 
-// StatusOf is how a server answers a request that is malformed: 400, or the status that
-// says more.
+// StatusOf is the status for a malformed request: 400, or a more specific one.
 func StatusOf(err error) int {
 	if f, ok := errors.AsType[*statusFault](err); ok {
 		return f.status

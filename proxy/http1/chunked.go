@@ -72,7 +72,7 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// Waits tells whether Read has to wait for bytes that are not in the Buffer.
+// Waits reports whether Read has to wait for bytes that are not in the Buffer.
 func (c *ChunkedBody) Waits() bool {
 	switch {
 	case c.err != nil:
@@ -85,7 +85,7 @@ func (c *ChunkedBody) Waits() bool {
 	return bytes.IndexByte(c.b.data[c.b.from:c.b.to], '\n') < 0
 }
 
-// hasNext tells whether the line before the next chunk was read, or the whole end.
+// hasNext reports whether the line before the next chunk was read, or the whole end.
 func (c *ChunkedBody) hasNext() bool {
 	p := c.b.data[c.b.from:c.b.to]
 	i := bytes.IndexByte(p, '\n') // Cut takes longer, and an empty line would do as well

@@ -30,7 +30,7 @@ func (f Fields) Get(key string) string {
 	return ""
 }
 
-// Has tells whether a key is there.
+// Has reports whether a key is there.
 func (f Fields) Has(key string) bool { return f.find(key) >= 0 }
 
 // Values is the values of a key; nil: it is not there.
@@ -193,7 +193,7 @@ func trimSpace[T string | []byte](s T) T {
 	return s
 }
 
-// IsToken tells whether a text is a token (RFC 9110, 5.6.2).
+// IsToken reports whether a text is a token (RFC 9110, 5.6.2).
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if !isTokenByte(s[i]) {

@@ -124,13 +124,13 @@ func (r *RequestHead) parseLine(line string) error {
 	return nil
 }
 
-// isProxyHeader tells whether a line is how a connection of the PROXY protocol begins:
+// isProxyHeader reports whether a line is how a connection of the PROXY protocol begins:
 // version 1 by its name, version 2 by an empty line after the one that was skipped.
 func isProxyHeader(line string) bool {
 	return line == "" || strings.HasPrefix(line, "PROXY TCP") || strings.HasPrefix(line, "PROXY UNKNOWN")
 }
 
-// IsTarget tells whether a text may be asked for: no character that ends it, or a line,
+// IsTarget reports whether a text may be asked for: no character that ends it, or a line,
 // for somebody, and no fragment, which is no part of it (RFC 9112, 3.2). Bytes beyond
 // ASCII pass: browsers of old sent them.
 func IsTarget(s string) bool {
@@ -197,7 +197,7 @@ func (r *RequestHead) frame() error {
 	return nil
 }
 
-// IsHost tells whether a text is the host of a request, with or without a port (RFC
+// IsHost reports whether a text is the host of a request, with or without a port (RFC
 // 9110, 7.2; RFC 3986, 3.2.2). Of a name only those letters are allowed that a name of a
 // site has: with others it ends in another place for some, or is another name.
 func IsHost[T string | []byte](s T) bool {
@@ -238,7 +238,7 @@ func cutPort[T string | []byte](s T) (name, port T) {
 	return s, s[:0]
 }
 
-// isLiteral tells whether a text that begins with a bracket is an IPv6 address in brackets.
+// isLiteral reports whether a text that begins with a bracket is an IPv6 address in brackets.
 func isLiteral[T string | []byte](s T) bool {
 	if s[len(s)-1] != ']' {
 		return false

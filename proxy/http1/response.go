@@ -132,7 +132,7 @@ func (r *Response) frame(method string, minor int) error {
 	return nil
 }
 
-// is tells whether a text is a word of ASCII, in any case of letters. A text of the same
+// is reports whether a text is a word of ASCII, in any case of letters. A text of the same
 // length has no others: to package strings the Kelvin sign is a k as well.
 func is(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }
 

@@ -152,7 +152,7 @@ func (e *explanation) pageKind() (k cpuaccount.Kind, title string) {
 	return k, "The page"
 }
 
-// samePage tells whether a request is for a page. One that was asked for without
+// samePage reports whether a request is for a page. One that was asked for without
 // parameters is that with any.
 func samePage(u *url.URL, host, target string) bool {
 	if u.Host != "" && !strings.EqualFold(u.Host, host) {
@@ -173,7 +173,7 @@ func request(id string) subject {
 	}
 }
 
-// finds tells whether there is a request of a subject. The ids of proxies before this one
+// finds reports whether there is a request of a subject. The ids of proxies before this one
 // can look like anything.
 func (i *Inspector) finds(s subject) bool {
 	if len(i.recents(1, s.verdicts)) > 0 {
@@ -186,7 +186,7 @@ func (i *Inspector) finds(s subject) bool {
 	return n > 0
 }
 
-// isID tells whether a text is the id of a request, as tempomat makes them.
+// isID reports whether a text is the id of a request, as tempomat makes them.
 func isID(s string) bool {
 	return len(s) == idLength && strings.Trim(s, "0123456789abcdef") == ""
 }
@@ -393,7 +393,7 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 	return "", ""
 }
 
-// groups counts its requests under way by what they count as; one is one of them.
+// groups counts its requests under way by group; one is one of these groups.
 func (e *explanation) groups() (counts []string, one *proxy.Underway) {
 	var n [telemetry.Groups]int
 	for _, all := range [][]proxy.Underway{e.running, e.waiting} {

@@ -25,7 +25,7 @@ func TestWhy(t *testing.T) {
 		"the workers that are left are kept for shorter requests: 6 of 6 are held as long or longer":                                                 {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest + 1},
 		"all workers are busy: 6 of 6":                                                                                                               {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest},
 		"the cost of its page is unknown, and only one such request is tried at a time":                                                              {Barrier: limiter.Untried},
-		"strangers share one turn, and what others use leaves no CPU for a long request":                                               {Barrier: limiter.LeavesCPU, Stranger: true},
+		"strangers share one turn, and what others use leaves no CPU for a long request":                                                             {Barrier: limiter.LeavesCPU, Stranger: true},
 		"strangers share one turn, and others of them go first":                                                                                      {Barrier: limiter.Turn, Stranger: true},
 		"others go first, who had less or came earlier":                                                                                              {Barrier: limiter.Turn},
 		"": {},

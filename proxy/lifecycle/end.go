@@ -27,7 +27,7 @@ func (l *Life) Left() time.Time {
 	return l.left
 }
 
-// IsOrphan tells whether the client left while the backend worked.
+// IsOrphan reports whether the client left while the backend worked.
 func (l *Life) IsOrphan() bool { return l.orphan.Load() }
 
 // Settle replaces the guess by the cost, because the backend has finished (done) or is given

@@ -45,14 +45,14 @@ type Life struct {
 	left time.Time  // when its client left before that; zero: it is there
 }
 
-// Passed tells whether the request brought a newcomer's pass.
+// Passed reports whether the request brought a newcomer's pass.
 func (l *Life) Passed() bool { return l.passed }
 
-// Stranger tells whether the request came to the gate and counts for all strangers
+// Stranger reports whether the request came to the gate and counts for all strangers
 // together.
 func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
 
-// Known tells whether the request came to the gate and its client is no stranger there.
+// Known reports whether the request came to the gate and its client is no stranger there.
 func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
 
 // Ticket is its place at the limiter, from Arrive on; nil: it is exempt and has none.

@@ -63,7 +63,7 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	return noStep
 }
 
-// isLeftAlone tells whether the request is not to be slowed for others' sake: it is exempt, did not come to
+// isLeftAlone reports whether the request is not to be slowed for others' sake: it is exempt, did not come to
 // the gate, or the gate delays no request.
 func (l *Life) isLeftAlone() bool {
 	return l.ticket == nil || l.Verdict.CostMultiplier == 0 || l.Verdict.Undelayed
@@ -94,7 +94,7 @@ type pace struct {
 
 func (l *Life) pace() pace { return pace{&l.Verdict, l.Who.Standing, l.Passed()} }
 
-// overShare tells whether its client had more than its share, or is a stranger. A newcomer that came back with a
+// overShare reports whether its client had more than its share, or is a stranger. A newcomer that came back with a
 // pass waits for its first page as people do: crawlers that come back, too, are known soon, and go by what they had.
 func (p pace) overShare() bool { return p.Ahead && (p.Known || !p.passed) }
 

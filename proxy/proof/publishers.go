@@ -125,7 +125,7 @@ type elsewhere struct{ url string }
 
 func (e elsewhere) Error() string { return "it redirects to " + e.url }
 
-// isPublic tells whether an address may be somebody's on the internet.
+// isPublic reports whether an address may be somebody's on the internet.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap()
 	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)

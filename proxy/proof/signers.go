@@ -92,7 +92,7 @@ func (k *key) public() ed25519.PublicKey {
 	return x
 }
 
-// isCalled tells whether a key is called so: by its name or by its thumbprint (RFC 7638).
+// isCalled reports whether a key is called so: by its name or by its thumbprint (RFC 7638).
 func (k *key) isCalled(id string) bool {
 	if id == k.KID {
 		return true
@@ -133,7 +133,7 @@ func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) s
 	return ""
 }
 
-// isFirst tells whether nobody else has shown the signature: whoever sees one may send it again.
+// isFirst reports whether nobody else has shown the signature: whoever sees one may send it again.
 func (s *Signers) isFirst(signature []byte, client netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,13 +263,13 @@ func memberOf(lines []string, component httpsfv.Item) (httpsfv.Member, error) {
 	return httpsfv.UnmarshalItem(lines)
 }
 
-// holds tells whether the signature is in force.
+// holds reports whether the signature is in force.
 func (x *signature) holds(now time.Time) bool {
 	at := now.Unix()
 	return x.created > 0 && x.created <= at+int64(clockDiffers.Seconds()) && at < x.expires && x.expires-x.created <= int64(longestLife.Seconds())
 }
 
-// isBy tells whether a key made the signature of the request.
+// isBy reports whether a key made the signature of the request.
 func (x *signature) isBy(k ed25519.PublicKey, r *http.Request, secure bool) bool {
 	base, err := x.base(r, secure)
 	return err == nil && ed25519.Verify(k, []byte(base), x.bytes)

@@ -24,7 +24,7 @@ const (
 	hopeless    = 1000 // bad lines without a good one that show a wrong format
 )
 
-// FormatError says that a log has no line that can be read.
+// FormatError is the error of a log without a readable line.
 type FormatError struct {
 	Faults []Fault // the first ones
 }

@@ -172,7 +172,7 @@ func (p *Spool) punch(to int64) {
 	}
 }
 
-// inFile tells whether the file has bytes that are unread. Those in memory lie
+// inFile reports whether the file has bytes that are unread. Those in memory lie
 // before them, after them or between them.
 func (p *Spool) inFile() bool {
 	for _, piece := range p.pieces {

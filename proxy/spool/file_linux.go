@@ -64,7 +64,7 @@ const (
 	ramfs = 0x858458f6
 )
 
-// isMemory tells whether a directory's files are in memory.
+// isMemory reports whether a directory's files are in memory.
 func isMemory(directory string) bool {
 	var s syscall.Statfs_t
 	if syscall.Statfs(directory, &s) != nil {

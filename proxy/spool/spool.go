@@ -175,7 +175,7 @@ func (p *Spool) Buffered() int64 {
 	return p.unread
 }
 
-// Waiting tells whether the writer waits for the reader.
+// Waiting reports whether the writer waits for the reader.
 func (p *Spool) Waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

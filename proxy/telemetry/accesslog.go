@@ -93,7 +93,7 @@ func (l *AccessLog) write(now time.Time, r *Record) {
 	_, _ = lined.to.Write(r.combined(make([]byte, 0, 512), now, l.words)) // nowhere is left to complain
 }
 
-// wants tells whether the n-th request is to be logged.
+// wants reports whether the n-th request is to be logged.
 func (l *AccessLog) wants(r *Record, n uint64) bool {
 	switch r.Access {
 	case AccessAll:

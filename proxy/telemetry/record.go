@@ -114,7 +114,7 @@ func (rs Recorders) Note(now time.Time, r *Record) {
 // answer it, or it waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
-// Shadowed tells whether the request would have been delayed or refused by what is in
+// Shadowed reports whether the request would have been delayed or refused by what is in
 // shadow.
 func (r *Record) Shadowed() bool { return r.Verdict.Shadow || r.Verdict.Would.Key.Class != "" }
 

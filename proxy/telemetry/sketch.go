@@ -92,7 +92,7 @@ func NewTop[K comparable](rows int) Top[K] {
 // Sure is what a thing surely cost.
 func (r *Row[K]) Sure() float64 { return r.CPU - r.Wrong }
 
-// Free tells whether no thing has the row.
+// Free reports whether no thing has the row.
 func (r *Row[K]) Free() bool { return r.N == 0 && r.CPU == 0 }
 
 // Mean is the cost of a request that the backend worked on, 0 if none has ended: refused and

@@ -236,7 +236,7 @@ func (w *Words) reduceLocked(out *strings.Builder, shape, query string) {
 // mostShown is how many parameters of a request are shown.
 const mostShown = 8
 
-// shows tells whether a value is a word of the site.
+// shows reports whether a value is a word of the site.
 func (p *parameter) shows(value string) bool {
 	if p.open || p.requests < enough || !isWord(value) {
 		return false
@@ -262,7 +262,7 @@ func parametersOf(query string) func(yield func(name, value string) bool) {
 	}
 }
 
-// isWord tells whether a value is a short word in lower-case letters.
+// isWord reports whether a value is a short word in lower-case letters.
 func isWord(s string) bool {
 	if s == "" || len(s) > longestWord {
 		return false
@@ -275,7 +275,7 @@ func isWord(s string) bool {
 	return true
 }
 
-// isName tells whether a parameter's name is one that programmers give.
+// isName reports whether a parameter's name is one that programmers give.
 func isName(s string) bool {
 	if s == "" || len(s) > longestName {
 		return false
@@ -290,7 +290,7 @@ func isName(s string) bool {
 	return true
 }
 
-// isSecret tells whether a path looks like it has an address of mail, a telephone number or a
+// isSecret reports whether a path looks like it has an address of mail, a telephone number or a
 // random token, or is too long to tell.
 func isSecret(path string) bool {
 	if len(path) > longestPath || strings.Contains(path, "@") || strings.Contains(path, "%40") {

@@ -117,7 +117,7 @@ func Meter(source string, cpus float64) *cpuaccount.Meter {
 	return cpuaccount.NewMeter(from, cpus, 0)
 }
 
-// JudgesStanding tells whether the evidence that a client is a person counts.
+// JudgesStanding reports whether the evidence that a client is a person counts.
 // Only the gate makes something of it.
 func JudgesStanding(c *config.Config) bool {
 	return c.Throttle.HasGate()
@@ -140,13 +140,13 @@ func Room(c *config.Config) int {
 	return c.Gate.Heavy
 }
 
-// MeasuresUse tells whether the CPU use that can be measured here is the
+// MeasuresUse reports whether the CPU use that can be measured here is the
 // backend's.
 func MeasuresUse(c *config.Config) bool {
 	return c.Gate.Usage != "off" && IsLocal(c.Backend.URL)
 }
 
-// IsLocal tells whether a backend runs on this machine.
+// IsLocal reports whether a backend runs on this machine.
 func IsLocal(backend string) bool {
 	u, err := url.Parse(backend)
 	if err != nil {

@@ -121,7 +121,7 @@ func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bo
 	return Order{d.Name, string(a.Identifier), until}, true
 }
 
-// timelyLocked tells whether the message's times are near the master's. The time
+// timelyLocked reports whether the message's times are near the master's. The time
 // until which a request is delayed is one that the master told of its identifier; x is what
 // is known of that, nil: nothing. With what it cost, a request is told of when it is done, and
 // may have come long before.

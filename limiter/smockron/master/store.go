@@ -51,7 +51,7 @@ type unsaved struct {
 	*identifier
 }
 
-// lives tells whether the identifier was not forgotten in the meantime.
+// lives reports whether the identifier was not forgotten in the meantime.
 func (u unsaved) lives() bool { return u.domain.identifiers[u.name] == u.identifier }
 
 // note marks an identifier as changed.
@@ -420,7 +420,7 @@ func (s *RedisStore) Save(ctx context.Context, records []Record) error {
 	return nil
 }
 
-// isWrongType tells whether a key is not a string: not one of ours.
+// isWrongType reports whether a key is not a string: not one of ours.
 func isWrongType(err error) bool {
 	var e *rueidis.RedisError
 	return errors.As(err, &e) && strings.HasPrefix(e.Error(), "WRONGTYPE")

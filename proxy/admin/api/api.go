@@ -207,7 +207,7 @@ type (
 		Seconds float64 `json:"seconds"`
 		// Costs are always all sources: process, database, header and estimate.
 		Costs []CostRow `json:"costs"`
-		// Steps tells whether processes step down in priority where there is a need.
+		// Steps reports whether processes step down in priority where there is a need.
 		Steps   bool      `json:"steps"`
 		Lowered int       `json:"lowered"` // processes that have stepped down now
 		Stepped []StepRow `json:"stepped"` // since the start, the smallest first

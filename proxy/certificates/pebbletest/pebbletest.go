@@ -59,7 +59,7 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 	return a
 }
 
-// Renews tells whether it can renew a certificate that it issued. It looks for a serial number with
+// Renews reports whether it can renew a certificate that it issued. It looks for a serial number with
 // the zero byte that DER puts before one whose first bit is set, and has kept it without: one of
 // 256 of its certificates is not found, and the library asks again in a minute.
 func Renews(issued *x509.Certificate) bool { return issued.SerialNumber.BitLen()%8 != 0 }

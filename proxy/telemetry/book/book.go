@@ -110,7 +110,7 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 	}
 }
 
-// last counts for how long a request lasted that others may stand behind.
+// last counts how long a request lasted that may represent others.
 func (s *sums) last(e *telemetry.Entry) {
 	s.kept++
 	switch e.Outcome {
@@ -122,7 +122,7 @@ func (s *sums) last(e *telemetry.Entry) {
 	}
 }
 
-// isWorkedOn tells whether a request that is over came to the backend.
+// isWorkedOn reports whether a request that is over came to the backend.
 func isWorkedOn(e *telemetry.Entry) bool {
 	switch e.Outcome {
 	case telemetry.Refused, telemetry.Redirected, telemetry.BackendDown:

@@ -132,7 +132,7 @@ func (g *gauges) add(m *Moment) {
 	g.workers, g.room = max(m.Gate.Workers, g.busy), m.Gate.Room
 }
 
-// due tells whether a step is over.
+// due reports whether a step is over.
 func (s *series) due(at float64) bool {
 	turn := int(at) / s.step
 	was := s.turn

@@ -11,7 +11,7 @@ import (
 	"tempomat/proxy/host"
 )
 
-// inForce tells whether Apache reads a directive, by the <IfModule> sections around
+// inForce reports whether Apache reads a directive, by the <IfModule> sections around
 // it. It is not known within any other section that depends on something.
 func inForce(d host.Directive, modules []string) (active, known bool) {
 	active, known = true, true

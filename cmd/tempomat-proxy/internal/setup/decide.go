@@ -370,7 +370,7 @@ func (d *decider) join(groups []string) {
 		return
 	}
 	if !d.m.Systemd {
-		d.note("Private keys belong to other groups, in which the user %s has to be: usermod -aG %s %[1]s", proxyGroup, strings.Join(groups, ","))
+		d.note("Private keys belong to other groups, and the user %s must be in them: usermod -aG %s %[1]s", proxyGroup, strings.Join(groups, ","))
 		return
 	}
 	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
@@ -391,7 +391,7 @@ func (d *decider) pastProxy(port int, server string) {
 	d.note("Port %d stays with %s: its requests go past tempomat-proxy.", port, server)
 }
 
-// own tells whether a file is one that setup made.
+// own reports whether a file is one that setup made.
 func (d *decider) own(f *host.ConfigFile) bool {
 	return d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.New && c.Path == f.Real })
 }

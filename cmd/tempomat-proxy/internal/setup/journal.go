@@ -30,7 +30,7 @@ type journal struct {
 	Directories []string
 }
 
-// serverFile tells whether a change is of the web server's files, and not of what the proxy
+// serverFile reports whether a change is of the web server's files, and not of what the proxy
 // needs: its configuration, its unit, and access to keys.
 func (j *journal) serverFile(c Change) bool {
 	return c.Access == nil && c.Path != j.Config && !strings.Contains(c.Path, "/"+unitName+".service.d/")
@@ -139,7 +139,7 @@ func rewrite(name, text, like string) error {
 	return replaceFile(name, text, info.Mode().Perm(), int(s.Uid), int(s.Gid))
 }
 
-// ready tells whether a change can be made: all is as it was when the plan was made.
+// ready reports whether a change can be made: all is as it was when the plan was made.
 func ready(c Change) error {
 	if c.Access != nil {
 		_, err := groupNumber(c.Access.Group)

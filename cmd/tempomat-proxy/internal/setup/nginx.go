@@ -120,7 +120,7 @@ func (d *decider) nginxAdopt(port int, inner string) (served bool) {
 	return served
 }
 
-// on tells whether the server listens on a port.
+// on reports whether the server listens on a port.
 func (s nginxServer) on(port int) bool {
 	return slices.ContainsFunc(s.listens, func(l nginxListen) bool { return l.port == port })
 }
@@ -284,7 +284,7 @@ func ownLine(s *host.Statement) (line string, ok bool) {
 	return text[from:to], strings.TrimSpace(text[from:s.Begin]) == "" && (rest == "" || strings.HasPrefix(rest, "#"))
 }
 
-// chosen tells whether the server is the default one of a port.
+// chosen reports whether the server is the default one of a port.
 func (s nginxServer) chosen(port int) bool {
 	return slices.ContainsFunc(s.listens, func(l nginxListen) bool { return l.port == port && l.chosen })
 }

@@ -77,7 +77,7 @@ import (
 type Command struct {
 	Place Place
 	Run   Runner
-	// IsDefault tells whether a configuration of tempomat changes no default.
+	// IsDefault reports whether a configuration of tempomat changes no default.
 	IsDefault func(file string) bool
 	IsRoot    bool
 }

@@ -176,7 +176,7 @@ func (s *Sharing) tell(ctx context.Context) {
 // foreign is how often it is told that another instance has another secret.
 const foreign = time.Minute
 
-// hasForeign tells whether something came recently that was made with another secret.
+// hasForeign reports whether something came recently that was made with another secret.
 func (s *Sharing) hasForeign(now time.Time) bool {
 	last := s.exchange.State().OtherAt
 	if g, ok := s.sharer.(*gossip.Sharer); ok && g.ForeignAt().After(last) {
