@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// AddressHeader says where trusted proxies tell the client's address.
+// AddressHeader is the header in which trusted proxies give the client's address.
 type AddressHeader uint8
 
 // The headers that proxies use.

@@ -17,7 +17,7 @@ type Kind struct {
 	// each key may hold: one client leaves half of them to others, a network a quarter, and a
 	// large one none in particular. 0: any part.
 	Workers float64
-	// Address says that its keys follow from the client's address alone.
+	// Address is true if its keys follow from the client's address alone.
 	Address bool
 	// Database is the key of the configuration's databases that it needs; empty: none.
 	Database string

@@ -60,7 +60,7 @@ func (p *Pins) Set(now time.Time, pin Pin) error {
 	return nil
 }
 
-// check tells all that is not allowed about a pin.
+// check returns everything that is not allowed about a pin.
 func (pin *Pin) check(now time.Time) error {
 	var faults []string
 	if len(pin.Key.ID) > maxID { // no client has one, and no state file may
@@ -97,7 +97,7 @@ func (p *Pins) valid(now time.Time) map[limiter.Key]Pin {
 	return next
 }
 
-// All are those in force, by class and key.
+// All are the pins in force, by class and key.
 func (p *Pins) All(now time.Time) []Pin {
 	return slices.SortedFunc(maps.Values(p.valid(now)), func(a, b Pin) int {
 		return strings.Compare(a.Key.Class+"\x00"+a.Key.ID, b.Key.Class+"\x00"+b.Key.ID)

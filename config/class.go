@@ -349,7 +349,7 @@ func validateClasses(r *form.Reader, d *draft) {
 	}
 }
 
-// needsShare says why.
+// needsShare is the error of a class without a share.
 func needsShare(c *draftClass) string {
 	if c.own {
 		return "a class of your own needs one"

@@ -6,7 +6,7 @@ import (
 	"tempomat/config/form"
 )
 
-// Cost says how a request's cost is found.
+// Cost sets how a request's cost is found.
 type Cost struct {
 	Source   string // auto, process, corrected, wall or header
 	Socket   string // where workers tell which request they serve; empty: nowhere

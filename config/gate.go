@@ -7,7 +7,7 @@ import (
 	"tempomat/config/form"
 )
 
-// Throttle says how debt is acted on.
+// Throttle sets how tempomat acts on debt.
 type Throttle struct {
 	Mode    string        // fair, observe, cap or cooperative
 	Shadow  bool          // judge and log what Mode would do, and delay no request
@@ -52,7 +52,7 @@ type Standing struct {
 	Trusted []netip.Prefix // networks whose clients need no other evidence
 }
 
-// Newcomers says how browsers that have never been here are told from programs.
+// Newcomers sets how new browsers are distinguished from programs.
 type Newcomers struct {
 	Redirect bool // redirect a waiting stranger to the same URL, with a cookie that lets it go first among strangers
 }

@@ -8,7 +8,7 @@ import (
 	"tempomat/config/form"
 )
 
-// Robots says how robots are accounted that say who they are.
+// Robots sets how robots that identify themselves are charged.
 type Robots struct {
 	Enabled bool    // whether a robot is one client, whatever addresses it comes from
 	Share   float64 // part of all CPUs that each may use steadily, above 0 to 1

@@ -30,7 +30,7 @@ type Graphite struct {
 	Interval time.Duration // how often
 }
 
-// Log says what is logged.
+// Log sets what is logged.
 type Log struct {
 	Level          string        // debug, info, warn or error
 	Access         string        // off, sampled or all

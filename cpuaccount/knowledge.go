@@ -12,7 +12,7 @@ type Knowledge struct {
 	Overran bool          // one recently cost far more than was guessed
 }
 
-// Known tells what the guess of a request rests on. It changes nothing.
+// Known returns what the guess of a request is based on. It changes nothing.
 func (g *Estimator) Known(now time.Time, k Kind) (n Knowledge) {
 	var q question
 	g.look(now, &k, &q)

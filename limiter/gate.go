@@ -163,7 +163,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c.weigh(share)
 }
 
-// dispatch lets go all that may go.
+// dispatch starts all requests that may start.
 func (g *gate) dispatch(at time.Duration) {
 	g.losePatience(at)
 	for g.all.n > 0 {
@@ -603,7 +603,7 @@ func (l *lane) leastWanted() *Ticket {
 
 func (t *Ticket) isKnownsPart() bool { return t.follows && !t.stranger }
 
-// isShedBefore tells which one of two lanes' a full queue refuses. The lanes' heads have their ranks.
+// isShedBefore reports whether a full queue refuses a request of one lane before one of another. The lanes' heads have their ranks.
 func (t *Ticket) isShedBefore(o *Ticket) bool {
 	switch {
 	case t.isKnownsPart() != o.isKnownsPart():

@@ -419,7 +419,7 @@ type Verdict struct {
 	Key    Key
 	Action Action
 	Reason Reason
-	// Shadow says that the verdict is only told: the request goes at once.
+	// Shadow is true if the verdict is only reported: the request goes at once.
 	Shadow bool
 	// Would is what the class in shadow would have done whose key owes most, in addition to what
 	// became of the request; Would.Key is the zero Key if there is none.
@@ -429,7 +429,7 @@ type Verdict struct {
 	// Own says that it was refused as Busy by its client's own doing: other requests of it
 	// hold what it may hold, or have had more than its share.
 	Own bool
-	// Known says that its client was no stranger to the gate.
+	// Known is true if its client wasn't a stranger to the gate.
 	Known bool
 	// Ahead is true if its client had more than its share, or is a stranger, when the request
 	// came to the head of its lane.
@@ -437,7 +437,7 @@ type Verdict struct {
 	// SiteAhead is true if the other sites leave its site clearly more than its share of the
 	// CPUs when the request begins; SiteWithin if it has less than its share.
 	SiteAhead, SiteWithin bool
-	// Undelayed says that the gate delays no request: it is in shadow, or only observes.
+	// Undelayed is true if the gate delays no request: it is in shadow, or only observes.
 	Undelayed bool
 	// CostMultiplier is the factor by which the gate overrated the request's cost because of its
 	// keys' debt: 2 (no debt) to 18; 0 if it did not come to the gate.

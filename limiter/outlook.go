@@ -30,7 +30,7 @@ type Outlook struct {
 	Stranger   bool          // it takes the turn of all strangers together
 }
 
-// Outlooks tells what each of some requests has before it, and why it waits. It changes nothing.
+// Outlooks returns what each of some requests has ahead of it, and why it waits. It changes nothing.
 func (l *Limiter) Outlooks(now time.Time, waiting []*Ticket) []Outlook {
 	at := l.since(now)
 	all := make([]Outlook, len(waiting))
@@ -95,7 +95,7 @@ func (g *gate) places(s *site, of level) map[*Ticket]int {
 	return place
 }
 
-// roomOutlook tells of a request in the waiting room.
+// roomOutlook is the outlook of a request in the waiting room.
 func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
@@ -216,7 +216,7 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	}
 }
 
-// ladderBarrier tells what keeps the head of a lane that would compute.
+// ladderBarrier is what keeps the head of a lane that would compute.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 	alike, over := 0, 0
 	for i := range r + 1 {
@@ -274,7 +274,7 @@ type GateState struct {
 	Sites []SiteState `json:"sites,omitempty"`
 }
 
-// GateState says how the gate stands.
+// GateState is the state of the gate.
 func (l *Limiter) GateState() GateState {
 	g := l.gate
 	g.mu.Lock()
@@ -376,7 +376,7 @@ type Row struct {
 
 // ClientRow is what the doctor shows of a client at the gate.
 type ClientRow struct {
-	// Known says that it is no stranger: it has been seen for a while.
+	// Known is true if it isn't a stranger: it has been seen for a while.
 	Known bool `json:"known"`
 	// Standing multiplies its share.
 	Standing float64 `json:"standing" fleet:"max"`

@@ -56,7 +56,7 @@ type Sharer interface { //nolint:interfacebloat // one thing that the limiter of
 	// Run exchanges charges until the context ends. Its error is what made it give
 	// up, if not that.
 	Run(ctx context.Context, in Sink) error
-	// Status tells how it goes. It may be called at any time, also before Run.
+	// Status is its state. It may be called at any time, also before Run.
 	Status() SharingStatus
 }
 

@@ -255,7 +255,7 @@ type Arrival struct {
 	// Passed says that the client, a stranger, kept a cookie that it was given as it
 	// waited: it goes before strangers who did not.
 	Passed bool
-	// Session says that the client is a session of an address.
+	// Session is true if the client is a session of an address.
 	Session bool
 	// Pooled is true if anyone can make up clients like this one, such as the name of a robot.
 	// All of these together are served as one client of its share, each in turn, and as many of

@@ -217,7 +217,7 @@ func (x *exchange) giveNumber() {
 	}
 }
 
-// setNumber tells the backend the request's number, if it has one.
+// setNumber sends the backend the request's number, if it has one.
 func (x *exchange) setNumber() {
 	if x.kernel.billed.text != "" {
 		x.backend.asked.fields.Set(numberHeader, x.kernel.billed.text)

@@ -133,7 +133,7 @@ func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 	h.running.Each(func(x *exchange) { more = more && yield(&x.life) })
 }
 
-// look looks whether the client is still there.
+// look checks whether the client is still connected.
 func (x *exchange) look() {
 	x.client.writer.Look()
 }

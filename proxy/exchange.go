@@ -107,7 +107,7 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	FlushError() error
 	// Look looks whether the client is still there; if not, the request's context ends.
 	Look()
-	// Keep says that the request is used after its end.
+	// Keep keeps the request valid after its end.
 	Keep()
 	// Asked are the fields of the request's head.
 	Asked() *http1.Fields
@@ -115,9 +115,9 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Trailer() http1.Fields
 	// Fields are the answer's header.
 	Fields() *http1.Fields
-	// Relays says that the answer is another server's, with that reason.
+	// Relays marks the answer as another server's, with that reason.
 	Relays(reason string)
-	// SetTrailer says what follows the answer's body.
+	// SetTrailer sets what follows the answer's body.
 	SetTrailer(trailer http1.Fields)
 	// Streams is how many requests the connection has under way.
 	Streams() int

@@ -69,10 +69,10 @@ func (x *exchange) Hint(status int, fields http1.Fields) {
 	*h = h.Emptied()
 }
 
-// Close lets go of the idle connections to the backend.
+// Close closes the idle connections to the backend.
 func (u *Upstream) Close() { u.pool.Close() }
 
-// Crowd says whether connections wait until the backend accepts them.
+// Crowd reports whether connections wait for the backend to accept them.
 func (h *Handler) Crowd(on bool) { h.policy.Load().Upstream.pool.Crowd(on) }
 
 // dialer opens connections to a backend, and is done with TLS's handshake then. A machine that accepts

@@ -107,7 +107,7 @@ func setCookie(value string, secure bool) string {
 	return line
 }
 
-// Counts tells what it has done. It may be called at any time.
+// Counts returns what it has done. It may be called at any time.
 func (n *Redirector) Counts() Counts {
 	c := &n.counts
 	return Counts{

@@ -77,7 +77,7 @@ func (j *Judge) Share(x *known.Exchange, secret [16]byte) {
 // it, of a cookie what package standing remembers of one that the site gave (handed).
 const shared = classify.Cookie | classify.Parts | classify.Attested
 
-// tellVisitor tells others what a visitor has shown here.
+// tellVisitor shares a visitor's evidence with other instances.
 func (j *Judge) tellVisitor(at int64, hash uint64, e classify.Evidence, attested float64) {
 	if e &= shared; e == 0 || j.exchange == nil {
 		return

@@ -136,7 +136,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// unreachable says what a failed connection means and what to do about it.
+// unreachable explains a failed connection, and what to do about it.
 func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -12,7 +12,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// explain tells what is known of a client, a page or a request, and why.
+// explain prints what is known of a client, a page or a request, and why.
 func (d *doctor) explain() *cobra.Command {
 	var document bool
 	c := &cobra.Command{

@@ -222,7 +222,7 @@ func (f *fleet) note(faults []error) {
 	}
 }
 
-// named says which instance a fault is of.
+// named adds the instance's name to a fault.
 func named(c *client, err error) error {
 	if strings.Contains(err.Error(), c.name) {
 		return err
@@ -304,7 +304,7 @@ func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply an
 	return nil
 }
 
-// sayWhose says in the rows of a document which instance they are of.
+// sayWhose adds the instance's name to the rows of a document.
 func sayWhose(document any, name string) {
 	switch r := document.(type) {
 	case *api.OverviewReply:

@@ -189,7 +189,7 @@ func printSummary(w io.Writer, r *replay.Report) {
 	printLines(w, r.Lines)
 }
 
-// printLines tells of the lines that were not replayed.
+// printLines prints which lines were not replayed.
 func printLines(w io.Writer, l replay.Lines) {
 	for _, x := range []struct {
 		n    int

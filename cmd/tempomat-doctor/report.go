@@ -68,7 +68,7 @@ class, URL shapes and URLs. With several sockets, add up the hours of several in
 	return c
 }
 
-// check tells what of the choice is not allowed.
+// check returns what is not allowed in the choice.
 func (ask reportChoice) check() error {
 	var faults []error
 	if ask.hours < 1 || ask.hours > mostHours {

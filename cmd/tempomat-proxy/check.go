@@ -97,7 +97,7 @@ func (s source) refuseCircle(ctx context.Context, c *config.Config, served []str
 
 const setupHint = `"tempomat-proxy setup" shows what it would change on this machine, and writes it with -write`
 
-// withNextStep says what to do where the file is not there.
+// withNextStep adds what to do if the file is missing.
 func withNextStep(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w\n%s; without -config the defaults run", err, setupHint)

@@ -145,7 +145,7 @@ func missing(what string, err error) api.MissingRow {
 	return api.MissingRow{For: what, What: err.Error(), Remedy: remedy(err)}
 }
 
-// remedy says what to do, and where that is described; empty: nothing can be done.
+// remedy is what to do, and where that is described; empty: nothing can be done.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, errNotWanted):
@@ -404,7 +404,7 @@ func workersOf(c *config.Config) []int {
 	return host.Workers(u)
 }
 
-// missLocked says once what is missing.
+// missLocked logs once what is missing.
 func (p *priorities) missLocked(c *config.Config, err error) {
 	if errors.Is(err, errNotWanted) || errors.Is(err, errNobodySlowed) || p.told == err.Error() {
 		return
@@ -417,7 +417,7 @@ func (p *priorities) missLocked(c *config.Config, err error) {
 	say("no process steps down in priority; everything else is as usual", zap.Error(err))
 }
 
-// giveUp is told that priorities cannot be changed after all.
+// giveUp notes that priorities can't be changed after all.
 func (p *priorities) giveUp(err error) {
 	p.log.Warn("no process steps down in priority any more; everything else is as usual", zap.Error(err))
 	p.mu.Lock()

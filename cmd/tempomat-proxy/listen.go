@@ -90,7 +90,7 @@ func (c *connections) full(err error) {
 	}
 }
 
-// peer tells who has connected.
+// peer is the other end's user.
 func (s *sidecar) peer(remote string) (peer netip.Addr, trusted bool) {
 	return s.handler.Policy().Classifier.Peer(remote)
 }

@@ -76,7 +76,7 @@ func (l *loaded) keysWaiting() []string {
 	return l.waiting
 }
 
-// reject says that one was rejected.
+// reject logs that one was rejected.
 func (l *loaded) reject() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

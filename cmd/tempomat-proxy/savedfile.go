@@ -34,7 +34,7 @@ type savedPart struct {
 	Data []byte
 }
 
-// errForeign says that a file is none of ours, or one of another kind.
+// errForeign: the file isn't tempomat's, or is of another kind.
 var errForeign = errors.New("it is another kind of file")
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

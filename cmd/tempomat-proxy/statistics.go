@@ -48,7 +48,7 @@ func newStatistics(began time.Time, c *config.Config) *statistics {
 	return i
 }
 
-// recorders are told of each request that is over.
+// recorders take in each request that has ended.
 func (i *statistics) recorders() telemetry.Recorders {
 	all := telemetry.Recorders{i.feed}
 	if i.durations != nil {

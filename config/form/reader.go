@@ -324,7 +324,7 @@ func distance(a, b string) int {
 // IsNull is true for a key without a value, and for null and ~.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// KindName says in words what n is.
+// KindName names the kind of n.
 func KindName(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -72,7 +72,7 @@ func peek(file int, to []byte) (n int, err error) {
 	return int(r), nil
 }
 
-// onCPU is what the kernel's clock of a process tells, clock_getcpuclockid(3).
+// onCPU is the kernel's CPU clock of a process, clock_getcpuclockid(3).
 func onCPU(pid int) (time.Duration, error) {
 	clock := int32(^pid)<<3 | 2 //nolint:gosec // numbers of processes have 22 bits
 	var t unix.Timespec

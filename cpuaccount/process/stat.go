@@ -10,7 +10,7 @@ import (
 // tick is the unit of what /proc tells, the same on every machine that Go runs on.
 const tick = 10 * time.Millisecond
 
-// errNoStat says that a text is none of the kernel's.
+// errNoStat: the text is not the kernel's.
 var errNoStat = errors.New("no line of /proc/PID/stat")
 
 // Stat is what /proc/PID/stat tells, proc_pid_stat(5).

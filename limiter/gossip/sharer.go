@@ -195,7 +195,7 @@ func (s *Sharer) receive(m []byte, in limiter.Sink) {
 // Status implements limiter.Sharer; its Detail is a State.
 func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
 
-// State tells how it stands.
+// State is its state.
 func (s *Sharer) State() State {
 	live := s.roster.live()
 	s.mu.Lock()

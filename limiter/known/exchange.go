@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Kind says what an Entry is about.
+// Kind is what an Entry is about.
 type Kind byte
 
 // The kinds. What the data of the last two mean is package standing's.
@@ -157,7 +157,7 @@ func newKey(k [32]byte) key {
 	return key{Fingerprint(k), aead}
 }
 
-// Fingerprint tells keys apart, and nothing of them.
+// Fingerprint distinguishes keys, and reveals nothing about them.
 func Fingerprint(k [32]byte) [printSize]byte {
 	sum := sha256.Sum256(append([]byte("tempomat fingerprint "), k[:]...))
 	return [printSize]byte(sum[:])

@@ -36,7 +36,7 @@ func (s Status) FullResetSeconds() int64 { return seconds(s.FullReset) }
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// Limits says whether the bucket limits anything.
+// Limits reports whether the bucket limits anything.
 func (b Bucket) Limits() bool { return b.Size > 0 }
 
 // BucketState is what a store keeps of a bucket. The zero BucketState is an empty one.

@@ -137,7 +137,7 @@ func failed(err error) error {
 	return err
 }
 
-// State tells how the Checker fares.
+// State is the Checker's state.
 func (c *Checker) State() State { return c.link.state() }
 
 // Close ends the connection. Checks after it fail.

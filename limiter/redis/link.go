@@ -243,7 +243,7 @@ func (b *breaker) abandoned() {
 	b.trying = false
 }
 
-// connected says whether the last call succeeded.
+// connected reports whether the last call succeeded.
 func (b *breaker) connected() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -275,7 +275,7 @@ func (s *Sharer) shares(class string) bool {
 // Status implements limiter.Sharer; its Detail is a State.
 func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
 
-// State tells how the Sharer fares.
+// State is the Sharer's state.
 func (s *Sharer) State() State {
 	l := s.link.state()
 	l.Dropped += s.outbox.Dropped()
@@ -321,7 +321,7 @@ type Options struct {
 	// Addresses, as host:port or the path of a Unix socket: of the one server, of some nodes of
 	// a cluster, or of the sentinels.
 	Addresses []string
-	// Cluster says that they are a cluster's.
+	// Cluster is true if they belong to a cluster.
 	Cluster bool
 	// SentinelMaster is the name of the master that the sentinels know, and says that
 	// the addresses are theirs.
@@ -503,7 +503,7 @@ type rate struct {
 // rates are those of the classes that are shared, by name.
 type rates map[string]rate
 
-// mostMicros bounds what a key earns in time: ten years.
+// mostMicros bounds an amount, as the time in which a key earns it: ten years.
 const mostMicros = 10 * 365 * 24 * 3600 * 1e6
 
 func newRates(p limiter.Policy) rates {

@@ -72,7 +72,7 @@ func (c *Control) ResyncStart(domain string) {
 	_ = c.socket.send(c.message.command(domain, resyncStart))
 }
 
-// ResyncDone says that all was told that the master knows of a domain.
+// ResyncDone ends what the master knows of a domain.
 func (c *Control) ResyncDone(domain string) {
 	_ = c.socket.send(c.message.command(domain, resyncDone))
 }

@@ -34,7 +34,7 @@ import (
 type Inspector interface {
 	// Queue is the waiting requests, at most limit of them.
 	Queue(now time.Time, limit int) api.QueueReply
-	// Explain tells what is known of something.
+	// Explain returns what is known of something.
 	Explain(now time.Time, of string) (api.ExplainReply, error)
 	Actor
 }

@@ -79,7 +79,7 @@ func (c *Conn) begin() {
 	c.answered = false
 }
 
-// sentBody says that the body is sent: see limit.
+// sentBody notes that the body is sent: see limit.
 func (c *Conn) sentBody(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -111,7 +111,7 @@ func readFile(name string) (data []byte, mode fs.FileMode, err error) {
 	return data, info.Mode(), nil
 }
 
-// withHint says what lets a file be read that may not be.
+// withHint adds what would make an unreadable file readable.
 func withHint(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; let the proxy's group read it (chgrp tempomat, chmod 640), and pass its directories (chmod g+x)", err)

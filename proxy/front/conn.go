@@ -164,7 +164,7 @@ func (c *conn) end() {
 	}
 }
 
-// lookAt looks whether the client is still there.
+// lookAt checks whether the client is still connected.
 func (c *conn) lookAt() {
 	if c.hijacked.Load() {
 		return
@@ -293,7 +293,7 @@ type presence struct {
 	done chan struct{} // nil: no request waits for it
 }
 
-// leave says that the client has left.
+// leave notes that the client disconnected.
 func (p *presence) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -90,7 +90,7 @@ func (c *conn) start() {
 	c.end()
 }
 
-// tell tells of a step.
+// tell reports a step.
 func (c *conn) tell(step Step, err error) {
 	if c.server.o.Stepped != nil {
 		c.server.o.Stepped(step, resultOf(err), c.remote, err)
@@ -176,7 +176,7 @@ func (c *conn) handshake() bool {
 	return c.beginsToWait(time.Now())
 }
 
-// resultOf says in a word what an error means.
+// resultOf is an error's meaning in one word.
 func resultOf(err error) Result {
 	var header tls.RecordHeaderError
 	var alert tls.AlertError

@@ -250,7 +250,7 @@ func (c *conn) shorten() {
 	c.longEnds()
 }
 
-// longEnds says that the memory of a long head is free.
+// longEnds notes that the memory of a long head is free.
 func (c *conn) longEnds() {
 	if c.long {
 		c.long = false

@@ -55,10 +55,10 @@ func (w *Response) Header() http.Header { return w.r.answer.plain() }
 // Fields are the answer's header, which the handler fills before WriteHeader.
 func (w *Response) Fields() *http1.Fields { return &w.r.answer.Fields }
 
-// SetTrailer says what follows the body. It may be called until the handler returns.
+// SetTrailer sets what follows the body. It may be called until the handler returns.
 func (w *Response) SetTrailer(trailer http1.Fields) { w.r.answer.trailer = trailer }
 
-// Keep says that the request and its header are used after the handler has returned.
+// Keep keeps the request and its header valid after the handler has returned.
 func (w *Response) Keep() { w.keeps = true }
 
 // Asked are the fields of the request's head, as the client wrote them. They are the handler's until it

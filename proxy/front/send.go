@@ -79,7 +79,7 @@ func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	h.number(uint32(why))
 }
 
-// goAway tells the client which request is the last that is served.
+// goAway tells the client which request is the last one served.
 func (h *session) goAway(last uint32, why http2.ErrCode) {
 	h.frame(http2.FrameGoAway, 0, 0, 8)
 	h.number(last)

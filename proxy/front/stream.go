@@ -261,10 +261,10 @@ func (s *Stream) Header() http.Header { return s.in.answer.plain() }
 // Fields are the answer's header: see Response.
 func (s *Stream) Fields() *http1.Fields { return &s.in.answer.Fields }
 
-// SetTrailer says what follows the body: see Response.
+// SetTrailer sets what follows the body: see Response.
 func (s *Stream) SetTrailer(trailer http1.Fields) { s.in.answer.trailer = trailer }
 
-// Keep says that the request and its header are used after the handler has returned.
+// Keep keeps the request and its header valid after the handler has returned.
 func (s *Stream) Keep() { s.keeps = true }
 
 // Asked are the fields of the request's head: see Response.
@@ -349,7 +349,7 @@ func (s *Stream) decide(status int) {
 	s.length = s.in.answer.length()
 }
 
-// isOfConnection tells which fields HTTP/2 does not have (RFC 9113, 8.2.2).
+// isOfConnection reports fields that HTTP/2 does not have (RFC 9113, 8.2.2).
 func isOfConnection(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade":

@@ -126,7 +126,7 @@ func (c *conn) beginsToWait(now time.Time) bool {
 	return !isClosed && (c.place == nil || c.place.Idle(now))
 }
 
-// begin says that a request has begun to come.
+// begin notes that a request has begun to arrive.
 func (c *conn) begin(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ type part struct {
 	Data []byte
 }
 
-// serving says that the next process serves.
+// serving notes that the next process serves.
 type serving struct{ PID int }
 
 // verdict is what the process that runs says to that.
@@ -32,7 +32,7 @@ type verdict struct {
 	Withdrawn string // why it goes on; empty: all is the next one's
 }
 
-// ErrWithdrawn says that the process that runs goes on: the other one must not.
+// ErrWithdrawn: the running process goes on, so the other one must not.
 var ErrWithdrawn = errors.New("the process that runs goes on")
 
 // ErrSilent says that the process that ran serves no more, or may: it did not say that it

@@ -29,7 +29,7 @@ const (
 	lookRests = time.Millisecond
 )
 
-// Learner is told what can be seen of a backend's workers.
+// Learner takes in what can be seen of a backend's workers.
 type Learner interface {
 	// Backlog: so many connections wait for a worker, and the backend has so many processes;
 	// 0: that is not known.

@@ -296,7 +296,7 @@ func (k *Keeper) Close() {
 	k.closed = true
 }
 
-// Counts tells what was done.
+// Counts returns what was done.
 func (k *Keeper) Counts() PriorityCounts {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // system is this machine's kernel.
 type system struct{}
 
-// errPolicy says that a process is scheduled in another way than by nice values.
+// errPolicy: the process is not scheduled by nice values.
 var errPolicy = errors.New("the process has a scheduling policy of its own")
 
 // Nice implements kernel.

@@ -289,7 +289,7 @@ func (t *Tracker) Fresh() []process.ID {
 	return fresh
 }
 
-// say tells what is news.
+// say reports what is new.
 func (t *Tracker) say(err error) {
 	if t.toldAny && errors.Is(t.told, err) {
 		return

@@ -66,7 +66,7 @@ func Conditions(now time.Time, h *Health) (all []api.Condition) {
 	return all
 }
 
-// backend tells of requests that the backend gave no answer, or one that is an error.
+// backend is the condition of requests that the backend did not answer, or answered with an error.
 func (h *Health) backend() (all []api.Condition) {
 	b := &h.Overview.Backend
 	of := func(n int) string {
@@ -127,7 +127,7 @@ func (h *Health) workers() []api.Condition {
 	}}
 }
 
-// ended tells of certificates that visitors are not shown, or that browsers refuse.
+// ended is the condition of certificates that can't be served, or that browsers reject.
 func (h *Health) ended(now time.Time) (all []api.Condition) {
 	for _, c := range h.Certificates {
 		switch {
@@ -142,7 +142,7 @@ func (h *Health) ended(now time.Time) (all []api.Condition) {
 	return all
 }
 
-// endSoon tells of certificates that have not been renewed in time.
+// endSoon is the condition of certificates that were not renewed in time.
 func (h *Health) endSoon(now time.Time) (all []api.Condition) {
 	for _, c := range h.Certificates {
 		left := c.Expires.Sub(now)
@@ -167,7 +167,7 @@ func because(fault string) string {
 	return ": " + fault
 }
 
-// sharing tells of those that accounts are to be shared with and are not.
+// sharing is the condition of instances with which accounts should be shared and are not.
 func (h *Health) sharing() (all []api.Condition) {
 	const name, do = "sharing", "See tempomat-doctor status; until then this proxy decides by what it sees itself."
 	if h.Trouble != "" {

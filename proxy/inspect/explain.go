@@ -221,7 +221,7 @@ func (e *explanation) add(title string, facts ...api.ExplainFact) {
 	}
 }
 
-// present tells of its requests that wait or run.
+// present lists its requests that wait or run.
 func (e *explanation) present() {
 	if e.waits+e.runs == 0 {
 		return
@@ -249,7 +249,7 @@ func (e *explanation) present() {
 	e.add("At this moment", facts...)
 }
 
-// before says how many go first.
+// before is how many go first.
 func before(n int) string {
 	switch {
 	case n < 0:
@@ -262,7 +262,7 @@ func before(n int) string {
 	return fmt.Sprintf("; %d go before it", n)
 }
 
-// accounts tells what its keys owe.
+// accounts lists what its keys owe.
 func (e *explanation) accounts() {
 	var facts []api.ExplainFact
 	for _, k := range e.allKeys() {
@@ -323,7 +323,7 @@ func (e *explanation) allKeys() []limiter.Key {
 // mostKeys is how many keys are shown.
 const mostKeys = 8
 
-// standing tells what an address counts as, once, and what that rests on.
+// standing is what an address counts as, once, and why.
 func (e *explanation) standing() {
 	if e.kind != "address" || len(e.keys) == 0 {
 		return
@@ -429,7 +429,7 @@ func groupWords(group string, proves bool) (as, why string) {
 	return group, ""
 }
 
-// visits tells what is remembered of those of an address.
+// visits is what is remembered of an address's visits.
 func visits(now time.Time, v *standing.Visits) (facts []api.ExplainFact) {
 	if v.Pages+v.Parts >= 1 {
 		facts = append(facts, api.ExplainFact{

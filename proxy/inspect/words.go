@@ -36,7 +36,7 @@ func (e *explanation) summary(of string) {
 	}
 }
 
-// ended says what became of a request.
+// ended describes how a request ended.
 func ended(v *api.VerdictRow) string {
 	was := map[string]string{
 		"answered": "it was answered", "refused": "it was refused", "redirected": "it was redirected, to come back with a pass",
@@ -58,7 +58,7 @@ func ended(v *api.VerdictRow) string {
 	return was
 }
 
-// reasonWords says why a request was delayed or refused.
+// reasonWords is why a request was delayed or refused.
 func reasonWords(v *api.VerdictRow) string {
 	switch v.Reason {
 	case "none":
@@ -98,7 +98,7 @@ func are(n int) string {
 	return fmt.Sprintf("%d requests are", n)
 }
 
-// unknown says what it means that nothing is known.
+// unknown explains why nothing is known.
 func (e *explanation) unknown(of string) string {
 	means := "it asked for nothing recently. A request from it would be served at once, or, if there is no room, wait with those of all unknown clients"
 	switch e.kind {
@@ -114,7 +114,7 @@ func (e *explanation) unknown(of string) string {
 	return fmt.Sprintf("Nothing is known of %s: %s.", of, means)
 }
 
-// advise says what would change it.
+// advise adds what would change it.
 func (e *explanation) advise() {
 	if e.exempt {
 		return
@@ -140,7 +140,7 @@ func (e *explanation) advise() {
 // mostDebts is how many debts are advised on, those first that it has for certain.
 const mostDebts = 2
 
-// adviseOn says what would have a request wait no longer.
+// adviseOn adds what would end a request's wait.
 func (e *explanation) adviseOn(o *limiter.Outlook) {
 	if o.Stranger {
 		e.tell("A client that logs in, or brings back a cookie of the site, gets a turn of its own.")
@@ -227,7 +227,7 @@ func siteOf(o *limiter.Outlook) string {
 	return "its site " + o.Site
 }
 
-// ahead says who had more than its share.
+// ahead names the client that had more than its share.
 func aheadOf(o *limiter.Outlook) string {
 	if o.Stranger {
 		return "strangers share one turn"
@@ -235,7 +235,7 @@ func aheadOf(o *limiter.Outlook) string {
 	return fmt.Sprintf("its client has had %.1f CPU-seconds more than its share", o.Lead)
 }
 
-// sizes says which sizes count together.
+// sizes names the sizes that count together.
 func sizesOf(o *limiter.Outlook) string {
 	if o.Size == 0 {
 		return "of any size"
@@ -271,7 +271,7 @@ func span(seconds float64) string {
 
 func spanOf(d time.Duration) string { return span(d.Seconds()) }
 
-// evidenceWords says what evidence there is.
+// evidenceWords describes the evidence.
 func evidenceWords(e classify.Evidence) string {
 	var words []string
 	for _, x := range []struct {

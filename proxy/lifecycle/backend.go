@@ -65,7 +65,7 @@ func (l *Life) Stays(now time.Time) {
 // Measured takes in what the kernel counted for the request since Begin.
 func (l *Life) Measured(now time.Time, r cpuaccount.Reading) { l.span.Measured(now, r) }
 
-// Lost says that nothing is counted for it any more: the rest is estimated.
+// Lost ends counting for it: the rest is estimated.
 func (l *Life) Lost(now time.Time) { l.span.Lost(now) }
 
 // Yield says with what force it competes for the CPUs, 0 to 1: 1 is that of one whose process has the

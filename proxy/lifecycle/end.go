@@ -2,7 +2,7 @@ package lifecycle
 
 import "time"
 
-// Orphan says that the client has left while the backend works on the request.
+// Orphan notes that the client disconnected while the backend works on the request.
 // The request keeps its place and its meter runs on until the backend has finished,
 // or who disconnects early could have any number of pages computed at a time. It
 // returns true if that is news, and the backend has not finished.

@@ -185,7 +185,7 @@ func (e *engine) look() {
 	}
 }
 
-// measure tells the gate the CPU use.
+// measure passes the CPU use to the gate.
 func (e *engine) measure() {
 	used, passed := e.backend.used-e.used, (e.now - e.measured).Seconds()
 	e.used, e.measured = e.backend.used, e.now
@@ -394,7 +394,7 @@ func urlOf(target string) url.URL {
 	return url.URL{Path: cmp.Or(path, "/"), RawQuery: query}
 }
 
-// hasPartName tells style sheets, scripts, images and fonts by their names.
+// hasPartName recognizes style sheets, scripts, images and fonts by their names.
 func hasPartName(path string) bool {
 	dot := strings.LastIndexByte(path, '.')
 	if dot < 0 || len(path)-dot > len(".woff2") {

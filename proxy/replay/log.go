@@ -43,7 +43,7 @@ func (e *FormatError) Error() string {
 	return s.String()
 }
 
-// Expected says how to have a server write what can be read.
+// Expected explains how to make a server write a log that can be read.
 const Expected = `  Apache: LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\" %D" timed
           CustomLog ${APACHE_LOG_DIR}/timed.log timed
   nginx:  log_format timed '$remote_addr - $remote_user [$time_local] "$request" $status '

@@ -85,7 +85,7 @@ func (t *tally) asked(j *job) {
 	t.hour(j.came).Requests++
 }
 
-// over is told the end of a request.
+// over takes in the end of a request.
 func (t *tally) over(j *job, o outcome) {
 	if j.Who.Exempt {
 		t.total.Exempt++

@@ -76,7 +76,7 @@ func (p *Spool) spill(b []byte) int {
 	return n
 }
 
-// errFiles says that as many files are open as may be.
+// errFiles: the limit of open files is reached.
 var errFiles = errors.New("spool: too many files are open")
 
 // openFile opens the file; false if it cannot.

@@ -153,7 +153,7 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 	return f
 }
 
-// gateFields says how the gate took the request, and why.
+// gateFields appends how the gate ranked the request, and why.
 func (r *Record) gateFields() []zap.Field {
 	if r.Verdict.Lane == limiter.NoLane {
 		return nil

@@ -62,7 +62,7 @@ func Arguments(numbers ...int) cobra.PositionalArgs {
 	}
 }
 
-// flagError says what a flag's value has to be.
+// flagError explains what a flag's value must be.
 func flagError(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {

@@ -172,7 +172,7 @@ func (s *service) handle(a *smockron.Accounting) {
 	}
 }
 
-// resync tells all that is known of a domain, to all of its gatekeepers.
+// resync sends all orders of a domain to all of its gatekeepers.
 func (s *service) resync(now time.Time, name string) {
 	begun := time.Now() // of the machine's monotonic clock: it only paces
 	if begun.Sub(s.resyncs[name]) < resyncPause {

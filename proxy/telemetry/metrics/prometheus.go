@@ -30,7 +30,7 @@ func Handler(state func() *State, d *Durations) http.Handler {
 	return mux
 }
 
-// collector tells Prometheus the table.
+// collector exports the table to Prometheus.
 type collector struct {
 	state func() *State
 	table []Metric

@@ -62,7 +62,7 @@ func requests() []Metric {
 }
 
 // ofGroups are two lines: a number by group, and, for Graphite and the status, that of all together.
-// Whole tells that it counts something.
+// Whole reports that it counts something.
 func ofGroups(name, series, help string, whole bool, get func(*telemetry.Sums) float64) []Metric {
 	return []Metric{
 		by(Metric{Name: name, Series: series + "Of", Kind: Counter, Whole: whole, Help: help + ", by group."}, func(s *State, tell tell) {

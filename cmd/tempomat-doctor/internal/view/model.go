@@ -52,7 +52,7 @@ type Options struct {
 // New returns a Model that knows nothing yet.
 func New(o Options) *Model { return &Model{options: o, pane: o.Pane} }
 
-// Resize tells the size of the screen.
+// Resize sets the size of the screen.
 func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 0), max(height, 0) }
 
 // Wants are the documents for the open pane.
@@ -88,13 +88,13 @@ func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 	m.follow()
 }
 
-// Tick tells the time while nothing else happens.
+// Tick sets the time while nothing else happens.
 func (m *Model) Tick(now time.Time) { m.now = now }
 
-// Away says that the proxy does not answer.
+// Away notes that the proxy does not answer.
 func (m *Model) Away() bool { return m.away != "" }
 
-// Paused says that nothing is to be asked.
+// Paused is true if nothing is to be asked.
 func (m *Model) Paused() bool { return m.paused }
 
 // shown is the table of the open pane as it is sorted and filtered.

@@ -61,7 +61,7 @@ func (m *Model) findings() []finding {
 	return all
 }
 
-// load says how full the server is.
+// load describes how full the server is.
 func (m *Model) load(full bool) finding {
 	o := &m.data.Overview
 	text := ": "
@@ -155,7 +155,7 @@ func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 	return text
 }
 
-// people says how those fare that the server is for.
+// people describes how known clients fare.
 func (m *Model) people() finding {
 	for _, g := range m.data.Overview.Groups {
 		if g.Name != "known" {

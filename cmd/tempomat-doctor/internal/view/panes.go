@@ -161,7 +161,7 @@ func (m *Model) pagesCPU(group string) float64 {
 	return max(whole, pages)
 }
 
-// sampled says what the pages are made of, if that is not all requests.
+// sampled notes which requests the pages are based on, if not on all.
 func (m *Model) sampled() string {
 	if s := m.data.Overview.Sampled; s > 0 && s < 1 {
 		return ", by " + Percent(s, 1) + " of the requests"

@@ -29,7 +29,7 @@ const (
 	byHand  = "do it by hand, as a recipe in " + manuals + "/recipes has it"
 )
 
-// Decide says what to do on a machine. It reads nothing else.
+// Decide makes the plan for a machine. It reads nothing else.
 func Decide(m Machine) Plan {
 	d := newDecider(m)
 	d.plan.Before = m.Service
@@ -251,7 +251,7 @@ func settings(text string) string {
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
 
-// found says in plain words what there is.
+// found describes in plain words what there is.
 func (d *decider) found() {
 	m := d.m
 	say := func(format string, args ...any) { d.plan.Found = append(d.plan.Found, fmt.Sprintf(format, args...)) }

@@ -81,7 +81,7 @@ type Config struct {
 	Defaults bool // it changes no default, like the package's file
 }
 
-// KeyFile tells who may read a private key, or a certificate.
+// KeyFile is who may read a private key, or a certificate.
 type KeyFile struct {
 	// Needs are the files and directories on the way to it that only root may use.
 	Needs []Access

@@ -69,7 +69,7 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 	}
 }
 
-// same says that two are one instance, which was restarted.
+// same reports that two are one instance, which was restarted.
 func same(a, b api.Instance) bool { return a.Name == b.Name && a.Socket == b.Socket }
 
 // others are the instances that were heard in the last hour, by name; with live, those that are there
@@ -131,7 +131,7 @@ func (s *Sharing) compare(now time.Time, self api.Instance) {
 	s.fleet.drift = drift
 }
 
-// alike says that two differences are of the same fact.
+// alike reports that two differences are about the same fact.
 func alike(a, b api.Condition) bool {
 	of, _, _ := strings.Cut(a.What, ":")
 	also, _, _ := strings.Cut(b.What, ":")

@@ -58,7 +58,7 @@ func readSecret(file string) (*Secret, error) {
 	return s, nil
 }
 
-// CheckSecret tells what is wrong with the file: then nothing is shared.
+// CheckSecret returns what is wrong with the file: then nothing is shared.
 func CheckSecret(c *config.Config) error {
 	if c.Coordination.Secret == "" {
 		return nil
@@ -176,7 +176,7 @@ func MakeSecret(file string, now time.Time, out io.Writer) error {
 	return nil
 }
 
-// ShowSecret tells what can be told of a file.
+// ShowSecret prints what a file's secret may show.
 func ShowSecret(file string, now time.Time, out io.Writer) error {
 	s, err := parseSecret(file)
 	if err != nil {
