@@ -311,7 +311,7 @@ func readNetworks(r *form.Reader, d *draft) {
 }
 
 func readProxiesFile(name string) (string, error) {
-	info, err := os.Stat(name) // before it is opened, as that of a pipe would wait
+	info, err := os.Stat(name) // before opening, because opening a pipe would wait
 	switch {
 	case err != nil:
 		return "", err

@@ -112,11 +112,10 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Parse reads one configuration from YAML or JSON. name is the file's name for
-// messages; env holds "NAME=value" as os.Environ does and may be nil. What is
-// not given has its default. The error is Faults: everything that is wrong. It opens
-// nothing: what is in files of prefixes is not in the configuration then. No backend has to be
-// given.
+// Parse reads one configuration from YAML or JSON. name is the file's name for messages; env
+// holds "NAME=value" as os.Environ does and may be nil. Missing keys have their defaults. The
+// error is Faults: everything that is wrong. It opens no files, so prefixes in files are not in
+// the configuration. No backend need be given.
 func Parse(data []byte, name string, env []string) (*Config, error) {
 	return parseWith(data, name, env, func(*form.Reader, *draft) {})
 }

@@ -205,7 +205,7 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
-// readSite reads one of them. The hosts are those that others have.
+// readSite reads one of them. hosts are those of the other sites.
 func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.Node, hosts map[string]string) {
 	switch {
 	case !siteKey.MatchString(name):

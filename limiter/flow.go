@@ -10,9 +10,9 @@ import (
 //
 // The clock is that of generalised processor sharing (Parekh and Gallager, 1993): it advances
 // by the service given, divided by the shares of all clients with work. A flow's virtual time
-// says at which clock its service so far would have been given if every flow had got its share
-// at every moment; how far it is beyond the clock is the flow's lead, what it got ahead of the
-// others.
+// is the clock at which its service so far would have been given if every flow had got its
+// share at every moment; its distance beyond the clock is the flow's lead, what it got ahead of
+// the others.
 type flow struct {
 	virtualTime float64 // virtual CPU-seconds per unit of share
 	share       float64 // of the machine; of a site, against the others

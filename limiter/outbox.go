@@ -78,7 +78,7 @@ func (o *Outbox) Drain(f func(Charge)) {
 	}
 }
 
-// Dropped counts the charges for which there was no room.
+// Dropped counts the charges without room.
 func (o *Outbox) Dropped() uint64 { return o.dropped.Load() }
 
 // Packets are those that a Sharer has still to carry. The latest are of no more use than those

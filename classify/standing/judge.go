@@ -73,8 +73,8 @@ func (j *Judge) Share(x *known.Exchange, secret [16]byte) {
 	x.Receive(j.learn)
 }
 
-// The data of an Entry: of a visitor its evidence and what it is worth if somebody vouches for
-// it, of a cookie what package standing remembers of one that the site gave (handed).
+// The data of an Entry: for a visitor its evidence and its worth if the backend vouches for it,
+// for a cookie what package standing remembers of it (handed).
 const shared = classify.Cookie | classify.Parts | classify.Attested
 
 // tellVisitor shares a visitor's evidence with other instances.
@@ -230,9 +230,9 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 	j.tellVisitor(at, x.visitor, shown, worth)
 }
 
-// partWeight is how much an answer counts as that of a part; 0: it is none. What the
-// client has still, by a tag that it was told, counts double: who keeps nothing cannot
-// tell it. A date does not, which anybody may tell.
+// partWeight is how much an answer counts as a part; 0: it isn't one. A part that the client
+// still has, by its entity tag, counts double: a client that keeps nothing does not have the
+// tag. A date does not count double, because any client can guess one.
 func (x *Visit) partWeight(r *http.Request, status int, h Answer) float32 {
 	if !x.part || !(status == http.StatusOK && isPartType(h) || status == http.StatusNotModified) {
 		return 0

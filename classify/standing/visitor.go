@@ -32,13 +32,13 @@ const (
 
 	lately       = 10 * 60  // half-life of pages and parts, seconds
 	follow       = 30       // seconds within which a page's parts follow it, to prove something
-	followSoon   = 20       // seconds within which they are parts of what somebody is looking at
+	followSoon   = 20       // seconds within which they are parts of a page on a person's screen
 	followPage   = 64       // parts of a page: few pages name more of their own site
-	followMost   = 256      // of several pages, as of an office's people, who are one visitor
+	followMost   = 256      // of several pages, because an office's people are one visitor
 	followLeast  = -64 * 64 // after all that may follow a page was asked for as a part, and was none
 	enoughParts  = 1.5      // of them, recently: two, a little while ago
 	partsOfPage  = 0.5      // and so many for each page: much of a page is in the browser's cache
-	cookiesBack  = 0.5      // of those given, for an address to be taken for one of people
+	cookiesBack  = 0.5      // part of the given ones that must come back for an address to count as people's
 	vouchedFor   = 3600     // seconds that the backend's word holds
 	maxCompany   = 8        // clients that one address counts as at most, whatever comes from there
 	leastSession = 1.0 / 8  // what is left of one that was used half an hour ago
@@ -206,7 +206,7 @@ type Visits struct {
 	Evidence      classify.Evidence
 	Standing      float64 // what that multiplies its share by, without what a single request shows
 	Pages, Parts  float64 // that it recently had: what was ten minutes ago counts half
-	ClientsBehind float64 // of how many clients the address is, as its sessions show
+	ClientsBehind float64 // number of clients behind the address, by its sessions
 }
 
 // Visits returns what is remembered of the visits of an address (an ID of the first class),

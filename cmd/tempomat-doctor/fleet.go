@@ -330,7 +330,7 @@ func sayWhose(document any, name string) {
 	}
 }
 
-// join adds to sum what another instance tells of the same, as the tags of package api's documents say.
+// join adds another instance's answer to sum, by the tags of package api's documents.
 func join(sum, x reflect.Value, how string) {
 	switch sum.Kind() {
 	case reflect.Struct:

@@ -163,7 +163,7 @@ func (p *policies) upstreamOf(b config.Backend) (*proxy.Upstream, error) {
 	return upstream, nil
 }
 
-// keepDatabases goes on with the databases of the configuration that stays in force.
+// keepDatabases keeps the databases of the configuration that stays in force.
 func (p *policies) keepDatabases(c *config.Config) {
 	_, _ = policy.Databases(c, p.databases) // it could have them before
 }

@@ -16,7 +16,7 @@ type Reader struct {
 	Faults Faults
 	Given  map[string]Source // dotted paths that were given, and where
 
-	// Warnings tell of each key that was given and went.
+	// Warnings name each key of the file that no longer exists.
 	Warnings []string
 }
 

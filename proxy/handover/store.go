@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Store is the service manager, as it keeps listening sockets of a service for the time
-// when no process of it runs: a client that connects then waits, and is not refused. The next
-// process is handed them (LISTEN_FDS), under their names.
-// This is the file descriptor store of systemd.service(5) and sd_pid_notify_with_fds(3).
+// Store is the service manager, which keeps listening sockets of a service while no process of
+// it runs: a client that connects then waits, and is not refused. The next process is handed
+// them (LISTEN_FDS), under their names. This is the file descriptor store of systemd.service(5)
+// and sd_pid_notify_with_fds(3).
 //
-// A manager that keeps nothing says nothing, and that is no error. The methods may be
+// A manager that keeps nothing does not report that, so it isn't an error. The methods may be
 // called concurrently.
 type Store struct {
 	Notify string // where the manager is told (NOTIFY_SOCKET); empty: there is none, and nothing is done

@@ -199,7 +199,7 @@ func Drift(all []Instance) (drift []Condition) {
 	return drift
 }
 
-// Kernel is what the kernel helps with: what requests cost, and the CPUs for what is short. All
+// Kernel is what the kernel helps with: the costs of requests, and CPU time for short ones. All
 // times are in seconds.
 type (
 	Kernel struct {
