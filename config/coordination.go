@@ -470,7 +470,7 @@ func validateRedis(r *form.Reader, d *draft) {
 // Gossip is how accounts are shared among sidecars with no server at all.
 type Gossip struct {
 	Listen    string   // address for both UDP and TCP
-	Advertise string   // address address at which peers reach it; empty: Listen
+	Advertise string   // address address address at which peers reach it; empty: Listen
 	Join      []string // peers, host:port; a host may be a DNS name of several addresses
 }
 

@@ -105,7 +105,7 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	SetReadDeadline(at time.Time) error
 	SetWriteDeadline(at time.Time) error
 	FlushError() error
-	// Look looks whether the client is still there; if not, the request's context ends.
+	// Look checks whether the client is still connected; if not, the request's context ends.
 	Look()
 	// Keep keeps the request valid after its end.
 	Keep()

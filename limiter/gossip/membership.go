@@ -320,8 +320,8 @@ type member struct {
 	to      *memberlist.Node // a copy: memberlist changes its own
 }
 
-// roster keeps who is live, by what memberlist says of it. Its methods are called
-// while memberlist holds a lock, so that they do nothing but note it.
+// roster keeps which nodes are live according to memberlist. Its methods are called under a
+// lock of memberlist's, so they only take notes.
 type roster struct {
 	self    Node
 	changed chan struct{}

@@ -13,7 +13,7 @@ import (
 const (
 	epoch     = 100 * time.Millisecond // how often totals are told
 	beat      = 10 * epoch             // and how often that there is nothing to tell
-	silence   = 64 * epoch             // after which two nodes meet again
+	silence   = 64 * epoch             // silence after which two nodes meet again
 	again     = 32 * epoch             // after which a total is told once more, if it is still the last one
 	idle      = 2 * time.Minute        // after which a key is forgotten
 	idleLeast = 8 * time.Second        // the same, while there is no room
@@ -394,8 +394,8 @@ func (t *tally) of(p *peer) count {
 	return count{}
 }
 
-// learn takes in what is owed, if that includes what somebody charged whose debts are
-// not known here. Debts are raised, never added.
+// learn takes in debts, if they include charges of a node whose debts are not known here. Debts
+// are raised, never added.
 func (b *Replica) learn(now time.Time, m message) {
 	known := make([]*peer, len(m.nodes)) // those that are no members stay nil
 	strange := false

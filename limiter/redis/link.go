@@ -106,7 +106,7 @@ func (l *link) call(ctx context.Context, call func(context.Context, rueidis.Clie
 				s.LastError = err.Error()
 			}
 		})
-	case ctx.Err() != nil: // the caller has gone, which says nothing of Redis
+	case ctx.Err() != nil: // the caller gave up, which shows nothing about Redis
 		l.breaker.abandoned()
 	default:
 		l.breaker.failed(now)

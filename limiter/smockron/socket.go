@@ -66,8 +66,8 @@ func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string
 // Its messages go to connected peers only, and are dropped with the connection; otherwise they
 // would queue while a master is away, and be charged when it is back.
 //
-// What a peer has no room for is dropped. Connected, to a single peer, send tells so;
-// bound, it does not, or the slowest of the peers would keep all others waiting.
+// Messages without room at a peer are dropped. If connected, to a single peer, send reports
+// that; if bound, it does not, because otherwise the slowest peer would make all others wait.
 func (w *Wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
 	return w.open(zmq.XPUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true), s.SetXpubNodrop(!bind))

@@ -66,7 +66,7 @@ type Options struct {
 	Kernel        func() api.Kernel          // nil: nothing is told of the kernel's help
 	Share         func() api.ShareReply
 	Inspector     Inspector
-	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: nobody looks
+	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: not checked
 	Ready         func() error           // nil while the proxy takes requests
 	Reload        func() error           // reads the configuration again; its error lists every fault
 	Waiting       func() []string        // keys that a reload could not put in force, and a restart does; nil: there are none

@@ -97,8 +97,8 @@ func (g *guard) refuseToken(r *http.Request) error {
 	return nil
 }
 
-// Access says who may ask over TCP, and by which names. The zero Access lets nobody in over
-// TCP. Its methods may be called concurrently.
+// Access decides about requests over TCP: the token, and the names. The zero Access lets no
+// request in over TCP. Its methods may be called concurrently.
 type Access struct {
 	granted atomic.Pointer[grant]
 }
@@ -222,7 +222,7 @@ func peerOf(c *net.UnixConn) (by string) {
 	return by
 }
 
-// askedBy is who asks, in words, for the log.
+// askedBy names the user who asks, for the log.
 func askedBy(ctx context.Context) string {
 	if by, ok := ctx.Value(peerKey{}).(string); ok && by != "" {
 		return by

@@ -56,7 +56,7 @@ func (a *Answer) setHead(head *http1.Response) {
 // tellLength makes the header announce the length once, as it was understood, or not at all, so
 // no reader can understand another one.
 func (a *Answer) tellLength() {
-	if a.Length < 0 || a.Status == http.StatusNoContent { // of which some clients would wait for a body
+	if a.Length < 0 || a.Status == http.StatusNoContent { // otherwise some clients would wait for a body
 		a.Fields.Del("Content-Length")
 	} else {
 		length, _, _ := strings.Cut(a.Fields.Get("Content-Length"), ",")

@@ -22,7 +22,7 @@ type Conn struct {
 	bare bool            // raw is all of it: there is no TLS
 	idle time.Time       // since when it waits for a request
 
-	talks talk // of who uses it
+	talks talk // of its user
 	step  func(fd uintptr) (done bool)
 
 	look   func(fd uintptr) // of isSilent

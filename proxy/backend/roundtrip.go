@@ -19,12 +19,11 @@ type Request struct {
 	// Target, Host and the fields are sent as they are. Host may be empty.
 	Target, Host string
 	Fields       http1.Fields
-	// Body is closed once nobody wants it any more, and may be read for a moment after
-	// the answer is complete; nil: there is none. A Read that fails has the backend see
-	// the end of the connection, and its answer is still awaited.
+	// Body is closed once it is no longer needed, and may be read for a moment after the answer
+	// is complete; nil: there is none. If a Read fails, the backend sees the end of the
+	// connection, and its answer is still awaited.
 	Body io.ReadCloser
-	// Length is that of the body; negative: it is unknown. Ready tells that reading it
-	// waits for nobody.
+	// Length is that of the body; negative: unknown. Ready is true if reading it doesn't wait.
 	Length int64
 	Ready  bool
 	// Announced is the names of what follows a body of unknown length; Trailer is called as that has come

@@ -52,8 +52,7 @@ func (l *Life) Answered(now time.Time, status int, h standing.Answer) {
 	}
 }
 
-// Stays says that the request keeps its worker from now on, but computes hardly
-// anything: a stream.
+// Stays marks a request that keeps its worker from now on but computes little: a stream.
 func (l *Life) Stays(now time.Time) {
 	l.span.Pause(now)
 	if l.ticket != nil {

@@ -65,7 +65,7 @@ type Top[K comparable] struct {
 // Row is what a thing cost. It stays in its place.
 type Row[K comparable] struct {
 	Key   K
-	Wrong float64 // bound by which its CPU may be too high
+	Wrong float64 // bound bound by which its CPU may be too high
 	Use
 }
 

@@ -83,9 +83,8 @@ type Order struct {
 	Until      int64 // milliseconds since 1970, always to come
 }
 
-// Account accounts for one message and returns the order that it causes, if any. A
-// message that is not sound, or of a domain that nobody configured, changes
-// nothing but a count.
+// Account accounts for one message and returns the order that it causes, if any. An invalid
+// message, or one of a domain that isn't configured, changes only a count.
 func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -124,8 +124,8 @@ func (m *Master) merge(now time.Time, r Record) (o Order, news bool) {
 // saveAtOnce is how many identifiers go to the store together.
 const saveAtOnce = 5_000
 
-// save brings the store up to date, and returns the orders that follow from what
-// another master left there. What could not be saved stays to be saved.
+// save brings the store up to date, and returns the orders that follow from what another master
+// left there. Changes that could not be saved are saved later.
 func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news []Order, err error) {
 	for {
 		batch := m.takeUnsaved()
