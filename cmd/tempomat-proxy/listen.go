@@ -149,12 +149,7 @@ func inUseHint(address string) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("another process listens there; as root, \"ss -ltnp 'sport = :%d'\" shows which", port)
 	}
-	const most = 3
-	hint := strings.Join(names[:min(most, len(names))], ", ")
-	if len(names) > most {
-		hint += fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	hint += " listens there"
+	hint := strings.Join(names, ", ") + " listens there"
 	if ours {
 		hint += `; to replace it by the installed program, send it SIGUSR2`
 	}

@@ -185,16 +185,10 @@ func (c *Chromium) Open(l Look) *Tab {
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.Do(domain+".enable", nil, nil)
 	}
-	p.Resize(l)
-	return p
-}
-
-// Resize has the page be looked at in another way.
-func (p *Tab) Resize(l Look) {
-	p.t.Helper()
 	p.Do("Emulation.setDeviceMetricsOverride", map[string]any{"width": l.Width, "height": l.Height, "deviceScaleFactor": 1, "mobile": l.Phone}, nil)
 	scheme := map[string]any{"name": "prefers-color-scheme", "value": l.Scheme}
 	p.Do("Emulation.setEmulatedMedia", map[string]any{"features": []any{scheme}}, nil)
+	return p
 }
 
 // Do has the page do something; into takes its result.

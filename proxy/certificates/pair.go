@@ -136,9 +136,6 @@ type Source struct {
 	Path        string // instead: a directory with such pairs, or a file with both
 }
 
-// mostPairs is how many pairs there may be altogether.
-const mostPairs = 1000
-
 // files are those of a pair.
 type files struct{ certificate, key string }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -114,9 +113,6 @@ func (s *Store) read() (err error) {
 		for _, f := range append(found, s.missing(source.Path, found, e == nil)...) {
 			if taken[f] {
 				continue
-			}
-			if len(pairs) == mostPairs {
-				return errors.Join(err, fmt.Errorf("there are more than %d certificates", mostPairs))
 			}
 			taken[f] = true
 			p, e := s.readAgain(known[f], f)
