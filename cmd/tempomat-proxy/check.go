@@ -178,11 +178,11 @@ func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bo
 	name, groups := unitUser(ctx)
 	u, err := osuser.Lookup(name)
 	if err != nil || u.Uid == "0" {
-		return false, nil //nolint:nilerr // the service is not installed, or may read what root may
+		return false, nil // the service is not installed, or may read what root may
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return false, nil //nolint:nilerr // as root, then
+		return false, nil // as root, then
 	}
 	return s.checkAs(ctx, program, u, groups, stdout, verbose)
 }

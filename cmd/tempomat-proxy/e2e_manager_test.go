@@ -21,7 +21,7 @@ import (
 // the same socket, which systemd keeps once.
 type manager struct {
 	t       *testing.T
-	path    string
+	notify  string
 	read    int // of what was said
 	closing sync.WaitGroup
 
@@ -41,8 +41,8 @@ const closesAfter = 50 * time.Millisecond
 
 func startManager(t *testing.T) *manager {
 	t.Helper()
-	m := &manager{t: t, path: filepath.Join(tempDir(t), "notify"), kept: make(map[string][]*os.File)}
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
+	m := &manager{t: t, notify: filepath.Join(tempDir(t), "notify"), kept: make(map[string][]*os.File)}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.notify, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func (m *manager) next() (said notice) {
 // keeps is what is kept when all that was told is heard, as the next process gets it, and the names of that.
 func (m *manager) keeps() (files []*os.File, names []string) {
 	m.t.Helper()
-	if err := (handover.Store{Notify: m.path}).Wait(); err != nil {
+	if err := (handover.Store{Notify: m.notify}).Wait(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.mu.Lock()
@@ -179,7 +179,7 @@ func newManaged(t *testing.T, backend, yaml string) *managed {
 func (m *managed) begin() {
 	m.t.Helper()
 	files, names := m.keeps()
-	m.handOver(files, names, "NOTIFY_SOCKET="+m.manager.path)
+	m.handOver(files, names, "NOTIFY_SOCKET="+m.notify)
 	closeFiles(files) // the process has its own
 }
 

@@ -102,7 +102,7 @@ func TestHandedOverNonsense(t *testing.T) {
 	}{
 		"is no listening socket":        {null, "127.0.0.1:1", "listen: 192.0.2.1:1\n"},
 		"requests would go in a circle": {own, l.Addr().String(), "listen: 192.0.2.1:1\n"},
-		"none of listen":                {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
+		"but is not in listen":          {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
 	} {
 		s := unstarted(t)
 		s.configure(t, "http://"+c.backend, c.yaml)
@@ -221,7 +221,7 @@ func TestKeptBesideASocketUnit(t *testing.T) {
 	m.exit()
 	l, socket := supervised(t, "tcp", "127.0.0.1:0")
 	files, names := m.keeps()
-	m.handOver(append([]*os.File{socket}, files...), []string{"tempomat-proxy.socket", names[0]}, "NOTIFY_SOCKET="+m.manager.path)
+	m.handOver(append([]*os.File{socket}, files...), []string{"tempomat-proxy.socket", names[0]}, "NOTIFY_SOCKET="+m.notify)
 	closeFiles(files)
 	m.serves()
 	if want := "http://" + l.Addr().String(); m.url != want || m.names() != "" {
@@ -281,7 +281,7 @@ func (s *installed) install(text []byte) {
 func startInstalled(t *testing.T, m *manager) *installed {
 	t.Helper()
 	file := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(tempDir(t), "tempomat-proxy"))
-	env := []string{"NOTIFY_SOCKET=" + m.path, "WATCHDOG_USEC=300000"}
+	env := []string{"NOTIFY_SOCKET=" + m.notify, "WATCHDOG_USEC=300000"}
 	return &installed{startProxyAs(t, env, []string{file}, pageBackend(t), "state: off\nlog: {access: off}\n"), file}
 }
 
