@@ -120,19 +120,22 @@ func (r *rig) startBackend() error {
 	if err != nil || php == "" || r.fpm && fpm == "" {
 		return errors.New("Apache or PHP is missing: apt-get install apache2-bin libapache2-mod-php php-fpm")
 	}
-	config, err := filepath.Abs(filepath.Join(r.here, "apache.conf"))
+	r.apache, r.proxy = freePort(), freePort()
+	_, port, _ := net.SplitHostPort(r.apache)
+	values := map[string]string{"DIR": r.dir, "PORT": port, "MODULES": filepath.Dir(php), "PHP": php, "RUNAS": "www-data"}
+	text, err := os.ReadFile(filepath.Join(r.here, "apache.conf"))
 	if err != nil {
 		return err
 	}
-	r.apache, r.proxy = freePort(), freePort()
-	_, port, _ := net.SplitHostPort(r.apache)
-	args := []string{"-f", config, "-DFOREGROUND"}
-	defines := map[string]string{"DIR": r.dir, "PORT": port, "MODULES": filepath.Dir(php), "PHP": php}
-	if os.Getuid() == 0 {
-		defines["RUNAS"] = "www-data"
+	// The values stand in the file, as they do on a server: there the proxy reads them.
+	config := filepath.Join(r.dir, "apache.conf")
+	text = []byte(os.Expand(string(text), func(name string) string { return values[name] }))
+	if err := os.WriteFile(config, text, 0o644); err != nil { //nolint:gosec // others read it
+		return err
 	}
-	for name, value := range defines {
-		args = append(args, "-C", "Define "+name+" "+value)
+	args := []string{"-f", config, "-DFOREGROUND"}
+	if os.Getuid() == 0 {
+		args = append(args, "-DROOT")
 	}
 	if r.fpm {
 		if err := r.startFPM(fpm); err != nil {
