@@ -51,8 +51,9 @@
 //
 //   - A request may compute while fewer than n requests compute that are as short or shorter.
 //     Longer ones do not count, because a short request is soon done next to them.
-//   - n is the number of CPUs. It grows by a quarter while requests wait and the CPUs are used
-//     below 90 %, and shrinks above 97 % (Grows: db-20-300ms, db-60-300ms).
+//   - n is the number of CPUs. While requests wait it grows by a quarter if the CPUs are used
+//     below 90 %, and doubles if that was so half a second before and they are used below 45 %.
+//     It shrinks above 97 % (Grows: db-20-300ms, db-60-300ms).
 //   - For the upper half of a rung, the lower half of the next rung counts as well (Halves:
 //     nat+dist120, new+dist120-samepath).
 //   - Up to 400 ms, each two requests that are longer by more than a rung make room for one

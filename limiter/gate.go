@@ -61,6 +61,7 @@ type books struct {
 	patient     *Ticket // the oldest of them that has not lost its patience
 	seq         uint64
 	utilisation float64 // as last measured; negative: never
+	roomShort   bool    // then: requests waited for room on the ladder
 	delaysNone  bool    // in mode observe and in shadow each request goes at once, whatever the rules say
 	off         Rules   // that tests switch off
 	preempts    bool    // see Preempts

@@ -186,8 +186,8 @@ func TestMisjudgedRequestsMove(t *testing.T) {
 }
 
 // TestRoomFollowsTheUse checks how many may compute as the CPU use is measured: a
-// quarter more while somebody waits and CPUs are idle, a quarter less while they
-// are full.
+// quarter more while somebody waits and CPUs are idle, twice as many while half of
+// them are, a quarter less while they are full.
 func TestRoomFollowsTheUse(t *testing.T) {
 	w := siegeOf("a")
 	measure := func(use float64, want int) {
@@ -206,9 +206,11 @@ func TestRoomFollowsTheUse(t *testing.T) {
 	if g := w.GateState(); g.Computing != [rungs]int{5: 3} {
 		t.Errorf("%v compute, want 3", g.Computing)
 	}
-	for _, n := range []int{4, 5, 6, 7, 8, 10, 12, 12} { // but five workers are for others
-		measure(0.1, n)
+	for _, n := range []int{4, 5, 6} {
+		measure(0.5, n)
 	}
+	measure(0.44, 12) // at most: five workers are for others
+	measure(0.1, 12)
 	if g := w.GateState(); g.Computing != [rungs]int{5: 11} {
 		t.Errorf("%v compute, want 11", g.Computing)
 	}

@@ -339,9 +339,9 @@ const (
 
 // Measure tells the gate what part of the CPUs was used recently, 0 to 1; about
 // twice a second. Where pages wait for a database, more of them have to run at a
-// time to use the machine: the room grows by a quarter while requests wait for a CPU
-// and some are idle, and shrinks as much while they are full. A fixed number stays as
-// it is.
+// time to use the machine: while requests wait for a CPU the room grows by a quarter if
+// some are idle, and doubles if half of them are though requests waited at the last call as well.
+// It shrinks by a quarter while they are full. A fixed number stays as it is.
 func (l *Limiter) Measure(now time.Time, utilisation float64) {
 	l.gate.measure(l.since(now), utilisation)
 }
@@ -353,11 +353,16 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	if g.shortUse.pass(at); g.wants(0, level(lightRung)) {
 		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long()+1)
 	}
-	n := &g.limits
-	switch wanted := from(&g.load.computing, 0) >= n.slots && g.wanted(); {
+	n, before := &g.limits, g.roomShort
+	g.roomShort = from(&g.load.computing, 0) >= n.slots && g.wanted()
+	switch {
 	case n.fixed || g.without(ruleGrows):
-	case wanted && utilisation < idleBelow:
-		n.slots = min(n.slots+max(1, n.slots/byPart), n.workers)
+	case g.roomShort && utilisation < idleBelow:
+		more := max(1, n.slots/byPart)
+		if before && utilisation < idleBelow/2 { // forty pages that wait for a service have a place within three seconds
+			more = n.slots
+		}
+		n.slots = min(n.slots+more, n.workers)
 	case utilisation > fullAbove:
 		n.slots = max(n.slots-max(1, n.slots/byPart), n.leastSlots)
 	}
