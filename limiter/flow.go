@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"container/heap"
 	"time"
 
 	"tempomat/limiter/known"
@@ -410,8 +411,7 @@ func (t *Ticket) precedes(o *Ticket) bool {
 	return t.rank < o.rank || t.rank == o.rank && t.order < o.order
 }
 
-// headHeap is a binary heap of lanes' heads by rank; each head stores its index. container/heap
-// would make calls through an interface under the lock that all requests share.
+// headHeap is a heap of lanes' heads by rank, for container/heap. Each head stores its index.
 type headHeap []*Ticket
 
 func (h headHeap) top() *Ticket {
@@ -421,62 +421,31 @@ func (h headHeap) top() *Ticket {
 	return h[0]
 }
 
-func (h *headHeap) push(t *Ticket) {
-	*h = append(*h, t)
-	t.heap, t.index = h, len(*h)-1
-	h.up(t.index)
-}
+func (h *headHeap) push(t *Ticket)   { heap.Push(h, t) }
+func (h *headHeap) remove(t *Ticket) { heap.Remove(h, t.index) }
 
-func (h *headHeap) remove(t *Ticket) {
-	i, last := t.index, len(*h)-1
-	if i != last {
-		h.swap(i, last)
-	}
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	if i != last && !h.down(i) {
-		h.up(i)
-	}
-	t.heap = nil
-}
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (h headHeap) Len() int           { return len(h) }
+func (h headHeap) Less(i, j int) bool { return h[i].precedes(h[j]) }
 
-func (h headHeap) swap(i, j int) {
+func (h headHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-func (h headHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !h[i].precedes(h[parent]) {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
+func (h *headHeap) Push(x any) {
+	t := x.(*Ticket) //nolint:forcetypeassert // it is of these
+	t.heap, t.index = h, len(*h)
+	*h = append(*h, t)
 }
 
-func (h headHeap) down(i int) (moved bool) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].precedes(h[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return moved
-		}
-		h.swap(i, least)
-		i, moved = least, true
-	}
-}
-
-// order makes a heap of it again after all ranks have changed.
-func (h headHeap) order() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
+func (h *headHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	t.heap = nil
+	return t
 }
 
 // All unknown clients are one flow: a crawler with a new address for each request competes with
@@ -620,6 +589,6 @@ func (g *gate) lineUp(s *site) {
 		for _, t := range *h {
 			g.line(t)
 		}
-		h.order()
+		heap.Init(h)
 	}
 }

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"math"
-	"slices"
 	"testing"
 )
 
@@ -26,28 +25,6 @@ func TestRankOfAHead(t *testing.T) {
 		r := &Ticket{charge: charge{guess: guess}, queueEntry: queueEntry{site: &g.home, flow: &flow{share: 0.5, virtualTime: x.virtualTime}, clock: now}}
 		if g.enqueueHead(0, r); math.Abs(r.rank-x.rank) > 1e-9 || r.overShare != x.ahead || r.costMultiplier != baseMultiplier {
 			t.Errorf("%s: a rank of %g, ahead %t; want %g, %t", name, r.rank, r.overShare, x.rank, x.ahead)
-		}
-	}
-}
-
-// TestHeapIsOrderedAnew when the ranks of all have changed: from the least to the greatest, wherever each was.
-func TestHeapIsOrderedAnew(t *testing.T) {
-	for n := range 9 {
-		var h headHeap
-		for i := range n {
-			h.push(&Ticket{queueEntry: queueEntry{rank: float64(i)}})
-		}
-		for _, x := range h {
-			x.rank = -x.rank
-		}
-		h.order()
-		var ranks []float64
-		for h.top() != nil {
-			ranks = append(ranks, h.top().rank)
-			h.remove(h.top())
-		}
-		if len(ranks) != n || !slices.IsSorted(ranks) {
-			t.Errorf("%d: %v", n, ranks)
 		}
 	}
 }
