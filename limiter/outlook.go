@@ -315,28 +315,9 @@ func (g *gate) fill(row *Row, b *bucket) {
 	if c == nil {
 		return
 	}
-	r := &ClientRow{Known: c.known, Standing: c.standing}
+	row.Client = &ClientRow{Known: c.known, Standing: c.standing}
 	for ; c != nil; c = c.elsewhere {
-		r.add(c)
-	}
-	row.Client = r
-}
-
-// add adds how the client stands at one site.
-func (r *ClientRow) add(c *client) {
-	r.Lead = max(r.Lead, c.lead())
-	for l := c.lanes; l != nil; l = l.next {
-		switch {
-		case l.level.short():
-			r.Light += l.n
-		case l.level.computes():
-			r.Heavy += l.n
-		default:
-			r.Waits += l.n
-		}
-		if rank := l.first.rank - c.site.clock.systemVirtualTime; !l.first.stranger && (r.Rank == 0 || rank < r.Rank) {
-			r.Rank = rank
-		}
+		row.Client.Lead = max(row.Client.Lead, c.lead())
 	}
 }
 
@@ -383,15 +364,6 @@ type ClientRow struct {
 	// Lead is how far its service is ahead of the gate's clock, in CPU-seconds of
 	// its own share: what it used beyond that while others wanted the machine.
 	Lead float64 `json:"lead" fleet:"max"`
-	// Rank is that of its next request in the queue, in virtual CPU-seconds beyond
-	// the gate's clock; the least goes first. Zero if none waits, or a stranger's.
-	Rank float64 `json:"rank" fleet:"min"`
-	// Light, Heavy and Waits are how many of its requests wait: those up to 100 ms, those above
-	// or unknown, and those that hold a worker and compute little. For an address without
-	// sessions they are those of its first User-Agent.
-	Light int `json:"light"`
-	Heavy int `json:"heavy"`
-	Waits int `json:"waits"`
 }
 
 // ClassInfo is a class and what each of its keys may use.

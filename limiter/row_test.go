@@ -1,57 +1,39 @@
 package limiter
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
 )
 
-// TestARowTellsOfTheQueue: what of a client's waits, by how long it is, and who of it is next.
+// TestARowTellsOfTheQueue: how many of a key's requests wait, run and hold a worker, and who is known.
 func TestARowTellsOfTheQueue(t *testing.T) {
-	const long, short, idle = 300 * time.Millisecond, 20 * time.Millisecond, 30 * time.Second
-	for name, order := range map[string][]time.Duration{
-		"long ones came first": {long, long, long, short, short}, "short ones came first": {short, short, long, long, long},
-	} {
-		p := fair()
-		p.Gate.Workers = 4
-		p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}})
-		w := newWorld(p)
-		w.acquaint("hogs", "a")
-		for _, size := range []time.Duration{long, long, short, short} {
-			hog := Arrival{Client: host("hogs"), Others: networks("hogs/24"), Guess: size, Sure: true}
-			w.expectPhase(t, name, w.Arrive(w.now, hog), computing)
-		}
-		var next float64
-		for i, size := range order {
-			if x := w.of("a", size); i == 0 || size != order[i-1] { // the first of a lane
-				if rank := x.rank - x.site.clock.systemVirtualTime; next == 0 || rank < next {
-					next = rank
-				}
-			}
-		}
-		w.Arrive(w.now, Arrival{Client: host("a"), Guess: short, Idle: idle, Sure: true})
-		w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: short, Sure: true})
-		a, _ := w.Find(w.now, by("a")[0])
-		switch c := a.Client; {
-		case c == nil:
-			t.Errorf("%s: %+v", name, a)
-		case !c.Known || c.Light != 2 || c.Heavy != 3 || c.Waits != 1 || a.Waiting != 6 || a.Running != 0 || a.Holds != 0:
-			t.Errorf("%s: %+v, %+v", name, a, c)
-		case next <= 0 || math.Abs(c.Rank-next) > 1e-9:
-			t.Errorf("%s: its next one is %g behind the clock, want %g", name, c.Rank, next)
-		}
-		hogs, _ := w.Find(w.now, by("hogs")[0])
-		if c := hogs.Client; hogs.Holds != 2 || hogs.Running != 4 || c == nil || c.Light+c.Heavy+c.Waits != 0 || c.Rank != 0 {
-			t.Errorf("%s: who runs: %+v, %+v", name, hogs, c)
-		}
-		if network, _ := w.Find(w.now, by("", "hogs/24")[1]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
-			t.Errorf("%s: the network of who runs: %+v", name, network)
-		}
-		stranger, _ := w.Find(w.now, by("stranger")[0])
-		if c := stranger.Client; c == nil || c.Known || c.Light != 1 || c.Rank != 0 {
-			t.Errorf("%s: a stranger's turn is that of all: %+v, %+v", name, stranger, c)
-		}
+	const long, short = 300 * time.Millisecond, 20 * time.Millisecond
+	p := fair()
+	p.Gate.Workers = 4
+	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}})
+	w := newWorld(p)
+	w.acquaint("hogs", "a")
+	for _, size := range []time.Duration{long, long, short, short} {
+		hog := Arrival{Client: host("hogs"), Others: networks("hogs/24"), Guess: size, Sure: true}
+		w.expectPhase(t, "a hog", w.Arrive(w.now, hog), computing)
+	}
+	for _, size := range []time.Duration{long, long, short} {
+		w.of("a", size)
+	}
+	w.Arrive(w.now, Arrival{Client: host("a"), Guess: short, Idle: 30 * time.Second, Sure: true})
+	w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: short, Sure: true})
+	if a, _ := w.Find(w.now, by("a")[0]); a.Client == nil || !a.Client.Known || a.Waiting != 4 || a.Running != 0 || a.Holds != 0 {
+		t.Errorf("%+v, %+v", a, a.Client)
+	}
+	if hogs, _ := w.Find(w.now, by("hogs")[0]); hogs.Holds != 2 || hogs.Running != 4 || hogs.Waiting != 0 {
+		t.Errorf("who runs: %+v", hogs)
+	}
+	if network, _ := w.Find(w.now, by("", "hogs/24")[1]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
+		t.Errorf("the network of who runs: %+v", network)
+	}
+	if stranger, _ := w.Find(w.now, by("stranger")[0]); stranger.Client == nil || stranger.Client.Known || stranger.Waiting != 1 {
+		t.Errorf("a stranger: %+v, %+v", stranger, stranger.Client)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func newLedger() telemetrytest.Ledger {
 	l := telemetrytest.Ledger{ClassList: []limiter.ClassInfo{{Name: "slash32"}, {Name: "slash24"}, {Name: "slash16"}, {Name: "userAgent"}}, Rows: []limiter.Row{
 		{Class: "slash32", ID: "203.0.113.9", Level: -4.25, Wait: 0.734, CPU: 0.404, Rate: 1.5, Last: 0.4, Running: 2, Waiting: 4, Paid: 42.5, Holds: 2, Orphans: 1,
-			Client: &limiter.ClientRow{Known: true, Standing: 4, Lead: 1.25, Rank: 7.5, Light: 1, Heavy: 3}},
+			Client: &limiter.ClientRow{Known: true, Standing: 4, Lead: 1.25}},
 		{Class: "slash32", ID: "198.51.100.77", Level: 12, CPU: 0.031, Rate: 0.25, Last: 42.5,
 			Client: &limiter.ClientRow{Standing: 0.5}},
 		{Class: "slash32", ID: "2001:db8:1:2::/64", Level: 11, CPU: 0.031, Rate: 0.2, Last: 7},

@@ -90,15 +90,11 @@ func (m *Model) keys() table {
 				standing += " new"
 			}
 		}
-		waits := r.Waiting
-		if c := r.Client; c != nil {
-			waits += c.Light + c.Heavy + c.Waits
-		}
 		t.rows = append(t.rows, row{
 			id: r.Class + " " + r.ID, of: r.ID, style: debtStyle(r.Level),
 			cells: []string{Number(r.CPU), Number(r.Rate), Number(r.Level), Duration(r.Wait), Duration(r.Last),
-				Count(r.Running), Count(waits), standing, Text(r.ID)},
-			by: []float64{r.CPU, r.Rate, -r.Level, r.Wait, -r.Last, float64(r.Running), float64(waits), by, 0},
+				Count(r.Running), Count(r.Waiting), standing, Text(r.ID)},
+			by: []float64{r.CPU, r.Rate, -r.Level, r.Wait, -r.Last, float64(r.Running), float64(r.Waiting), by, 0},
 		})
 	}
 	at, all := m.class, len(m.data.Classes.Classes)

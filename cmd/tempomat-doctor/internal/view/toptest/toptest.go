@@ -206,7 +206,7 @@ func Buckets() api.BucketsReply {
 	r := api.BucketsReply{Version: api.Version, Class: "slash32", Sort: "cpu", Total: 1302}
 	for i := range 80 {
 		r.Rows = append(r.Rows, limiter.Row{Class: "slash32", ID: fmt.Sprintf("10.1.0.%d", i), Level: 40 - float64(i), Wait: float64(i) / 7,
-			CPU: 0.4 / float64(i+1), Rate: 1.5, Last: float64(i), Running: i % 3, Client: &limiter.ClientRow{Standing: 0.5, Light: i % 2}})
+			CPU: 0.4 / float64(i+1), Rate: 1.5, Last: float64(i), Running: i % 3, Waiting: i % 2, Client: &limiter.ClientRow{Standing: 0.5}})
 	}
 	r.Rows[0].Level, r.Rows[0].Client = -4.25, &limiter.ClientRow{Known: true, Standing: 4}
 	r.Rows[2].ID = Hostile
