@@ -435,10 +435,7 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 // goAhead explains why and how long a request has waited.
 func (t *Ticket) goAhead(at time.Duration) Verdict {
 	v := t.verdict // a cap's, or a shadow's
-	v.Action, v.Lane, v.CostMultiplier, v.Known, v.Ahead = Go, Heavy, float32(t.costMultiplier), !t.stranger, t.overShare
-	if t.level.short() {
-		v.Lane = Light
-	}
+	v.Action, v.CostMultiplier, v.Known, v.Ahead = Go, float32(t.costMultiplier), !t.stranger, t.overShare
 	waited := at - t.asked
 	if v.Shadow && waited == 0 {
 		return v

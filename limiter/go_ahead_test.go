@@ -25,12 +25,10 @@ func TestWhatIsToldOfWhoGoes(t *testing.T) {
 		"it would have been refused": {told, 0, false, Verdict{Wait: 9 * second, Key: key, Reason: Debt, Shadow: true}},
 		"it did wait for something":  {told, second, false, Verdict{Wait: second, Reason: Busy}},
 	} {
-		for level, lane := range map[level]LaneKind{0: Light, level(lightRung): Light, level(lightRung + 1): Heavy, fresh: Heavy} {
-			r := &Ticket{decision: decision{verdict: x.was}, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, level: level, costMultiplier: 3, overShare: true}}
-			x.want.Lane, x.want.CostMultiplier, x.want.Known, x.want.Ahead = lane, 3, true, true
-			if got := r.goAhead(time.Hour + x.waited); got != x.want {
-				t.Errorf("%s: %+v, want %+v", name, got, x.want)
-			}
+		r := &Ticket{decision: decision{verdict: x.was}, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, costMultiplier: 3, overShare: true}}
+		x.want.CostMultiplier, x.want.Known, x.want.Ahead = 3, true, true
+		if got := r.goAhead(time.Hour + x.waited); got != x.want {
+			t.Errorf("%s: %+v, want %+v", name, got, x.want)
 		}
 	}
 }

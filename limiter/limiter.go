@@ -206,14 +206,13 @@ func (g *gate) forgive(c *client) {
 }
 
 func (c *client) forgive() {
-	even := func(x *client) { x.virtualTime = min(x.virtualTime, x.site.clock.systemVirtualTime) }
-	even(c)
+	c.virtualTime = min(c.virtualTime, c.site.clock.systemVirtualTime)
 	if c.faces == nil {
 		return
 	}
 	for _, f := range c.faces {
 		if f != nil {
-			even(f)
+			f.forgive()
 		}
 	}
 }
@@ -262,12 +261,6 @@ type debt struct {
 	wait   time.Duration // until it owes nothing
 }
 
-// matters reports whether the key's class delays, or would if it were not in
-// shadow, and the key owes something.
-func (d *debt) matters() bool {
-	return d.terms.Concerns(d.wait)
-}
-
 // worst keeps the longest wait.
 func (d *debt) worst(e debt) {
 	if e.wait > d.wait {
@@ -281,7 +274,7 @@ func (l *Limiter) decide(p *activePolicy, t *Ticket, debts []debt) (Verdict, *bu
 	var over, capped, held, shadow debt
 	for _, d := range debts {
 		switch {
-		case !d.matters() || p.Mode == Observe:
+		case !d.terms.Concerns(d.wait) || p.Mode == Observe:
 		case d.terms.Shadow:
 			shadow.worst(d)
 		case d.wait > d.terms.MaxHold:
@@ -387,28 +380,6 @@ func (r Reason) String() string {
 	return "none"
 }
 
-// LaneKind is whether a request waits at the gate in a lane of short ones, up to 100 ms, or of
-// longer ones.
-type LaneKind uint8
-
-// The lanes.
-const (
-	NoLane LaneKind = iota
-	Light
-	Heavy
-)
-
-func (l LaneKind) String() string {
-	switch l {
-	case Light:
-		return "light"
-	case Heavy:
-		return "heavy"
-	case NoLane:
-	}
-	return ""
-}
-
 // Verdict is a decision that explains itself. The same value makes the answer
 // to the client, the log line and the count.
 type Verdict struct {
@@ -424,8 +395,6 @@ type Verdict struct {
 	// Would is what the class in shadow would have done whose key owes most, in addition to what
 	// became of the request; Would.Key is the zero Key if there is none.
 	Would Would
-	// Lane is the one that it took at the gate.
-	Lane LaneKind
 	// Own says that it was refused as Busy by its client's own doing: other requests of it
 	// hold what it may hold, or have had more than its share.
 	Own bool

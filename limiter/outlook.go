@@ -280,7 +280,8 @@ func (l *Limiter) GateState() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.limits
-	workers, longMost := n.workers, n.longMost
+	// No count is above its maximum: after the number of workers fell, more may still be in use.
+	workers, longMost := max(n.workers, g.busy), max(n.longMost, g.load.long())
 	if !g.workers.areKnown() {
 		workers, longMost = 0, 0
 	}
@@ -291,16 +292,6 @@ func (l *Limiter) GateState() GateState {
 		Probes: g.load.probing, Queued: g.all.n, Shed: g.shed,
 		Clock: g.home.clock.systemVirtualTime, Utilisation: g.utilisation, Sites: g.siteStates(),
 	}
-}
-
-// Shown is the state for display: no count is above its own maximum. More may be in use than are
-// known, because the number may have shrunk since they started.
-func (s GateState) Shown() GateState {
-	if s.Workers == 0 {
-		return s
-	}
-	s.Workers, s.LongMost = max(s.Workers, s.Busy), max(s.LongMost, s.LongBusy)
-	return s
 }
 
 // fill adds what the gate knows of a key that has requests, or is a client's.

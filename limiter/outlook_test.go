@@ -26,7 +26,7 @@ func (s *siege) checkOutlooks(t fataler) {
 
 // checkShown: no count is above its own maximum, of the gate or of what keeps a request.
 func (s *siege) checkShown(t fataler) {
-	if g := s.GateState().Shown(); g.Workers > 0 && (g.Busy > g.Workers || g.LongBusy > g.LongMost) {
+	if g := s.GateState(); g.Workers > 0 && (g.Busy > g.Workers || g.LongBusy > g.LongMost) {
 		t.Fatalf("%d of %d workers, %d of %d not short", g.Busy, g.Workers, g.LongBusy, g.LongMost)
 	}
 	for _, o := range s.Outlooks(s.now, s.tickets) {

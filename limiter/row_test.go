@@ -90,7 +90,6 @@ func TestFindTellsOfOneKey(t *testing.T) {
 func TestVerdictsHaveNames(t *testing.T) {
 	for v, want := range map[interface{ String() string }]string{
 		Go: "go", Refuse: "refuse", None: "none", Debt: "debt", ClientFull: "client full", ServerFull: "server full", Busy: "busy",
-		NoLane: "", Light: "light", Heavy: "heavy",
 	} {
 		if got := v.String(); got != want {
 			t.Errorf("%T %d is called %q, want %q", v, v, got, want)

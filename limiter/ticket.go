@@ -134,7 +134,7 @@ func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, d
 		r := &t.reservations[i]
 		wait := table.Lookup(at, *a.key(int(i), named), r, t.guess, free)
 		debts[i] = debt{r.Bucket, r.Terms, wait}
-		free = free && !debts[i].matters()
+		free = free && !r.Terms.Concerns(wait)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal("it waits, want a verdict at once")
 			}
 			got := ticket.Verdict()
-			got.Lane, got.Known, got.Ahead, got.CostMultiplier = NoLane, false, false, 0 // the gate's, which observe passes
+			got.Known, got.Ahead, got.CostMultiplier = false, false, 0 // the gate's, which observe passes
 			if got != c.want {
 				t.Errorf("verdict %+v, want %+v", got, c.want)
 			}

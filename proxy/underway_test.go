@@ -300,7 +300,7 @@ func TestRecordFields(t *testing.T) {
 		more   []string
 		want   map[string]any
 	}{
-		{"answered", mode(limiter.Observe), []string{"known", "lane", "price"}, map[string]any{
+		{"answered", mode(limiter.Observe), []string{"known", "price"}, map[string]any{
 			"status": int64(200), "bytes": int64(5), "method": "GET", "host": "site.example", "path": "/a b", "shape": "/a-b", "group": "robots", "client": "192.0.2.1",
 			"outcome": "answered", "verdict": "go", "took_ms": 1000.0, "cost_ms": 1000.0, "wait_ms": 0.0,
 		}},

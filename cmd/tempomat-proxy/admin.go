@@ -41,7 +41,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Ledger:     s.limiter,
 		Now:        time.Now,
 		Status:     s.status,
-		Gate:       func() limiter.GateState { return s.limiter.GateState().Shown() },
+		Gate:       s.limiter.GateState,
 		Proof:      func(k limiter.Key) string { return s.handler.Policy().Robots.ProofOf(k) },
 		Kernel:     s.kernel,
 		Share:      s.sharing.Reply,

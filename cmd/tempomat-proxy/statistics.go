@@ -102,7 +102,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 }
 
 func (s *sidecar) moment(now time.Time) book.Moment {
-	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState().Shown(), CPUs: policy.CPUs(s.loaded.inForce())}
+	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState(), CPUs: policy.CPUs(s.loaded.inForce())}
 }
 
 // mostPlaces is how many pages are told that requests at the backend are for.
@@ -170,7 +170,7 @@ func (s *sidecar) numbers() *metrics.State {
 		Release: version,
 		Totals:  s.statistics.counts.Totals(), Redirects: s.policies.newcomer.Counts(),
 		Costs: s.handler.Policy().Meter.Sums(),
-		Gate:  s.limiter.GateState().Shown(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
+		Gate:  s.limiter.GateState(), Held: s.limiter.Held(), Keys: s.limiter.Keys(),
 		Buffer: s.policies.spools.Stats(), Connections: s.connections.table.Stats(0),
 		Sharing: s.sharing.Numbers(), Strict: s.policies.counts.strict(), Waiting: s.handler.WaitingByGroup(time.Now()),
 	}

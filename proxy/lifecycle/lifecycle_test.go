@@ -341,7 +341,7 @@ func TestReguess(t *testing.T) {
 	l, _ := r.waiter(same)
 	r.learn("/a", time.Millisecond, 0)
 	l.Reguess(r.now)
-	if !isDecided(l) || !l.Admitted() || l.Verdict.Lane != limiter.Light {
+	if !isDecided(l) || !l.Admitted() || l.Verdict.Wait != 0 {
 		t.Errorf("it waits on though its kind is known to be light: %+v", l.Verdict)
 	}
 }

@@ -155,11 +155,10 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 
 // gateFields appends how the gate ranked the request, and why.
 func (r *Record) gateFields() []zap.Field {
-	if r.Verdict.Lane == limiter.NoLane {
+	if r.Verdict.CostMultiplier == 0 {
 		return nil
 	}
 	f := []zap.Field{
-		zap.Stringer("lane", r.Verdict.Lane),
 		zap.Bool("known", r.Verdict.Known),
 		zap.Float32("price", r.Verdict.CostMultiplier),
 	}

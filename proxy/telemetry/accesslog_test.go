@@ -211,7 +211,7 @@ func TestFieldsAreInTheManual(t *testing.T) {
 	for _, exempt := range []bool{false, true} {
 		r := &Record{
 			Request: q, Who: &classify.Result{Exempt: exempt}, Judged: true, Limit: "login", ID: "1",
-			Verdict: limiter.Verdict{Reason: limiter.Debt, Lane: limiter.Heavy, Shadow: !exempt},
+			Verdict: limiter.Verdict{Reason: limiter.Debt, CostMultiplier: 2, Shadow: !exempt},
 		}
 		r.Verdict.Would.Key.Class = "slash16"
 		for _, f := range r.fields(time.Now(), NewWords(), 7) {
