@@ -84,10 +84,7 @@ func (g *gate) setSites(p *activePolicy) {
 }
 
 func (g *gate) setSite(s *site, share float64) {
-	if share <= 0 {
-		share = 1
-	}
-	s.among.reweigh(&g.clock, share)
+	s.among.reweigh(&g.clock, cmp.Or(share, 1))
 	s.strangers.noCredit = g.without(ruleCredit)
 }
 

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -276,20 +277,11 @@ func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 	q.remove(t)
 	t.in = nil
 	q.bucket.WaitForDebt(-1, -t.guess)
-	for i := range t.reservations[:t.n] {
-		if s := &t.reservations[i]; s.Bucket == q.bucket {
-			s.Waited += float32((at - t.since).Seconds())
-		}
-	}
+	t.reservationOf(q.bucket).Waited += float32((at - t.since).Seconds())
 	if q.first == nil {
 		delete(r.of, q.bucket)
-		for i := range r.queues {
-			if r.queues[i] == q {
-				last := len(r.queues) - 1
-				r.queues[i], r.queues[last] = r.queues[last], nil
-				r.queues = r.queues[:last]
-				break
-			}
-		}
+		last := len(r.queues) - 1
+		r.queues[slices.Index(r.queues, q)], r.queues[last] = r.queues[last], nil
+		r.queues = r.queues[:last]
 	}
 }
