@@ -215,8 +215,8 @@ func answerSettings(c *Answers) []form.Setting {
 	}
 }
 
-// languageTag is a tag of BCP 47, as far as its form goes: whether there is such a language,
-// and a page in it, is seen as the pages are made.
+// languageTag checks the form of a BCP 47 tag: whether there is such a language, and a page in
+// it, shows when the pages are made.
 func languageTag() form.Scalar[string] {
 	tag := regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`)
 	return form.Simple("a tag such as `de` or `pt-BR`", "must be the tag of a language, such as en, de or pt-BR",

@@ -53,8 +53,8 @@ type Sharer interface { //nolint:interfacebloat // one thing that the limiter of
 	// Carry takes a packet of package known, which goes to all other sidecars: soon,
 	// perhaps twice, perhaps never. It never blocks; false says that there is no room.
 	Carry(packet []byte) bool
-	// Run exchanges charges until the context ends. Its error is what made it give
-	// up, if not that.
+	// Run exchanges charges until the context ends. It returns an error if it gave up before
+	// that.
 	Run(ctx context.Context, in Sink) error
 	// Status is its state. It may be called at any time, also before Run.
 	Status() SharingStatus

@@ -10,9 +10,9 @@ import (
 	"tempomat/classify"
 )
 
-// Redirector redirects newcomers and knows them as they come back. It keeps
-// nothing of a client except that its address was redirected recently. Its methods
-// may be called concurrently.
+// Redirector redirects newcomers and recognizes them when they return. It keeps nothing of a
+// client except that its address was redirected recently. Its methods may be called
+// concurrently.
 type Redirector struct {
 	keys   keyRing
 	recent *recent

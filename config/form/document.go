@@ -59,7 +59,7 @@ func (r *Reader) Document(data []byte, name string) *yaml.Node {
 	return top
 }
 
-// oddLine is the first line that holds what no text has; 0 if there is none.
+// oddLine is the first line with a character that text does not have; 0 if there is none.
 func oddLine(data []byte) int {
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		odd := func(c rune) bool { return c < ' ' && c != '\t' && c != '\r' || c == 0x7f }

@@ -32,8 +32,8 @@ type Entry struct {
 }
 
 const (
-	// Counts is how long an entry counts after it was seen, wherever it comes from: who
-	// sends an old one again gains nothing.
+	// Counts is how long an entry counts after it was seen, wherever it comes from: sending an
+	// old one again gains nothing.
 	Counts = 15 * time.Minute
 	// Renew is how often an entry is told that goes on being true, by all instances together.
 	Renew = 5 * time.Minute

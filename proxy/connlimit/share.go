@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// ClientOf is what an address counts as: itself, and one of IPv6 as the /64 that it is in, of
-// which a client that has one address has all. An address of IPv4 in IPv6 is that of IPv4,
-// and what is not an address stays none.
+// ClientOf is what an address counts as: itself, or for IPv6 its /64, because a client with one
+// address of it has all of them. An IPv4 address mapped into IPv6 counts as the IPv4 address,
+// and an invalid one stays invalid.
 func ClientOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {

@@ -53,7 +53,7 @@ type largest struct {
 	most int
 }
 
-// insert takes one in that is among the first.
+// insert adds a row that is among the first.
 func (h *largest) insert(n Holder) {
 	at, _ := slices.BinarySearchFunc(h.all, n, func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(b.Open, a.Open), a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()))

@@ -15,9 +15,9 @@ import (
 // back for each one that begins. So how much a request may use before it steps down depends on
 // its client, like its rank at the gate.
 const (
-	// firstStep is what a request uses until it steps down whose client had more than its
-	// share, or is a stranger: as much as the shortest rung of the ladder has. The next steps
-	// are at four times as much each.
+	// firstStep is the CPU time after which a request steps down if its client had more than
+	// its share, or is a stranger: that of the shortest rung of the ladder. Each next step is
+	// at four times as much.
 	firstStep = 25 * time.Millisecond
 	perStep   = 4
 	// steps there are; what each is to the kernel, host.StepDown says.

@@ -71,7 +71,7 @@ type publication struct {
 	silent   bool   // there was none
 }
 
-// NewPublishers makes Publishers that ask nobody yet. All requests go by the transport.
+// NewPublishers makes Publishers that have not asked yet. All requests go through the transport.
 func NewPublishers(t http.RoundTripper, log *zap.Logger) *Publishers {
 	p := &Publishers{
 		Signers: newSigners(), client: &http.Client{Transport: t, CheckRedirect: staysThere}, patience: patience, log: log,

@@ -135,7 +135,7 @@ func (c *crowd) cost(from, to time.Duration) (cost time.Duration) {
 	return cost
 }
 
-// each calls f with the pieces that a request was there in, and for how long.
+// each calls f with the intervals that a request covers, and how much of each.
 func (c *crowd) each(from, to time.Duration, f func(n *float32, part time.Duration)) {
 	from = max(from, c.newest-(crowdPieces-1)*piece, 0)
 	for from < to {
