@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bucket is the token bucket of one key, whose Key never changes. It belongs to a Table, or is
-// a Copy. Its methods may be called concurrently.
+// Bucket is the token bucket of one key, whose Key never changes. It belongs to a Table.
+// Its methods may be called concurrently.
 type Bucket[V any] struct {
 	bucket
 	// Value is what the table's user keeps with the key. It is the user's to guard.
@@ -207,15 +207,6 @@ func (b *bucket) setStandingLocked(at time.Duration, standing float64) {
 		b.standing = s
 		b.level = min(b.level, b.burst())
 	}
-}
-
-// Copy is a bucket like it, of no table and with no requests, and with the zero Value.
-func (b *Bucket[V]) Copy() *Bucket[V] {
-	b.lock.Lock()
-	defer b.lock.Unlock()
-	c := &Bucket[V]{bucket: bucket{Key: b.Key, terms: b.terms, level: b.level, total: b.total, last: b.last, standing: b.standing}}
-	c.lock = new(sync.Mutex)
-	return c
 }
 
 // recent is the time constant of the rates that the doctor shows.

@@ -326,17 +326,3 @@ func TestAllStops(t *testing.T) {
 		t.Errorf("%d of all, %d of a class, %d of none, %d until it stopped", a, b, c, d)
 	}
 }
-
-// TestCopiesAreApart from what they are copies of.
-func TestCopiesAreApart(t *testing.T) {
-	x := newTable(100)
-	x.Charge(0, key("a"), 40)
-	var r reservation
-	x.Enter(0, key("a"), &r)
-	r.Bucket.Value.requests = 7
-	r.Bucket = r.Bucket.Copy()
-	if r.Bucket.Value.requests != 0 || r.Bucket.Key != key("a") || r.DebtRatio(0, 5, true) != 0.5 {
-		t.Errorf("a copy of %v, %+v", r.Bucket.Key, r.Bucket.Value)
-	}
-	wantLevel(t, x, 0, "a", -30)
-}
