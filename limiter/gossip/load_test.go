@@ -67,21 +67,3 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d were given up, %d wait, and %d are kept", k.Dropped, k.Waiting, len(r.tallies))
 	}
 }
-
-// BenchmarkFleet is a client that asks all sidecars of a fleet together for fifty times
-// what it may have, on virtual time. docs/redis-gossip.md names it.
-func BenchmarkFleet(b *testing.B) {
-	for _, n := range []int{10, 30, 100} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for b.Loop() {
-				w := newWorld(b, 1)
-				w.fleet(n)
-				before := w.cars[0].replica.counts.Sent
-				rate, over := w.besiege(30 * time.Second)
-				b.ReportMetric(rate, "of-the-limit")
-				b.ReportMetric(over, "over")
-				b.ReportMetric(float64(w.cars[0].replica.counts.Sent-before)/30, "B/s")
-			}
-		})
-	}
-}

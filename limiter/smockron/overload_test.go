@@ -5,10 +5,8 @@ package smockron_test
 import (
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -154,98 +152,4 @@ func (t *torrent) send(n int) (sent int) {
 		sent += perWrite
 	}
 	return sent
-}
-
-// cpuTime is what the process has used so far.
-func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// measured reports how much went through in the time of a benchmark.
-func measured(b *testing.B, messages int, cpu time.Duration) {
-	b.ReportMetric(float64(messages)/b.Elapsed().Seconds(), "messages/s")
-	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(time.Microsecond)/float64(messages), "CPU-µs/message")
-}
-
-// BenchmarkThroughput is how much accounting a master takes from the wire, beside
-// what ZeroMQ alone hands over. Run it with -benchtime=1000000x.
-func BenchmarkThroughput(b *testing.B) {
-	rule := func(k master.Kind) []master.Rule {
-		return []master.Rule{{Kind: k, Interval: time.Second, Burst: 10 * time.Second, CPUs: 0.1}}
-	}
-	for name, rules := range map[string][]master.Rule{
-		"none": nil, "bucket": rule(master.Bucket), "history": rule(master.History), "credit": rule(master.Credit),
-	} {
-		b.Run(name, func(b *testing.B) { throughput(b, rules, nil) })
-	}
-	if os.Getenv("TEMPOMAT_BENCH_REDIS") != "" {
-		for _, k := range []master.Kind{master.Bucket, master.History} {
-			b.Run(k.String()+" and Redis", func(b *testing.B) {
-				s, err := master.OpenRedisStore("redis://" + testkit.StartRedis(b).Address)
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer s.Close()
-				throughput(b, rule(k), s)
-			})
-		}
-	}
-	b.Run("ZeroMQ alone", zeroMQAlone)
-}
-
-func throughput(b *testing.B, rules []master.Rule, store master.Store) {
-	a := freeAddresses(b)
-	m := master.New(master.Settings{MaxSkew: -1, Domains: []master.Domain{{Name: "foo", Rules: rules}}})
-	ready := make(chan struct{})
-	serve(b, m, master.ServeOptions{
-		Addresses: a, Now: time.Now, Queue: 1 << 17, Store: store, Ready: func() { close(ready) },
-	})
-	<-ready
-	t := newTorrent(b, a.Accounting)
-	taken := func() int {
-		s := m.State()
-		return int(s.Domains[0].Counts.Accepted + s.Counts.Overload)
-	}
-	n := t.send(100_000)
-	for taken() < n { // each identifier is known by then
-		time.Sleep(time.Millisecond)
-	}
-	cpu := cpuTime(b)
-	b.ResetTimer()
-	n += t.send(b.N)
-	for taken() < n {
-		time.Sleep(time.Millisecond)
-	}
-	measured(b, n-100_000, cpu)
-	b.ReportMetric(float64(m.State().Counts.Overload), "dropped")
-}
-
-func zeroMQAlone(b *testing.B) {
-	address := "tcp://" + testkit.FreeAddress(b)
-	s, err := zmq.NewSocket(zmq.SUB)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	s.SetSubscribe("")
-	s.SetRcvtimeo(10 * time.Second)
-	if err := s.Bind(address); err != nil {
-		b.Fatal(err)
-	}
-	t := newTorrent(b, address)
-	sent := make(chan int, 1)
-	cpu := cpuTime(b)
-	b.ResetTimer()
-	go func() { sent <- t.send(b.N) }()
-	n := perWrite * ((b.N + perWrite - 1) / perWrite)
-	for i := range n {
-		if _, err := s.RecvMessageBytes(0); err != nil {
-			b.Fatal(i, err)
-		}
-	}
-	measured(b, <-sent, cpu)
 }

@@ -3,57 +3,12 @@ package redis
 import (
 	"fmt"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 )
-
-// BenchmarkShare charges a hundred keys in one round trip, as a Sharer does.
-func BenchmarkShare(b *testing.B) {
-	s := startServer(b)
-	c := s.direct()
-	charge, n := newScript(chargeScript), names{prefix: "p:"}
-	runs := make([]run, 100)
-	for i := range runs {
-		name, _ := n.account(client(fmt.Sprint("client-", i)), 1)
-		runs[i] = run{charge, []string{name, n.log(0)}, []string{"20000", "1000000", "2000000", "0", "", "1000", "0"}}
-	}
-	defer s.cpu(b)()
-	for b.Loop() {
-		for _, r := range pipeline(ctx, c, runs) {
-			must(b, r)
-		}
-	}
-}
-
-// cpu has the benchmark report the CPU time that each operation takes of the server,
-// and of this process; what it returns is to be called at the end.
-func (s *server) cpu(b *testing.B) func() {
-	server := func() (sum float64) {
-		for _, part := range []string{"used_cpu_user", "used_cpu_sys"} {
-			x, err := strconv.ParseFloat(s.Info("cpu")[part], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			sum += x
-		}
-		return sum
-	}
-	own := func() float64 {
-		var u syscall.Rusage
-		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-	}
-	theirs, ours := server(), own()
-	return func() {
-		b.StopTimer()
-		b.ReportMetric(1e6*(server()-theirs)/float64(b.N), "server-µs/op")
-		b.ReportMetric(1e6*(own()-ours)/float64(b.N), "sidecar-µs/op")
-	}
-}
 
 // TestMemory measures what a client takes in Redis: a bucket, an account, and
 // beside them the two keys of the service whose limits these are.
