@@ -45,7 +45,7 @@ func (c *Charge) NormalizedCost() time.Duration {
 
 // Sharer tells other sidecars what this one charged, and this one what they
 // did. Decisions are always local: a Sharer only corrects the books, and one
-// that is cut off from its peers does nothing.
+// that is cut off from the others does nothing.
 type Sharer interface { //nolint:interfacebloat // one thing that the limiter offers to, and the program runs
 	// Offer takes a charge to share. It never blocks; false says that the
 	// charge was dropped, which the Sharer counts.
@@ -63,7 +63,7 @@ type Sharer interface { //nolint:interfacebloat // one thing that the limiter of
 // Sink is where a Sharer reports. *Limiter is one. All may be called at any
 // time from any goroutine.
 type Sink interface { //nolint:interfacebloat // all that a peer may tell
-	// Debit charges a key with what peers spent: relative, add it once.
+	// Debit charges a key with what others spent: relative, add it once.
 	Debit(now time.Time, c Charge)
 	// Raise makes a key owe until the given time: absolute, only ever later.
 	Raise(now time.Time, k Key, until time.Time)
@@ -142,7 +142,7 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 // has none such.
 type SharingStatus struct {
 	Up       map[string]bool // what it depends on, by name, and whether it is there
-	Peers    int             // other proxies that are live
+	Peers    int             // other instances that are live
 	Sent     uint64          // messages, or bytes, or calls: what the Sharer sends
 	Received uint64          // what it learns by: orders, or bytes, or keys that were found to owe
 	Dropped  uint64          // charges that others were never told of

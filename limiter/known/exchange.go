@@ -37,7 +37,7 @@ const (
 	Counts = 15 * time.Minute
 	// Renew is how often an entry is told that goes on being true, by all instances together.
 	Renew = 5 * time.Minute
-	// PackEvery is how often what is to be told is packed.
+	// PackEvery is how often Pack is to be called: for so long at most what is new waits to be told.
 	PackEvery = 250 * time.Millisecond
 
 	ringSize   = 1 << 13 // own entries that are remembered, the latest
@@ -54,7 +54,7 @@ const (
 )
 
 // An Exchange tells other instances whom this one knows, and this one whom they know. It makes
-// packets and reads them; who carries them to all others (limiter.Carrier) may lose some,
+// packets and reads them; who carries them to all others (a limiter.Sharer) may lose some,
 // deliver them twice or late, and cannot read them or make one. Without keys it does nothing.
 //
 // A packet is a version, the fingerprint of its key, a nonce, and sealed with AES-256-GCM: when

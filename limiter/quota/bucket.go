@@ -31,9 +31,6 @@ type Status struct {
 // ResetSeconds is Reset rounded up to seconds.
 func (s Status) ResetSeconds() int64 { return seconds(s.Reset) }
 
-// FullResetSeconds is FullReset rounded up to seconds.
-func (s Status) FullResetSeconds() int64 { return seconds(s.FullReset) }
-
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // Limits reports whether the bucket limits anything.
@@ -45,34 +42,25 @@ type BucketState struct {
 	Stamp   int64 // of the last drip, in Unix milliseconds; 0: it never dripped
 }
 
-// Due tells how many drips have come since the last one. The part of a drip that
-// has gone by stays: the stamp steps by whole drips.
-func (b Bucket) Due(s BucketState, now int64) int64 {
-	if s.Counter <= 0 {
-		return 0
-	}
-	return max(0, now-s.Stamp) / b.DripRate
-}
-
-// drip takes out what has dripped.
+// drip takes out what has dripped. The part of a drip that has gone by stays: the stamp steps by
+// whole drips.
 func (b Bucket) drip(s BucketState, now int64) BucketState {
-	drips := b.Due(s, now)
-	s.Counter -= b.Dripped(s, drips)
+	if s.Counter <= 0 {
+		return s
+	}
+	drips := max(0, now-s.Stamp) / b.DripRate
 	s.Stamp += drips * b.DripRate
+	if drips > s.Counter/b.DripSize { // besides the check: no product overflows
+		s.Counter = 0
+	} else {
+		s.Counter -= drips * b.DripSize
+	}
 	return s
 }
 
-// Dripped is how many units that many drips take out.
-func (b Bucket) Dripped(s BucketState, drips int64) int64 {
-	if drips > s.Counter/b.DripSize { // besides the check: no product overflows
-		return max(0, s.Counter)
-	}
-	return drips * b.DripSize
-}
-
-// Blocks says whether so many units have no room. More than a bucket holds pass
+// blocks says whether so many units have no room. More than a bucket holds pass
 // when it is empty, and are charged in full.
-func (b Bucket) Blocks(s BucketState, units int64) bool {
+func (b Bucket) blocks(s BucketState, units int64) bool {
 	return units > 0 && s.Counter > b.Size-min(units, b.Size)
 }
 
@@ -88,7 +76,7 @@ func Units(n int64) int64 {
 // if they have room, or takes them out.
 func (b Bucket) Take(s BucketState, now, units int64) (after BucketState, blocked bool) {
 	s = b.drip(s, now)
-	if b.Blocks(s, units) {
+	if b.blocks(s, units) {
 		return s, true
 	}
 	s.Counter = max(0, s.Counter+units)

@@ -250,7 +250,7 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 	if call.Expect != nil {
 		got := vectorInfo{
 			info.Blocked, info.Remaining, info.Reset.Milliseconds(), info.ResetSeconds(),
-			info.FullReset.Milliseconds(), info.FullResetSeconds(),
+			info.FullReset.Milliseconds(), int64(math.Ceil(info.FullReset.Seconds())),
 		}
 		if got != *call.Expect {
 			t.Errorf("call %d: %+v, want %+v", i, got, *call.Expect)

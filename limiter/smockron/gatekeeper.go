@@ -262,7 +262,7 @@ func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	}
 	status, cost := accepted, time.Duration(-1)
 	if c.Event == limiter.Settled {
-		cost = c.NormalizedCost() // a master gives anyway
+		cost = c.NormalizedCost() // a master knows no standing: it gives each identifier the same share
 	}
 	if c.Event == limiter.Rejected {
 		status = rejected

@@ -228,7 +228,7 @@ func (x *identifier) expires() int64 {
 	return latest
 }
 
-// find returns what is known of an identifier, again if nothing is.
+// find returns what is known of an identifier, and begins to know it if nothing is.
 func (d *domain) find(name []byte) *identifier {
 	if x := d.identifiers[string(name)]; x != nil {
 		return x
