@@ -45,7 +45,7 @@ type Graphite struct {
 	o      GraphiteOptions
 	prefix string
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	lost   int // samples, one after the other
+	lost   int // samples since one was sent
 }
 
 // NewGraphite makes a sender; it opens nothing.
