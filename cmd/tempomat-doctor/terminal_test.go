@@ -11,22 +11,22 @@ import (
 	"testing"
 	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/terminaltest"
 	"tempomat/cmd/tempomat-doctor/internal/view"
 	"tempomat/cmd/tempomat-doctor/internal/view/toptest"
+	"tempomat/internal/testkit"
 )
 
 // asDoctor has the test program be the doctor, for tests that need a process of it.
 const asDoctor = "TEMPOMAT_TEST_AS_DOCTOR"
 
 // openTerminal runs the doctor with args in a terminal of a size. env is name=value.
-func openTerminal(t *testing.T, width, height int, env []string, args ...string) *terminaltest.Terminal {
+func openTerminal(t *testing.T, width, height int, env []string, args ...string) *testkit.Terminal {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return terminaltest.Open(t, width, height, append(env, asDoctor+"=1"), append([]string{self}, args...)...)
+	return testkit.OpenTerminal(t, width, height, append(env, asDoctor+"=1"), append([]string{self}, args...)...)
 }
 
 // serveDocuments serves the documents of an attack on a socket.
@@ -77,7 +77,7 @@ func TestTopInATerminal(t *testing.T) {
 }
 
 // sameAs waits until the terminal shows a golden, but for the sparklines, which go on.
-func sameAs(t *testing.T, x *terminaltest.Terminal, name string) {
+func sameAs(t *testing.T, x *testkit.Terminal, name string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join("..", "..", "testdata", "doctor", name))
 	if err != nil {
@@ -136,7 +136,7 @@ func TestTopIsSuspended(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := terminaltest.Open(t, 80, 24, []string{asDoctor + "=1", "PS1=shell: "}, "bash", "--norc", "-i")
+	x := testkit.OpenTerminal(t, 80, 24, []string{asDoctor + "=1", "PS1=shell: "}, "bash", "--norc", "-i")
 	x.Press(self+" top --socket "+path, "Enter")
 	x.Shows("[overview]")
 	x.Press("C-z")

@@ -15,4 +15,5 @@
 //	programs.go       programs and rights that a test needs, and building our own
 //	redis.go          a redis-server of a test's own
 //	rediscluster.go   a cluster of them
+//	terminal.go       a program in a real terminal, tmux's
 package testkit

@@ -1,6 +1,4 @@
-// Package terminaltest runs a program in a real terminal, tmux's, for tests that look at
-// what it shows there.
-package terminaltest
+package testkit
 
 import (
 	"os"
@@ -10,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"tempomat/internal/testkit"
 )
 
 // patience is how long a test waits for what is to be shown, before it fails.
@@ -23,13 +19,13 @@ type Terminal struct {
 	socket string
 }
 
-// Open runs a program (its path and its arguments) in a terminal of some columns and lines.
+// OpenTerminal runs a program (its path and its arguments) in a terminal of some columns and lines.
 // Env is name=value, in addition to the test's own; the locale is UTF-8. When the program ends the
 // terminal shows "ended with" and its status, and stays. Without tmux the test is skipped,
 // loudly.
-func Open(t testing.TB, width, height int, env []string, program ...string) *Terminal {
+func OpenTerminal(t testing.TB, width, height int, env []string, program ...string) *Terminal {
 	t.Helper()
-	testkit.Program(t, "tmux")
+	Program(t, "tmux")
 	dir, err := os.MkdirTemp("", "tmux") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
