@@ -340,7 +340,7 @@ func someCPUs() form.Scalar[float64] {
 // storeURL is the URL of a Redis. The first master takes tcp://host:port, and
 // means what it was given by a bare host name as well.
 func storeURL() form.Scalar[string] {
-	const problem = "must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host"
+	const problem = "must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host" //nolint:gosec // an example
 	return form.OrOff(form.Simple("a Redis", problem, func(text string) (string, bool) {
 		full := text
 		if rest, is := strings.CutPrefix(text, "tcp://"); is {

@@ -260,7 +260,7 @@ type bestMatch struct {
 func (g *Estimator) match(q *question) {
 	q.bestMatch = bestMatch{view: q.views[0], feature: q.buffer[0]}
 	best := float32(math.Inf(1))
-	if q.answered = q.view.n >= least; q.believed {
+	if q.answered = q.n >= least; q.believed {
 		best = q.uncertainty
 	} else if !q.answered {
 		q.estimate = g.kinds.any(q.buffer[0])

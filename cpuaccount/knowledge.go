@@ -17,6 +17,6 @@ func (g *Estimator) Known(now time.Time, k Kind) (n Knowledge) {
 	var q question
 	g.look(now, &k, &q)
 	n.Cost, n.Idle, n.Sure = g.Of(now, k)
-	n.Answers, n.Asked, n.Overran = int(q.view.n), int(g.asked.times(q.feature)), q.over > 0
+	n.Answers, n.Asked, n.Overran = int(q.n), int(g.asked.times(q.feature)), q.over > 0
 	return n
 }

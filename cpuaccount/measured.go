@@ -41,7 +41,7 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	s.idle = max(0, ready-s.cpu-s.unserved)
 }
 
-// tends is the time after which most of a request's earlier behavior no longer counts for
+// tends is the time after which most of a request's earlier behaviour no longer counts for
 // whether it computes.
 const tends = 200 * time.Millisecond
 

@@ -84,12 +84,12 @@ func (r *rewriting) passed(key, value string) (string, bool) {
 
 // ofHop is what the backend gets of a field that is for one connection only.
 func (r *rewriting) ofHop(key, value string) (string, bool) {
-	switch {
-	case key == "Te":
+	switch key {
+	case "Te":
 		return "trailers", http1.HasToken(value, "trailers")
-	case key == "Connection":
+	case "Connection":
 		return "Upgrade", r.upgrade != ""
-	case key == "Upgrade":
+	case "Upgrade":
 		return r.upgrade, r.upgrade != ""
 	}
 	return "", false

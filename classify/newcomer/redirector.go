@@ -10,7 +10,7 @@ import (
 	"tempomat/classify"
 )
 
-// Redirector redirects newcomers and recognizes them when they return. It keeps nothing of a
+// Redirector redirects newcomers and recognises them when they return. It keeps nothing of a
 // client except that its address was redirected recently. Its methods may be called
 // concurrently.
 type Redirector struct {

@@ -395,8 +395,8 @@ func (h *handedOut) put(e handed) {
 	were, _ := h.of.Peek(e.network)
 	own, first := 0, 0 // of the same address
 	is := slices.DeleteFunc(were, func(x handed) bool { return x.value == e.value })
-	for i := len(is) - 1; i >= 0; i-- {
-		if is[i].to == e.to {
+	for i, x := range slices.Backward(is) {
+		if x.to == e.to {
 			own, first = own+1, i
 		}
 	}

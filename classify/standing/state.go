@@ -65,7 +65,7 @@ func (s *sessions) save() (all []savedSession, cookies []savedCookie) {
 		all = append(all, savedSession{e.id, e.home, e.visitor, e.moves})
 		for _, value := range e.values {
 			if value != 0 {
-				cookies = append(cookies, savedCookie{uint32(i), value}) //nolint:gosec // mostSessions
+				cookies = append(cookies, savedCookie{uint32(i), value})
 			}
 		}
 	}

@@ -77,11 +77,10 @@ func onCPU(pid int) (time.Duration, error) {
 	clock := int32(^pid)<<3 | 2 //nolint:gosec // numbers of processes have 22 bits
 	var t unix.Timespec
 	_, _, e := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0) //nolint:gosec // as unix.ClockGettime does
-	switch e {
-	case 0:
-		return time.Duration(t.Nano()), nil
-	case unix.EINVAL: // no process has the number
+	if e == unix.EINVAL {                                                                              // no process has the number
 		return 0, os.ErrNotExist
+	} else if e != 0 {
+		return 0, e
 	}
-	return 0, e
+	return time.Duration(t.Nano()), nil
 }

@@ -90,7 +90,7 @@ func (w way) open(size int, wired func(*network)) func(*engine) limiter.Sharer {
 	var hub any
 	return func(e *engine) limiter.Sharer {
 		if n == nil || n.engine != e {
-			n = &network{engine: e, delay: w.delay, loss: w.loss, random: rand.New(rand.NewPCG(e.seed, 2))} //nolint:gosec // to be repeated
+			n = &network{engine: e, delay: w.delay, loss: w.loss, random: rand.New(rand.NewPCG(e.seed, 2))}
 			if w.hub != nil {
 				hub = w.hub(sharesOf(Policy(limiter.Fair, 2, 0), float64(size)))
 			}
@@ -131,12 +131,12 @@ func waysToShare() []way {
 }
 
 func beginGossip(_ any, m *member) {
-	m.replica = gossip.NewReplica(gossip.Node(len(m.members)), m.sink) //nolint:gosec // few
+	m.replica = gossip.NewReplica(gossip.Node(len(m.members)), m.sink)
 	for i, o := range m.members {
 		var others []gossip.Node
 		for j := range m.members {
 			if i != j {
-				others = append(others, gossip.Node(j+1)) //nolint:gosec // few
+				others = append(others, gossip.Node(j+1))
 			}
 		}
 		o.replica.SetMembers(m.time(), others)

@@ -78,6 +78,7 @@ type theirs struct {
 	count
 }
 
+// NewReplica makes the replica of the node with that number. It tells sink what others charge.
 func NewReplica(id Node, sink limiter.Sink) *Replica {
 	return &Replica{
 		id: id, sink: sink, budget: bytesPerSecond, idle: idle,

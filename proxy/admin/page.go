@@ -43,6 +43,6 @@ func servePage(w http.ResponseWriter, r *http.Request, file string) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h.Set("Cache-Control", "no-cache")   // the next release's page is another one
-	http.ServeFileFS(w, r, static, file) //nolint:gosec // only what is embedded can be served
+	h.Set("Cache-Control", "no-cache") // the next release's page is another one
+	http.ServeFileFS(w, r, static, file)
 }

@@ -32,7 +32,7 @@ type verdict struct {
 	Withdrawn string // why it goes on; empty: all is the next one's
 }
 
-// ErrWithdrawn: the running process goes on, so the other one must not.
+// ErrWithdrawn says that the running process goes on, so the other one must not.
 var ErrWithdrawn = errors.New("the process that runs goes on")
 
 // ErrSilent says that the process that ran serves no more, or may: it did not say that it

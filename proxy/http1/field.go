@@ -65,8 +65,10 @@ func (f *Fields) Del(key string) {
 	}
 }
 
-// Len and Name are for who looks at the order of the keys only.
-func (f Fields) Len() int           { return len(f) }
+// Len is the number of fields.
+func (f Fields) Len() int { return len(f) }
+
+// Name is the key of a field, by its place in the order in which they came.
 func (f Fields) Name(at int) string { return f[at].Key }
 
 // find is where a key is first; negative: nowhere.

@@ -272,7 +272,7 @@ func compareHeads(t *testing.T, b *Buffer, ours RequestHead, theirs *http.Reques
 	t.Helper()
 	length := ours.Length
 	switch {
-	case string(ours.Method) != theirs.Method, string(ours.Target) != theirs.RequestURI:
+	case ours.Method != theirs.Method, ours.Target != theirs.RequestURI:
 		t.Fatalf("%s; net/http: %s %s", tell(ours), theirs.Method, theirs.RequestURI)
 	case length != theirs.ContentLength:
 		t.Fatalf("%s; net/http has a length of %d", tell(ours), theirs.ContentLength)

@@ -39,8 +39,8 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	if err != nil {
 		return err
 	}
-	if i := bytes.IndexByte(head, '\n'); i >= 0 {
-		unfold(head[i+1:])
+	if _, fields, ok := bytes.Cut(head, []byte{'\n'}); ok {
+		unfold(fields)
 	}
 	line, rest, _ := strings.Cut(string(head), "\n")
 	line = trimEnd(line)

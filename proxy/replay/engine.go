@@ -394,7 +394,7 @@ func urlOf(target string) url.URL {
 	return url.URL{Path: cmp.Or(path, "/"), RawQuery: query}
 }
 
-// hasPartName recognizes style sheets, scripts, images and fonts by their names.
+// hasPartName recognises style sheets, scripts, images and fonts by their names.
 func hasPartName(path string) bool {
 	dot := strings.LastIndexByte(path, '.')
 	if dot < 0 || len(path)-dot > len(".woff2") {

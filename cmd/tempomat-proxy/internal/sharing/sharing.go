@@ -68,7 +68,7 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	if c.Coordination.Secret != "" {
 		if s.secret, err = readSecret(c.Coordination.Secret); err != nil {
 			s.trouble = err
-			return s, nil // Run tells it the log
+			return s, nil //nolint:nilerr // Run tells it the log
 		}
 		s.file = c.Coordination.Secret
 	}
