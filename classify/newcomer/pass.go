@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -134,24 +135,27 @@ func inTime(now time.Time, pass *[passSize]byte) bool {
 
 // eachPass calls f with the passes of a Cookie header that are well-formed, until
 // it returns false. Everything between two dots of our cookies counts as one of
-// the maxTried that are looked at.
+// the maxTried that are looked at. All of the header is searched, as a browser sends the oldest
+// cookies first and ours is the youngest.
 func eachPass(lines []string, f func(*[passSize]byte) bool) {
 	tried := 0
 	for _, line := range lines {
-		start, end := findPass(line, 0)
-		for start >= 0 {
-			value := strings.Trim(line[start+len(assignment):end], blanks)
-			for more := true; more; {
+		if !strings.Contains(line, assignment) {
+			continue // as of nearly all
+		}
+		for pair := range strings.SplitSeq(line, ";") {
+			value, ours := cutPass(pair)
+			if !ours {
+				continue
+			}
+			for text := range strings.SplitSeq(strings.TrimRight(value, blanks), ".") {
 				if tried++; tried > maxTried {
 					return
 				}
-				var text string
-				text, value, more = strings.Cut(value, ".")
 				if pass, ok := parsePass(text); ok && !f(&pass) {
 					return
 				}
 			}
-			start, end = findPass(line, end)
 		}
 	}
 }
@@ -226,95 +230,46 @@ const (
 	blanks     = " \t"
 )
 
-// findPass returns where the first of our cookies lies in a line of a Cookie
-// header, from a position on: from its name to before the ; that ends it. There
-// is none if start is negative. The time that it takes grows with the line's
-// length only, whatever is in it.
-//
-// All of the line is searched, as a browser sends the oldest cookies first and
-// ours is the youngest.
-func findPass(line string, from int) (start, end int) {
-	for from < len(line) {
-		i := strings.Index(line[from:], assignment)
-		if i < 0 {
-			break
-		}
-		start = from + i
-		if !beginsPair(line, start) {
-			from = start + len(assignment)
-			continue
-		}
-		end = start + len(assignment)
-		if i := strings.IndexByte(line[end:], ';'); i >= 0 {
-			return start, end + i
-		}
-		return start, len(line)
-	}
-	return -1, -1
+// cutPass is the value of a pair of a Cookie header, if it is our cookie.
+func cutPass(pair string) (value string, ours bool) {
+	return strings.CutPrefix(strings.TrimLeft(pair, blanks), assignment)
 }
 
-// beginsPair reports whether a name that stands there is a whole name, and not the
-// end of another one or a part of a value.
-func beginsPair(line string, at int) bool {
-	for at > 0 && (line[at-1] == ' ' || line[at-1] == '\t') {
-		at--
-	}
-	return at == 0 || line[at-1] == ';'
+func isPass(pair string) bool {
+	_, ours := cutPass(pair)
+	return ours
+}
+
+func hasPass(line string) bool {
+	return strings.Contains(line, assignment) && slices.ContainsFunc(strings.Split(line, ";"), isPass)
 }
 
 // StripPass returns the lines of a Cookie header without our cookie. All other
-// bytes stay as they are, and lines without it are returned themselves, without
+// pairs stay as they are, and lines without it are returned themselves, without
 // an allocation. It returns nil if nothing is left. The given lines are never
 // changed.
 //
-// The site must not see a cookie that it did not set: caches, above all Varnish, do not answer
-// a request with any cookie from the cache, so the pass would make the very pages expensive for
-// which it was given.
-func StripPass(lines []string) []string {
-	for i, line := range lines {
-		if start, _ := findPass(line, 0); start >= 0 {
-			return stripFrom(lines, i)
-		}
+// The site is to see no cookie that it did not set: caches, Varnish before all,
+// take a request with any cookie for one that must not be answered from the
+// cache, so that the pass would make the very pages expensive that it was given for.
+func StripPass(lines []string) (kept []string) {
+	if !slices.ContainsFunc(lines, hasPass) {
+		return lines
 	}
-	return lines
-}
-
-func stripFrom(lines []string, first int) []string {
-	kept := append(make([]string, 0, len(lines)), lines[:first]...)
-	for _, line := range lines[first:] {
+	for _, line := range lines {
 		if stripped := StripLine(line); stripped != "" || line == "" {
 			kept = append(kept, stripped)
 		}
 	}
-	if len(kept) == 0 {
-		return nil
-	}
 	return kept
 }
 
-// StripLine takes each of our cookies out of a line, with the ; and the blanks behind it;
-// with those before it if it is the last.
+// StripLine is StripPass of one line; empty: nothing is left of it.
 func StripLine(line string) string {
-	start, end := findPass(line, 0)
-	if start < 0 {
+	if !hasPass(line) {
 		return line
 	}
-	var kept strings.Builder
-	from := 0
-	for start >= 0 && end < len(line) {
-		kept.WriteString(line[from:start])
-		from = end + 1
-		for from < len(line) && (line[from] == ' ' || line[from] == '\t') {
-			from++
-		}
-		start, end = findPass(line, from)
-	}
-	if start < 0 {
-		kept.WriteString(line[from:])
-		return kept.String()
-	}
-	kept.WriteString(line[from:start])
-	return strings.TrimSuffix(strings.TrimRight(kept.String(), blanks), ";")
+	return strings.TrimLeft(strings.Join(slices.DeleteFunc(strings.Split(line, ";"), isPass), ";"), blanks)
 }
 
 // hasOwnCookie reports whether a request has a cookie that is none of ours: the

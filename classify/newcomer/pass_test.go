@@ -141,7 +141,7 @@ func TestStrip(t *testing.T) {
 		{"twice, together", "a=1; tempomat_pass=x; tempomat_pass=y; b=2", "a=1; b=2"},
 		{"only twice", "tempomat_pass=x; tempomat_pass=y", ""},
 		{"without blanks", "a=1;tempomat_pass=x;b=2", "a=1;b=2"},
-		{"with strange blanks", "a=1 ; \ttempomat_pass=x ;  b=2 ", "a=1 ; \tb=2 "},
+		{"with strange blanks", "a=1 ; \ttempomat_pass=x ;  b=2 ", "a=1 ;  b=2 "},
 		{"the rest is no cookies", "=; ;; tempomat_pass=; \"a;b\"", "=; ;; \"a;b\""},
 		{"bytes beyond ASCII", "a=\xff; tempomat_pass=x; \xc3=\x80", "a=\xff; \xc3=\x80"},
 		{"another name", "xtempomat_pass=x; tempomat_pass2=x; tempomat_pass =x", "xtempomat_pass=x; tempomat_pass2=x; tempomat_pass =x"},
@@ -183,7 +183,7 @@ func FuzzCookie(f *testing.F) {
 		}
 		clean := StripPass(lines)
 		for _, line := range clean {
-			if start, _ := findPass(line, 0); start >= 0 {
+			if hasPass(line) {
 				t.Fatalf("of %q remains %q", lines, clean)
 			}
 		}
