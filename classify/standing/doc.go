@@ -3,7 +3,7 @@
 // tells the sessions behind one address apart.
 //
 // Everything it reads was written by the client or by a page of the site, so everything is
-// bounded. It reads no clock. What it remembers are tables of a fixed size, of hashes with
+// bounded. It reads no clock. What it remembers are tables of a bounded size, of hashes with
 // a secret key.
 //
 // # Many faces are one

@@ -38,7 +38,7 @@ type Judge struct {
 	config   atomic.Pointer[settings]
 	exchange *known.Exchange // with other instances; nil: there are none
 	secret   [16]byte
-	visitors visitors
+	visitors *visitors
 	sessions sessions
 	handed   handedOut
 	lies     contradictions
@@ -51,7 +51,7 @@ type settings struct {
 
 // New makes a Judge that has seen no clients. The secret is the key of all hashes.
 func New(secret [16]byte, c Config) (*Judge, error) {
-	j := &Judge{secret: secret, sessions: newSessions(), handed: newHandedOut()}
+	j := &Judge{secret: secret, visitors: newVisitors(), sessions: newSessions(), handed: newHandedOut()}
 	return j, j.Configure(c)
 }
 

@@ -99,7 +99,7 @@ func (j *Judge) UnmarshalBinary(data []byte) error {
 	sessions, rest := cutList[savedSession](rest, mostSessions)
 	cookies, rest := cutList[savedCookie](rest, mostSessions*valuesOfSession)
 	given, rest := cutList[savedHanded](rest, mostHanded)
-	visitors, rest := cutList[savedVisitor](rest, visitorSets*visitorWays)
+	visitors, rest := cutList[savedVisitor](rest, mostVisitors)
 	if rest == nil || len(rest) > 0 {
 		return errStanding
 	}

@@ -2,15 +2,18 @@ package standing
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"tempomat/classify"
 )
 
 // visitor is what is remembered of a client's visits. Times are Unix seconds.
 type visitor struct {
-	hash          uint64 // 0: empty
+	hash          uint64
 	first, last   int64
 	attestedUntil int64
 	lastPage      int64
@@ -26,9 +29,8 @@ type visitor struct {
 }
 
 const (
-	visitorWays  = 8
-	visitorSets  = 1 << 12 // 32768 visitors, 2 MB
-	visitorLocks = 64
+	mostVisitors  = 1 << 15 // 6 MB; half of them who have shown something
+	visitorShards = 64
 
 	lately       = 10 * 60  // half-life of pages and parts, seconds
 	follow       = 30       // seconds within which a page's parts follow it, to prove something
@@ -45,70 +47,71 @@ const (
 	maxSessions  = 64       // of one address, in use at a time
 )
 
-// visitors is a set-associative cache of visitors. A visitor that has shown nothing yet makes
-// room first, so a flood of addresses pushes out only such ones.
-type visitors struct {
-	locks [visitorLocks]struct {
-		sync.Mutex // guards each visitorLocks-th set
-		_          [56]byte
-	}
-	sets [visitorSets][visitorWays]visitor
+// visitors are those that came last. Who has shown something and who has not are apart, so
+// that a flood of addresses pushes out only its like.
+type visitors [visitorShards]struct {
+	sync.Mutex    // guards the following, and the visitors
+	shown, others *simplelru.LRU[uint64, *visitor]
 }
 
-// with calls f with a visitor, a new one if need be. The set is locked.
+func newVisitors() *visitors {
+	all := new(visitors)
+	for i := range all {
+		all[i].shown, _ = simplelru.NewLRU[uint64, *visitor](mostVisitors/visitorShards/2, nil) // it fails for a size below 1 only
+		all[i].others, _ = simplelru.NewLRU[uint64, *visitor](mostVisitors/visitorShards/2, nil)
+	}
+	return all
+}
+
+// with calls f with a visitor, a new one if need be, under its shard's lock.
 func (v *visitors) with(hash uint64, now int64, f func(*visitor)) {
-	i := hash % visitorSets
-	mu := &v.locks[i%visitorLocks].Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	f(v.placeLocked(&v.sets[i], hash, now))
+	s := &v[hash>>8%visitorShards]
+	s.Lock()
+	defer s.Unlock()
+	to, from := s.others, s.shown
+	e, had := s.shown.Get(hash)
+	if !had {
+		if e, _ = s.others.Get(hash); e == nil {
+			e = &visitor{hash: hash, first: now, last: now}
+			s.others.Add(hash, e)
+		}
+		to, from = s.shown, s.others
+	}
+	if f(e); e.hasShown() != had {
+		from.Remove(hash)
+		to.Add(hash, e)
+	}
 }
 
-func (v *visitors) placeLocked(set *[visitorWays]visitor, hash uint64, now int64) *visitor {
-	least := &set[0]
-	for i := range set {
-		e := &set[i]
-		if e.hash == hash {
-			return e
-		}
-		if e.worth() < least.worth() || e.worth() == least.worth() && e.last < least.last {
-			least = e
+// peek is a copy of what is remembered of a visitor; false: nothing is.
+func (v *visitors) peek(hash uint64) (visitor, bool) {
+	s := &v[hash>>8%visitorShards]
+	s.Lock()
+	defer s.Unlock()
+	for _, in := range []*simplelru.LRU[uint64, *visitor]{s.shown, s.others} {
+		if e, ok := in.Peek(hash); ok {
+			return *e, true
 		}
 	}
-	*least = visitor{hash: hash, first: now, last: now}
-	return least
+	return visitor{}, false
 }
 
-// each calls f with all visitors, their set locked.
+// each calls f with all visitors, their shard locked.
 func (v *visitors) each(f func(*visitor)) {
-	for i := range v.sets {
-		mu := &v.locks[i%visitorLocks].Mutex
-		mu.Lock()
-		for j := range v.sets[i] {
-			if e := &v.sets[i][j]; e.hash != 0 {
-				f(e)
-			}
+	for i := range v {
+		s := &v[i]
+		s.Lock()
+		for _, e := range slices.Concat(s.others.Values(), s.shown.Values()) {
+			f(e)
 		}
-		mu.Unlock()
+		s.Unlock()
 	}
 }
 
-// worth orders which visitors are kept: those that showed something before others.
-func (v *visitor) worth() int {
-	w := 0
-	if v.parts >= enoughParts {
-		w++
-	}
-	if v.attested > 0 {
-		w++
-	}
-	if v.told != 0 {
-		w++
-	}
-	if v.sessions >= 0.5 {
-		w++ // or its sessions would be bounded no more
-	}
-	return w
+// hasShown tells whether a visitor is kept before others. An address with sessions is, or these would be
+// bounded no more.
+func (v *visitor) hasShown() bool {
+	return v.parts >= enoughParts || v.attested > 0 || v.told != 0 || v.sessions >= 0.5
 }
 
 // see lets the time pass.
@@ -214,23 +217,16 @@ type Visits struct {
 // nothing.
 func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	at := seconds(now)
-	hash := j.hashOf(id)
-	set := hash % visitorSets
-	mu := &j.visitors.locks[set%visitorLocks].Mutex
-	mu.Lock()
-	defer mu.Unlock()
-	for _, e := range j.visitors.sets[set] { // copies
-		if e.hash != hash {
-			continue
-		}
-		v.First = time.Unix(e.first, 0)
-		var attested float64
-		v.Evidence, attested = e.evidence(at)
-		v.Standing = worth(v.Evidence, attested)
-		v.Pages, v.Parts, v.ClientsBehind = float64(e.pages), float64(e.parts), e.company(at)
-		return v, true
+	e, ok := j.visitors.peek(j.hashOf(id))
+	if !ok {
+		return v, false
 	}
-	return v, false
+	v.First = time.Unix(e.first, 0)
+	var attested float64
+	v.Evidence, attested = e.evidence(at)
+	v.Standing = worth(v.Evidence, attested)
+	v.Pages, v.Parts, v.ClientsBehind = float64(e.pages), float64(e.parts), e.company(at)
+	return v, true
 }
 
 const (

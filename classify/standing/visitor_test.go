@@ -37,34 +37,6 @@ func TestEvidenceAtItsBounds(t *testing.T) {
 	}
 }
 
-// TestWhoMakesRoom: whoever has shown least, and of these who was here longest ago.
-func TestWhoMakesRoom(t *testing.T) {
-	const now = 1_000_000
-	v := new(visitors)
-	for name, x := range map[string]struct {
-		others, out visitor // out is who makes room, among seven others
-	}{
-		"the one longest ago":                      {visitor{last: now - 1}, visitor{last: now - 2}},
-		"who has shown nothing, though seen later": {visitor{last: now - 2, parts: enoughParts}, visitor{last: now - 1, parts: 1.4}},
-		"before who is vouched for":                {visitor{last: now - 2, attested: 0.5}, visitor{last: now - 1}},
-		"before addresses with sessions":           {visitor{last: now - 2, sessions: 0.5}, visitor{last: now - 1, sessions: 0.4}},
-		"before who has shown two things":          {visitor{last: now - 2, parts: 2, attested: 1}, visitor{last: now - 1, parts: 2}},
-	} {
-		for at := range visitorWays {
-			var set [visitorWays]visitor
-			for i := range set {
-				if set[i] = x.others; i == at {
-					set[i] = x.out
-				}
-				set[i].hash = uint64(i + 1)
-			}
-			if got := v.placeLocked(&set, 99, now); got != &set[at] || *got != (visitor{hash: 99, first: now, last: now}) {
-				t.Errorf("%s: at place %d another one makes room, for %+v", name, at, *got)
-			}
-		}
-	}
-}
-
 // TestWhatIsLatelyFades: by half in ten minutes; a clock that was told late changes nothing.
 func TestWhatIsLatelyFades(t *testing.T) {
 	for name, x := range map[string]struct{ of, want visitor }{
