@@ -295,7 +295,7 @@ func (x *Robots) disproved(now time.Time, says *robot, another bool, client neti
 	switch name, known := x.Proofs.Host(now, client); {
 	case !known:
 		return noClaim
-	case isBelow(name, says.Domains):
+	case IsBelow(name, says.Domains):
 		says.note(byDNS)
 		return verified
 	}
@@ -336,8 +336,8 @@ func (x *Robots) listed(now time.Time, r *robot) bool {
 	return !slices.ContainsFunc(r.Lists, func(url string) bool { return now.Sub(lists.of[url].Confirmed) > upToDate })
 }
 
-// isBelow reports whether a name lies below one of some domains.
-func isBelow(name string, domains []string) bool {
+// IsBelow tells whether a name lies below one of some domains.
+func IsBelow(name string, domains []string) bool {
 	for _, d := range domains {
 		if rest, ok := strings.CutSuffix(name, d); ok && strings.HasSuffix(rest, ".") {
 			return true

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tempomat/classify/robots"
 )
 
 const (
@@ -104,19 +106,12 @@ func answerOf(err error) answer {
 func (n *Names) below(names []string) (some []string) {
 	for _, name := range names {
 		name = strings.ToLower(strings.TrimSuffix(name, "."))
-		if len(name) > longestName || len(some) == mostNames || !n.matters(name) {
+		if len(name) > longestName || len(some) == mostNames || !robots.IsBelow(name, *n.domains.Load()) {
 			continue
 		}
 		some = append(some, strings.Clone(name))
 	}
 	return some
-}
-
-func (n *Names) matters(name string) bool {
-	return slices.ContainsFunc(*n.domains.Load(), func(d string) bool {
-		rest, ok := strings.CutSuffix(name, d)
-		return ok && strings.HasSuffix(rest, ".")
-	})
 }
 
 // silences notice that the resolver does not answer any more: robots are then no longer
