@@ -76,4 +76,10 @@ func TestHandedOutIsBounded(t *testing.T) {
 	if taken != 2 || len(h.save()) != h.all {
 		t.Errorf("%d are taken out, %d are left of %d", taken, len(h.save()), h.all)
 	}
+	for network := range uint32(mostHanded + 10) {
+		give(1<<20+network, 1, 1)
+	}
+	if n := len(h.save()); n != mostHanded || n != h.all {
+		t.Errorf("of as many networks %d are told, and %d counted", n, h.all)
+	}
 }

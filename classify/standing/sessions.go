@@ -384,7 +384,7 @@ type handedOut struct {
 }
 
 func newHandedOut() handedOut {
-	of, _ := simplelru.NewLRU[uint32, []handed](mostHanded, nil) // it fails for a size below 1 only
+	of, _ := simplelru.NewLRU[uint32, []handed](mostHanded+1, nil) // never full: put makes room
 	return handedOut{of: of}
 }
 
