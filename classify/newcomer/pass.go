@@ -235,48 +235,29 @@ func cutPass(pair string) (value string, ours bool) {
 	return strings.CutPrefix(strings.TrimLeft(pair, blanks), assignment)
 }
 
-func isPass(pair string) bool {
-	_, ours := cutPass(pair)
-	return ours
-}
-
-func hasPass(line string) bool {
-	return strings.Contains(line, assignment) && slices.ContainsFunc(strings.Split(line, ";"), isPass)
-}
-
-// StripPass returns the lines of a Cookie header without our cookie. All other
-// pairs stay as they are, and lines without it are returned themselves, without
-// an allocation. It returns nil if nothing is left. The given lines are never
-// changed.
+// StripLine returns a line of a Cookie header without our cookie, empty if nothing is left. All other
+// pairs stay as they are, and a line without it is returned itself, without an allocation.
 //
 // The site is to see no cookie that it did not set: caches, Varnish before all,
 // take a request with any cookie for one that must not be answered from the
 // cache, so that the pass would make the very pages expensive that it was given for.
-func StripPass(lines []string) (kept []string) {
-	if !slices.ContainsFunc(lines, hasPass) {
-		return lines
-	}
-	for _, line := range lines {
-		if stripped := StripLine(line); stripped != "" || line == "" {
-			kept = append(kept, stripped)
-		}
-	}
-	return kept
-}
-
-// StripLine is StripPass of one line; empty: nothing is left of it.
 func StripLine(line string) string {
-	if !hasPass(line) {
+	if !strings.Contains(line, assignment) {
 		return line
 	}
-	return strings.TrimLeft(strings.Join(slices.DeleteFunc(strings.Split(line, ";"), isPass), ";"), blanks)
+	pairs := strings.Split(line, ";")
+	others := slices.DeleteFunc(pairs, func(pair string) bool { _, ours := cutPass(pair); return ours })
+	if len(others) == len(pairs) {
+		return line
+	}
+	return strings.TrimLeft(strings.Join(others, ";"), blanks)
 }
 
 // hasOwnCookie reports whether a request has a cookie that is none of ours: the
 // site's, then, or one that a script of its pages set.
 func hasOwnCookie(lines []string) bool {
-	for _, line := range StripPass(lines) {
-		if strings.Trim(line, blanks+";") != "" {
+	for _, line := range lines {
+		if strings.Trim(StripLine(line), blanks+";") != "" {
 			return true
 		}
 	}

@@ -251,7 +251,7 @@ func (p *proxy) answered(r *request) http.Header {
 	h := http.Header{"Content-Type": {"text/html"}}
 	if r.client.Part(r.http.URL.Path) {
 		h.Set("Content-Type", "text/css")
-	} else if r.client.site.cookies && len(newcomer.StripPass(r.http.Header["Cookie"])) == 0 {
+	} else if r.client.site.cookies && newcomer.StripLine(r.http.Header.Get("Cookie")) == "" {
 		h.Set("Set-Cookie", "sid="+strconv.FormatUint(p.random.Uint64()|1<<63, 16))
 	}
 	if r.client.Attested {
