@@ -238,9 +238,9 @@ func cutPass(pair string) (value string, ours bool) {
 // StripLine returns a line of a Cookie header without our cookie, empty if nothing is left. All other
 // pairs stay as they are, and a line without it is returned itself, without an allocation.
 //
-// The site is to see no cookie that it did not set: caches, Varnish before all,
-// take a request with any cookie for one that must not be answered from the
-// cache, so that the pass would make the very pages expensive that it was given for.
+// The site must not see a cookie that it did not set: caches, above all Varnish, do not answer
+// a request with any cookie from the cache, so the pass would make the very pages expensive for
+// which it was given.
 func StripLine(line string) string {
 	if !strings.Contains(line, assignment) {
 		return line
