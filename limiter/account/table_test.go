@@ -15,7 +15,7 @@ import (
 const second = time.Second
 
 // usage is what the tests keep with a bucket.
-type usage struct{ requests int }
+type usage struct{}
 
 type (
 	table       = account.Table[usage]

@@ -79,6 +79,7 @@ type theirs struct {
 }
 
 // NewReplica makes the replica of the node with that number. It tells sink what others charge.
+// NewReplica makes that of a node, which knows of nobody yet.
 func NewReplica(id Node, sink limiter.Sink) *Replica {
 	return &Replica{
 		id: id, sink: sink, budget: bytesPerSecond, idle: idle,

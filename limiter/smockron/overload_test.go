@@ -4,9 +4,7 @@ package smockron_test
 
 import (
 	"fmt"
-	"net"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -103,53 +101,4 @@ func waits(c chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// torrent writes accounting of a hundred thousand identifiers to a connection as
-// fast as it is read. It costs next to nothing, as nothing is formatted and no
-// library is in between.
-type torrent struct {
-	*peer
-	messages [][]byte // many in each
-}
-
-const perWrite = 500
-
-func newTorrent(b *testing.B, address string) *torrent {
-	b.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(address, "tcp://"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	t := &torrent{peer: greet(b, c, "PUB")}
-	c.SetDeadline(time.Now().Add(2 * time.Minute))
-	ts := strconv.FormatInt(time.Now().UnixMilli(), 10)
-	for i := range 100_000 {
-		if i%perWrite == 0 {
-			t.messages = append(t.messages, nil)
-		}
-		last := &t.messages[len(t.messages)-1]
-		id := fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)
-		frames := []string{"foo\x00", "ACCEPTED", id, ts, "", "cost_ms=12"}
-		for j, frame := range frames {
-			more := byte(1)
-			if j == len(frames)-1 {
-				more = 0
-			}
-			*last = append(append(*last, more, byte(len(frame))), frame...)
-		}
-	}
-	return t
-}
-
-// send writes so many messages, rounded up.
-func (t *torrent) send(n int) (sent int) {
-	for i := 0; sent < n; i++ {
-		if _, err := t.Write(t.messages[i%len(t.messages)]); err != nil {
-			t.t.Error(err)
-			return sent
-		}
-		sent += perWrite
-	}
-	return sent
 }
