@@ -88,11 +88,11 @@ func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (fou
 // cookie, it gets another id.
 func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 	for _, id := range []uint32{given.id, idOf(given.value)} {
-		known := false
-		if e, known = s.all.Get(id); !known {
+		x, known := s.all.Get(id)
+		if !known {
 			return &session{id: id}
 		}
-		if e.home == address {
+		if e = x; e.home == address {
 			break
 		}
 	}

@@ -276,7 +276,7 @@ func compareHeads(t *testing.T, b *Buffer, ours RequestHead, theirs *http.Reques
 		t.Fatalf("%s; net/http: %s %s", tell(ours), theirs.Method, theirs.RequestURI)
 	case length != theirs.ContentLength:
 		t.Fatalf("%s; net/http has a length of %d", tell(ours), theirs.ContentLength)
-	case theirs.URL.Host == "" && string(ours.Host) != theirs.Host:
+	case theirs.URL.Host == "" && ours.Host != theirs.Host:
 		t.Fatalf("%s; net/http has the host %q", tell(ours), theirs.Host)
 	case ours.KeepAlive == theirs.Close && theirs.ProtoMinor < 2:
 		t.Fatalf("%s; net/http closes: %t", tell(ours), theirs.Close)
