@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/cmd/internal/files"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 	"tempomat/limiter"
 	"tempomat/proxy/admin"
@@ -177,7 +177,7 @@ func readToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := files.ReadSecret(file, mostToken+2) // and a line break
+	text, err := daemon.ReadSecret(file, mostToken+2) // and a line break
 	if err != nil {
 		return "", fmt.Errorf("admin.token: %w", err)
 	}

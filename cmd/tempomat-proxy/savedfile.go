@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"tempomat/cmd/internal/files"
+	"tempomat/cmd/internal/daemon"
 )
 
 // What must survive a restart is in files that are written completely or not at all, name their
@@ -81,7 +81,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	return files.Replace(path, 0o600, files.Keep, files.Keep, write)
+	return daemon.ReplaceFile(path, 0o600, daemon.Keep, daemon.Keep, write)
 }
 
 // readOwn reads a file of at most that many bytes that only this process's user and root can

@@ -1,4 +1,4 @@
-// Package daemon is what the programs do alike: they read a command line and end with a status;
+// Package daemon is what the programs do alike: they read a command line and end with a status, read secrets and replace files;
 // proxy and master log, tell systemd how they are, reload, and listen for those who look at them.
 package daemon
 

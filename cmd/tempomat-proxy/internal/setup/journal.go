@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"tempomat/cmd/internal/files"
+	"tempomat/cmd/internal/daemon"
 )
 
 // journal is what setup did, kept for undo. It is written before the first change, so a setup
@@ -94,7 +94,7 @@ func (j *journal) save(name string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(name, string(text), 0o600, files.Keep, files.Keep)
+	return replaceFile(name, string(text), 0o600, daemon.Keep, daemon.Keep)
 }
 
 func loadJournal(name string) (*journal, error) {
@@ -119,7 +119,7 @@ func missingDirectories(name string) (list []string) {
 
 // replaceFile puts a text in the place of a file at once.
 func replaceFile(name, text string, mode os.FileMode, uid, gid int) error {
-	return files.Replace(name, mode, uid, gid, func(w io.Writer) error {
+	return daemon.ReplaceFile(name, mode, uid, gid, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
@@ -173,7 +173,7 @@ func put(c Change) error {
 	case c.Target != "":
 		return os.Symlink(c.Target, c.Path)
 	case c.New:
-		return replaceFile(c.Path, c.After, 0o644, files.Keep, files.Keep)
+		return replaceFile(c.Path, c.After, 0o644, daemon.Keep, daemon.Keep)
 	}
 	if err := rewrite(c.Backup, c.Before, c.Path); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"tempomat/cmd/internal/files"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 	"tempomat/limiter/known"
 )
@@ -71,7 +71,7 @@ func CheckSecret(c *config.Config) error {
 const longestSecret = 4096
 
 func parseSecret(file string) (*Secret, error) {
-	text, err := files.ReadSecret(file, longestSecret)
+	text, err := daemon.ReadSecret(file, longestSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (s *Secret) write(file string, uid, gid int) error {
 	if !bytes.Equal(s.first, s.previous) {
 		text += line(s.first) + "\n"
 	}
-	return files.Replace(file, 0o640, uid, gid, func(w io.Writer) error {
+	return daemon.ReplaceFile(file, 0o640, uid, gid, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})

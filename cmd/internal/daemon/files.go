@@ -1,5 +1,4 @@
-// Package files reads secrets only where nobody else can, and replaces files as a whole.
-package files
+package daemon
 
 import (
 	"bufio"
@@ -27,13 +26,13 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Keep is an owner or a group of Replace: that of this process.
+// Keep is an owner or a group of ReplaceFile: that of this process.
 const Keep = -1
 
-// Replace puts a file in the place of another one, as a whole or not at all, also if the machine crashes in the meantime. A
+// ReplaceFile puts a file in the place of another one, as a whole or not at all, also if the machine crashes in the meantime. A
 // link in place of the file is replaced, not followed, and nothing is written into what somebody else has made. Its name
 // begins with a dot until then: no server includes it. What write gets is buffered.
-func Replace(path string, mode os.FileMode, uid, gid int, write func(io.Writer) error) error {
+func ReplaceFile(path string, mode os.FileMode, uid, gid int, write func(io.Writer) error) error {
 	dir, name := filepath.Split(path)
 	next := filepath.Join(dir, "."+name+".new")
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
