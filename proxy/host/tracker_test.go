@@ -216,6 +216,9 @@ func TestOpened(t *testing.T) {
 	}
 	_, _, _ = o.look(at(100), all[1].Process.Pid)
 	o.close()
+	if _, _, err := o.look(at(100), all[1].Process.Pid); err != nil {
+		t.Errorf("a request that outlives the Tracker is not read: %v", err)
+	}
 	if n := processFiles(t) - before; n != 0 {
 		t.Errorf("%d files are open after the end", n)
 	}

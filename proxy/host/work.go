@@ -159,9 +159,8 @@ const (
 // opened keeps the files of processes that serve requests open, because opening them takes
 // longer than reading them. Its methods may be called concurrently.
 type opened struct {
-	most int
-
 	mu    sync.Mutex // guards the following
+	most  int        // 0 once closed
 	byPID map[int]*held
 }
 
@@ -211,10 +210,11 @@ func (o *opened) sweep(now time.Time) {
 	}
 }
 
-// close closes all.
+// close closes all. A request that still runs may ask later; nothing is kept for it.
 func (o *opened) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.most = 0
 	for _, h := range o.byPID {
 		h.Close()
 	}
