@@ -80,3 +80,26 @@ func TestPagesAndTheirParts(t *testing.T) {
 		}
 	}
 }
+
+// TestAFloodEvictsItsLike: more addresses than there is room for push out others that have shown nothing, and nobody
+// else; who has shown something, a while ago, is like them.
+func TestAFloodEvictsItsLike(t *testing.T) {
+	const regular, stranger, faded = 1, 2, 3
+	v := newVisitors()
+	for hash, parts := range map[uint64]float32{regular: enoughParts, stranger: 0, faded: enoughParts} {
+		v.with(hash, 0, func(x *visitor) { x.parts = parts })
+	}
+	v.with(faded, 1, func(x *visitor) { x.parts = 0 })
+	for i := range uint64(mostVisitors) {
+		v.with((i+1)<<8, 2, func(*visitor) {})
+	}
+	for hash, want := range map[uint64]bool{regular: true, stranger: false, faded: false, mostVisitors << 8: true} {
+		if _, is := v.peek(hash); is != want {
+			t.Errorf("%d is remembered: %t", hash, is)
+		}
+	}
+	n := 0
+	if v.each(func(*visitor) { n++ }); n > mostVisitors {
+		t.Errorf("%d are remembered", n)
+	}
+}
