@@ -255,7 +255,7 @@ type bestMatch struct {
 	uncertain bool    // something about the request was far more expensive for a few
 }
 
-// bestFeature returns the feature by which a request's cost is guessed, and what its answers
+// match finds the feature by which a request's cost is guessed, and what its answers
 // show. If none has enough answers, it is the shape, and the figures are those of all requests.
 func (g *Estimator) match(q *question) {
 	q.bestMatch = bestMatch{view: q.views[0], feature: q.buffer[0]}

@@ -215,7 +215,7 @@ func protocolName(protocol string) string {
 	return name
 }
 
-// printable tells whether all of s is printable ASCII.
+// printable reports whether all of s is printable ASCII.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -336,7 +336,7 @@ func (x *Robots) listed(now time.Time, r *robot) bool {
 	return !slices.ContainsFunc(r.Lists, func(url string) bool { return now.Sub(lists.of[url].Confirmed) > upToDate })
 }
 
-// IsBelow tells whether a name lies below one of some domains.
+// IsBelow reports whether a name lies below one of some domains.
 func IsBelow(name string, domains []string) bool {
 	for _, d := range domains {
 		if rest, ok := strings.CutSuffix(name, d); ok && strings.HasSuffix(rest, ".") {

@@ -108,7 +108,7 @@ func (v *visitors) each(f func(*visitor)) {
 	}
 }
 
-// hasShown tells whether a visitor is kept before others. An address with sessions is, or these would be
+// hasShown reports whether a visitor is kept before others. An address with sessions is, or these would be
 // bounded no more.
 func (v *visitor) hasShown() bool {
 	return v.parts >= enoughParts || v.attested > 0 || v.told != 0 || v.sessions >= 0.5

@@ -164,7 +164,7 @@ func isSound(f hpack.HeaderField) bool {
 	return http1.IsToken(f.Name) && isSoundValue(f.Value)
 }
 
-// isSoundValue tells whether a value reads alike for all (8.2.1).
+// isSoundValue reports whether a value reads alike for all (8.2.1).
 func isSoundValue(v string) bool { return http1.IsText(v) && v == strings.Trim(v, " \t") }
 
 // serve has the request served.

@@ -205,7 +205,7 @@ func IsToken[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// IsText tells whether a text has no control character but tabs: some end the line at one.
+// IsText reports whether a text has no control character but tabs: some end the line at one.
 func IsText[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -215,7 +215,7 @@ func IsText[T string | []byte](s T) bool {
 	return true
 }
 
-// HasToken tells whether a list has a token, in any case of letters.
+// HasToken reports whether a list has a token, in any case of letters.
 func HasToken(list, token string) bool {
 	for item := range strings.SplitSeq(list, ",") {
 		if is(trimSpace(item), token) {
@@ -225,7 +225,7 @@ func HasToken(list, token string) bool {
 	return false
 }
 
-// isTokenByte tells whether a character may be part of a token (RFC 9110, 5.6.2).
+// isTokenByte reports whether a character may be part of a token (RFC 9110, 5.6.2).
 func isTokenByte(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
