@@ -371,7 +371,7 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 		}
 	}
 	if len(hosts) > 0 && !pages {
-		d.note("Port %d stays with Apache, which only redirects to https there. Certificates are still renewed through it.", d.m.Place.HTTP)
+		d.note("Port %d stays with Apache, which redirects to https there. Certificates are still renewed through it. Requests that its rules leave out bypass tempomat-proxy.", d.m.Place.HTTP)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 		"certbot's redirect": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured, "sites-enabled/a.conf",
 				"<VirtualHost *:80>\n\tServerName a.example\nRewriteEngine on\nRewriteCond %{SERVER_NAME} =a.example\nRewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]\n</VirtualHost>\n")),
-			note: "Port 80 stays with Apache, which only redirects",
+			note: "Port 80 stays with Apache, which redirects to https there",
 		},
 		"pages beside TLS": {
 			m: readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured,
