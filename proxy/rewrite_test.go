@@ -488,9 +488,10 @@ func BenchmarkPath(b *testing.B) {
 	}
 }
 
-// TestPathAllocatesNothing counts what is allocated for a GET: less than once. Several
-// requests share the memory of their strings, and the ticker beside them needs some.
-func TestPathAllocatesNothing(t *testing.T) {
+// TestPathAllocatesLittle counts what is allocated for a GET: the heads of request and answer, each as one
+// text, what classify keeps of the request, and the mark of its place among those that run. The ticker beside them
+// needs some.
+func TestPathAllocatesLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector has pools lose what they keep")
 	}
@@ -502,7 +503,7 @@ func TestPathAllocatesNothing(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		ask(n)
 		runtime.ReadMemStats(&after)
-		if got := float64(after.Mallocs-before.Mallocs) / n; got >= 1 {
+		if got := float64(after.Mallocs-before.Mallocs) / n; got >= 5 {
 			t.Errorf("%v: %.2f allocations for a request", m, got)
 		}
 	}
