@@ -140,8 +140,12 @@ func (s *Sharer) exchange(ctx context.Context, in limiter.Sink) (more bool) {
 		return err
 	})
 	s.link.note(func(state *State) { state.Pending = len(s.pending) })
-	return err == nil && more
+	return err == nil && (more || len(s.pending) > 0)
 }
+
+// mostCharges is how many a round trip carries at most: a Redis takes some 15 µs for each, and the trip has a
+// time limit, after which all of it is lost.
+const mostCharges = 1000
 
 // batch is one round trip: the charges, then a page of each log.
 type batch struct {
@@ -162,6 +166,10 @@ func (s *Sharer) batch(now time.Time) *batch {
 	b := &batch{sent: now}
 	r := *s.rates.Load()
 	for k, d := range s.pending {
+		if len(b.charges) == mostCharges {
+			break
+		}
+		delete(s.pending, k)
 		if rate, shared := r[k.Class]; shared {
 			name, shard := s.names.account(k, len(s.shards))
 			b.charges = append(b.charges, charge{key: k, shard: shard, debit: d})
@@ -176,7 +184,6 @@ func (s *Sharer) batch(now time.Time) *batch {
 			})
 		}
 	}
-	clear(s.pending)
 	for i := range s.shards {
 		b.runs = append(b.runs, run{
 			script: s.read,
