@@ -6,16 +6,10 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"tempomat/internal/testkit"
 )
 
 // TestWorldRecipes follows the pages of docs/recipes with the real programs: it writes the files that a page
@@ -309,24 +303,3 @@ func (m *machine) site() {
 
 // haproxyHead is what a configuration begins with.
 const haproxyHead = "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"
-
-// TestWorldHTTPSManual checks that HAProxy accepts the configuration for it in docs/https.md.
-func TestWorldHTTPSManual(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/https.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?ms)^```haproxy\n(.*?)^```").FindStringSubmatch(string(text))
-	if block == nil {
-		t.Fatal("there is none")
-	}
-	dir := tempDir(t)
-	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(0, 0, 1), "site.example")
-	writeFile(t, filepath.Join(dir, "site.pem"), string(certificate)+string(key))
-	file := filepath.Join(dir, "haproxy.cfg")
-	writeFile(t, file, haproxyHead+strings.ReplaceAll(block[1], "/etc/haproxy", dir))
-	if out, err := exec.Command(testkit.Program(t, "haproxy"), "-c", "-f", file).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-}
