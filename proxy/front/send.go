@@ -309,12 +309,17 @@ func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 }
 
 // put appends a field of a header, whose name is in lower case. Values that differ from one answer
-// to the next, or are secret, are not remembered.
+// to the next, or are secret, are not remembered. Those that are remembered last as long as the connection,
+// and the text of a head is one string: they are copied out of it.
 func (h *session) put(name, value string) {
 	f := hpack.HeaderField{Name: name, Value: value}
 	switch name {
 	case "set-cookie", "content-length", "content-range", "etag", "last-modified", "location", "x-request-id":
 		f.Sensitive = true
+	default:
+		if len(value) < tableSize {
+			f.Value = strings.Clone(value)
+		}
 	}
 	_ = h.encoder.WriteField(f) // to memory
 }
@@ -333,14 +338,17 @@ const mostSpellings = 256
 func (s *spellings) of(name string) string {
 	known := *s.known.Load()
 	spelled, ok := known[name]
-	if !ok {
-		if spelled = s.spell(name); len(known) < mostSpellings && len(name) <= longestSpelled {
-			more := maps.Clone(known)
-			more[strings.Clone(name)] = spelled
-			s.known.Store(&more) // another one may be lost
-		}
+	if ok {
+		return spelled
 	}
-	return spelled
+	name = strings.Clone(name) // it may be spelled as it is, and would keep the memory of its whole head
+	if len(known) == mostSpellings || len(name) > longestSpelled {
+		return s.spell(name)
+	}
+	more := maps.Clone(known)
+	more[name] = s.spell(name)
+	s.known.Store(&more) // another one may be lost
+	return more[name]
 }
 
 // longestSpelled is how long a name is that is kept, in bytes.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
+	"weak"
 
 	"go.uber.org/zap"
 	"golang.org/x/net/http2"
@@ -807,6 +810,28 @@ func TestSessionKeepsNothing(t *testing.T) {
 			return !keeps
 		})
 	}
+}
+
+// TestSessionKeepsNoHead: what the client is to remember of an answer keeps no more of it alive than that.
+func TestSessionKeepsNoHead(t *testing.T) {
+	heads := make(chan weak.Pointer[byte], 1)
+	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		head := append(make([]byte, 64<<10), "Sat, 21 Nov 2026 10:00:00 GMT"...)
+		heads <- weak.Make(&head[0])
+		value := unsafe.String(&head[0], len(head))[64<<10:]
+		name := unsafe.String(&head[0], len(head))[64<<10+5 : 64<<10+7] // spelled as it is in either protocol
+		*w.(*Stream).Fields() = http1.Fields{{Name: "Date", Key: "Date", Value: value}, {Name: name, Key: name, Value: "a"}}
+	}, nil)
+	p := newPeer(t, dial())
+	p.get(1, "/")
+	if got := p.head(1); got["date"] != "Sat, 21 Nov 2026 10:00:00 GMT" || got["21"] != "a" {
+		t.Fatalf("%v", got)
+	}
+	head := <-heads
+	testkit.Eventually(t, "the head is forgotten", func() bool {
+		runtime.GC()
+		return head.Value() == nil
+	})
 }
 
 // heard is a connection whose client has said all that it ever will.
