@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/proxy/connlimit"
+	"tempomat/proxy/http1"
 )
 
 // ask sends a text and returns the status and the body of the answer.
@@ -30,6 +31,24 @@ func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, b
 		t.Error(err)
 	}
 	return res.StatusCode, string(b)
+}
+
+// TestWhatIsNoRequestIsForgotten: nothing of it is kept with the memory that the next one gets.
+func TestWhatIsNoRequestIsForgotten(t *testing.T) {
+	r := &request{asked: newAsked()}
+	r.fields = make(http1.Fields, 0, 8)
+	r.head.Fields = r.fields
+	var in http1.Buffer
+	in.Reset(strings.NewReader("GET / HTTP/1.1\r\nHost: a\r\nA: "+strings.Repeat("b", 1000)+"\r\nnothing\r\n\r\n"), nil)
+	if err := in.ReadRequest(&r.head, 4<<10); err == nil {
+		t.Fatal("it is a request")
+	}
+	r.clear()
+	for _, f := range r.fields[:cap(r.fields)] {
+		if f != (http1.Field{}) {
+			t.Errorf("%.40v is kept", f)
+		}
+	}
 }
 
 // TestLongHeads has one address send more long heads at a time than there is room for.

@@ -84,12 +84,13 @@ func (f Fields) find(key string) int {
 // usualFields is how many fields a head has at most whose memory is used again.
 const usualFields = 128
 
-// Emptied is a list without fields, whose memory is used again unless it is large.
+// Emptied is a list without fields, whose memory is used again unless it is large. Nothing is left behind
+// its end either: it may have been longer, and a field keeps the memory of its whole head.
 func (f Fields) Emptied() Fields {
 	if cap(f) > usualFields {
 		return nil
 	}
-	clear(f)
+	clear(f[:cap(f)])
 	return f[:0]
 }
 

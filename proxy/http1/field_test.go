@@ -45,6 +45,10 @@ func TestLargeOnesAreNotKept(t *testing.T) {
 	if again := small.Emptied(); cap(again) != cap(small) || len(again) > 0 || small[0].Value != "" {
 		t.Errorf("%v of %v is left", again, small)
 	}
+	longer := made("A: 1", "B: 2", "C: 3")
+	if longer[:1].Emptied(); longer[2].Value != "" {
+		t.Errorf("%v is left behind the end", longer)
+	}
 	for _, n := range []int{usualFields, usualFields + 1} {
 		if again := make(Fields, n).Emptied(); (cap(again) > 0) != (n == usualFields) {
 			t.Errorf("of room for %d lines that for %d is kept", n, cap(again))
