@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -78,14 +77,11 @@ const (
 // BoundHeads sets how many bytes all large headers, and answers that are not read, together may take.
 func (h *Handler) BoundHeads(most int) { h.heads.Bound(most) }
 
-// sizeOf is what of a request is counted; 0: it is no more than usual.
-func sizeOf(r *http.Request, uploads bool) (size int) {
-	for name, values := range r.Header {
-		for _, v := range values {
-			size += len(name) + len(v) + fieldSize
-		}
-	}
-	if size += len(r.RequestURI); uploads && r.ProtoMajor == 2 {
+// sizeOf is what is counted of a request whose head has so many bytes and lines, and whose stream of HTTP/2
+// has not sent all (uploads); 0: it is no more than usual.
+func sizeOf(head, lines int, uploads bool) int {
+	size := head + lines*fieldSize
+	if uploads {
 		size += streamSize
 	}
 	if size <= usualHead {
@@ -96,7 +92,8 @@ func sizeOf(r *http.Request, uploads bool) (size int) {
 
 // takesHead reports whether there is room for the request's header.
 func (x *exchange) takesHead() bool {
-	size := sizeOf(x.request, x.client.body.ReadCloser != nil)
+	w := &x.client.writer
+	size := sizeOf(w.HeadSize(), len(*w.Asked()), x.client.body.ReadCloser != nil && x.request.ProtoMajor == 2)
 	if size == 0 {
 		return true
 	}

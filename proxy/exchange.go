@@ -111,6 +111,8 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Keep()
 	// Asked are the fields of the request's head.
 	Asked() *http1.Fields
+	// HeadSize is how many bytes the request's head takes, without what its lines take as such.
+	HeadSize() int
 	// Trailer is what came after the request's body.
 	Trailer() http1.Fields
 	// Fields are the answer's header.

@@ -65,6 +65,9 @@ func (w *Response) Keep() { w.keeps = true }
 // returns, or for good after Keep.
 func (w *Response) Asked() *http1.Fields { return &w.r.fields }
 
+// HeadSize is how many bytes the head has that Asked keeps, without what its lines take as such.
+func (w *Response) HeadSize() int { return w.r.head.Size }
+
 // Trailer is what came after the request's body, once that was read to its end.
 func (w *Response) Trailer() http1.Fields { return w.r.body.chunks.Trailer }
 

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -832,6 +833,24 @@ func TestSessionKeepsNoHead(t *testing.T) {
 		runtime.GC()
 		return head.Value() == nil
 	})
+}
+
+// TestHeadSize counts all that a request's head keeps in memory.
+func TestHeadSize(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, w.(interface{ HeadSize() int }).HeadSize())
+	}, nil)
+	const head = "GET / HTTP/1.1\r\nHost: a\r\nTrailer:   x   \r\n\r\n"
+	c := dial()
+	if _, got := ask(t, c, bufio.NewReader(c), head); got != fmt.Sprint(len(head)) {
+		t.Errorf("HTTP/1.1: %s of %d bytes", got, len(head))
+	}
+	const fields = ":methodGET:schemehttp:authoritysite.example:path/trailerx"
+	p := newPeer(t, dial())
+	p.get(1, "/", "trailer", "x")
+	if got := p.end(1); got != fmt.Sprint(len(fields)) {
+		t.Errorf("HTTP/2: %s of %d bytes", got, len(fields))
+	}
 }
 
 // heard is a connection whose client has said all that it ever will.

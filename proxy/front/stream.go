@@ -27,6 +27,7 @@ type Stream struct {
 	blank    *http.Request // whose context is presence
 	keeps    bool          // the request outlives its answer
 	tooLong  bool          // its head
+	size     int           // of that, in bytes
 
 	// Of the answer.
 	status   int // 0: unknown yet
@@ -75,6 +76,7 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	var scheme string
 	regular := false
 	for _, f := range fields {
+		s.size += len(f.Name) + len(f.Value)
 		switch {
 		case !f.IsPseudo():
 			if regular = true; !isSound(f) {
@@ -269,6 +271,9 @@ func (s *Stream) Keep() { s.keeps = true }
 
 // Asked are the fields of the request's head: see Response.
 func (s *Stream) Asked() *http1.Fields { return &s.in.fields }
+
+// HeadSize is how many bytes the names and values of the head have.
+func (s *Stream) HeadSize() int { return s.size }
 
 // Trailer is what came after the request's body, once that was read to its end.
 func (s *Stream) Trailer() http1.Fields { return s.body.trailer }

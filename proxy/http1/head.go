@@ -50,6 +50,8 @@ type RequestHead struct {
 	Method, Target, Host string
 	Minor                int // of the version, HTTP/1.Minor: 0 or 1, which stands for all that are later
 	Fields               Fields
+	// Size is how many bytes that string has: spaces between a name and its value are among them.
+	Size int
 	// Framing is Empty, Length or Chunked.
 	Framing Framing
 	Length  int64 // of the body; negative: unknown
@@ -72,7 +74,7 @@ func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 		return err
 	}
 	line, rest, _ := strings.Cut(string(head), "\n")
-	*r = RequestHead{Fields: r.Fields[:0]}
+	*r = RequestHead{Fields: r.Fields[:0], Size: len(head)}
 	if err := r.parseLine(trimEnd(line)); err != nil {
 		return err
 	}
