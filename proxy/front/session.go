@@ -59,6 +59,7 @@ type session struct {
 	decoder *hpack.Decoder
 	reading *reading // nil: nothing has come
 	block   block
+	pieces  []byte // of it, before the last one; the decoder would keep the memory
 
 	mu       sync.Mutex // guards the following
 	floods   floods
@@ -451,19 +452,17 @@ func (h *session) beginBlock(now time.Duration, f *http2.HeadersFrame) error {
 	return nil
 }
 
-// takeBlock decodes a piece of a header.
+// takeBlock takes in a piece of a header.
 func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
-	if _, err := h.decoder.Write(piece); err != nil {
-		return http2.ConnectionError(http2.ErrCodeCompression)
-	}
 	if !ends {
+		h.pieces = append(h.pieces, piece...)
 		if h.serving == 0 && !h.block.slow {
 			h.block.slow = true
 			h.conn.begin(time.Now()) // as for the head of a request of HTTP/1
 		}
 		return nil
 	}
-	if h.decoder.Close() != nil {
+	if err := h.decode(piece); err != nil {
 		return http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	b := h.block
@@ -481,6 +480,26 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 		return err
 	}
 	return h.trail(&b, fields)
+}
+
+// decode decodes a whole header, of which this is the last piece. The decoder would keep the memory for a
+// text that comes in pieces, and the slice that it read last, for as long as the connection: it gets no
+// such text, and after a long header a field that is not told.
+func (h *session) decode(last []byte) error {
+	isLong := h.pieces != nil
+	if isLong {
+		last, h.pieces = append(h.pieces, last...), nil
+	}
+	if _, err := h.decoder.Write(last); err != nil {
+		return err
+	}
+	if err := h.decoder.Close(); err != nil || !isLong {
+		return err
+	}
+	const methodIsGet = "\x82"
+	h.decoder.SetEmitEnabled(false)
+	_, err := h.decoder.Write([]byte(methodIsGet))
+	return errors.Join(err, h.decoder.Close())
 }
 
 // field takes in a field of a header.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -832,6 +833,35 @@ func TestSessionKeepsNoHead(t *testing.T) {
 	testkit.Eventually(t, "the head is forgotten", func() bool {
 		runtime.GC()
 		return head.Value() == nil
+	})
+}
+
+// TestLongHeadIsNotKept: what a head in many pieces took is not kept with the connection.
+func TestLongHeadIsNotKept(t *testing.T) {
+	dial, s := start(t, func(http.ResponseWriter, *http.Request) {}, nil)
+	p := newPeer(t, dial())
+	block := slices.Clone(p.encode(to("GET", "/", "a", strings.Repeat("~", 30<<10))...)) // which is longer in Huffman's code
+	for first := true; len(block) > 0; first = false {
+		n := min(len(block), longestFrame)
+		if first {
+			p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:n], EndStream: true}))
+		} else {
+			p.check(p.WriteContinuation(1, n == len(block), block[:n]))
+		}
+		block = block[n:]
+	}
+	if got := p.head(1)[":status"]; got != "200" {
+		t.Fatalf("it is answered with %s", got)
+	}
+	s.conns.Each(func(c *conn) {
+		c.mu.Lock()
+		h := c.session
+		c.mu.Unlock()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if n := reflect.ValueOf(h.decoder).Elem().FieldByName("saveBuf").FieldByName("buf").Cap(); n > 0 || h.pieces != nil {
+			t.Errorf("%d bytes are kept, and %d", n, cap(h.pieces))
+		}
 	})
 }
 
