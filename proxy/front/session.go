@@ -56,6 +56,7 @@ type session struct {
 	// These are the connection's goroutine's.
 	hailed  bool // the client has begun as HTTP/2 does
 	rests   bool // another goroutine is to wait on
+	torn    bool // it was woken in the middle of a frame
 	decoder *hpack.Decoder
 	reading *reading // nil: nothing has come
 	block   block
@@ -118,6 +119,8 @@ func (r *reading) Read(p []byte) (int, error) {
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !r.of.tend() {
 			return n, err
 		}
+		r.of.torn = true
+		r.of.conn.rested.Store(true) // it cannot rest in the middle of a frame, and is not woken for that again
 	}
 }
 
@@ -224,6 +227,10 @@ func (h *session) greets() bool {
 // await waits for what the client sends next, without memory for it.
 func (h *session) await() bool {
 	c := h.conn
+	if h.torn {
+		h.torn = false
+		c.rested.Store(false)
+	}
 	for {
 		h.giveBack()
 		n, err := c.readFirst()

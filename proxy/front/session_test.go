@@ -786,6 +786,53 @@ func TestSessionsThatWait(t *testing.T) {
 	}
 }
 
+// woken counts how often a connection is woken.
+type woken struct {
+	net.Conn
+	times *atomic.Int32
+}
+
+func (w woken) SetReadDeadline(t time.Time) error {
+	if t.Equal(time.Unix(1, 0)) {
+		w.times.Add(1)
+	}
+	return w.Conn.SetReadDeadline(t)
+}
+
+// TestHalfAFrameWakesOnce: a session that waits for the rest of a frame is not woken again and again, and rests
+// as any other once that has come.
+func TestHalfAFrameWakesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: time.Minute, Idle: time.Minute})
+		go s.sweep()
+		near, far := net.Pipe()
+		var times atomic.Int32
+		x := s.newConn(woken{near, &times}, new(Entrance), nil)
+		x.waits(time.Now())
+		s.conns.Add(&x.RosterEntry, x)
+		go x.serve()
+		p := newPeer(t, far)
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		for n := range 2 {
+			p.get(id(n), "/")
+			_, _ = far.Write([]byte{0, 0, 8, byte(http2.FramePing)})
+			time.Sleep(10 * time.Second)
+			if got := times.Swap(0); got != 1 {
+				t.Errorf("woken %d times by half a frame", got)
+			}
+			_, _ = far.Write(make([]byte, 5+8))
+			time.Sleep(10 * time.Second)
+			if got := times.Swap(0); got != 1 || !x.rested.Load() {
+				t.Errorf("woken %d times after it, rests %t", got, x.rested.Load())
+			}
+		}
+		_ = far.Close()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSessionKeepsNothing: the memory that a request needed is given back, and another goroutine waits
 // for the next one, without the stack that it took.
 func TestSessionKeepsNothing(t *testing.T) {
