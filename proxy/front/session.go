@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"tempomat/proxy/http1"
 )
 
 const (
@@ -31,6 +33,8 @@ const (
 	// (RFC 9113, 6.5.2).
 	longestFrame = 16 << 10
 	frameHead    = 9
+	// fieldOverhead is what the size of a header has of each field in addition to its text (6.5.2).
+	fieldOverhead = 32
 	// mostGiven is how many streams are known that were reset here.
 	mostGiven = 32
 	// firstWindow is how much may be sent before any WINDOW_UPDATE (6.9.2), in bytes.
@@ -552,7 +556,8 @@ func (h *session) trail(b *block, fields []hpack.HeaderField) error {
 		return nil
 	case s.body.came:
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeStreamClosed}
-	case !b.ends || b.tooLong || s.body.left > 0:
+	case !b.ends || b.tooLong || s.body.left > 0,
+		len(fields) > http1.FewTrailers || b.size-fieldOverhead*len(fields) > http1.ShortTrailer: // as with HTTP/1.1
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
 	}
 	for _, f := range fields {

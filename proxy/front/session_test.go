@@ -912,6 +912,30 @@ func TestLongHeadIsNotKept(t *testing.T) {
 	})
 }
 
+// TestTrailersAreFewAndShort: as over HTTP/1.1, what follows a body is held until the request is over.
+func TestTrailersAreFewAndShort(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, len(w.(*Stream).Trailer()))
+	}, nil)
+	p := newPeer(t, dial())
+	for i, c := range []struct {
+		fields []string
+		want   string
+	}{
+		{slices.Repeat([]string{"a", "b"}, http1.FewTrailers), fmt.Sprint(http1.FewTrailers)},
+		{slices.Repeat([]string{"a", "b"}, http1.FewTrailers+1), "PROTOCOL_ERROR"},
+		{[]string{"a", strings.Repeat("x", http1.ShortTrailer-1)}, "1"},
+		{[]string{"a", strings.Repeat("x", http1.ShortTrailer)}, "PROTOCOL_ERROR"},
+	} {
+		p.ask(id(i), false, to("POST", "/")...)
+		p.ask(id(i), true, c.fields...)
+		if got := p.end(id(i)); got != c.want {
+			t.Errorf("%d fields: %s, want %s", len(c.fields)/2, got, c.want)
+		}
+	}
+}
+
 // TestHeadSize counts all that a request's head keeps in memory.
 func TestHeadSize(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -11,10 +11,10 @@ const (
 	maxChunkLine = 4 << 10
 	// maxTrailer bounds all trailers together.
 	maxTrailer = 64 << 10
-	// fewTrailers and shortTrailer bound those of a request: any client can make a server hold
+	// FewTrailers and ShortTrailer bound those of a request: any client can make a server hold
 	// them until the body is complete, on any number of connections.
-	fewTrailers  = 64
-	shortTrailer = 4 << 10
+	FewTrailers  = 64
+	ShortTrailer = 4 << 10
 )
 
 // ChunkedBody reads a body in chunks (RFC 9112, 7.1), and checks each of them. It reads no byte
@@ -123,7 +123,7 @@ func (c *ChunkedBody) next() error {
 func (c *ChunkedBody) readTrailer() error {
 	left, most := maxTrailer, maxFields
 	if c.short {
-		left, most = shortTrailer, fewTrailers
+		left, most = ShortTrailer, FewTrailers
 	}
 	for {
 		line, err := c.b.line(left)

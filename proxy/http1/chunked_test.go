@@ -118,13 +118,13 @@ func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
 		trailer string
 		short   bool
 	}{
-		"as many as may be":   {strings.Repeat("a: b\r\n", fewTrailers), true},
-		"one more":            {strings.Repeat("a: b\r\n", fewTrailers+1), false},
-		"as long as may be":   {"a:" + strings.Repeat("x", shortTrailer-2) + "\r\n", true},
-		"a byte longer":       {"a:" + strings.Repeat("x", shortTrailer-1) + "\r\n", false},
-		"longer in two":       {strings.Repeat("a:"+strings.Repeat("x", shortTrailer/2-1)+"\r\n", 2), false},
+		"as many as may be":   {strings.Repeat("a: b\r\n", FewTrailers), true},
+		"one more":            {strings.Repeat("a: b\r\n", FewTrailers+1), false},
+		"as long as may be":   {"a:" + strings.Repeat("x", ShortTrailer-2) + "\r\n", true},
+		"a byte longer":       {"a:" + strings.Repeat("x", ShortTrailer-1) + "\r\n", false},
+		"longer in two":       {strings.Repeat("a:"+strings.Repeat("x", ShortTrailer/2-1)+"\r\n", 2), false},
 		"nothing in it":       {"", true},
-		"a line, not yet all": {"a:" + strings.Repeat("x", 2*shortTrailer), false},
+		"a line, not yet all": {"a:" + strings.Repeat("x", 2*ShortTrailer), false},
 	} {
 		text := "1\r\nx\r\n0\r\n" + c.trailer
 		if strings.HasSuffix(text, "\n") {
@@ -137,7 +137,7 @@ func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
 		if got, err := io.ReadAll(&body); (err == nil) != c.short || err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s, of a request: %q, %v", name, got, err)
 		}
-		if len(b.data) > 3*shortTrailer {
+		if len(b.data) > 3*ShortTrailer {
 			t.Errorf("%s: the buffer has %d bytes", name, len(b.data))
 		}
 		b.Reset(strings.NewReader(text), make([]byte, 512))

@@ -111,7 +111,7 @@ func (f Fields) Announced() (keys []string) {
 			continue
 		}
 		for name := range strings.SplitSeq(f[i].Value, ",") {
-			if len(keys) == fewTrailers {
+			if len(keys) == FewTrailers {
 				return keys
 			}
 			if key := Key(strings.TrimSpace(name)); key != "" && !slices.Contains(keys, key) {

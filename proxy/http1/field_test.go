@@ -58,7 +58,7 @@ func TestLargeOnesAreNotKept(t *testing.T) {
 
 func TestAnnounced(t *testing.T) {
 	many := strings.Repeat("a, b, ", 1<<10)
-	for i := range fewTrailers {
+	for i := range FewTrailers {
 		many += fmt.Sprintf("n%d,", i)
 	}
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestAnnounced(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	if n := len(made("Trailer: " + many).Announced()); n != fewTrailers {
+	if n := len(made("Trailer: " + many).Announced()); n != FewTrailers {
 		t.Errorf("%d are announced", n)
 	}
 }
