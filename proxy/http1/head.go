@@ -246,8 +246,11 @@ func isLiteral[T string | []byte](s T) bool {
 		return false
 	}
 	inner := string(s[1 : len(s)-1])
+	if strings.Contains(inner, "%") {
+		return false // before parsing: netip would keep each zone in memory, of any length, until the next collection
+	}
 	a, err := netip.ParseAddr(inner)
-	return err == nil && a.Is6() && !strings.Contains(inner, "%")
+	return err == nil && a.Is6()
 }
 
 // HostName is the host of a request without its port; empty if it is none.
