@@ -11,9 +11,10 @@ const (
 	maxChunkLine = 4 << 10
 	// maxTrailer bounds all trailers together.
 	maxTrailer = 64 << 10
-	// FewTrailers and ShortTrailer bound those of a request: any client can make a server hold
+	// FewTrailers is how many trailers a request may have: any client can make a server hold
 	// them until the body is complete, on any number of connections.
-	FewTrailers  = 64
+	FewTrailers = 64
+	// ShortTrailer is how many bytes they may have together.
 	ShortTrailer = 4 << 10
 )
 
