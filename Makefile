@@ -11,7 +11,7 @@ GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 # What make quick leaves out: packages whose tests start programs, and those that take more
 # than a few seconds of CPU: the handler against real sockets, fleets, simulated sites. With
 # -short, property tests draw a fifth of their cases; -w spares the linker the debug data.
-NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip)$$|/internal/sim$$|/proxy$$|/proxy/(acme|handover|savedfile|spool|replay|telemetry/(book|metrics))$$
+NOT_QUICK := /cmd/tempomat-(doctor|master|proxy)$$|/docs$$|/cpuaccount/process$$|/limiter/(redis|smockron|gossip)$$|/internal/sim$$|/proxy$$|/proxy/(handover|spool|telemetry/(book|metrics))$$
 
 # Debian packages, by what needs them. The programs need ZeroMQ, a C library, and
 # with it a compiler; without them they build with CGO_ENABLED=0, and have no
@@ -26,7 +26,7 @@ BROWSER_DEPS := chromium firefox-esr
 
 # The servers that the proxy is tried before and behind (TestWorldGarden, TestWorldNoSpellingTellsOrigin).
 # The tests are skipped where they cannot be had.
-GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs caddy php-cgi php-cli php-fpm
+GARDEN_DEPS := nginx haproxy varnish lighttpd nodejs php-cli
 
 # What the recipes of docs/recipes are followed with, beside those (TestWorldRecipes).
 RECIPE_DEPS := apache2 php-fpm gunicorn puma ruby-rack
@@ -44,7 +44,7 @@ SITE_DEPS := mkdocs mkdocs-material
 # What makes machines to try the packages on (make packages-test).
 MACHINE_DEPS := debootstrap systemd-container jq
 
-.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick test-world test-all report-plain report-raced report-world bench-check recipes-wordpress test-standing scenarios sweep ablation harm bench docs docs-config fuzz lint deps deps-build deps-test deps-world deps-docs clean
+.PHONY: help run demo demo-attack demo-apache build packages packages-test image charts test quick test-race test-world test-all report-plain report-raced report-world bench-check recipes-wordpress test-standing scenarios sweep ablation harm bench docs fuzz lint deps deps-build deps-test deps-world deps-docs clean
 
 help: ## list what can be made
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,14 +63,15 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 build: deps-build ## build the programs into bin/
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
-# Vetted once is enough, and -w spares the linker the debug data, some hundred times. More packages
+# make lint vets. -w spares the linker the debug data, some hundred times. More packages
 # run at a time than there are CPUs, as those that start programs mostly wait.
 GO_TEST := $(GO) test -json -vet=off -ldflags=-w -timeout 12m -p 4 -parallel 8
 SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no-print-directory -k
 
-# The packages in which several goroutines share what they keep: they are tested with the race
-# detector as well. What draws many cases or plays for long draws fewer then, as with -short, and
-# floods by one goroutine are left out: the detector has nothing to see in them.
+# The packages in which several goroutines share what they keep. The race detector needs the
+# standard library compiled again, which takes as long as all of make test: so it has a target of
+# its own, which .ci/run calls. What draws many cases or plays for long draws fewer then, as with
+# -short, and floods by one goroutine are left out: the detector has nothing to see in them.
 RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
 	./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/connlimit \
 	./proxy/front ./proxy/host ./proxy/proof ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
@@ -79,16 +80,16 @@ FLOODS := KnownIsNotEverybody|TestBudget$$|EvictNobody|PushesNobodyOut|PushNoneO
 # The packages that have a line like this in their tests.
 having = $$(grep -rlE --include='*_test.go' '^$(1)' . | xargs -n 1 dirname | sort -u)
 
-test: deps-test ## vet, all tests, also before a real Apache, and those of RACED with the race detector again
-	$(GO) vet ./...
-	@$(SUM) report-plain report-raced
+test: deps-test ## all tests, also before a real Apache
+	@$(SUM) report-plain
+
+test-race: deps-test ## the packages in which goroutines share what they keep, with the race detector
+	@$(SUM) report-raced
 
 test-world: deps-world ## the tests beside other servers, browsers, Prometheus and the like, by the recipes, and without cgo
-	$(GO) vet -tags world ./...
 	@$(SUM) report-world
 
-test-all: deps-test deps-world bench-check ## make test and make test-world, with one summary, and each benchmark once
-	$(GO) vet ./... && $(GO) vet -tags world ./...
+test-all: deps-test deps-world bench-check ## make test, test-race and test-world, with one summary, and each benchmark once
 	@$(SUM) report-plain report-raced report-world
 
 # What it prints is shown if it fails only: figures of one round would mislead.
@@ -130,9 +131,6 @@ charts: ## lint the Helm chart, render it, and hold that against the schemas of 
 docs: deps-docs ## the documentation as a site, in site/: open site/index.html
 	mkdocs build --strict
 
-docs-config: ## write the reference in docs/configuration.md anew, from the code
-	$(GO) test -count=1 -run ManualHoldsTheReference ./config -update
-
 recipes-wordpress: deps-test ## WordPress over HTTPS behind each of the recipes with TLS, in a real Chromium (as root, about a minute)
 	@.ci/deps "follow the recipes with WordPress" $(WORDPRESS_DEPS)
 	$(GO) test -tags world -run 'TestWordPress$$' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
@@ -142,7 +140,7 @@ test-standing: deps-test ## who is logged in to a real WordPress and MediaWiki i
 	$(GO) test -tags world -run 'TestStandingOfPeople' -count=1 -v -timeout 10m ./cmd/tempomat-proxy/
 
 scenarios: ## the gate under every attack on virtual time, five seeds, beside the reference; fleets beside one instance
-	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 60m -run 'Scenarios|Demands|Redirects|Fleets' -count=1 -v ./internal/sim
+	TEMPOMAT_SCENARIOS=full $(GO) test -timeout 60m -run 'Scenarios|Demands|Fleets' -count=1 -v ./internal/sim
 
 sweep: ## sites beside hogs of all kinds, and ordinary ones, with the gate and without; what is worse with it is a failure, and some is
 	TEMPOMAT_SCENARIOS=sweep $(GO) test -timeout 30m -run WithoutGate -count=1 -v ./internal/sim

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -38,8 +37,7 @@ func TestClassify(t *testing.T) {
 		TrustedProxies: prefixes("127.0.0.1/32"),
 		Classes: append(usual(),
 			Class{Name: "apiKey", By: Header, Header: "x-api-key"},
-			Class{Name: "path", By: PathShape},
-			Class{Name: "host", By: Header, Header: "host"}),
+			Class{Name: "path", By: PathShape}),
 		Exempt: []Exemption{{Path: "/healthz"}},
 	})
 	var result Result
@@ -51,16 +49,13 @@ func TestClassify(t *testing.T) {
 		{Class: "userAgent", ID: "firefox linux"},
 		{Class: "apiKey", ID: "2bb80d537b1da3e3"}, // printf secret | sha256sum
 		{Class: "path", ID: "/blog/*?"},
-		{Class: "host", ID: "a379a6f6eeafb9a5"}, // printf example.com | sha256sum
 	}
-	if diff := cmp.Diff(want, result.Keys()); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, result.Keys(), "keys")
 	if result.Client != netip.MustParseAddr("203.0.113.9") || !result.TrustedPeer || result.Exempt || result.Shape != "/blog/*?page" {
 		t.Errorf("got %+v", result)
 	}
 
-	// The same Result again: nothing of the old request stays, nor of what others found out about it.
+	// The same Result is used again: no value of the old request remains, and none that other packages set.
 	result.Standing, result.Evidence, result.Address, result.ClientsBehind = 2, Cookie, "203.0.113.9", 3
 	result.Session, result.Face, result.Follows, result.Prefetch = false, 5, true, true
 	result.Account, result.Pooled, result.Forged, result.replaced = true, true, true, []string{"slash32"}
@@ -75,24 +70,22 @@ func TestClassify(t *testing.T) {
 		{Class: "userAgent", ID: "-"},
 		{Class: "path", ID: "/"},
 	}
-	if diff := cmp.Diff(want, result.Keys()); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, result.Keys(), "keys")
 	if result.TrustedPeer || result.Shape != "/" || result.keys[5] != (limiter.Key{}) {
 		t.Errorf("got %+v", result)
 	}
 	var fresh Result
 	if c.Classify(r, &fresh); !reflect.DeepEqual(result, fresh) {
-		t.Errorf("got %+v, and in memory that was not used before %+v", result, fresh)
+		t.Errorf("got %+v; in memory that was not used before: %+v", result, fresh)
 	}
 
 	c.Classify(request("/healthz"), &result)
 	if !result.Exempt || len(result.Keys()) != 0 || result.Shape != "/healthz" {
-		t.Errorf("an exempt request: got %+v", result)
+		t.Errorf("an exempt request gives %+v", result)
 	}
 }
 
-// An exemption by address is about the client, not about the proxy before it.
+// An exemption by address concerns the client, not the proxy in front of it.
 func TestExemptionFollowsTrust(t *testing.T) {
 	c := mustNew(t, Config{
 		TrustedProxies: prefixes("127.0.0.1/32"),
@@ -111,21 +104,21 @@ func TestExemptionFollowsTrust(t *testing.T) {
 		r.RemoteAddr = test.remote
 		var result Result
 		if c.Classify(r, &result); result.Exempt != test.want {
-			t.Errorf("%s, forwarded for %s: exempt is %v, want %v", test.remote, test.forwarded, result.Exempt, test.want)
+			t.Errorf("%s, forwarded for %s: exempt %v, want %v", test.remote, test.forwarded, result.Exempt, test.want)
 		}
 	}
 }
 
 func TestHeaderIDIsBounded(t *testing.T) {
 	id := func(value string) string {
-		return string(appendHeaderID(nil, "X-Key", &http.Request{Header: http.Header{"X-Key": {value}}}))
+		return string(appendHeaderID(nil, "X-Key", http.Header{"X-Key": {value}}))
 	}
 	long := strings.Repeat("x", maxHeaderBytes)
 	if id(long) != id(long+"y") {
-		t.Error("bytes behind the limit make another key")
+		t.Error("bytes beyond the limit change the key")
 	}
 	if id(long) == id(long[1:]) || len(id("a")) != 16 {
-		t.Errorf("IDs %q and %q, want two different ones of 16 digits", id(long), id(long[1:]))
+		t.Errorf("IDs %q and %q, want two different IDs of 16 digits", id(long), id(long[1:]))
 	}
 }
 
@@ -148,33 +141,31 @@ func TestNewNamesAllFaults(t *testing.T) {
 		},
 	})
 	want := `trusted proxies: prefix 1 is not valid
-address header: 9 is none of the known ones
-exemption 1: it needs something to match: a prefix, a path, methods, a host or a header
+address header: unknown value 9
+exemption 1: at least one of prefix, path, methods, host and header is needed
 exemption 2: not a valid prefix
 exemption 3: path "healthz" must begin with /
-exemption 4: path "/a*b": a * is allowed at the end only
-exemption 5: path "/a/../b": dot segments, %, \ and control characters never match, write it decoded and clean
-exemption 6: path "/a%20b*": dot segments, %, \ and control characters never match, write it decoded and clean
-exemption 7: methods ["GET "]: one is none
+exemption 4: path "/a*b": * is allowed only at the end
+exemption 5: path "/a/../b": dot segments, %, \ and control characters never match; write the path decoded and without them
+exemption 6: path "/a%20b*": dot segments, %, \ and control characters never match; write the path decoded and without them
+exemption 7: methods ["GET "]: one of them isn't a valid method
 exemption 8: host "A.net" must be in lower case, without a port
 exemption 9: host "a.net:80" must be in lower case, without a port
-exemption 10: "a b" is not the name of a header
+exemption 10: "a b" isn't a valid header name
 exemption 11: header a: its secret must have at least 16 bytes
-classes: 13 are given, at most 8 are allowed
-class 9: it needs a name
+classes: there are 13, but at most 8 are allowed
+class 9: the name is missing
 class "a": the name is given twice
-class "k": "colour" is no known way of grouping
-class "l": "" is not the name of a header
-class "m": "a b" is not the name of a header`
+class "k": requests can't be grouped by "colour"
+class "l": "" isn't a valid header name
+class "m": "a b" isn't a valid header name`
 	if err == nil {
 		t.Fatal("no error")
 	}
-	if diff := cmp.Diff(want, err.Error()); diff != "" {
-		t.Errorf("error (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, err.Error(), "error")
 }
 
-// TestPrefetch: browsers say in three ways that nobody looks at the answer yet.
+// TestPrefetch: browsers have three ways to say that nobody is looking at the answer yet.
 func TestPrefetch(t *testing.T) {
 	c := mustNew(t, Config{})
 	for _, x := range []struct {
@@ -186,7 +177,7 @@ func TestPrefetch(t *testing.T) {
 	} {
 		var result Result
 		if c.Classify(request("/", x.name, x.value), &result); result.Prefetch != x.want {
-			t.Errorf("%s: %s is a prefetch: %t", x.name, x.value, result.Prefetch)
+			t.Errorf("%s: %s: prefetch is %t", x.name, x.value, result.Prefetch)
 		}
 	}
 }
@@ -202,28 +193,25 @@ func TestClassifyAllocatesOnce(t *testing.T) {
 		"X-Forwarded-For", strings.Repeat("unknown, ", 1000)+"127.0.0.1, 127.0.0.1")
 	for name, r := range map[string]*http.Request{"usual": request("/static/../blog/12?page=3", "X-Key", "k"), "long": long} {
 		var result Result
-		want := map[string]float64{"usual": 1, "long": 2}[name] // one is the error of a malformed address
+		want := map[string]float64{"usual": 1, "long": 2}[name] // one allocation is the error about a malformed address
 		if got := testing.AllocsPerRun(100, func() { c.Classify(r, &result) }); got > want {
 			t.Errorf("%s request: %v allocations, want %v", name, got, want)
 		}
-		seen := Seen{Fields: fields(chromeFields)}
 		for _, c := range everyKind(t) {
-			if got := testing.AllocsPerRun(100, func() { c.ClassifySeen(r, seen, &result) }); got > want {
+			if got := testing.AllocsPerRun(100, func() { c.Classify(r, &result) }); got > want {
 				t.Errorf("%s request, %s: %v allocations, want %v", name, c.classes[0].Name, got, want)
 			}
 		}
 	}
 }
 
-// eightDearest are the classes that take longest, as many as there may be.
-func eightDearest() []Class {
-	return append(usual(), Class{Name: "asn", By: "asn"}, Class{Name: "fingerprint", By: "fingerprint"},
-		Class{Name: "host", By: "host"}, Class{Name: "key", By: Header, Header: "X-Key"})
+// slowest returns the classes that take the longest to classify.
+func slowest() []Class {
+	return append(usual(), Class{Name: "asn", By: "asn"}, Class{Name: "host", By: "host"}, Class{Name: "key", By: Header, Header: "X-Key"})
 }
 
 func BenchmarkClassify(b *testing.B) {
 	const chrome131 = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
-	chrome := strings.Fields(chromeFields)
 	c := mustNew(b, Config{TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: usual(), Exempt: []Exemption{{Path: "/healthz"}}})
 	for _, bench := range []struct {
 		name string
@@ -242,16 +230,15 @@ func BenchmarkClassify(b *testing.B) {
 		})
 	}
 	all := mustNew(b, Config{
-		TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: eightDearest(), Exempt: []Exemption{{Path: "/healthz"}},
+		TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: slowest(), Exempt: []Exemption{{Path: "/healthz"}},
 		Databases: map[string]Database{"asn": oneDatabase("AS64496")},
 	})
 	b.Run("all", func(b *testing.B) {
 		b.ReportAllocs()
 		r := request("/blog/2024/my-post?page=3", "User-Agent", chrome131, "X-Key", "0123456789abcdef")
 		var result Result
-		seen := Seen{Fields: fieldList(chrome)}
 		for b.Loop() {
-			all.ClassifySeen(r, seen, &result)
+			all.Classify(r, &result)
 		}
 	})
 }

@@ -9,28 +9,26 @@ import (
 // AddressHeader is the header in which trusted proxies give the client's address.
 type AddressHeader uint8
 
-// The headers that proxies use.
+// The headers that proxies use:
 const (
-	XForwardedFor  AddressHeader = iota // a list of addresses, each proxy appends its peer's
-	Forwarded                           // the same with parameters, RFC 7239
+	XForwardedFor  AddressHeader = iota // a list of addresses; each proxy appends its peer's
+	Forwarded                           // the same with parameters (RFC 7239)
 	XRealIP                             // one address
-	CFConnectingIP                      // one address: Cloudflare's
-	TrueClientIP                        // one address: Akamai's, and Cloudflare's
+	CFConnectingIP                      // one address: used by Cloudflare
+	TrueClientIP                        // one address: used by Akamai, and by Cloudflare
 	NoHeader                            // none: the client is always the peer
 )
 
-// maxHops is how many hops are looked at, from the right. Real chains have
-// fewer than ten.
+// maxHops is how many hops are read, from the right. Real chains have fewer than ten.
 const maxHops = 64
 
-// client is the address that is charged, and whether the peer is trusted.
+// client returns the address to charge, and whether the peer is trusted.
 //
-// A peer that is no trusted proxy is the client, whatever its headers say.
-// Behind a trusted one the client is the rightmost hop that is not a trusted
-// proxy, because each proxy appends what it saw: all to the left of that hop is
-// what the client itself claims. If all hops are trusted it is the leftmost.
-// A hop that is no address ("unknown", an obfuscated name, garbage) ends the
-// walk: the client is then the last trusted hop to its right, or the peer.
+// A peer that isn't a trusted proxy is the client, whatever its headers say. If the peer is a trusted proxy,
+// the client is the rightmost hop that isn't trusted: each proxy appends the address that it saw, so the
+// client may have written everything to the left of that hop. If all hops are trusted, the client is the
+// leftmost one. The search ends at a hop that isn't an address ("unknown", an obfuscated name, or invalid
+// text). The client is then the trusted hop to the right of it, or the peer.
 func (c *Classifier) client(r *http.Request) (client netip.Addr, trustedPeer bool) {
 	peer, local := parsePeer(r.RemoteAddr)
 	if !local && !c.trusted.Contains(peer) {
@@ -72,8 +70,8 @@ func (c *Classifier) walk(peer netip.Addr, h hops, parse func(string) (netip.Add
 	return address
 }
 
-// realIP takes the last line: a proxy that adds its own instead of replacing
-// what the client sent adds it behind.
+// realIP reads the last line, because some proxies append a line of their own instead of replacing the
+// client's.
 func realIP(peer netip.Addr, lines []string) netip.Addr {
 	if len(lines) == 0 {
 		return peer
@@ -84,18 +82,17 @@ func realIP(peer netip.Addr, lines []string) netip.Addr {
 	return peer
 }
 
-// Peer is the address of the connection's other end, and whether it is a trusted proxy. Remote
-// is as in http.Request.RemoteAddr.
+// Peer returns the address of the other end of a connection, and whether it is a trusted proxy. remote has the
+// form of http.Request.RemoteAddr.
 func (c *Classifier) Peer(remote string) (peer netip.Addr, trusted bool) {
 	peer, local := parsePeer(remote)
 	return peer, local || c.trusted.Contains(peer)
 }
 
-// parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@", "@name" or
-// "/path") is local: the socket's permissions decided who may connect, it is a proxy on this
-// machine, and it is trusted whatever TrustedProxies contains; without a usable header its
-// clients are charged to 127.0.0.1. Anything else that isn't an address is not trusted, and is
-// charged to 0.0.0.0.
+// parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@", "@name" or "/path") is local:
+// it is a proxy on this machine, and the socket's permissions allow it to connect. A local peer is always
+// trusted, even if TrustedProxies is empty. If it sends no usable header, its clients are charged to
+// 127.0.0.1. Any other text that isn't an address is untrusted and charged to 0.0.0.0.
 func parsePeer(remote string) (peer netip.Addr, local bool) {
 	if remote == "" || remote[0] == '@' || remote[0] == '/' {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
@@ -106,25 +103,23 @@ func parsePeer(remote string) (peer netip.Addr, local bool) {
 	return netip.IPv4Unspecified(), false
 }
 
-// maxListBytes is how much of a list of hops is looked at, from the right.
+// maxListBytes is how many bytes of a list of hops are read, from the right.
 const maxListBytes = 4096
 
-// hops reads a list header from its right end: several lines are one list, in
-// order (RFC 9110, 5.3). It never looks at what stands to the left of the
-// element it returns, so nothing that a client sends can change how the
-// elements that proxies appended are read; in particular an open quote does
-// not swallow them.
+// hops reads a list header from its right end. Several lines form one list (RFC 9110, 5.3). To find an
+// element, hops reads nothing to the left of it. The client, whose text is on the left, therefore can't change
+// how the proxies' elements are read, for example with an open quote.
 type hops struct {
-	lines  []string // lines not begun yet
-	line   string   // what is left of the line being read
-	left   int      // bytes that may still be looked at
-	quotes bool     // commas inside quoted strings do not separate
-	inLine bool     // line holds an element not returned yet
+	lines  []string // the lines to read next
+	line   string   // the rest of the current line
+	left   int      // bytes that may still be read
+	quotes bool     // commas inside quoted strings don't separate elements
+	inLine bool     // line contains an element that hasn't been returned yet
 	cut    bool     // the left end of line was cut off
 }
 
-// next is the next element that is not empty, and false at the end of the list
-// or of what may be looked at.
+// next returns the next element that isn't empty. It returns false at the end of the list, or once it has read
+// as many bytes as allowed.
 func (h *hops) next() (string, bool) {
 	for {
 		if !h.inLine && !h.begin() {
@@ -135,7 +130,7 @@ func (h *hops) next() (string, bool) {
 		if comma == -1 {
 			h.inLine = false
 			if h.cut {
-				return "", false // only a part of the element
+				return "", false // this is only a part of the element
 			}
 		} else {
 			h.line = h.line[:comma]
@@ -155,7 +150,7 @@ func (h *hops) begin() bool {
 	if h.cut = len(h.line) > h.left; h.cut {
 		h.line = h.line[len(h.line)-h.left:]
 	}
-	h.left -= len(h.line) + 1 // an empty line costs something as well
+	h.left -= len(h.line) + 1 // the 1 also limits the number of empty lines
 	h.inLine = true
 	return true
 }
@@ -180,7 +175,7 @@ func (h *hops) lastComma() int {
 	return -1
 }
 
-// escaped reports whether an odd number of backslashes is before s[i].
+// escaped reports whether s[i] follows an odd number of backslashes.
 func escaped(s string, i int) bool {
 	odd := false
 	for i--; i >= 0 && s[i] == '\\'; i-- {
@@ -189,13 +184,13 @@ func escaped(s string, i int) bool {
 	return odd
 }
 
-// trim cuts optional white space (RFC 9110, 5.6.3).
+// trim removes optional white space (RFC 9110, 5.6.3).
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-// parseElement reads the address of the "for" parameter of one element of a Forwarded header
-// (RFC 7239, 4): name=value pairs between semicolons, names in any case, values bare or quoted.
-// An element without exactly one "for" with an address isn't a usable hop, nor is one with a
-// quoted pair inside the address, which proxies never write.
+// parseElement reads the address in one element of a Forwarded header (RFC 7239, 4). An element consists of
+// name=value pairs between semicolons. Names may be in any case, and values may be quoted. The element must
+// contain exactly one "for" with an address. A backslash inside the address is invalid, because proxies never
+// write one.
 func parseElement(element string) (netip.Addr, bool) {
 	var address netip.Addr
 	found := false
@@ -218,7 +213,7 @@ func isFor(s string) bool {
 	return s[0]|0x20 == 'f' && s[1]|0x20 == 'o' && s[2]|0x20 == 'r'
 }
 
-// cutPair cuts the first pair off, at the first semicolon outside of quotes.
+// cutPair cuts off the first pair, at the first semicolon outside of quotes.
 func cutPair(s string) (pair, rest string) {
 	inside := false
 	for i := 0; i < len(s); i++ {
@@ -238,14 +233,13 @@ func cutPair(s string) (pair, rest string) {
 	return trim(s), ""
 }
 
-// maxAddressBytes is the longest text that is read as an address: the longest
-// IPv6 address, brackets, quotes, a zone and a port.
+// maxAddressBytes is the longest text that is read as an address. It is enough for the longest IPv6 address
+// with brackets, quotes, a zone and a port.
 const maxAddressBytes = 80
 
-// parseAddress reads an address as proxies write it: bare, in quotes, with a port
-// ("192.0.2.1:80", "[2001:db8::1]:80", RFC 7239's obfuscated "_port"), an IPv6 one with or
-// without brackets. A zone is dropped and an IPv4 address that is mapped into IPv6 is unmapped,
-// so one client has one address.
+// parseAddress reads an address as proxies write it: bare, in quotes, or with a port ("192.0.2.1:80",
+// "[2001:db8::1]:80", or RFC 7239's obfuscated "_port"). IPv6 addresses may have brackets. Zones are dropped
+// and IPv4 addresses in IPv6 form are unmapped, so a client has only one address.
 func parseAddress(s string) (netip.Addr, bool) {
 	s = trim(s)
 	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -261,7 +255,7 @@ func parseAddress(s string) (netip.Addr, bool) {
 		host, port = s[:colon], s[colon:]
 	}
 	if isV6 := strings.Contains(host, ":"); isV6 {
-		host, _, _ = strings.Cut(host, "%") // before parsing: netip would keep each zone in memory
+		host, _, _ = strings.Cut(host, "%") // before parsing, because netip would keep each zone in memory
 	} else if bracketed {
 		return netip.Addr{}, false
 	}
@@ -269,8 +263,8 @@ func parseAddress(s string) (netip.Addr, bool) {
 	return address.Unmap(), err == nil && isPortSuffix(port)
 }
 
-// isPortSuffix reports whether s is empty, ":" and a port, or ":" and an
-// obfuscated port (RFC 7239, 6.2). The port's number does not matter.
+// isPortSuffix reports whether s is empty, or a colon with a port or an obfuscated port (RFC 7239, 6.2). The
+// number of the port doesn't matter.
 func isPortSuffix(s string) bool {
 	if s == "" {
 		return true
@@ -289,9 +283,9 @@ func isPortSuffix(s string) bool {
 	return len(s) <= len(":65535")
 }
 
-// appendNetwork appends the network of a that the class groups by. An IPv6 client has at least
-// a /64 of its own and can take any address in it, so the /64 stands for a single IPv4 address.
-// A household gets a /56 and a site a /48 (RFC 6177), so those stand for /24 and /16.
+// appendNetwork appends the network around a that the class groups by. An IPv6 client usually owns a /64 and
+// can use any address in it, so a /64 corresponds to one IPv4 address. Households get a /56 and companies a
+// /48 (RFC 6177), which correspond to /24 and /16.
 func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	if a.Is4() && by == Slash32 {
 		return a.AppendTo(dst)
@@ -303,19 +297,19 @@ func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	return prefix.AppendTo(dst)
 }
 
-// NetworkOf is the network within which carriers and offices change a client's address:
-// its /24; IPv6: its /48, as phones and laptops have several /64 in turn.
+// NetworkOf returns the network within which a client's address may change, at a mobile carrier or in an
+// office. It is the /24, or for IPv6 the /48, because phones and laptops switch between several /64.
 func NetworkOf(client netip.Addr) netip.Prefix {
 	bits := 48
 	if client.Is4() {
 		bits = 24
 	}
-	p, _ := client.Prefix(bits) // of an address without a zone there is one
+	p, _ := client.Prefix(bits) // fails only for addresses with a zone
 	return p
 }
 
-// appendAddress appends the whole address, and if mapped that of IPv4 as a socket of IPv6 tells
-// it.
+// appendAddress appends the whole address. If mapped is set, IPv4 addresses are written in IPv6 form, as
+// dual-stack sockets report them.
 func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {
 	if mapped && a.Is4() {
 		a = netip.AddrFrom16(a.As16())
@@ -323,7 +317,7 @@ func appendAddress(dst []byte, a netip.Addr, mapped bool) []byte {
 	return a.AppendTo(dst)
 }
 
-// bitsOf is how long the network of an address is.
+// bitsOf returns the length of the prefix by which a class groups an address.
 func bitsOf(a netip.Addr, by By) int {
 	switch {
 	case a.Is4() && by == Slash24:
@@ -338,8 +332,9 @@ func bitsOf(a netip.Addr, by By) int {
 	return 64
 }
 
-// Secure reports whether a client came over TLS, according to its connection or a trusted peer;
-// of several values the first counts, from the peer nearest to the client.
+// Secure reports whether a client connected over TLS, according to the connection or to a trusted peer. If
+// X-Forwarded-Proto has several values, the first one counts, because the proxy nearest to the client wrote
+// it.
 func Secure(r *http.Request, trustedPeer bool) bool {
 	if r.TLS != nil {
 		return true

@@ -1,9 +1,9 @@
-// Package classify finds out whom a request is charged to: the client's address, the key
-// of each class, the shape of the path, and whether the request is exempt. Package standing
-// judges clients by these findings.
+// Package classify determines which client a request is charged to: the client's address, the key of each
+// class, the shape of the path, and whether the request is exempt. Package standing judges clients based on
+// these results.
 //
-// The client or a proxy on the way wrote all that this package reads, so all of it is
-// bounded: the hops and bytes that are read, the length of a key and, as far as text allows,
-// the number of keys that a client can make. The package reads no clock and prints nothing.
-// Between requests a Classifier keeps only caches of its findings.
+// Everything that this package reads was written by the client or by a proxy on the way. It therefore limits
+// the hops and bytes that it reads, the length of keys and, as far as possible, the number of keys that a
+// client can create. It reads no clock and logs nothing. A Classifier keeps nothing between requests except a
+// cache of User-Agents.
 package classify

@@ -1,14 +1,14 @@
 package classify
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// TestHopsByHand: a list is read from its end, as far as it may be looked at.
+// TestHopsByHand: a list is read from its end, up to a limit.
 func TestHopsByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
@@ -29,18 +29,14 @@ func TestHopsByHand(t *testing.T) {
 		for e, ok := h.next(); ok; e, ok = h.next() {
 			got = append(got, e)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		testkit.Same(t, c.want, got, "%s", name)
 	}
 	for text, want := range map[string]bool{`\"`: true, `\\"`: false, `\\\"`: true, `a"`: false, `"`: false} {
-		if escaped(text, len(text)-1) != want {
-			t.Errorf("the quote of %s is escaped: %t", text, !want)
-		}
+		testkit.Same(t, want, escaped(text, len(text)-1), "the quote in %s is escaped", text)
 	}
 }
 
-// TestAsManyKeysAsThereAre: with as many classes as there may be, a Result is used again.
+// TestAsManyKeysAsThereAre uses a Result again, with as many classes as are allowed.
 func TestAsManyKeysAsThereAre(t *testing.T) {
 	classes := append(usual(),
 		Class{Name: "plain", By: Address}, Class{Name: "mapped", By: MappedAddress}, Class{Name: "whole", By: UserAgentHeader}, Class{Name: "path", By: PathShape})
@@ -71,16 +67,16 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 		r.Prepend(limiter.Key{Class: "more"})
 	}
 	if r.Prepend(limiter.Key{Class: "too many"}) || len(r.Keys()) != limiter.MaxKeys || r.Keys()[0].Class != "more" {
-		t.Errorf("there is room for one key too many: %v", r.Keys())
+		t.Errorf("the Result has room for one key too many: %v", r.Keys())
 	}
 	empty := request("/")
 	empty.Header["X"] = []string{}
-	if id := appendHeaderID(nil, "X", empty); id != nil {
-		t.Errorf("a header without a line has the ID %q", id)
+	if id := appendHeaderID(nil, "X", empty.Header); id != nil {
+		t.Errorf("a header without a line gives the ID %q", id)
 	}
 }
 
-// TestKeyOf: what an administrator may write for a key.
+// TestKeyOf checks what an administrator may write as a key.
 func TestKeyOf(t *testing.T) {
 	c := mustNew(t, Config{Classes: append(usual(), Class{Name: "net", By: Slash24})})
 	for _, x := range []struct{ class, id, want, fault string }{
@@ -92,7 +88,7 @@ func TestKeyOf(t *testing.T) {
 		{"slash24", "192.0.2.7/24", "192.0.2.0/24", ""},
 		{"net", "192.0.2.7", "192.0.2.0/24", ""},
 		{"slash16", "192.0.2.0/16", "192.0.0.0/16", ""},
-		{"slash16", "192.0.2.0/24", "", "is as wide as no key of class slash16; that of 192.0.2.0 is 192.0.0.0/16"},
+		{"slash16", "192.0.2.0/24", "", "class slash16 has no key as wide as 192.0.2.0/24; the key of 192.0.2.0 is 192.0.0.0/16"},
 		{"slash24", "example.org", "", `"example.org" is neither an address nor a network`},
 		{"userAgent", "firefox linux", "firefox linux", ""},
 		{"unknown", "x", "x", ""},

@@ -8,8 +8,8 @@ import (
 	"tempomat/classify"
 )
 
-// A request came from a proxy that is trusted, for a client whose address that names. It is
-// charged to the address, to its network and to the family of its User-Agent.
+// A request came from a trusted proxy, which names the client's address. The request is charged to this
+// address, to its network and to the family of its User-Agent.
 func ExampleClassifier_Classify() {
 	c, err := classify.New(classify.Config{
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
@@ -24,11 +24,11 @@ func ExampleClassifier_Classify() {
 		fmt.Println(err)
 		return
 	}
-	var found classify.Result // may be used again for the next request
+	var found classify.Result // can be used again for the next request
 	for _, target := range []string{"/blog/12?page=3", "/healthz"} {
 		r := httptest.NewRequest("GET", target, nil)
 		r.RemoteAddr = "10.0.0.2:40000"
-		// The client wrote the first one itself. Nobody believes it.
+		// The client wrote the first address itself. The classifier ignores it.
 		r.Header.Set("X-Forwarded-For", "192.0.2.1, 203.0.113.9")
 		r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:109.0) Gecko/20100101 Firefox/115.0")
 		c.Classify(r, &found)

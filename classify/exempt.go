@@ -13,25 +13,24 @@ import (
 	"unicode/utf8"
 )
 
-// Exemption matches requests that are never charged or delayed. All that is
-// given must match, and something must be given.
+// Exemption matches requests that are never charged or delayed. All fields that are set must match, and at
+// least one must be set.
 //
-// A client chooses all of these except its address: any client can send any path, method, host
-// and header. So they match only if such a request can mean nothing else to a backend, and a
-// header only with a value that can't be guessed.
+// Clients can send any path, method, host and header. A path, method or host therefore matches only if no
+// backend can interpret the request differently, and a header matches only with a value that can't be guessed.
 type Exemption struct {
-	Prefix  netip.Prefix // the client's address lies in it; zero: any
-	Path    string       // the path is this, or begins so if it ends in *; empty: any
-	Methods []string     // the method is one of these; none: any
-	Host    string       // the host is this, or lies below it if it begins with *.; in lower case, without a port; empty: any
-	Header  string       // the request has a header of this name, with the value Secret; empty: any
+	Prefix  netip.Prefix // contains the client's address; zero: any address
+	Path    string       // the path, or its beginning followed by *; empty: any path
+	Methods []string     // allowed methods; none: any method
+	Host    string       // the host, or *. and a domain above it, in lower case and without a port; empty: any host
+	Header  string       // the name of a header whose value must be Secret; empty: no header is needed
 	Secret  string       // at least MinSecret bytes
 }
 
-// MinSecret is how long the secret of an exemption must be, in bytes.
+// MinSecret is the smallest length of an exemption's secret, in bytes.
 const MinSecret = 16
 
-// matchesAll reports whether nothing is given.
+// matchesAll reports whether no field is set.
 func (e *Exemption) matchesAll() bool {
 	return e.Path == "" && e.Prefix == netip.Prefix{} && len(e.Methods) == 0 && e.Host == "" && e.Header == ""
 }
@@ -55,21 +54,21 @@ func normaliseExemptions(given []Exemption) ([]Exemption, error) {
 func (e *Exemption) check() error {
 	switch {
 	case e.matchesAll():
-		return errors.New("it needs something to match: a prefix, a path, methods, a host or a header")
+		return errors.New("at least one of prefix, path, methods, host and header is needed")
 	case e.Prefix != netip.Prefix{} && !e.Prefix.IsValid():
 		return errors.New("not a valid prefix")
 	case e.Path != "" && e.Path[0] != '/':
 		return fmt.Errorf("path %q must begin with /", e.Path)
 	case strings.Contains(strings.TrimSuffix(e.Path, "*"), "*"):
-		return fmt.Errorf("path %q: a * is allowed at the end only", e.Path)
+		return fmt.Errorf("path %q: * is allowed only at the end", e.Path)
 	case e.Path != "" && !isPlainPath(e.Path):
-		return fmt.Errorf("path %q: dot segments, %%, \\ and control characters never match, write it decoded and clean", e.Path)
+		return fmt.Errorf("path %q: dot segments, %%, \\ and control characters never match; write the path decoded and without them", e.Path)
 	case slices.ContainsFunc(e.Methods, func(m string) bool { return !isToken(m) }):
-		return fmt.Errorf("methods %q: one is none", e.Methods)
+		return fmt.Errorf("methods %q: one of them isn't a valid method", e.Methods)
 	case e.Host != "" && e.Host != hostOf(e.Host):
 		return fmt.Errorf("host %q must be in lower case, without a port", e.Host)
 	case e.Header != "" && !isToken(e.Header):
-		return fmt.Errorf("%q is not the name of a header", e.Header)
+		return fmt.Errorf("%q isn't a valid header name", e.Header)
 	case e.Header != "" && len(e.Secret) < MinSecret:
 		return fmt.Errorf("header %s: its secret must have at least %d bytes", e.Header, MinSecret)
 	}
@@ -99,8 +98,7 @@ func (e *Exemption) matches(client netip.Addr, r *http.Request) bool {
 	return false
 }
 
-// meansMethod reports whether no header asks the backend to take the method for another one,
-// as frameworks do.
+// meansMethod reports whether no header overrides the method, which many frameworks support.
 func meansMethod(h http.Header) bool {
 	for name := range h {
 		switch FoldedName(name) {
@@ -111,7 +109,7 @@ func meansMethod(h http.Header) bool {
 	return true
 }
 
-// matchesHosts is about all that a backend may take for the host.
+// matchesHosts checks Host and X-Forwarded-Host, because a backend may use either.
 func (e *Exemption) matchesHosts(r *http.Request) bool {
 	for name, lines := range r.Header {
 		if FoldedName(name) == "X-Forwarded-Host" && slices.ContainsFunc(lines, func(told string) bool { return !matchesHost(e.Host, told) }) {
@@ -129,15 +127,14 @@ func matchesHost(pattern, host string) bool {
 	return strings.EqualFold(host, pattern)
 }
 
-// knows reports whether a header was sent once, with the secret. How much of a guess is
-// right does not show in the time that it takes.
+// knows reports whether the header was sent exactly once, with the secret as its value. The comparison always
+// takes the same time, so it doesn't reveal which part of a guess is right.
 func (e *Exemption) knows(lines []string) bool {
 	return len(lines) == 1 && subtle.ConstantTimeCompare([]byte(lines[0]), []byte(e.Secret)) == 1
 }
 
-// matchesURL is about the path as it is decoded, and as it was sent: some backends go by
-// the one and some by the other, and net/url keeps the latter where it is not the usual
-// encoding of the former.
+// matchesURL checks the decoded path and the path as it was sent, because backends use either. net/url keeps
+// the latter in RawPath if it isn't the usual encoding.
 func (e *Exemption) matchesURL(u *url.URL) bool {
 	return matchesPath(e.Path, u.Path) && (u.RawPath == "" || matchesPath(e.Path, u.RawPath)) && isUnambiguous(u)
 }
@@ -149,18 +146,18 @@ func matchesPath(pattern, path string) bool {
 	return path == pattern
 }
 
-// isUnambiguous reports whether every backend understands the path as this package does. A path
-// that one of them might resolve to another one never matches an exemption: a client that sends
-// /static/../heavy.php, or an encoding of it, pays for heavy.php.
+// isUnambiguous reports whether every backend interprets the path like this package. A path that a backend
+// might resolve differently never matches an exemption, so a client that sends /static/../heavy.php in any
+// encoding pays for heavy.php.
 func isUnambiguous(u *url.URL) bool {
 	return u.Opaque == "" && isPlainPath(u.Path) && !hasEncodedSlash(u.RawPath)
 }
 
-// isPlainPath is about the decoded path. What is still a % after decoding was
-// encoded twice; \ is a slash to some servers; "..;x" is a dot segment to those
-// that cut parameters off; invalid UTF-8 may be an overlong dot.
+// isPlainPath checks a decoded path. A % in it was encoded twice, and some servers treat \ as a slash. Servers
+// that cut off parameters read "..;x" as a dot segment, and invalid UTF-8 may be an overlong encoding of a
+// dot.
 func isPlainPath(path string) bool {
-	segment := 0 // where the current one begins
+	segment := 0 // where the current segment begins
 	for i := 0; i <= len(path); i++ {
 		if i == len(path) || path[i] == '/' {
 			name, _, _ := strings.Cut(path[segment:i], ";")
@@ -177,6 +174,5 @@ func isPlainPath(path string) bool {
 	return utf8.ValidString(path)
 }
 
-// hasEncodedSlash is about the path as it was sent, which net/url keeps where
-// it differs from the usual encoding of the decoded one.
+// hasEncodedSlash reports whether a path, as it was sent, contains an encoded slash.
 func hasEncodedSlash(raw string) bool { return strings.Contains(strings.ToLower(raw), "%2f") }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
 func exempting(t testing.TB) *Classifier {
@@ -28,7 +30,7 @@ func TestExempt(t *testing.T) {
 		{"203.0.113.9", "/healthz", true},
 		{"203.0.113.9", "/healthz?x=1", true},
 		{"203.0.113.9", "http://host/healthz", true},
-		{"203.0.113.9", "/health%7a", false}, // to a backend that goes by what was sent, it is another page
+		{"203.0.113.9", "/health%7a", false}, // another page for a backend that doesn't decode the path
 		{"203.0.113.9", "/healthz/", false},
 		{"203.0.113.9", "/healthzz", false},
 		{"203.0.113.9", "//healthz", false},
@@ -68,14 +70,12 @@ func TestExempt(t *testing.T) {
 			t.Errorf("%q: %v", test.target, err)
 			continue
 		}
-		if got := c.Exempts(netip.MustParseAddr(test.client), u); got != test.want {
-			t.Errorf("%s %q: exempt is %v, want %v", test.client, test.target, got, test.want)
-		}
+		testkit.Same(t, test.want, c.Exempts(netip.MustParseAddr(test.client), u), "%s %q: exempt", test.client, test.target)
 	}
 }
 
-// However often a backend decodes the path, and whichever slash it takes, an
-// exempt path stays where the exemption is.
+// However often a backend decodes an exempt path, and whichever slash it accepts, the path stays below the
+// exempted one.
 func TestExemptPathsStayBelow(t *testing.T) {
 	c := exempting(t)
 	client := netip.MustParseAddr("203.0.113.9")
@@ -94,7 +94,7 @@ func TestExemptPathsStayBelow(t *testing.T) {
 			}
 			for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 				if name, _, _ := strings.Cut(segment, ";"); name == ".." || name == "." {
-					t.Fatalf("%q is exempt, and %q after decoding", u.EscapedPath(), path)
+					t.Fatalf("%q is exempt, but becomes %q when decoded", u.EscapedPath(), path)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func TestExemptPathsStayBelow(t *testing.T) {
 }
 
 func TestExemptByWhatAClientChooses(t *testing.T) {
-	const secret = "secret-of-16-byt" // MinSecret
+	const secret = "secret-of-16-byt" // as short as MinSecret
 	c := mustNew(t, Config{Exempt: []Exemption{
 		{Methods: []string{"OPTIONS", "PURGE"}, Path: "/api/*"},
 		{Host: "static.example.com"},
@@ -152,6 +152,6 @@ func TestExemptByWhatAClientChooses(t *testing.T) {
 	r.Header["X-Monitor-Key"] = []string{secret, secret}
 	var result Result
 	if c.Classify(r, &result); result.Exempt {
-		t.Error("exempt with the secret in two lines, of which a backend or a proxy may have made one")
+		t.Error("exempt with the secret in two lines, which a backend or a proxy may have joined")
 	}
 }

@@ -5,25 +5,25 @@ import (
 	"testing"
 )
 
-// TestFamiliesAreTold: more User-Agents than are remembered, so that some meet at a place: each
-// has its own family, the first time and again.
-func TestFamiliesAreTold(t *testing.T) {
+// TestFamiliesAreDistinguished uses more User-Agents than the cache holds, so some share a place. Each gets its own
+// family, at first and again.
+func TestFamiliesAreDistinguished(t *testing.T) {
 	f := newFamilies()
 	for range 2 {
 		for i := range 3 * familySlots {
 			name := "x" + string(rune('a'+i/26/26%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
 			if got := f.read(name + "/1").family; got != name {
-				t.Fatalf("%s is of the family %q", name, got)
+				t.Fatalf("%s has the family %q", name, got)
 			}
 		}
 	}
 }
 
-// TestFamiliesAreBounded: of a long User-Agent no more is remembered than is read.
+// TestFamiliesAreBounded: of a long User-Agent, the cache keeps no more than the classifier reads.
 func TestFamiliesAreBounded(t *testing.T) {
 	f := newFamilies()
-	known := f.read("curl/" + strings.Repeat("1", 8*maxAgentBytes))
-	if known.family != "curl" || len(known.agent) != maxAgentBytes {
+	known := f.read("curl/" + strings.Repeat("1", 8*MaxAgentBytes))
+	if known.family != "curl" || len(known.agent) != MaxAgentBytes {
 		t.Errorf("%q keeps %d bytes", known.family, len(known.agent))
 	}
 }

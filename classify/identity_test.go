@@ -6,8 +6,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TestIdentity: the address of a session, and the pool of a made-up name, are told apart from
-// the networks.
+// TestIdentity: the address of a session and the pool of an unverified name differ from the networks.
 func TestIdentity(t *testing.T) {
 	name, pool := limiter.Key{Class: "robot", ID: "seekerbot"}, limiter.Key{Class: "robot", ID: "(others)"}
 	a, b, c := limiter.Key{Class: "a", ID: "1"}, limiter.Key{Class: "b", ID: "2"}, limiter.Key{Class: "c", ID: "3"}

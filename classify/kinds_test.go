@@ -9,10 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// oneDatabase has the same key for all addresses but one.
+// oneDatabase gives the same key to all addresses but one.
 type oneDatabase string
 
 func (d oneDatabase) ID(a netip.Addr) string {
@@ -22,7 +23,7 @@ func (d oneDatabase) ID(a netip.Addr) string {
 	return string(d)
 }
 
-// everyKind is a classifier for each kind that there is.
+// everyKind returns one classifier for each kind of class.
 func everyKind(t testing.TB) map[string]*Classifier {
 	all := make(map[string]*Classifier)
 	for _, k := range Kinds() {
@@ -34,15 +35,15 @@ func everyKind(t testing.TB) map[string]*Classifier {
 	return all
 }
 
-// TestEveryKind: a line in the table is a class that has a key.
+// TestEveryKind: each row of the table is a class that has a key.
 func TestEveryKind(t *testing.T) {
 	want := map[string]string{
 		"slash32": "203.0.113.9", "slash24": "203.0.113.0/24", "slash16": "203.0.0.0/16", "userAgent": "firefox linux",
-		"asn": "AS64496", "country": "NZ", "fingerprint": fingerprint(fields(chromeFields), nil), "host": "example.com",
+		"asn": "AS64496", "country": "NZ", "host": "example.com",
 	}
 	for name, c := range everyKind(t) {
 		var result Result
-		c.ClassifySeen(request("/"), Seen{Fields: fields(chromeFields)}, &result)
+		c.Classify(request("/"), &result)
 		keys := result.Keys()
 		if len(keys) != 1 || keys[0] != (limiter.Key{Class: name, ID: want[name]}) {
 			t.Errorf("%s: keys %v, want %q", name, keys, want[name])
@@ -50,7 +51,7 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, a key is bounded and harmless where it is shown.
+// Whatever a client sends, its keys are of limited length and safe to display.
 func TestKeysAreBounded(t *testing.T) {
 	all := everyKind(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,7 +60,7 @@ func TestKeysAreBounded(t *testing.T) {
 		r.Header = http.Header{"User-Agent": {rapid.String().Draw(t, "agent")}, "X-Forwarded-For": {rapid.String().Draw(t, "address")}}
 		for name, c := range all {
 			var result Result
-			c.ClassifySeen(r, Seen{Fields: fieldList(rapid.SliceOf(rapid.String()).Draw(t, "fields"))}, &result)
+			c.Classify(r, &result)
 			for _, k := range result.Keys() {
 				if k.ID == "" || len(k.ID) > maxID || strings.ContainsFunc(k.ID, func(c rune) bool { return c < ' ' || c > '~' }) {
 					t.Fatalf("%s: %q", name, k.ID)
@@ -75,21 +76,19 @@ func TestHostID(t *testing.T) {
 		"": "", "Example.COM.": "example.com", "example.com:8080": "example.com", "[2001:DB8::1]:80": "[2001:db8::1]", "[::1]": "[::1]",
 		"a b\x1b[31m": "a?b?[31m", "süß": "s????", ":80": "",
 	} {
-		if got := string(appendHost(nil, host)); got != want {
-			t.Errorf("%q: %q, want %q", host, got, want)
-		}
+		testkit.Same(t, want, string(appendHost(nil, host)), "%q", host)
 	}
 	got := string(appendHost([]byte("x"), long))
 	if len(got) != 1+maxID || !strings.HasPrefix(got, "x"+long[:40]) || got == string(appendHost([]byte("x"), long+"x")) {
 		t.Errorf("a long host: %q", got)
 	}
 	if exact := strings.Repeat("a", maxID); string(appendHost(nil, exact)) != exact {
-		t.Error("one that just fits is not kept")
+		t.Error("a key that just fits is not kept")
 	}
 }
 
-// An address that the database does not know, and a database that is not there, make no
-// key: else all of these would share one.
+// An address that the database doesn't have gets no key, nor does any address without a database. Otherwise,
+// all of these would share one.
 func TestWithoutAnEntry(t *testing.T) {
 	r := request("/", "X-Forwarded-For", "192.0.2.1")
 	for _, databases := range []map[string]Database{nil, {"asn": oneDatabase("AS64496")}} {
@@ -98,13 +97,11 @@ func TestWithoutAnEntry(t *testing.T) {
 		if c.Classify(r, &result); len(result.Keys()) != 0 {
 			t.Errorf("keys %v", result.Keys())
 		}
-		if keys := c.NetworkKeys(netip.MustParseAddr("192.0.2.1")); len(keys) != 0 {
-			t.Errorf("of the address: %v", keys)
-		}
+		testkit.Same(t, 0, len(c.NetworkKeys(netip.MustParseAddr("192.0.2.1"))), "the number of the address's keys")
 	}
 }
 
-// What follows from an address alone is told of it, without a request.
+// The keys that follow from an address alone are known without a request.
 func TestNetworkKeysOfDatabases(t *testing.T) {
 	c := mustNew(t, Config{
 		Classes:   []Class{{Name: "slash32", By: Slash32}, {Name: "host", By: "host"}, {Name: "asn", By: "asn"}},
@@ -118,8 +115,7 @@ func TestNetworkKeysOfDatabases(t *testing.T) {
 	}
 }
 
-// TestKinds: names are what the configuration takes for one, and of each row what it needs
-// is there.
+// TestKinds: the configuration accepts each name, and each row has what it needs.
 func TestKinds(t *testing.T) {
 	sound := regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,31}$`)
 	seen := make(map[string]bool)
@@ -129,17 +125,15 @@ func TestKinds(t *testing.T) {
 	for i, k := range Kinds() {
 		switch {
 		case !sound.MatchString(k.Name), seen[k.Name]:
-			t.Errorf("%q is no name of its own", k.Name)
-		case k.Groups == "":
-			t.Errorf("%s: nobody is told what it groups by", k.Name)
+			t.Errorf("%q is not a valid, unique name", k.Name)
 		case k.Usual != (k.Share > 0), k.Usual != (k.Burst > 0):
-			t.Errorf("%s: share %g and burst %s are those of a usual class, and of no other", k.Name, k.Share, k.Burst)
+			t.Errorf("%s: share %g and burst %s; want both in a usual class, none in another", k.Name, k.Share, k.Burst)
 		case k.Share > 1, k.Workers < 0, k.Workers > 1:
-			t.Errorf("%s: share %g or workers %g is no part", k.Name, k.Share, k.Workers)
+			t.Errorf("%s: share %g and workers %g, want each from 0 to 1", k.Name, k.Share, k.Workers)
 		case (i == 0) != (k.Whose == OfClient):
-			t.Errorf("%s: the first one is the client, and no other", k.Name)
+			t.Errorf("%s: the first class, and only this one, must be that of the client", k.Name)
 		case k.Database != "" && !k.Address:
-			t.Errorf("%s: databases are asked for addresses", k.Name)
+			t.Errorf("%s: a database needs a class of addresses", k.Name)
 		}
 		seen[k.Name] = true
 		if found, ok := KindOf(k.Name); !ok || found != k {
@@ -147,6 +141,6 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	if _, ok := KindOf("session"); ok {
-		t.Error("a name is found that is none")
+		t.Error("an unknown name is found")
 	}
 }

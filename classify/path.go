@@ -4,40 +4,36 @@ import "strings"
 
 // Path shapes.
 //
-// A path shape is a path without what tells one page of a kind from the next:
-// /blog/2024/05/my-first-long-post?page=3 is /blog/*/*/*?page. Costs are learned by shape, so
-// pages that run the same code should share one, and a client should not be able to make new
-// ones at will.
+// A path shape is a path without the parts that distinguish one page from others of its kind: the shape of
+// /blog/2024/05/my-first-long-post?page=3 is /blog/*/*/*?page. Costs are learned by shape. Pages that run the
+// same code should therefore have the same shape, and clients should not be able to make new shapes at will.
 //
-// The path is read decoded, so other encodings of it change nothing; repeated
-// and trailing slashes are dropped and dot segments resolved. Case is folded:
-// few sites have two pages that differ in it, and it is free to vary. Then each
-// segment is folded by itself (appendSegment): * stands for an identifier, a
-// title or a random token, # for digits inside a word. At most 8 segments and
-// 64 bytes are kept; what lies deeper is /*.
+// The path is decoded first, so a different encoding changes nothing. Repeated and trailing slashes are
+// removed, and dot segments are resolved. Letters become lower case, because few sites have pages that differ
+// only in case. Then each segment is folded (appendSegment): * stands for an identifier, a title or a random
+// token, and # for digits inside a word. At most 8 segments and 64 bytes are kept. Everything after that
+// becomes /*.
 //
-// Of the query the names of at most four parameters are kept, in their order, folded in the
-// same way, never a value: ?page, ?. They distinguish a search from a list, but clients can
-// invent them, because most backends ignore unknown ones. So a PathShape class is charged by
-// the shape up to the question mark only; the names refine the guess, where a wrong one costs
-// little.
+// From the query, only the names of the first four parameters are kept, in their order, and folded in the same
+// way. Values are never kept. The names distinguish a search from a list, but clients can invent names,
+// because most backends ignore unknown parameters. A PathShape class therefore charges only by the shape up to
+// the question mark. The names are used to guess the cost, where a wrong name does little harm.
 //
-// Words made of letters only are kept, because routes are made of them, and no rule
-// distinguishes a route from an invented word. So shapes are folded, but not finite in
-// practice: code that keeps something for each shape must bound it.
+// Words of letters are kept, because routes consist of them and no rule distinguishes a route from an invented
+// word. Clients can therefore create any number of shapes, and code that stores data per shape must limit it.
 
 const (
 	maxShape     = 96   // bytes of a shape
-	maxShapePath = 64   // of it, bytes before the query
-	maxSegments  = 8    // kept of a path
-	maxPathBytes = 1024 // of a path, and of a query, that are read
+	maxShapePath = 64   // bytes of a shape before the query
+	maxSegments  = 8    // segments of a path that are kept
+	maxPathBytes = 1024 // bytes of a path, and of a query, that are read
 	maxNames     = 4    // parameters whose names are kept
 	maxName      = 16   // longest name kept
 )
 
-// appendShape appends the shape of the decoded path and the raw query. pathEnd
-// is where the part of it ends that a PathShape class is charged by: behind the
-// path and the question mark.
+// appendShape appends the shape of the decoded path and the raw query. pathEnd is the offset in the returned
+// slice up to which a PathShape class uses the shape. That part includes the question mark if there is a
+// query.
 func appendShape(dst []byte, path, query string) (shape []byte, pathEnd int) {
 	base := len(dst)
 	dst = appendPath(dst, path[:min(len(path), maxPathBytes)])
@@ -85,9 +81,8 @@ func appendPath(dst []byte, path string) []byte {
 	return dst
 }
 
-// appendNames appends the names of the parameters as long as they end before
-// limit. A name is read up to its [index] and is not decoded: one that begins
-// with an encoded byte is *.
+// appendNames appends the names of parameters until the next one would exceed limit. A name ends in front of
+// its [index] and isn't decoded. A name that begins with an encoded byte becomes *.
 func appendNames(dst []byte, query string, limit int) []byte {
 	base, last := len(dst), len(dst)
 	for kept := 0; query != "" && kept < maxNames; {
@@ -109,7 +104,7 @@ func appendNames(dst []byte, query string, limit int) []byte {
 			return dst[:before]
 		}
 		if before > base && string(dst[start:]) == string(dst[last:before]) {
-			dst = dst[:before] // a[]=1&a[]=2
+			dst = dst[:before] // the name repeats, as in a[]=1&a[]=2
 			continue
 		}
 		last = start
@@ -118,8 +113,8 @@ func appendNames(dst []byte, query string, limit int) []byte {
 	return dst
 }
 
-// cutName cuts the first parameter off and returns the part of its name that
-// counts. given is false when it has no name at all. Some sites write a;b for a&b.
+// cutName cuts off the first parameter and returns the part of its name that the shape uses. given is false if
+// the parameter has no name. Parameters also end at a semicolon, because some sites write a;b instead of a&b.
 func cutName(query string) (name, rest string, given bool) {
 	name = query
 	if end := strings.IndexAny(query, "&;"); end >= 0 {
@@ -132,30 +127,30 @@ func cutName(query string) (name, rest string, given bool) {
 }
 
 const (
-	maxSegment   = 32 // bytes of a folded segment; longer is a title
-	maxTitle     = 4  // words that a segment may have and not be a title
+	maxSegment   = 32 // bytes of a folded segment; a longer one is a title
+	maxTitle     = 4  // words of a segment; one with more is a title
 	maxExtension = 5  // letters of an extension
-	minHex       = 8  // least length of hexadecimal digits that are an identifier
-	minMixed     = 12 // least length of letters and digits (a run of digits counts as one) that are a token
+	minHex       = 8  // a word with this many hexadecimal digits is an identifier
+	minMixed     = 12 // a word with this many letters and runs of digits is a token
 )
 
 // segment folds one segment of a path, or one parameter's name:
 //
-//   - Words keep their letters, a run of digits becomes #: page2 is page#.
+//   - Words keep their letters, and a run of digits becomes #: page2 is page#.
 //   - Random tokens become *: words with several runs of digits, with one run
 //     next to 11 or more letters, with 8 or more hexadecimal digits of
 //     both kinds, with more than 24 letters; and UUIDs.
-//   - Neighbouring # and * become one: 3.6.0 is #, a date is #.
-//   - Separators become -, or . where one of them is a dot.
-//   - A title, more than 4 words or 32 bytes or anything beyond ASCII, becomes
-//     *, but keeps a short extension: *.jpg.
-//   - A segment of digits only becomes *.
+//   - Neighbouring # and * are merged: 3.6.0 becomes #, and so does a date.
+//   - Separators become -, or a dot if one of them is a dot.
+//   - A title becomes *, but keeps a short extension: *.jpg. A title has more than 4 words or 32
+//     bytes, or anything beyond ASCII.
+//   - A segment that consists only of digits becomes *.
 type segment struct {
-	base      int  // where it begins in the output
-	words     int  // that were kept, not counting # and *
-	separator byte // to put before the next word, or 0
-	wild      byte // the last word if it was # or *, else 0
-	extension int  // where ".ext" begins if it is the last word, else 0
+	base      int  // its index in the output
+	words     int  // number of words kept, without # and *
+	separator byte // to be written before the next word, or 0
+	wild      byte // # or * if that was written last, otherwise 0
+	extension int  // index of ".ext" if that was written last, otherwise 0
 	title     bool
 }
 
@@ -201,7 +196,7 @@ func (s *segment) appendWord(dst []byte, w *word) []byte {
 	}
 	if len(dst)-s.base > maxSegment {
 		s.title = true
-		dst = append(dst[:s.base], '*') // no more of it is needed
+		dst = append(dst[:s.base], '*') // the words of a title are dropped
 	}
 	dst, at := s.appendSeparator(dst)
 	dst = append(dst, w.folded()...)
@@ -213,7 +208,7 @@ func (s *segment) appendWord(dst []byte, w *word) []byte {
 	return dst
 }
 
-// appendWild appends # or *, or merges it with the one that is before it.
+// appendWild appends # or *, or merges it with the # or * before it.
 func (s *segment) appendWild(dst []byte, wild byte) []byte {
 	s.extension = 0
 	if s.wild != 0 {
@@ -229,8 +224,8 @@ func (s *segment) appendWild(dst []byte, wild byte) []byte {
 	return append(dst, wild)
 }
 
-// appendSeparator appends the pending separator; at the beginning of a segment
-// only a dot, as in .well-known. at is where it, or the word, begins.
+// appendSeparator appends the pending separator. At the beginning of a segment, it appends only a dot, as in
+// .well-known. at is the index of the separator or, without one, of the next word.
 func (s *segment) appendSeparator(dst []byte) (out []byte, at int) {
 	at = len(dst)
 	if s.separator == '.' || s.separator != 0 && at > s.base {
@@ -255,14 +250,14 @@ func (s *segment) finish(dst []byte) []byte {
 	}
 	switch {
 	case len(dst) == s.base:
-		return append(dst, '-') // nothing but separators
+		return append(dst, '-') // the segment has only separators
 	case len(dst) == s.base+1 && s.wild != 0:
 		dst[s.base] = '*'
 	}
 	return dst
 }
 
-// isUUID reports whether s is 8-4-4-4-12 hexadecimal digits.
+// isUUID reports whether s consists of 8-4-4-4-12 hexadecimal digits.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -279,32 +274,31 @@ func isUUID(s string) bool {
 	return true
 }
 
-// Words are what User-Agent families and path shapes are made of: runs of ASCII letters and
-// digits. Case and digits are the two cheapest things to vary, so neither is kept: letters
-// become lower case and each run of digits one #. A # in the input counts as a digit, so
-// folding twice changes nothing.
+// User-Agent families and path shapes consist of words, which are runs of ASCII letters and digits. Case and
+// digits are easy to vary, so letters become lower case and each run of digits becomes one #. A # in the input
+// counts as a digit, so folding a folded word doesn't change it.
 
-// maxWord is the most letters of a word that is kept. Nearly all words of all
-// languages are shorter; random tokens often are not.
+// maxWord is the most letters that a word may have. Nearly all words of all languages are shorter, but random
+// tokens often aren't.
 const maxWord = 24
 
 // word is a folded word.
 type word struct {
 	letters int
 	runs    int  // runs of digits
-	size    int  // bytes that were read
-	hex     bool // made of hexadecimal digits only
+	size    int  // bytes of the word before folding
+	hex     bool // it has only hexadecimal digits
 	last    byte // its last folded byte
 	text    [maxWord + 1]byte
 }
 
-// folded is its text, cut if it is too long.
+// folded returns the word's text, cut if it is too long.
 func (w *word) folded() []byte { return w.text[:min(w.length(), len(w.text))] }
 
-// length is that of the whole folded word.
+// length returns the length of the folded word before it is cut.
 func (w *word) length() int { return w.letters + w.runs }
 
-// scan reads the word that begins at s[start] and returns where it ends.
+// scan reads the word that begins at s[start] and returns the index of its end.
 func (w *word) scan(s string, start int) int {
 	letters, runs, n := 0, 0, 0
 	var last, highest byte
@@ -333,7 +327,7 @@ func (w *word) scan(s string, start int) int {
 	return i
 }
 
-// foldedByte is what a byte of a word is folded to, and 0 for all others.
+// foldedByte folds one byte of a word. It returns 0 if the byte doesn't belong to a word.
 func foldedByte(c byte) byte {
 	switch {
 	case isLetter(c):

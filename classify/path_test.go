@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
 func shape(path, query string) string {
@@ -37,14 +39,14 @@ func TestShape(t *testing.T) {
 		{"/abcd1234", "/*"},
 		{"/abcde12", "/abcde#"}, // too short for an identifier
 		{"/x-abcde12", "/x-abcde#"},
-		{"/ghijk123", "/ghijk#"},         // no hexadecimal number
+		{"/ghijk123", "/ghijk#"},         // not hexadecimal
 		{"/ghijklmnop1", "/ghijklmnop#"}, // eleven bytes of letters and digits
 		{"/ghijklmnopq1", "/*"},          // twelve
-		{"/a-1-*-b", "/a-*-b"},           // neighbours become one
+		{"/a-1-*-b", "/a-*-b"},           // adjacent wildcards become one
 		{"/a-1-*b", "/a-*b"},
 		{"/a1*.b", "/a#*.b"},
 		{"/-a", "/a"},
-		{"/abcdefghij-abcdefghij-abcdefghij", "/abcdefghij-abcdefghij-abcdefghij"}, // as long as a segment may be
+		{"/abcdefghij-abcdefghij-abcdefghij", "/abcdefghij-abcdefghij-abcdefghij"}, // the longest segment
 		{"/abcdefghij-abcdefghij-abcdefghijk", "/*"},
 		{"/a-b.css*", "/a-b.css*"},
 		{"/assets/9f86d081884c7d65.css", "/assets/*.css"},
@@ -69,7 +71,7 @@ func TestShape(t *testing.T) {
 		{"/a%20b", "/a-b"},
 		{"/a%7fb", "/*"},
 		{"/a%1fb", "/*"},
-		{"/w-w-w-w.css", "/w-w-w-w.css"}, // as many words as a segment may have
+		{"/w-w-w-w.css", "/w-w-w-w.css"}, // the most words of a segment
 		{"/w-w-w-w-w", "/*"},
 		{"/w-w-w-w-w.eeeee", "/*.eeeee"}, // the longest extension
 		{"/w-w-w-w-w.eeeeee", "/*"},
@@ -84,7 +86,7 @@ func TestShape(t *testing.T) {
 		{"/w?;;a;;&b;", "/w?a&b"},
 		{"/w?;", "/w?"},
 		{"/l?f[]=1&f[]=2&f%5Bx%5D=3&q", "/l?f&q"},
-		{"/l?a&b=1&b=2&a", "/l?a&b&a"}, // only neighbours are one
+		{"/l?a&b=1&b=2&a", "/l?a&b&a"}, // only adjacent ones are joined
 		{"/l?a&b&c&d&e", "/l?a&b&c&d"},
 		{"/l?x8f7a9=1", "/l?*"},
 		{"/l?1704067200", "/l?*"},
@@ -94,16 +96,12 @@ func TestShape(t *testing.T) {
 	}
 	for _, test := range tests {
 		u, err := url.ParseRequestURI(test.target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := shape(u.Path, u.RawQuery); got != test.want {
-			t.Errorf("shape of %q is %q, want %q", test.target, got, test.want)
-		}
+		testkit.Must(t, err)
+		testkit.Same(t, test.want, shape(u.Path, u.RawQuery), "shape of %q", test.target)
 	}
 }
 
-// What a PathShape class is charged by does not hold the parameters' names.
+// The key of a PathShape class doesn't include the names of the parameters.
 func TestShapePathEnd(t *testing.T) {
 	const longest = "/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen"
 	for _, test := range []struct{ path, query, want string }{
@@ -113,9 +111,7 @@ func TestShapePathEnd(t *testing.T) {
 		{longest, "x", longest + "?"},
 	} {
 		text, end := appendShape([]byte("before"), test.path, test.query)
-		if got := string(text[len("before"):end]); got != test.want {
-			t.Errorf("path %q, query %q: %q, want %q", test.path, test.query, got, test.want)
-		}
+		testkit.Same(t, test.want, string(text[len("before"):end]), "path %q, query %q: key", test.path, test.query)
 	}
 }
 
@@ -126,22 +122,22 @@ func checkShape(t interface {
 	t.Helper()
 	got := shape(path, query)
 	if len(got) > maxShape || got == "" || got[0] != '/' {
-		t.Fatalf("shape(%q, %q) = %q, want / and at most %d bytes", path, query, got, maxShape)
+		t.Fatalf("shape(%q, %q) = %q, want a leading / and at most %d bytes", path, query, got, maxShape)
 	}
 	for _, c := range []byte(got) {
 		if (c < 'a' || c > 'z') && strings.IndexByte("/*#.-?&", c) < 0 {
-			t.Fatalf("shape(%q, %q) = %q has the byte %q", path, query, got, c)
+			t.Fatalf("shape(%q, %q) = %q contains the byte %q", path, query, got, c)
 		}
 	}
 	before, after, _ := strings.Cut(got, "?")
 	if len(before) > maxShapePath || strings.Count(before, "/") > maxSegments+1 || strings.Count(after, "&") >= maxNames {
-		t.Fatalf("shape(%q, %q) = %q is too long in its parts", path, query, got)
+		t.Fatalf("shape(%q, %q) = %q has a part that is too long", path, query, got)
 	}
 	if again := shape(before, ""); again != before {
-		t.Fatalf("shape(%q, _) = %q, and its shape %q", path, before, again)
+		t.Fatalf("shape(%q, _) = %q, whose shape is %q", path, before, again)
 	}
 	if again := shape(before, after); after != "" && again != got {
-		t.Fatalf("shape(%q, %q) = %q, and its shape %q", path, query, got, again)
+		t.Fatalf("shape(%q, %q) = %q, whose shape is %q", path, query, got, again)
 	}
 }
 
@@ -162,7 +158,7 @@ func TestShapeIsBoundedAndStable(t *testing.T) {
 	})
 }
 
-// Random identifiers, dates and numbers do not make new shapes.
+// Random identifiers, dates and numbers don't make new shapes.
 func TestShapeOfIdentifiersIsOne(t *testing.T) {
 	identifier := rapid.OneOf(
 		rapid.StringMatching(`[0-9]{1,30}`),
@@ -175,7 +171,7 @@ func TestShapeOfIdentifiersIsOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := identifier.Draw(t, "id")
 		if got := shape("/item/"+id+"/edit", id+"="+id); got != "/item/*/edit?*" {
-			t.Fatalf("shape with %q is %q", id, got)
+			t.Fatalf("the shape with %q is %q", id, got)
 		}
 	})
 }

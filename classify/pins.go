@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// mostPins is how many there are at a time at most.
+	// mostPins is the largest number of pins.
 	mostPins = 1000
-	// LongestPin is for how long one holds at most.
+	// LongestPin is the longest time that a pin may last.
 	LongestPin = 7 * 24 * time.Hour
 )
 
-// Pin is a standing that an administrator gave the clients with a key, for a time.
+// Pin is a standing that an administrator has temporarily assigned to all clients with a key.
 type Pin struct {
 	Key      limiter.Key
-	Standing float64 // what their share is multiplied by, 0.5 to 8
+	Standing float64 // the factor of their share, 0.5 to 8
 	Until    time.Time
 }
 
-// Pins are those in force. The zero Pins are none. Its methods may be called
-// concurrently; Apply takes no lock.
+// Pins are the current pins. The zero value has none. The methods may be called concurrently, and Apply takes
+// no lock.
 type Pins struct {
-	mu  sync.Mutex // guards replacing all
+	mu  sync.Mutex // guards the replacement of all
 	all atomic.Pointer[map[limiter.Key]Pin]
 }
 
-// Set puts a pin in force, instead of an earlier one with its key. A standing of 0
-// takes that back. Its error says what is not allowed.
+// Set adds a pin, which replaces an earlier pin with the same key. A pin with a standing of 0 only removes the
+// earlier one. The error says what is invalid about the pin.
 func (p *Pins) Set(now time.Time, pin Pin) error {
 	if err := pin.check(now); err != nil {
 		return err
@@ -46,12 +46,12 @@ func (p *Pins) Set(now time.Time, pin Pin) error {
 	next := p.valid(now)
 	if _, known := next[pin.Key]; pin.Standing == 0 {
 		if !known {
-			return fmt.Errorf("there is no pin of %s %q", pin.Key.Class, pin.Key.ID)
+			return fmt.Errorf("there is no pin for %s %q", pin.Key.Class, pin.Key.ID)
 		}
 		delete(next, pin.Key)
 	} else {
 		if !known && len(next) >= mostPins {
-			return fmt.Errorf("there are %d pins already, the most that there may be: take one back, with the standing 0", mostPins)
+			return fmt.Errorf("there are already %d pins, the maximum: remove one by setting its standing to 0", mostPins)
 		}
 		pin.Key = limiter.Key{Class: strings.Clone(pin.Key.Class), ID: strings.Clone(pin.Key.ID)}
 		next[pin.Key] = pin
@@ -60,17 +60,17 @@ func (p *Pins) Set(now time.Time, pin Pin) error {
 	return nil
 }
 
-// check returns everything that is not allowed about a pin.
+// check returns all faults of a pin.
 func (pin *Pin) check(now time.Time) error {
 	var faults []string
-	if len(pin.Key.ID) > maxID { // no client has one, and no state file may
+	if len(pin.Key.ID) > maxID { // no client has such a key, and UnmarshalBinary would reject it
 		faults = append(faults, fmt.Sprintf("key: it has %d bytes; no key has more than %d", len(pin.Key.ID), maxID))
 	}
-	if pin.Standing != 0 && !(pin.Standing >= LeastStanding && pin.Standing <= MostStanding) { // nor NaN
-		faults = append(faults, fmt.Sprintf("standing: %v; allowed is %v to %v, or 0 to take a pin back", pin.Standing, LeastStanding, MostStanding))
+	if pin.Standing != 0 && !(pin.Standing >= LeastStanding && pin.Standing <= MostStanding) { // the negation also rejects NaN
+		faults = append(faults, fmt.Sprintf("standing: %v; it must be %v to %v, or 0 to remove a pin", pin.Standing, LeastStanding, MostStanding))
 	}
 	if pin.Standing != 0 && (!pin.Until.After(now) || pin.Until.After(now.Add(LongestPin))) {
-		faults = append(faults, fmt.Sprintf("seconds: a pin holds for more than 0 s, and for at most %.0f s, a week", LongestPin.Seconds()))
+		faults = append(faults, fmt.Sprintf("seconds: a pin must last for more than 0 s and at most %.0f s (a week)", LongestPin.Seconds()))
 	}
 	if len(faults) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (pin *Pin) check(now time.Time) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// store keeps no map if there are no pins, which saves the lookup.
+// store stores nil instead of an empty map, so Apply returns without a lookup.
 func (p *Pins) store(next map[limiter.Key]Pin) {
 	if len(next) == 0 {
 		p.all.Store(nil)
@@ -87,7 +87,7 @@ func (p *Pins) store(next map[limiter.Key]Pin) {
 	p.all.Store(&next)
 }
 
-// valid are those that hold still, as a new map.
+// valid returns the pins that have not expired, in a new map.
 func (p *Pins) valid(now time.Time) map[limiter.Key]Pin {
 	next := make(map[limiter.Key]Pin)
 	if all := p.all.Load(); all != nil {
@@ -97,15 +97,15 @@ func (p *Pins) valid(now time.Time) map[limiter.Key]Pin {
 	return next
 }
 
-// All are the pins in force, by class and key.
+// All returns the current pins, sorted by class and key.
 func (p *Pins) All(now time.Time) []Pin {
 	return slices.SortedFunc(maps.Values(p.valid(now)), func(a, b Pin) int {
 		return strings.Compare(a.Key.Class+"\x00"+a.Key.ID, b.Key.Class+"\x00"+b.Key.ID)
 	})
 }
 
-// Apply gives a judged request the standing of the first of its keys that is pinned.
-// One of 1 or more vouches for the client: it is no stranger.
+// Apply assigns the standing of the first pinned key to a request that Assess has judged. A standing of 1 or
+// more also vouches for the client, which then isn't a stranger.
 func (p *Pins) Apply(now time.Time, res *Result) {
 	all := p.all.Load()
 	if all == nil {
@@ -123,7 +123,7 @@ func (p *Pins) Apply(now time.Time, res *Result) {
 	}
 }
 
-// AppendBinary appends what survives a restart, as JSON.
+// AppendBinary appends the pins as JSON, to be restored after a restart.
 func (p *Pins) AppendBinary(b []byte) ([]byte, error) {
 	pins := []Pin{}
 	if all := p.all.Load(); all != nil {
@@ -133,20 +133,19 @@ func (p *Pins) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// UnmarshalBinary takes in what AppendBinary told. If anything about it is not allowed
-// it changes nothing.
+// UnmarshalBinary loads pins that AppendBinary wrote. If one of them is invalid, it changes nothing.
 func (p *Pins) UnmarshalBinary(data []byte) error {
 	var pins []Pin
 	if err := json.Unmarshal(data, &pins); err != nil {
 		return err
 	}
 	if len(pins) > mostPins {
-		return errors.New("more pins than there may be")
+		return errors.New("more pins than allowed")
 	}
 	next := make(map[limiter.Key]Pin, len(pins))
 	for _, pin := range pins {
 		if !(pin.Standing >= LeastStanding && pin.Standing <= MostStanding) || len(pin.Key.ID) > maxID {
-			return fmt.Errorf("a pin that is not allowed, of %s %q", pin.Key.Class, pin.Key.ID)
+			return fmt.Errorf("invalid pin for %s %q", pin.Key.Class, pin.Key.ID)
 		}
 		next[pin.Key] = pin
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -17,15 +18,15 @@ func pinOf(id string, standing float64, left time.Duration) Pin {
 	return Pin{Key: limiter.Key{Class: "slash32", ID: id}, Standing: standing, Until: noon.Add(left)}
 }
 
-// TestPinsAreBounded checks what may be pinned, how strongly, for how long, and how often.
+// TestPinsAreBounded checks which keys can be pinned, at which standing, for how long, and how many.
 func TestPinsAreBounded(t *testing.T) {
 	for says, pin := range map[string]Pin{
-		"standing: 0.4; allowed is 0.5 to 8": pinOf("a", 0.4, time.Hour),
+		"standing: 0.4; it must be 0.5 to 8": pinOf("a", 0.4, time.Hour),
 		"standing: 8.1":                      pinOf("a", 8.1, time.Hour),
 		"standing: NaN":                      pinOf("a", math.NaN(), time.Hour),
 		"for more than 0 s":                  pinOf("a", 1, 0),
-		"604800 s, a week":                   pinOf("a", 1, LongestPin+time.Second),
-		`no pin of slash32 "a"`:              pinOf("a", 0, 0),
+		"604800 s (a week)":                  pinOf("a", 1, LongestPin+time.Second),
+		`no pin for slash32 "a"`:             pinOf("a", 0, 0),
 		"no key has more than 64":            pinOf(strings.Repeat("a", 65), 1, time.Hour),
 	} {
 		var p Pins
@@ -34,46 +35,37 @@ func TestPinsAreBounded(t *testing.T) {
 		}
 	}
 	var p, restored Pins
-	if err := p.Set(noon, pinOf(strings.Repeat("a", maxID), 2, time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Set(noon, pinOf(strings.Repeat("a", maxID), 2, time.Second)))
 	if text, err := p.AppendBinary(nil); err != nil || restored.UnmarshalBinary(text) != nil || len(restored.All(noon)) != 1 {
-		t.Errorf("what was allowed does not survive a restart: %v", err)
+		t.Errorf("a valid pin does not survive a restart: %v", err)
 	}
-	if err := p.Set(noon, pinOf(strings.Repeat("a", maxID), 0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Set(noon, pinOf(strings.Repeat("a", maxID), 0, 0)))
 	for i := range mostPins {
-		if err := p.Set(noon, pinOf(fmt.Sprint(i), 2, time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Set(noon, pinOf(fmt.Sprint(i), 2, time.Minute)))
+	}
+	if text, err := p.AppendBinary(nil); err != nil || restored.UnmarshalBinary(text) != nil || len(restored.All(noon)) != mostPins {
+		t.Errorf("of %d pins, %d survive a restart: %v", mostPins, len(restored.All(noon)), err)
 	}
 	if err := p.Set(noon, pinOf("one more", 2, time.Hour)); err == nil {
 		t.Error("there is no bound")
 	}
 	if err := p.Set(noon, pinOf("7", 4, time.Hour)); err != nil {
-		t.Errorf("another standing for one of them: %v", err)
+		t.Errorf("a new standing for one of them: %v", err)
 	}
 	if err := p.Set(noon.Add(time.Minute), pinOf("one more", 2, time.Hour)); err != nil {
-		t.Errorf("when all others have ended: %v", err)
+		t.Errorf("after all others have expired: %v", err)
 	}
-	if n := len(p.All(noon.Add(time.Minute))); n != 2 {
-		t.Errorf("%d hold, want 2", n)
-	}
+	testkit.Same(t, 2, len(p.All(noon.Add(time.Minute))), "pins in force")
 }
 
-// TestPinsSurvive keeps them over a restart, and believes nothing that is not allowed.
+// TestPinsSurvive keeps pins over a restart, and accepts no invalid pins from the file.
 func TestPinsSurvive(t *testing.T) {
 	var p, q Pins
 	for i, id := range []string{"192.0.2.1", "2001:db8::/64"} {
-		if err := p.Set(noon, pinOf(id, []float64{LeastStanding, MostStanding}[i], time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Set(noon, pinOf(id, []float64{LeastStanding, MostStanding}[i], time.Hour)))
 	}
 	saved, err := p.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := q.UnmarshalBinary(saved); err != nil || fmt.Sprint(q.All(noon)) != fmt.Sprint(p.All(noon)) {
 		t.Errorf("%v, %v; want %v", err, q.All(noon), p.All(noon))
 	}
@@ -88,35 +80,18 @@ func TestPinsSurvive(t *testing.T) {
 		}
 	}
 	if len(q.All(noon)) != 2 {
-		t.Error("what was not allowed changed something")
+		t.Error("an invalid pin changed something")
 	}
 }
 
-// TestMostPinsSurvive: as many as there may be are kept over a restart.
-func TestMostPinsSurvive(t *testing.T) {
-	var p, q Pins
-	most := make(map[limiter.Key]Pin, mostPins)
-	for i := range mostPins {
-		pin := pinOf(fmt.Sprint(i), 2, time.Minute)
-		most[pin.Key] = pin
-	}
-	p.store(most)
-	saved, err := p.AppendBinary(nil)
-	if err != nil || q.UnmarshalBinary(saved) != nil || len(q.All(noon)) != mostPins {
-		t.Errorf("%d of %d, %v", len(q.All(noon)), mostPins, err)
-	}
-}
-
-// TestPinsApply: the first key that is pinned counts, as long as its pin holds; from 1 on it
-// vouches for the client.
+// TestPinsApply: the first pinned key counts, until its pin expires. A standing of 1 or more vouches for the
+// client.
 func TestPinsApply(t *testing.T) {
 	of := func(pins ...Pin) (*Pins, *Result) {
 		c := mustNew(t, Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24}}})
 		var p Pins
 		for _, pin := range pins {
-			if err := p.Set(noon, pin); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, p.Set(noon, pin))
 		}
 		r := httptest.NewRequest("GET", "/", nil)
 		r.RemoteAddr = "192.0.2.1:1"
@@ -157,26 +132,20 @@ func TestKeysAreLookedUp(t *testing.T) {
 	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{
 		{Name: "slash32", By: Slash32}, {Name: "paths", By: PathShape}, {Name: "slash16", By: Slash16}, {Name: "userAgent", By: UserAgent},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := httptest.NewRequest("GET", "/a/b?x=1", nil)
 	r.RemoteAddr = "[2001:db8:1:2::3]:1"
 	r.Header.Set("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")
 	var res Result
 	c.Classify(r, &res)
 	keys := res.Keys()
-	if got := c.NetworkKeys(res.Client); fmt.Sprint(got) != fmt.Sprint([]limiter.Key{keys[0], keys[2]}) {
-		t.Errorf("got %v of %v", got, keys)
-	}
+	testkit.Same(t, fmt.Sprint([]limiter.Key{keys[0], keys[2]}), fmt.Sprint(c.NetworkKeys(res.Client)), "keys of the network")
 	family, got := c.AgentKeys(r.UserAgent())
 	if family != res.Agent || fmt.Sprint(got) != fmt.Sprint(keys[3:]) {
-		t.Errorf("got %q, %v of %v", family, got, keys)
+		t.Errorf("got %q, %v from %v", family, got, keys)
 	}
 	if again, _ := c.AgentKeys(family); again != family {
-		t.Errorf("the family %q is of the family %q", family, again)
+		t.Errorf("the family of the family %q is %q", family, again)
 	}
-	if got := ShapeOf(r.URL); got != res.Shape {
-		t.Errorf("the shape is %q, want %q", got, res.Shape)
-	}
+	testkit.Same(t, res.Shape, ShapeOf(r.URL), "the shape")
 }

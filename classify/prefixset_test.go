@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
-// The set is held to netip's own, slow answer.
+// The set is compared with netip's own, slow answer.
 func TestSetContainsWhatAPrefixContains(t *testing.T) {
 	address := rapid.Custom(func(t *rapid.T) netip.Addr {
 		few := rapid.SampledFrom([]byte{0, 1, 2, 128, 254, 255})
@@ -23,21 +25,22 @@ func TestSetContainsWhatAPrefixContains(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		given := rapid.SliceOfN(prefix, 0, 6).Draw(t, "prefixes")
 		set, err := NewPrefixSet(given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := address.Draw(t, "a")
-		want := false
+		testkit.Must(t, err)
+		a, q := address.Draw(t, "a"), prefix.Draw(t, "q")
+		contains, overlaps := false, false
 		for _, p := range given {
-			want = want || p.Contains(a)
+			contains, overlaps = contains || p.Contains(a), overlaps || p.Overlaps(q)
 		}
-		if got := set.Contains(a); got != want {
-			t.Fatalf("%v contains %v: %v, want %v", given, a, got, want)
+		if got := set.Contains(a); got != contains {
+			t.Fatalf("%v contains %v: got %v, want %v", given, a, got, contains)
+		}
+		if got := set.Overlaps(q); got != overlaps {
+			t.Fatalf("%v overlaps %v: got %v, want %v", given, q, got, overlaps)
 		}
 	})
 }
 
-// TestPrefixSetNamesAllFaults: each prefix that is not valid is told by its place.
+// TestPrefixSetNamesAllFaults: the error lists each invalid prefix with its place.
 func TestPrefixSetNamesAllFaults(t *testing.T) {
 	_, err := NewPrefixSet([]netip.Prefix{{}, netip.MustParsePrefix("10.0.0.0/8"), {}})
 	if want := "prefix 1 is not valid\nprefix 3 is not valid"; err == nil || err.Error() != want {
@@ -50,14 +53,12 @@ func TestPrefixesByHand(t *testing.T) {
 		"::ffff:0:0/96": "0.0.0.0/0", "::ffff:192.0.2.0/120": "192.0.2.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "192.0.2.7/24": "192.0.2.0/24",
 		"2001:db8::1:7/112": "2001:db8::1:0/112",
 	} {
-		if got := unmap(netip.MustParsePrefix(text)); got.String() != want {
-			t.Errorf("%s becomes %s, want %s", text, got, want)
-		}
+		testkit.Same(t, want, unmap(netip.MustParsePrefix(text)).String(), "%s becomes", text)
 	}
-	if set, err := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); err != nil || len(set) != 2 {
+	if set, err := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); err != nil || len(set.set.Ranges()) != 2 {
 		t.Errorf("%v, %v", set, err)
 	}
-	if set, err := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32")); err != nil || len(set) != 1 {
+	if set, err := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32")); err != nil || len(set.set.Ranges()) != 1 {
 		t.Errorf("%v, %v", set, err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"crypto/tls"
 	"net/http"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// TestSecure: only a trusted peer is believed that its client came over TLS, and of several
-// that say something the first.
+// TestSecure: only a trusted peer can say that its client used TLS. Of several headers that say something, the
+// first counts.
 func TestSecure(t *testing.T) {
 	for name, x := range map[string]struct {
 		tls     bool
@@ -28,8 +30,6 @@ func TestSecure(t *testing.T) {
 		if x.tls {
 			r.TLS = new(tls.ConnectionState)
 		}
-		if got := Secure(r, x.trusted); got != x.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		testkit.Same(t, x.want, Secure(r, x.trusted), "%s", name)
 	}
 }

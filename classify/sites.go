@@ -3,56 +3,42 @@ package classify
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/netip"
 	"strings"
 )
 
-// Site is one of several behind one backend, which tells them apart by the Host.
+// Site is one of several sites that a backend serves and distinguishes by their hosts.
 type Site struct {
 	Name string // not empty
-	// Hosts are its names, in lower case and without a port; *.example.com is all that lies
-	// below example.com, and not that itself.
+	// Hosts are its names, in lower case and without a port. *.example.com means all names below example.com,
+	// but not example.com itself.
 	Hosts []string
-	// Exempt are requests for it that are never charged or delayed.
-	Exempt []Exemption
 }
 
-// sites finds the site of a request. Only configured, complete names count: a client can ask
-// for any host.
+// sites finds the site of a request. A host counts only if it fully matches a configured name, because a
+// client can send any host.
 type sites struct {
-	exact, below map[string]*servedSite // by the host, and what it lies below
+	exact, below map[string]string // names of sites, by host and by the domain above the host
 }
 
-type servedSite struct {
-	name   string
-	exempt []Exemption
-}
-
-// longestHost is the longest name that DNS has. A longer one is no site's.
+// longestHost is the length of the longest name that DNS allows. A longer host belongs to no site.
 const longestHost = 253
 
 func newSites(given []Site) (*sites, error) {
-	s := &sites{exact: map[string]*servedSite{}, below: map[string]*servedSite{}}
+	s := &sites{exact: map[string]string{}, below: map[string]string{}}
 	names := map[string]bool{}
 	var faults []error
 	for _, g := range given {
-		exempt, err := normaliseExemptions(g.Exempt)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("site %q: %w", g.Name, err))
-		}
 		switch {
 		case g.Name == "":
-			faults = append(faults, errors.New("a site needs a name"))
+			faults = append(faults, errors.New("a site has no name"))
 		case names[g.Name]:
 			faults = append(faults, fmt.Errorf("site %q: the name is given twice", g.Name))
 		case len(g.Hosts) == 0:
-			faults = append(faults, fmt.Errorf("site %q: it needs a host", g.Name))
+			faults = append(faults, fmt.Errorf("site %q has no host", g.Name))
 		}
 		names[g.Name] = true
-		served := &servedSite{g.Name, exempt}
 		for _, host := range g.Hosts {
-			if err := s.add(host, served); err != nil {
+			if err := s.add(host, g.Name); err != nil {
 				faults = append(faults, fmt.Errorf("site %q: %w", g.Name, err))
 			}
 		}
@@ -60,7 +46,7 @@ func newSites(given []Site) (*sites, error) {
 	return s, errors.Join(faults...)
 }
 
-func (s *sites) add(host string, of *servedSite) error {
+func (s *sites) add(host, site string) error {
 	table, name := s.exact, host
 	if below, ok := strings.CutPrefix(host, "*."); ok {
 		table, name = s.below, below
@@ -68,37 +54,28 @@ func (s *sites) add(host string, of *servedSite) error {
 	switch {
 	case name == "" || name != hostOf(name) || len(name) > longestHost || strings.Contains(name, "*"):
 		return fmt.Errorf("host %q must be in lower case, without a port", host)
-	case table[name] != nil:
+	case table[name] != "":
 		return fmt.Errorf("host %q is given twice", host)
 	}
-	table[name] = of
+	table[name] = site
 	return nil
 }
 
-// of is the site of a request's host; nil: it is none that was named. Of several whose names
-// it lies below, the longest counts.
-func (s *sites) of(host string) (found *servedSite) {
+// of returns the name of the site to which a host belongs, or an empty string. If the host is below the
+// domains of several sites, the longest domain counts.
+func (s *sites) of(host string) (site string) {
 	if len(s.exact)+len(s.below) == 0 {
-		return nil
+		return ""
 	}
 	host = hostOf(host)
 	if host == "" || len(host) > longestHost || host[0] == '.' {
-		return nil
+		return ""
 	}
-	if found = s.exact[host]; found != nil {
-		return found
+	if site = s.exact[host]; site != "" {
+		return site
 	}
-	for _, rest, ok := strings.Cut(host, "."); ok && found == nil; _, rest, ok = strings.Cut(rest, ".") {
-		found = s.below[rest]
+	for _, rest, ok := strings.Cut(host, "."); ok && site == ""; _, rest, ok = strings.Cut(rest, ".") {
+		site = s.below[rest]
 	}
-	return found
-}
-
-// matchSite is the name of a request's site, and whether that exempts it.
-func (c *Classifier) matchSite(client netip.Addr, r *http.Request) (name string, exempt bool) {
-	s := c.sites.of(r.Host)
-	if s == nil {
-		return "", false
-	}
-	return s.name, matchesAny(s.exempt, client, r)
+	return site
 }

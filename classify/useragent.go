@@ -9,58 +9,56 @@ import (
 
 // User-Agent families.
 //
-// A family is what stays the same when a client changes what costs it nothing
-// to change. Only words count (type word), so spaces, punctuation, bytes beyond
-// ASCII, versions and case make no difference. Then there are three kinds:
+// A family ignores the parts of a User-Agent that are easy to vary. Only words count (type word), so spaces,
+// punctuation, bytes beyond ASCII, versions and case make no difference. There are three kinds of families:
 //
-//   - Browsers. Nearly all of their text is history ("Mozilla/5.0 … like
-//     Gecko"), device models and build numbers. The family is one browser and
-//     one platform out of a fixed list, "chrome windows", so there are about a
-//     hundred families whatever is written around the known words.
-//   - Robots that say so: the first word with a mark of one, "googlebot",
-//     "mj#bot"; when only a bare mark is there ("Foo Bar Bot"), the name before
-//     it. A robot that dresses as a browser and adds "compatible; Name" is Name.
-//   - All others: the name before the first version, at most three words,
+//   - Browsers. Most of a browser's text is history ("Mozilla/5.0 … like Gecko"), device models
+//     and build numbers. The family consists of one browser and one platform from fixed lists,
+//     such as "chrome windows". There are about a hundred of these families.
+//   - Robots that identify themselves. The family is the first word with a robot's mark, such as
+//     "googlebot" or "mj#bot". If the mark stands alone ("Foo Bar Bot"), it is the name before the
+//     mark. If a robot poses as a browser and adds "compatible; Name", it is Name.
+//   - All other programs. The family is the name before the first version, at most three words:
 //     "python requests", "java", "apache httpclient".
 //
-// In names, words with several runs of digits or more than 24 letters are
-// random tokens and are dropped; a family of nothing else is "#". Without a
-// User-Agent, or with one that has no word at all, the family is "-".
+// Words with several runs of digits or more than 24 letters are random tokens, and are omitted from names. If
+// a User-Agent consists only of such words, its family is "#". If it is missing, or has no words at all, its
+// family is "-".
 //
-// What is left to the client is the letters of a name that it makes up. A crawler cannot be
-// told from another one without it, and no list would be complete. A client that makes up a new
-// name for each request, or borrows others' names, gets a new family each time, and pays in the
-// classes of its address. No hash of a cut tail is added: that would bring back all the freedom
-// that folding takes away.
+// A client can still invent the letters of a name. But without names, crawlers couldn't be distinguished,
+// because no list of them would be complete. A client that uses a new name for each request gets a new family
+// each time, but still pays in the classes of its address. If a text is cut, no hash of the rest is added,
+// because clients could then create any number of families.
 
 const (
-	maxAgentBytes = 512 // of a User-Agent that are read
-	// maxWholeAgent is how much of one is kept where all of it is: as much as a master of
-	// Smockron takes for an identifier.
+	// MaxAgentBytes is how many bytes of a User-Agent are read.
+	MaxAgentBytes = 512
+	// maxWholeAgent limits the length of a UserAgentHeader, because Smockron masters don't accept longer
+	// identifiers.
 	maxWholeAgent = 1024
 	maxNameWords  = 3
 )
 
-// agent is what is known of a User-Agent after some of its words.
+// agent is what has been found so far in the words of a User-Agent.
 type agent struct {
-	browser    int    // its place among browsers; -1: none
-	platform   int    // its place among platforms; -1: none
-	robot      string // the first word with a robot's mark
-	bare       bool   // a word that is nothing but such a mark was seen
-	compatible bool   // the name follows this word
-	words      bool   // any word was seen
-	name       []byte // with a space between its words
+	browser    int    // index in browsers; -1: none
+	platform   int    // index in platforms; -1: none
+	robot      string // the first word that contains a robot's mark
+	bare       bool   // one of the words is only a mark
+	compatible bool   // the name follows the word "compatible"
+	words      bool   // there was a word
+	name       []byte // words of the name, separated by spaces
 	count      int    // words in name
-	naming     bool   // the name may go on
+	naming     bool   // the next word may be part of the name
 }
 
 func readAgent(userAgent string) *agent {
 	a := &agent{browser: -1, platform: -1, naming: true}
-	a.read(userAgent[:min(len(userAgent), maxAgentBytes)])
+	a.read(userAgent[:min(len(userAgent), MaxAgentBytes)])
 	return a
 }
 
-// family is 1 to 64 bytes of lower case letters, #, - and spaces.
+// family returns 1 to 64 bytes: lower-case letters, #, - and spaces.
 func (a *agent) family() string {
 	switch {
 	case a.robot != "":
@@ -79,30 +77,28 @@ func (a *agent) family() string {
 	return "-"
 }
 
-// isBrowser reports whether it names a browser, and no robot or other program: whether its family
-// is one of the browsers'.
+// isBrowser reports whether the family is that of a browser.
 func (a *agent) isBrowser() bool {
 	return a.browser >= 0 && !a.isRobot() && !(a.compatible && len(a.name) > 0)
 }
 
-// isRobot reports whether it has the mark of a robot: it is not just any program.
+// isRobot reports whether there is a robot's mark.
 func (a *agent) isRobot() bool { return a.robot != "" || a.bare }
 
 // SaysBrowser reports whether a User-Agent names a browser, and no robot or other program.
 func SaysBrowser(userAgent string) bool { return readAgent(userAgent).isBrowser() }
 
-// Family is the family of a User-Agent, as in Result.
+// Family returns the family of a User-Agent, as in Result.
 func Family(userAgent string) string { return readAgent(userAgent).family() }
 
-// SaysRobot reports whether a User-Agent has the mark of a robot: it is not just any
-// program.
+// SaysRobot reports whether a User-Agent contains a robot's mark.
 func SaysRobot(userAgent string) bool { return readAgent(userAgent).isRobot() }
 
 func (a *agent) read(s string) {
 	var w word
 	for i := 0; i < len(s); {
 		if c := s[i]; !isWordByte(c) {
-			if len(a.name) > 0 && strings.IndexByte("/();,+", c) >= 0 { // that is behind a product's name
+			if len(a.name) > 0 && strings.IndexByte("/();,+", c) >= 0 { // ends a product's name
 				a.naming = false
 			}
 			i++
@@ -111,7 +107,7 @@ func (a *agent) read(s string) {
 		a.words = true
 		i = w.scan(s, i)
 		if w.letters == 0 || w.runs > 1 || i < len(s) && s[i] == ':' {
-			continue // no word, a token, or "http:"
+			continue // not a word, a token, or "http:"
 		}
 		if w.last == '#' {
 			w.runs = 0 // "python3" is "python"
@@ -122,7 +118,7 @@ func (a *agent) read(s string) {
 	}
 }
 
-// addWord takes the next folded word into account.
+// addWord handles the next folded word.
 func (a *agent) addWord(w string) {
 	if at := placeOf(browsers, w); at >= 0 {
 		if a.browser < 0 || at < a.browser {
@@ -161,65 +157,64 @@ func (a *agent) addWord(w string) {
 
 const familySlots = 512
 
-// families remembers the families of User-Agents that were seen recently. People share few
-// strings, and reading one takes as long as all the rest of Classify. It is a cache of a pure
-// function: it changes how fast an answer is, never which. A client that sends a new string
-// with each request gets no help from it.
+// families caches the families of recent User-Agents. Most clients send one of a few strings, and parsing one
+// takes as long as the rest of Classify. A client that sends a new string with each request only loses the
+// benefit of the cache.
 type families struct {
 	seed  maphash.Seed
 	slots [familySlots]atomic.Pointer[seenAgent]
 }
 
-// seenAgent is what is read out of a User-Agent.
+// seenAgent is the part of a parsed User-Agent that Classify needs.
 type seenAgent struct {
 	agent, family string
-	robot         bool // it names no browser
-	declared      bool // it says that it is a robot
+	robot         bool // it doesn't name a browser
+	declared      bool // it identifies itself as a robot
 }
 
 func newFamilies() *families { return &families{seed: maphash.MakeSeed()} }
 
-// read returns what a User-Agent says.
+// read returns a parsed User-Agent, from the cache if possible.
 func (f *families) read(agent string) *seenAgent {
-	agent = agent[:min(len(agent), maxAgentBytes)]
+	agent = agent[:min(len(agent), MaxAgentBytes)]
 	slot := &f.slots[maphash.String(f.seed, agent)%familySlots]
 	if known := slot.Load(); known != nil && known.agent == agent {
 		return known
 	}
 	a := readAgent(agent)
-	// A clone, because the string is part of the request's whole header.
+	// Clone copies the string, which would otherwise keep the request's whole header in memory.
 	seen := &seenAgent{agent: strings.Clone(agent), family: a.family(), robot: !a.isBrowser(), declared: a.isRobot()}
 	slot.Store(seen)
 	return seen
 }
 
-// What User-Agents name.
+// Names that occur in User-Agents.
 //
 //nolint:gochecknoglobals // constants
 var (
-	// browsers are the words for each; the first one is its label. They name several: the first in
-	// this order is the one that it is. All say that they are Mozilla, which is the family of those
-	// that say no more.
+	// browsers lists the words for each browser. The first word is its name. A User-Agent also names other
+	// browsers, so the first entry in this order counts. All User-Agents of browsers contain Mozilla, which
+	// counts only if there is no other word.
 	browsers = [][]string{
 		{"headlesschrome"}, {"edge", "edg", "edga", "edgios"}, {"opera", "opr"}, {"samsungbrowser"}, {"yabrowser"}, {"ucbrowser"},
 		{"firefox", "fxios"}, {"chrome", "chromium", "crios"}, {"msie", "trident"}, {"safari"}, {"webkit", "applewebkit"}, {mozilla},
 	}
-	// platforms are what they run on; the first in this order counts.
+	// platforms lists the words for operating systems and devices. The first entry in this order counts.
 	platforms = [][]string{{"android"}, {"iphone", "ipod"}, {"ipad"}, {"windows"}, {"macintosh"}, {"cros"}, {"linux"}}
 
-	// bareMarks say "robot", without a name; marks are what names of robots contain.
+	// bareMarks are words that indicate a robot without naming it. marks are parts of robots' names.
 	bareMarks = []string{"bot", "bots", "robot", "robots", "crawl", "crawler", "crawlers", "spider", "spiders", "scraper"}
 	marks     = []string{"bot", "crawl", "spider", "scrap", "slurp"}
 )
 
 const mozilla = "mozilla"
 
-// placeOf is the place of what a folded word is for; -1: it is for none.
+// placeOf returns the index of the list that contains a folded word, or -1 if there is none.
 func placeOf(all [][]string, w string) int {
 	return slices.IndexFunc(all, func(words []string) bool { return slices.Contains(words, w) })
 }
 
 func hasMark(w string) bool {
-	return w != "cubot" && // a telephone
+	return w != "cubot" && // a brand of phones
 		slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(w, mark) })
 }

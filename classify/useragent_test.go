@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
-// TestSaysBrowser checks that only what is of a browser's family is a browser.
+// TestSaysBrowser checks that only a User-Agent in a browser's family is a browser.
 func TestSaysBrowser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agent := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{
@@ -16,13 +18,11 @@ func TestSaysBrowser(t *testing.T) {
 		})).Draw(t, "agent"), " ")
 		first, _, _ := strings.Cut(Family(agent), " ")
 		isLabel := slices.ContainsFunc(browsers, func(words []string) bool { return first == words[0] })
-		if SaysBrowser(agent) != isLabel {
-			t.Errorf("%q of family %q: says browser %t", agent, Family(agent), SaysBrowser(agent))
-		}
+		testkit.Same(t, isLabel, SaysBrowser(agent), "%q of family %q: says browser", agent, Family(agent))
 	})
 }
 
-// ofLetters is a word of n letters.
+// ofLetters returns a word of n letters.
 func ofLetters(n int) string { return strings.Repeat("x", n) }
 
 func TestFamily(t *testing.T) {
@@ -63,10 +63,10 @@ func TestFamily(t *testing.T) {
 		{"Mozilla/5.0 (compatible; Yahoo! Slurp; http://help.yahoo.com/help/us/ysearch/slurp)", "slurp"},
 		{"Mozilla/5.0 (compatible; AhrefsSiteAudit/6.1; +http://ahrefs.com/robot/)", "ahrefssiteaudit"},
 		{"Mozilla/5.0 (compatible; Foo Bot/1.0)", "foo bot"},
-		{"Mozilla/5.0 (compatible; Linux; Foo/1)", "mozilla linux"},    // behind a platform stands no name
-		{"Mozilla/5.0 (compatible; Foo Linux Bar/1)", "foo linux bar"}, // in a name it may
-		{"Foo Chrome Bar bot", "foo bar bot"},                          // a browser is no part of a name
-		{"Chrome Foo bot", "bot"},                                      // nor does one begin behind it
+		{"Mozilla/5.0 (compatible; Linux; Foo/1)", "mozilla linux"},    // no name follows a platform
+		{"Mozilla/5.0 (compatible; Foo Linux Bar/1)", "foo linux bar"}, // but a platform can be in a name
+		{"Foo Chrome Bar bot", "foo bar bot"},                          // a browser's name isn't part of a name
+		{"Chrome Foo bot", "bot"},                                      // nor does a name begin after it
 		{"Foo Mozilla Bar bot", "foo"},
 		{"curl/7.68.0 libcurl/7.68.0", "curl"}, // each of these ends a name
 		{"curl(libcurl", "curl"},
@@ -92,9 +92,7 @@ func TestFamily(t *testing.T) {
 		{"Chrome bot", "bot"},
 	}
 	for _, test := range tests {
-		if got := Family(test.agent); got != test.want {
-			t.Errorf("family(%q) = %q, want %q", test.agent, got, test.want)
-		}
+		testkit.Same(t, test.want, Family(test.agent), "family(%q) =", test.agent)
 	}
 }
 
@@ -125,11 +123,11 @@ func checkFamily(t interface {
 	}
 	for _, c := range []byte(got) {
 		if (c < 'a' || c > 'z') && c != '#' && c != ' ' && c != '-' {
-			t.Fatalf("family(%q) = %q has the byte %q", agent, got, c)
+			t.Fatalf("family(%q) = %q contains the byte %q", agent, got, c)
 		}
 	}
 	if again := Family(got); again != got {
-		t.Fatalf("family(%q) = %q, and its family %q", agent, got, again)
+		t.Fatalf("family(%q) = %q, whose family is %q", agent, got, again)
 	}
 }
 
@@ -163,14 +161,14 @@ func TestFamilyIgnoresDigitsAndCase(t *testing.T) {
 	})
 }
 
-// A browser may say what it likes around the known words.
+// A browser may put any text around the known words.
 func TestBrowserFamiliesAreFew(t *testing.T) {
 	noise := rapid.StringMatching(`( [A-Za-z0-9]{1,30}[/;,. \-]){0,6}`)
 	rapid.Check(t, func(t *rapid.T) {
 		agent := "Mozilla/5.0 (Windows NT 10.0;" + noise.Draw(t, "a") + " ) Chrome/1" + noise.Draw(t, "b")
 		got := Family(agent)
 		if hasMark(strings.ToLower(agent)) {
-			t.Skip("a robot's mark by chance")
+			t.Skip("the random text names a robot")
 		}
 		platforms := map[string]bool{"windows": true, "android": true, "iphone": true, "ipad": true}
 		parts := strings.Split(got, " ")

@@ -17,20 +17,20 @@ import (
 	"tempomat/config/form"
 )
 
-// maxSocketPath is what the system takes as a unix socket's path, in bytes
-// (sockaddr_un has 108, one of them the closing zero).
+// maxSocketPath is the longest path of a Unix socket, in bytes. Linux allows 108 in sockaddr_un, including the
+// final zero.
 const maxSocketPath = 107
 
-// tcpAddress is an address of TCP, with a port from 1 on.
+// tcpAddress reads a TCP address, whose port must be at least 1.
 func tcpAddress() form.Scalar[string] {
-	return form.Checked("`host:port` or `:port`", func(text string) error {
+	return form.Checked(func(text string) error {
 		return checkHostPort(text, 1, `must be "host:port" or ":port", such as 127.0.0.1:8880`)
 	})
 }
 
-// socketAddress is that of a unix socket.
+// socketAddress reads the address of a Unix socket, such as unix:/run/x.sock.
 func socketAddress() form.Scalar[string] {
-	return form.Checked("`unix:/path`", func(text string) error {
+	return form.Checked(func(text string) error {
 		path, isUnix := strings.CutPrefix(text, "unix:")
 		if !isUnix {
 			return errors.New(`must be "unix:/path"`)
@@ -39,39 +39,39 @@ func socketAddress() form.Scalar[string] {
 	})
 }
 
-// absolutePath is where something lies, such as a file. Whether it is there is found out as it is used.
+// absolutePath reads an absolute path. what names the kind of file in messages, such as "a file" or "a
+// directory". It doesn't check that the path exists; the code that opens it reports that.
 func absolutePath(what string) form.Scalar[string] {
-	return form.Simple("absolute path of "+what, "must be the path of "+what+", beginning with /", func(text string) (string, bool) {
+	return form.Simple("must be the path of "+what+", beginning with /", func(text string) (string, bool) {
 		clean := path.Clean(text)
 		return clean, path.IsAbs(text) && clean != "/" && len(text) <= 1024
 	})
 }
 
-// file is the path of one; it may be empty.
-func file() form.Scalar[string] { return form.OrEmpty(absolutePath("a file"), "none") }
+// file reads the path of a file, or an empty string.
+func file() form.Scalar[string] { return form.OrEmpty(absolutePath("a file")) }
 
-// wordOrPath is one of the words, in any case, or the path of a cgroup's directory.
+// wordOrPath reads one of the words, in any case, or the directory of a cgroup.
 func wordOrPath(words ...string) form.Scalar[string] {
-	s, cgroup := form.Choice(words...), absolutePath("the directory of a cgroup (version 2), such as /sys/fs/cgroup/system.slice/apache2.service")
+	const what = "the directory of a cgroup (version 2), such as /sys/fs/cgroup/system.slice/apache2.service"
+	s := form.Choice(words...)
 	word := s.Parse
-	s.Allowed += ", or the directory of a cgroup (version 2)"
-	s.Schema = form.AnyOf(s.Schema, cgroup.Schema)
 	s.Parse = func(text string) (string, error) {
 		if path.IsAbs(text) {
-			return cgroup.Parse(text)
+			return absolutePath(what).Parse(text)
 		}
 		x, err := word(text)
 		if err != nil {
-			err = fmt.Errorf("%w, or %s", err, strings.Replace(cgroup.Allowed, "absolute ", "the ", 1))
+			err = fmt.Errorf("%w, or the path of %s", err, what)
 		}
 		return x, err
 	}
 	return s
 }
 
-// listenAddress is where requests are served.
+// listenAddress reads an address on which to serve requests. With port 0, the system chooses a port.
 func listenAddress() form.Scalar[string] {
-	return form.Checked("`host:port`, `:port` or `unix:/path`", func(text string) error {
+	return form.Checked(func(text string) error {
 		if path, ok := strings.CutPrefix(text, "unix:"); ok {
 			return checkSocketPath(path)
 		}
@@ -105,8 +105,8 @@ func checkHostPort(text string, leastPort int, problem string) error {
 	return nil
 }
 
-// validHost is true for addresses, names and nothing; not for what a typing
-// slip leaves in them.
+// validHost reports whether a host is an IP address, a plausible name or empty. It catches typing errors such
+// as stray punctuation.
 func validHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -117,9 +117,9 @@ func validHost(host string) bool {
 	return len(host) <= 253 && !strings.ContainsFunc(host, odd)
 }
 
-// backendURL is kept without a slash at its end.
+// backendURL reads the URL of the backend and removes a trailing slash.
 func backendURL() form.Scalar[string] {
-	return form.Text("`http://host[:port]`, `https://host[:port]` or `unix:/path`, without a path, query or user", parseBackendURL)
+	return form.Text(parseBackendURL)
 }
 
 func parseBackendURL(text string) (string, error) {
@@ -141,10 +141,10 @@ func parseBackendURL(text string) (string, error) {
 	return u.Scheme + "://" + u.Host, err
 }
 
-// graphiteAddress is kept without its scheme.
+// graphiteAddress reads the address of a Graphite server and removes its scheme.
 func graphiteAddress() form.Scalar[string] {
 	const problem = `must be "host:port" or "tcp://host:port"`
-	s := form.Text("`host:port` or `tcp://host:port`", func(text string) (string, error) {
+	s := form.Text(func(text string) (string, error) {
 		address := strings.TrimPrefix(text, "tcp://")
 		if address == "" {
 			return "", nil
@@ -154,34 +154,29 @@ func graphiteAddress() form.Scalar[string] {
 		}
 		return address, checkHostPort(address, 1, problem)
 	})
-	return form.OrEmpty(s, "nowhere")
+	return form.OrEmpty(s)
 }
 
-// graphitePrefix is what Graphite takes as a series' name.
+// graphitePrefix reads the prefix of the names of Graphite series.
 func graphitePrefix() form.Scalar[string] {
 	odd := func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
 	}
-	return form.Simple("at most 200 letters, digits, `.`, `_` and `-`, and `{hostname}`",
-		"must be at most 200 letters, digits, dots, _ and -, and {hostname} where the machine's name shall stand", func(text string) (string, bool) {
-			return text, len(text) <= 200 && !strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd)
-		})
+	return form.Simple("must be at most 200 letters, digits, dots, _ and -, and {hostname} for the machine's name", func(text string) (string, bool) {
+		return text, len(text) <= 200 && !strings.ContainsFunc(strings.ReplaceAll(text, "{hostname}", ""), odd)
+	})
 }
 
-// prefix is an address or a prefix of addresses.
+// prefix reads an IP address, or a prefix such as 10.0.0.0/8.
 func prefix() form.Scalar[netip.Prefix] {
-	return form.Scalar[netip.Prefix]{
-		Allowed: "an address or a prefix, such as `10.0.0.0/8`",
-		Schema:  form.Schema{"type": "string"},
-		Parse:   parsePrefix, Format: netip.Prefix.String,
-	}
+	return form.Scalar[netip.Prefix]{Parse: parsePrefix, Format: netip.Prefix.String}
 }
 
-// prefixes is a list of them.
+// prefixes reads a list of prefixes.
 func prefixes() form.List[netip.Prefix] { return form.List[netip.Prefix]{Of: prefix(), Most: 1024} }
 
-// parsePrefix takes a prefix or a single address; v4-mapped ones become IPv4,
-// bits beyond the prefix are dropped.
+// parsePrefix parses a prefix or a single address. IPv4 addresses that are mapped to IPv6 become IPv4, and
+// bits beyond the prefix are cleared.
 func parsePrefix(text string) (netip.Prefix, error) {
 	const problem = "must be an address or a prefix, such as 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32"
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
@@ -201,24 +196,24 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return prefix.Masked(), nil
 }
 
-// Proxies is one entry of trustedProxies, or of a robot's addresses: a prefix, or a file of
-// them.
+// Proxies is one entry of trustedProxies or of a robot's addresses: a prefix, or a file with prefixes.
 type Proxies struct {
-	File     string         // an absolute path; empty: the prefix stands in the configuration itself
-	Prefixes []netip.Prefix // one, or what was in the file when the configuration was read
+	File     string         // an absolute path; empty: the prefix is in the configuration itself
+	Prefixes []netip.Prefix // one prefix, or the contents of the file when the configuration was read
 }
 
 const (
 	// fileWord begins an entry that names a file.
 	fileWord = "file:"
-	// mostInFile and mostFileBytes bound what is read of one file.
+	// mostInFile and mostFileBytes limit how much is read from one file.
 	mostInFile    = 8192
 	mostFileBytes = 512 << 10
-	// mostFileFaults bounds what is told of one file, which may be of another kind.
+	// mostFileFaults is the largest number of errors reported for one file. A file of another kind would have
+	// one in each line.
 	mostFileFaults = 10
 )
 
-// Trusted are the prefixes of trustedProxies, those in files included.
+// Trusted returns all prefixes of trustedProxies, including those from files.
 func (c *Config) Trusted() (all []netip.Prefix) {
 	for _, p := range c.TrustedProxies {
 		all = append(all, p.Prefixes...)
@@ -226,18 +221,16 @@ func (c *Config) Trusted() (all []netip.Prefix) {
 	return all
 }
 
-// proxies is one entry of trustedProxies.
+// proxies reads one entry of trustedProxies.
 func proxies() form.Scalar[Proxies] { return networks(everyProxy) }
 
-// everyProxy is what is wrong with all addresses as those of proxies.
+// everyProxy is the error for a prefix that would trust all addresses as proxies.
 const everyProxy = "would trust every client, so a client could claim any address; list the proxies"
 
-// networks is a prefix or a file of them; all is the error for a prefix of all addresses.
-// readNetworks reads the files later.
+// networks reads a prefix, or the name of a file with prefixes, which readNetworks reads later. all is the
+// error for a prefix that contains all addresses.
 func networks(all string) form.Scalar[Proxies] {
 	return form.Scalar[Proxies]{
-		Allowed: prefix().Allowed + ", or `file:/path`",
-		Schema:  form.Schema{"type": "string"},
 		Parse: func(text string) (Proxies, error) {
 			if file, ok := strings.CutPrefix(text, fileWord); ok {
 				return Proxies{File: file}, checkProxiesFile(file)
@@ -247,7 +240,7 @@ func networks(all string) form.Scalar[Proxies] {
 		},
 		Format: func(p Proxies) string {
 			switch {
-			case p.File != "" && len(p.Prefixes) > 0: // it was read
+			case p.File != "" && len(p.Prefixes) > 0: // the file has been read
 				return fmt.Sprintf("%s%s (%d)", fileWord, p.File, len(p.Prefixes))
 			case p.File != "":
 				return fileWord + p.File
@@ -261,7 +254,8 @@ func networks(all string) form.Scalar[Proxies] {
 	}
 }
 
-// parseNarrow takes a prefix that does not contain all addresses; otherwise the error is why.
+// parseNarrow parses a prefix. For a prefix that contains all addresses, it returns an error with the text
+// why.
 func parseNarrow(text, why string) (netip.Prefix, error) {
 	prefix, err := parsePrefix(text)
 	if err == nil && prefix.Bits() == 0 {
@@ -277,14 +271,14 @@ func checkProxiesFile(file string) error {
 	return nil
 }
 
-// entries are those of a key that may name files.
+// entries are the entries of one key, each of which may name a file.
 type entries struct {
 	key string
 	all []Proxies
-	why string // all addresses are not allowed there
+	why string // the error for a prefix that contains all addresses
 }
 
-// withFiles are the keys that may name files of prefixes.
+// withFiles returns the entries of all keys in which files with prefixes may be named.
 func (c *Config) withFiles() []entries {
 	all := []entries{{"trustedProxies", c.TrustedProxies, everyProxy}}
 	for _, x := range c.Robots.Known {
@@ -293,7 +287,7 @@ func (c *Config) withFiles() []entries {
 	return all
 }
 
-// readNetworks reads the files of prefixes that the configuration names.
+// readNetworks reads the files with prefixes that the configuration names.
 func readNetworks(r *form.Reader, d *draft) {
 	for _, of := range d.withFiles() {
 		for i, p := range of.all {
@@ -311,12 +305,12 @@ func readNetworks(r *form.Reader, d *draft) {
 }
 
 func readProxiesFile(name string) (string, error) {
-	info, err := os.Stat(name) // before opening, because opening a pipe would wait
+	info, err := os.Stat(name) // checked before the file is opened, because opening a pipe would block
 	switch {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", errors.New("is no file")
+		return "", errors.New("isn't a regular file")
 	case info.Size() > mostFileBytes:
 		return "", fmt.Errorf("is larger than %d KiB", mostFileBytes>>10)
 	}
@@ -324,8 +318,8 @@ func readProxiesFile(name string) (string, error) {
 	return string(data), err
 }
 
-// parse takes the prefixes of a file: one in each line, or those of a list in JSON. Lines
-// may be empty; # begins a comment. A file without any went wrong.
+// parse reads the prefixes in a file: one per line, or a list in JSON. Lines may be empty, and # begins a
+// comment. A file without a prefix is an error, because it is probably incomplete.
 func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Prefix) {
 	at := form.Source{File: file, Key: of.key}
 	lines, step := strings.Lines(text), 1
@@ -346,7 +340,7 @@ func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Pr
 		}
 		prefix, err := parseNarrow(line, of.why)
 		if err == nil && len(prefixes) == mostInFile {
-			err = fmt.Errorf("is one too many; a file has at most %d", mostInFile)
+			err = fmt.Errorf("is one too many; a file may have at most %d", mostInFile)
 		}
 		if err != nil {
 			r.Fault(at, form.Quoted(line), err.Error())
@@ -358,7 +352,7 @@ func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Pr
 		prefixes = append(prefixes, prefix)
 	}
 	if len(prefixes) == 0 && faults == 0 {
-		r.Fault(form.Source{File: file, Key: at.Key}, "", "has no address and no prefix")
+		r.Fault(form.Source{File: file, Key: at.Key}, "", "contains no address or prefix")
 	}
 	return prefixes
 }

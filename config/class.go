@@ -15,11 +15,11 @@ import (
 	"tempomat/config/form"
 )
 
-// maxClasses is the most classes there can be, which is the most keys that the
-// limiter charges one request to.
+// maxClasses is the largest number of classes that can be on. The limiter charges a request to one key of each
+// class, and allows this many keys.
 const maxClasses = 8
 
-// builtIn names the built-in classes, in their order.
+// builtIn returns the names of the built-in classes, in their usual order.
 func builtIn() (names []string) {
 	for _, k := range classify.Kinds() {
 		names = append(names, k.Name)
@@ -27,7 +27,7 @@ func builtIn() (names []string) {
 	return names
 }
 
-// usual names those of them that are on unless they are switched off.
+// usual returns the names of the built-in classes that are on by default.
 func usual() (names []string) {
 	for _, c := range defaultClasses() {
 		names = append(names, c.Name)
@@ -35,18 +35,18 @@ func usual() (names []string) {
 	return names
 }
 
-// Class is a way of grouping requests, and what each group may use.
+// Class groups requests, and sets what each group may use.
 type Class struct {
-	Name   string        // of a built-in class, or of one's own
-	Header string        // a class of one's own: group by the value of this request header
-	Path   bool          // a class of one's own: group by the shape of the path
-	Share  float64       // part of all CPUs that each key may use steadily, above 0 to 1
-	Burst  time.Duration // most CPU time that a key can save up
-	Cap    bool          // a hard ceiling in every mode but observe
-	Shadow bool          // judge and count, never act
+	Name   string        // the name of a built-in or a custom class
+	Header string        // group by the value of this request header; only for a custom class
+	Path   bool          // group by the shape of the path; only for a custom class
+	Share  float64       // fraction of all CPUs that each key may use permanently, above 0 to 1
+	Burst  time.Duration // the most CPU time that a key can save
+	Cap    bool          // a hard ceiling, in every mode except observe
+	Shadow bool          // only count what the class would delay or reject
 }
 
-// defaultBurst is the burst of a class that gives none.
+// defaultBurst is the burst of a class for which none is configured.
 const defaultBurst = classify.DefaultBurst
 
 func defaultClasses() (all []Class) {
@@ -58,15 +58,16 @@ func defaultClasses() (all []Class) {
 	return all
 }
 
-// Databases are the files of what addresses belong to; empty: there is none.
+// Databases are the files that map addresses to autonomous systems and countries. An empty name means that
+// there is no such file.
 type Databases struct{ ASN, Country string }
 
-// file is the one of a kind.
+// file returns the file for one kind of database.
 func (d *Databases) file(kind string) string {
 	return map[string]string{"asn": d.ASN, "country": d.Country}[kind]
 }
 
-// Files are those that are given, by what they tell.
+// Files returns the configured database files, by their kind.
 func (d *Databases) Files() map[string]string {
 	files := make(map[string]string)
 	for _, k := range classify.Kinds() {
@@ -79,25 +80,25 @@ func (d *Databases) Files() map[string]string {
 
 var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
-// draftClass is a class under construction.
+// draftClass is a class while the configuration is being read.
 type draftClass struct {
 	Class
-	at   form.Source   // where the file names it
-	kind classify.Kind // zero: it is not built in
-	own  bool          // so is one that groups otherwise than the built-in class of its name
+	at   form.Source   // where the file names the class
+	kind classify.Kind // the zero value if the class isn't built in
+	own  bool          // it is a custom class, which may have the name of a built-in class that is off by default
 	off  bool
 }
 
-// newBuiltIn is a built-in class that is off.
+// newBuiltIn returns a built-in class that is off.
 func newBuiltIn(k classify.Kind) *draftClass {
 	return &draftClass{Class: Class{Name: k.Name, Burst: defaultBurst}, kind: k, off: true}
 }
 
-// isAbsent is true if a class is only there to be found by its name: it isn't configured, and
-// it is off.
+// isAbsent reports whether the class exists only to be found by its name: it is neither configured nor on by
+// default.
 func (c *draftClass) isAbsent() bool { return c.off && !c.own && !c.kind.Usual }
 
-// class is the class of that name; nil if there is none.
+// class returns the class with a name, or nil.
 func (d *draft) class(name string) *draftClass {
 	for _, c := range d.classes {
 		if c.Name == name {
@@ -107,33 +108,27 @@ func (d *draft) class(name string) *draftClass {
 	return nil
 }
 
-// classPath is the path of a class's key.
+// classPath returns the path of a class's key.
 func classPath(name string) string { return "classes." + name }
 
-// classSettings are the keys of one class.
+// classSettings returns the keys of one class.
 func classSettings(c *draftClass) []form.Setting {
 	path := classPath(c.Name)
 	table := []form.Setting{
-		{Path: path + ".share", Value: share().In(&c.Share), Default: "as in the table; otherwise required",
-			Doc: "Part of all CPUs that each key of the class may use in the long run."},
-		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst), Default: "as in the table; otherwise `30s`",
-			Doc: "Most CPU time that a key can save up while it is quiet."},
-		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap),
-			Doc: "Hard ceiling: requests wait until their key's debt is paid, even if the server is idle. It has no effect in `observe`."},
-		{Path: path + ".shadow", Value: form.Boolean().In(&c.Shadow),
-			Doc: "Count what this class would delay or reject, and do neither."},
+		{Path: path + ".share", Value: share().In(&c.Share)},
+		{Path: path + ".burst", Value: form.Duration(0, day).In(&c.Burst)},
+		{Path: path + ".cap", Value: form.Boolean().In(&c.Cap)},
+		{Path: path + ".shadow", Value: form.Boolean().In(&c.Shadow)},
 	}
 	if !c.own {
 		return append(table, form.Setting{Path: path, Value: offSwitch(c).In(&c.off)})
 	}
 	return append(table,
-		form.Setting{Path: path + ".header", Value: headerName().In(&c.Header), Default: "none",
-			Doc: "Request header whose value is the key. Only for a class of your own."},
-		form.Setting{Path: path + ".path", Value: form.Boolean().In(&c.Path),
-			Doc: "Group by the shape of the path: the path without numbers, titles and tokens. Only for a class of your own."})
+		form.Setting{Path: path + ".header", Value: headerName().In(&c.Header)},
+		form.Setting{Path: path + ".path", Value: form.Boolean().In(&c.Path)})
 }
 
-// classMembers are its keys as a class's own mapping has them.
+// classMembers returns the keys of a class by their names inside its mapping, without the class's own path.
 func classMembers(c *draftClass) (members []form.Setting) {
 	for _, s := range classSettings(c) {
 		if name, inside := strings.CutPrefix(s.Path, classPath(c.Name)+"."); inside {
@@ -144,30 +139,25 @@ func classMembers(c *draftClass) (members []form.Setting) {
 	return members
 }
 
-// classesSettings are the keys that set how requests are grouped, and which are charged.
+// classesSettings returns the keys that set how requests are grouped, and which requests are charged.
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
-		{Path: "classes", Value: classes{d}, Default: "`slash32`, `slash24`, `slash16` and `userAgent`",
-			Doc: "Ways to group requests: built-in classes or your own, each with the keys below. A built-in class that is off turns on with a `share`."},
-		{Path: "databases.asn", Value: file().In(&d.Databases.ASN),
-			Doc: "MaxMind DB file (`.mmdb`) for class `asn`, [read again when it changes](tasks.md#add-classes)."},
-		{Path: "databases.country", Value: file().In(&d.Databases.Country),
-			Doc: "MaxMind DB file (`.mmdb`) for class `country`."},
-		{Path: "exempt", Value: exemptions().In(&d.Exempt),
-			Doc: "Requests that are never charged or delayed. A request is exempt if it matches all conditions of one member."},
+		{Path: "classes", Value: classes{d}, Nested: true},
+		{Path: "databases.asn", Value: file().In(&d.Databases.ASN)},
+		{Path: "databases.country", Value: file().In(&d.Databases.Country)},
+		{Path: "exempt", Value: exemptions().In(&d.Exempt), Nested: true},
 	}
 }
 
-// offSwitch is the class's own value where it is no mapping.
+// offSwitch reads a class that is switched off by the word off instead of a mapping.
 func offSwitch(c *draftClass) form.Scalar[bool] {
 	return form.Scalar[bool]{
-		Type: "`off`",
 		Parse: func(text string) (bool, error) {
 			switch {
 			case !strings.EqualFold(text, "off") && !strings.EqualFold(text, "false"):
 				return false, errors.New("must be a mapping such as {share: 0.1, burst: 30s}, or off")
 			case c.Name == classify.Kinds()[0].Name:
-				return false, errors.New("cannot be switched off: it is the client itself")
+				return false, errors.New("can't be switched off: its keys are the clients")
 			}
 			return true, nil
 		},
@@ -175,7 +165,7 @@ func offSwitch(c *draftClass) form.Scalar[bool] {
 	}
 }
 
-// said lists all settings of a class.
+// said returns all settings of a class in one line.
 func (c *draftClass) said() string {
 	if c == nil || c.off {
 		return "off"
@@ -183,13 +173,13 @@ func (c *draftClass) said() string {
 	return form.Said(classMembers(c), classMembers(&draftClass{Class: Class{Name: c.Name, Burst: -1}, own: c.own}))
 }
 
-// headerName is a field name of HTTP (RFC 9110, 5.1: a token).
+// headerName reads the name of an HTTP header (RFC 9110, 5.1: a token).
 func headerName() form.Scalar[string] {
 	odd := func(c rune) bool {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	}
-	return form.Text("a header's name of at most 64 characters, not `Host`", func(text string) (string, error) {
+	return form.Text(func(text string) (string, error) {
 		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
 			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
 		}
@@ -200,33 +190,11 @@ func headerName() form.Scalar[string] {
 	})
 }
 
-// mostNamed is how many classes may be named, those that are to be off included.
+// mostNamed is the largest number of classes that a file may name, including those that it switches off.
 const mostNamed = 3 * maxClasses
 
-// classes reads the mapping of class names to classes.
+// classes reads the mapping from class names to classes.
 type classes struct{ d *draft }
-
-// Spec shows the keys of a class of one's own, which has all.
-func (v classes) Spec() form.Spec {
-	members := classMembers(&draftClass{Class: Class{Name: "NAME", Burst: defaultBurst}, own: true})
-	class := form.AnyOf(form.Schema{"enum": []any{"off", "false", false, nil}}, form.MappingSchema(members))
-	known := form.Schema{}
-	for _, name := range builtIn() {
-		known[name] = class
-	}
-	for _, name := range goneClasses() {
-		known[name] = form.Schema{"deprecated": true}
-	}
-	return form.Spec{
-		Type: "mapping", Allowed: fmt.Sprintf("names of classes, at most %d that are on", maxClasses),
-		Table: builtInTable(), Nested: true, Members: members, MemberPath: ".NAME.",
-		Schema: form.Schema{
-			"type": []string{"object", "null"}, "properties": known,
-			"maxProperties": mostNamed,
-			"propertyNames": form.Schema{"pattern": className.String()}, "additionalProperties": class,
-		},
-	}
-}
 
 func (v classes) Text() string { return "" }
 
@@ -252,12 +220,12 @@ func (v classes) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
-// named is the class to read into, a new one if need be; nil if the name
-// cannot be one.
+// named returns the class to read the value into. It adds a class if there is none with that name, and returns
+// nil if the name isn't allowed.
 func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node) *draftClass {
 	if c := v.d.class(name); c != nil {
 		c.off = c.off && n.Kind != yaml.MappingNode
-		c.own = c.own || !c.kind.Usual && givesKind(n) // a class of one's own that was there before the built-in one
+		c.own = c.own || !c.kind.Usual && givesKind(n) // files for older releases may define a custom class with this name
 		return c
 	}
 	if !className.MatchString(name) {
@@ -265,11 +233,11 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 		return nil
 	}
 	if fold(name) == RobotClass || fold(name) == SessionClass {
-		r.Fault(at, "", "there is such a class already, which is no key here: see robots and standing")
+		r.Fault(at, "", "is a built-in class that has no settings here; see robots and standing")
 		return nil
 	}
 	if slices.Contains(goneClasses(), name) && !givesKind(n) {
-		r.Gone(at, "remove it, or group by fingerprint or by a header of your own")
+		r.Gone(at, "remove it, or group by a header of your own")
 		return nil
 	}
 	if meant := form.Nearest(name, builtIn()); meant != "" && n.Kind == yaml.MappingNode && !givesKind(n) {
@@ -278,7 +246,7 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 	}
 	alike := func(c *draftClass) bool { return fold(c.Name) == fold(name) && !c.isAbsent() }
 	if i := slices.IndexFunc(v.d.classes, alike); i >= 0 {
-		r.Fault(at, "", fmt.Sprintf("too much like the class %s: names must differ in more than case, _ and -", v.d.classes[i].Name))
+		r.Fault(at, "", fmt.Sprintf("too similar to the class %s: names must differ in more than case, _ and -", v.d.classes[i].Name))
 		return nil
 	}
 	c := &draftClass{Class: Class{Name: name, Burst: defaultBurst}, own: true}
@@ -286,15 +254,24 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 	return c
 }
 
-// goneClasses are those of earlier releases that there are no more.
-func goneClasses() []string { return []string{"method", "tcpFingerprint"} }
+// goneClasses returns the built-in classes that earlier releases had.
+func goneClasses() []string { return []string{"method", "tcpFingerprint", "fingerprint"} }
 
-// givesKind is true if the mapping says how a class of one's own groups.
+// insteadOf returns a text to append to an error about a class that only earlier releases had. The text says
+// what to do.
+func insteadOf(name string) string {
+	if slices.Contains(goneClasses(), name) {
+		return "; earlier releases had it: add a class of your own that groups by a header, and name that"
+	}
+	return ""
+}
+
+// givesKind reports whether a mapping has a key that only custom classes have.
 func givesKind(n *yaml.Node) bool {
 	return slices.ContainsFunc(n.Content, func(k *yaml.Node) bool { return k.Value == "header" || k.Value == "path" })
 }
 
-// fold makes names equal that could be confused, here or as environment variables.
+// fold makes two names equal if people or environment variables could confuse them.
 func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }
@@ -306,10 +283,10 @@ func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draf
 	case n.Kind == yaml.MappingNode:
 		r.Mapping(at, n, path+".", table)
 	case c.own:
-		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; remove it to have it off")
+		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; remove it to switch the class off")
 		c.off = true
 	case n.Kind == yaml.ScalarNode:
-		r.Given[path+".share"] = at // it can't be off and have slash24Share
+		r.Given[path+".share"] = at // RefuseTwice then finds slash24Share in addition to "slash24: off"
 		if form.IsNull(n) {
 			n = &yaml.Node{Kind: yaml.ScalarNode, Value: "off"}
 		}
@@ -319,8 +296,8 @@ func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draf
 	}
 }
 
-// validateClasses checks that there are not too many, and that those of one's own say what
-// they are.
+// validateClasses checks that there aren't too many classes, and that each custom class says how it groups
+// requests.
 func validateClasses(r *form.Reader, d *draft) {
 	on := 0
 	for _, c := range d.classes {
@@ -349,7 +326,7 @@ func validateClasses(r *form.Reader, d *draft) {
 	}
 }
 
-// needsShare is the error of a class without a share.
+// needsShare returns the rest of the error for a class without a share.
 func needsShare(c *draftClass) string {
 	if c.own {
 		return "a class of your own needs one"
@@ -357,7 +334,7 @@ func needsShare(c *draftClass) string {
 	return "only you can decide what is fair for it"
 }
 
-// validateDatabase checks that a class has the database that it needs.
+// validateDatabase checks that the configuration names the database that a class needs.
 func validateDatabase(r *form.Reader, d *draft, c *draftClass) {
 	if k := c.kind.Database; k != "" && d.Databases.file(k) == "" && !r.Faulty("databases."+k) {
 		r.Fault(c.at, "", "needs databases."+k+", the MaxMind DB file of what addresses belong to")

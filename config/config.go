@@ -1,12 +1,11 @@
-// Package config is the configuration as an administrator writes it: plain
-// data, its defaults, and every rule about what is allowed. Nothing here opens
-// anything but the files that it is told to read; cmd turns the result into parts.
+// Package config reads the configuration as an administrator writes it. It contains the structs, the defaults,
+// and all rules about allowed values. It opens only the configuration file and the files with prefixes that it
+// names. The commands convert the result to the options of other packages.
 //
-// The keys of one section stand in one file: the struct that they fill, its default,
-// and a table of settings, each with what it means. From that table a file is read and
-// checked, and printed, compared and documented. A new key is a field, a default and a
-// row there, a line in deploy/tempomat.yaml, and "make docs-config". A new section is
-// also a field of Config, a line of Default and one of chapters.
+// Each section has one file with its struct, its defaults and a table of settings. The tables are used to read
+// and check a configuration, to print it, and to compare two of them. A new key needs a field, a default and a
+// row in the table, a line in deploy/tempomat.yaml and an entry in docs/configuration.md. A new section also
+// needs a field in Config, a line in Default and one in settings.
 package config
 
 import (
@@ -20,40 +19,39 @@ import (
 	"tempomat/config/form"
 )
 
-// Config is one whole configuration. The comment of each field is its manual.
+// Config is a whole configuration. docs/configuration.md explains each key.
 type Config struct {
 	Traffic
 	Statistics
-	Answers
-	TLS          TLS          // where certificates come from
-	Throttle     Throttle     // how debt is acted on
-	Gate         Gate         // the queue before the backend
-	Standing     Standing     // what evidence that a client is a person counts
-	Newcomers    Newcomers    // how browsers that have never been here are told from programs
-	Robots       Robots       // robots that say who they are
-	Sites        Sites        // what is told apart behind the backend
-	State        string       // the file that keeps who is known over a restart; empty: none
-	History      History      // what is kept of the last week
-	Classes      []Class      // in the order of the table of built-in ones, then as written
-	Databases    Databases    // of addresses
+	ErrorPages   ErrorPages   // the pages that visitors see when the proxy itself answers
+	TLS          TLS          // certificates for listen addresses with TLS
+	Throttle     Throttle     // what tempomat does about debt
+	Gate         Gate         // the queue in front of the backend
+	Standing     Standing     // networks whose clients count as people
+	Newcomers    Newcomers    // how unknown browsers are distinguished from programs
+	Robots       Robots       // robots that name themselves
+	Sites        Sites        // sites behind the backend, each with a share
+	State        string       // the file that keeps known clients across restarts; empty: none
+	History      History      // the history for tempomat-doctor report
+	Classes      []Class      // the built-in classes in their order, then the others as written
+	Databases    Databases    // MaxMind DB files for the classes asn and country
 	Exempt       []Exemption  // requests that are never charged or delayed
-	Limits       []Limit      // how many requests clients may make, in addition to what these cost
-	Headers      string       // what tells clients of limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
-	Cost         Cost         // how a request's cost is found
-	Table        Table        // the memory for keys
-	Timeouts     Timeouts     // how long a client may hold things open
+	Limits       []Limit      // limits in numbers of requests
+	Headers      string       // response headers that show limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
+	Cost         Cost         // how the cost of requests is determined
+	Table        Table        // how many keys are kept in memory
+	Timeouts     Timeouts     // how long a client may keep connections and requests open
 	Buffer       Buffer       // where bodies wait for the backend and for slow clients
-	Coordination Coordination // whom the sidecar shares its accounts with
+	Coordination Coordination // the instances with which this one shares its accounts
 	Admin        Admin        // where the doctor and the dashboard connect
-	Warnings     []string     // what was given and has no effect any more, each in a line
+	Warnings     []string     // one line for each key of the file that no longer exists or is deprecated
 }
 
-// Default is the configuration of an empty file.
+// Default returns the configuration of an empty file.
 func Default() *Config {
 	return &Config{
 		Traffic:      defaultTraffic(),
 		Statistics:   defaultStatistics(),
-		Answers:      defaultAnswers(),
 		TLS:          TLS{ACME: defaultACME()},
 		Throttle:     defaultThrottle(),
 		Gate:         defaultGate(),
@@ -73,13 +71,13 @@ func Default() *Config {
 	}
 }
 
-// Faults is everything that is wrong with a configuration.
+// Faults lists everything that is wrong with a configuration.
 type Faults = form.Faults
 
-// Load reads the file of that name and lays the environment over it; without a name
-// all has its default. A file has to have a backend, or the environment: one that is empty,
-// or was cut off, is none that was meant. Load opens nothing else but the files of prefixes
-// that it names. The error is Faults, or wraps what the system said of the file.
+// Load reads a file and then applies environment variables, which take precedence. Without a name, all keys
+// have their defaults. If there is a file, it or the environment must name a backend, because a file without
+// one is probably incomplete. Load opens no other files, except the files with prefixes that the configuration
+// names. The error is of type Faults, or wraps a system error.
 func Load(name string, env []string) (*Config, error) {
 	if name == "" {
 		return parseWith(nil, "defaults", env, readNetworks)
@@ -98,7 +96,8 @@ func Load(name string, env []string) (*Config, error) {
 	})
 }
 
-// readFile reads a configuration, and of one that is too large enough to tell.
+// readFile reads a configuration file. It reads one byte more than allowed, so Document can detect a file that
+// is too large.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -112,15 +111,15 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Parse reads one configuration from YAML or JSON. name is the file's name for messages; env
-// holds "NAME=value" as os.Environ does and may be nil. Missing keys have their defaults. The
-// error is Faults: everything that is wrong. It opens no files, so prefixes in files are not in
-// the configuration. No backend need be given.
+// Parse reads a configuration from YAML or JSON. name is the file's name in messages. env holds "NAME=value"
+// pairs as os.Environ returns them, and may be nil. Missing keys have their defaults, and no backend is
+// required. Parse opens no files, so the result doesn't contain prefixes from files. The error is of type
+// Faults.
 func Parse(data []byte, name string, env []string) (*Config, error) {
 	return parseWith(data, name, env, func(*form.Reader, *draft) {})
 }
 
-// parseWith is Parse; readFiles reads the files that the configuration names.
+// parseWith is Parse, except that it calls readFiles to read the files that the configuration names.
 func parseWith(data []byte, name string, env []string, readFiles func(*form.Reader, *draft)) (*Config, error) {
 	r := form.NewReader()
 	d := newDraft(Default())
@@ -139,7 +138,7 @@ func parseWith(data []byte, name string, env []string, readFiles func(*form.Read
 	return c, nil
 }
 
-// switchedOff says so of a key of a class that is off.
+// switchedOff returns the error for a setting of a class that is off, or an empty string.
 func switchedOff(s form.Setting, d *draft) string {
 	for _, c := range d.classes {
 		if c.off && strings.HasPrefix(s.Path, classPath(c.Name)+".") {
@@ -149,14 +148,14 @@ func switchedOff(s form.Setting, d *draft) string {
 	return ""
 }
 
-// draft is a configuration under construction. Its settings point into it.
+// draft is a configuration that is being read. The settings point into it.
 type draft struct {
 	Config
 	classes    []*draftClass // pointers, because settings point at them while the list grows
-	hashMaxLen int           // the original's key; 0: not given
+	hashMaxLen int           // the value of the original's key; 0: not given
 
-	redis   RedisServer // what keys of earlier releases say of it
-	keyFile string      // of gossip's encryption, an earlier release's key
+	redis   RedisServer // set by keys of earlier releases
+	keyFile string      // set by coordination.gossip.keyFile of earlier releases
 }
 
 func newDraft(c *Config) *draft {
@@ -174,7 +173,7 @@ func newDraft(c *Config) *draft {
 	return d
 }
 
-// config is the finished configuration: its classes are those that are on.
+// config returns the finished configuration. It includes only the classes that are on.
 func (d *draft) config() *Config {
 	c := d.Config
 	c.Classes = nil
@@ -186,55 +185,24 @@ func (d *draft) config() *Config {
 	return &c
 }
 
-// chapter is one of the reference: keys that belong together.
-type chapter struct {
-	title string
-	keys  []form.Setting
+// settings returns the keys with fixed paths in the order of the manual, followed by the keys that no longer
+// exist.
+func settings(d *draft) []form.Setting {
+	return slices.Concat(
+		trafficSettings(&d.Traffic), tlsSettings(&d.TLS), throttleSettings(&d.Throttle), gateSettings(d),
+		classesSettings(d), robotsSettings(&d.Robots), sitesSettings(&d.Sites), limitsSettings(d),
+		costSettings(&d.Config), bufferSettings(&d.Buffer), coordinationSettings(d),
+		adminSettings(&d.Admin), statisticsSettings(&d.Statistics), errorPageSettings(&d.ErrorPages), legacySettings(d), goneSettings())
 }
 
-// chapters are all keys at fixed paths, in the order of the reference. A new group of
-// keys is one more line.
-func chapters(d *draft) []chapter {
-	all := []chapter{
-		{"Where requests come from and go", trafficSettings(&d.Traffic)},
-		{"TLS", tlsSettings(&d.TLS)},
-		{"How debt is acted on", throttleSettings(&d.Throttle)},
-		{"The gate", gateSettings(d)},
-		{"Classes and exemptions", classesSettings(d)},
-		{"Robots", robotsSettings(&d.Robots)},
-		{"Sites", sitesSettings(&d.Sites)},
-		{"Limits in requests", limitsSettings(d)},
-		{"Cost, memory, timeouts", costSettings(&d.Config)},
-		{"Buffers", bufferSettings(&d.Buffer)},
-		{"Sharing with other sidecars", coordinationSettings(d)},
-	}
-	for _, w := range ways(d) {
-		all = append(all, chapter{w.title, w.keys})
-	}
-	return append(all, []chapter{
-		{"Admin interface", adminSettings(&d.Admin)},
-		{"Statistics and logs", statisticsSettings(&d.Statistics)},
-		{"What the proxy itself answers", answerSettings(&d.Answers)},
-		{"Keys of the original", legacySettings(d)},
-	}...)
-}
-
-// settings are the keys of all chapters, and those that went.
-func settings(d *draft) (table []form.Setting) {
-	for _, c := range chapters(d) {
-		table = append(table, c.keys...)
-	}
-	return append(table, goneSettings()...)
-}
-
-// canonical are the settings that each say something of their own: no second
-// forms, none without effect, and not the classes, which are a list.
+// canonical returns the settings to compare. It omits aliases, keys that no longer exist, and classes, which
+// Changed compares one by one.
 func canonical(d *draft) []form.Setting {
 	return slices.DeleteFunc(form.Own(settings(d)), func(s form.Setting) bool { return s.Path == "classes" })
 }
 
-// variables are the settings for which there are environment variables, or errors that explain
-// why not: the keys at fixed paths, and those of the existing classes.
+// variables returns the settings that environment variables may name: the keys with fixed paths, and those of
+// existing classes. Some of them can't be set by a variable; they are included so that the error can say so.
 func variables(d *draft) []form.Setting {
 	table := settings(d)
 	for _, c := range d.classes {

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tempomat/internal/testkit"
 )
 
 var cmpPrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
@@ -20,9 +20,7 @@ var cmpPrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 func parse(t *testing.T, text string, env ...string) *Config {
 	t.Helper()
 	c, err := Parse([]byte(text), "t.yaml", env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
@@ -31,75 +29,6 @@ func TestNothingGivenIsDefault(t *testing.T) {
 		if diff := cmp.Diff(Default(), parse(t, text), cmpPrefix); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
-	}
-}
-
-// The original's sample means in the modern struct what it meant there.
-func TestOriginalSample(t *testing.T) {
-	got, err := Load("../testdata/config/good/tempomat.json", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Default()
-	want.Log.DelayThreshold = 100 * time.Millisecond
-	want.Backend.URL = "http://localhost:80"
-	want.Listen = []Listener{{Address: ":8888"}}
-	want.Graphite.Address = "localhost:2003"
-	want.Graphite.Prefix = "some.place.prepend.{hostname}"
-	want.TrustedProxies = []Proxies{{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}}
-	want.CPUCount = 4
-	want.Table.Size = minTable // 100 × 4 is below it
-	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-func TestFullFile(t *testing.T) {
-	got, err := Load("../testdata/config/good/full.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Default()
-	want.Listen = []Listener{{Address: ":8080"}, {Address: "[::1]:8081"}, {Address: "unix:/run/tempomat/proxy.sock"}}
-	want.Backend.URL, want.Backend.Timeout = "unix:/run/apache/site.sock", 90*time.Second
-	want.TrustedProxies = []Proxies{
-		{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}},
-		{Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}}, {Prefixes: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
-	}
-	want.CPUCount, want.AddressHeader, want.Underscores = 2.5, "Forwarded", true
-	throttle := &want.Throttle
-	throttle.Mode, throttle.Shadow, throttle.MaxHold = "cap", true, 10*time.Second
-	throttle.Memory = 10 * time.Minute
-	want.Classes = []Class{
-		{Name: "slash32", Share: 0.2, Burst: 10 * time.Second, Shadow: true},
-		{Name: "slash24", Share: 0.3, Burst: 30 * time.Second},
-		{Name: "userAgent", Share: 0.1, Burst: 5 * time.Minute, Cap: true},
-		{Name: "apiKey", Header: "X-Api-Key", Share: 0.2},
-		{Name: "expensive", Path: true, Share: 0.3, Burst: 30 * time.Second},
-	}
-	want.Exempt = []Exemption{
-		{CIDR: netip.MustParsePrefix("10.0.0.0/8")}, {Path: "/healthz"},
-		{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Path: "/static/*"},
-		{Methods: []string{"OPTIONS", "PURGE"}, Host: "*.example.com"},
-		{Header: "X-Monitor-Key", Secret: "/etc/tempomat/monitor.secret"},
-	}
-	want.Cost.Source, want.Table.Size = "header", 4194304
-	timeouts := &want.Timeouts
-	timeouts.Body = 30 * time.Second
-	timeouts.Idle, timeouts.Upgrade, timeouts.Drain = time.Hour, 90*time.Second, 0
-	buffer := &want.Buffer
-	buffer.Request, buffer.Response, buffer.Memory, buffer.Directory = 2<<30, 0, 1_000_000, "/srv/tmp"
-	admin := &want.Admin
-	admin.Listen, admin.Web, admin.Token, admin.Hosts = "", "127.0.0.1:8880", "/etc/tempomat/admin.token", []string{"status.example.org"}
-	graphite := &want.Graphite
-	graphite.Address, graphite.Prefix, graphite.Interval = "graphite.example:2003", "web.{hostname}.tempomat", 10*time.Second
-	want.ErrorPages = ErrorPages{Directory: "/etc/tempomat/errors", Languages: []string{"de", "pt-BR"}}
-	want.RobotsTxt = "/etc/tempomat/robots.txt"
-	want.Metrics = ":9105"
-	want.Log.Level, want.Log.Access, want.Log.Format, want.Log.DelayThreshold = "warn", "all", "combined", 0
-	want.Warnings = got.Warnings // the texts beside the file have them
-	if diff := cmp.Diff(want, got, cmpPrefix); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -125,9 +54,7 @@ func TestLoadFailures(t *testing.T) {
 		t.Errorf("got %v, want not-exist", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", 200_000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, large, strings.Repeat("# comment\n", 200_000), 0o600)
 	if _, err := Load(large, nil); err == nil || err.Error() != large+": is larger than 1 MiB" {
 		t.Errorf("got %v", err)
 	}
@@ -164,8 +91,8 @@ func TestChanged(t *testing.T) {
 		{"exempt", "exempt: [{path: /a}]", "exempt: [{path: /a, cidr: 10.0.0.0/8}]",
 			[]Change{{Key: "exempt", Old: "path /a", New: "cidr 10.0.0.0/8, path /a"}}},
 		{"all that a site has", "sites: {a: {hosts: [a.example]}}",
-			"sites: {a: {hosts: [a.example], exempt: [{path: /pay}, {path: /ping}]}, others: {share: 2}}",
-			[]Change{{Key: "sites", Old: "a (hosts a.example)", New: "a (hosts a.example, exempt path /pay; path /ping); others: share 2"}}},
+			"sites: {a: {hosts: [a.example], share: 3}, others: {share: 2}}",
+			[]Change{{Key: "sites", Old: "a (hosts a.example)", New: "a (hosts a.example, share 3); others: share 2"}}},
 		{"all that a domain has", smockronWith("maxDelay: 5s"), smockronWith("maxDelay: 2s, identifier: address, status: 503"), []Change{{
 			Key: "coordination.smockron.domains", Old: "d, slash32, charge requests",
 			New: "d, slash32, charge requests, maxDelay 2s, identifier address, status 503", NeedsRestart: true,
@@ -188,7 +115,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestReloaded: what waits for a restart is held against what the program began with.
+// TestReloaded: changes that need a restart are compared with the configuration at the program's start.
 func TestReloaded(t *testing.T) {
 	begun := parse(t, "table: {size: 2048}")
 	other := parse(t, "{table: {size: 4096}, cpuCount: 2}")
@@ -208,13 +135,13 @@ func TestReloaded(t *testing.T) {
 	}
 }
 
-// smockronWith is a configuration with a domain that has more keys.
+// smockronWith returns a configuration with a domain that has the given keys in addition.
 func smockronWith(more string) string {
 	return "coordination: {kind: smockron, smockron: {master: a, domains: [{domain: d, class: slash32, charge: requests, " + more + "}]}}"
 }
 
-// Every field of Config is reached by some key: changing any leaf of the struct
-// is a change that Changed tells.
+// Every field of Config can be set with the key of its name: if any leaf of the struct changes, Changed
+// reports that key.
 func TestEveryFieldHasAKey(t *testing.T) {
 	var leaves func(v reflect.Value, path string, found func(reflect.Value, string))
 	leaves = func(v reflect.Value, path string, found func(reflect.Value, string)) {
@@ -229,7 +156,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	c := Default()
 	leaves(reflect.ValueOf(c).Elem(), "", func(v reflect.Value, path string) {
 		if path == ".Warnings" || path == ".Coordination.Redis.Salt" {
-			return // what was given in vain changes nothing; the key is an old one, and is still read
+			return // a key without effect changes nothing; it is an old one that is still read
 		}
 		before := reflect.New(v.Type()).Elem()
 		before.Set(v)
@@ -247,14 +174,15 @@ func TestEveryFieldHasAKey(t *testing.T) {
 		default:
 			t.Fatalf("%s: unknown kind %v", path, v.Kind())
 		}
-		if len(Changed(Default(), c)) == 0 {
-			t.Errorf("no key for %s", path)
+		changes := Changed(Default(), c)
+		if len(changes) == 0 || !strings.Contains(strings.ToLower(path), strings.ToLower("."+strings.TrimSuffix(changes[0].Key, ".slash32"))) {
+			t.Errorf("%s has another key, or none: %v", path, changes)
 		}
 		v.Set(before)
 	})
 }
 
-func TestDescribeTellsEveryKey(t *testing.T) {
+func TestDescribeListsEveryKey(t *testing.T) {
 	var b strings.Builder
 	c := Default()
 	c.Describe(&b, 3, true)
@@ -262,7 +190,7 @@ func TestDescribeTellsEveryKey(t *testing.T) {
 	for i, s := range canonical(newDraft(c)) {
 		if fields := strings.Fields(lines[i]); len(fields) < 2 || fields[0] != s.Path ||
 			s.Value.Text() != "" && !strings.Contains(lines[i], "  "+s.Value.Text()) {
-			t.Errorf("%s is told by %q", s.Path, lines[i])
+			t.Errorf("%s is reported as %q", s.Path, lines[i])
 		}
 	}
 	for _, want := range []string{
@@ -274,7 +202,7 @@ func TestDescribeTellsEveryKey(t *testing.T) {
 	}
 }
 
-// TestBackendIsGiven: a file that says nowhere where requests go was cut off, or is not meant.
+// TestBackendIsGiven: a file that doesn't say where requests go was truncated, or isn't the intended file.
 func TestBackendIsGiven(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "t.yaml")
 	for _, tc := range []struct {
@@ -286,9 +214,7 @@ func TestBackendIsGiven(t *testing.T) {
 		{"backend: http://a", "", true}, {"backend: {url: 'http://a'}", "", true}, {"", "TEMPOMAT_BACKEND=http://a", true},
 		{"", "TEMPOMAT_BACKEND_URL=http://a", true},
 	} {
-		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, tc.text, 0o600)
 		_, err := Load(file, []string{tc.env})
 		if want := file + ": backend: is not given"; tc.ok != (err == nil) || !tc.ok && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q, %q: %v", tc.text, tc.env, err)
@@ -299,32 +225,23 @@ func TestBackendIsGiven(t *testing.T) {
 	}
 }
 
-// TestIsServedAt: a listener is met by its port, and by its address or, if it has all of them, by one of the machine's.
+// TestIsServedAt: a listener matches by its port, and by its address or, if it listens on all addresses, by
+// loopback.
 func TestIsServedAt(t *testing.T) {
-	site := netip.MustParseAddr("192.0.2.1") // this machine's
-	system := System{
-		Find: func(host string) []netip.Addr {
-			if host == "site.example" {
-				return []netip.Addr{site}
-			}
-			return unasked().Find(host)
-		},
-		Own: func(a netip.Addr) bool { return a.IsLoopback() || a == site },
-	}
 	for _, tc := range []struct {
 		listen, backend string
 		is              bool
 	}{
 		{":80", "http://127.0.0.1", true}, {":80", "http://127.0.0.1:81", false}, {":443", "https://localhost", true}, {":80", "https://localhost", false},
 		{"[::]:80", "http://127.0.0.1", true}, {"[::]:80", "http://[::1]", true}, {"0.0.0.0:80", "http://127.0.0.1", true}, {"0.0.0.0:80", "http://[::1]", false},
-		{":80", "http://192.0.2.1", true}, {"[::]:80", "http://site.example", true}, {":80", "http://192.0.2.2", false}, {":80", "http://other.example", false},
-		{"192.0.2.1:80", "http://site.example", true}, {"192.0.2.1:80", "http://127.0.0.1", false}, {"127.0.0.1:80", "http://192.0.2.1", false},
+		{":80", "http://192.0.2.2", false}, {":80", "http://other.example", false},
+		{"192.0.2.1:80", "http://192.0.2.1", true}, {"192.0.2.1:80", "http://127.0.0.1", false}, {"127.0.0.1:80", "http://192.0.2.1", false},
 		{"127.0.0.1:80", "http://127.0.0.2", false}, {"127.0.0.2:80", "http://127.0.0.2", true}, {"127.0.0.1:80", "http://localhost", true},
 		{":80", "http://0.0.0.0", true}, {"127.0.0.1:80", "http://[::]", true}, {"[::1]:80", "http://0.0.0.0", true}, {"192.0.2.1:80", "http://0.0.0.0", false},
-		{"site.example:80", "http://192.0.2.1", true}, {":80", "http://[::ffff:127.0.0.1]", true},
+		{"site.example:80", "http://site.example", true}, {":80", "http://[::ffff:127.0.0.1]", true},
 		{"unix:/run/a", "unix:/run/a", true}, {"unix:/run/a", "unix:/run/b", false}, {"unix:/run/a", "http://127.0.0.1", false}, {":80", "unix:/run/a", false},
 	} {
-		if got := (Backend{URL: tc.backend}).IsServedAt(tc.listen, system); got != tc.is {
+		if got := (Backend{URL: tc.backend}).IsServedAt(tc.listen); got != tc.is {
 			t.Errorf("%s at %s: %t", tc.backend, tc.listen, got)
 		}
 	}

@@ -16,15 +16,15 @@ import (
 	"tempomat/config/form"
 )
 
-// SharesNothing is the kind of Coordination of a sidecar that works alone.
+// SharesNothing is the Coordination.Kind of an instance that works alone.
 const SharesNothing = "none"
 
-// Coordination names whom the sidecar shares its accounts with.
+// Coordination sets how this instance shares its accounts with others.
 type Coordination struct {
-	Kind     string // SharesNothing, or one of ways
-	Secret   string // the file of what all instances have in common; empty: none
+	Kind     string // SharesNothing, smockron, redis or gossip
+	Secret   string // the file with the secret that all instances share; empty: none
 	Smockron Smockron
-	Redis    Redis // of kind redis, and for strict limits
+	Redis    Redis // for kind redis, and for strict limits
 	Gossip   Gossip
 }
 
@@ -32,83 +32,56 @@ func defaultCoordination() Coordination {
 	return Coordination{Kind: SharesNothing, Smockron: defaultSmockron(), Redis: defaultRedis(), Gossip: defaultGossip()}
 }
 
-// way is a way of sharing accounts: a value of coordination.kind, and the section of that
-// name.
-type way struct {
-	name     string
-	title    string // of its chapter in the reference
-	keys     []form.Setting
-	validate func(*form.Reader, *draft) // checks what it needs, if it is the kind; nil: nothing
-}
-
-// ways are the ways of sharing, in the order of the reference. A new one is a table like
-// gossipSettings, a field of Coordination, and a line here.
-func ways(d *draft) []way {
-	c := &d.Coordination
-	return []way{
-		{"smockron", "Sharing through tempomat-master", smockronSettings(&c.Smockron), validateSmockron},
-		{"redis", "Redis", redisSettings(d), nil}, // validateRedis, because strict limits need it, too
-		{"gossip", "Sharing with no server", gossipSettings(d), validateGossip},
-	}
-}
-
 func coordinationSettings(d *draft) []form.Setting {
-	kinds := []string{SharesNothing}
-	for _, w := range ways(d) {
-		kinds = append(kinds, w.name)
+	own := []form.Setting{
+		{Path: "coordination.kind", Value: form.Choice(SharesNothing, "smockron", "redis", "gossip").In(&d.Coordination.Kind), Restart: true},
+		{Path: "coordination.secret", Value: file().In(&d.Coordination.Secret), Restart: true},
 	}
-	return []form.Setting{
-		{Path: "coordination.kind", Value: form.Choice(kinds...).In(&d.Coordination.Kind), Restart: true,
-			Doc: "Way to share debts and known clients among several instances; see [several web servers](several-machines.md)."},
-		{Path: "coordination.secret", Value: file().In(&d.Coordination.Secret), Restart: true,
-			Doc: "File with the secret of all instances; `tempomat-proxy secret new` makes it. With it they also share known clients, standing and sessions, accept each other's redirects of newcomers and TLS session tickets, encrypt gossip and hide addresses in Redis. A reload reads the file again."},
-	}
+	return slices.Concat(own, smockronSettings(&d.Coordination.Smockron), redisSettings(d), gossipSettings(d))
 }
 
 func validateCoordination(r *form.Reader, d *draft) {
 	d.Coordination.Secret = cmp.Or(d.Coordination.Secret, d.keyFile)
-	for _, w := range ways(d) {
-		if w.name == d.Coordination.Kind && w.validate != nil {
-			w.validate(r, d)
-		}
+	switch d.Coordination.Kind {
+	case "smockron":
+		validateSmockron(r, d)
+	case "gossip":
+		validateGossip(r, d)
 	}
+	validateRedis(r, d) // strict limits need Redis, whatever the kind is
 }
 
-// Smockron is how accounts are shared through tempomat-master.
+// Smockron sets how instances share accounts through tempomat-master.
 type Smockron struct {
-	Masters []MasterAddress  // each domain has two of them, by its name
-	Site    string           // before the class in the name of a domain that is not given
+	Masters []MasterAddress  // each domain is reported to all of them
+	Site    string           // Site, a dot and the class form the name of a class's default domain
 	Domains []SmockronDomain // empty: one for each class, charged by CPU time
 }
 
-// SmockronDomain is a domain of Smockron.
+// SmockronDomain is a domain of the Smockron protocol.
 type SmockronDomain struct {
-	Domain   string        // its name
-	Class    string        // the class whose keys are its identifiers
-	Charge   string        // cpu: accounting when a request is done; requests: when it is decided
-	MaxDelay time.Duration // longest delay of a request; one that would wait longer is refused
-	Master   MasterAddress // zero: two of Masters
+	Domain   string
+	Class    string        // the class whose keys are the domain's identifiers
+	Charge   string        // cpu: report the CPU time after a request; requests: report each request before it runs
+	MaxDelay time.Duration // the longest delay of a request; a request that would wait longer is rejected
+	Master   MasterAddress // zero: all Masters
 
-	Identifier string // of requests: key, or what other gatekeepers send: address, mapped-address or user-agent
-	Status     int    // of requests: of refusals, 429 or 503
+	Identifier string // with Charge requests: key, or the form in which other gatekeepers identify clients: address, mapped-address or user-agent
+	Status     int    // with Charge requests: the status of rejected requests, 429 or 503
 }
 
 func defaultSmockron() Smockron { return Smockron{Site: "site"} }
 
-// smockronSettings are its keys. None can change while the proxy runs.
+// smockronSettings returns the keys of Smockron. All of them need a restart.
 func smockronSettings(s *Smockron) []form.Setting {
 	return []form.Setting{
-		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true,
-			Doc: "Addresses of the masters. Each domain uses two of them, so [either may end](master.md#a-second-master)."},
-		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true,
-			Doc: "Name of the site. The domain of a class is `<site>.<class>`."},
-		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Restart: true, Default: "one for each class, by `cpu`",
-			Doc: "Domains of your own. They replace the default, one domain for each class."},
+		{Path: "coordination.smockron.master", Value: form.List[MasterAddress]{Of: masterAddress(), Most: 64}.In(&s.Masters), Restart: true},
+		{Path: "coordination.smockron.site", Value: siteName().In(&s.Site), Restart: true},
+		{Path: "coordination.smockron.domains", Value: smockronDomains().In(&s.Domains), Nested: true, Restart: true},
 	}
 }
 
-// validateSmockron checks that there is a master, and that domains are of classes that
-// there are.
+// validateSmockron checks that there is a master, and that each domain names a class that is on.
 func validateSmockron(r *form.Reader, d *draft) {
 	c := &d.Coordination
 	at := r.Given["coordination.smockron.domains"]
@@ -120,18 +93,18 @@ func validateSmockron(r *form.Reader, d *draft) {
 	for _, x := range c.Smockron.Domains {
 		class := d.class(x.Class)
 		switch {
-		case x.Domain == "" || x.Class == "": // that is told already
+		case x.Domain == "" || x.Class == "": // Member has reported the missing key
 		case seen[x.Domain]:
-			r.Fault(at, form.Quoted(x.Domain), "is a domain twice")
+			r.Fault(at, form.Quoted(x.Domain), "is listed twice")
 		case class == nil || class.off:
-			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is no class that is on; domain %s needs one", x.Domain))
+			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is not a class that is on; domain %s needs one", x.Domain)+insteadOf(x.Class))
 		case x.Charge == "cpu" && seen["cpu of "+x.Class]:
-			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time; one is all that it can have")
+			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time, but may have only one")
 		case x.Charge == "requests" && d.class(x.Domain) != nil:
 			r.Fault(at, form.Quoted(x.Domain), "is the name of a class; a domain that is charged by requests needs a name of its own")
 		}
 		if d := newSmockronDomain(); x.Charge == "cpu" && (x.Identifier != d.Identifier || x.Status != d.Status) {
-			r.Fault(at, form.Quoted(x.Domain), "has an identifier or a status of its own, and is charged by cpu: these are for charge: requests")
+			r.Fault(at, form.Quoted(x.Domain), "sets identifier or status, which need charge: requests")
 		}
 		seen[x.Domain] = true
 		if x.Charge == "cpu" {
@@ -147,35 +120,33 @@ func validateSmockron(r *form.Reader, d *draft) {
 		}
 	}
 	if told > 0 && on+told > maxClasses-1 {
-		r.Fault(at, "", fmt.Sprintf("and the classes that are on are %d; domains that are charged by requests and classes are at most %d", on+told, maxClasses-1))
+		r.Fault(at, "", fmt.Sprintf("with the classes that are on, there are %d classes and domains that are charged by requests; at most %d are allowed", on+told, maxClasses-1))
 	}
 }
 
 var domainName = regexp.MustCompile(`^[!-~]{1,200}$`)
 
 func siteName() form.Scalar[string] {
-	return form.Simple("1 to 200 printable characters", "must be a name of 1 to 200 printable characters without spaces",
+	return form.Simple("must be a name of 1 to 200 printable characters without spaces",
 		func(text string) (string, bool) { return text, domainName.MatchString(text) })
 }
 
-// smockronDomains is the list of domains.
+// smockronDomains reads the list of domains.
 func smockronDomains() form.Members[SmockronDomain] {
 	return form.Members[SmockronDomain]{
-		Most: maxClasses, Least: 2, Example: "[{domain: foo, class: slash32, charge: requests}]", Needs: "domain and class",
+		Most: maxClasses, Example: "[{domain: foo, class: slash32, charge: requests}]", Needs: "domain and class",
 		New: newSmockronDomain, Keys: smockronDomainSettings,
 	}
 }
 
-// The statuses that refusals may have.
+// tooMany and unavailable are the allowed statuses for rejected requests.
 const tooMany, unavailable = 429, 503
 
 func refusalStatus() form.Scalar[int] {
-	s := form.Integer(tooMany, unavailable)
-	s.Allowed = "`429` or `503`"
-	return s.But("must be 429 or 503", func(status int) bool { return status == tooMany || status == unavailable })
+	return form.Integer(tooMany, unavailable).But("must be 429 or 503", func(status int) bool { return status == tooMany || status == unavailable })
 }
 
-// identifierKey has identifiers be the keys of the domain's class.
+// identifierKey means that a domain identifies clients by the keys of its class.
 const identifierKey = "key"
 
 func newSmockronDomain() SmockronDomain {
@@ -184,39 +155,30 @@ func newSmockronDomain() SmockronDomain {
 
 func smockronDomainSettings(x *SmockronDomain) []form.Setting {
 	return []form.Setting{
-		{Path: "domain", Value: siteName().In(&x.Domain), Required: true, Doc: "Name of the domain."},
-		{Path: "class", Value: siteName().In(&x.Class), Required: true, Doc: "Class whose keys are the domain's identifiers."},
-		{Path: "charge", Value: form.Choice("cpu", "requests").In(&x.Charge),
-			Doc: "Unit of accounting. `cpu` reports the cost after a request. `requests` reports each request, which then waits as long as the master orders."},
-		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay),
-			Doc: "Longest delay with `charge: requests`; then the request is rejected. At most `throttle.maxHold`."},
-		{Path: "master", Value: masterAddress().In(&x.Master), Default: "two of `coordination.smockron.master`",
-			Doc: "Address of the domain's master."},
-		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier),
-			Doc: "Identifier of clients with `charge: requests`, as [other gatekeepers](master.md#replace-a-node-master) write it: the class's key, the whole address, the same with IPv4 as `::ffff:203.0.113.9`, or the unchanged User-Agent."},
-		{Path: "status", Value: refusalStatus().In(&x.Status),
-			Doc: "Status of rejected requests with `charge: requests`."},
+		{Path: "domain", Value: siteName().In(&x.Domain), Required: true},
+		{Path: "class", Value: siteName().In(&x.Class), Required: true},
+		{Path: "charge", Value: form.Choice("cpu", "requests").In(&x.Charge)},
+		{Path: "maxDelay", Value: form.Duration(0, time.Hour).In(&x.MaxDelay)},
+		{Path: "master", Value: masterAddress().In(&x.Master)},
+		{Path: "identifier", Value: form.Choice(identifierKey, "address", "mapped-address", "user-agent").In(&x.Identifier)},
+		{Path: "status", Value: refusalStatus().In(&x.Status)},
 	}
 }
 
-// masterPort is a master's port for accounting. Control is on the next one.
+// masterPort is a master's default port for accounting. The port for control is the next one.
 const masterPort = 10004
 
-// MasterAddress is where a Smockron master listens, in ZeroMQ's form.
+// MasterAddress is where a Smockron master listens, in the form that ZeroMQ expects.
 type MasterAddress struct{ Accounting, Control string }
 
-// masterAddress is where a master listens, given by its address for accounting.
+// masterAddress reads a master's address for accounting.
 func masterAddress() form.Scalar[MasterAddress] {
-	return form.Scalar[MasterAddress]{
-		Allowed: "`host:port` or `host` (port 10004; the next port is for control)",
-		Schema:  form.Schema{"type": "string"},
-		Parse:   parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting },
-	}
+	return form.Scalar[MasterAddress]{Parse: parseMasterAddress, Format: func(a MasterAddress) string { return a.Accounting }}
 }
 
-// parseMasterAddress reads what the originals take for a master: [scheme://]host[:port],
-// scheme tcp and port 10004 if they are not given. Control is on the next port, or
-// at the same path with .control behind it for the scheme ipc.
+// parseMasterAddress reads an address as the original gatekeepers do: [scheme://]host[:port], by default with
+// the scheme tcp and port 10004. The address for control has the next port; with the scheme ipc, it is the
+// same path followed by .control.
 func parseMasterAddress(text string) (a MasterAddress, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -245,48 +207,42 @@ func parseMasterAddress(text string) (a MasterAddress, err error) {
 	return MasterAddress{fmt.Sprintf("tcp://%s:%d", host, port), fmt.Sprintf("tcp://%s:%d", host, port+1)}, nil
 }
 
-// Redis is where a Redis or Valkey is, for coordination of kind redis and for
-// strict limits. Secrets are in files of their own, whose last line break does
-// not count.
+// Redis says which Redis or Valkey server coordination of kind redis and strict limits use. Each secret is in
+// a file of its own; a line break at its end is ignored.
 type Redis struct {
-	Addresses []string // "host:port" or "/path" of a socket: the server, or nodes of the cluster, or the sentinels; the first may be a URL
-	Password  string   // the file that holds it; empty: none
-	Prefix    string   // before the names of keys
-	Salt      string   // the file of what is mixed into the hashes of clients, the same on all sidecars; empty: none
+	Addresses []string // a single address: "host:port", the "/path" of a socket, or a URL
+	Password  string   // the file with the password; empty: none
+	Prefix    string   // prefix of all keys in Redis
+	Salt      string   // the file with a text that is mixed into the hashes of clients; the same for all instances; empty: none
 }
 
-// RedisServer is what addresses say.
+// RedisServer is the server that an address describes.
 type RedisServer struct {
-	Addresses []string      // without what a URL has next to them
-	Cluster   bool          // they are a cluster's
-	Sentinel  string        // the name of the master that the sentinels know; empty: there are none
-	Username  string        // of its ACL; empty: the default user
-	Database  int           // 0 in a cluster
-	TLS       bool          // encrypted
-	CA        string        // PEM file of its certificate's authority; empty: the system's authorities
-	Timeout   time.Duration // the longest that a call takes; 0: as package redis has it
+	Address  string // host and port, or the path of a socket
+	Username string // user of the server's ACL; empty: the default user
+	Database int
+	TLS      bool          // the connection uses TLS
+	CA       string        // PEM file with the authority of the server's certificate; empty: the system's authorities
+	Timeout  time.Duration // longest duration of a call; 0: the default of package redis
 }
 
 func defaultRedis() Redis { return Redis{Prefix: "tempomat:"} }
 
-// redisSettings are its keys. None can change while the proxy runs.
+// redisSettings returns the keys of Redis. All of them need a restart.
 func redisSettings(d *draft) []form.Setting {
 	const (
 		p     = "coordination.redis."
-		inURL = "write it into the first of addresses, as in rediss://user@host:6379/0?sentinel=NAME&ca=FILE&timeout=1s or redis://host:6379?cluster"
+		inURL = "write it into the address, as in rediss://user@host:6379/0?ca=FILE&timeout=1s"
 	)
 	c, older := &d.Coordination.Redis, &d.redis
 	return []form.Setting{
-		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true,
-			Doc: "Addresses of the server, of some cluster nodes, or of the sentinels. The first may be a URL: `redis://user@host:6379/0`, `rediss://…` for TLS, `unix://user@/path?db=0`. Options follow `?`, separated by `&`: `cluster`; `sentinel=NAME` of the master; `ca=FILE`, the servers' CA; `timeout=500ms`, the longest call."},
-		{Path: p + "password", Value: file().In(&c.Password), Restart: true,
-			Doc: "File that holds the password."},
-		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true,
-			Doc: "Prefix of all keys in Redis. Fleets that share a Redis need different ones."},
+		{Path: p + "addresses", Value: form.List[string]{Of: redisAddress(), Most: 32}.In(&c.Addresses), Restart: true},
+		{Path: p + "password", Value: file().In(&c.Password), Restart: true},
+		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true},
 		{Path: p + "salt", Value: file().In(&c.Salt), Restart: true,
-			Old: "use coordination.secret, which hides addresses in Redis as well; change all instances together, because another salt begins new accounts"},
-		{Path: p + "cluster", Value: form.Boolean().In(&older.Cluster), Old: inURL},
-		{Path: p + "sentinel", Value: redisWord("").In(&older.Sentinel), Old: inURL},
+			Old: "use coordination.secret, which also hides addresses in Redis; change all instances together, because a new salt starts new accounts"},
+		{Path: p + "cluster", Gone: oneServer},
+		{Path: p + "sentinel", Gone: oneServer},
 		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},
 		{Path: p + "database", Value: form.Integer(0, mostDatabase).In(&older.Database), Old: inURL},
 		{Path: p + "tls", Value: form.Boolean().In(&older.TLS), Old: inURL},
@@ -295,53 +251,54 @@ func redisSettings(d *draft) []form.Setting {
 	}
 }
 
-// redisTimeout is the longest that a call takes.
+// oneServer is the advice for keys of clusters and sentinels, which are no longer supported.
+const oneServer = "clusters and sentinels are no longer supported: name one server, or an address that moves with the master"
+
+// redisTimeout reads the longest duration of a call.
 func redisTimeout() form.Scalar[time.Duration] {
 	return form.Duration(time.Millisecond, 10*time.Second)
 }
 
-// mostDatabase is the highest number of a database.
+// mostDatabase is the highest database number.
 const mostDatabase = 1_000_000
 
-// Server is what the addresses say, which the configuration has checked.
+// Server returns the server that the address describes. The address must have been validated.
 func (c *Redis) Server() RedisServer {
-	s, _ := readRedis(c.Addresses)
+	if len(c.Addresses) == 0 {
+		return RedisServer{}
+	}
+	s, _ := readRedis(c.Addresses[0])
 	return s
 }
 
-// readRedis reads addresses; the first may be a URL.
-func readRedis(addresses []string) (s RedisServer, err error) {
-	for i, text := range addresses {
-		if !strings.Contains(text, "://") {
-			s.Addresses = append(s.Addresses, text)
-			continue
-		}
-		u, err := url.Parse(text)
-		switch {
-		case err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix":
-			return s, errors.New("must be a URL of redis://, rediss:// or unix://")
-		case i > 0:
-			return s, errors.New("only the first address may be a URL; it is for all of them")
-		}
-		if _, has := u.User.Password(); has {
-			return s, errors.New("must be without a password, which is in the file coordination.redis.password")
-		}
-		if err := s.readURL(u); err != nil {
-			return s, err
-		}
+// readRedis reads an address, which may be a URL.
+func readRedis(text string) (s RedisServer, err error) {
+	if !strings.Contains(text, "://") {
+		s.Address = text
+		return s, checkRedisAddress(text)
 	}
-	return s, nil
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" {
+		return s, errors.New("must be a URL of redis://, rediss:// or unix://")
+	}
+	if _, has := u.User.Password(); has {
+		return s, errors.New("must not contain a password; put it into a file and name that in coordination.redis.password")
+	}
+	return s, s.readURL(u)
 }
 
 func (s *RedisServer) readURL(u *url.URL) (err error) {
 	q := u.Query()
 	for name := range q {
-		if !slices.Contains([]string{"cluster", "sentinel", "ca", "db", "timeout"}, name) {
-			return errors.New("may have cluster, sentinel, ca, timeout and db behind the ?")
+		switch name {
+		case "ca", "db", "timeout":
+		case "cluster", "sentinel":
+			return errors.New("has " + name + ", but " + oneServer)
+		default:
+			return errors.New("may have only ca, timeout and db after the ?")
 		}
 	}
-	s.Cluster, s.Sentinel, s.CA = q.Has("cluster"), q.Get("sentinel"), q.Get("ca")
-	s.Username, s.TLS = u.User.Username(), u.Scheme == "rediss"
+	s.CA, s.Username, s.TLS = q.Get("ca"), u.User.Username(), u.Scheme == "rediss"
 	address, database := u.Host, cmp.Or(strings.Trim(u.Path, "/"), q.Get("db"))
 	if u.Scheme == "unix" {
 		address, database = u.Path, q.Get("db")
@@ -354,15 +311,11 @@ func (s *RedisServer) readURL(u *url.URL) (err error) {
 			return fmt.Errorf("the timeout %w", err)
 		}
 	}
-	s.Addresses = append(s.Addresses, address)
+	s.Address = address
 	if err := checkRedisAddress(address); err != nil {
 		return err
 	}
 	switch {
-	case s.Cluster && s.Sentinel != "":
-		return errors.New("cannot have both cluster and sentinel")
-	case s.Cluster && s.Database != 0:
-		return errors.New("must have the database 0 in a cluster")
 	case s.CA != "" && !s.TLS:
 		return errors.New("has ca, which needs rediss://")
 	case s.CA != "" && !filepath.IsAbs(s.CA):
@@ -371,9 +324,10 @@ func (s *RedisServer) readURL(u *url.URL) (err error) {
 	return nil
 }
 
-// url is the first address with all that is said of the server; as it is if that is nothing.
+// url returns the address as a URL that includes all settings of the server. If there is nothing to add, it
+// returns the address unchanged.
 func (s *RedisServer) url(address string) string {
-	u, q := url.URL{Scheme: "redis", Host: address}, make([]string, 0, 4)
+	u, q := url.URL{Scheme: "redis", Host: address}, make([]string, 0, 3)
 	if s.TLS {
 		u.Scheme = "rediss"
 	}
@@ -385,12 +339,6 @@ func (s *RedisServer) url(address string) string {
 	}
 	if s.Database != 0 {
 		q = append(q, "db="+strconv.Itoa(s.Database))
-	}
-	if s.Cluster {
-		q = append(q, "cluster")
-	}
-	if s.Sentinel != "" {
-		q = append(q, "sentinel="+url.QueryEscape(s.Sentinel))
 	}
 	if s.CA != "" {
 		q = append(q, "ca="+url.QueryEscape(s.CA))
@@ -406,12 +354,9 @@ func (s *RedisServer) url(address string) string {
 }
 
 func redisAddress() form.Scalar[string] {
-	return form.Checked("`host:port` or `/path`, or the first a URL", func(text string) error {
-		if strings.Contains(text, "://") {
-			_, err := readRedis([]string{text})
-			return err
-		}
-		return checkRedisAddress(text)
+	return form.Checked(func(text string) error {
+		_, err := readRedis(text)
+		return err
 	})
 }
 
@@ -425,21 +370,19 @@ func checkRedisAddress(text string) error {
 	return nil
 }
 
-// redisWord is a text without spaces, and without some other characters; it
-// may be empty.
+// redisWord reads a string without spaces and without some other characters. The string may be empty.
 func redisWord(without string) form.Scalar[string] {
 	allowed := "at most 128 characters without spaces"
 	if without != "" {
 		allowed += fmt.Sprintf(" and without %q", without)
 	}
-	return form.Simple(strings.ReplaceAll(allowed, `"`, "`"), "must be "+allowed,
-		func(text string) (string, bool) {
-			return text, len(text) <= 128 && !strings.ContainsAny(text, " \t"+without)
-		})
+	return form.Simple("must be "+allowed, func(text string) (string, bool) {
+		return text, len(text) <= 128 && !strings.ContainsAny(text, " \t"+without)
+	})
 }
 
-// validateRedis checks what its keys mean together, and that it is there if
-// something needs it.
+// validateRedis checks the combination of the keys of Redis, and that there is a server if the configuration
+// needs one.
 func validateRedis(r *form.Reader, d *draft) {
 	c, at := &d.Coordination.Redis, r.Given["coordination.redis.addresses"]
 	switch {
@@ -458,42 +401,39 @@ func validateRedis(r *form.Reader, d *draft) {
 	case !strings.Contains(c.Addresses[0], "://"):
 		c.Addresses[0] = d.redis.url(c.Addresses[0])
 	}
-	s, err := readRedis(c.Addresses)
-	if err == nil && !s.Cluster && s.Sentinel == "" && len(s.Addresses) > 1 {
-		err = errors.New("is more than one, and the first is no URL that shows what they are: redis://host:port?cluster, or ?sentinel=NAME")
+	_, err := readRedis(c.Addresses[0])
+	if len(c.Addresses) > 1 {
+		err = errors.New("is more than one, but " + oneServer)
 	}
 	if err != nil {
 		r.Fault(at, "", err.Error())
 	}
 }
 
-// Gossip is how accounts are shared among sidecars with no server at all.
+// Gossip sets how instances share accounts directly, without a server.
 type Gossip struct {
-	Listen    string   // address for both UDP and TCP
-	Advertise string   // address address address at which peers reach it; empty: Listen
-	Join      []string // peers, host:port; a host may be a DNS name of several addresses
+	Listen    string   // address for UDP and TCP
+	Advertise string   // address at which peers reach this instance; empty: Listen
+	Join      []string // peers, as host:port; a host may be a DNS name with several addresses
 }
 
 func defaultGossip() Gossip { return Gossip{Listen: ":7946"} }
 
-// gossipSettings are its keys. None can change while the proxy runs.
+// gossipSettings returns the keys of gossip. All of them need a restart.
 func gossipSettings(d *draft) []form.Setting {
 	const p = "coordination.gossip."
 	g := &d.Coordination.Gossip
 	return []form.Setting{
-		{Path: p + "listen", Value: tcpAddress().In(&g.Listen), Restart: true,
-			Doc: "Address for messages of the other instances, over UDP and TCP."},
-		{Path: p + "advertise", Value: form.OrEmpty(peerAddress(), "the same").In(&g.Advertise), Restart: true,
-			Doc: "Address at which peers reach this instance, if it differs from `listen`. It is then also the instance's name; otherwise host name and port are."},
-		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true,
-			Doc: "Addresses of peers. One live peer is enough. A host may be a DNS name with several addresses."},
+		{Path: p + "listen", Value: tcpAddress().In(&g.Listen), Restart: true},
+		{Path: p + "advertise", Value: form.OrEmpty(peerAddress()).In(&g.Advertise), Restart: true},
+		{Path: p + "join", Value: form.List[string]{Of: peerAddress(), Most: 256}.In(&g.Join), Restart: true},
 		{Path: p + "keyFile", Value: file().In(&d.keyFile),
-			Old: "name the file by coordination.secret, which encrypts gossip as well; change all instances together"},
+			Old: "name the file in coordination.secret, which also encrypts gossip; change all instances together"},
 	}
 }
 
-// validateGossip checks that there are peers to find. A configuration with a file of peers is
-// accepted, with a warning that says what to do.
+// validateGossip checks that there are peers to join. A file for an earlier release may name a file of peers
+// instead. That is accepted, with a warning that says what to do.
 func validateGossip(r *form.Reader, d *draft) {
 	_, hadFile := r.Given["coordination.gossip.joinFile"]
 	if len(d.Coordination.Gossip.Join) == 0 && !hadFile && !r.Faulty("coordination.gossip.join") {
@@ -503,9 +443,9 @@ func validateGossip(r *form.Reader, d *draft) {
 
 const peerForm = `must be "host:port"`
 
-// peerAddress is where a sidecar is reached, which needs a host.
+// peerAddress reads the address of a peer, which must have a host.
 func peerAddress() form.Scalar[string] {
-	return form.Checked("`host:port`", func(text string) error {
+	return form.Checked(func(text string) error {
 		if strings.HasPrefix(text, ":") {
 			return errors.New(peerForm)
 		}

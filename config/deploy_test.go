@@ -10,50 +10,48 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
+
+	"tempomat/config/form"
+	"tempomat/internal/testkit"
 )
 
-// TestShippedMasterFile: it shows every key at its default, and its domains are what
-// the sidecars' shipped file shares: none would go unnoticed, and each address may
-// use at all sidecars together what it may use at one of 4 CPUs.
+// TestShippedMasterFile: it shows every key with its default. Its domains are those that the instances'
+// shipped file shares, and each address may use as much at all instances together as at one with 4 CPUs.
 func TestShippedMasterFile(t *testing.T) {
 	const file = "../deploy/master.yaml"
 	m, err := LoadMaster(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, err := Load("../deploy/tempomat.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := DefaultMaster()
-	for _, class := range c.Classes {
-		want.Domains = append(want.Domains, MasterDomain{c.Coordination.Smockron.Site + "." + class.Name, []MasterRule{{
-			Rule: "credit", CPUs: 4 * class.Share, Burst: class.Burst, Memory: c.Throttle.Memory,
-		}}})
-	}
+	want.Domains = domainsOf(c, 4)
 	if diff := cmp.Diff(want, m); diff != "" {
 		t.Errorf("%s, -want +got:\n%s", file, diff)
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range masterSettings(DefaultMaster()) {
-		if key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]; s.AliasOf == "" && !strings.Contains(string(data), key+":") {
-			t.Errorf("%s does not show %s", file, s.Path)
+	data := testkit.ReadFile(t, file)
+	for _, s := range form.Own(masterSettings(DefaultMaster())) {
+		if key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]; !strings.Contains(data, key+":") {
+			t.Errorf("%s doesn't show %s", file, s.Path)
 		}
 	}
 }
 
+// domainsOf returns the domains that a master needs for an instance's classes, with the same limits as an
+// instance with the given number of CPUs.
+func domainsOf(c *Config, cpus float64) (all []MasterDomain) {
+	for _, class := range c.Classes {
+		all = append(all, MasterDomain{c.Coordination.Smockron.Site + "." + class.Name, []MasterRule{{
+			Rule: "credit", CPUs: cpus * class.Share, Burst: class.Burst, Memory: c.Throttle.Memory,
+		}}})
+	}
+	return all
+}
+
 const composeDir = "../deploy/compose"
 
-// TestCompose: three sidecars, each before a PHP of its own, share through a master that has a rule for each of
-// their classes, as generous as a sidecar itself, and a Redis. What compose.yaml names is there.
+// TestCompose: three proxies, each in front of its own PHP, share through a Redis and a master that has a rule
+// for each of their classes, with the same limits as a proxy itself. All files that compose.yaml names exist.
 func TestCompose(t *testing.T) {
-	data, err := os.ReadFile(composeDir + "/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var c struct {
 		Services map[string]struct {
 			Image          string
@@ -63,87 +61,75 @@ func TestCompose(t *testing.T) {
 			DependsOn      []string `yaml:"depends_on"`
 		}
 	}
-	if err := yaml.Unmarshal(data, &c); err != nil {
-		t.Fatal(err)
+	testkit.Must(t, yaml.Unmarshal([]byte(testkit.ReadFile(t, composeDir+"/compose.yaml")), &c))
+	files := make(map[string]string) // of the services that run a program of this module
+	for name, s := range c.Services {
+		for _, v := range s.Volumes {
+			parts := strings.Split(v, ":")
+			path := filepath.Join(composeDir, parts[0])
+			_, err := os.Stat(path)
+			testkit.Must(t, err)
+			if s.Image == "tempomat" && parts[1] == s.Command[len(s.Command)-1] {
+				files[name] = path
+			}
+		}
+		for _, other := range s.DependsOn {
+			if _, ok := c.Services[other]; !ok {
+				t.Errorf("%s depends on %s, which doesn't exist", name, other)
+			}
+		}
 	}
 	isOf := func(address, image string) bool {
 		u, err := url.Parse(address)
 		return err == nil && strings.HasPrefix(c.Services[u.Hostname()].Image, image)
 	}
-	var master *Master
-	sidecars := make(map[string]*Config) // by their backends
-	for name, s := range c.Services {
-		file := ""
-		for _, v := range s.Volumes {
-			parts := strings.Split(v, ":")
-			path := filepath.Join(composeDir, parts[0])
-			if _, err := os.Stat(path); err != nil {
-				t.Error(err)
-			}
-			if len(s.Command) > 0 && parts[1] == s.Command[len(s.Command)-1] {
-				file = path
-			}
+	master, err := LoadMaster(files["master"])
+	testkit.Must(t, err)
+	backends := make(map[string]bool)
+	for _, name := range []string{"sidecar1", "sidecar2", "sidecar3"} {
+		s := c.Services[name]
+		car, err := Load(files[name], []string{"TEMPOMAT_BACKEND_URL=" + s.Environment["TEMPOMAT_BACKEND_URL"]})
+		testkit.Must(t, err)
+		backends[car.Backend.URL] = true
+		if !isOf(car.Backend.URL, "php:") || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8888") || car.Listen[0].Address != ":8888" {
+			t.Errorf("%s is in front of %s, listens on %v and publishes %v", name, car.Backend.URL, car.Listen, s.Ports)
 		}
-		for _, other := range s.DependsOn {
-			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is not there", name, other)
-			}
-		}
-		switch {
-		case s.Image != "tempomat":
-		case s.Command[0] == "tempomat-master":
-			if master, err = LoadMaster(file); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			var env []string
-			for k, v := range s.Environment {
-				env = append(env, k+"="+v)
-			}
-			car, err := Load(file, env)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sidecars[car.Backend.URL] = car
-			if !isOf(car.Backend.URL, "php:") || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8888") || car.Listen[0].Address != ":8888" {
-				t.Errorf("%s is before %s, listens on %v and publishes %v", name, car.Backend.URL, car.Listen, s.Ports)
-			}
-		}
-	}
-	if len(sidecars) != 3 || master == nil || !isOf(master.Store, "redis:") {
-		t.Fatalf("%d sidecars, want three and a master with a store", len(sidecars))
-	}
-	rules := make(map[string][]MasterRule)
-	for _, d := range master.Domains {
-		rules[d.Name] = d.Rules
-	}
-	for _, car := range sidecars {
 		if m := car.Coordination.Smockron.Masters; car.Coordination.Kind != "smockron" || len(m) != 1 || m[0].Control != "tcp://master:10005" {
-			t.Errorf("the sidecars share by %+v", car.Coordination)
+			t.Errorf("the proxies share by %+v", car.Coordination)
 		}
-		for _, class := range car.Classes {
-			want := []MasterRule{{Rule: "credit", CPUs: class.Share * car.CPUCount, Burst: class.Burst, Memory: car.Throttle.Memory}}
-			if diff := cmp.Diff(want, rules[car.Coordination.Smockron.Site+"."+class.Name]); diff != "" {
-				t.Errorf("%s, -want +got:\n%s", class.Name, diff)
-			}
+		if diff := cmp.Diff(domainsOf(car, car.CPUCount), master.Domains); diff != "" {
+			t.Errorf("%s's classes and the master's domains, -want +got:\n%s", name, diff)
 		}
+	}
+	if len(backends) != 3 || !isOf(master.Store, "redis:") {
+		t.Errorf("the backends are %v, want three; the master's store is %s", backends, master.Store)
 	}
 }
 
-// TestDockerfile builds with the Go that go.mod asks for, and runs on the Debian
-// that it was built on.
+// TestDockerfile: the image is built with the Go version in go.mod, and runs on the Debian release on which it
+// was built.
 func TestDockerfile(t *testing.T) {
-	data, err := os.ReadFile(composeDir + "/Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mod, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	goes := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))
-	from := regexp.MustCompile(`(?m)^FROM golang:(\S+)-(\w+) AS build$[\s\S]*^FROM debian:(\w+)-slim$`).FindStringSubmatch(string(data))
+	data := testkit.ReadFile(t, composeDir+"/Dockerfile")
+	mod := testkit.ReadFile(t, "../go.mod")
+	goes := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(mod)
+	from := regexp.MustCompile(`(?m)^FROM golang:(\S+)-(\w+) AS build$[\s\S]*^FROM debian:(\w+)-slim$`).FindStringSubmatch(data)
 	if goes == nil || from == nil || from[1] != goes[1] || from[2] != from[3] {
 		t.Errorf("go.mod has %q, the Dockerfile %q", goes, from)
+	}
+}
+
+// TestPackagesAreTriedWithPresentKeys: each line that the packages' test adds to the configuration is valid
+// and causes no warning, except the mode that a start must refuse.
+func TestPackagesAreTriedWithPresentKeys(t *testing.T) {
+	data := testkit.ReadFile(t, "../deploy/package/test-inside")
+	lines := regexp.MustCompile(`(?m)^\s*configure '(.+)'$`).FindAllStringSubmatch(data, -1)
+	if len(lines) < 5 {
+		t.Errorf("only %d lines", len(lines))
+	}
+	for _, l := range lines {
+		c, err := Parse([]byte("backend: http://127.0.0.1:8081\n"+l[1]+"\n"), "tempomat.yaml", nil)
+		if refused := l[1] == "throttle: {mode: fast}"; refused != (err != nil) || err == nil && len(c.Warnings) > 0 {
+			t.Errorf("%s: %v, %+v", l[1], err, c)
+		}
 	}
 }

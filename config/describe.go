@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -11,16 +10,15 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"tempomat/classify"
 	"tempomat/config/form"
 )
 
-// mostDifferences is how many keys that differ from their defaults Describe prints, unless it prints all.
+// mostDifferences is how many changed keys Describe prints, unless it prints all keys.
 const mostDifferences = 12
 
-// Describe prints the configuration in effect: what matters most and the keys that differ from
-// their defaults, or every key; then what each key of a class may use, and the warnings. cpus is
-// the number of CPUs that shares are parts of: CPUCount, or what the machine has where that is 0.
+// Describe prints the current configuration: either every key, or the most important keys and those that
+// differ from their defaults. Then it prints what each key of a class may use, and the warnings. cpus is the
+// number of CPUs to which shares refer: CPUCount, or the number of CPUs of the machine if CPUCount is 0.
 func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 	d := newDraft(c)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -43,7 +41,7 @@ func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 			fmt.Fprintln(out, "all other keys have their defaults")
 		}
 	}
-	_ = out.Flush() // callers that need w's errors keep them in w
+	_ = out.Flush() // callers that need write errors use a writer that stores them
 	fmt.Fprintln(w, "\nlimits")
 	for _, class := range d.classes {
 		if !class.isAbsent() {
@@ -59,7 +57,7 @@ func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 	}
 }
 
-// inEffect is a setting's value, and what a 0 stands for.
+// inEffect returns the value of a setting, with an explanation if it is 0.
 func inEffect(s form.Setting, cpus float64) string {
 	text := s.Value.Text()
 	switch {
@@ -73,16 +71,16 @@ func inEffect(s form.Setting, cpus float64) string {
 	return fmt.Sprintf("0 (%s)", s.Zero)
 }
 
-// limits is what a key of the class may use, in words.
+// limits describes what a key of a class may use.
 func limits(c *draftClass, cpus float64) string {
 	if c.off {
 		return c.said()
 	}
-	_, more, _ := strings.Cut(c.said(), ", ") // behind the share
+	_, more, _ := strings.Cut(c.said(), ", ") // everything after the share
 	return fmt.Sprintf("%s CPU-s/s per key (share %s of %s CPUs), %s", rounded(c.Share*cpus), form.FormatNumber(c.Share), rounded(cpus), more)
 }
 
-// rounded drops the noise of binary fractions: 0.30000000000000004 is 0.3.
+// rounded removes rounding errors: 0.30000000000000004 becomes 0.3.
 func rounded(x float64) string {
 	if x != 0 {
 		digits := math.Pow(10, 6-math.Ceil(math.Log10(math.Abs(x))))
@@ -94,20 +92,20 @@ func rounded(x float64) string {
 // Change is a key that differs between two configurations.
 type Change struct {
 	Key          string // dotted path
-	Old, New     string // as they would be written; "off" for a class that is not there
-	NeedsRestart bool   // the running proxy cannot take the new value over
+	Old, New     string // as in a file; "off" for a class that doesn't exist
+	NeedsRestart bool   // the new value takes effect only after a restart
 }
 
-// Reloaded are the changes that a reload makes: of those since the configuration before it what the
-// program can take over, and of those since its start what waits for a restart. A key that is
-// put back to what the program began with waits no more, and one that waits is named each time.
+// Reloaded returns the changes to report after a reload: those since the previous configuration that take
+// effect now, and those since the program's start that need a restart. It reports the latter again after each
+// reload, until the key has its first value again or the program is restarted.
 func Reloaded(sinceBefore, sinceStart []Change) []Change {
 	waits := func(c Change) bool { return c.NeedsRestart }
 	taken := slices.DeleteFunc(slices.Clone(sinceBefore), waits)
 	return append(taken, slices.DeleteFunc(slices.Clone(sinceStart), func(c Change) bool { return !waits(c) })...)
 }
 
-// Changed lists the keys that differ, in the order of the manual.
+// Changed returns the keys whose values differ, in the order of the manual.
 func Changed(old, new *Config) []Change {
 	before, after := newDraft(old), newDraft(new)
 	changes := differences(canonical(before), canonical(after))
@@ -120,7 +118,7 @@ func Changed(old, new *Config) []Change {
 	return changes
 }
 
-// differences compares two tables of the same keys.
+// differences compares two tables that have the same keys.
 func differences(before, after []form.Setting) []Change {
 	var changes []Change
 	for i, b := range before {
@@ -129,48 +127,4 @@ func differences(before, after []form.Setting) []Change {
 		}
 	}
 	return changes
-}
-
-// Reference writes the reference of all keys as Markdown, from the table that reads them.
-func Reference(w io.Writer) {
-	fmt.Fprint(w, `## Reference
-
-Below each key: what is allowed, and its default. Changes take effect with a reload, those of keys marked **restart** with a restart.
-A key after [] belongs to a member of a list; NAME is a class or site.
-`)
-	for _, c := range chapters(newDraft(Default())) {
-		fmt.Fprintf(w, "\n### %s\n", c.title)
-		if c.keys[0].Legacy {
-			form.WriteLegacy(w, c.keys)
-		} else {
-			form.WriteReference(w, c.keys)
-		}
-	}
-}
-
-// Schema writes the JSON Schema (draft 2020-12) of a configuration file. It refuses what can be told of
-// keys, words and numbers alone, and takes everything that Parse takes.
-func Schema(w io.Writer) error {
-	schema := form.MappingSchema(settings(newDraft(Default())))
-	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	schema["title"] = "configuration of tempomat-proxy"
-	schema["type"] = []string{"object", "null"}
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	out.SetEscapeHTML(false)
-	return out.Encode(schema)
-}
-
-// builtInTable are the built-in classes as a table of Markdown.
-func builtInTable() string {
-	var b strings.Builder
-	b.WriteString("| built-in class | groups by | share | burst |\n|---|---|---|---|\n")
-	for _, k := range classify.Kinds() {
-		share, burst := "off", form.FormatDuration(defaultBurst)
-		if k.Usual {
-			share, burst = "`"+form.FormatNumber(k.Share)+"`", form.FormatDuration(k.Burst)
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", k.Name, k.Groups, share, burst)
-	}
-	return b.String()
 }

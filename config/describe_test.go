@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tempomat/internal/testkit"
 )
 
 func TestDescribe(t *testing.T) {
@@ -50,13 +52,12 @@ warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learn
 	}
 }
 
-// TestDescriptionIsShort: however much is given, and however long it is.
+// TestDescriptionIsShort: a description is short, however many keys are set, and however long their values
+// are.
 func TestDescriptionIsShort(t *testing.T) {
 	var b strings.Builder
 	c, err := Load("../testdata/config/good/full.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.State = "/" + strings.Repeat("x", 3000) + "\x1b[2J"
 	c.Describe(&b, 2, false)
 	keys, _, _ := strings.Cut(b.String(), "\n\n")

@@ -2,26 +2,22 @@ package config
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"tempomat/config/form"
+	"tempomat/internal/testkit"
 )
 
-// FuzzParse: whatever the file holds, there are either faults, each on one line
-// of the file, or a configuration that can be described, does not differ from
-// itself, and is the same again when the environment gives its own values.
+// FuzzParse: whatever the file contains, there are either faults, each for one line of the file, or a
+// configuration that can be described, doesn't differ from itself, and is the same again if the environment
+// sets the same values.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"good", "bad"} {
 		for _, file := range configurations(f, folder) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
+			f.Add([]byte(testkit.ReadFile(f, file)))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -55,7 +51,7 @@ func checkConfig(t *testing.T, c *Config) {
 	if len(c.Classes) == 0 || len(c.Classes) > maxClasses || len(c.Listen) == 0 {
 		t.Errorf("%d classes, %d addresses", len(c.Classes), len(c.Listen))
 	}
-	// what is shown can be given back
+	// Printed values can be set again.
 	var env []string
 	d := newDraft(c)
 	for _, s := range canonical(d) {
@@ -65,12 +61,12 @@ func checkConfig(t *testing.T, c *Config) {
 	}
 	again, err := Parse(nil, "", env)
 	if err != nil {
-		t.Fatalf("its own values are refused: %v", err)
+		t.Fatalf("its own values are rejected: %v", err)
 	}
 	again.Classes, again.Exempt, again.Limits, again.Warnings = c.Classes, c.Exempt, c.Limits, c.Warnings
 	again.Robots.Known, again.Sites = c.Robots.Known, c.Sites
 	again.Coordination.Smockron.Domains = c.Coordination.Smockron.Domains
 	if diff := cmp.Diff(c, again, cmpPrefix); diff != "" {
-		t.Errorf("not the same again:\n%s", diff)
+		t.Errorf("the result differs:\n%s", diff)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,27 +21,19 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected texts in testdata/config")
 
-// golden compares got with the file, or rewrites the file.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	testkit.Golden(t, *update, file, got)
-}
-
-// configurations are the files of a folder that are not expected texts.
+// configurations returns the files of a directory that aren't expected texts.
 func configurations(t testing.TB, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join("..", "testdata", "config", folder, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return slices.DeleteFunc(all, func(name string) bool {
 		ext := filepath.Ext(name)
 		return ext != ".yaml" && ext != ".json"
 	})
 }
 
-// sectionKeys is where a message names all keys of a section, of which a new key is one
-// more. Package form has the test of that.
+// sectionKeys matches the part of a message that names all keys of a section, which each new key changes.
+// Package form tests that part.
 var sectionKeys = regexp.MustCompile(`must be a mapping with the keys? .*`)
 
 func TestBad(t *testing.T) {
@@ -52,15 +43,12 @@ func TestBad(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := []byte(testkit.ReadFile(t, file))
 			c, err := Parse(data, filepath.Base(file), nil)
 			if err == nil || c != nil {
 				t.Fatalf("got %v, %v; want faults and no configuration", c, err)
 			}
-			golden(t, file+".err", sectionKeys.ReplaceAllString(err.Error(), "must be a mapping with the keys …")+"\n")
+			testkit.Golden(t, *update, file+".err", sectionKeys.ReplaceAllString(err.Error(), "must be a mapping with the keys …")+"\n")
 			checkFaults(t, err, bytes.Count(data, []byte("\n")))
 		})
 	}
@@ -80,27 +68,24 @@ func checkFaults(t *testing.T, err error, lines int) {
 		}
 		last = f.Line
 		if f.Problem == "" || strings.Contains(f.Error(), "\n") {
-			t.Errorf("no problem told, or more than a line: %q", f.Error())
+			t.Errorf("no problem, or more than one line: %q", f.Error())
 		}
 	}
 }
 
-// TestGood: each file means what its expected text says: what it changes of the
-// defaults, and nothing else. A new key is in none of them.
+// TestGood: each file means what its expected text says: how it differs from the defaults, and nothing else.
+// New keys don't appear there.
 func TestGood(t *testing.T) {
 	for _, file := range configurations(t, "good") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			c, err := Load(file, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden(t, file+".txt", changesFromDefault(c))
+			testkit.Must(t, err)
+			testkit.Golden(t, *update, file+".txt", changesFromDefault(c))
 		})
 	}
 }
 
-// changesFromDefault has a line for each key that differs from its default, and for
-// each warning.
+// changesFromDefault returns a line for each key that differs from its default, and for each warning.
 func changesFromDefault(c *Config) string {
 	var b strings.Builder
 	for _, change := range Changed(Default(), c) {
@@ -115,26 +100,22 @@ func changesFromDefault(c *Config) string {
 // The shipped file changes nothing and shows every key.
 func TestShippedFileIsTheDefault(t *testing.T) {
 	c, err := Load("../deploy/tempomat.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := gocmp.Diff(Default(), c, cmpPrefix); diff != "" {
 		t.Errorf("deploy/tempomat.yaml (-default +file):\n%s", diff)
 	}
-	data, err := os.ReadFile("../deploy/tempomat.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../deploy/tempomat.yaml")
 	for _, s := range canonical(newDraft(Default())) {
 		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
-		if !bytes.Contains(data, []byte(key+":")) {
-			t.Errorf("deploy/tempomat.yaml does not show %s", s.Path)
+		if !strings.Contains(text, key+":") {
+			t.Errorf("deploy/tempomat.yaml doesn't show %s", s.Path)
 		}
 	}
 }
 
-// TestEveryKeyThatWentIsTold: whatever stands behind it, in a file and as a variable, and all else loads.
-func TestEveryKeyThatWentIsTold(t *testing.T) {
+// TestRemovedKeysCauseWarnings: every removed key causes a warning, whatever its value, in a file and as a
+// variable, and everything else still loads.
+func TestRemovedKeysCauseWarnings(t *testing.T) {
 	for _, s := range goneSettings() {
 		for _, c := range []*Config{
 			parse(t, s.Path+": {a: [1]}\ncpuCount: 3\n"), parse(t, "cpuCount: 3", form.Variable(s.Path)+"=x"),
@@ -146,7 +127,7 @@ func TestEveryKeyThatWentIsTold(t *testing.T) {
 	}
 }
 
-// TestOlderLimits: the forms of earlier releases allow what they allowed.
+// TestOlderLimits: the forms of earlier releases still allow the same.
 func TestOlderLimits(t *testing.T) {
 	for text, want := range map[string]Limit{
 		"size: 5, dripRate: 10s":                        {Rate: Rate{1, 10 * time.Second}, Burst: 5},
@@ -165,15 +146,13 @@ func TestOlderLimits(t *testing.T) {
 	}
 }
 
-// TestRedisURL: the first address says all of the server, as keys of earlier releases did.
+// TestRedisURL: the address describes the server completely, as keys of earlier releases did.
 func TestRedisURL(t *testing.T) {
 	for text, want := range map[string]RedisServer{
-		"addresses: a:1": {Addresses: []string{"a:1"}},
-		"addresses: ['redis://a:1?cluster', b:2]":                                                      {Addresses: []string{"a:1", "b:2"}, Cluster: true},
-		"addresses: [a:1, b:2], cluster: true":                                                         {Addresses: []string{"a:1", "b:2"}, Cluster: true},
-		"addresses: ['rediss://u@a:1/3?sentinel=s&ca=/f&timeout=2s', b:2]":                             {Addresses: []string{"a:1", "b:2"}, Sentinel: "s", Username: "u", Database: 3, TLS: true, CA: "/f", Timeout: 2 * time.Second},
-		"addresses: [a:1, b:2], sentinel: s, tls: true, username: u, database: 3, ca: /f, timeout: 2s": {Addresses: []string{"a:1", "b:2"}, Sentinel: "s", Username: "u", Database: 3, TLS: true, CA: "/f", Timeout: 2 * time.Second},
-		"addresses: /run/r.sock, database: 2, username: u":                                             {Addresses: []string{"/run/r.sock"}, Username: "u", Database: 2},
+		"addresses: a:1": {Address: "a:1"},
+		"addresses: ['rediss://u@a:1/3?ca=/f&timeout=2s']":                           {Address: "a:1", Username: "u", Database: 3, TLS: true, CA: "/f", Timeout: 2 * time.Second},
+		"addresses: [a:1], tls: true, username: u, database: 3, ca: /f, timeout: 2s": {Address: "a:1", Username: "u", Database: 3, TLS: true, CA: "/f", Timeout: 2 * time.Second},
+		"addresses: /run/r.sock, database: 2, username: u":                           {Address: "/run/r.sock", Username: "u", Database: 2},
 	} {
 		c := parse(t, "coordination: {redis: {"+text+"}}")
 		if diff := gocmp.Diff(want, c.Coordination.Redis.Server()); diff != "" {

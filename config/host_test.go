@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// TestHosts: a host is taken as requests have it, or not at all.
+// TestHosts: a host is stored as it appears in requests, or rejected.
 func TestHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"Shop.Example":      "shop.example",

@@ -7,17 +7,15 @@ import (
 	"tempomat/config/form"
 )
 
-// legacySettings are the keys of the original's /etc/tempomat.json that have a
-// newer form here. backend, cpuCount, graphite and trustedProxies are the same
-// in both.
+// legacySettings returns the keys of the original's /etc/tempomat.json that now have another name or form. The
+// keys backend, cpuCount, graphite and trustedProxies are unchanged.
 func legacySettings(d *draft) []form.Setting {
 	table := []form.Setting{
 		{Path: "debug", Value: debug().In(&d.Log.Level), AliasOf: "log.level"},
 		{Path: "delayThresholdSec", Value: seconds(time.Hour).In(&d.Log.DelayThreshold), AliasOf: "log.delayThreshold"},
 		{Path: "listenPort", Value: listenPort().In(&d.Listen), AliasOf: "listen"},
 		{Path: "graphitePrefix", Value: graphitePrefix().In(&d.Graphite.Prefix), AliasOf: "graphite.prefix"},
-		{Path: "hashMaxLen", Value: form.Integer(1, maxTable/maxClasses).In(&d.hashMaxLen), AliasOf: "table.size",
-			Doc: "Most keys per class; tempomat multiplies it by the number of classes, at least 1024."},
+		{Path: "hashMaxLen", Value: form.Integer(1, maxTable/maxClasses).In(&d.hashMaxLen), AliasOf: "table.size"},
 	}
 	for _, name := range usual() {
 		value := share().In(&d.class(name).Share)
@@ -29,7 +27,8 @@ func legacySettings(d *draft) []form.Setting {
 	return table
 }
 
-// tableSize is the table for the original's most keys per class.
+// tableSize converts the original's hashMaxLen, which is a number of keys per class, to a number of keys in
+// all classes.
 func (d *draft) tableSize() int {
 	on := 0
 	for _, c := range d.classes {
@@ -40,11 +39,10 @@ func (d *draft) tableSize() int {
 	return min(max(d.hashMaxLen*on, minTable), maxTable)
 }
 
-// debug is the original's switch for the log's level.
+// debug reads the original's switch for debug messages as a log level.
 func debug() form.Scalar[string] {
 	on := form.Boolean()
 	return form.Scalar[string]{
-		Type: on.Type, Schema: on.Schema,
 		Parse: func(text string) (string, error) {
 			debug, err := on.Parse(text)
 			if debug {
@@ -56,12 +54,11 @@ func debug() form.Scalar[string] {
 	}
 }
 
-// seconds is a duration as the original writes it: a bare number.
+// seconds reads a duration as the original writes it: a number of seconds without a unit.
 func seconds(most time.Duration) form.Scalar[time.Duration] {
 	allowed := "a number of seconds from 0 to " + form.FormatNumber(most.Seconds())
 	number := form.Number(allowed, 0, most.Seconds())
 	return form.Scalar[time.Duration]{
-		Type: number.Type, Allowed: allowed, Schema: number.Schema,
 		Parse: func(text string) (time.Duration, error) {
 			x, err := number.Parse(text)
 			return time.Duration(x * float64(time.Second)), err
@@ -70,11 +67,10 @@ func seconds(most time.Duration) form.Scalar[time.Duration] {
 	}
 }
 
-// listenPort is a port of all addresses.
+// listenPort reads a port, and returns a listener on that port for all addresses.
 func listenPort() form.Scalar[[]Listener] {
 	port := form.Integer(1, 65535)
 	return form.Scalar[[]Listener]{
-		Type: port.Type, Allowed: port.Allowed, Schema: port.Schema,
 		Parse: func(text string) ([]Listener, error) {
 			n, err := port.Parse(text)
 			return []Listener{{Address: ":" + strconv.Itoa(n)}}, err
@@ -83,44 +79,49 @@ func listenPort() form.Scalar[[]Listener] {
 	}
 }
 
-// goneSettings are the keys of earlier releases that have no effect any more. Those of a list's
-// members, and those that have one for this release, stand in the table of their list or section.
+// goneSettings returns the keys of earlier releases that no longer have an effect. Keys of list members are
+// not included, nor are keys that still have an effect in this release; these are in the table of their list
+// or section.
 func goneSettings() (table []form.Setting) {
 	const (
-		constant = "remove it: it is "
+		constant = "remove it: it is always "
 		learnt   = "remove it: tempomat learns it"
 		gossip   = "coordination.gossip."
 	)
 	for _, key := range []struct{ path, instead string }{
 		{"backend.dialTimeout", constant + "5s, for a backend on another machine"},
+		{"errorPages.languages", "remove it: pages are in English and German; text of your own goes into the templates"},
+		{"robotsTxt", "put the file into the site's directory: the backend answers /robots.txt"},
 		{"upgrades", constant + "websocket"},
-		{"via", "remove it: no Via is added"},
+		{"via", "remove it: tempomat adds no Via header"},
 		{"tls.acme.email", "remove it: watch certificates by their metric, or by tempomat-doctor status"},
 		{"tls.acme.storage", "move the directory to acme next to the state file"},
 		{"tls.acme.ca", "add the authority to the system's (update-ca-certificates), or name the file in SSL_CERT_FILE"},
-		{"throttle.maxHeld", constant + "1024, which any client may have until others want some"},
+		{"throttle.maxHeld", constant + "1024; a client may use free room in the queue until other clients need it"},
 		{"throttle.maxHeldPerClient", "remove it: a client may use free room in the queue until other clients need it"},
 		{"gate.light", learnt},
-		{"gate.strangers", constant + "0.5: together they have a third of the machine while all others want it"},
-		{"standing.enabled", "remove it: it is judged in every mode with a queue"},
+		{"gate.strangers", constant + "0.5; strangers together get at least a third of the machine"},
+		{"cost.database", "remove it: tempomat finds this machine's databases by their names"},
+		{"standing.enabled", "remove it: standing is judged in every mode with a queue"},
 		{"standing.attested", constant + "4"},
 		{"robots.only", "remove it: each robot has an account of its own"},
-		{"robots.verify", "remove it: no request waits for it; robots.enabled: false switches all of it off"},
+		{"robots.verify", "remove it: no request waits for verification; robots.enabled: false switches it off"},
+		{"log.format", "remove it: requests are logged as JSON; the web server's own log has Apache's format"},
 		{"timeouts.header", constant + "10s"},
-		{"timeouts.write", "remove it: timeouts.body is for both directions"},
+		{"timeouts.write", "remove it: timeouts.body applies to both directions"},
 		{"buffer.requestMemory", constant + "64KB"},
 		{"buffer.responseMemory", constant + "64KB"},
-		{"buffer.disk", constant + "half of what is free; name a directory on a file system of its own to bound it"},
+		{"buffer.disk", constant + "half of the free space; to limit it, set buffer.directory to a file system of its own"},
 		{"buffer.perAddress", constant + "a quarter"},
-		{"coordination.smockron.rejected", constant + "none of them"},
+		{"coordination.smockron.rejected", "remove it: rejected requests are never reported"},
 		{"coordination.smockron.queue", constant + "16384 messages"},
 		{"coordination.redis.scripts", "remove it: the server must run scripts; its ACL must allow EVALSHA and EVAL"},
 		{gossip + "name", "set advertise if two instances have the same host name and port"},
-		{gossip + "joinFile", "list its addresses in join, or one DNS name with all of them"},
+		{gossip + "joinFile", "list the file's addresses in join, or a DNS name that resolves to all of them"},
 		{gossip + "epoch", constant + "100ms"},
 		{gossip + "history", "remove it: the next total corrects lost messages"},
-		{gossip + "maxSkew", "remove it: clocks are not compared"},
-		{gossip + "bytesPerSecond", constant + "1 MiB, and the heaviest keys go first"},
+		{gossip + "maxSkew", "remove it: clocks aren't compared"},
+		{gossip + "bytesPerSecond", constant + "1 MiB; the largest changes are sent first"},
 	} {
 		table = append(table, form.Setting{Path: key.path, Gone: key.instead})
 	}

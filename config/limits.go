@@ -14,52 +14,52 @@ import (
 	"tempomat/config/form"
 )
 
-// Limit is how many requests each key of a class may make, in addition to what these cost.
+// Limit sets how many requests each key of a class may make, regardless of their cost.
 type Limit struct {
-	Name   string     // in refusals, header fields and the log; each has another one
-	Path   string     // as in exempt; empty: all paths
-	Class  string     // whose keys are counted; a class that is on
-	Rate   Rate       // how many in the long run
-	Burst  int        // most at once; 0: as many as Rate has
-	Strict bool       // counted in Redis, in one round trip before each request; else in this sidecar's memory
-	Older  OlderLimit // zero, once it is read
+	Name   string     // a unique name for error pages, headers and the log
+	Path   string     // a path or its beginning, as in exempt; empty: all paths
+	Class  string     // the class whose keys are limited; it must be on
+	Rate   Rate       // requests allowed on average
+	Burst  int        // the most requests at once; 0: as many as Rate has
+	Strict bool       // count in Redis, with one round trip before each request, instead of in this instance's memory
+	Older  OlderLimit // keys of older forms; zero after translate
 }
 
-// AtOnce is the most requests at once.
+// AtOnce returns how many requests a key may make at once.
 func (l Limit) AtOnce() int { return cmp.Or(l.Burst, l.Rate.Requests) }
 
-// maxLimits is the most limits: every request is held against each.
+// maxLimits is the largest number of limits. Every request is compared with each of them.
 const maxLimits = 64
 
-// limitList is the list of limits.
+// limitList reads the list of limits.
 func limitList() form.Members[Limit] {
 	return form.Members[Limit]{
-		Most: maxLimits, Least: 2, Example: "[{name: login, path: /login, rate: 5/min, burst: 10}]", Needs: "name and rate",
+		Most: maxLimits, Example: "[{name: login, path: /login, rate: 5/min, burst: 10}]", Needs: "name and rate",
 		New: func() Limit { return Limit{Class: "slash32"} }, Keys: limitSettings, Check: checkLimit,
 	}
 }
 
-// checkLimit checks what no single key of a limit can.
+// checkLimit checks the combination of the keys of a limit. It returns an error, or an empty string.
 func checkLimit(l *Limit, others []Limit) string {
 	l.translate()
 	switch {
 	case l.Rate == Rate{}:
 		return "has no rate, such as 5/min"
 	case slices.ContainsFunc(others, func(o Limit) bool { return o.Name == l.Name }):
-		return "has the name of another limit, " + l.Name
+		return "has the same name as another limit, " + l.Name
 	}
 	return ""
 }
 
-// OlderLimit is a limit in one of the two forms of earlier releases: size requests at once,
-// dripSize of them forgotten each dripRate; or max requests in duration, or one in each
+// OlderLimit holds the keys of two older forms of a limit. In the first, size requests are allowed at once,
+// and dripSize more in each dripRate. In the second, max requests are allowed per duration, or one per
 // minInterval.
 type OlderLimit struct {
 	Size, DripSize, Max             int
 	DripRate, Duration, MinInterval time.Duration
 }
 
-// translate makes a rate and a burst of an older form.
+// translate converts the older forms into a rate and a burst.
 func (l *Limit) translate() {
 	o := l.Older
 	l.Older = OlderLimit{}
@@ -74,22 +74,22 @@ func (l *Limit) translate() {
 	}
 }
 
-// limitSource is where a limit stands.
+// limitSource returns the position of a limit in the file.
 func limitSource(r *form.Reader, i int) form.Source { return r.Given["limits["+strconv.Itoa(i)+"]"] }
 
-// validateLimits checks what limits need elsewhere.
+// validateLimits checks that each limit names a class that is on.
 func validateLimits(r *form.Reader, d *draft) {
 	for i, l := range d.Limits {
 		if l.Class == RobotClass && d.Robots.Enabled {
 			continue
 		}
 		if c := d.class(l.Class); c == nil || c.off {
-			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of a class that is on")
+			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of a class that is on"+insteadOf(l.Class))
 		}
 	}
 }
 
-// mostCount is the most requests of a limit.
+// mostCount is the largest number of requests that a limit can allow.
 const mostCount = 1_000_000_000
 
 func limitSettings(l *Limit) []form.Setting {
@@ -97,16 +97,12 @@ func limitSettings(l *Limit) []form.Setting {
 	count, period := form.Integer(1, mostCount), form.Duration(time.Millisecond, maxPeriod)
 	const asRate = "write rate: 5/min, and burst: 10"
 	return []form.Setting{
-		{Path: "name", Value: limitName().In(&l.Name), Required: true,
-			Doc: "Unique name of the limit in error pages, headers and the log."},
-		{Path: "path", Value: pathPattern().In(&l.Path), Default: "all paths",
-			Doc: "Path to limit, or its beginning if it ends in `*`. It also covers `/login.php/x` and every spelling that a backend could take for it."},
-		{Path: "class", Value: limitName().In(&l.Class), Doc: "Class whose keys are counted. It must be on."},
-		{Path: "rate", Value: rate().In(&l.Rate), Default: "none; required",
-			Doc: "Requests allowed in the long run. `5/min` allows one more every 12 s."},
-		{Path: "burst", Value: count.In(&l.Burst), Unit: "requests", Default: "as many as `rate` has", Doc: "Most requests at once."},
-		{Path: "strict", Value: form.Boolean().In(&l.Strict),
-			Doc: "Count in Redis, together with all other instances. Each request waits for one round trip of at most 250 ms (`timeout` in the URL), and passes if Redis is away."},
+		{Path: "name", Value: limitName().In(&l.Name), Required: true},
+		{Path: "path", Value: pathPattern().In(&l.Path)},
+		{Path: "class", Value: limitName().In(&l.Class)},
+		{Path: "rate", Value: rate().In(&l.Rate)},
+		{Path: "burst", Value: count.In(&l.Burst)},
+		{Path: "strict", Value: form.Boolean().In(&l.Strict)},
 		{Path: "size", Value: count.In(&o.Size), Old: asRate},
 		{Path: "dripRate", Value: period.In(&o.DripRate), Old: asRate},
 		{Path: "dripSize", Value: count.In(&o.DripSize), Old: asRate},
@@ -119,32 +115,29 @@ func limitSettings(l *Limit) []form.Setting {
 	}
 }
 
-// oneForAll is the advice for keys that once divided a limit among clients.
+// oneForAll is the advice for keys that made limits depend on the client in earlier releases.
 const oneForAll = "remove it: a limit is the same for all clients; list networks without limits in exempt"
 
 func limitName() form.Scalar[string] {
-	return form.Simple("a letter and up to 31 letters, digits, `_` and `-`", "must be 1 to 32 letters, digits, _ and -, and begin with a letter",
+	return form.Simple("must be 1 to 32 letters, digits, _ and -, and begin with a letter",
 		func(text string) (string, bool) { return text, className.MatchString(text) })
 }
 
-// limitsSettings are the keys of limits in requests.
+// limitsSettings returns the keys for limits on the number of requests.
 func limitsSettings(d *draft) []form.Setting {
 	return []form.Setting{
-		{Path: "limits", Value: limitList().In(&d.Limits),
-			Doc: "Limits in numbers of requests, in addition to CPU time. See [how limits count](#how-limits-count)."},
-		{Path: "headers", Value: form.Choice("none", "ratelimit", "draft", "draft-credit").In(&d.Headers),
-			Doc: "Response headers that show clients their limits, unless the backend sets one. `ratelimit` sends `X-RateLimit-Remaining`, `X-RateLimit-Clear` and, with a rejection, `X-RateLimit-Reset`. `draft` sends `RateLimit` and `RateLimit-Policy` of the IETF draft; `draft-credit` adds the client's account in CPU milliseconds."},
+		{Path: "limits", Value: limitList().In(&d.Limits), Nested: true},
+		{Path: "headers", Value: form.Choice("none", "ratelimit", "draft", "draft-credit").In(&d.Headers)},
 	}
 }
 
-// Rates, and durations of a master's rules, are written as the first master's
-// configuration has them.
+// Rates, and the durations in a master's rules, use the syntax of the first Smockron master.
 const (
 	rateHelp   = `must be a rate such as 5/sec, "10 per minute" or 100/15min`
 	periodHelp = "must be a duration such as 10s, 15min or 2 hours; a plain number is milliseconds"
 )
 
-// unitOf is the length of a unit of time; 0: there is none of that name.
+// unitOf returns the length of a unit of time, or 0 if there is no such unit.
 func unitOf(name string) time.Duration {
 	switch name {
 	case "", "ms", "msec":
@@ -161,8 +154,8 @@ func unitOf(name string) time.Duration {
 	return 0
 }
 
-// parsePeriod reads a duration: a whole number, or none, and a unit: ms, sec,
-// min, hour, day, and their other spellings. Without a unit it is milliseconds.
+// parsePeriod parses a duration: an optional whole number and a unit such as ms, sec, min, hour or day.
+// Without a unit, the number is in milliseconds.
 func parsePeriod(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	digits := 0
@@ -181,17 +174,17 @@ func parsePeriod(text string) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// maxPeriod is the longest time of a rule.
+// maxPeriod is the longest duration in a rule.
 const maxPeriod = 366 * 24 * time.Hour
 
-// Rate is a number of requests in a time.
+// Rate is a number of requests in a period.
 type Rate struct {
 	Requests int
 	Per      time.Duration
 }
 
-// Interval is the time between two requests, in whole milliseconds as the first master counts:
-// that of 7/sec is 143 ms.
+// Interval returns the time between two requests, rounded to whole milliseconds as the first master does. For
+// 7/sec it is 143 ms.
 func (r Rate) Interval() time.Duration {
 	ms := math.Round(float64(r.Per.Milliseconds()) / float64(r.Requests))
 	return time.Duration(max(ms, 1)) * time.Millisecond
@@ -217,8 +210,7 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%d%s", r.Requests, per, unit)
 }
 
-// parseRate reads requests per time, such as 5/sec. More than a thousand a second an interval
-// of whole milliseconds cannot hold.
+// parseRate parses a rate such as 5/sec. It rejects rates whose interval rounds to 0 ms.
 func parseRate(text string) (r Rate, err error) {
 	m := rateForm.FindStringSubmatch(text)
 	if m == nil || m[2] == "" {
@@ -230,25 +222,20 @@ func parseRate(text string) (r Rate, err error) {
 		return r, errors.New(rateHelp)
 	}
 	if math.Round(float64(length.Milliseconds())/float64(n)) < 1 {
-		return r, errors.New("is more than 2000 requests a second, which intervals of whole milliseconds cannot keep")
+		return r, errors.New("is more than 2000 requests per second, too many for intervals of whole milliseconds")
 	}
 	return Rate{n, length}, nil
 }
 
-// rate is how often requests are allowed.
+// rate reads a Rate.
 func rate() form.Scalar[Rate] {
-	return form.Scalar[Rate]{
-		Allowed: "requests in a time, such as `5/sec`, `10/min` or `100/15min`",
-		Schema:  form.Schema{"type": "string", "pattern": `^\s*[0-9]+\s*(per|/).*$`},
-		Parse:   parseRate, Format: Rate.String,
-	}
+	return form.Scalar[Rate]{Parse: parseRate, Format: Rate.String}
 }
 
-// rateForm is a number and a time, with a slash or the word per between them.
+// rateForm matches a number and a period, separated by a slash or the word per.
 var rateForm = regexp.MustCompile(`^\s*(\d+)\s*(?:per|/)\s*(.*?)\s*$`)
 
-// parseBurst reads a burst: a number of requests, or the time that they take at
-// the rate.
+// parseBurst parses a burst: a number of requests, or the time that they take at the given interval.
 func parseBurst(text string, interval time.Duration) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	burst, err := parsePeriod(text)

@@ -17,7 +17,7 @@ func TestParseRate(t *testing.T) {
 		if err == nil {
 			got = rate.Interval().Milliseconds()
 			if again, err := parseRate(rate.String()); again != rate || err != nil {
-				t.Errorf("%q is written %s, and read %v, %v", text, rate, again, err)
+				t.Errorf("%q is printed as %s, and read as %v, %v", text, rate, again, err)
 			}
 		}
 		if got != want {

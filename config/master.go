@@ -15,62 +15,45 @@ import (
 	"tempomat/config/form"
 )
 
-// Master is the configuration of tempomat-master. The comment of each field is its
-// manual.
+// Master is the configuration of tempomat-master. docs/master.md explains each key.
 type Master struct {
-	Listen      MasterAddress  // where gatekeepers connect: accounting, and control on the next port
-	Store       string         // what keeps who has to wait over a restart: the URL of a Redis; empty: memory
-	MaxSkew     time.Duration  // how far the times in accounting may be off; what differs more is dropped
-	Queue       int            // most accounting that waits; beyond it the oldest is dropped
-	Identifiers int            // most identifiers that are remembered, of each domain
+	Listen      MasterAddress  // where gatekeepers connect: the address for accounting; control is on the next port
+	Store       string         // URL of the Redis server that keeps the state across restarts; empty: only in memory
+	MaxSkew     time.Duration  // the largest difference between a message's time and the master's clock
+	Identifiers int            // how many identifiers are kept in memory, for each domain
 	Domains     []MasterDomain // in the order of the file
-	Statsd      Statsd         // where statistics go
-	Metrics     string         // "host:port" where Prometheus asks; empty: nowhere
-	Admin       Admin          // where the doctor connects
-	Log         MasterLog      // what is logged
+	Metrics     string         // "host:port" where Prometheus reads metrics; empty: none
+	Admin       Admin          // where tempomat-doctor connects
+	LogLevel    string         // debug, info, warn or error
+	Warnings    []string       // keys of the file that no longer have an effect; one line for each
 }
 
-// MasterDomain is a domain and its rules: a client that breaks one of them must wait.
+// MasterDomain is a domain with its rules. A client that exceeds one of the rules must wait.
 type MasterDomain struct {
 	Name  string
 	Rules []MasterRule
 }
 
-// MasterRule is one limit for each identifier of a domain.
+// MasterRule is a limit for each identifier of a domain.
 type MasterRule struct {
 	Rule     string        // bucket, history or credit
-	Interval time.Duration // between two requests at the rate, in whole milliseconds; not of credit
-	Burst    time.Duration // requests at once, as the time that they take at the rate; for credit, CPU time
-	CPUs     float64       // of credit: CPU-seconds that each identifier may use per second
-	Memory   time.Duration // of credit: longest time that any debt takes to be paid
+	Interval time.Duration // time between two requests at the rate, in whole milliseconds; not for credit
+	Burst    time.Duration // requests allowed at once, as the time that they take at the rate; for credit, CPU time
+	CPUs     float64       // for credit: CPU-seconds that each identifier may use per second
+	Memory   time.Duration // for credit: the longest time to pay a debt
 }
 
-// Statsd is where statistics go.
-type Statsd struct {
-	Host           string // empty: nowhere
-	Port           int
-	Prefix, Suffix string // around each name
-}
-
-// MasterLog is what a master logs.
-type MasterLog struct {
-	Level      string // debug, info, warn or error
-	Accounting int    // most lines of accounting in a second; 0: none
-}
-
-// DefaultMaster is the configuration of an empty file.
+// DefaultMaster returns the configuration of an empty file.
 func DefaultMaster() *Master {
 	return &Master{
 		Listen:  MasterAddress{Accounting: "tcp://*:10004", Control: "tcp://*:10005"},
-		MaxSkew: 10 * time.Second, Queue: 16_384, Identifiers: 1_000_000,
-		Statsd: Statsd{Port: 8125},
-		Admin:  Admin{Listen: "unix:/run/tempomat-master/admin.sock"},
-		Log:    MasterLog{Level: "info"},
+		MaxSkew: 10 * time.Second, Identifiers: 1_000_000,
+		Admin:    Admin{Listen: "unix:/run/tempomat-master/admin.sock"},
+		LogLevel: "info",
 	}
 }
 
-// LoadMaster reads the file of that name, and opens nothing else. The error is
-// Faults, or wraps what the system said of the file.
+// LoadMaster reads a file. It opens no other files. The error is of type Faults, or wraps a system error.
 func LoadMaster(name string) (*Master, error) {
 	data, err := readFile(name)
 	if err != nil {
@@ -79,9 +62,8 @@ func LoadMaster(name string) (*Master, error) {
 	return parseMaster(data, name)
 }
 
-// parseMaster reads a master's configuration from YAML or JSON: ours, or the one
-// of the first master, whose keys mean what they meant. The error is Faults:
-// everything that is wrong.
+// parseMaster reads a configuration of tempomat-master or of the first Smockron master, from YAML or JSON. The
+// first master's keys have the same meaning here. The error is of type Faults.
 func parseMaster(data []byte, name string) (*Master, error) {
 	r := form.NewReader()
 	m := DefaultMaster()
@@ -96,37 +78,32 @@ func parseMaster(data []byte, name string) (*Master, error) {
 	if err := r.Sorted(); err != nil {
 		return nil, err
 	}
+	m.Warnings = r.Warnings
 	return m, nil
 }
 
-// masterSettings are all keys, in the order of the manual.
+// masterSettings returns all keys, in the order of the manual.
 func masterSettings(m *Master) []form.Setting {
-	s := &m.Statsd
+	const statsd = "statsd is no longer supported: let Prometheus read the address in metrics"
 	return []form.Setting{
 		{Path: "listen", Value: masterAddress().In(&m.Listen), Restart: true},
 		{Path: "server.listen", Value: masterAddress().In(&m.Listen), AliasOf: "listen"},
 		{Path: "store", Value: storeURL().In(&m.Store), Restart: true},
 		{Path: "datastore.host", Value: storeURL().In(&m.Store), AliasOf: "store"},
 		{Path: "maxSkew", Value: form.Duration(100*time.Millisecond, day).In(&m.MaxSkew)},
-		{Path: "queue", Value: form.Integer(128, 10_000_000).In(&m.Queue), Restart: true},
+		{Path: "queue", Gone: "remove it: at most 16384 messages wait"},
 		{Path: "identifiers", Value: form.Integer(16, 100_000_000).In(&m.Identifiers)},
-		{Path: "domains", Value: masterDomains{&m.Domains}},
-		{Path: "statsd.host", Value: statsdHost().In(&s.Host)},
-		{Path: "statsd.port", Value: form.Integer(1, 65535).In(&s.Port)},
-		{Path: "statsd.prefix", Value: graphitePrefix().In(&s.Prefix)},
-		{Path: "statsd.suffix", Value: graphitePrefix().In(&s.Suffix)},
-		{Path: "stats.host", Value: statsdHost().In(&s.Host), AliasOf: "statsd.host"},
-		{Path: "stats.port", Value: form.Integer(1, 65535).In(&s.Port), AliasOf: "statsd.port"},
-		{Path: "stats.prefix", Value: graphitePrefix().In(&s.Prefix), AliasOf: "statsd.prefix"},
-		{Path: "stats.suffix", Value: graphitePrefix().In(&s.Suffix), AliasOf: "statsd.suffix"},
-		{Path: "metrics", Value: form.OrEmpty(tcpAddress(), "nowhere").In(&m.Metrics), Restart: true},
+		{Path: "domains", Value: masterDomains{&m.Domains}, Nested: true},
+		{Path: "statsd", Gone: statsd},
+		{Path: "stats", Gone: statsd},
+		{Path: "metrics", Value: form.OrEmpty(tcpAddress()).In(&m.Metrics), Restart: true},
 		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&m.Admin.Listen), Restart: true},
-		{Path: "log.level", Value: logLevel().In(&m.Log.Level)},
-		{Path: "log.accounting", Value: form.Integer(0, 10_000).In(&m.Log.Accounting)},
+		{Path: "log.level", Value: logLevel().In(&m.LogLevel)},
+		{Path: "log.accounting", Gone: "remove it: tempomat-doctor master shows what the master knows"},
 	}
 }
 
-// Describe prints the configuration in effect: every key with its value.
+// Describe prints every key of the current configuration.
 func (m *Master) Describe(w io.Writer) {
 	copied := *m
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -140,7 +117,7 @@ func (m *Master) Describe(w io.Writer) {
 		}
 		fmt.Fprintf(out, "%s\t%s\n", s.Path, shownURL(text))
 	}
-	_ = out.Flush() // callers that need w's errors keep them in w
+	_ = out.Flush() // callers that need write errors use a writer that stores them
 	fmt.Fprintln(w, "\ndomains")
 	for _, d := range m.Domains {
 		for _, r := range d.Rules {
@@ -151,16 +128,19 @@ func (m *Master) Describe(w io.Writer) {
 		}
 	}
 	_ = out.Flush()
+	for _, warning := range m.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
 }
 
-// ChangedMaster lists the keys that differ, in the order of the manual.
+// ChangedMaster returns the keys whose values differ, in the order of the manual.
 func ChangedMaster(old, new *Master) []Change {
 	before, after := *old, *new
 	before.Store, after.Store = shownURL(before.Store), shownURL(after.Store)
 	return differences(form.Own(masterSettings(&before)), form.Own(masterSettings(&after)))
 }
 
-// String is the rule in words.
+// String describes the rule in words.
 func (r MasterRule) String() string {
 	if r.Rule == "credit" {
 		return fmt.Sprintf("credit: %s CPU-s/s, burst %s, memory %s", form.FormatNumber(r.CPUs), form.FormatDuration(r.Burst), form.FormatDuration(r.Memory))
@@ -171,11 +151,11 @@ func (r MasterRule) String() string {
 const (
 	maxDomains     = 10_000
 	maxDomainRules = 16
-	// maxHistory is the most requests that rule history remembers of an identifier.
+	// maxHistory is how many requests a rule of type history remembers at most for an identifier.
 	maxHistory = 10_000
 )
 
-// masterDomains reads the mapping of domain names to rules.
+// masterDomains reads the mapping from domain names to rules.
 type masterDomains struct{ p *[]MasterDomain }
 
 func (v masterDomains) Text() string {
@@ -190,8 +170,6 @@ func (v masterDomains) Text() string {
 	}
 	return strings.Join(all, "; ")
 }
-
-func (v masterDomains) Spec() form.Spec { return form.Spec{Type: "mapping", Nested: true} }
 
 func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	if form.IsNull(n) {
@@ -214,7 +192,7 @@ func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
-// readRules reads one rule, as for the first master, or a list of them under the key rules.
+// readRules reads one rule, which is the first master's form, or a list of rules in the key rules.
 func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule) {
 	if form.IsNull(n) {
 		return nil
@@ -231,7 +209,7 @@ func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule
 		here := at.Under("rules").On(key)
 		switch {
 		case len(n.Content) > 2:
-			r.Fault(here, "", "stands for all rules of the domain; the other keys belong into it")
+			r.Fault(here, "", "contains all rules of the domain; move the other keys into it")
 		case list.Kind != yaml.SequenceNode || len(list.Content) > maxDomainRules:
 			r.Fault(here, "", fmt.Sprintf("must be a list of at most %d rules", maxDomainRules))
 		default:
@@ -249,7 +227,7 @@ func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule
 	return rules
 }
 
-// draftRule is a rule as it is written.
+// draftRule holds the keys of a rule while it is being read.
 type draftRule struct {
 	rule, burst      string
 	rate             Rate
@@ -267,7 +245,7 @@ func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok
 		{Path: "rule", Value: form.Choice("bucket", "history", "credit").In(&d.rule)},
 		{Path: "rate", Value: rate().In(&d.rate)},
 		{Path: "interval", Value: period().In(&d.interval)},
-		{Path: "burst", Value: form.Simple("", "must not be empty", notEmpty).In(&d.burst)},
+		{Path: "burst", Value: form.Simple("must not be empty", notEmpty).In(&d.burst)},
 		{Path: "cpus", Value: someCPUs().In(&d.cpus)},
 		{Path: "memory", Value: form.Duration(time.Second, day).In(&d.memory)},
 	}) {
@@ -285,13 +263,13 @@ func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok
 	return rule, false
 }
 
-// compile makes sense of the keys together. A fault is of the one that it returns.
+// compile makes a rule from the keys. If there is an error, key names the key that is wrong.
 func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 	rate, interval := d.rate != Rate{}, d.interval != 0
 	rule = MasterRule{Rule: d.rule, Interval: d.interval}
 	switch {
 	case d.rule == "credit" && (rate || interval):
-		return rule, "rate", errors.New("is not for rule credit, which has cpus")
+		return rule, "rate", errors.New("doesn't apply to rule credit, which uses cpus")
 	case d.rule == "credit" && d.cpus == 0:
 		return rule, "cpus", errors.New("is missing; it must be the CPU-seconds that each identifier may use per second")
 	case d.rule == "credit":
@@ -299,9 +277,9 @@ func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 		rule.Burst, err = form.Duration(0, day).Parse(cmp.Or(d.burst, form.FormatDuration(defaultBurst)))
 		return rule, "burst", err
 	case d.cpus != 0:
-		return rule, "cpus", errors.New("is only for rule credit")
+		return rule, "cpus", errors.New("applies only to rule credit")
 	case rate && interval:
-		return rule, "interval", errors.New("says the same as rate; keep one of the two")
+		return rule, "interval", errors.New("sets the same as rate; keep only one of them")
 	case rate:
 		rule.Interval = d.rate.Interval()
 	case !interval:
@@ -319,7 +297,7 @@ func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 
 func notEmpty(text string) (string, bool) { return text, strings.TrimSpace(text) != "" }
 
-// period is a time between requests.
+// period reads a time between two requests.
 func period() form.Scalar[time.Duration] {
 	return form.Scalar[time.Duration]{
 		Parse: func(text string) (time.Duration, error) {
@@ -337,11 +315,11 @@ func someCPUs() form.Scalar[float64] {
 	return form.Number("a number from 0.000001 to 4096", 0.000001, 4096)
 }
 
-// storeURL is the URL of a Redis. The first master takes tcp://host:port, and
-// means what it was given by a bare host name as well.
+// storeURL reads the URL of a Redis server. Like the first master, it also accepts tcp://host:port and a plain
+// host name.
 func storeURL() form.Scalar[string] {
 	const problem = "must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host" //nolint:gosec // an example
-	return form.OrOff(form.Simple("a Redis", problem, func(text string) (string, bool) {
+	return form.OrOff(form.Simple(problem, func(text string) (string, bool) {
 		full := text
 		if rest, is := strings.CutPrefix(text, "tcp://"); is {
 			full = "redis://" + rest
@@ -359,15 +337,10 @@ func storeURL() form.Scalar[string] {
 	}), "memory")
 }
 
-// shownURL is a value without the password of a URL.
+// shownURL hides the password in a URL.
 func shownURL(text string) string {
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		return u.Redacted()
 	}
 	return text
-}
-
-func statsdHost() form.Scalar[string] {
-	return form.Simple("a name or an address", "must be the name or the address of a host",
-		func(text string) (string, bool) { return text, len(text) <= 253 && !strings.ContainsAny(text, " /:") })
 }

@@ -10,102 +10,93 @@ import (
 
 // Robots sets how robots that identify themselves are charged.
 type Robots struct {
-	Enabled bool    // whether a robot is one client, whatever addresses it comes from
-	Share   float64 // part of all CPUs that each may use steadily, above 0 to 1
-	// Resolver is the DNS server to ask, as "host:port"; empty: the system's.
+	Enabled bool    // all addresses of a robot together are one client
+	Share   float64 // fraction of all CPUs that each robot may use permanently, above 0 to 1
+	// Resolver is the DNS server to use, as "host:port"; empty: the system's.
 	Resolver string
-	Refresh  string  // "on": the operators' lists of their robots' addresses are fetched; or "off"
-	Known    []Robot // that can be verified, in addition to those that are known anyway
+	Refresh  string  // "on": fetch the lists of addresses that operators publish; or "off"
+	Known    []Robot // robots in addition to the built-in ones
 }
 
-// Robot is one that can be verified. Missing keys come from the known robot of that name.
+// Robot is a robot that can be verified. Missing keys are taken from the built-in robot of the same name, if
+// there is one.
 type Robot struct {
-	Name      string    // as its User-Agents name it
-	Domains   []string  // below which the names of its addresses lie
-	Addresses []Proxies // that contain them
+	Name      string    // its name in its User-Agents
+	Domains   []string  // domains that contain the DNS names of its addresses
+	Addresses []Proxies // networks of its addresses
 }
 
 func defaultRobots() Robots { return Robots{Enabled: true, Share: 0.10, Refresh: "on"} }
 
 const (
-	// RobotClass is the class of robots' accounts. No class of one's own is called so.
+	// RobotClass is the class of robots' accounts. A custom class can't have this name.
 	RobotClass = "robot"
-	// SessionClass is that of clients that are known by a session.
+	// SessionClass is the class of clients that are recognised by a session.
 	SessionClass = "session"
-	// mostRobots bounds those that are given, and mostOfRobot what is given of one.
+	// mostRobots limits the number of robots in a file, and mostOfRobot the number of domains of one robot.
 	mostRobots, mostOfRobot = 256, 64
-	// everyRobot is what is wrong with all addresses as those of a robot.
+	// everyRobot is the error for a prefix that would verify all addresses as one robot.
 	everyRobot = "would verify every client as this robot"
 )
 
 func robotsSettings(x *Robots) []form.Setting {
 	return []form.Setting{
-		{Path: "robots.enabled", Value: form.Boolean().In(&x.Enabled),
-			Doc: "Give each robot that names itself [one account for all its addresses](robots.md), in the class `robot`."},
-		{Path: "robots.share", Value: share().In(&x.Share),
-			Doc: "Part of all CPUs that each verified robot may use in the long run. All robots that can't be verified have one such share together."},
-		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver),
-			Doc: "DNS server that verifies robots by the names of their addresses. No request waits for it."},
-		{Path: "robots.refresh", Value: form.Choice("on", "off").In(&x.Refresh),
-			Doc: "Fetch the lists of addresses that [operators of robots](robots.md#how-it-is-verified) publish, every 6 hours, over HTTPS (`HTTPS_PROXY`)."},
-		{Path: "robots.known", Value: robotList().In(&x.Known),
-			Doc: "Robots to verify, in addition to the [built-in ones](robots.md#known-robots). An entry with a built-in name replaces the keys that it gives, and `addresses` the published list. A client that fails verification has its share halved."},
+		{Path: "robots.enabled", Value: form.Boolean().In(&x.Enabled)},
+		{Path: "robots.share", Value: share().In(&x.Share)},
+		{Path: "robots.resolver", Value: resolverAddress().In(&x.Resolver)},
+		{Path: "robots.refresh", Value: form.Choice("on", "off").In(&x.Refresh)},
+		{Path: "robots.known", Value: robotList().In(&x.Known), Nested: true},
 	}
 }
 
 func robotSettings(x *Robot) []form.Setting {
 	return []form.Setting{
-		{Path: "name", Value: robotName().In(&x.Name), Required: true,
-			Doc: "Name of the robot in its User-Agent, and of its account. Case and digits don't matter."},
-		{Path: "domains", Value: form.List[string]{Of: ownDomain(), Most: mostOfRobot}.In(&x.Domains), Default: "none",
-			Doc: "Domains that verify the robot, such as `googlebot.com`: its address's DNS name must be below one, and resolve back."},
-		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses), Default: "none",
-			Doc: "Networks that verify the robot. A file has one prefix per line, or is JSON as Google and Bing publish it."},
+		{Path: "name", Value: robotName().In(&x.Name), Required: true},
+		{Path: "domains", Value: form.List[string]{Of: ownDomain(), Most: mostOfRobot}.In(&x.Domains)},
+		{Path: "addresses", Value: form.List[Proxies]{Of: networks(everyRobot), Most: 1024}.In(&x.Addresses)},
 		{Path: "agents", Gone: "remove it: name is the robot's name in its User-Agent; give another name an entry of its own"},
-		{Path: "share", Gone: "remove it: its share is robots.share; tempomat-doctor pin changes it for one"},
+		{Path: "share", Gone: "remove it: its share is robots.share; to change the share of one robot, use tempomat-doctor pin"},
 	}
 }
 
-// resolverAddress is that of a DNS server, or nothing.
+// resolverAddress reads the address of a DNS server, or an empty string.
 func resolverAddress() form.Scalar[string] {
-	s := form.Simple("an address and a port, such as `127.0.0.1:53`",
-		"must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53", func(text string) (string, bool) {
-			at, err := netip.ParseAddrPort(text)
-			return at.String(), err == nil && at.Port() != 0
-		})
-	return form.OrEmpty(s, "as `/etc/resolv.conf` has it")
+	return form.OrEmpty(form.Simple("must be the address and the port of a DNS server, such as 127.0.0.1:53 or [::1]:53", func(text string) (string, bool) {
+		at, err := netip.ParseAddrPort(text)
+		return at.String(), err == nil && at.Port() != 0
+	}))
 }
 
-// robotName is what a robot is called.
+// robotName reads the name of a robot.
 func robotName() form.Scalar[string] {
 	const allowed = "at most 64 letters, digits, spaces or signs such as - or _"
-	return form.Simple(allowed, "must be the name of a robot, such as googlebot: "+allowed, func(text string) (string, bool) {
+	return form.Simple("must be the name of a robot, such as googlebot: "+allowed, func(text string) (string, bool) {
 		text = strings.ToLower(strings.TrimSpace(text))
 		return text, text != "" && len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") == ""
 	})
 }
 
-// ownDomain is a domain of two labels or more, so it may be one operator's alone.
+// ownDomain reads a domain of at least two labels. A top-level domain can't belong to one operator.
 func ownDomain() form.Scalar[string] {
-	const problem = "must be a domain that is the robot's alone, such as googlebot.com"
-	return form.Simple("a domain of two labels or more", problem, func(text string) (string, bool) {
+	const problem = "must be a domain that only the robot's operator uses, such as googlebot.com"
+	return form.Simple(problem, func(text string) (string, bool) {
 		text = strings.Trim(strings.ToLower(text), ".")
 		return text, len(text) <= 253 && strings.Contains(text, ".") && !strings.Contains(text, "..") &&
 			strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 	})
 }
 
-// robotList is the list of robots that can be verified.
+// robotList reads the list of robots that can be verified.
 func robotList() form.Members[Robot] {
 	return form.Members[Robot]{
-		Most: mostRobots, Least: 2, Example: "[{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]", Needs: "name, and domains or addresses",
+		Most: mostRobots, Example: "[{name: gptbot, addresses: [file:/etc/tempomat/gptbot.json]}]", Needs: "name, and domains or addresses",
 		New: func() Robot { return Robot{} }, Keys: robotSettings,
 		Check: func(x *Robot, others []Robot) string {
 			switch {
 			case len(x.Domains)+len(x.Addresses) == 0:
 				return "must have domains or addresses"
 			case slices.ContainsFunc(others, func(o Robot) bool { return o.Name == x.Name }):
-				return "has the name of another one, " + x.Name
+				return "has the same name as another one, " + x.Name
 			}
 			return ""
 		},

@@ -13,24 +13,23 @@ import (
 	"tempomat/config/form"
 )
 
-// Exemption matches requests that are never charged or delayed. All that is
-// given must match.
+// Exemption matches requests that are never charged or delayed. A request must match all given conditions.
 type Exemption struct {
-	CIDR    netip.Prefix // the client's address lies in it; the zero Prefix: any
-	Path    string       // the path is this, or begins so if it ends in *; empty: any
-	Methods []string     // the method is one of these; none: any
-	Host    string       // the Host is this, or lies below it if it begins with *.; empty: any
-	Header  string       // the request has it, with what is in the file Secret; empty: any
+	CIDR    netip.Prefix // network of the client's address; the zero Prefix: any address
+	Path    string       // the path, or its beginning if it ends in *; empty: any path
+	Methods []string     // allowed methods; none: any method
+	Host    string       // the host, or *. and a domain for all hosts below it; empty: any host
+	Header  string       // a header that must have the value in the file Secret; empty: no header is needed
 	Secret  string
 }
 
-// maxExempt is the most exemptions: every request is held against each.
+// maxExempt is the largest number of exemptions. Every request is compared with each of them.
 const maxExempt = 256
 
-// exemptions is the list of what is never charged.
+// exemptions reads the list of exemptions.
 func exemptions() form.Members[Exemption] {
 	return form.Members[Exemption]{
-		Most: maxExempt, Least: 1, Example: "[{cidr: 10.0.0.0/8}, {path: /healthz}]", Needs: "at least one of " + exemptKeys,
+		Most: maxExempt, Example: "[{cidr: 10.0.0.0/8}, {path: /healthz}]", Needs: "at least one of " + exemptKeys,
 		New: func() Exemption { return Exemption{} }, Keys: exemptSettings,
 		Check: func(e *Exemption, _ []Exemption) string {
 			switch {
@@ -44,37 +43,33 @@ func exemptions() form.Members[Exemption] {
 	}
 }
 
-// exemptKeys are the keys; an exemption needs one of them.
+// exemptKeys lists the keys of which an exemption needs at least one.
 const exemptKeys = "cidr, path, method, host and header"
 
 func exemptSettings(e *Exemption) []form.Setting {
 	return []form.Setting{
-		{Path: "cidr", Value: prefix().In(&e.CIDR), Default: "any", Doc: "Network of the client's address."},
-		{Path: "path", Value: pathPattern().In(&e.Path), Default: "any", Doc: "Path, or its beginning if it ends in `*`, without the query. A path that a backend could resolve to another one, such as `/static/../x`, never matches."},
-		{Path: "method", Value: form.List[string]{Of: methodName(), Most: 16, Distinct: true}.In(&e.Methods), Default: "any",
-			Doc: "Methods. A request with a header such as `X-HTTP-Method-Override` never matches."},
-		{Path: "host", Value: hostPattern().In(&e.Host), Default: "any",
-			Doc: "Host name of the site. `Host` and any `X-Forwarded-Host` must agree. `*.example.com` matches everything below `example.com`."},
-		{Path: "header", Value: headerName().In(&e.Header), Default: "any",
-			Doc: "Header that a request must have exactly once, with the value in the file `secret`."},
-		{Path: "secret", Value: file().In(&e.Secret), Default: "none; `header` needs it",
-			Doc: "File with the header's value: 16 to 4096 printable characters, and an optional line break. Each reload reads it again."},
+		{Path: "cidr", Value: prefix().In(&e.CIDR)},
+		{Path: "path", Value: pathPattern().In(&e.Path)},
+		{Path: "method", Value: form.List[string]{Of: methodName(), Most: 16, Distinct: true}.In(&e.Methods)},
+		{Path: "host", Value: hostPattern().In(&e.Host)},
+		{Path: "header", Value: headerName().In(&e.Header)},
+		{Path: "secret", Value: file().In(&e.Secret)},
 	}
 }
 
-// methodName is the name of a method, which is in capitals.
+// methodName reads the name of a method, and converts it to capitals.
 func methodName() form.Scalar[string] {
 	const problem = "must be a method, such as OPTIONS, or a list of them"
-	return form.Simple("a method, such as `OPTIONS`", problem, func(text string) (string, bool) {
+	return form.Simple(problem, func(text string) (string, bool) {
 		text = strings.ToUpper(text)
 		return text, text != "" && len(text) <= 32 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
 	})
 }
 
-// hostPattern is the name of a site, or of all below it.
+// hostPattern reads the name of a host, or a pattern for all hosts below it.
 func hostPattern() form.Scalar[string] {
 	const problem = "must be a host such as www.example.com, without a port, or *.example.com for all below it"
-	return form.Simple("a name or address, or `*.example.com` for all below it", problem, func(text string) (string, bool) {
+	return form.Simple(problem, func(text string) (string, bool) {
 		text = strings.TrimSuffix(strings.ToLower(text), ".")
 		name := strings.TrimPrefix(text, "*.")
 		if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && name == text && ip.Zone() == "" {
@@ -84,7 +79,7 @@ func hostPattern() form.Scalar[string] {
 	})
 }
 
-// inURL is an address as a URL has it, and so Host.
+// inURL formats an address as it appears in a URL and in the Host header.
 func inURL(ip netip.Addr) string {
 	if ip.Is4() {
 		return ip.String()
@@ -92,70 +87,62 @@ func inURL(ip netip.Addr) string {
 	return "[" + ip.String() + "]"
 }
 
-// pathPattern is a path, or the beginning of paths.
+// pathPattern reads a path, or a path followed by * for all paths that begin with it.
 func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
-	const problem = "must be a path such as /healthz, or /static/* for all that begins so, of at most 1024 characters"
-	return form.Simple("begins with `/`; `*` only at the end", problem, func(text string) (string, bool) {
+	const problem = "must be a path such as /healthz, or /static/* for all paths below it, of at most 1024 characters"
+	return form.Simple(problem, func(text string) (string, bool) {
 		return text, strings.HasPrefix(text, "/") && len(text) <= 1024 && !strings.ContainsFunc(text, odd) && !strings.Contains(strings.TrimSuffix(text, "*"), "*")
 	})
 }
 
-// Sites are the sites behind the backend that are told apart.
+// Sites are the sites behind the backend, each with a share of the machine.
 type Sites struct {
 	Named  []Site
-	Others float64 // the share of all requests together that are for none of them
+	Others float64 // share of all other sites together
 }
 
-// Site is one of several behind the backend.
+// Site is one of the sites behind the backend.
 type Site struct {
-	Name   string
-	Hosts  []string // in lower case; *.example.com is all below example.com
-	Share  float64  // against those of the other sites
-	Exempt []Exemption
+	Name  string
+	Hosts []string // in lower case; *.example.com stands for all names below example.com
+	Share float64  // relative to the shares of the other sites
 }
 
 func newSite(name string) *Site { return &Site{Name: name, Share: 1} }
 
 const (
-	// otherSites is the key of what is no named site.
+	// otherSites is the key for all requests that are for no named site.
 	otherSites = "others"
-	// mostSites bounds the sites, and mostHosts the names of one: each site has memory of its
-	// own, and a line in the statistics.
+	// mostSites limits the number of sites, because each has its own memory and its own line in the
+	// statistics. mostHosts limits the host names of one site.
 	mostSites, mostHosts = 256, 64
 )
 
-// siteKey is what a site is called, in statistics too.
+// siteKey matches a site's name, which also appears in statistics.
 var siteKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 func sitesSettings(x *Sites) []form.Setting {
 	return []form.Setting{
-		{Path: "sites", Value: siteMap{x},
-			Doc: "[Sites of a shared host](sites.md), each with a share of the machine. `others` stands for all unnamed sites together and has only a `share`."},
+		{Path: "sites", Value: siteMap{x}, Nested: true},
 	}
 }
 
 func siteSettings(x *Site) []form.Setting {
 	return []form.Setting{
-		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts), Default: "none; required",
-			Doc: "Host names of the site. A full name wins over patterns, a longer pattern over a shorter one."},
+		{Path: "hosts", Value: form.List[string]{Of: hostPattern(), Most: mostHosts, Distinct: true}.In(&x.Hosts)},
 		siteShare(&x.Share),
-		{Path: "mode", Gone: "throttle.mode is for all sites; use exempt for a site whose requests must never wait"},
-		{Path: "shadow", Gone: "throttle.shadow is for all sites; use exempt for a site whose requests must never wait"},
-		{Path: "exempt", Value: exemptions().In(&x.Exempt), Default: "none",
-			Doc: "Requests for this site that are never charged or delayed. Conditions are those of [`exempt`](#exempt)."},
+		{Path: "mode", Gone: "throttle.mode applies to all sites; use exempt for a site whose requests must never wait"},
+		{Path: "shadow", Gone: "throttle.shadow applies to all sites; use exempt for a site whose requests must never wait"},
+		{Path: "exempt", Gone: "list the requests in exempt, each with the site's host"},
 	}
 }
 
 func siteShare(p *float64) form.Setting {
-	return form.Setting{
-		Path: "share", Default: "`1`",
-		Value: form.Number("a number from 0.01 to 1000", 0.01, 1000).In(p),
-		Doc:   "Weight of the site. Of three busy sites with 1, 2 and 5, the last gets five eighths of the machine. Unused shares go to the other sites.",
-	}
+	return form.Setting{Path: "share", Value: form.Number("a number from 0.01 to 1000", 0.01, 1000).In(p)}
 }
 
-// siteMap reads the mapping of sites by their names.
+// siteMap reads the mapping from names to sites.
 type siteMap struct{ p *Sites }
 
 func (v siteMap) Text() string {
@@ -169,22 +156,6 @@ func (v siteMap) Text() string {
 	return strings.Join(texts, "; ")
 }
 
-func (v siteMap) Spec() form.Spec {
-	members := siteSettings(&Site{})
-	site := form.MappingSchema(members)
-	site["required"] = []string{"hosts"}
-	return form.Spec{
-		Type: "mapping", Allowed: fmt.Sprintf("names of sites, at most %d", mostSites),
-		Nested: true, Members: members, MemberPath: ".NAME.",
-		Schema: form.Schema{
-			"type":          []string{"object", "null"},
-			"properties":    form.Schema{otherSites: form.MappingSchema([]form.Setting{siteShare(new(float64))})},
-			"maxProperties": mostSites + 1,
-			"propertyNames": form.Schema{"pattern": siteKey.String()}, "additionalProperties": site,
-		},
-	}
-}
-
 func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	*v.p = Sites{Others: 1}
 	switch {
@@ -194,7 +165,7 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {shop: {hosts: [shop.example, www.shop.example], share: 2}}")
 		return
 	}
-	if named := len(n.Content) / 2; named > mostSites+1 { // and the others
+	if named := len(n.Content) / 2; named > mostSites+1 { // one more, for the key others
 		r.Fault(at, "", fmt.Sprintf("names %d sites; at most %d are allowed", named, mostSites))
 		return
 	}
@@ -205,20 +176,20 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
-// readSite reads one of them. hosts are those of the other sites.
+// readSite reads one site. hosts maps the hosts of all sites so far to their sites.
 func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.Node, hosts map[string]string) {
 	switch {
 	case !siteKey.MatchString(name):
 		r.Fault(at, "", "a site's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
 		return
 	case n.Kind != yaml.MappingNode:
-		r.Fault(at, form.QuotedNode(n), "must be a mapping with hosts, and the keys that differ there, such as {hosts: [shop.example], share: 2}")
+		r.Fault(at, form.QuotedNode(n), "must be a mapping with the site's hosts and settings, such as {hosts: [shop.example], share: 2}")
 		return
 	case name == otherSites:
 		r.Member(at, n, []form.Setting{siteShare(&v.p.Others)})
 		return
 	case slices.ContainsFunc(v.p.Named, func(s Site) bool { return strings.EqualFold(s.Name, name) }) || strings.EqualFold(name, otherSites):
-		r.Fault(at, "", "too much like the name of another site: names must differ in more than case")
+		r.Fault(at, "", "too similar to the name of another site: names must differ in more than case")
 		return
 	}
 	s := newSite(name)
@@ -227,7 +198,7 @@ func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.N
 	}
 	for _, host := range s.Hosts {
 		if other, taken := hosts[host]; taken {
-			r.Fault(at, form.Quoted(host), "is a host of the site "+other+" already")
+			r.Fault(at, form.Quoted(host), "already belongs to the site "+other)
 		}
 		hosts[host] = name
 	}

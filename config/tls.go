@@ -10,40 +10,38 @@ import (
 	"tempomat/config/form"
 )
 
-// Listener is an address that is served, and how connections begin there.
+// Listener is an address to listen on, with the protocols that it serves.
 type Listener struct {
 	Address       string // "host:port", ":port" or "unix:/path"
-	TLS           bool   // with TLS
-	ProxyProtocol bool   // with a header of the PROXY protocol, before TLS
-	Redirect      bool   // requests are sent to HTTPS
+	TLS           bool   // serve TLS
+	ProxyProtocol bool   // expect a PROXY protocol header, before TLS
+	Redirect      bool   // redirect requests to HTTPS
 }
 
-// TLS is where certificates come from.
+// TLS sets where certificates come from.
 type TLS struct {
-	Certificates []CertificateFiles // the first is shown to clients that ask for no name of any
+	Certificates []CertificateFiles // the first one is used for clients that request no known name
 	ACME         ACME
 }
 
-// CertificateFiles are a certificate with its key, or many.
+// CertificateFiles names the files of a certificate and its key, or a directory with several.
 type CertificateFiles struct {
-	Certificate, Key string // files
-	Path             string // instead: a directory of such, or a file with both
+	Certificate, Key string
+	Path             string // replaces Certificate and Key: a directory, or a file that contains both
 }
 
-// ACME is how certificates are got from an authority (RFC 8555).
+// ACME sets how certificates are obtained from an authority (RFC 8555).
 type ACME struct {
-	Hosts     []string // hosts to get certificates for
+	Hosts     []string // hosts that need certificates
 	Directory string   // the authority's URL
 }
 
 func defaultACME() ACME { return ACME{Directory: "https://acme-v02.api.letsencrypt.org/directory"} }
 
-// listener is one entry of listen: an address, alone, with words behind it or as a mapping.
+// listener reads one entry of listen: an address, an address followed by options, or a mapping.
 func listener() form.Scalar[Listener] {
 	address := listenAddress()
 	return form.Scalar[Listener]{
-		Allowed: address.Allowed + "; also a mapping, or followed by the words `tls`, `proxyProtocol` or `redirect`",
-		Schema:  form.Schema{"type": "string"},
 		Parse: func(text string) (l Listener, err error) {
 			at, behind, _ := strings.Cut(text, " ")
 			if l.Address, err = address.Parse(at); err != nil {
@@ -58,7 +56,7 @@ func listener() form.Scalar[Listener] {
 				*flag = true
 			}
 			if l.TLS && l.Redirect {
-				return l, errors.New("cannot have both tls and redirect: a client there already uses HTTPS")
+				return l, errors.New("can't have both tls and redirect: a client there already uses HTTPS")
 			}
 			return l, nil
 		},
@@ -74,31 +72,25 @@ func listeners() form.List[Listener] {
 
 func listenerSettings(l *Listener) []form.Setting {
 	return []form.Setting{
-		{Path: "address", Value: listenAddress().In(&l.Address), Required: true, Doc: "Address to listen on."},
-		{Path: "tls", Value: form.Boolean().In(&l.TLS), Doc: "Serve TLS with the certificates of `tls`."},
-		{Path: "proxyProtocol", Value: form.Boolean().In(&l.ProxyProtocol),
-			Doc: "Expect a PROXY protocol header, which names the client. Only `trustedProxies` may connect."},
-		{Path: "redirect", Value: form.Boolean().In(&l.Redirect),
-			Doc: "Redirect to the same URL over HTTPS, except `/.well-known/acme-challenge/` and what a trusted proxy received over HTTPS."},
+		{Path: "address", Value: listenAddress().In(&l.Address), Required: true},
+		{Path: "tls", Value: form.Boolean().In(&l.TLS)},
+		{Path: "proxyProtocol", Value: form.Boolean().In(&l.ProxyProtocol)},
+		{Path: "redirect", Value: form.Boolean().In(&l.Redirect)},
 	}
 }
 
 func tlsSettings(t *TLS) []form.Setting {
 	return []form.Setting{
-		{Path: "tls.certificates", Value: certificates().In(&t.Certificates),
-			Doc: "[Certificates](https.md) for `listen` addresses with `tls: true`: directories such as certbot's `/etc/letsencrypt/live`, or mappings with `certificate` and `key`. tempomat reads them again when they change."},
-		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true,
-			Doc: "Host names of [certificates by ACME](https.md#acme)."},
-		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true,
-			Doc: "Directory URL of the certificate authority."},
+		{Path: "tls.certificates", Value: certificates().In(&t.Certificates)},
+		{Path: "tls.acme.hosts", Value: form.List[string]{Of: hostName(), Most: 100, Distinct: true}.In(&t.ACME.Hosts), Restart: true},
+		{Path: "tls.acme.directory", Value: acmeDirectory().In(&t.ACME.Directory), Restart: true},
 	}
 }
 
-// certificates are directories, files, or pairs of files.
+// certificates reads a list of directories, files, or pairs of files.
 func certificates() form.List[CertificateFiles] {
 	return form.List[CertificateFiles]{
 		Of: form.Scalar[CertificateFiles]{
-			Allowed: "path of a directory or file; also a mapping", Schema: form.Schema{"type": "string"},
 			Parse: func(text string) (f CertificateFiles, err error) {
 				certificate, key, pair := strings.Cut(text, " ")
 				if !pair {
@@ -120,8 +112,8 @@ func certificates() form.List[CertificateFiles] {
 		Most: 1000, Distinct: true,
 		Mapping: func(f *CertificateFiles) []form.Setting {
 			return []form.Setting{
-				{Path: "certificate", Value: filePath().In(&f.Certificate), Required: true, Doc: "File of the certificate and its chain, as PEM."},
-				{Path: "key", Value: filePath().In(&f.Key), Required: true, Doc: "File of the private key, as PEM."},
+				{Path: "certificate", Value: filePath().In(&f.Certificate), Required: true},
+				{Path: "key", Value: filePath().In(&f.Key), Required: true},
 			}
 		},
 	}
@@ -135,19 +127,19 @@ func checkPath(text string) (string, error) {
 	return filepath.Clean(text), nil
 }
 
-// filePath is the path of a file that must be there.
+// filePath reads the path of a file. The file is opened when the certificates are loaded.
 func filePath() form.Scalar[string] {
-	return form.Text("begins with `/`", checkPath)
+	return form.Text(checkPath)
 }
 
 func acmeDirectory() form.Scalar[string] {
-	return form.Simple("`https://host[:port]/path`", "must be the https:// URL of an authority's directory", func(text string) (string, bool) {
+	return form.Simple("must be the https:// URL of an authority's directory", func(text string) (string, bool) {
 		u, err := url.Parse(text)
 		return text, err == nil && u.Scheme == "https" && u.Hostname() != "" && validHost(u.Hostname()) && u.User == nil
 	})
 }
 
-// validateTLS checks what listen and tls mean together.
+// validateTLS checks the combination of listen and tls.
 func validateTLS(r *form.Reader, d *draft) {
 	tls, proxied := false, false
 	for _, l := range d.Listen {

@@ -4,25 +4,24 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
 	"tempomat/config/form"
 )
 
-// Traffic is where requests come from and go.
+// Traffic sets the addresses at which requests arrive, and where they go.
 type Traffic struct {
 	Listen         []Listener // addresses to serve; at least one
 	Backend        Backend    // where requests go
-	CPUCount       float64    // CPUs that the backend has; 0: as many as this machine (its cgroup) has
-	TrustedProxies []Proxies  // peers whose forwarded headers count; empty: none
-	AddressHeader  string     // where they tell the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
-	Underscores    bool       // header names of more than letters, digits and hyphens reach the backend
+	CPUCount       float64    // how many CPUs the backend has; 0: as many as this machine (its cgroup) has
+	TrustedProxies []Proxies  // peers whose forwarded headers are trusted; empty: none
+	AddressHeader  string     // header with the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
+	Underscores    bool       // pass headers whose names have characters other than letters, digits and hyphens
 }
 
-// defaultTraffic trusts loopback peers, because only what runs on this machine, such as a
-// local TLS terminator, can connect from there.
+// defaultTraffic trusts loopback peers, because only programs on this machine, such as a local TLS terminator,
+// can connect from there.
 func defaultTraffic() Traffic {
 	return Traffic{
 		Listen:  []Listener{{Address: ":8888"}},
@@ -35,51 +34,43 @@ func defaultTraffic() Traffic {
 	}
 }
 
-// Backend is the server that the proxy is before. A plain string in the
-// file is its URL.
+// Backend is the server behind the proxy. In the file, a string instead of a mapping is its URL.
 type Backend struct {
 	URL     string        // http://host[:port], https://host[:port] or unix:/path
-	Timeout time.Duration // longest wait for TLS's handshake, and for the response's header, then 504
-	Workers int           // how many it has; 0: that is found
+	Timeout time.Duration // the longest wait for the TLS handshake and for the response's headers; after that, the client gets 504
+	Workers int           // number of workers; 0: determined automatically
 }
 
 func defaultBackend() Backend {
 	return Backend{URL: "http://127.0.0.1:80", Timeout: 300 * time.Second}
 }
 
-// mostWorkers is the highest number of them.
+// mostWorkers is the highest number of workers.
 const mostWorkers = 10_000
 
-// trafficSettings are the keys of where requests come from and go.
+// trafficSettings returns the keys for the addresses of the proxy and the backend.
 func trafficSettings(c *Traffic) []form.Setting {
 	return []form.Setting{
-		{Path: "listen", Value: listeners().In(&c.Listen), Restart: true,
-			Doc: "Addresses to listen on, at least one. Each is a text or a mapping with the keys below."},
+		{Path: "listen", Value: listeners().In(&c.Listen), Restart: true},
 		{Path: "backend", Value: backendURL().In(&c.Backend.URL), AliasOf: "backend.url"},
-		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL),
-			Doc: "URL of the web server; `backend: URL` is short for it. It can't be one of tempomat's own addresses. An https certificate is checked, except on loopback."},
-		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout),
-			Doc: "Longest wait for the beginning of a response; then 504. A backend on another machine must accept the connection within 5 s; otherwise 502."},
-		{Path: "backend.workers", Value: form.Integer(0, mostWorkers).In(&c.Backend.Workers), Zero: "found", Unit: "requests",
-			Doc: "The backend's workers, and so the most requests there at the same time. 0: tempomat [finds the number](tasks.md#set-the-number-of-workers). Set it for a backend on another machine or in a container."},
-		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's", Unit: "CPUs",
-			Doc: "CPUs of the backend. Shares are parts of it. 0: as many as this machine or its cgroup has."},
-		{Path: "trustedProxies", Value: form.List[Proxies]{Of: proxies(), Most: 1024}.In(&c.TrustedProxies),
-			Doc: "Proxies whose forwarded headers tempomat trusts. The client is the rightmost address that isn't one of them. The list replaces the default. A file has one prefix per line, and is read again at each reload ([Cloudflare](recipes/cloudflare.md))."},
-		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader),
-			Doc: "Header with the client's address in requests of trusted proxies."},
-		{Path: "underscores", Value: form.Boolean().In(&c.Underscores),
-			Doc: "Pass headers whose names have characters other than letters, digits and hyphens. Imitations of a proxy's header, such as `X_Real_IP`, are always removed."},
+		{Path: "backend.url", Value: backendURL().In(&c.Backend.URL)},
+		{Path: "backend.timeout", Value: form.Duration(100*time.Millisecond, day).In(&c.Backend.Timeout)},
+		{Path: "backend.workers", Value: form.Integer(0, mostWorkers).In(&c.Backend.Workers), Zero: "found"},
+		{Path: "cpuCount", Value: cpuCount().In(&c.CPUCount), Zero: "this machine's"},
+		{Path: "trustedProxies", Value: form.List[Proxies]{Of: proxies(), Most: 1024}.In(&c.TrustedProxies)},
+		{Path: "addressHeader", Value: form.Choice("X-Forwarded-For", "Forwarded", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP", "none").In(&c.AddressHeader)},
+		{Path: "underscores", Value: form.Boolean().In(&c.Underscores)},
 	}
 }
 
-// cpuCount is a number of CPUs, or 0 for those of the machine.
+// cpuCount reads a number of CPUs, or 0 for those of this machine.
 func cpuCount() form.Scalar[float64] {
 	const allowed = "0 (as many as this machine has) or a number from 0.01 to 4096"
 	return form.Number(allowed, 0, 4096).But("must be "+allowed, func(x float64) bool { return x == 0 || x >= 0.01 })
 }
 
-// validateListen checks that the proxy does not stand in its own way.
+// validateListen checks that listen has addresses, that none is listed twice, and that the backend isn't the
+// proxy itself.
 func validateListen(r *form.Reader, d *draft) {
 	if len(d.Listen) == 0 && !r.Faulty("listen") {
 		r.Fault(r.Given["listen"], "", `has no address; give at least one, such as ":8888"`)
@@ -94,17 +85,16 @@ func validateListen(r *form.Reader, d *draft) {
 		if address == d.Admin.Listen {
 			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
 		}
-		if d.Backend.IsServedAt(address, unasked()) {
-			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would go in a circle")
+		if d.Backend.IsServedAt(address) {
+			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would loop")
 		}
 	}
-	if d.Backend.IsServedAt(d.Admin.Listen, unasked()) {
-		r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the address of the admin API (admin.listen "+d.Admin.Listen+"), which is no site")
+	if d.Backend.IsServedAt(d.Admin.Listen) {
+		r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the address of the admin API (admin.listen "+d.Admin.Listen+"), not a site")
 	}
 }
 
-// backendSource is where the backend or, failing that, the address that it
-// collides with was given.
+// backendSource returns where the backend was set, or otherwise where the listen address was set.
 func backendSource(r *form.Reader) form.Source {
 	paths := []string{"backend.url", "backend", "listen", "listenPort"}
 	i := slices.IndexFunc(paths, func(path string) bool { _, given := r.Given[path]; return given })
@@ -114,47 +104,35 @@ func backendSource(r *form.Reader) form.Source {
 	return r.Given[paths[i]]
 }
 
-// validate checks what no single key can: what keys mean together. It also
-// settles what follows from several of them.
+// validate checks combinations of keys, and sets values that depend on several keys.
 func validate(r *form.Reader, d *draft) {
 	if _, given := r.Given["table.size"]; d.hashMaxLen > 0 && !given {
 		d.Table.Size = d.tableSize()
 	}
 	validateClasses(r, d)
 	validateListen(r, d)
-	validateErrorPages(r, d)
 	validateTLS(r, d)
 	validateAdminWeb(r, d)
 	validateCoordination(r, d)
 	validateLimits(r, d)
-	validateRedis(r, d)
 }
 
-// System is what is asked of the machine to tell whether a backend is the proxy itself.
-type System struct {
-	Find func(host string) []netip.Addr // the addresses that a host has; none: that is not known
-	Own  func(netip.Addr) bool          // one is this machine's
-}
-
-// unasked is what can be told of addresses without asking the system.
-func unasked() System {
-	return System{
-		Find: func(host string) []netip.Addr {
-			if host == "localhost" {
-				return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
-			}
-			addr, err := netip.ParseAddr(host)
-			if err != nil {
-				return nil
-			}
-			return []netip.Addr{addr.Unmap().WithZone("")}
-		},
-		Own: netip.Addr.IsLoopback,
+// addressesOf returns the addresses of a host without a DNS lookup, or none if they are unknown.
+func addressesOf(host string) []netip.Addr {
+	if host == "localhost" {
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return nil
+	}
+	return []netip.Addr{addr.Unmap().WithZone("")}
 }
 
-// IsServedAt reports whether a request to the backend would arrive at a listener, at an address as listen has them.
-func (b Backend) IsServedAt(listen string, of System) bool {
+// IsServedAt reports whether a request to the backend would arrive at a listener. listen is an address as in
+// the key listen. The check recognises only localhost and loopback addresses. For other names and addresses of
+// this machine, tempomat detects the loop when the first request comes back.
+func (b Backend) IsServedAt(listen string) bool {
 	if listen == b.URL {
 		return true // a unix socket
 	}
@@ -173,58 +151,25 @@ func (b Backend) IsServedAt(listen string, of System) bool {
 	if host == u.Hostname() {
 		return true
 	}
-	at := of.Find(host) // of all addresses none, or an unspecified one
-	return slices.ContainsFunc(of.Find(u.Hostname()), func(to netip.Addr) bool {
-		if to.IsUnspecified() { // dialling it leads to this machine
+	at := addressesOf(host) // none, or an unspecified address, if it listens on all addresses
+	return slices.ContainsFunc(addressesOf(u.Hostname()), func(to netip.Addr) bool {
+		if to.IsUnspecified() { // connections to it reach this machine
 			to = netip.IPv6Loopback()
 			if !slices.Contains(at, to) {
 				to = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 			}
 		}
 		return slices.ContainsFunc(at, func(a netip.Addr) bool {
-			return a == to || of.Own(to) && a.IsUnspecified() && (a.Is6() || to.Is4())
-		}) || host == "" && of.Own(to)
+			return a == to || to.IsLoopback() && a.IsUnspecified() && (a.Is6() || to.Is4())
+		}) || host == "" && to.IsLoopback()
 	})
 }
 
-// Answers are what the proxy itself answers with.
-type Answers struct {
-	ErrorPages ErrorPages
-	RobotsTxt  string // the file that /robots.txt is answered with; empty: the backend answers
-}
-
-func defaultAnswers() Answers {
-	return Answers{ErrorPages: ErrorPages{Languages: []string{"en", "de"}}}
-}
-
-// ErrorPages are what people see where the proxy itself answers.
+// ErrorPages are the pages that visitors see if the proxy itself answers.
 type ErrorPages struct {
-	Directory string   // of templates; empty: the page that is shipped
-	Languages []string // tags such as en or pt-BR, the first for clients that ask for none of them; at least one
+	Directory string // directory of templates; empty: the shipped page
 }
 
-// answerSettings are their keys.
-func answerSettings(c *Answers) []form.Setting {
-	return []form.Setting{
-		{Path: "errorPages.directory", Value: form.OrEmpty(absolutePath("a directory"), "none").In(&c.ErrorPages.Directory),
-			Doc: "Directory with templates of [your own error pages](error-pages.md). Empty: the shipped page."},
-		{Path: "errorPages.languages", Value: form.List[string]{Of: languageTag(), Most: 16, Distinct: true}.In(&c.ErrorPages.Languages),
-			Doc: "Languages of the error pages. The first is the default. Others than English and German need a template."},
-		{Path: "robotsTxt", Value: file().In(&c.RobotsTxt),
-			Doc: "File that tempomat serves as [`/robots.txt`](error-pages.md#robotstxt). Empty: the backend answers."},
-	}
-}
-
-// languageTag checks the form of a BCP 47 tag: whether there is such a language, and a page in
-// it, shows when the pages are made.
-func languageTag() form.Scalar[string] {
-	tag := regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`)
-	return form.Simple("a tag such as `de` or `pt-BR`", "must be the tag of a language, such as en, de or pt-BR",
-		func(text string) (string, bool) { return text, tag.MatchString(text) })
-}
-
-func validateErrorPages(r *form.Reader, d *draft) {
-	if len(d.ErrorPages.Languages) == 0 && !r.Faulty("errorPages.languages") {
-		r.Fault(r.Given["errorPages.languages"], "", "names no language; give at least one, such as en")
-	}
+func errorPageSettings(p *ErrorPages) []form.Setting {
+	return []form.Setting{{Path: "errorPages.directory", Value: form.OrEmpty(absolutePath("a directory")).In(&p.Directory)}}
 }

@@ -5,43 +5,44 @@ import (
 	"time"
 )
 
-// Charges and measurements also differ by chance; only larger differences count.
+// Charges and measurements also differ by chance, so only large differences are corrected.
 const (
-	tooMuch   = 1.1  // times what was measured: some of those do not compute
-	tooLittle = 1.25 // times what is charged was measured: some compute after all
-	slack     = 0.05 // CPUs that are used by others all the time
-	// farOff: if less than this part of what was charged is left, requests were wrongly taken to
-	// compute. If more is left, that was chance.
+	tooMuch   = 1.1  // if the charges exceed this many times the measured use, some requests don't compute
+	tooLittle = 1.25 // if the measured use exceeds this many times the charges, more requests compute
+	slack     = 0.05 // number of CPUs that other programs are assumed to use all the time
+	// If the measured use is a smaller fraction of the charges than farOff, requests were wrongly assumed to
+	// compute. A larger fraction may be due to chance.
 	farOff = 0.5
-	// full is the used part from which on the CPUs count as full.
+	// full is the utilisation above which the CPUs count as full.
 	full = 0.97
-	// muchMore is how many times as many requests as was thought must want a CPU, of CPUs that are full.
+	// If the CPUs are full, the assumptions are corrected only if muchMore times as many requests want a CPU.
 	muchMore = 1.5
 )
 
-// Correct compares the charges with the CPU use that was measured since the given time, that of
-// the last call. Spans are all those at the backend.
+// Correct compares the charges with the CPU use that was measured since the last call. spans are the spans of
+// all requests at the backend.
 //
-// From outside, a page that computes and one that waits, for a database or a long poll's news, look
-// alike. Together they cannot have used more than the measured use (the backend's own, if known). What
-// they were charged beyond that since the last call is taken back, in the same proportion from each. If
-// that was most of it, each is assumed to compute for a correspondingly smaller part of its time from
-// now on. Because other requests are there at each call, the charges converge on the requests that
-// compute: it is the iteration of Richardson and Lucy (1972, 1974), with one measurement at a time.
-// While the CPUs are full, their use shows nothing. But if more requests wanted a CPU, by the time for which the
-// backend's processes waited for one, then that many more of the requests that were there all the time
-// compute than was thought.
+// A page that computes can't be distinguished from one that waits for a database, or from a long poll that
+// waits for news. Together they can't have used more than what was measured: the backend's own use, if known.
+// If they were charged more since the last call, each keeps only a fraction of its charge, so the charges add
+// up to the measured use. If that fraction is small, each request is also assumed to compute for a
+// correspondingly smaller part of its time from now on. Each call sees a different set of requests, so over
+// time the charges converge on the requests that compute. This is the iteration of Richardson and Lucy (1972,
+// 1974), with one measurement at a time.
 //
-// The use of requests with Readings is known: the rest belongs to the others, and only they are
-// corrected.
+// While the CPUs are full, their use doesn't show how many requests compute. In that case, the time for which
+// the backend's processes waited for a CPU shows how many requests wanted one. If these are many more than
+// assumed, the requests that were present all the time get a larger weight.
 //
-// It is called by one goroutine at a time.
+// The use of requests with Readings is known, so it is subtracted, and only the others are corrected.
+//
+// Only one goroutine at a time may call Correct.
 func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 	passed := now.Sub(since).Seconds()
 	if passed <= 0 || m.source == Wall {
 		return
 	}
-	present, stayed := 0.0, 0 // CPUs that all are charged with, and how many were there all the time
+	present, stayed := 0.0, 0 // CPUs charged to all spans, and how many spans were present all the time
 	for s := range spans {
 		more, all := s.shownSince(now, since)
 		present += more.Seconds() / passed
@@ -77,8 +78,8 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 	}
 }
 
-// shownSince returns what the request was charged with since the last time, and
-// whether it was at the backend, and not paused, ever since the given time.
+// shownSince returns what the request has been charged since the last Correct. all is true if the request was
+// at the backend all the time and is not paused.
 func (s *Span) shownSince(now, since time.Time) (more time.Duration, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +92,8 @@ func (s *Span) shownSince(now, since time.Time) (more time.Duration, all bool) {
 	return more, s.counts(since)
 }
 
-// takeBack leaves the request with a part of what it was charged since the last time, and if that is
-// a small one, has it taken to compute in as much less of its time.
+// takeBack reduces the request's charge since the last Correct to a fraction. If the fraction is small, it
+// also reduces the request's weight.
 func (s *Span) takeBack(part float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +108,7 @@ func (s *Span) takeBack(part float64) {
 	}
 }
 
-// addWeight changes the weight of a request that was there all the time.
+// addWeight increases the weight of a request that was present all the time.
 func (s *Span) addWeight(since time.Time, more float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
-// machine is a backend of which the true CPU use is known: each request computes
-// in a part of its time, at a CPU's speed or as many as there are allow.
+// machine is a backend whose true CPU use is known: each request computes during a part of its time, at the
+// speed of a CPU, or more slowly if there are too few CPUs.
 type machine struct {
 	meter *Meter
 	cpus  float64
@@ -22,7 +24,9 @@ type machine struct {
 }
 
 func newMachine(cpus, workers float64) *machine {
-	return &machine{meter: NewMeter(Corrected, cpus, workers), cpus: cpus, truth: map[*Span]float64{}, used: map[*Span]float64{}}
+	meter := NewMeter(Corrected, cpus)
+	meter.SetWorkers(workers)
+	return &machine{meter: meter, cpus: cpus, truth: map[*Span]float64{}, used: map[*Span]float64{}}
 }
 
 func (m *machine) begin(truth float64) *Span {
@@ -38,7 +42,7 @@ func (m *machine) end(s *Span) time.Duration {
 	return s.End(at(m.now))
 }
 
-// pass lets half a second pass, and has the meter corrected.
+// pass lets half a second pass, and calls Correct.
 func (m *machine) pass() {
 	const step = 0.5
 	sum := 0.0
@@ -60,9 +64,9 @@ func (m *machine) pass() {
 	m.meter.Correct(at(m.now), since, Use{CPUs: min(sum, m.cpus) / m.cpus, Own: -1, Lacked: -1}, slices.Values(m.spans))
 }
 
-// TestLongPollsAreToldFromComputing has ten requests that wait for 25 s while one
-// computes half of the time: the CPUs tell that they do nothing.
-func TestLongPollsAreToldFromComputing(t *testing.T) {
+// TestLongPollsDifferFromComputing: ten requests wait for 25 s while one computes for half of the time. The
+// CPU use shows that the ten do nothing.
+func TestLongPollsDifferFromComputing(t *testing.T) {
 	m := newMachine(2, 16)
 	var polls []*Span
 	for range 10 {
@@ -79,7 +83,7 @@ func TestLongPollsAreToldFromComputing(t *testing.T) {
 	}
 	for _, s := range polls {
 		if s.Computes() {
-			t.Error("a long poll is taken to compute")
+			t.Error("a long poll counts as computing")
 		}
 		if idle := s.Idle(); idle < 20*time.Second {
 			t.Errorf("a poll of 25 s was idle for %s", idle)
@@ -91,9 +95,8 @@ func TestLongPollsAreToldFromComputing(t *testing.T) {
 	}
 }
 
-// TestWhoComputesStaysSo has two requests use both CPUs, alone and beside polls
-// that were known before.
-func TestWhoComputesStaysSo(t *testing.T) {
+// TestComputingRequestsStaySo: two requests use both CPUs, alone and next to polls that were there before.
+func TestComputingRequestsStaySo(t *testing.T) {
 	m := newMachine(2, 16)
 	a, b := m.begin(1), m.begin(1)
 	for range 10 {
@@ -105,7 +108,7 @@ func TestWhoComputesStaysSo(t *testing.T) {
 	}
 	for _, s := range []*Span{a, b} {
 		if !s.Computes() {
-			t.Error("who computes all the time is taken to wait")
+			t.Error("a request that computes all the time counts as waiting")
 		}
 		if cost := m.end(s).Seconds(); cost < 4.4 || cost > 5 {
 			t.Errorf("5 s on a CPU cost %.2f", cost)
@@ -113,7 +116,7 @@ func TestWhoComputesStaysSo(t *testing.T) {
 	}
 }
 
-// TestWaitsThenComputes: who was found to wait and then computes is found out.
+// TestWaitsThenComputes: a request that first waited and then computes is recognised.
 func TestWaitsThenComputes(t *testing.T) {
 	m := newMachine(2, 0)
 	s := m.begin(0)
@@ -121,7 +124,7 @@ func TestWaitsThenComputes(t *testing.T) {
 		m.pass()
 	}
 	if s.Computes() {
-		t.Error("it does not compute yet")
+		t.Error("it doesn't count as computing yet")
 	}
 	m.truth[s] = 1
 	for range 4 {
@@ -132,8 +135,8 @@ func TestWaitsThenComputes(t *testing.T) {
 	}
 }
 
-// TestFullCPUsTellNothing: while all CPUs are used nobody's part changes, nor
-// without a measurement.
+// TestFullCPUsTellNothing: while all CPUs are used, no request's weight changes. The same holds without a
+// measurement.
 func TestFullCPUsTellNothing(t *testing.T) {
 	m := newMachine(2, 16)
 	for range 4 {
@@ -144,7 +147,7 @@ func TestFullCPUsTellNothing(t *testing.T) {
 		m.pass()
 	}
 	if !poll.Computes() {
-		t.Error("nothing tells a poll from pages while they use all there is")
+		t.Error("a poll can't be distinguished from pages while they use all CPUs")
 	}
 	m.meter.Correct(at(m.now), at(m.now), Use{Own: -1, Lacked: -1}, slices.Values(m.spans))
 	if !poll.Computes() {
@@ -152,9 +155,8 @@ func TestFullCPUsTellNothing(t *testing.T) {
 	}
 }
 
-// TestChargedIsMeasured checks that of any set of requests that stay the sum of
-// what is charged comes to what was used, once the parts have settled; and that
-// no cost is ever below zero or above the time that passed.
+// TestChargedIsMeasured checks that, for any set of requests that stay, the sum of the charges converges on
+// the measured use; and that no cost is ever below zero or above the time that has passed.
 func TestChargedIsMeasured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cpus := float64(rapid.IntRange(1, 4).Draw(t, "cpus"))
@@ -193,9 +195,8 @@ func TestChargedIsMeasured(t *testing.T) {
 	})
 }
 
-// TestWhoIsPausedIsNotCorrected: while a request waits for its client, what the
-// CPUs do tells nothing of it.
-func TestWhoIsPausedIsNotCorrected(t *testing.T) {
+// TestPausedSpansAreNotCorrected: while a request waits for its client, the CPU use shows nothing about it.
+func TestPausedSpansAreNotCorrected(t *testing.T) {
 	m := newMachine(2, 16)
 	paused := m.begin(0)
 	m.begin(0)
@@ -205,14 +206,14 @@ func TestWhoIsPausedIsNotCorrected(t *testing.T) {
 	}
 	paused.Resume(at(m.now))
 	if !paused.Computes() {
-		t.Error("who waited for its client is taken to wait for something else")
+		t.Error("a request that waited for its client counts as waiting for something else")
 	}
 }
 
-// TestNobodyIsChargedWhatWasNotUsed: whatever came and went since the last measurement, those that are
-// there were charged no more since than was used, except by chance; by the backend itself, where that is
-// known. What a request was charged before stays.
-func TestNobodyIsChargedWhatWasNotUsed(t *testing.T) {
+// TestUnusedTimeIsNotCharged: whichever requests have come and gone since the last measurement, the
+// charges of the present ones since then are no more than the CPU time used (by the backend itself, if that is
+// known), except by chance. Earlier charges stay.
+func TestUnusedTimeIsNotCharged(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		m := newMachine(1+3*random.Float64(), 0)
@@ -245,64 +246,41 @@ func TestNobodyIsChargedWhatWasNotUsed(t *testing.T) {
 			for i, s := range m.spans {
 				more := s.SoFar(at(m.now)).Seconds() - before[i]
 				if charged += more; more < -1e-6 {
-					t.Fatalf("%.3f s are taken back that were charged before", -more)
+					t.Fatalf("%.3f s of earlier charges are taken back", -more)
 				}
 			}
 			if most := tooMuch*used + slack*passed; charged > most+1e-6 {
-				t.Fatalf("%.3f s are charged, and %.3f s were used", charged, used)
+				t.Fatalf("%.3f s are charged, but %.3f s were used", charged, used)
 			}
 		}
 	}
 }
 
-// look has a moment pass, in which all that is there is looked at.
-func (m *machine) look() {
-	m.now += 0.001
-	for _, s := range m.spans {
-		s.SoFar(at(m.now))
-	}
-}
-
-// waiters are some that have waited for long while the CPUs were idle.
-func (m *machine) waiters(n int) (all []*Span) {
-	for range n {
-		all = append(all, m.begin(0))
-	}
-	for range 20 {
-		m.pass()
-	}
-	return all
-}
-
-func (m *machine) compute(all []*Span) {
-	for _, s := range all {
-		m.truth[s] = 1
-	}
-}
-
-func computing(all []*Span) (n int) {
-	for _, s := range all {
-		if s.Computes() {
-			n++
-		}
-	}
-	return n
-}
-
-// TestWaitsForCPUsTellWhoComputes: twenty that waited begin to compute. If it is known for how long they wanted a CPU, they are taken to compute; not if they hardly did.
-func TestWaitsForCPUsTellWhoComputes(t *testing.T) {
+// TestWaitsForCPUsShowComputing: twenty requests that waited begin to compute. If they are known to have
+// wanted a CPU for long, they count as computing; if they hardly wanted one, they don't.
+func TestWaitsForCPUsShowComputing(t *testing.T) {
 	for lacked, want := range map[float64]int{-1: 0, 0: 0, 18 * 0.5: 20} {
 		m := newMachine(2, 0)
-		all := m.waiters(20)
-		m.compute(all)
+		for range 20 {
+			m.begin(0)
+		}
+		for range 20 {
+			m.pass()
+		}
 		for range 4 {
 			since := at(m.now)
-			m.now += 0.499
-			m.look()
+			m.now += 0.5
+			for _, s := range m.spans {
+				s.SoFar(at(m.now))
+			}
 			m.meter.Correct(at(m.now), since, Use{CPUs: 1, Own: 1, Lacked: lacked}, slices.Values(m.spans))
 		}
-		if n := computing(all); n != want {
-			t.Errorf("they waited for CPUs for %g s: %d of 20 are taken to compute, want %d", lacked, n, want)
+		n := 0
+		for _, s := range m.spans {
+			if s.Computes() {
+				n++
+			}
 		}
+		testkit.Same(t, want, n, "after a wait for CPUs of %g s: computing, of 20", lacked)
 	}
 }

@@ -1,62 +1,58 @@
-// Package cpuaccount finds what a request costs the server in CPU-seconds: a guess from
-// similar requests before it runs, and a meter while the backend works on it.
+// Package cpuaccount determines what a request costs the server in CPU-seconds: it guesses the cost from
+// similar requests before the request runs, and measures it while the backend works on the request.
 //
 // # The guess
 //
-// A request has features: its shape, its URL and its parameters. The guess comes from
-// answers to requests with the same features: first those of the same client, then those of
-// known clients, then all. If only one address has answers to a feature, other clients'
-// guesses don't use them, because that address could have trained them. A request that runs
-// far beyond its guess casts doubt on all similar requests at once. For requests that were
-// never answered, the cost so far of running ones is the least guess.
+// A request has features: its shape, its URL and its parameters. The guess is based on answers to requests
+// with the same features. Answers to the client itself take precedence, then answers to known clients, then
+// all answers. Answers to only one or two addresses don't count for other clients, because these addresses
+// could have manipulated the guess. A request that runs far beyond its guess immediately casts doubt on all
+// similar requests. If no similar request has been answered, the guess is at least what running ones have cost
+// so far.
 //
 // # The meter
 //
-// The meter runs from the moment the proxy sends a request to the backend until the backend
-// has finished, also after the client disconnected. Bodies wait in the proxy, so the meter
-// usually doesn't see slow clients. If the backend has to wait for a client, because a body
-// has no room or the answer is a stream, CPU time stops counting ([Span.Pause]). The worker
-// still counts, because the request holds it.
+// The meter runs from when the proxy sends a request to the backend until the backend has finished, even if
+// the client disconnects earlier. The proxy buffers bodies, so slow clients usually don't matter. If the
+// backend has to wait for a client, because a body is too large for the buffer or the answer is a stream, the
+// meter stops counting CPU time ([Span.Pause]). It still counts the worker, because the request holds it.
 //
 // # From wall time to CPU time
 //
-// A request that ran alone for a second used at most a CPU-second. One that ran for a
-// second next to fifteen others on two CPUs got an eighth of them.
+// A request that ran alone for a second used at most a CPU-second. A request that ran for a second next to
+// fifteen others on two CPUs got an eighth of a CPU.
 //
-//   - The wall source ignores that, as the original tempomat did, and so bills the victims
-//     of a crowd for the crowd.
-//   - The corrected source multiplies the time by min(1, CPUs / requests at the backend). A
-//     request whose process stepped down in priority counts with the weight that the kernel
-//     gives it ([Span.Yield]).
-//   - The header source believes the backend, and corrects if the backend sends nothing.
+//   - The wall source ignores that, as the original tempomat did. The more requests run at the same time, the
+//     more it charges each of them.
+//   - The corrected source multiplies the time by min(1, CPUs / requests at the backend). A request whose
+//     process has reduced its priority counts with the weight that the kernel gives to that priority
+//     ([Span.Yield]).
+//   - The header source uses the cost that the backend reports. If the backend reports none, it works like
+//     the corrected source.
 //
-// A page that waits for a database looks like one that computes. So [Meter.Correct] compares
-// the charges with the measured CPU use twice a second. If the use was lower, requests that
-// were at the backend all the time get a smaller part of it; if it was higher, a larger one.
-// The rest of a request's time is idle. [Estimator] remembers the idle time of each kind as
-// well, so that long polls are known beforehand.
+// A page that waits for a database looks like one that computes. Therefore [Meter.Correct] compares the
+// charges with the measured CPU use twice a second. If the use was lower, it assumes that requests compute
+// for a smaller part of their time; if the use was higher, for a larger part. The rest of a request's time is
+// idle. [Estimator] also learns the idle time of each kind of request, to recognise long polls before they
+// run.
 //
-// Full CPUs look the same whatever fills them. In that case it helps to know for how long the
-// backend's processes waited for a CPU: as many more requests compute as was thought, of those
-// that were at the backend all the time.
+// When the CPUs are full, their use doesn't show how many requests compute. In that case, Correct uses the
+// time for which the backend's processes waited for a CPU.
 //
-// With the source process the request's worker is known, and nothing is guessed: a [Reading]
-// holds what the kernel counted for the process, and replaces the estimate from the
-// beginning ([Span.Measured]). The use of measured requests is subtracted from the machine's
-// use before the others are corrected.
+// With the source process, the request's worker is known and nothing is estimated. A [Reading] contains what
+// the kernel has counted for the process since the request began, and replaces the estimate ([Span.Measured]).
+// The use of these requests is subtracted from the machine's use before the other requests are corrected.
 //
 // # Two resources
 //
-// A backend has CPUs and workers. A request that only sleeps in a worker uses next to no CPU
-// time, but could help to block all workers. So a request costs at least the part of the
-// workers that it held, from beginning to end, pauses included. With 16 workers on 2 CPUs a
-// worker is worth an eighth of a CPU, and 8 s in it cost at least one second. The more
-// expensive of the two is charged, as in dominant resource fairness (Ghodsi et al., NSDI
-// 2011). [Meter.SetWorkers] sets the number of workers as it is learnt. The wall source
-// ignores workers.
+// A backend has CPUs and workers. A request that only sleeps in a worker uses almost no CPU time, but many
+// such requests can block all workers. Holding a worker therefore also has a price, even during pauses. With
+// 16 workers on 2 CPUs, a worker is worth an eighth of a CPU, so holding it for 8 s costs one CPU-second. The
+// more expensive of the two resources is charged, as in dominant resource fairness (Ghodsi et al., NSDI 2011).
+// [Meter.SetWorkers] sets the number of workers. The wall source ignores workers.
 //
 // # The use of the CPUs
 //
-// Usage measures which part of the machine's or a cgroup's CPUs was used, from the kernel's
-// counts. The number of requests that may compute at once follows it, and so does Correct.
+// Usage computes from the kernel's counters which fraction of the machine's or a cgroup's CPUs was used.
+// Correct uses the result. So does the gate, to decide how many requests may compute at once.
 package cpuaccount

@@ -4,20 +4,21 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func tell(cpu float64) http.Header {
 	return http.Header{CostHeader: {strconv.FormatFloat(cpu, 'f', -1, 64)}}
 }
 
-// TestDominantResource has a request at the backend for 8 s that tells its CPU
-// time at the end.
+// TestDominantResource: a request at the backend for 8 s reports its CPU time at the end.
 func TestDominantResource(t *testing.T) {
 	for _, tc := range []struct {
 		name                       string
 		source                     Source
 		cpus, workers, told, pause float64
-		beside                     int // others at the backend
+		beside                     int // other requests at the backend
 		want                       float64
 	}{
 		{"more CPU than worker", Header, 2, 16, 2, 0, 0, 2},
@@ -31,7 +32,8 @@ func TestDominantResource(t *testing.T) {
 		{"corrected", Corrected, 2, 16, 0.5, 0, 3, 4},
 		{"wall", Wall, 2, 16, 0.5, 0, 3, 8},
 	} {
-		m := NewMeter(tc.source, tc.cpus, tc.workers)
+		m := NewMeter(tc.source, tc.cpus)
+		m.SetWorkers(tc.workers)
 		others := make([]Span, tc.beside)
 		for i := range others {
 			m.Begin(at(0), &others[i])
@@ -41,8 +43,6 @@ func TestDominantResource(t *testing.T) {
 		s.Pause(at(1))
 		s.Resume(at(1 + tc.pause))
 		s.Tell(at(8), tell(tc.told))
-		if got := s.End(at(8)).Seconds(); got != tc.want {
-			t.Errorf("%s: cost %g s, want %g", tc.name, got, tc.want)
-		}
+		testkit.Same(t, tc.want, s.End(at(8)).Seconds(), "%s: cost in s", tc.name)
 	}
 }

@@ -6,34 +6,33 @@ import (
 )
 
 const (
-	// alpha is the weight of a new answer once there are many; until then all
-	// answers count alike.
+	// alpha is the weight of a new answer once there are many. Until then, all answers have the same weight.
 	alpha = 0.05
-	// rash is the multiple of its guess that a request may cost before the guess is in doubt.
-	// Requests that belong to the same kind differ by less.
+	// A guess is in doubt if a request costs more than rash times the guess. Requests of the same kind usually
+	// differ by less.
 	rash = 4
-	// trifle is the seconds below which no guess is in doubt: it does no harm, and a
-	// file that waited for its turn on a busy server takes as long.
+	// A cost below trifle, in seconds, never makes a guess doubtful. Such a cost does no harm, and on a busy
+	// server, even a file may take that long.
 	trifle = 0.025
 )
 
-// beyond reports whether a cost is far beyond what was expected, in seconds.
+// beyond reports whether a cost x is far higher than expected. Both are in seconds.
 func beyond(x, expected float64) bool { return x > max(rash*expected, trifle) }
 
 // estimate is a moving mean and mean deviation, in seconds.
 type estimate struct {
 	mean, dev float32
-	idle      float32 // mean time of holding a worker without computing
-	n         uint16  // answers
-	overran   bool    // a running request told the deviation, no answer
-	several   bool    // they are enough, and of several clients
+	idle      float32 // mean time for which requests held a worker without computing
+	n         uint16  // number of answers
+	overran   bool    // the deviation comes from a running request, not from an answer
+	several   bool    // there are enough answers, from several clients
 }
 
 func (e *estimate) learn(x, idle float64) {
 	if e.n < math.MaxUint16 {
 		e.n++
 	}
-	if e.overran { // answers take it back faster than one of their own
+	if e.overran { // a deviation from a running request decreases faster
 		e.dev /= 2
 		e.overran = e.dev > (rash-1)*e.mean
 	}
@@ -47,8 +46,8 @@ func (e *estimate) learn(x, idle float64) {
 	e.idle += a * (float32(idle) - e.idle)
 }
 
-// atLeast takes in what a request that still runs has cost, and how long it was
-// idle. It tells whether it costs far more than the answers said.
+// atLeast learns what a running request has cost so far, and how long it was idle. It reports whether the
+// cost is far higher than that of the answers.
 func (e *estimate) atLeast(x, idle float64) (overruns bool) {
 	overruns = e.n > 0 && (beyond(x, e.cost()) || e.overran && x > e.cost())
 	e.overran = e.overran || overruns
@@ -61,7 +60,7 @@ func (e *estimate) atLeast(x, idle float64) (overruns bool) {
 	return overruns
 }
 
-// cost is a little more than the mean, in seconds.
+// cost returns the mean plus the mean deviation, in seconds.
 func (e *estimate) cost() float64 {
 	if e.n == 0 && e.mean == 0 {
 		return first.Seconds()
@@ -69,33 +68,34 @@ func (e *estimate) cost() float64 {
 	return float64(e.mean) + float64(e.dev)
 }
 
-// uncertainty is by how much the answers differ, of what they are, and how few they are.
+// uncertainty returns a measure that grows with the relative deviation of the answers, and is higher if there
+// are few.
 func (e *estimate) uncertainty() float32 { return e.dev/(e.mean+1e-3) + 1/float32(e.n) }
 
-// private is the estimate of one client's requests of a kind.
+// private is the estimate for one client's requests of a kind.
 type private struct {
 	hash uint64
-	at   int64 // of the latest answer, or of what a running request told, Unix milliseconds
+	at   int64 // time of the latest answer or report of a running request, in Unix milliseconds
 	estimate
 }
 
-// doubted is the cost, leaning to that of others where it is above: by how few
-// answers it rests on, and by how long ago the latest was.
+// doubted returns the cost in seconds. If the client's cost is above that of others, it is moved towards
+// theirs. The fewer and the older the answers are on which it is based, the further it is moved.
 func (p *private) doubted(at int64, others float64) float64 {
-	x, below, trust := p.cost(), others, 1.0 // of one that still runs it is only the least
+	x, below, trust := p.cost(), others, 1.0 // without answers, the client's cost is only a minimum
 	if p.n > 0 {
 		below, trust = min(x, others), float64(p.n)/float64(p.n+lean)
 	}
 	if x <= others {
-		return below // as below, without the exponential
+		return below // the last line would return the same, but needs the exponential
 	}
 	return below + (x-others)*trust*faded(p.at, at)
 }
 
-// faded is what time leaves of something.
+// faded returns the fraction that is left, with a half-life of halfLife, of something that happened at since.
 func faded(since, at int64) float64 {
 	if at <= since {
-		return 1 // as below, and sooner
+		return 1 // the last line would return the same, but more slowly
 	}
 	return math.Exp2(-float64(at-since) / float64(halfLife/time.Millisecond))
 }

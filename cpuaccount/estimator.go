@@ -7,58 +7,55 @@ import (
 )
 
 const (
-	// least is how many answers a shape or URL needs before its mean is believed.
+	// least is how many answers a feature needs before its mean is used.
 	least = 3
-	// first is the guess before anything was measured: about a page.
+	// first is the guess before anything has been measured: a typical page's cost.
 	first = 50 * time.Millisecond
-	// floor is the least guess. Even a file costs something, and a queue whose
-	// requests cost nothing would leave all at once.
+	// floor is the smallest guess. Even a file costs something, and requests without any cost would all leave
+	// the queue at once.
 	floor = 100 * time.Microsecond
-	// lean is how many answers of a client weigh as much as all of those of others.
+	// lean is how many of a client's own answers weigh as much as all answers to others.
 	lean = 3
-	// halfLife is how fast a client's own guess fades to that of others, and a doubt
-	// that an overrun left.
+	// halfLife is the half-life with which a client's own guess fades towards that of others, and with which the
+	// doubt after an overrun fades.
 	halfLife = 10 * time.Second
 )
 
-// Estimator predicts what a request will likely cost: the mean of similar earlier requests plus
-// their mean deviation, as TCP estimates its retransmission timeout (RFC 6298). That is
-// deliberately a little pessimistic: a charge that was too high is returned, but one that was
-// too low has let others in by then.
+// Estimator predicts what a request will likely cost: the mean of similar earlier requests plus their mean
+// deviation, like TCP's retransmission timeout (RFC 6298). The guess is slightly too high on purpose. If a
+// charge was too high, the rest is given back. If it was too low, other requests have already been started
+// because of it.
 //
-// Which requests are similar? Those with the same shape, the same URL, or the same shape and
-// one equal parameter value: a site whose every page is an index.php distinguishes its pages by
-// ?route=search. Of the features that were answered before, the one whose costs vary least is
-// used, once clients of several addresses were answered: a client that trains a parameter with
-// cheap answers deceives no one but itself. Costs of known people's requests take precedence
-// over those of all.
+// Requests are similar if they have the same shape, the same URL, or the same shape and one equal parameter.
+// Parameters matter on sites where every page is an index.php with a different ?route=search. Among the
+// features with answers to clients of several addresses, the Estimator uses the one whose costs vary least. A
+// client that makes a parameter look cheap therefore deceives only itself. The costs of known clients'
+// requests take precedence over those of all requests.
 //
-// A client's own requests are kept apart from those of others. If its own cost is above theirs,
-// it counts with caution: with few answers it leans on those of others, and without answers it
-// fades to theirs. Otherwise a client that was once considered expensive, and gets no answers
-// because of that, would never be corrected.
+// A client's own requests are also counted separately. If the client's own cost is higher than that of others,
+// it is used with caution: with few answers, it is moved towards the cost of others, and without new answers,
+// it fades. Otherwise, a client that was once considered expensive, and therefore gets no answers, would never
+// be considered cheap again.
 //
-// A request that costs far more than its guess puts similar requests in doubt while it still
-// runs, until answers show that it was an exception. Without any answers it is the best
-// estimate.
+// A running request that costs far more than its guess casts doubt on similar requests until answers show that
+// it was an exception. If there are no answers at all, its cost so far is the best estimate.
 //
-// It remembers a bounded number of each, as hashes; none of its locks is shared by all. Its
-// methods may be called concurrently; the times that they get may be a little out of order.
+// The Estimator stores a limited number of hashes, and has no lock that all requests share. Its methods may
+// be called concurrently, with times that are slightly out of order.
 type Estimator struct {
 	seed      maphash.Seed
-	given     func(text string) uint64 // the hash, instead of that by the seed; nil: none was
-	kinds     sketch                   // that were answered
-	asked     sketch                   // requested but unknown features: unanswered ones push no answered ones out
+	given     func(text string) uint64 // a hash function to use instead of the seed's; nil: none
+	kinds     sketch                   // features with answers
+	asked     sketch                   // features with too few answers; separate, because otherwise they would evict features with answers
 	perClient perClient
 }
 
-// NewEstimator makes an Estimator that knows nothing.
+// NewEstimator makes an Estimator that has learned nothing yet.
 func NewEstimator() *Estimator { return NewHashedEstimator(nil) }
 
-// NewHashedEstimator makes an Estimator that remembers by the given hash, so two with the same
-// hash and the same input guess the same, in every process: that makes simulations repeatable. A
-// client that knows the hash can make different requests collide; an Estimator that judges clients
-// has a secret one, made by NewEstimator.
+// NewHashedEstimator makes an Estimator with the given hash function. Two Estimators with the same hash
+// function and the same input make the same guesses, which makes simulations repeatable. A client that knows
+// the function can cause collisions, so use NewEstimator, whose hash is secret, for real clients.
 func NewHashedEstimator(hash func(text string) uint64) *Estimator {
 	g := &Estimator{seed: maphash.MakeSeed(), given: hash}
 	g.kinds.init()
@@ -66,7 +63,8 @@ func NewHashedEstimator(hash func(text string) uint64) *Estimator {
 	return g
 }
 
-// hash is that of a text. A call through a pointer would take longer than the usual hash.
+// hash returns the hash of a text. The usual hash isn't called through a function value, because the call
+// would take longer than the hash itself.
 func (g *Estimator) hash(text string) uint64 {
 	if g.given != nil {
 		return g.given(text)
@@ -74,31 +72,22 @@ func (g *Estimator) hash(text string) uint64 {
 	return maphash.String(g.seed, text)
 }
 
-// question is a request that is guessed about, and what is known of it.
+// question is a request whose cost is guessed.
 type question struct {
 	asker
-	client uint64 // the hash of it
-	buffer [maxFeatures]uint64
-	count  int               // how many features of the request there are
-	views  [maxFeatures]view // of these, in the same order
+	hashes
+	views [maxFeatures]view // of the features, in the same order
 	bestMatch
 }
 
-// features are the hashes of what the request may be told by, its shape first.
-func (q *question) features() []uint64 { return q.buffer[:q.count] }
-
-// begin finds out who asks, and for what.
+// begin sets the client and the features of a request.
 func (g *Estimator) begin(now time.Time, k *Kind, q *question) {
-	q.client = g.hash(k.Client)
-	from := q.client
-	if k.Address != "" {
-		from = g.hash(k.Address)
-	}
-	q.asker = asker{from: witness(from), known: k.Known, at: now.UnixMilli()}
-	q.count = len(g.features(k, &q.buffer))
+	g.Hash(k)
+	q.hashes = k.hashes
+	q.asker = asker{from: witness(q.address), known: k.Known, at: now.UnixMilli()}
 }
 
-// look finds what is known of a request.
+// look finds what is known about a request.
 func (g *Estimator) look(now time.Time, k *Kind, q *question) {
 	g.begin(now, k, q)
 	for i, feature := range q.features() {
@@ -107,42 +96,41 @@ func (g *Estimator) look(now time.Time, k *Kind, q *question) {
 	g.match(q)
 }
 
-// Ask counts a request as asked for. A feature that is requested often and was never answered
-// is worth a trial.
+// Ask counts a request. If requests with a feature are frequent and rarely answered, Of is cautious about
+// that feature.
 func (g *Estimator) Ask(k Kind) {
-	var buffer [maxFeatures]uint64
-	for _, feature := range g.features(&k, &buffer) {
+	g.Hash(&k)
+	for _, feature := range k.hashes.features() {
 		if g.kinds.answers(feature) < least {
 			g.asked.ask(feature)
 		}
 	}
 }
 
-// Unask takes back that a request was asked for: it was sent away without an answer,
-// and not because of what it costs.
+// Unask takes back an Ask, for a request that was rejected or redirected for reasons other than its cost.
 func (g *Estimator) Unask(k Kind) {
-	var buffer [maxFeatures]uint64
-	for _, feature := range g.features(&k, &buffer) {
+	g.Hash(&k)
+	for _, feature := range k.hashes.features() {
 		g.asked.unask(feature)
 	}
 }
 
-// Of returns the likely cost of a request, and whether that is based on answers to similar
-// ones. It isn't if a feature of the request is requested often and was rarely answered: that
-// feature may make it cheap or expensive, and even the client's own answers don't show which.
-// The cost so far of its client's running requests is the least that the next one will likely
-// cost; it doesn't count as an answer. The cost isn't based on answers either while a similar
-// request that still runs, or ran just now, has cost far more than its guess. Idle is how long
-// it will likely hold a worker without computing.
+// Of returns the likely cost of a request, how long it will likely hold a worker without computing, and
+// whether the guess is sure, which means that it is based on answers to similar requests.
+//
+// The guess isn't sure if requests with a feature of the request are frequent and rarely answered. Such a
+// feature may make the request cheap or expensive, and even the client's own answers don't show which. The
+// guess also isn't sure while a similar request has cost far more than its guess, and shortly after that. The
+// guess is at least what running requests of the client have cost so far, but these don't count as answers.
 func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
 	var q question
 	g.look(now, &k, &q)
 	x, waits, sure, vouched := q.cost(), q.idle, q.believed, false
 	expected := x
 	if own, ok := g.perClient.find(mix(q.client, q.feature)); ok {
-		if sure || own.n == 0 { // what was never answered is only the least, and makes nothing sure
+		if sure || own.n == 0 { // without answers, the client's own cost is only a minimum
 			x = own.doubted(q.at, x)
-		} else { // there is nothing to lean on
+		} else { // there is no cost of others to compare it with
 			x, waits, sure = own.cost(), own.idle, true
 		}
 		sure = sure && !(own.overran && beyond(x, q.cost()))
@@ -161,10 +149,9 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
 
-// Running is what requests of the like that run, or ran recently, have cost or have
-// held a worker for at least; and what those cost that were answered, if too few
-// were, or not those of all, to be sure of it. Zero: nothing is known of the like,
-// and a guess is that of any request.
+// Running returns the highest known cost of similar requests, even if it isn't sure: from running requests,
+// from too few answers, or from answers to too few clients. Zero means that nothing is known about similar
+// requests.
 func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
 	var q question
 	g.look(now, &k, &q)
@@ -172,13 +159,12 @@ func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
 	if q.answered {
 		x = max(x, q.cost())
 	}
-	return seconds(max(x, q.dearest, float64(q.over)))
+	return seconds(max(x, q.highest, float64(q.over)))
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// Learn takes in what a request cost, and how long it held a worker without
-// computing.
+// Learn records what a request has cost, and how long it held a worker without computing.
 func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	var q question
 	g.begin(now, &k, &q)
@@ -193,11 +179,10 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	}
 }
 
-// AtLeast takes in what a running request has cost so far, and how long it held a worker
-// without computing. The next requests of a little-known client then don't count as being as
-// light as this one was thought to be; and if it is far beyond its guess, the guess is in doubt
-// for all clients with similar requests. Its features without enough answers then count as
-// being as expensive as this, for every client.
+// AtLeast records what a running request has cost so far, and how long it held a worker without computing. If
+// its client has few answers, similar requests of the client are assumed to cost at least as much. If the cost
+// is far beyond the guess, the guesses for all similar requests are in doubt. Features without enough answers
+// are then assumed to be as expensive, for every client.
 func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	var q question
 	g.look(now, &k, &q)
@@ -216,14 +201,13 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	}
 }
 
-// anybody stands for all clients, when a running request gives the first cost of a kind without
-// enough answers.
+// anybody stands for a client's hash in entries for features without enough answers, which apply to all
+// clients.
 const anybody = 0
 
-// unanswered is what similar requests that run, or ran recently, have cost at least, in
-// seconds, and how long they were idle, by features without enough answers. Among features that
-// are requested often, the lowest cost counts, because that feature may be what makes the
-// request light.
+// unanswered returns the cost in seconds and the idle time of similar requests that run now or ran recently,
+// by features without enough answers. Among features that are requested often, it uses the lowest cost,
+// because that feature may be the one that makes the request cheap.
 func (g *Estimator) unanswered(q *question) (x float64, idle float32) {
 	often := false
 	for i, feature := range q.features() {
@@ -245,18 +229,18 @@ func (g *Estimator) unanswered(q *question) (x float64, idle float32) {
 	return x, idle
 }
 
-// bestMatch is the feature by which requests are similar, and what is known of it.
+// bestMatch is the feature on which a guess is based.
 type bestMatch struct {
 	view
 	feature   uint64
-	over      float32 // what one of the like has cost that was guessed far too low
-	answered  bool    // enough of the like were, and not only other requests
-	dearest   float64 // of what is known of it by too few
-	uncertain bool    // something about the request was far more expensive for a few
+	over      float32 // the cost of a similar request whose guess was far too low
+	answered  bool    // there are enough answers to similar requests
+	highest   float64 // the highest cost by features with answers to too few clients
+	uncertain bool    // that cost is far beyond the guess
 }
 
-// match finds the feature by which a request's cost is guessed, and what its answers
-// show. If none has enough answers, it is the shape, and the figures are those of all requests.
+// match finds the feature on which the guess is based. If no feature has enough answers, match uses the shape,
+// with the costs of all requests.
 func (g *Estimator) match(q *question) {
 	q.bestMatch = bestMatch{view: q.views[0], feature: q.buffer[0]}
 	best := float32(math.Inf(1))
@@ -269,18 +253,18 @@ func (g *Estimator) match(q *question) {
 	for i := 1; i < q.count; i++ {
 		switch t := &q.views[i]; {
 		case t.n < least:
-		case !t.believed: // nobody vouches for it
-			q.dearest, over = max(q.dearest, t.cost()), max(over, t.over)
+		case !t.believed: // only too few clients have received answers
+			q.highest, over = max(q.highest, t.cost()), max(over, t.over)
 		case t.uncertainty <= best:
 			q.view, q.feature, best, q.answered = *t, q.buffer[i], t.uncertainty, true
 		}
 	}
-	q.over, q.uncertain = max(over, q.blamed()), beyond(q.dearest, q.cost())
+	q.over, q.uncertain = max(over, q.blamed()), beyond(q.highest, q.cost())
 }
 
-// blamed is the cost of a similar request whose guess was far too low. Because it isn't known
-// which of its features made it expensive, all of them are in doubt; any other trusted feature
-// of a request clears it.
+// blamed returns the cost of a similar request whose guess was far too low. The feature that made that request
+// expensive isn't known, so all of them are in doubt. If this request has another feature that is trusted and
+// was cheap, that feature's cost is returned instead.
 func (q *question) blamed() float32 {
 	over := q.view.over
 	for i := range q.features() {
@@ -291,8 +275,7 @@ func (q *question) blamed() float32 {
 	return over
 }
 
-// untried reports that a feature of a request was requested more often than answered, and that
-// little is known of it.
+// untried reports whether a feature of a request has been requested far more often than answered.
 func (g *Estimator) untried(q *question) bool {
 	for i := 1; i < q.count; i++ {
 		if n := uint32(q.views[i].n); n < least && g.asked.times(q.buffer[i]) >= least+n {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the estimator in its plainest form: maps, double precision, nothing
-// bounded. It knows shapes and clients, no URLs, and nobody is a known person.
+// model is the estimator in its simplest form: maps, double precision, no limits. It has shapes and clients,
+// but no URLs and no known people.
 type model struct {
 	shapes    map[string]*modelStat
 	perClient map[[2]string]*modelStat
@@ -23,7 +23,7 @@ type modelStat struct {
 	at        time.Time
 	overran   bool
 	clients   map[string]bool
-	over      float64 // what one that overran cost
+	over      float64 // the cost of one that overran
 	overAt    time.Time
 }
 
@@ -132,7 +132,7 @@ func TestEstimatorIsTheModel(t *testing.T) {
 				Shape:  rapid.SampledFrom([]string{"/a", "/b"}).Draw(t, "shape"),
 				Client: rapid.SampledFrom([]string{"1", "2", "3", "4"}).Draw(t, "client"),
 			}
-			// Of these none is just four times another: what precision decides is not tested.
+			// No cost is exactly four times another, so the test doesn't depend on precision.
 			cost := time.Duration(rapid.SampledFrom([]float64{1, 3, 7}).Draw(t, "cost") * math.Pow10(rapid.IntRange(5, 9).Draw(t, "power")))
 			switch {
 			case rapid.IntRange(0, 4).Draw(t, "call") > 0:
@@ -149,16 +149,16 @@ func TestEstimatorIsTheModel(t *testing.T) {
 			want, sure := m.of(now, k.Shape, k.Client)
 			want = max(want, floor.Seconds())
 			got, _, s := g.Of(now, k)
-			if math.Abs(got.Seconds()-want) > 1e-4*max(1, want) || s != sure { // the estimates are of single precision
-				t.Fatalf("%+v: %s (sure: %t), the model says %.6f s (%t)", k, got, s, want, sure)
+			if math.Abs(got.Seconds()-want) > 1e-4*max(1, want) || s != sure { // the estimates are single precision
+				t.Fatalf("%+v: %s (sure: %t), the model has %.6f s (%t)", k, got, s, want, sure)
 			}
 		}
 	})
 }
 
-// TestWithheldAnswers has a client that is answered only while it is taken for
-// light, which is the worst that a queue could do. Taken for dear by mistake, it
-// must never go without an answer for half a minute.
+// TestWithheldAnswers: a client gets answers only while its requests count as light, which is the worst that a
+// queue could do. If they are mistaken for expensive, the client must never be without an answer for half a
+// minute.
 func TestWithheldAnswers(t *testing.T) {
 	const light = 100 * time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
@@ -176,19 +176,18 @@ func TestWithheldAnswers(t *testing.T) {
 				g.Learn(at(float64(s)), k, 20*time.Millisecond, 0)
 				answered = s
 			} else if s-answered >= 30 {
-				t.Fatalf("taken for %g s: after %d s it is still %s, answered last at %d s", mistaken, s, got, answered)
+				t.Fatalf("mistaken for %g s: after %d s it is still %s, last answered at %d s", mistaken, s, got, answered)
 			}
 		}
 	})
 }
 
-// TestInventedClientsPushNoneOut floods the pairs with clients that ask once,
-// while one comes back now and then. Neither that one makes room nor those who
-// came last.
+// TestInventedClientsPushNoneOut floods the table of pairs with clients that make one request, while one
+// client comes back now and then. The table keeps that client and the latest ones.
 func TestInventedClientsPushNoneOut(t *testing.T) {
 	g := newEstimator()
 	me := Kind{Shape: "/a", Client: "me"}
-	const flood = 150_000 // more than twice of what there is room for
+	const flood = 150_000 // more than twice as many as there is room for
 	for i := range flood {
 		now := at(float64(i) / 100)
 		g.Learn(now, Kind{Shape: "/a", Client: fmt.Sprint("invented ", i)}, time.Second, 0)
@@ -211,8 +210,7 @@ func TestInventedClientsPushNoneOut(t *testing.T) {
 	}
 }
 
-// TestANewKindInheritsNoCost fills a shard, so that the next kind takes the place
-// of another one.
+// TestANewKindInheritsNoCost fills a shard, so the next kind takes the place of another one.
 func TestANewKindInheritsNoCost(t *testing.T) {
 	g := newEstimator()
 	for i := range 4 * shards * kindsPerShard {
@@ -239,9 +237,9 @@ func TestGuessAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestTheLeastAskedForMakesRoom checks that whatever came, and after the counts
-// were halved, it is one with the least count.
-func TestTheLeastAskedForMakesRoom(t *testing.T) {
+// TestTheLeastRequestedMakesRoom checks that the evicted kind always has the smallest count, even after the
+// counts were halved.
+func TestTheLeastRequestedMakesRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sketchShard{index: map[uint64]int{}}
 		for i := range kindsPerShard {
@@ -256,7 +254,7 @@ func TestTheLeastAskedForMakesRoom(t *testing.T) {
 			least := slices.Min(s.count)
 			i := s.placeLocked(uint64(kindsPerShard + n))
 			if s.count[i] != least || len(s.index) != kindsPerShard {
-				t.Fatalf("one with count %d made room, the least is %d; %d are indexed", s.count[i], least, len(s.index))
+				t.Fatalf("a kind with count %d was evicted, the smallest is %d; %d are indexed", s.count[i], least, len(s.index))
 			}
 			s.count[i]++
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// newEstimator makes an Estimator with a hash that is the same in each run: what meets what in its
-// tables must not make a test fail once in a thousand runs.
+// newEstimator makes an Estimator with a hash that is the same in each run, because collisions in its tables
+// must not make a test fail once in a thousand runs.
 func newEstimator() *Estimator {
 	return NewHashedEstimator(func(text string) uint64 {
 		h := fnv.New64a()
@@ -19,10 +19,10 @@ func newEstimator() *Estimator {
 	})
 }
 
-// page is a kind that somebody asks for whom nobody knows.
+// page returns the kind of a page requested by an unknown client.
 func page(shape string) Kind { return Kind{Shape: shape, Client: "nobody"} }
 
-// others teaches what other clients' requests of a shape cost.
+// others makes the Estimator learn what other clients' requests of a shape cost.
 func others(g *Estimator, shape string, costs ...time.Duration) {
 	for i, c := range costs {
 		g.Learn(at(0), Kind{Shape: shape, Client: fmt.Sprint("other ", i)}, c, 0)
@@ -46,12 +46,12 @@ func TestGuess(t *testing.T) {
 	expectEstimate(t, g, 0, page("/a"), 2*time.Second, true)
 	others(g, "/a", 4*time.Second)
 	if got, _, _ := g.Of(at(0), page("/a")); got <= 2400*time.Millisecond {
-		t.Errorf("after one that was dearer: %s, want more than the mean, 2.4s", got)
+		t.Errorf("after a more expensive one: %s, want more than the mean, 2.4s", got)
 	}
 }
 
-// TestGuessOfURLs checks that what is told apart by a parameter is, whatever
-// others say, and what is not told apart is not.
+// TestGuessOfURLs checks that URLs distinguished by a parameter get their own guesses, whatever others cost,
+// and that other URLs don't.
 func TestGuessOfURLs(t *testing.T) {
 	g := newEstimator()
 	const shape = "/index.php?page&n"
@@ -75,8 +75,8 @@ func TestGuessOfURLs(t *testing.T) {
 	expectEstimate(t, g, 0, Kind{Shape: shape, URL: "/index.php?page=rare", Client: "me"}, time.Second, true)
 }
 
-// TestUntried checks that what is asked for often, and was never answered, is
-// not taken for like the rest of its shape until it was.
+// TestUntried checks that a request that is often made and was never answered isn't treated like the rest of
+// its shape until it has been answered.
 func TestUntried(t *testing.T) {
 	g := newEstimator()
 	for i := range least {
@@ -95,8 +95,8 @@ func TestUntried(t *testing.T) {
 	expectEstimate(t, g, 0, home, 20*time.Millisecond, true)
 }
 
-// TestSentAwayIsNotUntried: a crawler whose requests are redirected, and that does not
-// come back, tells nothing of what it asked for.
+// TestSentAwayIsNotUntried: a crawler whose requests are redirected, and that doesn't come back, shows nothing
+// about the pages that it requested.
 func TestSentAwayIsNotUntried(t *testing.T) {
 	g := newEstimator()
 	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
@@ -110,13 +110,12 @@ func TestSentAwayIsNotUntried(t *testing.T) {
 		g.Ask(k)
 	}
 	if _, _, sure := g.Of(at(0), k); sure {
-		t.Error("asked often, never answered, and yet sure")
+		t.Error("often requested, never answered, but still sure")
 	}
 }
 
-// TestUntriedByAKnownClient checks that a client's own cheap answers to a shape do
-// not vouch for a parameter that nobody has seen the answer to: it would train the
-// shape first, and then ask for what is dear.
+// TestUntriedByAKnownClient checks that a client's own cheap answers for a shape don't vouch for a parameter
+// without any answer. Otherwise a client could train the shape first, and then request expensive pages.
 func TestUntriedByAKnownClient(t *testing.T) {
 	g := newEstimator()
 	for i := range 2 * least {
@@ -131,8 +130,8 @@ func TestUntriedByAKnownClient(t *testing.T) {
 	}
 }
 
-// TestAnsweredIsTried checks that who asks for one page now and then, and is
-// answered each time, is never taken for somebody who asks for the untried.
+// TestAnsweredIsTried checks that a client that requests one page now and then, and is answered each time,
+// never counts as requesting untried pages.
 func TestAnsweredIsTried(t *testing.T) {
 	g := newEstimator()
 	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
@@ -144,15 +143,15 @@ func TestAnsweredIsTried(t *testing.T) {
 	}
 }
 
-// perClientKey is by which the answers to one client's requests of a kind are kept.
+// perClientKey returns the key under which the answers to one client's requests of a kind are kept.
 func perClientKey(g *Estimator, k Kind) uint64 {
 	var q question
 	g.look(at(0), &k, &q)
 	return mix(q.client, q.feature)
 }
 
-// TestGuessBeforeTheEnd checks that what runs teaches about its client: the least
-// that the next one costs, for a while, but nothing that is sure.
+// TestGuessBeforeTheEnd checks what a running request shows about its client: for a while, the least that the
+// next one costs, but nothing that is sure.
 func TestGuessBeforeTheEnd(t *testing.T) {
 	g := newEstimator()
 	k := Kind{Shape: "/a", Client: "me"}
@@ -160,21 +159,21 @@ func TestGuessBeforeTheEnd(t *testing.T) {
 	expectEstimate(t, g, 1, k, time.Second, false)
 	g.AtLeast(at(1), k, time.Second/2, 0)
 	expectEstimate(t, g, 1, k, time.Second, false)
-	expectEstimate(t, g, 11, k, first+(time.Second-first)/2, false) // it fades, as whoever is refused gets no answers
+	expectEstimate(t, g, 11, k, first+(time.Second-first)/2, false) // it fades, because a refused client gets no answers
 	g.AtLeast(at(1), Kind{Shape: "/light", Client: "me"}, time.Millisecond, 0)
 	expectEstimate(t, g, 1, Kind{Shape: "/light", Client: "me"}, first, false)
-	expectEstimate(t, g, 1, page("/a"), time.Second, false) // nobody knows better
+	expectEstimate(t, g, 1, page("/a"), time.Second, false) // there is no better estimate
 	expectEstimate(t, g, 61, page("/a"), first, false)
 	for range least {
 		g.Learn(at(2), k, 10*time.Millisecond, 0)
 	}
 	was, _, _ := g.Of(at(2), k)
-	g.AtLeast(at(2), k, 3*was, 0) // one with history is corrected by the answer
+	g.AtLeast(at(2), k, 3*was, 0) // a kind with answers is corrected by the next answer
 	expectEstimate(t, g, 2, k, was, true)
 }
 
-// TestGuessFollows checks that a change is believed after some answers, both
-// ways: an overestimate does not stay for want of being tried.
+// TestGuessFollows checks that a change is believed after some answers, up and down: an overestimate doesn't
+// stay because nothing is tried.
 func TestGuessFollows(t *testing.T) {
 	g := newEstimator()
 	for _, cost := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 10 * time.Millisecond} {
@@ -187,7 +186,7 @@ func TestGuessFollows(t *testing.T) {
 	}
 }
 
-// TestGuessOfTheUnknown checks that an unknown shape is taken for the like of all.
+// TestGuessOfTheUnknown checks that an unknown shape is treated like the average of all shapes.
 func TestGuessOfTheUnknown(t *testing.T) {
 	g := newEstimator()
 	for i := range 1000 {
@@ -198,11 +197,11 @@ func TestGuessOfTheUnknown(t *testing.T) {
 	}
 }
 
-// TestInventedKindsPushNoneOut floods the sketch with shapes and URLs that are
-// asked for once, while the site's own are asked for now and then.
+// TestInventedKindsPushNoneOut floods the sketch with shapes and URLs that are requested once, while the
+// site's own are requested now and then.
 func TestInventedKindsPushNoneOut(t *testing.T) {
 	g, invented := newEstimator(), 200_000
-	if testing.Short() { // one goroutine asks
+	if testing.Short() { // only one goroutine makes requests
 		invented = 40_000
 	}
 	for i := range invented {

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// close tells whether two numbers are one but for rounding.
+// close reports whether two numbers are equal except for rounding.
 func close(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// TestCorrectByOneMeasurement: by how much one look at the CPUs changes the part of its time
-// in which each of those that were there is taken to compute.
+// TestCorrectByOneMeasurement: how much one measurement of the CPU use changes the weights of the requests
+// that were present.
 func TestCorrectByOneMeasurement(t *testing.T) {
 	for name, c := range map[string]struct {
 		spans  int
@@ -29,7 +31,7 @@ func TestCorrectByOneMeasurement(t *testing.T) {
 		"it came since the last look":   {1, 1, 0, -1, 0.1},
 		"nothing is used, one is there": {1, 1, 0, 0, 0.05},
 	} {
-		m := NewMeter(Corrected, 2, 0)
+		m := NewMeter(Corrected, 2)
 		var spans []*Span
 		for range c.spans {
 			s := new(Span)
@@ -40,15 +42,15 @@ func TestCorrectByOneMeasurement(t *testing.T) {
 		m.Correct(at(1), at(c.since), Use{CPUs: c.used / 2, Own: -1, Lacked: -1}, slices.Values(spans))
 		for _, s := range spans {
 			if !close(s.weight, c.want) {
-				t.Errorf("%s: it is taken to compute in %.4f of its time, want %.4f", name, s.weight, c.want)
+				t.Errorf("%s: it counts as computing for %.4f of its time, want %.4f", name, s.weight, c.want)
 			}
 		}
 	}
 }
 
-// TestCorrectBesideReadings: what the kernel counted is not the others'.
-func TestCorrectBesideReadings(t *testing.T) {
-	m := NewMeter(Process, 2, 0)
+// TestCorrectWithReadings: CPU time that the kernel counted for one request isn't charged to others.
+func TestCorrectWithReadings(t *testing.T) {
+	m := NewMeter(Process, 2)
 	read, other := new(Span), new(Span)
 	m.Begin(at(0), read)
 	m.Begin(at(0), other)
@@ -56,12 +58,13 @@ func TestCorrectBesideReadings(t *testing.T) {
 	read.Measured(at(1), Reading{CPU: sec(0.5)})
 	m.Correct(at(1), at(0), Use{CPUs: 0.8 / 2, Own: -1, Lacked: -1}, slices.Values([]*Span{read, other}))
 	if !close(other.weight, 0.3) {
-		t.Errorf("of 0.8 CPUs 0.5 are the one's that was read; the other one computes in %.4f of its time, want 0.3", other.weight)
+		t.Errorf("0.5 of 0.8 CPUs belong to the request that was read; the other computes for %.4f of its time, want 0.3", other.weight)
 	}
+	testkit.Same(t, sec(0.5), read.SoFar(at(1)), "the cost of a request measured at 0.5 s")
 }
 
-// TestTendency: a Reading says of the time since the last one whether the request computes,
-// which counts by how long that was.
+// TestTendency: a Reading shows whether the request has computed since the last one. The longer that time, the
+// more it counts.
 func TestTendency(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second Reading
@@ -75,25 +78,25 @@ func TestTendency(t *testing.T) {
 		"its database is not it":    {Reading{CPU: sec(0.3), Database: sec(0.4)}, Reading{CPU: sec(0.4), Database: sec(0.4)}, 0.1, 0.65},
 		"a database that works now": {Reading{CPU: sec(0.3)}, Reading{CPU: sec(0.3), Database: sec(0.1)}, 0.1, 0.15},
 	} {
-		m, s := NewMeter(Process, 2, 0), new(Span)
+		m, s := NewMeter(Process, 2), new(Span)
 		m.Begin(at(0), s)
 		s.Measured(at(1), c.first)
 		s.Measured(at(1+c.after), c.second)
 		if !close(s.weight, c.want) {
-			t.Errorf("%s: it is taken to compute in %.4f of its time, want %.4f", name, s.weight, c.want)
+			t.Errorf("%s: it counts as computing for %.4f of its time, want %.4f", name, s.weight, c.want)
 		}
 	}
 }
 
-// TestCountsStayInTheirBounds: what is asked for more often than can be counted, or is taken
-// back more often than it was asked for.
+// TestCountsStayInTheirBounds checks features that are requested more often than can be counted, and features
+// whose requests are taken back more often than they were made.
 func TestCountsStayInTheirBounds(t *testing.T) {
 	var s sketch
 	s.init()
 	s.ask(7)
 	s.change(7, func(f *featureRecord) { f.asked = math.MaxUint32 })
 	if s.ask(7); s.times(7) != math.MaxUint32 {
-		t.Errorf("after the most it is %d", s.times(7))
+		t.Errorf("after the maximum it is %d", s.times(7))
 	}
 	s.change(7, func(f *featureRecord) { f.asked = 1 })
 	s.unask(7)
@@ -102,40 +105,41 @@ func TestCountsStayInTheirBounds(t *testing.T) {
 	}
 }
 
-// TestTheStalestMakesRoom: of those that are as stale the first one.
+// TestTheStalestMakesRoom: among entries of the same age, the first one is evicted.
 func TestTheStalestMakesRoom(t *testing.T) {
 	set := new([ways]private)
 	for i := range set {
 		set[i] = private{hash: uint64(i + 1), at: 5}
 	}
 	if place(set, 99); set[0].hash != 99 {
-		t.Error("of those that are as stale another one than the first made room")
+		t.Error("among entries of the same age, one other than the first was evicted")
 	}
 	set[0].at, set[3].at = 5, 4
 	if place(set, 98); set[3].hash != 98 {
-		t.Error("the stalest did not make room")
+		t.Error("the oldest entry wasn't evicted")
 	}
 }
 
-// TestHalfComputes: from half of its time on a request counts as one that computes; from less if that is estimated.
+// TestHalfComputes: a request counts as computing if it uses the CPU for half of its time. If this is only
+// estimated, less is enough.
 func TestHalfComputes(t *testing.T) {
-	m, s := NewMeter(Corrected, 2, 0), new(Span)
+	m, s := NewMeter(Corrected, 2), new(Span)
 	m.Begin(at(0), s)
 	for weight, want := range map[float64]bool{guessedHalf: true, guessedHalf - 0.01: false} {
 		if s.Assume(weight); s.Computes() != want {
-			t.Errorf("in %g of its time: %t", weight, !want)
+			t.Errorf("for %g of its time: %t", weight, !want)
 		}
 	}
 	for used, want := range map[float64]bool{half: true, half - 0.01: false} {
 		s := new(Span)
-		NewMeter(Process, 2, 0).Begin(at(0), s)
+		NewMeter(Process, 2).Begin(at(0), s)
 		if s.Measured(at(1), Reading{CPU: sec(used)}); s.Computes() != want {
 			t.Errorf("for %g of a second: %t", used, !want)
 		}
 	}
 }
 
-// TestKnown: what a guess rests on, as it is told to people.
+// TestKnown checks the data behind a guess, as shown to people.
 func TestKnown(t *testing.T) {
 	g := NewEstimator()
 	k := Kind{Shape: "/a", Client: "me"}
@@ -143,9 +147,7 @@ func TestKnown(t *testing.T) {
 		t.Errorf("of nothing: %+v", got)
 	}
 	g.Ask(k)
-	if got := g.Known(at(0), k); got.Asked != 1 {
-		t.Errorf("asked for once: %+v", got)
-	}
+	testkit.Same(t, 1, g.Known(at(0), k).Asked, "times asked for")
 	g.Learn(at(0), k, time.Second, 0)
 	others(g, "/a", time.Second, time.Second, time.Second)
 	if got := g.Known(at(0), k); got.Answers != 4 || !got.Sure || got.Overran {

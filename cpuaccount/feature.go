@@ -1,39 +1,39 @@
 package cpuaccount
 
-// asker is the client that asks or got an answer, and when.
+// asker is the client that makes a request or received an answer.
 type asker struct {
-	from  uint32 // the witness
+	from  uint32 // the witness of the client's address
 	known bool
-	at    int64 // Unix milliseconds
+	at    int64 // time of the request or answer, in Unix milliseconds
 }
 
-// featureRecord is what is remembered of all requests that have something in common:
-// a shape, a URL, or a parameter.
+// featureRecord is what the Estimator knows about all requests with a feature: a shape, a URL, or a
+// parameter.
 type featureRecord struct {
-	// The fields that are read often are in one cache line.
+	// Fields that are read often are in one cache line.
 	all         estimate
-	known       estimate // of answers to known people alone
+	known       estimate // of answers to known clients
 	from        witnesses
 	uncertainty float32 // of all
 	over        overrun
 
 	hash      uint64
 	knownFrom witnesses
-	asked     uint32   // since it came; what it took over does not count
-	_         [40]byte // two cache lines in all
+	asked     uint32   // requests since the feature was added, not counting those that it inherited
+	_         [40]byte // two cache lines in total
 }
 
-// view is what a feature shows for one client.
+// view is what a feature shows about a request of one client.
 type view struct {
 	estimate
 	believed    bool
-	uncertainty float32 // of all answers, because those of known people alone don't show how similar all are
-	over        float32 // what a request that was guessed far too low has cost, in seconds
+	uncertainty float32 // of all answers, because answers to known clients alone don't show how much all of them vary
+	over        float32 // the cost in seconds of a request whose guess was far too low
 }
 
-// show fills in the view for one client: from known people's answers, if there are enough of
-// several people. Answers to crawlers show little of what a newcomer's page will cost, even if
-// it has the same shape.
+// show fills in the view for one client. It uses the answers to known clients if enough of them went to
+// several clients. Answers to crawlers show little about the cost of a newcomer's page, even if it has the
+// same shape.
 func (f *featureRecord) show(v *view, by *asker) {
 	if v.estimate = f.all; f.known.several {
 		v.estimate = f.known
@@ -45,7 +45,7 @@ func (f *featureRecord) show(v *view, by *asker) {
 	}
 }
 
-// learn takes in what an answer cost, and how long it was idle.
+// learn records what an answer cost and how long it was idle.
 func (f *featureRecord) learn(by *asker, x, idle float64) {
 	if f.over.cost != 0 {
 		told := &f.all
@@ -56,7 +56,7 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 	}
 	f.all.learn(x, idle)
 	f.from.add(by.from)
-	f.all.several = f.from.several() // and so the answers are as many at least
+	f.all.several = f.from.several() // true only if there are at least as many answers
 	f.uncertainty = f.all.uncertainty()
 	if by.known {
 		f.known.learn(x, idle)
@@ -65,26 +65,26 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 	}
 }
 
-// overrun is the cost of a request whose guess was far too low. Until similar requests cost
-// what was guessed, or for some time, the guess is in doubt for all clients with similar
-// requests. A stranger's overrun doesn't affect known people; otherwise one stranger could put
-// all of their guesses in doubt by making expensive requests for what they read.
+// overrun is the cost of a request whose guess was far too low. It casts doubt on the guesses for similar
+// requests, for some time or until these cost what was guessed. A stranger's overrun doesn't affect known
+// clients. Otherwise, strangers could delay all readers of a page by making expensive requests for it.
 type overrun struct {
 	at    int64   // Unix milliseconds
 	cost  float32 // seconds; 0: none
-	known bool    // it was a known client's
+	known bool    // a known client made the request
 }
 
 func (o *overrun) left(at int64) float64 { return float64(o.cost) * faded(o.at, at) }
 
-// told takes in what a request that still runs has cost.
+// told records what a running request has cost so far.
 func (o *overrun) told(by *asker, x float64) {
 	if o.cost == 0 || o.left(by.at) <= x {
 		*o = overrun{cost: float32(x), known: by.known, at: by.at}
 	}
 }
 
-// answered takes in an answer. Known people's say nothing of strangers' requests.
+// answered reduces the overrun after an answer that cost what was guessed. Answers to known clients don't
+// affect an overrun of strangers.
 func (o *overrun) answered(by *asker, asGuessed bool) {
 	if !asGuessed || by.known && !o.known {
 		return

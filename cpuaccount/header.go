@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// CostHeader is the response header in which a backend reports what a request cost it until the
-// header was sent, in CPU-seconds as a decimal number: "0.412".
+// CostHeader is the response header in which a backend reports what a request has cost until the headers were
+// sent, in CPU-seconds as a decimal number such as "0.412".
 const CostHeader = "Tempomat-Cost"
 
-// Tell takes what the backend told out of a response's header, which no client
-// is to see. With the header source the figure replaces what was measured so
-// far; what comes after the header goes on being measured. A figure that is not
-// a number, or is more than all CPUs could have done in the time, is ignored.
+// Tell removes CostHeader from a response, because clients must not see it. With the header source, the
+// reported cost replaces the estimate for the time until the headers; later time is estimated as usual. A
+// value is ignored if it isn't a number, or if it exceeds what all CPUs could have done in that time.
 func (s *Span) Tell(now time.Time, h interface {
 	Values(name string) []string
 	Del(name string)

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 func TestTell(t *testing.T) {
@@ -32,7 +34,7 @@ func TestTell(t *testing.T) {
 		{"wall", Wall, []string{"0.5"}, 3},
 		{"corrected", Corrected, []string{"0.5"}, 3},
 	} {
-		m := NewMeter(tc.source, 2, 0)
+		m := NewMeter(tc.source, 2)
 		var s Span
 		m.Begin(at(0), &s)
 		h := http.Header{"Other": {"x"}}
@@ -41,45 +43,37 @@ func TestTell(t *testing.T) {
 		}
 		s.Tell(at(2), h)
 		if _, ok := h[CostHeader]; ok || len(h) != 1 {
-			t.Errorf("%s: the header is left as %v", tc.name, h)
+			t.Errorf("%s: the header stays as %v", tc.name, h)
 		}
 		if x := tc.want - 1; x < 2 && (s.Idle().Seconds() != 2-x || time.Duration(m.charged.Load()).Seconds() != x) {
-			t.Errorf("%s: after it %v are charged, and it was idle for %v", tc.name, time.Duration(m.charged.Load()), s.Idle())
+			t.Errorf("%s: after it, %v is charged, and the request was idle for %v", tc.name, time.Duration(m.charged.Load()), s.Idle())
 		}
-		if got := s.End(at(3)).Seconds(); got != tc.want {
-			t.Errorf("%s: cost %g s, want %g", tc.name, got, tc.want)
-		}
+		testkit.Same(t, tc.want, s.End(at(3)).Seconds(), "%s: cost in s", tc.name)
 	}
 }
 
 func TestTellWhilePausedAndAfterTheEnd(t *testing.T) {
-	m := NewMeter(Header, 1, 0)
+	m := NewMeter(Header, 1)
 	told := func() http.Header { return http.Header{CostHeader: {"0.5"}} }
 	var s Span
 	m.Begin(at(0), &s)
 	s.Pause(at(1))
 	s.Tell(at(2), told())
-	if got := s.SoFar(at(3)); got != time.Second/2 {
-		t.Errorf("paused: %s, want 500ms", got)
-	}
+	testkit.Same(t, time.Second/2, s.SoFar(at(3)), "the cost while paused")
 	s.Resume(at(3))
-	if got := s.End(at(4)); got != time.Second*3/2 {
-		t.Errorf("resumed: %s, want 1.5s", got)
-	}
+	testkit.Same(t, time.Second*3/2, s.End(at(4)), "the cost after it resumed")
 	s.Tell(at(5), told())
-	if got := s.SoFar(at(5)); got != time.Second*3/2 {
-		t.Errorf("after the end: %s, want 1.5s", got)
-	}
+	testkit.Same(t, time.Second*3/2, s.SoFar(at(5)), "the cost after the end")
 }
 
-// FuzzTell checks that no header makes a cost below zero or beyond what the CPUs
-// can do, nor is left for the client to see.
+// FuzzTell checks that no header makes a cost below zero or beyond what the CPUs can do, and that the client
+// never sees the header.
 func FuzzTell(f *testing.F) {
 	for _, seed := range []string{"", "0", "0.412", "-1", "NaN", "Inf", "1e308", "0x1p-3", "1_0", "٣", "0.5, 0.5"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, told string) {
-		m := NewMeter(Header, 2, 0)
+		m := NewMeter(Header, 2)
 		var s Span
 		m.Begin(at(0), &s)
 		h := http.Header{CostHeader: {told}}

@@ -3,24 +3,49 @@ package cpuaccount
 import "strings"
 
 const (
-	// maxFeatures is the number of features of a request: its shape, its URL, and some of its
-	// parameters.
+	// maxFeatures is how many features a request has at most: its shape, its URL, and some of its parameters.
 	maxFeatures = 6
-	// longestURL is the most bytes of a URL that is looked at.
+	// longestURL is the length of the longest URL that is a feature.
 	longestURL = 512
 )
 
-// Kind is what the cost of a request is guessed by.
+// Kind contains the properties of a request from which its cost is guessed.
 type Kind struct {
-	Site    string // which of several it is for, that share their paths; empty: there is one
-	Shape   string // of its path
-	URL     string // its target as it came
+	Site    string // the name of the site; empty: there is only one
+	Shape   string // the shape of the path
+	URL     string // the request's target, unchanged
 	Client  string // the client
-	Address string // its address, so the sessions of one address count as one witness; empty: the client itself
-	Known   bool   // the client has proven to be a person
+	Address string // the client's address, because its sessions count as one witness; empty: use Client
+	Known   bool   // there is evidence that the client is a person
+
+	hashes hashes // set by Hash
 }
 
-// ofSite is what tells the kinds of one site from those of the others.
+// hashes are what the Estimator uses of a Kind.
+type hashes struct {
+	client  uint64
+	address uint64
+	buffer  [maxFeatures]uint64 // of the features, the shape first
+	count   int                 // number of features in buffer; 0: nothing is set
+}
+
+func (h *hashes) features() []uint64 { return h.buffer[:h.count] }
+
+// Hash stores the hashes of a Kind in it, so that the other methods needn't calculate them each time. The
+// Kind's fields must not change afterwards.
+func (g *Estimator) Hash(k *Kind) {
+	h := &k.hashes
+	if h.count > 0 {
+		return
+	}
+	h.client = g.hash(k.Client)
+	if h.address = h.client; k.Address != "" {
+		h.address = g.hash(k.Address)
+	}
+	h.count = len(g.features(k, &h.buffer))
+}
+
+// ofSite returns a hash that distinguishes the features of different sites.
 func (g *Estimator) ofSite(k *Kind) uint64 {
 	if k.Site == "" {
 		return 0
@@ -28,7 +53,7 @@ func (g *Estimator) ofSite(k *Kind) uint64 {
 	return g.hash(k.Site)
 }
 
-// features appends the hashes of what a request may be told by, its shape first.
+// features returns the hashes of a request's features in the buffer, the shape first.
 func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
 	site := g.ofSite(k)
 	shape := (g.hash(k.Shape) ^ site) &^ 1 // never equal to another feature
@@ -51,8 +76,8 @@ func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
 	return features
 }
 
-// cutParameter cuts the first parameter off. Some sites write a;b for a&b, MediaWiki
-// and most of those in Perl among them.
+// cutParameter cuts off the first parameter. Parameters also end at a semicolon, because some sites write a;b
+// instead of a&b, for example MediaWiki and many sites in Perl.
 func cutParameter(query string) (parameter, rest string) {
 	end := strings.IndexByte(query, '&')
 	if end < 0 {
@@ -64,7 +89,7 @@ func cutParameter(query string) (parameter, rest string) {
 	return query[:end], query[min(end+1, len(query)):]
 }
 
-// mix makes one hash of two.
+// mix combines two hashes.
 func mix(a, b uint64) uint64 {
 	h := a ^ b*0x9e3779b97f4a7c15
 	return (h ^ h>>32) * 0xd6e8feb86659fd93

@@ -2,17 +2,17 @@ package cpuaccount
 
 import "time"
 
-// Knowledge is what a guess rests on.
+// Knowledge is a guess and what it is based on.
 type Knowledge struct {
-	Cost    time.Duration // that a request of the kind will likely have, for this client
-	Idle    time.Duration // for how long it will likely hold a worker without computing
-	Sure    bool          // that rests on answers
-	Answers int           // to similar requests; at most 65,535
-	Asked   int           // how often the feature was asked for without an answer that counts
-	Overran bool          // one recently cost far more than was guessed
+	Cost    time.Duration // the likely cost for this client
+	Idle    time.Duration // how long the request will likely hold a worker without computing
+	Sure    bool          // the guess is based on answers
+	Answers int           // number of answers to similar requests; at most 65,535
+	Asked   int           // similar requests without an answer that counts
+	Overran bool          // a similar request recently cost far more than was guessed
 }
 
-// Known returns what the guess of a request is based on. It changes nothing.
+// Known returns the guess for a request and what it is based on. It changes nothing.
 func (g *Estimator) Known(now time.Time, k Kind) (n Knowledge) {
 	var q question
 	g.look(now, &k, &q)

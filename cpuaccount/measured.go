@@ -2,22 +2,20 @@ package cpuaccount
 
 import "time"
 
-// Reading is what the kernel counted for a request since its meter began, or a part of that
-// which ends a moment ago.
+// Reading is what the kernel has counted for a request since its span began. It may be slightly old.
 type Reading struct {
-	CPU      time.Duration // that its worker used
-	Queued   time.Duration // that its worker was ready for a CPU and had none
-	Database time.Duration // of the CPU time of a database, its share
-	Unserved time.Duration // time before a worker accepted it
-	Waits    bool          // no worker has accepted it yet: all of it is Unserved
+	CPU      time.Duration // CPU time of its worker
+	Queued   time.Duration // how long its worker waited for a CPU
+	Database time.Duration // its share of a database's CPU time
+	Unserved time.Duration // how long it waited until a worker accepted it
+	Waits    bool          // no worker has accepted it yet, so all of its time is Unserved
 }
 
-// Measures reports whether the meter makes something of Readings.
+// Measures reports whether the meter uses Readings.
 func (m *Meter) Measures() bool { return m.source == Process }
 
-// Measured replaces by a Reading what was estimated, from the beginning on. From then on
-// nothing is estimated until the next one: time that passes is in the next Reading. More
-// than all CPUs could have done in the time is not believed.
+// Measured replaces the whole estimate with a Reading. Until the next Reading, nothing is estimated, because
+// that Reading will include the time. The cost is limited to what all CPUs could have done in the time.
 func (s *Span) Measured(now time.Time, r Reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,12 +39,11 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	s.idle = max(0, ready-s.cpu-s.unserved)
 }
 
-// tends is the time after which most of a request's earlier behaviour no longer counts for
-// whether it computes.
+// tends is how long it takes until a request's earlier behaviour has almost no influence on its weight.
 const tends = 200 * time.Millisecond
 
-// tendLocked is the part of its recent time in which the request computed, without the time in
-// which it was queued for a CPU.
+// tendLocked returns the fraction of its recent time in which the request computed, not counting the time in
+// which it waited for a CPU.
 func (s *Span) tendLocked(cpu, ready time.Duration) float64 {
 	more, of := cpu-s.cpuReadLocked(), ready-s.ready
 	s.ready = ready
@@ -60,7 +57,7 @@ func (s *Span) tendLocked(cpu, ready time.Duration) float64 {
 	return s.weight + (now-s.weight)*min(1, float64(of)/float64(tends))
 }
 
-// cpuReadLocked is the worker's CPU time at the last Reading; 0: there was none.
+// cpuReadLocked returns the worker's CPU time in the last Reading, or 0 if there was none.
 func (s *Span) cpuReadLocked() time.Duration {
 	if !s.isExact {
 		return 0
@@ -68,8 +65,8 @@ func (s *Span) cpuReadLocked() time.Duration {
 	return s.exact - s.database
 }
 
-// Lost ends the Readings: the worker serves other requests as well, or isn't one. What was read
-// stays, and the rest is estimated.
+// Lost ends the Readings, because the process also serves other requests or isn't a worker. The measured part
+// is kept, and the rest is estimated.
 func (s *Span) Lost(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +75,8 @@ func (s *Span) Lost(now time.Time) {
 	}
 }
 
-// Served notes that the backend has answered. If no worker had accepted the request at the last Reading,
-// the time since is estimated.
+// Served notes that the backend has answered. If no worker had accepted the request before the last
+// Reading, the time since then is estimated.
 func (s *Span) Served(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,14 +88,14 @@ func (s *Span) Served(now time.Time) {
 func (s *Span) loseLocked(now time.Time) {
 	s.isExact, s.shown = false, s.cpu
 	was := s.unitsLocked()
-	s.force = 1 // an unknown process isn't known to yield
+	s.force = 1 // the priority of an unknown process may be normal
 	s.reweighLocked(was)
 	if s.waited.IsZero() {
 		s.last = maxTime(s.last, now)
 		return
 	}
-	s.last, s.waited = s.waited, time.Time{} // it was accepted at some time since
-	s.weighLocked(1)                         // that it waited says nothing of how it computes
+	s.last, s.waited = s.waited, time.Time{} // a worker accepted the request some time after that
+	s.weighLocked(1)                         // the request's wait doesn't show how much it computes
 	s.advanceLocked(now)
 }
 
@@ -109,7 +106,7 @@ func maxTime(a, b time.Time) time.Time {
 	return a
 }
 
-// CPU is the CPU time until now that the request is taken to have used.
+// CPU returns the CPU time that the request is assumed to have used so far.
 func (s *Span) CPU(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,21 +116,21 @@ func (s *Span) CPU(now time.Time) time.Duration {
 	return s.cpu
 }
 
-// Sums is the CPU time charged to requests that have ended, by its source.
+// Sums is the CPU time charged to requests that have ended, by source.
 type Sums struct {
 	Estimated time.Duration // from the time that they took
-	Told      time.Duration // by the backend, in CostHeader
-	Process   time.Duration // of their workers, counted by the kernel
-	Database  time.Duration // of a database, counted by the kernel, by their shares
-	Requests  Requests      // how many they are, each where most of its cost is
+	Told      time.Duration // as reported by the backend in CostHeader
+	Process   time.Duration // of workers, counted by the kernel
+	Database  time.Duration // of databases, counted by the kernel
+	Requests  Requests      // number of requests, by the source of most of their cost
 }
 
-// Requests counts requests by what their cost is known from.
+// Requests counts requests by the source of their cost.
 type Requests struct {
 	Estimated, Told, Process uint64
 }
 
-// Sums returns what it has charged since it was made. It only grows.
+// Sums returns what the meter has charged since it was made. The sums never decrease.
 func (m *Meter) Sums() Sums {
 	return Sums{
 		Estimated: time.Duration(m.sums[byEstimate].Load()), Told: time.Duration(m.sums[byHeader].Load()),
@@ -142,7 +139,7 @@ func (m *Meter) Sums() Sums {
 	}
 }
 
-// The sums of a Meter.
+// Indices of a Meter's sums and requests.
 const (
 	byEstimate = iota
 	byHeader
@@ -151,7 +148,7 @@ const (
 	sums
 )
 
-// sumUpLocked adds a request that ends.
+// sumUpLocked adds a request that ends to the meter's sums.
 func (s *Span) sumUpLocked() {
 	m := s.meter
 	m.requests[s.mostlyLocked()].Add(1)
@@ -164,14 +161,14 @@ func (s *Span) sumUpLocked() {
 	}
 }
 
-// mostlyLocked is what the most of the request's cost is known from: one of byEstimate, byHeader
-// and byProcess. A database's share is in what its worker told.
+// mostlyLocked returns the source of most of the request's cost: byEstimate, byHeader or byProcess. A
+// database's CPU time counts as byProcess.
 func (s *Span) mostlyLocked() int {
 	estimated := s.cpu - s.told - s.exact
 	switch {
 	case s.told > max(estimated, s.exact):
 		return byHeader
-	case s.exact > estimated, s.isExact && s.exact == estimated: // nothing was used, and that is known
+	case s.exact > estimated, s.isExact && s.exact == estimated: // nothing was used, and this was measured
 		return byProcess
 	default:
 		return byEstimate

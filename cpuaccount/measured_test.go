@@ -2,21 +2,22 @@ package cpuaccount
 
 import (
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
 func sec(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// TestMeasured has Readings come, and looks what a request costs then.
+// TestMeasured passes Readings to a span, and checks the resulting cost.
 func TestMeasured(t *testing.T) {
 	for name, c := range map[string]struct {
 		source   Source
 		do       func(m *Meter, s *Span)
-		at       float64 // it ends
+		at       float64 // when it ends
 		want     float64 // CPU-seconds
 		idle     float64
 		computes bool
@@ -66,7 +67,7 @@ func TestMeasured(t *testing.T) {
 		}, 1, 0.3, 0.7, false, [sums]float64{byProcess: 0.3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, s := NewMeter(c.source, 2, 0), new(Span)
+			m, s := NewMeter(c.source, 2), new(Span)
 			m.Begin(at(0), s)
 			c.do(m, s)
 			computes := s.Computes()
@@ -79,35 +80,32 @@ func TestMeasured(t *testing.T) {
 					t.Errorf("the sums are %+v, want %v", got, c.sums)
 				}
 			}
-			if m.load.Load() != 0 {
-				t.Errorf("the load is %d", m.load.Load())
-			}
+			testkit.Same(t, 0, m.load.Load(), "the load")
 		})
 	}
 }
 
-// TestWhoWaitsToBeAcceptedHoldsNoWorker: of four workers of two CPUs, each second is worth half of one of a
-// CPU; the time in which nobody had accepted the request is worth nothing, also in the next one's.
-func TestWhoWaitsToBeAcceptedHoldsNoWorker(t *testing.T) {
-	m, s := NewMeter(Process, 2, 4), new(Span)
+// TestWaitingToBeAcceptedHoldsNoWorker: with four workers on two CPUs, holding a worker for a second costs
+// half a CPU-second. The time before a worker accepted the request costs nothing, and isn't charged to the
+// next request.
+func TestWaitingToBeAcceptedHoldsNoWorker(t *testing.T) {
+	m, s := NewMeter(Process, 2), new(Span)
+	m.SetWorkers(4)
 	m.Begin(at(0), s)
 	if s.Measured(at(10), Reading{Waits: true}); s.SoFar(at(10)) != 0 {
 		t.Errorf("it waits to be accepted, and costs %s", s.SoFar(at(10)))
 	}
 	s.Measured(at(12), Reading{CPU: sec(0.1), Unserved: sec(10)})
-	if got := s.End(at(12)); got != sec(1) {
-		t.Errorf("a worker was held for two seconds, which cost %s", got)
-	}
+	testkit.Same(t, sec(1), s.End(at(12)), "the cost of a worker held for two seconds")
 	m.Begin(at(20), s)
 	s.Measured(at(22), Reading{CPU: sec(0.1)})
-	if got := s.End(at(22)); got != sec(1) {
-		t.Errorf("the next request costs %s", got)
-	}
+	testkit.Same(t, sec(1), s.End(at(22)), "the cost of the next request")
 }
 
-// TestWhoIsServedUnseenIsEstimated: a request was seen to wait to be accepted, and is answered, or cannot be read, before it
-// is looked at again: what came since is not free. Who was never served pays nothing.
-func TestWhoIsServedUnseenIsEstimated(t *testing.T) {
+// TestUnseenRequestsAreEstimated: a request was observed to wait for acceptance, and was answered, or
+// couldn't be read, before the next reading. The time since then isn't free. A request that was never served
+// pays nothing.
+func TestUnseenRequestsAreEstimated(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(s *Span)
 		want  float64
@@ -121,7 +119,7 @@ func TestWhoIsServedUnseenIsEstimated(t *testing.T) {
 		"it was looked at before":     {func(s *Span) { s.SoFar(at(10.1)); s.Measured(at(10.05), Reading{Waits: true}); s.Served(at(10.2)) }, 0.1, false},
 		"it waits, as was seen twice": {func(s *Span) { s.Measured(at(10.1), Reading{Waits: true}); s.Served(at(10.2)) }, 0.1, false},
 	} {
-		m, s := NewMeter(Process, 2, 0), new(Span)
+		m, s := NewMeter(Process, 2), new(Span)
 		m.Begin(at(0), s)
 		s.Measured(at(10), Reading{Waits: true})
 		c.do(s)
@@ -131,72 +129,7 @@ func TestWhoIsServedUnseenIsEstimated(t *testing.T) {
 	}
 }
 
-// TestMeasuredIsNotCorrected has one request measured beside one that is estimated: what the
-// CPUs were used for beyond the first one's is the second one's.
-func TestMeasuredIsNotCorrected(t *testing.T) {
-	for name, c := range map[string]struct{ use, want float64 }{
-		"the other one waits":    {0.35, 0.3},
-		"the other one computes": {0.85, 5},
-	} {
-		m := NewMeter(Process, 2, 0)
-		measured, other := new(Span), new(Span)
-		m.Begin(at(0), measured)
-		m.Begin(at(0), other)
-		for i := range 20 {
-			now := float64(i+1) / 2
-			measured.Measured(at(now), Reading{CPU: sec(0.7 * now)})
-			m.Correct(at(now), at(now-0.5), Use{CPUs: c.use, Own: -1, Lacked: -1}, slices.Values([]*Span{measured, other}))
-		}
-		if got := measured.SoFar(at(10)); got != sec(7) {
-			t.Errorf("%s: what is measured as 7 s costs %v", name, got)
-		}
-		if got := other.SoFar(at(10)).Seconds(); c.want < 1 && got > 2 || c.want > 1 && got < c.want {
-			t.Errorf("%s: it costs %.2f s, want about %g", name, got, c.want)
-		}
-	}
-}
-
-// TestSumsOnlyGrow has requests be measured, lost and ended as it comes: what was charged is
-// what each cost, and the sums are that, too.
-func TestSumsOnlyGrow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := NewMeter(Process, 2, 0)
-		now, all := 0.0, time.Duration(0)
-		var before Sums
-		for range rapid.IntRange(1, 10).Draw(t, "requests") {
-			s := new(Span)
-			m.Begin(at(now), s)
-			var r Reading
-			for range rapid.IntRange(0, 8).Draw(t, "steps") {
-				passed := rapid.Float64Range(0, 1).Draw(t, "passed")
-				now += passed
-				switch rapid.IntRange(0, 3).Draw(t, "what") {
-				case 0:
-					s.SoFar(at(now))
-				case 1:
-					s.Lost(at(now))
-				default:
-					r.CPU += sec(passed * rapid.Float64Range(0, 1).Draw(t, "cpu"))
-					r.Queued += sec(passed * rapid.Float64Range(0, 0.5).Draw(t, "queued"))
-					r.Database += sec(passed * rapid.Float64Range(0, 1).Draw(t, "database"))
-					s.Measured(at(now), r)
-				}
-			}
-			all += s.End(at(now))
-			got := m.Sums()
-			if got.Estimated < before.Estimated || got.Process < before.Process || got.Database < before.Database {
-				t.Fatalf("%+v after %+v", got, before)
-			}
-			before = got
-		}
-		sum := before.Estimated + before.Process + before.Database
-		if (sum-all).Abs() > time.Microsecond || (time.Duration(m.charged.Load())-all).Abs() > time.Microsecond {
-			t.Errorf("the sums are %v, the charges %v, and all cost %v", sum, m.charged.Load(), all)
-		}
-	})
-}
-
-// TestRequestsBySource: each request counts once, where most of its cost is known from.
+// TestRequestsBySource: each request counts once, for the source of most of its cost.
 func TestRequestsBySource(t *testing.T) {
 	for name, c := range map[string]struct {
 		source Source
@@ -218,20 +151,19 @@ func TestRequestsBySource(t *testing.T) {
 		"told late":  {Header, func(s *Span) { s.Tell(at(1.9), http.Header{CostHeader: {"0.5"}}) }, Requests{Told: 1}},
 		"told early": {Header, func(s *Span) { s.Tell(at(0.5), http.Header{CostHeader: {"0.5"}}) }, Requests{Estimated: 1}},
 	} {
-		m, s := NewMeter(c.source, 2, 0), new(Span)
+		m, s := NewMeter(c.source, 2), new(Span)
 		m.Begin(at(0), s)
 		c.do(s)
 		s.End(at(2))
 		s.End(at(3))
-		if got := m.Sums().Requests; got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		testkit.Same(t, c.want, m.Sums().Requests, "%s", name)
 	}
 }
 
-// TestWhoYieldsLeavesTheCPUs: three pages that compute have stepped down. Beside them one that has not gets a CPU of
-// the two, and is charged with all of its time; beside three that compete as it does it gets half of one.
-func TestWhoYieldsLeavesTheCPUs(t *testing.T) {
+// TestYieldingLeavesTheCPUs: three pages that compute have a lower priority. Next to them, a page with normal
+// priority gets one of the two CPUs, and is charged for all of its time. Next to three with the same priority,
+// it gets half a CPU.
+func TestYieldingLeavesTheCPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *Span)
 		want   float64
@@ -243,7 +175,7 @@ func TestWhoYieldsLeavesTheCPUs(t *testing.T) {
 		"they yielded, and are paused": {func(s *Span) { s.Pause(at(0)); s.Yield(0); s.Resume(at(0)) }, 1},
 		"they are not known any more":  {func(s *Span) { s.Measured(at(0), Reading{}); s.Yield(0); s.Lost(at(0)) }, 0.5},
 	} {
-		m := NewMeter(Process, 2, 0)
+		m := NewMeter(Process, 2)
 		var long [3]Span
 		for i := range long {
 			m.Begin(at(0), &long[i])
@@ -259,29 +191,42 @@ func TestWhoYieldsLeavesTheCPUs(t *testing.T) {
 			long[i].End(at(2))
 			long[i].Yield(1)
 		}
-		if n := m.load.Load(); n != 0 {
-			t.Errorf("%s: nobody is there, and the load is %d", name, n)
-		}
+		testkit.Same(t, 0, m.load.Load(), "%s: the load while no request is present", name)
 	}
 }
 
-// TestLoadComesBackToNothing: whatever becomes of requests, in whatever order, once all have ended nobody is taken to be
-// at the backend. While some are, the load is never negative, nor more than their number.
+// TestLoadComesBackToNothing: whatever happens to requests, in whatever order, the load is zero once all have
+// ended. While some run, the load is never negative, nor more than their number. The sums never decrease, and
+// in the end match what each request cost.
 func TestLoadComesBackToNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := NewMeter(Process, 2, float64(rapid.IntRange(0, 16).Draw(t, "workers")))
+		workers := rapid.IntRange(0, 16).Draw(t, "workers")
+		m := NewMeter(Process, 2)
+		m.SetWorkers(float64(workers))
 		var spans [4]Span
-		now := 0.0
+		var before Sums
+		now, all, there := 0.0, time.Duration(0), map[*Span]bool{}
+		end := func(s *Span) {
+			cost := s.End(at(now))
+			if cost < 0 || cost > sec(2*now+1) {
+				t.Errorf("a request cost %s in %g s of two CPUs", cost, now)
+			}
+			if there[s] {
+				all += cost
+			}
+			there[s] = false
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now += float64(rapid.IntRange(0, 500).Draw(t, "ms")) / 1000
 			s := &spans[rapid.IntRange(0, len(spans)-1).Draw(t, "which")]
 			part := rapid.Float64Range(-1, 2).Draw(t, "part")
-			switch rapid.SampledFrom([]string{"begin", "end", "assume", "pause", "resume", "yield", "measured", "waits", "lost", "served", "sofar"}).Draw(t, "call") {
+			switch rapid.SampledFrom([]string{"begin", "end", "assume", "pause", "resume", "yield", "measured", "database", "waits", "lost", "served", "sofar"}).Draw(t, "call") {
 			case "begin":
-				s.End(at(now)) // a span is begun again once it has ended
+				end(s) // an ended span is begun again
 				m.Begin(at(now), s)
+				there[s] = true
 			case "end":
-				s.End(at(now))
+				end(s)
 			case "assume":
 				s.Assume(part)
 			case "pause":
@@ -292,6 +237,8 @@ func TestLoadComesBackToNothing(t *testing.T) {
 				s.Yield(part)
 			case "measured":
 				s.Measured(at(now), Reading{CPU: sec(part), Queued: sec(part / 2), Unserved: sec(part / 3)})
+			case "database":
+				s.Measured(at(now), Reading{CPU: sec(now / 4), Database: sec(now * part)})
 			case "waits":
 				s.Measured(at(now), Reading{Waits: true})
 			case "lost":
@@ -304,14 +251,19 @@ func TestLoadComesBackToNothing(t *testing.T) {
 			if load := m.load.Load(); load < 0 || load > int64(len(spans))*unit {
 				t.Fatalf("the load is %d", load)
 			}
+			got := m.Sums()
+			if got.Estimated < before.Estimated || got.Process < before.Process || got.Database < before.Database {
+				t.Fatalf("%+v after %+v", got, before)
+			}
+			before = got
 		}
 		for i := range spans {
-			if cost := spans[i].End(at(now)); cost < 0 || cost > sec(2*now+1) {
-				t.Errorf("a request cost %s in %g s of two CPUs", cost, now)
-			}
+			end(&spans[i])
 		}
-		if load := m.load.Load(); load != 0 {
-			t.Errorf("no request is there, and the load is %d", load)
+		testkit.Same(t, 0, m.load.Load(), "the load while no request is present")
+		got := m.Sums()
+		if sum := got.Estimated + got.Process + got.Database; workers == 0 && (sum-all).Abs() > time.Microsecond {
+			t.Errorf("the sums are %v, but all requests cost %v", sum, all)
 		}
 	})
 }

@@ -6,50 +6,44 @@ import (
 	"time"
 )
 
-// Source is where the cost of a request is taken from.
+// Source is the method by which the cost of requests is determined.
 type Source uint8
 
 // The sources.
 const (
 	Corrected Source = iota // wall time, corrected for contention and by the measured CPU use
-	Wall                    // raw wall time, as in the original
-	Header                  // told by the backend in CostHeader; corrected where it tells nothing
-	Process                 // measured at the worker's process; corrected where that is not known
+	Wall                    // raw wall time, as in the original tempomat
+	Header                  // reported by the backend in CostHeader; otherwise corrected
+	Process                 // measured at the worker's process; corrected if the process is unknown
 )
 
-// Meter measures what requests cost a backend. Its methods may be called
-// concurrently; requests share nothing but some counters.
+// Meter measures what requests cost a backend. Its methods may be called concurrently. Requests share only a
+// few counters.
 type Meter struct {
 	source  Source
 	cpus    float64
-	worker  atomic.Uint64 // the bits of the least cost in CPU-seconds of a second at the backend; 0: none
-	running atomic.Int64  // requests at the backend whose span is not paused
-	load    atomic.Int64  // the same, each as the part of a CPU that it asks for, in 1/unit
-	charged atomic.Int64  // CPU time that all spans together were charged since the start, nanoseconds
-	// measured is the part of charged that is known by Readings.
+	worker  atomic.Uint64 // bits of a float64: the cost of holding a worker for a second, in CPU-seconds
+	running atomic.Int64  // requests at the backend whose spans aren't paused
+	load    atomic.Int64  // the sum of the fractions of a CPU that these requests want, in 1/unit
+	charged atomic.Int64  // CPU time charged to all spans since the start, in nanoseconds
+	// measured is the part of charged that comes from Readings.
 	measured atomic.Int64
 	sums     [sums]atomic.Int64
-	requests [byDatabase]atomic.Uint64 // by what most of their cost is known from
+	requests [byDatabase]atomic.Uint64 // by the source of most of their cost
 
-	looked      int64 // charged at the last Correct, whose caller guards it
-	lookedExact int64 // measured at the last Correct
+	looked      int64 // charged at the last Correct; only Correct uses it
+	lookedExact int64 // measured at the last Correct; only Correct uses it
 }
 
-// unit is what a request that computes all the time counts in a Meter's load.
+// unit is how much a request that computes all the time adds to a Meter's load.
 const unit = 1 << 10
 
-// NewMeter makes a meter for a backend that has so many CPUs (more than 0), and
-// so many workers; see SetWorkers.
-func NewMeter(source Source, cpus, workers float64) *Meter {
-	m := &Meter{source: source, cpus: cpus}
-	m.SetWorkers(workers)
-	return m
-}
+// NewMeter makes a meter for a backend with the given number of CPUs (more than 0).
+func NewMeter(source Source, cpus float64) *Meter { return &Meter{source: source, cpus: cpus} }
 
-// SetWorkers sets how many workers the backend has, from now on. A request is charged at least
-// its part of them: requests that sleep in all workers cost as much as requests that compute on
-// all CPUs (dominant resource fairness, Ghodsi et al., NSDI 2011). Zero means any number:
-// holding one costs nothing.
+// SetWorkers sets how many workers the backend has. Requests that hold all workers cost as much as requests
+// that compute on all CPUs (dominant resource fairness, Ghodsi et al., NSDI 2011). If the number is zero, as
+// it is at first, holding a worker costs nothing.
 func (m *Meter) SetWorkers(workers float64) {
 	worker := 0.0
 	if workers > 0 {
@@ -58,12 +52,11 @@ func (m *Meter) SetWorkers(workers float64) {
 	m.worker.Store(math.Float64bits(worker))
 }
 
-// Running is the number of requests that the backend works on now, without those whose span
-// is paused.
+// Running returns the number of requests at the backend, not counting paused ones.
 func (m *Meter) Running() int { return int(m.running.Load()) }
 
-// Begin starts the span of a request, which may have been used for one before.
-// It is taken to compute all the time, unless Assume says otherwise.
+// Begin starts the span of a request. The span may have been used for an earlier request. The request is
+// assumed to compute all the time unless Assume sets another weight.
 func (m *Meter) Begin(now time.Time, s *Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

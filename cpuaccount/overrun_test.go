@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pages is an Estimator of a site whose pages cost 20 ms, as several strangers and
-// known people were told.
+// pages returns an Estimator for a site whose pages cost 20 ms, as learned from several strangers and known
+// people.
 func pages() *Estimator {
 	g := newEstimator()
 	for i := range 10 {
@@ -21,15 +21,14 @@ func pages() *Estimator {
 
 func person(i int) Kind { return Kind{Shape: "/a", Client: fmt.Sprint("person ", i), Known: true} }
 
-// TestOverrun checks whom a running request that costs far more than was guessed
-// puts in doubt.
+// TestOverrun checks which guesses are in doubt after a running request costs far more than guessed.
 func TestOverrun(t *testing.T) {
 	newPerson := Kind{Shape: "/a", Client: "new person", Known: true}
 	for _, c := range []struct {
 		name                       string
 		who                        Kind
 		soFar                      time.Duration
-		stranger, newPerson, again bool // is sure
+		stranger, newPerson, again bool // whether the guess is sure
 	}{
 		{"a stranger's is little more", page("/a"), 70 * time.Millisecond, true, true, true},
 		{"a stranger's", page("/a"), time.Second, false, true, false},
@@ -43,23 +42,23 @@ func TestOverrun(t *testing.T) {
 			g.AtLeast(at(1), c.who, c.soFar/2, 0)
 			for who, sure := range map[Kind]bool{
 				{Shape: "/a", Client: "stranger"}: c.stranger, newPerson: c.newPerson, c.who: c.again,
-				person(1): true, // the answers of somebody known speak for it
+				person(1): true, // answers to a known client vouch for it
 			} {
 				got, _, s := g.Of(at(1), who)
 				if s != sure {
 					t.Errorf("%s: %s (sure: %t)", who.Client, got, s)
 				}
 				if who != c.who && !sure && got < c.soFar*99/100 {
-					t.Errorf("%s: %s, though one cost %s", who.Client, got, c.soFar)
+					t.Errorf("%s: %s, although one cost %s", who.Client, got, c.soFar)
 				}
 			}
 		})
 	}
 }
 
-// TestTrainedThenDear has a client train a parameter, and then ask for what is
-// dear under it: as one is seen to be, the rest that waits is not light.
-func TestTrainedThenDear(t *testing.T) {
+// TestTrainedThenExpensive: a client trains a parameter, and then requests expensive pages with it. Once one of
+// them is found to be expensive, the waiting ones no longer count as light.
+func TestTrainedThenExpensive(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		g := newEstimator()
 		k := func(q int) Kind {
@@ -76,9 +75,9 @@ func TestTrainedThenDear(t *testing.T) {
 	}
 }
 
-// TestWhatIsSharedIsNotToBlame has a dear request share its shape and a parameter
-// with a page that is known to be light: what only that page has vouches for it.
-func TestWhatIsSharedIsNotToBlame(t *testing.T) {
+// TestSharedFeaturesAreNotToBlame: an expensive request shares its shape and a parameter with a page that is
+// known to be light. A feature that only that page has vouches for it.
+func TestSharedFeaturesAreNotToBlame(t *testing.T) {
 	g := newEstimator()
 	k := func(who, route string) Kind {
 		return Kind{Shape: "/p?route&lang", URL: "/p?route=" + route + "&lang=en", Client: who}
@@ -97,9 +96,9 @@ func TestWhatIsSharedIsNotToBlame(t *testing.T) {
 	expectEstimate(t, g, 1, k("me", "home"), time.Second, false)
 }
 
-// TestNeverAnswered checks that of a kind that nobody has an answer to it is known
-// what those that run have cost and how long they were idle, and that a parameter
-// that is asked for often and ran long never is not taken for as dear.
+// TestNeverAnswered: for a kind without any answer, the Estimator uses what running requests have cost and how
+// long they were idle. A parameter that is often requested and never ran long doesn't count as equally
+// expensive.
 func TestNeverAnswered(t *testing.T) {
 	g := newEstimator()
 	k := func(route string) Kind { return Kind{Shape: "/p?route", URL: "/p?route=" + route, Client: route} }
@@ -126,7 +125,7 @@ func TestNeverAnswered(t *testing.T) {
 	}
 }
 
-// TestATrifleIsNoOverrun has a file take some milliseconds on a busy server.
+// TestATrifleIsNoOverrun: a file takes some milliseconds on a busy server.
 func TestATrifleIsNoOverrun(t *testing.T) {
 	g := newEstimator()
 	others(g, "/style.css", time.Millisecond, time.Millisecond, time.Millisecond)
@@ -141,7 +140,7 @@ func TestATrifleIsNoOverrun(t *testing.T) {
 	}
 }
 
-// TestOverrunIsTakenBack checks that answers end a doubt, and so does time.
+// TestOverrunIsTakenBack checks that answers end a doubt, and that it ends with time.
 func TestOverrunIsTakenBack(t *testing.T) {
 	me := Kind{Shape: "/a", Client: "me"}
 	answers := map[string]func(g *Estimator, i int){
@@ -168,7 +167,7 @@ func TestOverrunIsTakenBack(t *testing.T) {
 	g.AtLeast(at(1), page("/a"), 8*time.Second, 0)
 	expectEstimate(t, g, 11, me, 4*time.Second, false)
 	expectEstimate(t, g, 101, me, 20*time.Millisecond, true)
-	for i := range 10 { // they say nothing of strangers
+	for i := range 10 { // these show nothing about strangers
 		g.AtLeast(at(200), page("/a"), 8*time.Second, 0)
 		g.Learn(at(200), person(i), 20*time.Millisecond, 0)
 	}

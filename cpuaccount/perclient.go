@@ -3,22 +3,22 @@ package cpuaccount
 import "sync"
 
 const (
-	ways  = 8       // kinds that share a set; the stalest makes room
-	sets  = 1 << 13 // 65536 pairs in all, 2 MB
+	ways  = 8       // entries of a set; a new one replaces the oldest
+	sets  = 1 << 13 // 65,536 pairs in total, 2 MB
 	locks = 64
 )
 
-// perClient is what clients' requests cost, by client and kind: a set-associative cache, as
-// large when empty as under a flood.
+// perClient stores the costs of clients' requests by client and feature. It is a set-associative cache of
+// constant size.
 type perClient struct {
 	locks [locks]struct {
-		sync.Mutex // guards each locks-th set
+		sync.Mutex // guards the sets whose index modulo locks is this lock's
 		_          [56]byte
 	}
 	sets [sets][ways]private
 }
 
-// at returns a pair's set, locked by the mutex.
+// at locks and returns the set of a client and feature.
 func (p *perClient) at(hash uint64) (*[ways]private, *sync.Mutex) {
 	i := hash % sets
 	mu := &p.locks[i%locks].Mutex
@@ -45,9 +45,8 @@ func (p *perClient) learn(hash uint64, at int64, x, idle float64) {
 	e.at = max(e.at, at)
 }
 
-// atLeast takes in what a request that still runs has cost, and how long it was
-// idle. It tells whether the client was ever answered, and if so whether that is
-// far more than its answers.
+// atLeast records what a running request has cost so far, and how long it was idle. It reports whether the
+// client has answers, and whether the cost is far higher than theirs.
 func (p *perClient) atLeast(hash uint64, at int64, x, idle float64) (answered, overruns bool) {
 	set, mu := p.at(hash)
 	defer mu.Unlock()
@@ -58,7 +57,7 @@ func (p *perClient) atLeast(hash uint64, at int64, x, idle float64) (answered, o
 	return e.n > 0, overruns
 }
 
-// place returns a pair's entry, that of the stalest one if need be.
+// place returns the entry of a client and feature. If there is none, it replaces the oldest entry.
 func place(set *[ways]private, hash uint64) *private {
 	stalest := &set[0]
 	for i := range set {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Throttling finds, from successive readings of a cgroup's cpu.stat, the part of the time in
-// which it had no CPU because its quota was used up. It is for one goroutine.
+// Throttling computes, from successive readings of a cgroup's cpu.stat, how much of the time its quota was
+// used up. Only one goroutine may use it.
 type Throttling struct {
 	periods, throttled float64
 	begun              bool
 }
 
-// Sample returns the part of the quota's periods since the last reading that ended before
-// their time, 0 to 1. Whatever the CPUs of the machine do, a cgroup is full in these. It is
-// not ok if that cannot be told: the cgroup has no quota, or this is the first reading.
+// Sample returns the fraction of the quota's periods since the last reading in which the cgroup was
+// throttled, 0 to 1. While it is throttled, the cgroup's CPUs are full, even if the machine's CPUs aren't. ok
+// is false if the cgroup has no quota, and for the first reading.
 func (t *Throttling) Sample(text []byte) (part float64, ok bool) {
 	periods, is := numberOf(text, "nr_periods ")
 	throttled, also := numberOf(text, "nr_throttled ")
@@ -29,17 +29,16 @@ func (t *Throttling) Sample(text []byte) (part float64, ok bool) {
 	return min(were/of, 1), true
 }
 
-// Pressure finds, from successive readings of /proc/pressure/cpu or a cgroup's cpu.pressure
-// (pressure stall information), the part of the time in which a process that could have used a
-// CPU waited for one. It is for one goroutine.
+// Pressure computes, from successive readings of /proc/pressure/cpu or of a cgroup's cpu.pressure (pressure
+// stall information), how much of the time a process waited for a CPU. Only one goroutine may use it.
 type Pressure struct {
 	at    time.Time
 	total float64 // microseconds
 	begun bool
 }
 
-// Sample returns that part of the time since the last reading, 0 to 1; it is not ok if that
-// cannot be told.
+// Sample returns that fraction of the time since the last reading, 0 to 1. ok is false for the first reading,
+// or if the text is invalid.
 func (p *Pressure) Sample(now time.Time, text []byte) (part float64, ok bool) {
 	line, _, _ := bytes.Cut(text, []byte{'\n'})
 	rest, is := bytes.CutPrefix(line, []byte("some "))

@@ -5,57 +5,46 @@ import (
 	"time"
 )
 
-const (
-	// recentStep is the time between two Sums that are kept.
-	recentStep = 10 * time.Second
-	// recentSteps is how many are kept: Lately is of the last 60 to 70 s.
-	recentSteps = 7
-)
+// recentStep is the time between two Sums that are kept. Lately therefore covers about the last 30 to 60 s.
+const recentStep = 30 * time.Second
 
-// Recent keeps what a Meter's Sums were, to tell what they grew by recently. The zero value is
-// ready. Its methods may be called concurrently.
+// Recent keeps earlier Sums of a Meter, to calculate how much they grew recently. The zero value is ready to
+// use. Its methods may be called concurrently.
 type Recent struct {
-	mu   sync.Mutex // guards the following
-	kept []moment   // the oldest first
+	mu     sync.Mutex // guards the following
+	of     *Meter
+	before moment
+	last   moment
 }
 
-// moment is what the Sums were at a time.
+// moment holds the Sums at one time.
 type moment struct {
 	at   time.Time
 	sums Sums
 }
 
-// Note takes in what the Sums are now. It is to be called each second or so.
-func (r *Recent) Note(now time.Time, s Sums) {
+// Note stores the Sums of the current Meter. Call it about once a second.
+func (r *Recent) Note(now time.Time, m *Meter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch n := len(r.kept); {
-	case n > 0 && !r.kept[n-1].sums.isBefore(s): // another Meter's
-		r.kept = r.kept[:0]
-	case n > 0 && now.Sub(r.kept[n-1].at) < recentStep:
-		return
-	case n == recentSteps:
-		r.kept = r.kept[:copy(r.kept, r.kept[1:])]
+	switch {
+	case r.of != m:
+		r.of, r.last = m, moment{now, m.Sums()}
+		r.before = r.last
+	case now.Sub(r.last.at) >= recentStep:
+		r.before, r.last = r.last, moment{now, m.Sums()}
 	}
-	r.kept = append(r.kept, moment{now, s})
 }
 
-// Lately is what the Sums grew by, up to s, and in what time; nothing in no time, if nothing
-// was noted or the Meter is another one since.
-func (r *Recent) Lately(now time.Time, s Sums) (Sums, time.Duration) {
+// Lately returns by how much the Sums of a Meter grew recently, and in what time. Both are zero if Note hasn't
+// been called with the Meter yet.
+func (r *Recent) Lately(now time.Time, m *Meter) (Sums, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.kept) == 0 || !r.kept[0].sums.isBefore(s) { // the last one may be newer than s by now
+	if r.of != m {
 		return Sums{}, 0
 	}
-	first := r.kept[0]
-	return s.minus(first.sums), max(0, now.Sub(first.at))
-}
-
-// isBefore reports whether the Sums may have grown to those.
-func (s Sums) isBefore(later Sums) bool {
-	return s.Estimated <= later.Estimated && s.Told <= later.Told && s.Process <= later.Process && s.Database <= later.Database &&
-		s.Requests.Estimated <= later.Requests.Estimated && s.Requests.Told <= later.Requests.Told && s.Requests.Process <= later.Requests.Process
+	return m.Sums().minus(r.before.sums), max(0, now.Sub(r.before.at))
 }
 
 func (s Sums) minus(o Sums) Sums {

@@ -5,33 +5,27 @@ import (
 	"time"
 )
 
-// TestRecent: told is what the last minute brought, and nothing of another Meter's.
+// TestRecent: it shows the sums of the last minute, and nothing of another Meter.
 func TestRecent(t *testing.T) {
 	var r Recent
-	at := func(n int) (time.Time, Sums) {
-		return time.Unix(int64(n), 0), Sums{Process: time.Duration(n) * time.Second, Requests: Requests{Process: uint64(2 * n)}}
-	}
-	if s, d := r.Lately(at(5)); s != (Sums{}) || d != 0 {
-		t.Errorf("with nothing noted: %+v in %v", s, d)
+	m, now := NewMeter(Process, 2), time.Unix(0, 0)
+	if s, d := r.Lately(now, m); s != (Sums{}) || d != 0 {
+		t.Errorf("before Note: %+v in %v", s, d)
 	}
 	for n := range 300 {
-		now, sums := at(n)
-		r.Note(now, sums)
-		s, d := r.Lately(now, sums)
-		seconds := int(d / time.Second)
-		if want := n; n < 60 && seconds != want || n >= 70 && (seconds < 60 || seconds >= 70) {
-			t.Fatalf("after %d s it is of %v", n, d)
+		now = now.Add(time.Second)
+		r.Note(now, m)
+		s, d := r.Lately(now, m)
+		if seconds := int(d / time.Second); n < 60 && seconds > n || n >= 60 && (seconds < 30 || seconds >= 60) {
+			t.Fatalf("after %d s it covers %v", n, d)
 		}
-		if s.Process != d || s.Requests.Process != uint64(2*seconds) || s.Estimated != 0 {
+		if s.Process != d || s.Requests.Process != uint64(2*d/time.Second) || s.Estimated != 0 {
 			t.Fatalf("after %d s: %+v in %v", n, s, d)
 		}
+		m.sums[byProcess].Add(int64(time.Second))
+		m.requests[byProcess].Add(2)
 	}
-	now, _ := at(300)
-	if s, d := r.Lately(now, Sums{Process: time.Second}); s != (Sums{}) || d != 0 {
-		t.Errorf("another Meter's, before it was noted: %+v in %v", s, d)
-	}
-	r.Note(now, Sums{Process: time.Second})
-	if s, d := r.Lately(now.Add(time.Second), Sums{Process: 3 * time.Second}); s.Process != 2*time.Second || d != time.Second {
-		t.Errorf("another Meter's: %+v in %v", s, d)
+	if s, d := r.Lately(now, NewMeter(Process, 2)); s != (Sums{}) || d != 0 {
+		t.Errorf("for another Meter: %+v in %v", s, d)
 	}
 }

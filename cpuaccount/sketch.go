@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// shards is how many locks each part of an Estimator has.
+// shards is the number of locks of a sketch.
 const shards = 16
 
-// sketch is the kinds that are asked for most, by the space-saving algorithm
-// (Metwally, Agrawal and El Abbadi, ICDT 2005): when there is no room, the one
-// with the least count makes room for the new one, which takes its count over.
-// Whatever makes up more than a part in as many as are kept is kept, whoever
-// invents the rest.
+// sketch keeps the most requested features, by the space-saving algorithm (Metwally, Agrawal and El Abbadi,
+// ICDT 2005). If there is no room for a new feature, it replaces the one with the smallest count and inherits
+// that count. With room for n features, every feature of more than one in n requests is kept, however many
+// others clients invent.
 type sketch struct {
 	shards [shards]sketchShard
 }
@@ -21,15 +20,15 @@ type sketch struct {
 type sketchShard struct {
 	mu    sync.Mutex // guards the following
 	index map[uint64]int
-	count []uint32 // in step with kinds, apart as all of it is searched at times
+	count []uint32 // by the index in kinds; separate, because leastLocked searches all counts
 	kinds []featureRecord
-	least uint32   // no count is less
-	next  int      // before it no count is least
-	any   estimate // of all that came here
-	_     [12]byte // a cache line of its own
+	least uint32   // the smallest count
+	next  int      // no count before this index is equal to least
+	any   estimate // of all answers in this shard
+	_     [12]byte // fills a cache line
 }
 
-// kindsPerShard makes it 8192 in all.
+// kindsPerShard is the number of features in a shard. A sketch has 8192 in total.
 const kindsPerShard = 512
 
 func (s *sketch) init() {
@@ -40,7 +39,7 @@ func (s *sketch) init() {
 
 func (s *sketch) shard(hash uint64) *sketchShard { return &s.shards[hash>>1%shards] }
 
-// find shows what is known of a kind.
+// find fills in the view of a feature, if it is known.
 func (s *sketch) find(hash uint64, by *asker, v *view) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -50,7 +49,7 @@ func (s *sketch) find(hash uint64, by *asker, v *view) {
 	sh.mu.Unlock()
 }
 
-// answers is how many a kind got.
+// answers returns the number of answers to requests with a feature.
 func (s *sketch) answers(hash uint64) (n uint16) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -61,7 +60,7 @@ func (s *sketch) answers(hash uint64) (n uint16) {
 	return n
 }
 
-// any is what is known of all that came to a kind's shard.
+// any returns the estimate of all answers that fell into a feature's shard.
 func (s *sketch) any(hash uint64) estimate {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -69,7 +68,7 @@ func (s *sketch) any(hash uint64) estimate {
 	return sh.any
 }
 
-// change has what is known of a kind changed, if it is known.
+// change calls do with the record of a feature, if it is known.
 func (s *sketch) change(hash uint64, do func(*featureRecord)) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -79,7 +78,7 @@ func (s *sketch) change(hash uint64, do func(*featureRecord)) {
 	}
 }
 
-// times is how often a kind was asked for since it came.
+// times returns how often a feature was requested since it was added.
 func (s *sketch) times(hash uint64) uint32 {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -90,7 +89,7 @@ func (s *sketch) times(hash uint64) uint32 {
 	return 0
 }
 
-// ask counts a request.
+// ask counts a request with a feature.
 func (s *sketch) ask(hash uint64) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -100,7 +99,7 @@ func (s *sketch) ask(hash uint64) {
 	}
 }
 
-// unask takes one back.
+// unask takes back an ask.
 func (s *sketch) unask(hash uint64) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -112,8 +111,7 @@ func (s *sketch) unask(hash uint64) {
 	}
 }
 
-// learn takes in what an answer cost, and how long it was idle, and shows what
-// was known before.
+// learn records what an answer cost and how long it was idle. It fills in before with what was known before.
 func (s *sketch) learn(hash uint64, by *asker, x, idle float64, before *view) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -124,7 +122,7 @@ func (s *sketch) learn(hash uint64, by *asker, x, idle float64, before *view) {
 	sh.mu.Unlock()
 }
 
-// countLocked counts a kind, and returns where it is.
+// countLocked counts a feature and returns its index.
 func (s *sketchShard) countLocked(hash uint64) int {
 	i := s.placeLocked(hash)
 	if s.count[i]++; s.count[i] == math.MaxUint32 {
@@ -136,7 +134,7 @@ func (s *sketchShard) countLocked(hash uint64) int {
 	return i
 }
 
-// placeLocked returns where a kind is.
+// placeLocked returns the index of a feature, and adds it if necessary.
 func (s *sketchShard) placeLocked(hash uint64) int {
 	if i, ok := s.index[hash]; ok {
 		return i
@@ -148,14 +146,14 @@ func (s *sketchShard) placeLocked(hash uint64) int {
 		i = s.leastLocked()
 		delete(s.index, s.kinds[i].hash)
 	}
-	s.kinds[i] = featureRecord{hash: hash} // its count it inherits, its costs not
+	s.kinds[i] = featureRecord{hash: hash} // the new feature inherits the count, but no costs
 	s.index[hash] = i
 	return i
 }
 
-// leastLocked returns one of those with the least count. As counts only grow, it
-// goes on where it found the last one: under a flood, when all that are invented
-// have about the same count, that is a step or two.
+// leastLocked returns the index of a feature with the smallest count. Counts only grow, so the search
+// continues where the last one ended. Under a flood, all invented features have about the same count, and the
+// search takes only a step or two.
 func (s *sketchShard) leastLocked() int {
 	for ; s.next < len(s.count); s.next++ {
 		if s.count[s.next] == s.least {

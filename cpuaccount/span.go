@@ -6,37 +6,35 @@ import (
 	"time"
 )
 
-// Span is one request's time at the backend. Before Begin and after End
-// it measures nothing.
-// Its methods may be called concurrently.
+// Span measures one request at the backend, from Begin to End. Its methods may be called
+// concurrently.
 type Span struct {
 	meter *Meter
 
 	mu     sync.Mutex // guards the following
 	began  time.Time
-	last   time.Time     // when the following were right
-	cpu    time.Duration // CPU time that it is taken to have used
+	last   time.Time     // when cpu, idle and crowd were last updated
+	cpu    time.Duration // CPU time that the request is assumed to have used
 	idle   time.Duration // time without computing, including pauses
 	shown  time.Duration // cpu at the last Correct
-	lately time.Duration // what it was charged until then since the one before
-	crowd  int64         // load of the meter at last
-	weight float64       // the part of its time in which it is assumed to compute
-	force  float64       // its weight in the competition for CPUs, see Yield
+	lately time.Duration // what was charged between the last two calls of Correct
+	crowd  int64         // the meter's load at the time last
+	weight float64       // the fraction of its time in which the request is assumed to compute
+	force  float64       // its weight in the competition for CPUs, 0 to 1; see Yield
 	pauses int
 	going  bool // between Begin and End
 
-	// Of cpu:
-	told     time.Duration // by the backend
-	exact    time.Duration // by Readings, the database's share included
-	database time.Duration // by Readings
-	ready    time.Duration // time until the last one that it was not queued for a CPU
-	isExact  bool          // Readings come: nothing is estimated
-	unserved time.Duration // by Readings: it held no worker
-	waited   time.Time     // when the last Reading showed that no worker had accepted it; zero: one has
+	told     time.Duration // the part of cpu that the backend reported
+	exact    time.Duration // the part of cpu that comes from Readings, including the database's share
+	database time.Duration // the part of exact that a database used
+	ready    time.Duration // time until the last Reading in which it didn't wait for a CPU
+	isExact  bool          // there are Readings, so nothing is estimated
+	unserved time.Duration // time without a worker, from Readings
+	waited   time.Time     // time of the last Reading, if no worker had accepted the request; otherwise zero
 }
 
-// Assume sets the part of its time in which the request is assumed to compute, 0 to 1, until
-// Correct finds a better one: the part of similar earlier requests.
+// Assume sets the fraction of its time in which the request is assumed to compute, 0 to 1. The caller derives
+// it from similar earlier requests. Correct may change it later.
 func (s *Span) Assume(weight float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,9 +43,8 @@ func (s *Span) Assume(weight float64) {
 	}
 }
 
-// Pause stops the count of CPU time while the proxy waits for the client. The
-// worker is held anyway, and charged. Pauses may overlap; the count goes on
-// after as many calls of Resume.
+// Pause stops counting CPU time while the proxy waits for the client. The request still holds its worker and
+// is charged for that. Counting continues once Resume has been called as often as Pause.
 func (s *Span) Pause(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +72,8 @@ func (s *Span) Resume(now time.Time) {
 	s.pauses--
 }
 
-// SoFar returns the cost until now. Calling it now and then makes a long request's correction
-// finer, because each call takes in the number of requests at the backend.
+// SoFar returns the cost so far. Calling it from time to time makes the cost of a long request more accurate,
+// because each call takes the current number of requests at the backend into account.
 func (s *Span) SoFar(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +83,7 @@ func (s *Span) SoFar(now time.Time) time.Duration {
 	return s.costLocked()
 }
 
-// End stops the meter and returns the cost. A further call changes nothing.
+// End ends the span and returns the cost. Later calls change nothing.
 func (s *Span) End(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,15 +99,15 @@ func (s *Span) End(now time.Time) time.Duration {
 	return s.costLocked()
 }
 
-// Idle is how long the request has held its worker without computing.
+// Idle returns how long the request has held its worker without computing.
 func (s *Span) Idle() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.idle
 }
 
-// Computes reports whether the request is taken to compute rather than to wait: for
-// a database, an event, a client.
+// Computes reports whether the request is assumed to compute, rather than to wait for a database, an event or
+// the client.
 func (s *Span) Computes() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,9 +118,8 @@ func (s *Span) Computes() bool {
 	return s.weight >= from && s.pauses == 0
 }
 
-// Yield sets the force with which the request competes for the CPUs from now on, compared with a process of
-// unchanged priority: 0 to 1; it begins with 1. What other, estimated requests could use at the same time
-// depends on it.
+// Yield sets the force with which the request competes for the CPUs from now on: 0 to 1, where 1 means
+// unchanged priority. It also changes the estimates of other requests that run at the same time.
 func (s *Span) Yield(force float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,17 +131,15 @@ func (s *Span) Yield(force float64) {
 	s.reweighLocked(was)
 }
 
-// half is the part of its time from which on a request counts as computing, if it is known when its
-// worker was ready to.
+// A request with Readings counts as computing if it computes for at least half of its time.
 const half = 0.5
 
-// guessedHalf is the same if that is estimated: when CPUs are short each request gets a part of one,
-// and twenty pages that wait for a database half of their time would look like twenty that compute
-// little.
+// guessedHalf replaces half for an estimated request. It is smaller, because each request gets only a part of
+// a CPU when CPUs are short. Otherwise, twenty pages that compute for half of their time would look like
+// twenty that hardly compute.
 const guessedHalf = 1. / 8
 
-// costLocked is the more expensive of the CPU time and of the part of the workers that
-// was held.
+// costLocked returns the cost of the CPU time or of the worker, whichever is higher.
 func (s *Span) costLocked() time.Duration {
 	if s.meter == nil || s.meter.source == Wall {
 		return s.cpu
@@ -154,36 +148,35 @@ func (s *Span) costLocked() time.Duration {
 	return max(s.cpu, time.Duration(float64(s.last.Sub(s.began)-s.unserved)*worker))
 }
 
-// joinLocked adds the request to the crowd at the backend, or takes it out.
+// joinLocked adds the request to the meter's load if n is 1, and removes it if n is -1.
 func (s *Span) joinLocked(n int64) {
 	s.meter.running.Add(n)
 	s.crowd = s.meter.load.Add(n * s.unitsLocked())
 }
 
-// unitsLocked is what the request counts in the meter's load.
+// unitsLocked returns what the request adds to the meter's load.
 func (s *Span) unitsLocked() int64 { return int64(math.Round(s.weight * s.force * unit)) }
 
-// weighLocked changes the part of its time in which the request is assumed to compute.
+// weighLocked sets the fraction of its time in which the request is assumed to compute.
 func (s *Span) weighLocked(weight float64) {
 	was := s.unitsLocked()
 	s.weight = max(leastWeight, min(weight, 1))
 	s.reweighLocked(was)
 }
 
-// reweighLocked replaces what the request counted in the meter's load by what it counts now.
+// reweighLocked updates the meter's load. was is what the request contributed to it before.
 func (s *Span) reweighLocked(was int64) {
 	if s.pauses == 0 {
 		s.crowd = s.meter.load.Add(s.unitsLocked() - was)
 	}
 }
 
-// leastWeight is the smallest part of its time in which a request is assumed to compute: this
-// is never certain, and a factor must be able to grow again.
+// leastWeight is the smallest weight. It isn't zero, because Correct multiplies weights, and a wrong zero
+// could never grow again.
 const leastWeight = 0.02
 
-// advanceLocked adds the time since last, scaled by the crowd of that time: the
-// mean of how many there were at both of its ends. An exact integral would need
-// a lock that all requests share.
+// advanceLocked adds the time since last, scaled by the load in that time. It uses the mean of the loads at
+// both ends, because an exact integral would need a lock that all requests share.
 func (s *Span) advanceLocked(now time.Time) {
 	passed := now.Sub(s.last)
 	if passed <= 0 {
@@ -191,7 +184,7 @@ func (s *Span) advanceLocked(now time.Time) {
 	}
 	s.last = now
 	if s.isExact {
-		return // it is in the next Reading
+		return // the next Reading will include this time
 	}
 	if s.pauses > 0 {
 		s.idle += passed

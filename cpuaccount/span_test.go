@@ -3,11 +3,13 @@ package cpuaccount
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 var epoch = time.Unix(1_000_000, 0)
 
-// at is so many seconds after the epoch.
+// at returns a time that many seconds after the epoch.
 func at(seconds float64) time.Time {
 	return epoch.Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -34,18 +36,14 @@ func TestSpan(t *testing.T) {
 		{"a Resume too many", []step{{"begin", 0, 0}, {"resume", 1, 1}, {"pause", 2, 2}, {"resume", 4, 2}, {"end", 5, 3}}},
 		{"a clock that goes back", []step{{"begin", 2, 0}, {"sofar", 1, 0}, {"sofar", 3, 1}, {"sofar", 2, 1}, {"end", 4, 2}}},
 	} {
-		for _, source := range []Source{Wall, Corrected, Header} { // alone they are the same
-			m := NewMeter(source, 1, 0)
+		for _, source := range []Source{Wall, Corrected, Header} { // for a single request they are the same
+			m := NewMeter(source, 1)
 			var s Span
 			for i, st := range tc.steps {
 				do(m, &s, st.call, at(st.at))
-				if got := s.SoFar(at(st.at)).Seconds(); got != st.want {
-					t.Errorf("%s, source %d, step %d (%s): %g s, want %g", tc.name, source, i, st.call, got, st.want)
-				}
+				testkit.Same(t, st.want, s.SoFar(at(st.at)).Seconds(), "%s, source %d, step %d (%s): cost in s", tc.name, source, i, st.call)
 			}
-			if n := m.load.Load(); n != 0 {
-				t.Errorf("%s: the load is %d at the end", tc.name, n)
-			}
+			testkit.Same(t, 0, m.load.Load(), "%s: the load at the end", tc.name)
 		}
 	}
 }
@@ -63,14 +61,14 @@ func do(m *Meter, s *Span, call string, now time.Time) {
 	}
 }
 
-// TestCrowd has n requests at c CPUs for 8 s, looked at every 100 ms.
+// TestCrowd runs n requests on c CPUs for 8 s, with an update every 100 ms.
 func TestCrowd(t *testing.T) {
 	for _, tc := range []struct {
 		n    int
 		cpus float64
 		want float64
 	}{{1, 1, 8}, {2, 1, 4}, {8, 2, 2}, {2, 8, 8}, {1, 0.5, 4}, {3, 1.5, 4}} {
-		m := NewMeter(Corrected, tc.cpus, 0)
+		m := NewMeter(Corrected, tc.cpus)
 		spans := make([]Span, tc.n)
 		for i := range spans {
 			m.Begin(at(0), &spans[i])
@@ -88,26 +86,21 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestPausedAreNoCrowd checks that who waits for its client takes no CPU from
-// others.
+// TestPausedAreNoCrowd checks that a request that waits for its client takes no CPU time from others.
 func TestPausedAreNoCrowd(t *testing.T) {
-	m := NewMeter(Corrected, 1, 0)
+	m := NewMeter(Corrected, 1)
 	var busy, waiting Span
 	m.Begin(at(0), &waiting)
 	waiting.Pause(at(0))
 	m.Begin(at(0), &busy)
-	if got := busy.End(at(4)); got != 4*time.Second {
-		t.Errorf("cost %s beside a paused one, want 4 s", got)
-	}
+	testkit.Same(t, 4*time.Second, busy.End(at(4)), "the cost next to a paused request")
 	waiting.Resume(at(4))
-	if got := waiting.End(at(5)); got != time.Second {
-		t.Errorf("the paused one cost %s, want 1 s", got)
-	}
+	testkit.Same(t, time.Second, waiting.End(at(5)), "the cost of the paused request")
 }
 
 // TestSpansConcurrently is for the race detector.
 func TestSpansConcurrently(t *testing.T) {
-	m := NewMeter(Corrected, 2, 0)
+	m := NewMeter(Corrected, 2)
 	done := make(chan struct{})
 	for range 8 {
 		go func() {
@@ -135,16 +128,14 @@ func TestSpansConcurrently(t *testing.T) {
 	for range 8 {
 		<-done
 	}
-	if n := m.load.Load(); n != 0 {
-		t.Errorf("%d run after all have ended", n)
-	}
+	testkit.Same(t, 0, m.load.Load(), "the load after all have ended")
 }
 
-// TestPausedIsIdle: who waits for its client holds its worker without computing,
-// and what asks for the like of it next is to be known by that.
+// TestPausedIsIdle: a request that waits for its client holds its worker without computing, and the next
+// request of its kind is expected to do the same.
 func TestPausedIsIdle(t *testing.T) {
 	for _, source := range []Source{Wall, Corrected, Header} {
-		m := NewMeter(source, 1, 0)
+		m := NewMeter(source, 1)
 		var s Span
 		for _, st := range []struct {
 			call string
@@ -153,11 +144,9 @@ func TestPausedIsIdle(t *testing.T) {
 		}{{"begin", 0, 0}, {"pause", 1, 0}, {"sofar", 3, 2 * time.Second}, {"resume", 4, 3 * time.Second}, {"sofar", 5, 3 * time.Second}, {"pause", 6, 3 * time.Second}, {"end", 8, 5 * time.Second}} {
 			do(m, &s, st.call, at(st.at))
 			s.SoFar(at(st.at))
-			if got := s.Idle(); got != st.idle {
-				t.Errorf("source %d, at %g: idle for %s, want %s", source, st.at, got, st.idle)
-			}
+			testkit.Same(t, st.idle, s.Idle(), "source %d, at %g: idle for", source, st.at)
 			if st.call == "pause" && s.Computes() {
-				t.Errorf("source %d, at %g: it is taken to compute while it waits", source, st.at)
+				t.Errorf("source %d, at %g: it counts as computing while it waits", source, st.at)
 			}
 		}
 	}

@@ -6,32 +6,30 @@ import (
 	"time"
 )
 
-// Use is what was seen of the CPUs between two looks.
+// Use is the CPU use between two samples.
 type Use struct {
-	// CPUs is the part of them, 0 to 1, that a request of the backend's would have had to
-	// wait for.
+	// CPUs is the fraction of the CPUs, 0 to 1, that wasn't available for a request of the backend.
 	CPUs float64
-	// Own is what the backend itself used, with what computes for it alone, in CPU-seconds.
-	// Where that is not known, it is what was used at all: it was no more. Negative: nothing
-	// was measured.
+	// Own is what the backend used, together with processes that work only for it, in CPU-seconds. If that is
+	// unknown, it is what all programs used, which is never less. Negative means that nothing was measured.
 	Own float64
-	// Lacked is for how long the backend's own processes wanted a CPU and had none, all together, in
-	// seconds. Negative: that is not known.
+	// Lacked is the total time for which the backend's processes waited for a CPU, in seconds. Negative means
+	// unknown.
 	Lacked float64
-	// Pressure is the part of the time in which a process waited for a CPU. Negative: unknown.
+	// Pressure is the fraction of the time in which any process waited for a CPU. Negative means unknown.
 	Pressure float64
 }
 
-// Own is what the backend's own processes used between two looks.
+// Own is what the backend's own processes used between two samples. Negative values mean unknown.
 type Own struct {
-	CPU    float64 // CPU-seconds; negative: it is not known
-	Niced  float64 // as much of the time that processes with a nice value had may be theirs
-	Lacked float64 // for how long they waited for a CPU, all together, in seconds; negative: it is not known
-	Waits  float64 // the part of the time in which one of them waited for a CPU; negative: unknown
+	CPU    float64 // CPU-seconds
+	Niced  float64 // CPU-seconds of processes with a nice value, an upper bound for the backend's own
+	Lacked float64 // total time for which they waited for a CPU, in seconds
+	Waits  float64 // the fraction of the time in which any of them waited for a CPU
 }
 
-// Usage tells from successive readings of the kernel's counters what part of the
-// CPUs was used. It is for one goroutine.
+// Usage computes, from successive readings of the kernel's counters, what fraction of the CPUs was used. Only
+// one goroutine may use it.
 type Usage struct {
 	read func(u *Usage, text []byte) (reading, bool)
 	cpus float64
@@ -42,29 +40,28 @@ type Usage struct {
 	quota Throttling
 }
 
-// reading is what counters told, in CPU-seconds.
+// reading contains the values of the counters, in CPU-seconds.
 type reading struct {
-	used  float64 // without what is niced, where that is told
+	used  float64 // not counting processes with a nice value, if these are counted separately
 	niced float64
-	all   float64 // that there were; negative: it is not told
+	all   float64 // used and free; negative: unknown
 }
 
-// MachineUsage reads /proc/stat (proc(5)) of a machine on which the backend may use this many
-// CPUs: it is full when that much is used, by any program.
+// MachineUsage reads /proc/stat (proc(5)) of a machine on which the backend may use the given number of CPUs.
+// The CPUs count as full if all programs together use that many.
 //
-// A process with a nice value gives its CPU away at once, so the use of such processes counts
-// as free, except the backend's own. Time that a hypervisor gave to other machines does not
-// exist. And if the backend's processes seldom wait for a CPU, other programs are not in their
-// way: those stand back, by a cgroup's weight or their scheduling class.
+// Processes with a nice value give up their CPU at once. Their use therefore counts as free, except for the
+// backend's own processes. Time that a hypervisor gave to other machines doesn't count at all. If the
+// backend's processes rarely wait for a CPU, the use of other programs doesn't count either: their cgroup's
+// weight or scheduling class keeps them from delaying the backend.
 func MachineUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readStat, cpus: cpus} }
 
-// CgroupUsage reads the cpu.stat of a cgroup of version 2, which may use so many
-// CPUs. If its quota was less, it is full by what was throttled.
+// CgroupUsage reads the cpu.stat of a cgroup (version 2) that may use the given number of CPUs. If its quota
+// is smaller, Throttling shows that it is full.
 func CgroupUsage(cpus float64) *Usage { return &Usage{read: (*Usage).readCgroup, cpus: cpus} }
 
-// Sample returns what was used since the last reading, and false if that cannot be told: this
-// is the first one, no time has passed, the counters began again, or the text is not what it
-// should be. Pressure is not known by it.
+// Sample returns the use since the last reading, except for Pressure. ok is false for the first reading, if
+// no time has passed, if the counters were reset, or if the text is invalid.
 func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	is, ok := u.read(u, text)
 	if !ok {
@@ -78,7 +75,7 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 		throttled, _ = u.quota.Sample(text)
 	}
 	ofNiced := own.Niced
-	if own.Waits >= 0 { // more of it may be than was seen: the gate lowers and raises priorities with each request
+	if own.Waits >= 0 { // the backend's part may be larger, because the gate changes priorities with each request
 		ofNiced = max(ofNiced, own.CPU)
 	}
 	used := is.used - was.used + min(max(0, is.niced-was.niced), ofNiced)
@@ -97,28 +94,28 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	return use, true
 }
 
-// beside is the largest part of the CPUs that the proxy and the system use next to a busy backend. The
-// backend seldom waits for so little, and can't have it.
+// beside is the largest fraction of the CPUs that the proxy and the system need while the backend is busy. It
+// isn't available to the backend, whose processes therefore rarely wait for it.
 const beside = 0.1
 
-// userHZ is what times in /proc are counted in, for a second.
+// userHZ is the number of clock ticks per second in /proc.
 const userHZ = 100
 
-// readStat sums up the first line: cpu user nice system idle iowait irq softirq
-// steal, in ticks. The lines cpu0, cpu1 and so on follow.
+// readStat reads the first line, which contains the ticks of all CPUs together: cpu user nice system idle
+// iowait irq softirq steal. A line for each CPU (cpu0, cpu1 and so on) follows.
 func (u *Usage) readStat(text []byte) (r reading, ok bool) {
 	line, others, _ := bytes.Cut(text, []byte{'\n'})
 	rest, ok := bytes.CutPrefix(line, []byte("cpu "))
 	if !ok {
 		return r, false
 	}
-	for column := range 7 { // not steal
+	for column := range 7 { // without steal
 		var x float64
 		if x, rest, ok = cutNumber(rest); !ok {
 			if column < 4 {
 				return r, false
 			}
-			break // older kernels have fewer
+			break // older kernels have fewer columns
 		}
 		x /= userHZ
 		r.all += x
@@ -134,7 +131,7 @@ func (u *Usage) readStat(text []byte) (r reading, ok bool) {
 	return r, true
 }
 
-// partOf is the part of the machine's CPUs that the backend may use.
+// partOf returns the fraction of the machine's CPUs that the backend may use.
 func (u *Usage) partOf(lines []byte) float64 {
 	machine := 0.0
 	for bytes.HasPrefix(lines, []byte("cpu")) {
@@ -144,15 +141,14 @@ func (u *Usage) partOf(lines []byte) float64 {
 	return min(1, u.cpus/machine)
 }
 
-// readCgroup finds the line usage_usec.
+// readCgroup reads the line that begins with usage_usec.
 func (*Usage) readCgroup(text []byte) (r reading, ok bool) {
 	used, _, ok := ReadOwn(text)
 	return reading{used: used, all: -1}, ok
 }
 
-// ReadOwn reads the cpu.stat of a cgroup of version 2: what it has used so far, and how much of
-// that with a nice value, in CPU-seconds. Negative: the kernel doesn't report it (before Linux
-// 6.13).
+// ReadOwn reads the cpu.stat of a cgroup (version 2): the CPU-seconds used so far, and how many of them by
+// processes with a nice value. niced is negative if cpu.stat doesn't report it (Linux before 6.13).
 func ReadOwn(text []byte) (cpu, niced float64, ok bool) {
 	cpu, ok = numberOf(text, "usage_usec ")
 	niced, is := numberOf(text, "nice_usec ")
@@ -162,7 +158,7 @@ func ReadOwn(text []byte) (cpu, niced float64, ok bool) {
 	return cpu / 1e6, niced / 1e6, ok
 }
 
-// numberOf is the number of the line that begins so.
+// numberOf returns the number in the line that begins with name.
 func numberOf(text []byte, name string) (x float64, ok bool) {
 	for len(text) > 0 {
 		var line []byte
@@ -175,7 +171,7 @@ func numberOf(text []byte, name string) (x float64, ok bool) {
 	return 0, false
 }
 
-// cutNumber takes a whole number and the spaces before it.
+// cutNumber cuts off a number and the spaces before it.
 func cutNumber(text []byte) (x float64, rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " ")
 	end := 0

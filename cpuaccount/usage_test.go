@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// unknown is a backend of which nothing is seen.
+// unknown returns a backend about which nothing is known.
 func unknown() Own { return Own{CPU: -1, Lacked: -1, Waits: -1} }
 
 func TestUsage(t *testing.T) {
 	type reading struct {
 		at   float64
 		text string
-		want float64 // negative: not told
+		want float64 // negative: no value
 	}
 	for _, c := range []struct {
 		name     string
@@ -24,7 +24,7 @@ func TestUsage(t *testing.T) {
 			{1, "cpu  150 0 50 1050 10 0 0 0 0 0\n", 0.5},
 			{2, "cpu  150 0 50 1050 110 0 0 0 0 0\n", 0},        // iowait
 			{3, "cpu  150 80 50 1070 110 0 0 0 0 0\n", 0},       // niced
-			{4, "cpu  170 80 50 1080 110 0 0 70 0 0\n", 2. / 3}, // stolen: of what there was
+			{4, "cpu  170 80 50 1080 110 0 0 70 0 0\n", 2. / 3}, // stolen: as a part of the available time
 			{5, "cpu  170 80 50 1080 110 0 0 170 0 0\n", -1},
 			{6, "intr 5\n", -1},
 			{7, "cpu  150 0 50\n", -1},
@@ -68,9 +68,9 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestWhatTheBackendUsesItself: in a second of two CPUs. What others use that stand back is there
-// to be had, what they use beside is in the way; and the backend's own is no more than it used.
-func TestWhatTheBackendUsesItself(t *testing.T) {
+// TestBackendsOwnUse: in one second on two CPUs, CPU time used by niced programs is available to the
+// backend, and CPU time used by other programs isn't. The backend's own use is no more than it used.
+func TestBackendsOwnUse(t *testing.T) {
 	const idle = "cpu  0 0 0 200\n"
 	for name, c := range map[string]struct {
 		text      string // ticks of that second
@@ -100,15 +100,15 @@ func TestWhatTheBackendUsesItself(t *testing.T) {
 			t.Errorf("%s: %+v, want %g of the CPUs and %g CPU-seconds", name, got, c.cpus, c.use)
 		}
 		if c.own.CPU >= 0 && got.Lacked != c.own.Lacked || c.own.CPU < 0 && got.Lacked >= 0 {
-			t.Errorf("%s: it lacked a CPU for %g s", name, got.Lacked)
+			t.Errorf("%s: it waited for a CPU for %g s", name, got.Lacked)
 		}
 		if got, ok = u.Sample(at(2), []byte(idle), c.own); ok {
-			t.Errorf("%s: the counters began anew, and tell %+v", name, got)
+			t.Errorf("%s: the counters were reset, and give %+v", name, got)
 		}
 	}
 }
 
-// FuzzUsage checks that no text makes a use that is none.
+// FuzzUsage checks that the result is a valid use, whatever the text.
 func FuzzUsage(f *testing.F) {
 	f.Add([]byte("cpu  1 2 3 4 5 6 7 8\n"), []byte("cpu  2 3 4 5 6 7 8 9\n"))
 	f.Add([]byte("usage_usec 1\n"), []byte("usage_usec 18446744073709551616\n"))

@@ -1,26 +1,25 @@
 package cpuaccount
 
-// several is how many different addresses must have answers to a feature before it counts for
-// all. A client that alone has answers to a feature could make it look cheap, and then ask for
-// expensive pages. Two are not enough: nearly everyone has an IPv4 and an IPv6 address. More
-// would only make a small site, whose pages have few readers, wait longer: a cheater with four
-// addresses has a hundred.
+// several is how many different addresses must have answers to a feature before these answers count for all
+// clients. With one, a client could make a feature look cheap and then request expensive pages. Two are not
+// enough, because most people have an IPv4 and an IPv6 address. More than three would delay learning on small
+// sites, whose pages have few readers, and wouldn't stop attackers: those with four addresses have a hundred.
 const several = 3
 
-// witnesses are the clients that the first answers went to, by a part of their hashes.
+// witnesses holds parts of the hashes of the first clients that received answers.
 type witnesses [several]uint32
 
-// add takes in one more, if it is none of them and they are too few yet.
-func (w *witnesses) add(who uint32) {
+// add adds a client if it is new and there is room.
+func (w *witnesses) add(hash uint32) {
 	if w[several-1] != 0 {
 		return
 	}
 	for i := range w {
 		switch w[i] {
-		case who:
+		case hash:
 			return
 		case 0:
-			w[i] = who
+			w[i] = hash
 			return
 		}
 	}
@@ -28,11 +27,11 @@ func (w *witnesses) add(who uint32) {
 
 func (w *witnesses) several() bool { return w[several-1] != 0 }
 
-// convince reports whether answers to them count for a client: if they are several, or if it is
-// one of them, because its own answers always count for it.
-func (w *witnesses) convince(who uint32) bool {
-	return w.several() || w[0] == who || w[1] == who
+// convince reports whether answers to the witnesses count for a client: there are several witnesses, or the
+// client is one of them.
+func (w *witnesses) convince(hash uint32) bool {
+	return w.several() || w[0] == hash || w[1] == hash
 }
 
-// witness is the part of a hash that is kept, never 0.
+// witness returns the part of a client's hash that is stored. It is never 0.
 func witness(hash uint64) uint32 { return uint32(hash>>32) | 1 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAFeatureIsBelievedFromSeveral trains a parameter with cheap answers, on a
-// site whose searches cost a second.
+// TestAFeatureIsBelievedFromSeveral trains a parameter with cheap answers, on a site whose searches cost a
+// second.
 func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 	const shape = "/search?x&q"
 	for _, c := range []struct {
@@ -43,14 +43,13 @@ func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 				t.Errorf("somebody else: %s", got)
 			}
 			if got, _, sure := g.Of(at(0), trained(0, 0, 100)); got > 10*time.Millisecond || !sure {
-				t.Errorf("who has the answers: %s (sure: %t)", got, sure)
+				t.Errorf("the client with the answers: %s (sure: %t)", got, sure)
 			}
 		})
 	}
 }
 
-// TestOneVisitor checks that the only visitor of a site is believed what its own
-// answers say, of each parameter.
+// TestOneVisitor checks that the only visitor of a site gets guesses from its own answers, for each parameter.
 func TestOneVisitor(t *testing.T) {
 	g := newEstimator()
 	me := func(route string, n int) Kind {
@@ -70,9 +69,9 @@ func TestOneVisitor(t *testing.T) {
 	expectEstimate(t, g, 20, me("search", 100), 400*time.Millisecond, true)
 }
 
-// TestDearForFew checks that what was dear for one client, and is told by nobody
-// else, is not taken for as light as the rest of its shape.
-func TestDearForFew(t *testing.T) {
+// TestExpensiveForFew checks that a feature that was expensive for one client, and for which no other client has
+// answers, doesn't count as light like the rest of its shape.
+func TestExpensiveForFew(t *testing.T) {
 	g := newEstimator()
 	for range least {
 		g.Learn(at(0), Kind{Shape: "/wiki?action", URL: "/wiki?action=history", Client: "crawler"}, 2*time.Second, 0)
@@ -86,8 +85,7 @@ func TestDearForFew(t *testing.T) {
 	expectEstimate(t, g, 0, Kind{Shape: "/wiki?action", URL: "/wiki?action=view", Client: "me"}, 20*time.Millisecond, true)
 }
 
-// TestKnownPeopleFirst has many strangers ask dearly for pages of a shape that
-// people read.
+// TestKnownPeopleFirst: many strangers make expensive requests for pages of a shape that people read.
 func TestKnownPeopleFirst(t *testing.T) {
 	for _, c := range []struct {
 		people int
@@ -108,8 +106,8 @@ func TestKnownPeopleFirst(t *testing.T) {
 	}
 }
 
-// TestANarrowFeatureStandsAgainstKnownPeople checks that what only robots ask for
-// is told by their answers, though known people's of its shape are alike.
+// TestANarrowFeatureStandsAgainstKnownPeople checks that pages that only robots request are judged by the
+// robots' answers, although known people's pages of the same shape have similar costs.
 func TestANarrowFeatureStandsAgainstKnownPeople(t *testing.T) {
 	g := newEstimator()
 	for i := range 30 {
@@ -130,7 +128,7 @@ func TestParametersArePartedBySemicolonsToo(t *testing.T) {
 		"a=1&b=2;c":    {"a=1", "b=2", "c"},
 		";&;a;&":       {"a"},
 		"":             nil,
-		"a;b;c;d;e;f;": {"a", "b", "c", "d"}, // no more are told apart
+		"a;b;c;d;e;f;": {"a", "b", "c", "d"}, // no more are distinguished
 	} {
 		g := newEstimator()
 		k := Kind{Shape: "/s", URL: "/s?" + query}

@@ -1,14 +1,16 @@
 package docs_test
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// facts are figures that several pages have: in each the same. What follows a figure is for people to read.
+// facts are figures that several pages contain, and that must be the same in each. The text after a figure is
+// for people to read.
 var facts = map[string]*regexp.Regexp{
 	"requests of the crawler in flight": regexp.MustCompile(`(\d+)(?: crawler)? requests in flight`),
 	"pages that the crawler got":        regexp.MustCompile(`(?:it got|instead of) (\d+\.\d) (?:pages a second without|\.)`),
@@ -20,7 +22,7 @@ var facts = map[string]*regexp.Regexp{
 	"requests that may wait":            regexp.MustCompile(`\b(1,?\d{3})(?: requests wait| \|$)`),
 }
 
-// TestFiguresAgree: a figure that stands in several places is the same in each.
+// TestFiguresAgree: a figure in several places is the same in each.
 func TestFiguresAgree(t *testing.T) {
 	first := map[string]string{}
 	for path := range pages(t) {
@@ -28,7 +30,7 @@ func TestFiguresAgree(t *testing.T) {
 			continue
 		}
 		for fact, figure := range facts {
-			for _, found := range figure.FindAllStringSubmatch(read(t, path), -1) {
+			for _, found := range figure.FindAllStringSubmatch(testkit.ReadFile(t, "../"+path), -1) {
 				is := strings.ReplaceAll(found[1], ",", "")
 				if was, ok := first[fact]; ok && was != is {
 					t.Errorf("%s: %s: %s here, elsewhere %s", path, fact, is, was)
@@ -44,12 +46,13 @@ func TestFiguresAgree(t *testing.T) {
 	}
 }
 
-// TestREADMEHasTheBenchmarks: the table of the README is part of docs/benchmarks.md, whose sections name the day of their run.
+// TestREADMEHasTheBenchmarks: the README's table is part of docs/benchmarks.md, whose sections give the date
+// of their run.
 func TestREADMEHasTheBenchmarks(t *testing.T) {
-	benchmarks := read(t, "docs/benchmarks.md")
+	benchmarks := testkit.ReadFile(t, "../docs/benchmarks.md")
 	all := rows(benchmarks)
 	checked := 0
-	for _, row := range rows(read(t, "README.md")) {
+	for _, row := range rows(testkit.ReadFile(t, "../README.md")) {
 		i := slices.IndexFunc(all, func(of []string) bool { return strings.HasSuffix(row[0], of[0]) && of[0] != "" })
 		if !strings.Contains(row[0], "crawler") {
 			continue
@@ -77,7 +80,7 @@ func TestREADMEHasTheBenchmarks(t *testing.T) {
 	}
 }
 
-// rows are the rows of all tables of a page.
+// rows returns the rows of all tables of a page.
 func rows(page string) (all [][]string) {
 	for line := range strings.SplitSeq(page, "\n") {
 		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") {
@@ -90,14 +93,4 @@ func rows(page string) (all [][]string) {
 		all = append(all, cells)
 	}
 	return all
-}
-
-// read is the text of a page, from the root of the repository.
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile("../" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

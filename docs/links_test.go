@@ -1,5 +1,5 @@
-// Package docs_test holds the documentation to itself: its links lead somewhere, and it
-// builds as a site that needs nothing from elsewhere.
+// Package docs_test checks the documentation: its links lead somewhere, and it builds as a site that loads
+// nothing from other servers.
 package docs_test
 
 import (
@@ -16,16 +16,18 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
 	"gopkg.in/yaml.v3"
+
+	"tempomat/internal/testkit"
 )
 
-// page is a file of Markdown.
+// page is a Markdown file.
 type page struct {
 	path    string // from the root of the repository
 	anchors map[string]bool
 	links   []string
 }
 
-// pages are all files of Markdown in the repository.
+// pages returns all Markdown files in the repository.
 func pages(t *testing.T) map[string]*page {
 	t.Helper()
 	all := map[string]*page{}
@@ -45,9 +47,7 @@ func pages(t *testing.T) map[string]*page {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all
 }
 
@@ -75,7 +75,7 @@ func readPage(path string) (*page, error) {
 	return p, err
 }
 
-// free is the anchor that a heading has whose words others have, too.
+// free returns a unique anchor for a heading whose words occur more than once.
 func (p *page) free(anchor string) string {
 	for i := 1; p.anchors[anchor]; i++ {
 		anchor = strings.TrimRight(anchor, "0123456789") + string(rune('0'+i))
@@ -83,7 +83,7 @@ func (p *page) free(anchor string) string {
 	return anchor
 }
 
-// words are what a heading says, without marks.
+// words returns the text of a heading, without markup.
 func words(n ast.Node, source []byte) string {
 	var out strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -95,7 +95,7 @@ func words(n ast.Node, source []byte) string {
 	return out.String()
 }
 
-// slug is what GitHub, and mkdocs as it is set up, make of a heading.
+// slug returns the anchor that GitHub, and mkdocs with this configuration, give to a heading.
 func slug(heading string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -108,7 +108,7 @@ func slug(heading string) string {
 	}, strings.TrimSpace(heading))
 }
 
-// TestLinks: each link inside the repository leads to a file, and to a heading of it.
+// TestLinks: each link inside the repository leads to an existing file and heading.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	checked := 0
@@ -141,18 +141,12 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestPackageHasWhatItsPagesLinkTo: in the package, too, each link of a page leads to a file.
+// TestPackageHasWhatItsPagesLinkTo: in the package, each link of a page also leads to a file.
 func TestPackageHasWhatItsPagesLinkTo(t *testing.T) {
-	text, err := os.ReadFile("../deploy/package/nfpm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var built struct {
 		Contents []struct{ Src, Dst, Type string }
 	}
-	if err := yaml.Unmarshal(text, &built); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal([]byte(testkit.ReadFile(t, "../deploy/package/nfpm.yaml")), &built))
 	const root = "/usr/share/doc/tempomat/"
 	has := func(path string) bool {
 		for _, c := range built.Contents {
@@ -184,7 +178,7 @@ func TestPackageHasWhatItsPagesLinkTo(t *testing.T) {
 	}
 }
 
-// TestSlug holds to what GitHub makes of headings.
+// TestSlug: slug gives the same results as GitHub.
 func TestSlug(t *testing.T) {
 	for heading, want := range map[string]string{
 		"How do I": "how-do-i", "What the answers of tempomat mean": "what-the-answers-of-tempomat-mean",

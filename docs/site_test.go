@@ -12,11 +12,12 @@ import (
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"tempomat/internal/testkit"
 )
 
-// TestWorldSite builds the site as make docs does, and follows every link of it from its first
-// page: each leads somewhere, each page is reached without a script, and no page loads
-// anything from elsewhere.
+// TestWorldSite builds the site as make docs does, and follows every link from its first page: each leads
+// somewhere, each page can be reached without a script, and no page loads anything from other servers.
 func TestWorldSite(t *testing.T) {
 	program, err := exec.LookPath("mkdocs")
 	if err != nil {
@@ -57,7 +58,7 @@ type webPage struct {
 	links   []string
 }
 
-// follow reads all pages that links lead to from the first one.
+// follow reads all pages that can be reached from the first one.
 func follow(t *testing.T, site string, built map[string]*webPage) map[string]bool {
 	t.Helper()
 	seen := map[string]bool{"index.html": true}
@@ -97,14 +98,10 @@ func readWebPage(t *testing.T, site, name string, built map[string]*webPage) *we
 		return p
 	}
 	f, err := os.Open(filepath.Join(site, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	root, err := html.Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := &webPage{anchors: map[string]bool{}}
 	built[name] = p
 	for n := range root.Descendants() {

@@ -5,15 +5,16 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// plain are words and patterns that the manual and messages do without, and what to write.
+// plain lists words and patterns that the manual and messages must not use, and what to write instead.
 var plain = []struct {
 	pattern *regexp.Regexp
 	write   string
@@ -43,21 +44,18 @@ var plain = []struct {
 	{regexp.MustCompile(`\b(tells|knows) (it|that|what|who|how|of)\b`), "shows, reports"},
 }
 
-// codeInText is what a page quotes: names, commands and links may have any words.
+// codeInText matches quotations in a page: names, commands and links may contain any words.
 var codeInText = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
 
-// TestPlainWords: the manual and the messages of the programs are in the words that sysadmins use. There are
-// no exceptions for now: "no one" is a person, and everything else has a name.
+// TestPlainWords: the manual and the programs' messages use the words of system administrators. There are no
+// exceptions: "no one" is a person, and everything else has a name.
 func TestPlainWords(t *testing.T) {
 	for path := range pages(t) {
 		if !strings.HasPrefix(path, "docs/") && path != "README.md" && !strings.HasPrefix(path, "deploy/") {
 			continue
 		}
-		source, err := os.ReadFile(filepath.Join("..", path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := codeInText.ReplaceAllStringFunc(string(source), func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
+		source := testkit.ReadFile(t, filepath.Join("..", path))
+		text := codeInText.ReplaceAllStringFunc(source, func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
 		for i, line := range strings.Split(text, "\n") {
 			if !strings.HasPrefix(line, "    ") {
 				isPlain(t, path+":"+strconv.Itoa(i+1), line)
@@ -92,12 +90,10 @@ func TestPlainWords(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
-// isPlain finds words that are not.
+// isPlain reports the words that a line must not use.
 func isPlain(t *testing.T, where, text string) {
 	t.Helper()
 	for _, p := range plain {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// homes is a fair gate whose clients may be sessions of addresses.
+// homes returns a gate in mode fair whose clients may be sessions of addresses.
 func homes(addresses ...string) *world {
 	p := fair()
 	p.MaxHold = time.Hour
 	p.Classes = []ClassInfo{
-		{"session", Budget{CPUs: 0.2, Burst: time.Hour}}, // nobody owes anything
-		{"slash32", Budget{CPUs: 0.2, Burst: time.Hour}}, // nobody owes anything
+		{"session", Budget{CPUs: 0.2, Burst: time.Hour}}, // no key owes anything
+		{"slash32", Budget{CPUs: 0.2, Burst: time.Hour}}, // no key owes anything
 	}
 	w := newWorld(p)
 	w.acquaint(addresses...)
 	return w
 }
 
-// inSession is a session of an address that is as many clients.
+// inSession makes a request from a session of an address with the given number of clients behind it.
 func inSession(address string, n int, company float64) Arrival {
 	return Arrival{
 		Client: Key{Class: "session", ID: fmt.Sprint(address, "#", n)}, Within: host(address),
@@ -28,35 +28,18 @@ func inSession(address string, n int, company float64) Arrival {
 	}
 }
 
-// asFace is one of the User-Agents of an address.
+// asFace makes a request from one of the User-Agents of an address.
 func asFace(address string, face uint8) Arrival {
 	return Arrival{Client: host(address), Face: face, Guess: time.Second, Sure: true}
 }
 
-// wants has somebody ask for pages of a second on so many connections.
+// wants makes a client request pages on the given number of connections, as in loop.
 func (w *world) wants(name string, connections int, a Arrival, used map[string]float64) {
-	var next func()
-	next = func() {
-		w.ask(a, func(x *Ticket) {
-			if x.Verdict().Refused() {
-				w.Leave(w.now, x)
-				w.after(time.Second, next)
-				return
-			}
-			w.after(time.Second, func() {
-				used[name]++
-				w.done(x, time.Second)
-				next()
-			})
-		})
-	}
-	for range connections {
-		next()
-	}
+	w.loop(name, connections, used, func() Arrival { return a })
 }
 
-// TestSessionsWeighAsTheClientsBehindTheirAddress: sixteen sessions of an address weigh as many
-// clients as it is taken for, and each of them alike.
+// TestSessionsWeighAsTheClientsBehindTheirAddress: sixteen sessions of an address together have the share of
+// the clients behind it, and each session has the same part.
 func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
 	for _, company := range []float64{1, 2, 4} {
 		w := homes("office", "home")
@@ -80,8 +63,8 @@ func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
 	}
 }
 
-// TestFewSessionsWeighAsThemselves: as long as an address has fewer sessions than it
-// is taken for, each is a client like others.
+// TestFewSessionsWeighAsThemselves: while an address has fewer sessions than clients behind it, each session
+// has the share of one client.
 func TestFewSessionsWeighAsThemselves(t *testing.T) {
 	w := homes("office", "home")
 	used := map[string]float64{}
@@ -95,9 +78,8 @@ func TestFewSessionsWeighAsThemselves(t *testing.T) {
 	}
 }
 
-// TestFacesShareTheirAddress: who has no cookie is told apart by the User-Agent: a
-// crawler in the office does not hold up its people, and nobody gets more by more
-// User-Agents.
+// TestFacesShareTheirAddress: clients without a cookie are distinguished by their User-Agents. A crawler in
+// the office doesn't delay the people there, and more User-Agents don't give a client a larger share.
 func TestFacesShareTheirAddress(t *testing.T) {
 	w := homes("office", "home")
 	used := map[string]float64{}
@@ -113,7 +95,7 @@ func TestFacesShareTheirAddress(t *testing.T) {
 	}
 }
 
-// TestFacesOfTheKnownAreKnown: also those that it never showed before.
+// TestFacesOfTheKnownAreKnown: if an address is known, so are User-Agents that it has never sent before.
 func TestFacesOfTheKnownAreKnown(t *testing.T) {
 	w := homes("office")
 	for face := range uint8(20) {
@@ -122,7 +104,7 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 			t.Errorf("face %d is a stranger", face)
 		}
 		if y := w.Arrive(w.now, asFace("new", face)); !y.Stranger() {
-			t.Errorf("face %d of an address that nobody knows is known", face)
+			t.Errorf("face %d of an unknown address is known", face)
 		}
 	}
 	if x := w.Arrive(w.now, inSession("office", 0, 1)); x.Stranger() {
@@ -130,6 +112,6 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 	}
 	c := w.gate.client(0, w.Arrive(w.now, asFace("office", 3)))
 	if again := w.gate.client(0, w.Arrive(w.now, asFace("office", 3+faces))); c != again {
-		t.Error("more User-Agents than are told apart make more clients")
+		t.Error("User-Agents beyond the distinguished ones make more clients")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestArrivalsNameTheirKeys: each key is charged, once, up to as many as there may be, and
-// without a client none is.
+// TestArrivalsNameTheirKeys: each key is charged once, up to MaxKeys keys. Without a client, no key is
+// charged.
 func TestArrivalsNameTheirKeys(t *testing.T) {
 	session := Key{Class: "session", ID: "s"}
 	var many []Key
@@ -17,11 +17,11 @@ func TestArrivalsNameTheirKeys(t *testing.T) {
 		a    Arrival
 		want []Key
 	}{
-		"nobody":              {Arrival{Others: many[:1]}, nil},
-		"an address":          {Arrival{Client: host("a")}, []Key{host("a")}},
-		"and its networks":    {Arrival{Client: host("a"), Others: networks("n", "w")}, append([]Key{host("a")}, networks("n", "w")...)},
-		"a session":           {Arrival{Client: session, Within: host("a"), Others: networks("n")}, append([]Key{session, host("a")}, networks("n")...)},
-		"more than there may": {Arrival{Client: session, Within: host("a"), Others: many}, append([]Key{session, host("a")}, many[:MaxKeys-2]...)},
+		"nobody":                      {Arrival{Others: many[:1]}, nil},
+		"an address":                  {Arrival{Client: host("a")}, []Key{host("a")}},
+		"an address and its networks": {Arrival{Client: host("a"), Others: networks("n", "w")}, append([]Key{host("a")}, networks("n", "w")...)},
+		"a session":                   {Arrival{Client: session, Within: host("a"), Others: networks("n")}, append([]Key{session, host("a")}, networks("n")...)},
+		"too many keys":               {Arrival{Client: session, Within: host("a"), Others: many}, append([]Key{session, host("a")}, many[:MaxKeys-2]...)},
 	} {
 		var got []Key
 		named := c.a.named()
@@ -34,8 +34,8 @@ func TestArrivalsNameTheirKeys(t *testing.T) {
 	}
 }
 
-// TestSessionWithoutAnAddress is a client by itself: what is charged beside it is no address,
-// and does not weigh as the clients behind one.
+// TestSessionWithoutAnAddress: such a session is a client of its own. Its network isn't its address, and
+// doesn't have the share of several clients.
 func TestSessionWithoutAnAddress(t *testing.T) {
 	for _, within := range []Key{{}, {Class: "gone", ID: "a"}} {
 		w := newWorld(roomy(Fair))

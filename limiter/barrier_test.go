@@ -6,33 +6,31 @@ import (
 	"tempomat/limiter/account"
 )
 
-// TestWhatKeepsWhoCompetes: the head of a lane is told the first of what next would find in its way; who competes among
-// strangers, by their turn and not by its own place.
-func TestWhatKeepsWhoCompetes(t *testing.T) {
+// TestBarrierOfCompetingRequests: the barrier of the head of a lane is the first obstacle that next would find.
+// Strangers compete by their common turn, not by their own place.
+func TestBarrierOfCompetingRequests(t *testing.T) {
 	const now = 1000.0
-	behind := func(g *gate) { // another site wants something, and this one has had twice its share
+	behind := func(g *gate) { // another site has waiting requests, and this one has used twice its share
 		g.divided, g.clock.active, g.home.among.share, g.home.used = true, 2, 1, use{sum: 20}
 		g.load.computing[4], g.busy, g.home.busy = 2, 3, 2
 	}
 	for name, x := range map[string]struct {
-		level    level
-		rank     float64
-		ahead    bool // as strangers are
-		stranger bool
-		set      func(*gate, *Ticket)
-		want     Barrier
+		level level
+		ahead bool // its client is over its share
+		set   func(*gate, *Ticket)
+		want  Barrier
 	}{
-		"nothing but the order":                {level: 3, want: Turn},
-		"unknown, and its key holds its part":  {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: Untried},
-		"known, and its key holds its part":    {level: 3, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: KeyHolds},
+		"only others before it":                {level: 3, want: Turn},
+		"unknown cost, its key holds its part": {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: Untried},
+		"known cost, its key holds its part":   {level: 3, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: KeyHolds},
 		"its site is ahead":                    {level: level(lightRung) + 1, set: func(g *gate, _ *Ticket) { behind(g) }, want: SiteAhead},
-		"it hardly computes":                   {level: waitsAt(3), want: Turn},
-		"it hardly computes, and all are busy": {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
-		"it computes, and all are busy":        {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"hardly computes":                      {level: waitsAt(3), want: Turn},
+		"hardly computes, all workers busy":    {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"computes, all workers busy":           {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
 		"the others use the CPUs":              {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.usedUnderShare = use{sum: 30} }, want: LeavesCPU},
 		"no room":                              {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
-		"no room, and unknown":                 {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Untried},
-		"room on a rung above":                 {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
+		"no room, unknown cost":                {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Untried},
+		"only a longer rung is full":           {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
 	} {
 		g := shaped()
 		g.utilisation = 1
@@ -40,16 +38,13 @@ func TestWhatKeepsWhoCompetes(t *testing.T) {
 		g.home.strangers.share = 0.5
 		r := &Ticket{
 			request: request{sure: x.level != fresh}, charge: charge{n: 1, guess: 0.3},
-			queueEntry: queueEntry{stranger: x.stranger, level: x.level, rank: x.rank, overShare: x.ahead || x.stranger, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
+			queueEntry: queueEntry{level: x.level, overShare: x.ahead, site: &g.home, client: new(client), flow: &flow{share: 0.5}},
 		}
 		r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 		q := &g.home.queues[x.level]
-		switch {
-		case x.stranger:
-			q.strange.push(r)
-		case x.ahead:
+		if x.ahead {
 			q.overShare.push(r)
-		default:
+		} else {
 			q.underShare.push(r)
 		}
 		if x.set != nil {

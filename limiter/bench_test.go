@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkLife is a request that nobody delays: arrive, settle, leave, with
-// four classes, all of whose keys are found in the cache or, the second time,
-// are spread over 100,000 live ones.
+// BenchmarkLife measures the life of a request that isn't delayed: arrive, settle, leave. It has four classes.
+// In the first case, all keys are in the CPU's cache; in the second, they are spread over 100,000 live keys.
 func BenchmarkLife(b *testing.B) {
 	for _, c := range []struct {
 		mode    Mode
@@ -37,9 +36,8 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
-// BenchmarkGate is the gate under siege: 512 requests of as many clients wait,
-// and 100,000 have been there. One comes, one is done, and one is let go: arrive,
-// dispatch, finish.
+// BenchmarkGate measures the gate under siege: 512 requests from as many clients wait, and the gate has seen
+// 100,000 clients. In each step, one request arrives, one ends, and one starts.
 func BenchmarkGate(b *testing.B) {
 	for name, known := range map[string]bool{"known": true, "strangers": false} {
 		b.Run(name, func(b *testing.B) { besiege(b, known) })
@@ -71,12 +69,12 @@ func besiege(b *testing.B, known bool) {
 	b.ReportAllocs()
 	for b.Loop() {
 		arrive()
-		// Whoever runs is found by what the gate is to start, not by a search.
+		// The next request to start is known in advance, so no search is needed.
 		upcoming := upNext(l.gate, known)
 		l.Settle(now, first, 400*time.Millisecond)
 		l.Leave(now, first)
 		if !upcoming.phase.running() {
-			b.Fatal("whose turn it was is not at the backend")
+			b.Fatal("the request whose turn it was is not at the backend")
 		}
 		first, second = second, upcoming
 	}
@@ -85,7 +83,7 @@ func besiege(b *testing.B, known bool) {
 	}
 }
 
-// upNext is who waits and goes next.
+// upNext returns the waiting request that starts next.
 func upNext(g *gate, known bool) *Ticket {
 	q := &g.home.queues[rungOf(0.4)]
 	if known {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestClockOfFlows: it goes by the service over the shares of those with work; once nobody has
-// any, all are even.
+// TestClockOfFlows: the clock advances by the given service, divided by the shares of the flows with work.
+// Once no flow has work, all flows are even.
 func TestClockOfFlows(t *testing.T) {
 	var k clock
 	a, b := flow{share: 0.5}, flow{share: 0.25}
@@ -18,43 +18,43 @@ func TestClockOfFlows(t *testing.T) {
 		}
 	}
 	k.serve(3)
-	expect("nobody wants anything", 0, 0)
+	expect("no flow has work", 0, 0)
 	a.enter(&k)
 	a.enter(&k)
-	expect("two requests of one", 0, 0.5)
+	expect("one flow has two requests", 0, 0.5)
 	b.enter(&k)
 	expect("another's", 0, 0.75)
 	k.serve(3)
 	expect("service", 4, 0.75)
 	a.leave(&k, false)
-	expect("one of two has left", 4, 0.75)
+	expect("one of two flows has no work left", 4, 0.75)
 	a.reweigh(&k, 0.25)
-	expect("another share", 4, 0.5)
+	expect("a flow's share changes", 4, 0.5)
 	a.leave(&k, false)
-	expect("the other one has left", 4, 0.25)
+	expect("the other flow has no work left", 4, 0.25)
 	a.reweigh(&k, 0.5)
-	expect("a share of who wants nothing", 4, 0.25)
+	expect("the share of a flow without work changes", 4, 0.25)
 	if moved := b.charge(&k, 1, 100); moved != 4 || b.virtualTime != 8 {
 		t.Errorf("a charge moved it by %g to %g", moved, b.virtualTime)
 	}
 	b.leave(&k, true)
-	expect("all are idle, and as far as the furthest", 8, 0)
+	expect("all are idle, so the clock is at the furthest", 8, 0)
 	k.furthest = 7
 	b.enter(&k)
 	b.leave(&k, true)
 	expect("the furthest is behind the clock", 8, 0)
 }
 
-// TestChargesOfFlows: nobody has saved anything, and lead beyond the most is forgiven.
+// TestChargesOfFlows: an idle flow saves nothing, and any lead beyond the maximum is forgiven.
 func TestChargesOfFlows(t *testing.T) {
 	for name, x := range map[string]struct{ was, cost, want, moved, ahead float64 }{
-		"as far as the clock":      {10, 1, 12, 2, 12},
-		"behind it":                {3, 1, 12, 2, 12},
-		"ahead of it":              {15, 1, 17, 2, 17},
-		"up to the most":           {15, 5, 25, 10, 25},
-		"beyond the most":          {15, 9, 30, 15, 30},
-		"ahead of the most before": {40, 1, 40, 0, 40},
-		"given back":               {15, -1, 15, 0, 15},
+		"at the clock":                 {10, 1, 12, 2, 12},
+		"behind the clock":             {3, 1, 12, 2, 12},
+		"ahead of the clock":           {15, 1, 17, 2, 17},
+		"up to the most lead":          {15, 5, 25, 10, 25},
+		"beyond the most lead":         {15, 9, 30, 15, 30},
+		"already beyond the most lead": {40, 1, 40, 0, 40},
+		"charge given back":            {15, -1, 15, 0, 15},
 	} {
 		k := clock{systemVirtualTime: 10}
 		f := flow{virtualTime: x.was, share: 0.5}
@@ -64,7 +64,7 @@ func TestChargesOfFlows(t *testing.T) {
 	}
 }
 
-// TestUseFades: by a factor e in ten seconds.
+// TestUseFades: use falls by a factor of e in ten seconds.
 func TestUseFades(t *testing.T) {
 	var u use
 	u.add(time.Second, 3)
@@ -73,7 +73,7 @@ func TestUseFades(t *testing.T) {
 		t.Errorf("%g are left at %v, want %g", u.sum, u.at, want)
 	}
 	if u.add(time.Second, 1); math.Abs(u.sum-3-3/math.E) > 1e-9 || u.at != 11*time.Second {
-		t.Errorf("a time before: %g are left at %v", u.sum, u.at)
+		t.Errorf("at an earlier time: %g are left at %v", u.sum, u.at)
 	}
 	if got := u.rate(21 * time.Second); math.Abs(got-(3+3/math.E)/math.E/10) > 1e-9 {
 		t.Errorf("a rate of %g", got)

@@ -4,9 +4,11 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestOneCrawl is the crawl of the package documentation, step by step.
+// TestOneCrawl plays the crawl of the package documentation, step by step.
 func TestOneCrawl(t *testing.T) {
 	const page = 800 * time.Millisecond
 	crawler := func(m Mode) (*world, func() *Ticket, func(time.Duration, float64)) {
@@ -21,14 +23,7 @@ func TestOneCrawl(t *testing.T) {
 		}
 		return w, ask, expect
 	}
-	decided := func(ticket *Ticket) bool {
-		select {
-		case <-ticket.Decided():
-			return true
-		default:
-			return false
-		}
-	}
+	decided := func(x *Ticket) bool { return testkit.Ready(x.Decided()) }
 
 	w, ask, expect := crawler(Cap)
 	first := ask()
@@ -37,7 +32,7 @@ func TestOneCrawl(t *testing.T) {
 	expect(0, -0.6)
 	third := ask()
 	if !decided(first) || !decided(second) || decided(third) {
-		t.Error("the third has to wait, and only it")
+		t.Error("only the third must wait")
 	}
 	w.run(page)
 	w.Settle(w.now, first, page)

@@ -7,9 +7,9 @@ import (
 	"tempomat/limiter/account"
 )
 
-// TestWhatDebtsMean: the longest that a capped key keeps a request waiting, unless that is too long; what
-// is in shadow is only told.
-func TestWhatDebtsMean(t *testing.T) {
+// TestDebtsDelay: the capped key with the longest wait delays a request, unless that wait is too long. The
+// wait of a key in shadow is only reported.
+func TestDebtsDelay(t *testing.T) {
 	const most = 30 * time.Second
 	kinds := map[string]*account.Terms{
 		"cap": {Cap: true, MaxHold: most}, "hold": {Hold: true, MaxHold: most}, "none": {MaxHold: most},
@@ -33,30 +33,30 @@ func TestWhatDebtsMean(t *testing.T) {
 	for name, x := range map[string]struct {
 		debts   []debt
 		held    int
-		own     int32 // of these
+		own     int32 // held responses of its client
 		want    Verdict
 		waitFor string
 	}{
-		"nobody owes anything":      {debts: []debt{{}, owes("cap", 0)}},
-		"what delays nobody":        {debts: []debt{owes("none", 5*second)}},
-		"a capped key":              {debts: []debt{owes("cap", 5*second)}, waitFor: "cap5s"},
-		"the worst of two":          {debts: []debt{owes("cap", 5*second), owes("cap", 9*second), owes("cap", 7*second)}, waitFor: "cap9s"},
-		"beside one that holds":     {debts: []debt{owes("cap", 5*second), owes("hold", 9*second)}, waitFor: "cap5s"},
-		"one that holds the answer": {debts: []debt{owes("hold", 9*second)}},
-		"as long as may be":         {debts: []debt{owes("cap", most)}, waitFor: "cap30s"},
-		"longer":                    {debts: []debt{owes("cap", 5*second), owes("cap", 31*second)}, want: refused("cap31s", 31*second)},
-		"an answer held for longer": {debts: []debt{owes("hold", 31*second)}, want: refused("hold31s", 31*second)},
-		"by a bound of its own":     {debts: []debt{owes("soon", 700*time.Millisecond)}, want: refused("soon700ms", retry)},
-		"in shadow":                 {debts: []debt{owes("shadow", 5*second)}, want: told("shadow5s", 5*second, Go)},
-		"in shadow, as long as may": {debts: []debt{owes("shadow", most)}, want: told("shadow30s", most, Go)},
-		"in shadow, longer":         {debts: []debt{owes("shadow", 31*second)}, want: told("shadow31s", 31*second, Refuse)},
-		"beside one in shadow":      {debts: []debt{owes("shadow", 40*second), owes("cap", 31*second)}, want: beside},
-		"no room to wait":           {debts: []debt{owes("cap", 5*second)}, held: 512, want: full},
-		"no room, but in shadow":    {debts: []debt{owes("shadow", 5*second)}, held: 512, want: told("shadow5s", 5*second, Go)},
-		"no room for its answers":   {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512, own: 1, want: Verdict{Action: Refuse, Wait: retry, Key: Key{ID: "hold500ms"}, Reason: ServerFull}},
-		"room for one more to wait": {debts: []debt{owes("cap", 5*second)}, held: 511, waitFor: "cap5s"},
-		"no room, by others":        {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512},
-		"room for just one":         {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 511, own: 511},
+		"no key owes anything":                       {debts: []debt{{}, owes("cap", 0)}},
+		"a debt that delays no request":              {debts: []debt{owes("none", 5*second)}},
+		"a capped key":                               {debts: []debt{owes("cap", 5*second)}, waitFor: "cap5s"},
+		"the worst of three capped keys":             {debts: []debt{owes("cap", 5*second), owes("cap", 9*second), owes("cap", 7*second)}, waitFor: "cap9s"},
+		"a capped key and one that holds the answer": {debts: []debt{owes("cap", 5*second), owes("hold", 9*second)}, waitFor: "cap5s"},
+		"one that holds the answer":                  {debts: []debt{owes("hold", 9*second)}},
+		"the longest wait allowed":                   {debts: []debt{owes("cap", most)}, waitFor: "cap30s"},
+		"a longer wait":                              {debts: []debt{owes("cap", 5*second), owes("cap", 31*second)}, want: refused("cap31s", 31*second)},
+		"an answer held for too long":                {debts: []debt{owes("hold", 31*second)}, want: refused("hold31s", 31*second)},
+		"longer than its class's own bound":          {debts: []debt{owes("soon", 700*time.Millisecond)}, want: refused("soon700ms", retry)},
+		"in shadow":                                  {debts: []debt{owes("shadow", 5*second)}, want: told("shadow5s", 5*second, Go)},
+		"in shadow, the longest wait allowed":        {debts: []debt{owes("shadow", most)}, want: told("shadow30s", most, Go)},
+		"in shadow, a longer wait":                   {debts: []debt{owes("shadow", 31*second)}, want: told("shadow31s", 31*second, Refuse)},
+		"a capped key and one in shadow":             {debts: []debt{owes("shadow", 40*second), owes("cap", 31*second)}, want: beside},
+		"no room to wait":                            {debts: []debt{owes("cap", 5*second)}, held: 512, want: full},
+		"no room, but in shadow":                     {debts: []debt{owes("shadow", 5*second)}, held: 512, want: told("shadow5s", 5*second, Go)},
+		"no room, client has an answer held":         {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512, own: 1, want: Verdict{Action: Refuse, Wait: retry, Key: Key{ID: "hold500ms"}, Reason: ServerFull}},
+		"room for one more to wait":                  {debts: []debt{owes("cap", 5*second)}, held: 511, waitFor: "cap5s"},
+		"no room, client has no answer held":         {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 512},
+		"room for one more answer":                   {debts: []debt{owes("hold", 500*time.Millisecond)}, held: 511, own: 511},
 	} {
 		l := newWorld(one(Cap, Budget{CPUs: 1})).Limiter
 		l.room.held = x.held

@@ -3,10 +3,12 @@ package limiter
 import (
 	"cmp"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// TestFewSitesOfAClient: beside its first site a client is remembered at three where it has no work; of more, that where it
-// is the least ahead is forgotten, and nowhere where it has work.
+// TestFewSitesOfAClient: a client is remembered at its first site, and at three more where it is idle. Beyond
+// that, the site with the smallest lead is forgotten, but never one where the client has work.
 func TestFewSitesOfAClient(t *testing.T) {
 	at := func(name string) *site { return &site{name: name, clock: clock{systemVirtualTime: 10}} }
 	names := func(c *client) (all string) {
@@ -16,17 +18,17 @@ func TestFewSitesOfAClient(t *testing.T) {
 		return all
 	}
 	for name, x := range map[string]struct {
-		lead  map[string]float64 // virtual time beyond the clock
-		share float64            // at b; half at the others; 0: as there
-		work  string             // where it has some
+		lead  map[string]float64 // how far its virtual time is beyond the clock
+		share float64            // its share at b, with half of that at the others; 0: the same at all
+		work  string             // the sites where it has work
 		want  string
 	}{
-		"the least ahead":         {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "", "acd"},
-		"in CPU-seconds":          {map[string]float64{"a": 3, "b": 1, "c": 2}, 4, "", "abd"},
-		"behind is not ahead":     {map[string]float64{"a": 1, "b": 0, "c": -5}, 0, "", "abd"},
-		"all of them work":        {nil, 0, "abc", "abcd"},
-		"the least works":         {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "b", "abd"},
-		"two work, the rest goes": {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "bc", "bcd"},
+		"least lead is forgotten":        {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "", "acd"},
+		"lead counts in CPU-seconds":     {map[string]float64{"a": 3, "b": 1, "c": 2}, 4, "", "abd"},
+		"behind the clock means no lead": {map[string]float64{"a": 1, "b": 0, "c": -5}, 0, "", "abd"},
+		"work at all sites":              {nil, 0, "abc", "abcd"},
+		"work where the lead is least":   {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "b", "abd"},
+		"work at two sites":              {map[string]float64{"a": 3, "b": 1, "c": 2}, 0, "bc", "bcd"},
 	} {
 		c := &client{site: at("home"), known: true, first: 7}
 		sites := map[string]*site{}
@@ -53,31 +55,29 @@ func TestFewSitesOfAClient(t *testing.T) {
 		t.Error("a stranger is known elsewhere")
 	}
 	if c.known = true; !c.visit(a).known {
-		t.Error("whom the gate knows is a stranger elsewhere")
+		t.Error("a known client is a stranger elsewhere")
 	}
 	if c.known = false; !c.visit(a).known {
-		t.Error("who was known elsewhere is so no longer")
+		t.Error("a client that was known elsewhere isn't any more")
 	}
 }
 
-// TestWhoIsIdle: nobody of whom anything waits or runs, nor any User-Agent of its address.
-func TestWhoIsIdle(t *testing.T) {
+// TestIsIdle: a client is idle if no request from it, its address or one of its User-Agents waits or runs.
+func TestIsIdle(t *testing.T) {
 	for name, x := range map[string]struct {
 		c    client
 		want bool
 	}{
-		"nothing":                   {client{}, true},
-		"work":                      {client{flow: flow{work: 1}}, false},
-		"one waits":                 {client{queued: 1}, false},
-		"one runs":                  {client{running: 1}, false},
-		"an idle address":           {client{address: &address{}}, true},
-		"one of its address works":  {client{address: &address{n: 1}}, false},
-		"idle User-Agents":          {client{faces: &[faces]*client{3: {}}}, true},
-		"one of a User-Agent waits": {client{faces: &[faces]*client{3: {queued: 1}}}, false},
-		"one of a User-Agent runs":  {client{faces: &[faces]*client{7: {running: 1}}}, false},
+		"nothing":                       {client{}, true},
+		"work":                          {client{flow: flow{work: 1}}, false},
+		"a request waits":               {client{queued: 1}, false},
+		"a request runs":                {client{running: 1}, false},
+		"an idle address":               {client{address: &address{}}, true},
+		"address has work":              {client{address: &address{n: 1}}, false},
+		"idle User-Agents":              {client{faces: &[faces]*client{3: {}}}, true},
+		"request of a User-Agent waits": {client{faces: &[faces]*client{3: {queued: 1}}}, false},
+		"request of a User-Agent runs":  {client{faces: &[faces]*client{7: {running: 1}}}, false},
 	} {
-		if x.c.isIdle() != x.want {
-			t.Errorf("%s: it is idle: %t", name, !x.want)
-		}
+		testkit.Same(t, x.want, x.c.isIdle(), "%s: idle", name)
 	}
 }

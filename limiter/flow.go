@@ -7,24 +7,23 @@ import (
 	"tempomat/limiter/known"
 )
 
-// flow is what a clock knows of a client, or of all strangers together; or of a site.
+// flow is one competitor on a clock: a client, all strangers together, or a site.
 //
-// The clock is that of generalised processor sharing (Parekh and Gallager, 1993): it advances
-// by the service given, divided by the shares of all clients with work. A flow's virtual time
-// is the clock at which its service so far would have been given if every flow had got its
-// share at every moment; its distance beyond the clock is the flow's lead, what it got ahead of
-// the others.
+// The clock is that of generalised processor sharing (Parekh and Gallager, 1993): it advances by the service
+// given, divided by the shares of all clients with work. A flow's virtual time is its past service divided by
+// its share, counted from the clock when it began to work. A flow whose virtual time is beyond the clock has
+// had more service than its share. The difference is called its lead.
 type flow struct {
 	virtualTime float64 // virtual CPU-seconds per unit of share
-	share       float64 // of the machine; of a site, against the others
+	share       float64 // of the machine; for a site, relative to the other sites
 	work        int     // requests that wait or run
 }
 
-// clock is the one that some flows go by: those of a site's clients, or the sites.
+// clock is the virtual time of a set of flows: those of one site's clients, or those of all sites.
 type clock struct {
-	systemVirtualTime float64 // virtual CPU-seconds per unit of share
-	furthest          float64 // the furthest that any flow's virtual time ever was
-	active            float64 // the shares of the flows with work, summed up
+	systemVirtualTime float64 // CPU-seconds per unit of share
+	furthest          float64 // the furthest virtual time that any flow has reached
+	active            float64 // the sum of the shares of the flows with work
 }
 
 func (f *flow) enter(k *clock) {
@@ -33,20 +32,20 @@ func (f *flow) enter(k *clock) {
 	}
 }
 
-// leave counts a request no more; idle says that nothing waits or runs any more in any flow.
+// leave stops counting a request. idle is true if no request of any flow on the clock waits or runs any more.
 func (f *flow) leave(k *clock, idle bool) {
 	if f.work--; f.work > 0 {
 		return
 	}
 	k.active -= f.share
 	if idle {
-		// While all are idle, no lead has cost another client anything: all are even again.
+		// While no client has work, a client's lead delays no other client, so all leads are reset.
 		k.active = 0
 		k.systemVirtualTime = max(k.systemVirtualTime, k.furthest)
 	}
 }
 
-// reweigh changes the flow's share.
+// reweigh changes the flow's share. It may be called while the flow has work.
 func (f *flow) reweigh(k *clock, share float64) {
 	if f.work > 0 {
 		k.active += share - f.share
@@ -54,8 +53,8 @@ func (f *flow) reweigh(k *clock, share float64) {
 	f.share = share
 }
 
-// charge moves the virtual time by x CPU-seconds, and returns by how much it really
-// moved: lead beyond the most is forgiven.
+// charge advances the virtual time for x CPU-seconds of service, but no further than most beyond the clock. It
+// returns how far the virtual time actually moved.
 func (f *flow) charge(k *clock, x, most float64) (moved float64) {
 	from := max(f.virtualTime, k.systemVirtualTime)
 	f.virtualTime = max(from, min(from+x/f.share, k.systemVirtualTime+most))
@@ -70,51 +69,51 @@ func (k *clock) serve(x float64) {
 	}
 }
 
-// chargeFlow charges a request's flow. It is held to be ahead by the policy's memory at most.
+// chargeFlow charges a request's flow. The policy's memory limits the flow's lead.
 func (g *gate) chargeFlow(t *Ticket, x float64) (moved float64) {
 	return t.flow.charge(&t.site.clock, x, g.ranking.memory*g.ranking.cpus)
 }
 
-// client is what the gate knows of a client.
+// client is what the gate knows about a client.
 type client struct {
 	flow
 	site      *site
-	elsewhere *client // what it is at another site
+	elsewhere *client // the same client at another site
 	lanes     *lane   // lanes with a waiting request
 
 	first   time.Duration // when it was first seen
 	answers int32         // requests that ran
 	queued  int32         // in all lanes
 	running int32         // at the backend
-	// misjudged counts those of them that came as short ones and are not.
+	// misjudged is how many of the running requests arrived as short ones but aren't short.
 	misjudged int32
-	known     bool          // no stranger
-	asked     uint32        // known.Clients.Learnt when it was last looked up there
-	renew     time.Duration // when to remember again that it is known
-	standing  float64       // of its latest request
-	alone     float64       // its share, were it the only one of its address
+	known     bool          // not a stranger
+	asked     uint32        // the value of known.Clients.Learnt at the last lookup; once it has changed, a new lookup may succeed
+	renew     time.Duration // when to store again that the client is known
+	standing  float64       // standing of its latest request
+	alone     float64       // its share if it were the only client of its address
 
 	address          *address
-	beside, beforeIt *client // others of the address that have work
-	face             uint8   // of a client without sessions: which of its User-Agents this is
+	beside, beforeIt *client // other clients of the address with work: the next and the previous one in its list
+	face             uint8   // for a client without sessions: which of the address's User-Agents it is
 	faces            *[faces]*client
 }
 
-// faces is how many User-Agents of an address are told apart.
+// faces is how many User-Agents of an address the gate distinguishes.
 const faces = 8
 
-// When a stranger becomes known: it has been there for a while, and has been
-// answered a few times. A client that exists for one request never does.
+// A stranger becomes known once it has been seen for a while and has received a few answers. A client that
+// makes only one request never becomes known.
 const (
 	strangerFor     = 30 * time.Second
 	strangerAnswers = 5
 )
 
-// noteSeen sees whether a client is no stranger any more, and remembers it if so.
+// noteSeen checks whether a client has become known, and if so, records that.
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	c := t.client
 	if t.pooled {
-		return // to be known is worth nothing to it
+		return // a pooled client gains nothing from being known
 	}
 	if learnt := g.known.Learnt(); !c.known && c.asked != learnt {
 		c.asked, c.known = learnt, g.known.Has(at, t.own().Bucket.Key.ID)
@@ -123,13 +122,13 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 		c.known = true
 	}
 	if c.known && at >= c.renew {
-		c.renew = at + known.Renew // before the memory of it ends, and before others' does
+		c.renew = at + known.Renew // renews the entry before it expires here and at other instances
 		g.known.Add(at, t.own().Bucket.Key.ID)
 	}
 }
 
-// client is that of a ticket's first key: a session, or a User-Agent of an address. Those that
-// anyone can make up are one client.
+// client returns the client that a ticket's first key stands for: a session, or a User-Agent of an address.
+// All clients of a pool are one client, because anyone can invent their identities.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
 	if of := t.whole(); t.pooled && of != nil {
 		c := g.owner(at, of.Bucket, t.site)
@@ -165,7 +164,7 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 	return f
 }
 
-// owner is the client of a key at a site. A client that was known before is no stranger.
+// owner returns the client of a key at a site. A client that was known earlier isn't a stranger.
 func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 	c := b.Value.client.Load()
 	if c == nil {
@@ -178,7 +177,7 @@ func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 	return c
 }
 
-// home is the client's address.
+// home returns the client's address. It creates one if the client has none.
 func (c *client) home() *address {
 	if c.address == nil {
 		c.address = &address{clientsBehind: 1}
@@ -186,7 +185,7 @@ func (c *client) home() *address {
 	return c.address
 }
 
-// weigh gives the client its share.
+// weigh sets the client's share.
 func (c *client) weigh(share float64) {
 	if c.alone != share {
 		c.alone = share
@@ -194,7 +193,7 @@ func (c *client) weigh(share float64) {
 	}
 }
 
-// enterFlow counts a request of its flow.
+// enterFlow counts a request in its flow.
 func (t *Ticket) enterFlow(g *gate) {
 	t.site.among.enter(&g.clock)
 	if t.flow.enter(&t.site.clock); !t.stranger && t.flow.work == 1 {
@@ -202,7 +201,7 @@ func (t *Ticket) enterFlow(g *gate) {
 	}
 }
 
-// leaveFlow counts it no more.
+// leaveFlow stops counting a request in its flow.
 func (t *Ticket) leaveFlow(g *gate) {
 	if !t.stranger && t.flow.work == 1 {
 		t.client.address.leave(t.client)
@@ -211,22 +210,22 @@ func (t *Ticket) leaveFlow(g *gate) {
 	t.site.among.leave(&g.clock, g.busy == 0 && g.all.n == 0)
 }
 
-// answered counts an answer.
+// answered counts an answer that a client got.
 func (g *gate) answered(at time.Duration, t *Ticket) {
 	t.client.answers++
 	g.noteSeen(at, t)
 }
 
-// address is the level above a client: an address whose sessions, or otherwise its User-Agents,
-// are clients of their own. Together they weigh as much as the clients behind it, so more
-// cookies don't get more of the server.
+// address is the level above a client. Each of its sessions, or each of its User-Agents if it has no
+// sessions, is a client of its own. The sum of their shares depends on how many clients are behind the
+// address, so a client can't get more of the server by using more cookies.
 type address struct {
-	active        *client // those that wait or run, as a list
-	n             int     // of them
-	clientsBehind float64 // how many clients it weighs as
+	active        *client // a list of its clients with requests that wait or run
+	n             int     // their number
+	clientsBehind float64 // how many clients the address counts as
 }
 
-// enter takes in a client that has work again.
+// enter adds a client that has work again.
 func (a *address) enter(c *client) {
 	if c.beside = a.active; c.beside != nil {
 		c.beside.beforeIt = c
@@ -236,7 +235,7 @@ func (a *address) enter(c *client) {
 	a.reshare()
 }
 
-// leave takes out a client that has no work left.
+// leave removes a client that has no work left.
 func (a *address) leave(c *client) {
 	if c.beforeIt == nil {
 		a.active = c.beside
@@ -251,7 +250,7 @@ func (a *address) leave(c *client) {
 	a.reshare()
 }
 
-// reshare gives each of the clients its part.
+// reshare divides the address's share among its clients.
 func (a *address) reshare() {
 	part := min(1, a.clientsBehind/float64(max(1, a.n)))
 	for c := a.active; c != nil; c = c.beside {
@@ -259,15 +258,14 @@ func (a *address) reshare() {
 	}
 }
 
-// mostElsewhere is at how many sites next to the first a client is remembered that has no work
-// there.
+// mostElsewhere is the number of sites, besides its first, at which the gate remembers an idle client.
 const mostElsewhere = 3
 
-// visit is what the client is at another site than its first. There it has a flow of its own,
-// as it has its place in that site's order. Whom the gate knows, it knows at each site.
+// visit returns the client's state at a site other than its first. The client has a flow of its own at each
+// site, because each site has its own clock. A client that is known at one site is known at all sites.
 func (c *client) visit(s *site) *client {
 	n := 0
-	var least **client // of those without work, that whose lead is the least loss
+	var least **client // the idle entry with the smallest lead, which is replaced first
 	for p := &c.elsewhere; *p != nil; p = &(*p).elsewhere {
 		x := *p
 		if x.site == s {
@@ -287,12 +285,17 @@ func (c *client) visit(s *site) *client {
 	return x
 }
 
-// lead is by how many CPU-seconds the client is ahead of its share at its site.
+// lead returns by how many CPU-seconds of service the client is ahead of its share at its site.
 func (c *client) lead() float64 {
 	return max(0, c.virtualTime-c.site.clock.systemVirtualTime) * c.share
 }
 
-// isIdle reports whether nothing of the client's, or of its address, waits or runs.
+// lead returns how far the request's flow is ahead, not counting the charge for the request itself.
+func (t *Ticket) lead() float64 {
+	return max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share
+}
+
+// isIdle reports whether neither the client nor its address has a request that waits or runs.
 func (c *client) isIdle() bool {
 	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n > 0 {
 		return false
@@ -307,39 +310,40 @@ func (c *client) isIdle() bool {
 	return true
 }
 
-// Constants of the rank, found by simulation. Operators have no setting for them.
+// These constants of the rank were found by simulation. They can't be configured.
 const (
-	// baseMultiplier has cheap pages, and those of clients in good standing, go before
-	// others that came before them.
+	// baseMultiplier makes a request's cost, divided by its client's share, count for more than its time of
+	// arrival. Cheap pages, and pages of clients in good standing, therefore go before others that arrived
+	// earlier.
 	baseMultiplier = 2
-	debtMultiplier = 16   // how much more expensive a request is at the deepest debt
-	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears which owes nothing
-	aheadFrom      = 0.5  // CPU-seconds of lead from which a client is ahead of its share
+	debtMultiplier = 16   // what the deepest debt adds to the multiplier
+	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears if it owes nothing itself
+	aheadFrom      = 0.5  // a client with a lead above this, in CPU-seconds, counts as over its share
 )
 
-// ranking is what ranks depend on of the policy.
+// ranking holds the settings that ranks depend on.
 type ranking struct {
 	memory float64 // seconds
 	cpus   float64
 }
 
-// levelQueue is the heads of all lanes of a level.
+// levelQueue holds, for one level, the first request of each client's lane.
 type levelQueue struct {
-	underShare headHeap // of clients that are within their share
-	overShare  headHeap // of those that had more
+	underShare headHeap // of clients within their share
+	overShare  headHeap // of clients over their share
 	strange    headHeap // strangers' heads, in the order of their turns
-	turn       float64  // the clock when the strangers' next turn began
+	turn       float64  // the clock at which the strangers' turn began
 }
 
 func (q *levelQueue) empty() bool { return len(q.underShare)+len(q.overShare)+len(q.strange) == 0 }
 
-// enqueueHead ranks a request that has become the head of its lane, charges it with
-// its guess, and puts it before the ladder. A stranger is ranked and charged as the
-// strangers' turn comes: a queue that was charged for would push its own turn away.
+// enqueueHead ranks a request that has become the head of its lane, charges its flow with the guessed cost,
+// and lets it compete for the ladder. A stranger's request is ranked and charged only when the strangers'
+// turn comes. If strangers were charged while they wait, each one that waits would postpone the turn of all.
 //
-// The rank is the clock at which the request should be served: the clock at its arrival, plus
-// its cost over the client's share, times a multiplier that follows from debt. It is fixed
-// here, so the clock reaches every waiting request.
+// The rank is the clock at the request's arrival, plus the client's lead, plus the cost divided by the
+// client's share and multiplied by a factor that grows with debt. It doesn't change while the request waits.
+// The clock advances, so every waiting request goes eventually.
 func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 	t.costMultiplier = baseMultiplier
 	if owes := t.debtRatio(at, !t.stranger, g.without(ruleInherits)); !g.without(ruleDebt) {
@@ -358,17 +362,17 @@ func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 	g.put(t)
 }
 
-// charge charges a request's flow with its guess.
+// charge charges a request's flow with the guessed cost.
 func (g *gate) charge(t *Ticket) {
 	t.charged, t.paid = t.guess, t.guess
 	t.applied = g.chargeFlow(t, t.guess)
 }
 
-// debtRatio is the debt that is held against the request, 0 to 1: that of its client, or the
-// worst of its other keys. A client that owes nothing itself bears only a part of the latter,
-// because people share networks and User-Agents with crawlers. The same applies to strangers:
-// the whole debt of a popular browser would shut out every newcomer that uses it. Members of a
-// pool owe what all of them owe. The guess may already be reserved on all keys.
+// debtRatio returns the debt that counts against the request, from 0 to 1: the largest of its keys' debts.
+// People share networks and User-Agents with crawlers, so a client that owes nothing itself bears only a part
+// of the other keys' debt, unless whole is true. This applies to strangers as well; otherwise the debt of a
+// popular browser would shut out every newcomer that uses it. Each member of a pool owes what the whole pool
+// owes. If reserve is true, debtRatio also reserves the guess on all keys.
 func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
@@ -385,14 +389,14 @@ func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
 	return max(own, others)
 }
 
-// put puts the head of a lane into the heap where it competes.
+// put puts the head of a lane into the heap in which it competes.
 func (g *gate) put(t *Ticket) {
 	s := t.site
 	q := &s.queues[t.level]
 	switch {
 	case t.stranger:
 		if len(q.strange) == 0 {
-			q.turn = s.clock.systemVirtualTime
+			q.turn = s.strangersTurn(q)
 		}
 		g.line(t)
 		q.strange.push(t)
@@ -403,7 +407,7 @@ func (g *gate) put(t *Ticket) {
 	}
 }
 
-// precedes reports whether the request goes before another one of its heap.
+// precedes reports whether the request goes before another one in its heap.
 func (t *Ticket) precedes(o *Ticket) bool {
 	if t.class != o.class {
 		return t.class < o.class
@@ -411,7 +415,8 @@ func (t *Ticket) precedes(o *Ticket) bool {
 	return t.rank < o.rank || t.rank == o.rank && t.order < o.order
 }
 
-// headHeap is a heap of lanes' heads by rank, for container/heap. Each head stores its index.
+// headHeap is a heap of lanes' heads, ordered by rank, for container/heap. Each head stores its index in the
+// heap.
 type headHeap []*Ticket
 
 func (h headHeap) top() *Ticket {
@@ -434,7 +439,7 @@ func (h headHeap) Swap(i, j int) {
 }
 
 func (h *headHeap) Push(x any) {
-	t := x.(*Ticket) //nolint:forcetypeassert // it is of these
+	t := x.(*Ticket) //nolint:forcetypeassert // container/heap passes what push got
 	t.heap, t.index = h, len(*h)
 	*h = append(*h, t)
 }
@@ -448,38 +453,37 @@ func (h *headHeap) Pop() any {
 	return t
 }
 
-// All unknown clients are one flow: a crawler with a new address for each request competes with
-// itself. However many known clients there are, the strangers together get at least a third of
-// the machine if they want it: half as much as all others.
+// strangers is the flow that all unknown clients of a site share, so a crawler that uses a new address for
+// each request competes only with other strangers. However many known clients there are, the strangers
+// together can get at least a third of the machine: their share is half the sum of all others.
 //
-// The turn belongs to the flow, and its owner is chosen when the turn comes. When more arrive
-// than can be served, the first to arrive have already left, so the newest takes the turn.
-// Facebook (adaptive LIFO, "Fail at Scale", ACM Queue 2015) found the same. Until then, while
-// every stranger is served within a person's patience, strangers are served in order of
-// arrival.
+// When the flow's turn comes, the strangers' order decides which of them takes it. Normally that is the one
+// that arrived first. If more arrive than can be served within a person's patience, the first to arrive have
+// already given up, so the newest takes the turn. Facebook found the same (adaptive LIFO, "Fail at Scale",
+// ACM Queue 2015).
 type strangers struct {
 	flow
-	noCredit bool          // a test switched that off
-	newest   bool          // first
-	newestTo time.Duration // until then, unless another stranger runs out of patience
+	noCredit bool          // a test switched ruleCredit off
+	newest   bool          // the newest stranger goes first
+	newestTo time.Duration // when newest ends, unless another stranger loses patience first
 }
 
 const (
-	// patience is how long a person waits before the wait is all that counts; and how long light requests are
-	// not given more room than others after one of them was found not to be light.
+	// patience is how long a stranger's request waits before the gate assumes that its client is losing
+	// patience. It is also how long light requests get no extra room after one of them turned out not to be
+	// light.
 	patience = time.Second
-	// impatientFor is how long the newest goes first after a stranger lost patience.
+	// impatientFor is how long the newest stranger goes first after one has lost patience.
 	impatientFor = 5 * time.Second
-	// leastStrangers is the least share of the machine that strangers have together.
+	// leastStrangers is the smallest share that all strangers have together.
 	leastStrangers = 0.5
-	// othersPart is the part of all others' shares that they have at least.
+	// The strangers' share is at least othersPart times the sum of all other clients' shares.
 	othersPart = 0.5
-	// strangersCredit is the most that counts of what they had less than their share, in
-	// costs of a request.
+	// strangersCredit limits how much service strangers can catch up on, as a multiple of a request's cost.
 	strangersCredit = 4
 )
 
-// reshare follows the shares of those who are known.
+// reshare adapts the strangers' share to the shares of the known clients.
 func (s *strangers) reshare(of *site, leastOnly bool) {
 	others := of.clock.active
 	if s.work > 0 {
@@ -492,26 +496,41 @@ func (s *strangers) reshare(of *site, leastOnly bool) {
 	s.reweigh(&of.clock, share)
 }
 
-// order is whose turn it is among strangers who wait at different levels: as if those
-// of a level were one client whose next request came at q.turn. So each level gets its
-// part of what strangers have, and the shortest do not take all of it.
-func (s *strangers) order(of *site, q *levelQueue, t *Ticket) float64 {
-	e := t.guess / s.share
-	return s.turn(of, q, e) + e*t.costMultiplier
+// order returns the position of a stranger's request among strangers that wait at different levels; the
+// lowest goes first. All strangers of a level are treated as one client whose next request arrived at q.turn.
+// This divides the strangers' service among the levels, so the shortest requests don't take all of it.
+func (s *strangers) order(q *levelQueue, t *Ticket) float64 {
+	return q.turn + t.guess/s.share*t.costMultiplier
 }
 
-// rank is that of a stranger among all others.
+// strangersTurn returns the turn of a level at which no stranger waited: the level's previous turn, or the
+// earliest turn of the other levels if that is later. It doesn't use the site's clock, which is ahead of these
+// turns while known clients use the CPUs. Otherwise a newcomer's page would wait for all exports of a crawl
+// whose turns began earlier.
+func (s *site) strangersTurn(q *levelQueue) float64 {
+	first := s.clock.systemVirtualTime
+	for i := range s.queues {
+		if other := &s.queues[i]; len(other.strange) > 0 {
+			first = min(first, other.turn)
+		}
+	}
+	return min(max(q.turn, first), s.clock.systemVirtualTime)
+}
+
+// rank returns a stranger's rank among the requests of all clients.
 func (s *strangers) rank(of *site, q *levelQueue, t *Ticket) float64 {
-	return s.order(of, q, t) + s.lead(of)
+	e := t.guess / s.share
+	return s.turn(of, q, e) + e*t.costMultiplier + s.lead(of)
 }
 
-// lead is what strangers have had beyond their share.
+// lead returns how far strangers are ahead of their share, in virtual time.
 func (s *strangers) lead(of *site) float64 {
 	return max(0, s.virtualTime-of.clock.systemVirtualTime)
 }
 
-// turn is when the turn of a level began. What they got less than their share counts for a few
-// requests only: known clients must not wait until a flood has made up what it missed.
+// turn returns when the turn of a level began. It forgets most of the service that strangers have missed,
+// because known clients must not wait until a flood of strangers has caught up. e is the request's cost
+// divided by the share.
 func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
 	if s.noCredit {
 		return q.turn
@@ -519,16 +538,17 @@ func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
 	return max(q.turn, of.clock.systemVirtualTime-strangersCredit*e)
 }
 
-// went moves the turn on as a stranger takes it, by its part of the service.
+// went advances the level's turn after a stranger has taken it, by the request's cost divided by the
+// strangers' share.
 func (q *levelQueue) went(t *Ticket) {
 	s := t.site
 	e := t.guess / s.strangers.share
 	q.turn = min(s.clock.systemVirtualTime, s.strangers.turn(s, q, e)+e)
 }
 
-// classOf orders strangers; within a class, arrival decides. A stranger that returned with a
-// cookie, or asks for the parts of its page, has shown that it makes more than a single
-// request.
+// classOf returns the class of a stranger's request; lower classes go first. Within a class, arrival decides.
+// A stranger that came back with a cookie, or that requests the parts of its page, has shown that it makes
+// more than one request, so it goes earlier. Prefetches go last.
 func (g *gate) classOf(t *Ticket) (class uint8) {
 	if t.prefetch {
 		class |= 1 << 7
@@ -537,7 +557,7 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 		class |= 1 << 6
 	}
 	if !g.without(ruleFewest) {
-		class |= uint8(min(strangerAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // few
+		class |= uint8(min(strangerAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most strangerAnswers
 	}
 	if t.stale && !g.without(ruleStale) {
 		class |= 1
@@ -545,8 +565,8 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 	return class
 }
 
-// line puts a stranger at its place among those of its level. A stranger that got several
-// answers and comes again will soon be known, and is served in turn.
+// line sets the position of a stranger's request among those of its level. While the newest go first, a
+// stranger with several answers keeps its place in order of arrival, because it will soon be known.
 func (g *gate) line(t *Ticket) {
 	t.class, t.rank = g.classOf(t), float64(t.order)
 	if t.site.strangers.newest && t.client.answers+t.client.running < strangerAnswers {
@@ -554,14 +574,14 @@ func (g *gate) line(t *Ticket) {
 	}
 }
 
-// losePatience marks requests that waited too long; while there are such, the newest strangers
-// go first. A request that only waits behind another one of its client, or whose client got
-// several answers, does not count, because its wait does not show that the queue is too long.
-// The oldest patient request is found in the list of all waiting requests.
+// losePatience marks strangers' requests that waited too long. For some time after that, the newest strangers
+// go first. Only waits that show that the queue is too long count. Waits behind another request of the same
+// client don't, nor do waits of clients that have already received several answers. g.patient is the oldest
+// waiting request that losePatience hasn't looked at yet.
 func (g *gate) losePatience(at time.Duration) {
 	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
 		g.patient = t.links[byAge].behind
-		if !t.stranger || t.heap == nil || t.waitEntry != nil { // a cap's wait says nothing of the gate
+		if !t.stranger || t.heap == nil || t.waitEntry != nil { // a wait for a cap says nothing about the gate's queue
 			continue
 		}
 		t.stale = true
@@ -582,7 +602,7 @@ func (g *gate) losePatience(at time.Duration) {
 	}
 }
 
-// lineUp puts all strangers of a site at their places again.
+// lineUp sets the positions of all waiting strangers of a site again.
 func (g *gate) lineUp(s *site) {
 	for i := range s.queues {
 		h := &s.queues[i].strange

@@ -7,8 +7,9 @@ import (
 	"tempomat/limiter/known"
 )
 
-// TestWhoIsKnownIsRememberedAnew before the memory of it ends, and not with each request.
-func TestWhoIsKnownIsRememberedAnew(t *testing.T) {
+// TestKnownClientsAreStoredAgain: a known client is stored again before its entry expires, but not with each
+// request.
+func TestKnownClientsAreStoredAgain(t *testing.T) {
 	const renew = time.Hour
 	for at, want := range map[time.Duration]bool{renew - 1: false, renew: true, 2 * renew: true} {
 		w := newWorld(fair())
@@ -24,7 +25,8 @@ func TestWhoIsKnownIsRememberedAnew(t *testing.T) {
 	}
 }
 
-// TestASessionIsKnownOnceItsAddressIs: also one that was there before, where sites are told apart.
+// TestASessionIsKnownOnceItsAddressIs: with several sites, this also holds for a session that existed before
+// its address became known.
 func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 	p := fair()
 	p.Classes, p.Sites = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}}), []SiteInfo{{Name: "a"}}
@@ -39,7 +41,7 @@ func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 		return x
 	}
 	if ask(true).Verdict().Known {
-		t.Error("a session that is new is known")
+		t.Error("a new session is known")
 	}
 	for range strangerAnswers {
 		ask(false)
@@ -53,8 +55,9 @@ func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 	}
 }
 
-// TestWhoIsKnownElsewhereIsNoStranger: from the next request on, and for who asks about it before.
-func TestWhoIsKnownElsewhereIsNoStranger(t *testing.T) {
+// TestClientsKnownElsewhereAreKnown: if another instance knows a client, the client is known from its next
+// request on, and even earlier in its Row.
+func TestClientsKnownElsewhereAreKnown(t *testing.T) {
 	var all []*world
 	var exchanges []*known.Exchange
 	for range 2 {
@@ -78,18 +81,18 @@ func TestWhoIsKnownElsewhereIsNoStranger(t *testing.T) {
 		t.Fatal("it is known before anything was told, or not where it was for long enough")
 	}
 	if r, _ := there.Find(there.now, host("a")); r.Client == nil || r.Client.Known {
-		t.Errorf("it is told to be known before it is: %+v", r.Client)
+		t.Errorf("its Row says that it is known before it is: %+v", r.Client)
 	}
 	for _, p := range exchanges[0].Pack(here.now) {
 		exchanges[1].Learn(here.now, p)
 	}
 	if r, _ := there.Find(there.now, host("a")); !r.Client.Known {
-		t.Error("it is not told that it is known")
+		t.Error("its Row doesn't say that it is known")
 	}
 	if !ask(there, "a") {
 		t.Error("it is a stranger elsewhere")
 	}
 	if ask(there, "b") {
-		t.Error("somebody else is known")
+		t.Error("another client is known")
 	}
 }

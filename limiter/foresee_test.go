@@ -3,10 +3,13 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestWhoWouldBeRefused: who owes for longer than a request is held, to a key whose class has requests wait.
-func TestWhoWouldBeRefused(t *testing.T) {
+// TestRefuses: a request would be refused if it owes for longer than requests may be held, and its
+// class delays requests.
+func TestRefuses(t *testing.T) {
 	const most = 30 * second
 	p := one(Cooperative, Budget{CPUs: 1, Cap: true})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, MaxHold: most / 2}}, ClassInfo{"slash16", Budget{CPUs: 1, Shadow: true}})
@@ -22,28 +25,26 @@ func TestWhoWouldBeRefused(t *testing.T) {
 		keys []Key
 		want bool
 	}{
-		"no keys":                        {nil, false},
-		"nobody knows them":              {by("x", "y"), false},
-		"of no class":                    {[]Key{{Class: "invented", ID: "much"}}, false},
-		"one owes little":                {[]Key{little}, false},
-		"one owes as much as may be":     {[]Key{just}, false},
-		"one owes more":                  {[]Key{much}, true},
-		"the second does":                {[]Key{little, much}, true},
-		"by its class's own bound":       {[]Key{network}, true},
-		"its class is in shadow":         {[]Key{shadow}, false},
-		"more keys than a request has":   {append(make([]Key, MaxKeys), much), false},
-		"the last that it is charged to": {append(make([]Key, MaxKeys-1), much), true},
+		"no keys":                         {nil, false},
+		"unknown keys":                    {by("x", "y"), false},
+		"a key of no class":               {[]Key{{Class: "invented", ID: "much"}}, false},
+		"a key owes little":               {[]Key{little}, false},
+		"a key owes as much as allowed":   {[]Key{just}, false},
+		"a key owes too much":             {[]Key{much}, true},
+		"the second key owes too much":    {[]Key{little, much}, true},
+		"more than its class's own bound": {[]Key{network}, true},
+		"its class is in shadow":          {[]Key{shadow}, false},
+		"more keys than a request has":    {append(make([]Key, MaxKeys), much), false},
+		"the last key that is charged":    {append(make([]Key, MaxKeys-1), much), true},
 	} {
-		if got := w.Refuses(w.now, x.keys); got != x.want {
-			t.Errorf("%s: it would be refused: %t", name, got)
-		}
+		testkit.Same(t, x.want, w.Refuses(w.now, x.keys), "%s: refused", name)
 	}
 	p.Mode = Observe
 	if w.SetPolicy(w.now, p); w.Refuses(w.now, []Key{much}) {
-		t.Error("where all is only observed, one would be refused")
+		t.Error("in mode observe, a request would be refused")
 	}
 	p.Mode, p.Classes[0].Budget.Cap = Fair, false
 	if w.SetPolicy(w.now, p); w.Refuses(w.now, []Key{much}) {
-		t.Error("where debt delays nobody, one would be refused for it")
+		t.Error("in a mode in which debt delays no request, a request would be refused for debt")
 	}
 }

@@ -3,30 +3,28 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestForgive: a debt is gone, who waits for it goes, and the lead at the gate is gone.
+// TestForgive: Forgive clears the debt and the lead at the gate, so a request that waits for the debt starts.
 func TestForgive(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.1, Burst: 0}))
 	ask := func() *Ticket { return w.Arrive(w.now, Arrival{Client: host("a"), Guess: time.Second, Sure: true}) }
 	w.done(ask(), 2*time.Second)
 	x := ask()
-	select {
-	case <-x.Decided():
-		t.Fatal("it goes in spite of a debt")
-	default:
+	if testkit.Ready(x.Decided()) {
+		t.Fatal("the request starts despite a debt")
 	}
 	if got, known := w.Forgive(w.now, by("a")[0]); !known || got != 2 {
 		t.Errorf("forgave %g, known %t; want 2", got, known)
 	}
 	w.advance()
-	select {
-	case <-x.Decided():
-	default:
+	if !testkit.Ready(x.Decided()) {
 		t.Error("it still waits")
 	}
 	if got, known := w.Forgive(w.now, by("b")[0]); known || got != 0 {
-		t.Errorf("of a key that nobody knows: %g, %t", got, known)
+		t.Errorf("for an unknown key: %g, %t", got, known)
 	}
 
 	w = siegeOf("hogs", "a")
@@ -44,7 +42,8 @@ func TestForgive(t *testing.T) {
 	}
 }
 
-// TestForgivingAnAddress: whoever of it is ahead is even then, by whatever User-Agent; nobody is put ahead.
+// TestForgivingAnAddress: every client of the address that is ahead moves back to the clock, whatever its
+// User-Agent. No client moves ahead.
 func TestForgivingAnAddress(t *testing.T) {
 	at := func(virtualTime float64) *client {
 		return &client{site: &site{clock: clock{systemVirtualTime: 10}}, flow: flow{virtualTime: virtualTime}}
@@ -56,18 +55,15 @@ func TestForgivingAnAddress(t *testing.T) {
 		alone.forgive()
 		newGate(nil).forgive(address)
 		for what, c := range map[string]*client{"alone": alone, "of several User-Agents": address, "one of these": agent, "at another site": elsewhere} {
-			if c.virtualTime != want {
-				t.Errorf("%s, at %g: it is forgiven and at %g, want %g", what, was, c.virtualTime, want)
-			}
+			testkit.Same(t, want, c.virtualTime, "%s, at %g: its virtual time when forgiven", what, was)
 		}
 	}
 }
 
-// TestWhoWaitsIsCounted: a key's row counts who waits at the gate as waiting, and with
-// what it has waited so far.
-func TestWhoWaitsIsCounted(t *testing.T) {
+// TestWaitingRequestsAreCounted: a key's row counts requests that wait at the gate as waiting, with their wait so far.
+func TestWaitingRequestsAreCounted(t *testing.T) {
 	w := siegeOf("hogs", "a")
-	w.run(60 * 24 * time.Hour) // more milliseconds than are counted
+	w.run(60 * 24 * time.Hour) // more milliseconds than the counter holds
 	running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
 	xs := []*Ticket{w.heavy("a"), w.heavy("a"), w.heavy("a")}
 	w.run(4 * time.Second)
@@ -81,6 +77,6 @@ func TestWhoWaitsIsCounted(t *testing.T) {
 	w.Leave(w.now, xs[2])
 	w.done(running[0], 400*time.Millisecond)
 	if r, _ := w.Find(w.now, by("a")[0]); r.Waiting != 1 || r.Running != 1 {
-		t.Errorf("after one left and one went: %d wait, %d run", r.Waiting, r.Running)
+		t.Errorf("after one left and one started: %d wait, %d run", r.Waiting, r.Running)
 	}
 }

@@ -7,83 +7,83 @@ import (
 	"time"
 )
 
-// GateOptions are the shape of the queue before the backend.
+// GateOptions describe the queue in front of the backend.
 type GateOptions struct {
-	// CPUs is how many the backend has; what is below 1 counts as 1.
+	// CPUs is how many CPUs the backend has. Values below 1 count as 1.
 	CPUs float64
-	// Workers is how many the backend has. Zero: that is found in its configuration, or seen
-	// (workers.go).
+	// Workers is how many workers the backend has. If it is zero, the gate uses the number in the backend's
+	// configuration, or estimates it (see workers.go).
 	Workers int
-	// Heavy is how many requests of a size may compute at a time. Zero lets it
-	// follow the CPU use that Measure is told, from CPUs up.
+	// Heavy is how many requests of a size may compute at a time. If it is zero, the number starts at CPUs and
+	// follows the CPU use that Measure reports.
 	Heavy int
 }
 
-// Complete fills in what was left out.
+// Complete fills in defaults.
 func (g GateOptions) Complete() GateOptions {
 	g.CPUs = max(1, g.CPUs)
 	return g
 }
 
-// gate is the queue before the backend. A request waits only while requests as short or shorter
-// use the CPUs, while it leaves a CPU to clients that had less, or while the remaining workers
-// are reserved.
+// gate is the queue in front of the backend. A request waits only while requests as short or shorter use the
+// CPUs, while its client must leave a CPU to clients that have used less, or while the remaining workers are
+// reserved for other requests.
 //
-// ladder.go decides which requests may go, flow.go which goes first, and workers.go which may
-// hold workers.
+// ladder.go decides which requests may start, flow.go which starts first, and workers.go which may hold
+// workers.
 type gate struct {
-	waiting atomic.Int32 // = all.n, for those who do not hold mu
+	waiting atomic.Int32 // all.n, readable without mu
 
-	mu      sync.Mutex // guards the following, clients, flows, sites and turns
+	mu      sync.Mutex // guards the following, and all clients, flows, sites and turns
 	decided decisions
 	books
 	named map[string]*site
 }
 
-// books are all that the gate goes by.
+// books are the state on which the gate's decisions depend.
 type books struct {
 	limits  limits
 	ranking ranking
 	known   *Known
-	spare   *lane // not in use
+	spare   *lane // a list of unused lanes
 	sites
 
-	usedUnderShare use // of those within their share
+	usedUnderShare use // CPU time of requests of clients within their share
 	busy           int // requests at the backend
 	load           load
 	shortUse       shortUse
-	orphans        int           // those whose client has left
-	probeAgain     time.Duration // when the next fresh one may be tried
-	trustAgain     time.Duration // when light ones are treated as light again
+	orphans        int           // requests at the backend whose client has disconnected
+	probeAgain     time.Duration // when the next request of an unknown kind may be tried
+	trustAgain     time.Duration // when light requests get extra room again
 	workers        workers
 
 	all         list    // waiting requests, in order of arrival
-	patient     *Ticket // the oldest of them that has not lost its patience
+	patient     *Ticket // the oldest one that losePatience hasn't looked at
 	seq         uint64
-	utilisation float64 // as last measured; negative: never
-	roomShort   bool    // then: requests waited for room on the ladder
-	delaysNone  bool    // in mode observe and in shadow each request goes at once, whatever the rules say
-	off         Rules   // that tests switch off
+	utilisation float64 // as last measured; negative: never measured
+	roomShort   bool    // when last measured, requests waited for room on the ladder
+	delaysNone  bool    // true in mode observe and in shadow: every request goes at once, whatever the rules say
+	off         Rules   // rules that a test switched off
 	preempts    bool    // see Preempts
-	shed        uint64  // refused because the queue was full
+	shed        uint64  // requests refused because the queue was full
 }
 
-// limits are how many requests may be where.
+// limits are how many requests may be in each place.
 type limits struct {
 	cpus       int
 	workers    int
-	longMost   int // that are not short and hold a worker
-	slots      int // that compute, of a size and shorter; it follows the CPU use unless fixed
+	longMost   int // requests that aren't short and hold a worker
+	slots      int // requests of one size or shorter that may compute at once; follows the CPU use unless fixed
 	fixed      bool
-	leastSlots int // slots, however full the CPUs are
-	queue      int // that wait
+	leastSlots int // the smallest value of slots, however full the CPUs are
+	queue      int // waiting requests
 	maxWait    time.Duration
 }
 
 func newGate(k *Known) *gate { return &gate{books: books{known: k, utilisation: -1}} }
 
-// setPolicy changes the limits. Requests that wait go on waiting, or are
-// released by the next dispatch.
+// setPolicy changes the limits. Requests that wait stay in the queue; the next dispatch starts those that may
+// go under the new limits.
 func (g *gate) setPolicy(p *activePolicy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,10 +107,10 @@ func (g *gate) setPolicy(p *activePolicy) {
 	g.unpark()
 }
 
-// unlock frees the gate, and tells the owners of what was decided in the meantime.
+// unlock unlocks the gate, and then wakes the goroutines whose requests were decided.
 func (g *gate) unlock() { g.decided.unlock(&g.mu) }
 
-// arrive takes in a request whose caps are clear, and lets go who may go.
+// arrive queues a request that no cap delays, and then starts every request that may go.
 func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -129,16 +129,14 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	g.place(at, t, share)
 	t.enterFlow(g)
 	g.enqueue(t)
-	if g.join(t) {
-		g.enqueueHead(at, t)
-	}
+	g.join(at, t)
 	g.dispatch(at)
 	if g.all.n > g.limits.queue {
 		g.shedOne(at)
-		g.dispatch(at) // what was behind it is the head of its lane now
+		g.dispatch(at) // the refused request's lane has a new head, which may go
 	}
 	if t.phase == queued {
-		if t.stranger || t.lane.first != t { // only the head of a lane reserves
+		if t.stranger || t.lane.first != t { // only the head of a lane keeps the guess reserved on its keys
 			t.each(func(s *reservation) { s.Undo(at) })
 		}
 		t.counts = true
@@ -149,15 +147,14 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	}
 }
 
-// place finds the flow of a request, which is its client's own unless that is a stranger.
+// place sets the flow that a request is charged to: its client's own, or that of all strangers.
 func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c := t.client
 	g.noteSeen(at, t)
 	c.standing = t.standing
-	switch {
-	case c.known || t.proven || t.pooled || g.without(ruleStrangers):
+	if c.known || t.proven || t.pooled || g.without(ruleStrangers) {
 		t.seen.Store(asKnown)
-	default:
+	} else {
 		t.flow, t.stranger = &t.site.strangers.flow, true
 		t.seen.Store(asStranger)
 	}
@@ -177,8 +174,8 @@ func (g *gate) dispatch(at time.Duration) {
 	}
 }
 
-// enqueue counts a request as waiting. One that waited for a cap before keeps its place by
-// arrival, because it is refused before later ones.
+// enqueue adds a request to the list of waiting requests. If it waited for a cap before, its place in the list
+// depends on when that wait began, so it is refused before later ones.
 func (g *gate) enqueue(t *Ticket) {
 	after := g.all.last
 	for after != nil && after.asked > t.asked {
@@ -193,7 +190,7 @@ func (g *gate) enqueue(t *Ticket) {
 	g.contend(t.site, 1)
 }
 
-// dequeue takes a request out of its lane and the count.
+// dequeue takes a request out of its lane and out of the list of waiting requests.
 func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	if g.patient == t {
 		g.patient = t.links[byAge].behind
@@ -209,59 +206,60 @@ func (g *gate) dequeue(at time.Duration, t *Ticket) {
 	g.leaveLane(at, t)
 }
 
-// phase is where a request is in its life at the gate.
+// phase is the stage of a request at the gate.
 type phase uint8
 
 const (
-	outside   phase = iota // not come yet, or done
+	outside   phase = iota // it hasn't arrived at the gate, or it has ended
 	queued                 // in a lane
 	probing                // running, to see what its kind costs
 	computing              // running, on a rung of the ladder
 	holding                // running: it holds a worker and computes little
 )
 
-// running reports whether the request is at the backend.
+// running reports whether a request in this phase is at the backend.
 func (p phase) running() bool { return p >= probing }
 
-// queueEntry is a request's place at the gate, which guards it, except for client,
-// which does not change from when the request is there until it is settled.
+// queueEntry is a request's state at the gate, whose lock guards it. Only client may be read without the
+// lock, because it doesn't change between arrival and the end of the request.
 type queueEntry struct {
-	client     *client // nil: it never came to the gate
-	stranger   bool    // it counts for all strangers together
+	client     *client // nil: the request never arrived at the gate
+	stranger   bool    // it belongs to the flow that all strangers share
 	site       *site
-	flow       *flow // whose virtual time it counts for: the client's, or all strangers'
+	flow       *flow // the flow that it is charged to: its client's, or all strangers'
 	phase      phase
-	level      level         // where it waits, or did
+	level      level         // where it waits, or waited
 	rung       rung          // where it runs
-	low        bool          // of the lower half of that
-	overShare  bool          // its client was ahead of its share as it became head of its lane, or is a stranger
-	undelayed  bool          // the gate delayed no request as it began
-	stays      bool          // it holds its worker until it ends: a stream
-	orphan     bool          // its client has left
-	uninvited  bool          // it computes after it held a worker only
-	counts     bool          // its keys count it as one that waits
-	stale      bool          // it waits for longer than a person does
-	class      uint8         // among strangers; 0 for others
-	beyond     bool          // it went without room, because the gate delays no request
-	asked      time.Duration // since when it waits, for a cap or here
-	gated      time.Duration // when it came to the gate, after any cap
-	paid       float64       // what its flow was charged with, CPU-seconds
+	low        bool          // it is in the lower half of its rung
+	overShare  bool          // when it became the head of its lane, its client was over its share or a stranger
+	undelayed  bool          // the gate was delaying no request when this one started
+	stays      bool          // it holds its worker until it ends, like a stream
+	orphan     bool          // its client has disconnected
+	uninvited  bool          // it computes, but at first only held a worker
+	counts     bool          // its keys count it as waiting
+	stale      bool          // it has waited for longer than patience
+	class      uint8         // order among strangers; 0 for known clients
+	beyond     bool          // it started although there was no room, because the gate delays no request
+	asked      time.Duration // when it began to wait, for a cap or here
+	gated      time.Duration // when it arrived at the gate, after any wait for a cap
+	paid       float64       // CPU-seconds that its flow was charged
+	served     float64       // CPU-seconds by which it has advanced its site's clock
 	siteCharge siteCharge
 
 	clock          float64 // its site's clock when it arrived
-	costMultiplier float64 // as it became head of its lane: baseMultiplier, more if in debt
-	rank           float64 // fixed then, so no waiting request is pushed back; for a stranger, its place among strangers
-	applied        float64 // how far it really moved the flow's virtual time
-	order          uint64  // of arrival
+	costMultiplier float64 // set when it became the head of its lane: baseMultiplier, or more if in debt
+	rank           float64 // fixed when it became the head, so later requests can't push it back; for a stranger, its place among strangers
+	applied        float64 // how far the charge moved its flow's virtual time
+	order          uint64  // its sequence number by arrival
 
-	lane  *lane     // nil: it does not wait
-	heap  *headHeap // nil: not the head of its lane
-	index int       // there
+	lane  *lane     // nil: it isn't waiting
+	heap  *headHeap // nil: it isn't the head of its lane
+	index int       // in heap
 
 	links [listKinds]links
 }
 
-// list is of tickets that wait. A ticket may be in one of each kind at a time.
+// list is a list of waiting tickets. A ticket can be in one list of each kind at a time.
 type list struct {
 	kind        listKind
 	first, last *Ticket
@@ -271,16 +269,16 @@ type list struct {
 type listKind uint8
 
 const (
-	byAge  listKind = iota // all that wait at the gate
-	inLane                 // those of a client of one level
-	inRoom                 // those that wait for one key's debt
+	byAge  listKind = iota // all requests that wait at the gate
+	inLane                 // a client's requests of one level
+	inRoom                 // requests that wait until one key's debt is paid
 	listKinds
 )
 
-// links are a ticket's place in a list.
+// links are a ticket's neighbours in a list.
 type links struct{ before, behind *Ticket }
 
-// insert puts a ticket behind another one of the list, or first behind none.
+// insert puts a ticket behind after, or at the front if after is nil.
 func (l *list) insert(t, after *Ticket) {
 	l.n++
 	x := &t.links[l.kind]
@@ -313,15 +311,15 @@ func (l *list) remove(t *Ticket) {
 	*x = links{}
 }
 
-// lane is a client's FIFO of requests of one level.
+// lane holds a client's waiting requests of one level, first in, first out.
 type lane struct {
 	list
 	level level
-	next  *lane // of the client, or spare
+	next  *lane // the client's next lane, or the next spare one
 }
 
-// laneAt is the client's lane of a level. Free lanes are kept for reuse: at most as many are in
-// use as requests wait.
+// laneAt returns the client's lane of a level. Empty lanes are reused, so there are never more lanes than the
+// largest number of requests that ever waited at once.
 func (g *gate) laneAt(c *client, at level) *lane {
 	for l := c.lanes; l != nil; l = l.next {
 		if l.level == at {
@@ -339,15 +337,16 @@ func (g *gate) laneAt(c *client, at level) *lane {
 	return l
 }
 
-// join puts a request at the end of its lane, and tells whether it is the head.
-func (g *gate) join(t *Ticket) bool {
+// join puts a request at the end of its lane. If the lane was empty, the request competes for the ladder.
+func (g *gate) join(at time.Duration, t *Ticket) {
 	l := g.laneAt(t.client, t.level)
 	t.lane = l
-	l.insert(t, l.last)
-	return l.first == t
+	if l.insert(t, l.last); l.first == t {
+		g.enqueueHead(at, t)
+	}
 }
 
-// leaveLane takes a request out of its lane, and its heap if it is the head. The
+// leaveLane takes a request out of its lane. If the request was the head, it also leaves its heap, and the
 // next one becomes the head.
 func (g *gate) leaveLane(at time.Duration, t *Ticket) {
 	l := t.lane
@@ -365,7 +364,7 @@ func (g *gate) leaveLane(at time.Duration, t *Ticket) {
 	}
 }
 
-// drain puts an empty lane among the spare ones.
+// drain takes an empty lane from the client and keeps it for reuse.
 func (g *gate) drain(c *client, l *lane) {
 	p := &c.lanes
 	for *p != l {
@@ -375,31 +374,31 @@ func (g *gate) drain(c *client, l *lane) {
 	l.next, g.spare = g.spare, l
 }
 
-// decisions are the tickets that were decided while a lock was held. Their owners are woken
-// once it is free, in one place, so no path can forget one.
+// decisions are the tickets that were decided while a lock was held. Their owners are woken in one place,
+// after the lock has been released, so no code path can forget to wake them.
 type decisions struct{ first *Ticket }
 
-// add notes that a ticket is decided, if its owner waits for that.
+// add records that a ticket was decided, if its owner waits for that.
 func (d *decisions) add(t *Ticket) {
 	if !t.decidedAtOnce {
 		t.after, d.first = d.first, t
 	}
 }
 
-// unlock frees the lock that guards the decisions, and tells the owners.
+// unlock releases the lock that guards the decisions, and wakes the owners.
 func (d *decisions) unlock(mu *sync.Mutex) {
 	t := d.first
 	d.first = nil
 	mu.Unlock()
 	for t != nil {
-		next := t.after // its owner may be done with it as soon as it knows
+		next := t.after // the owner may reuse the ticket as soon as it is woken
 		t.after = nil
 		close(t.decided)
 		t = next
 	}
 }
 
-// start lets a waiting request go.
+// start lets a waiting request go to the backend.
 func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 	g.begin(at, t, p)
 	t.mu.Lock()
@@ -410,11 +409,11 @@ func (g *gate) start(at time.Duration, t *Ticket, p phase) {
 	t.verdict.Undelayed = t.undelayed
 	t.site.waited += at - t.gated
 	for i := range t.reservations[:t.n] {
-		t.reservations[i].Waited += t.atGate(at) // it waited for others' sake, and so did all its keys
+		t.reservations[i].Waited += t.atGate(at) // the wait counts for all keys, because other requests caused it
 	}
 }
 
-// begin counts a waiting request as one at the backend.
+// begin counts a waiting request as running.
 func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	if t.stranger {
 		t.site.queues[t.level].went(t)
@@ -432,15 +431,15 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	}
 }
 
-// goAhead explains why and how long a request has waited.
+// goAhead returns the verdict for a request that starts: how long it waited, and why.
 func (t *Ticket) goAhead(at time.Duration) Verdict {
-	v := t.verdict // a cap's, or a shadow's
+	v := t.verdict // set if a cap delayed it, or would have delayed it
 	v.Action, v.CostMultiplier, v.Known, v.Ahead = Go, float32(t.costMultiplier), !t.stranger, t.overShare
 	waited := at - t.asked
 	if v.Shadow && waited == 0 {
 		return v
 	}
-	if v.Shadow { // what it did wait for counts, and not what it would have
+	if v.Shadow { // in shadow, report the time that it really waited, not the time that it would have waited
 		v.Shadow, v.Key, v.Reason = false, Key{}, None
 	}
 	v.Wait = waited
@@ -450,8 +449,9 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 	return v
 }
 
-// progress charges a running request on, and moves it to the rung where it
-// belongs.
+// progress charges a running request for the CPU time x that it has used so far, and moves it to the rung for
+// that time. It starts no waiting request: those of the same kind must be estimated again first. Otherwise one
+// of them would take the place that this request leaves on each rung that it climbs, and each is as long.
 func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -465,6 +465,10 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 		t.paid = x
 		t.adjustLocked(at, x)
 	}
+	if x > t.served {
+		t.site.clock.serve(x - t.served)
+		t.served = x
+	}
 	g.chargeSite(t, x)
 	was, from := t.phase, t.rung
 	r := from
@@ -477,19 +481,15 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	case was != probing || t.charged > light:
 		g.move(t, computing, r)
 	}
-	if t.phase == was && t.rung == from {
-		return
-	}
 	if t.phase != was {
-		g.learn(at, was)
+		g.pauseProbes(at, was)
 	}
 	if t.level.short() && t.rung > lightRung && from <= lightRung {
 		g.trustAgain = at + patience
 	}
-	g.dispatch(at)
 }
 
-// end takes a running request out.
+// end stops counting a running request.
 func (g *gate) end(t *Ticket) {
 	g.addBusy(t, -1)
 	g.unorphan(t)
@@ -501,8 +501,8 @@ func (g *gate) end(t *Ticket) {
 	t.leaveFlow(g)
 }
 
-// finish takes a request out that has cost x CPU-seconds, and forgets one that never waited:
-// there are no other references to it, and its memory may soon be reused.
+// finish ends a running request that cost x CPU-seconds. If the request never waited, finish also clears its
+// queueEntry. Nothing else refers to the ticket then, so its memory may soon be reused.
 func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -510,7 +510,7 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 		return
 	}
 	g.settle(t, x)
-	t.site.clock.serve(x)
+	t.site.clock.serve(max(0, x-t.served))
 	g.settleSite(at, t, x)
 	if !t.overShare && t.rung <= passRung {
 		g.usedUnderShare.add(at, x)
@@ -523,8 +523,8 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.dispatch(at)
 }
 
-// settle makes x CPU-seconds of what the flow was charged with, and gives back
-// no more than was really taken.
+// settle changes what the flow was charged to x CPU-seconds. It gives back at most as much virtual time as the
+// charge actually moved.
 func (g *gate) settle(t *Ticket, x float64) {
 	if x > t.paid {
 		g.chargeFlow(t, x-t.paid)
@@ -533,8 +533,7 @@ func (g *gate) settle(t *Ticket, x float64) {
 	}
 }
 
-// abandon takes a request out, waiting or running, that is never settled. All
-// is given back.
+// abandon removes a waiting or running request that will never be settled, and gives back its whole charge.
 func (g *gate) abandon(at time.Duration, t *Ticket) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -551,7 +550,7 @@ func (g *gate) abandon(at time.Duration, t *Ticket) {
 	g.dispatch(at)
 }
 
-// drop takes a waiting request out, and gives back what its flow was charged.
+// drop removes a waiting request, and gives back its flow's charge.
 func (g *gate) drop(at time.Duration, t *Ticket) {
 	t.flow.virtualTime -= t.applied
 	t.applied = 0
@@ -560,7 +559,7 @@ func (g *gate) drop(at time.Duration, t *Ticket) {
 	t.leaveFlow(g)
 }
 
-// refuse ends a waiting request that may not go.
+// refuse refuses a waiting request.
 func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	own := r == Busy && g.isOwnDoing(at, t)
 	t.site.waited += at - t.gated
@@ -570,12 +569,12 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	g.decided.add(t)
 }
 
-// shedOne refuses a request because the queue is full. It takes the site that has the most for its
-// share, there the flow with the most work (dropping from the fattest flow, as in fq_codel, RFC 8290,
-// keeps a flood from pushing others out), there the longest size, and of that the newest request of the
-// client that ranks worst. Parts of pages that were just served go last, however many they are, because
-// a page is broken without them. Strangers' parts do so only among strangers; otherwise a flood of them
-// would push out known clients.
+// shedOne refuses one request because the queue is full. It chooses the site with the most requests relative
+// to its share. Within that site it chooses the flow with the most work, then the longest size, and then the
+// newest request of the client that ranks last. Refusing from the largest flow keeps a flood from pushing
+// others out, as in fq_codel (RFC 8290). Parts of pages that were just served are refused last, however many
+// they are, because a page is broken without them. For strangers' parts this holds only among strangers;
+// otherwise a flood of them would push out known clients.
 func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
@@ -589,7 +588,7 @@ func (g *gate) shedOne(at time.Duration) {
 	g.refuse(at, worst, ServerFull)
 }
 
-// leastWanted is the newest request of the lane that isn't part of a page; if all are parts, the newest.
+// leastWanted returns the newest request of the lane that isn't part of a page, or the newest if all are parts.
 func (l *lane) leastWanted() *Ticket {
 	for t := l.last; t != nil; t = t.links[inLane].before {
 		if !t.follows {
@@ -601,7 +600,8 @@ func (l *lane) leastWanted() *Ticket {
 
 func (t *Ticket) isKnownsPart() bool { return t.follows && !t.stranger }
 
-// isShedBefore reports whether a full queue refuses a request of one lane before one of another. The lanes' heads have their ranks.
+// isShedBefore reports whether a full queue refuses t before o. In a tie, the ranks of their lanes' heads
+// decide.
 func (t *Ticket) isShedBefore(o *Ticket) bool {
 	switch {
 	case t.isKnownsPart() != o.isKnownsPart():
@@ -616,8 +616,8 @@ func (t *Ticket) isShedBefore(o *Ticket) bool {
 	return o.lane.first.precedes(t.lane.first)
 }
 
-// expire refuses who has waited too long, and returns how long until the next
-// one will have; negative: no request waits.
+// expire refuses the requests that have waited too long. It returns how long until the next one has waited too
+// long, or a negative time if no request waits.
 func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -634,9 +634,10 @@ func (g *gate) expire(at time.Duration) (next time.Duration) {
 	}
 }
 
-// Reguess tells what a waiting request will likely cost, and how long it will hold a worker
-// without computing. If it now belongs on another rung, shorter or longer, it moves there.
-// Advance handles what changes with time alone.
+// Reguess updates what a waiting request will likely cost, and how long it will likely hold a worker without
+// computing. If the request now belongs on another rung, shorter or longer, it moves there. The next call of
+// Advance starts the requests that may go because of this. Reguess needn't be called just because time has
+// passed; Advance handles that.
 func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	if t.client == nil {
 		return
@@ -644,8 +645,7 @@ func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	l.gate.reguess(l.since(now), t, e)
 }
 
-// Estimate is what a request will likely take of the backend. Its fields are
-// those of Arrival.
+// Estimate is what a request will likely use of the backend. The fields mean the same as in Arrival.
 type Estimate struct {
 	Guess, Idle, Running time.Duration
 	Sure                 bool
@@ -661,19 +661,15 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
 	to := g.levelOf(t)
 	estimate := t.guess
-	t.guess = guess // the guess that its keys were charged
+	t.guess = guess // what its keys were charged; kept until the request has moved
 	switch {
 	case to != t.level:
 		g.relocate(at, t, to, estimate)
 	case t.heap == &t.site.parked && (idle != t.likelyIdle || sure != t.sure):
-		g.unpark() // it may hold more workers now
-	default:
-		if t.heap == nil {
-			t.guess = estimate
-		}
-		return // so no other request may go
+		g.unpark() // the new estimate may allow it a worker
+	case t.heap == nil:
+		t.guess = estimate
 	}
-	g.dispatch(at)
 }
 
 // relocate puts a waiting request at the end of its client's lane of another level.
@@ -685,7 +681,5 @@ func (g *gate) relocate(at time.Duration, t *Ticket, to level, guess float64) {
 	}
 	g.leaveLane(at, t)
 	t.level, t.guess = to, guess
-	if g.join(t) {
-		g.enqueueHead(at, t)
-	}
+	g.join(at, t)
 }

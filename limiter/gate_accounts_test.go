@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// TestARequestCostsWhatItCosts: whatever a request was charged with on its way, in the end its client and
-// its key have what it cost, and nothing if it was never settled.
-func TestARequestCostsWhatItCosts(t *testing.T) {
+// TestChargesEndAtTheCost: whatever a request was charged while it waited and ran, in the end its client
+// and its key are charged its cost. If it was never settled, they are charged nothing.
+func TestChargesEndAtTheCost(t *testing.T) {
 	const ms = time.Millisecond
 	for name, x := range map[string]struct {
 		guess    time.Duration
 		progress []time.Duration
-		cost     time.Duration // negative: it leaves
+		cost     time.Duration // negative: the request leaves without being settled
 	}{
-		"as guessed":                {400 * ms, nil, 400 * ms},
-		"less":                      {400 * ms, nil, 100 * ms},
-		"nothing":                   {400 * ms, nil, 0},
-		"more":                      {400 * ms, nil, 1000 * ms},
-		"more as it ran":            {400 * ms, []time.Duration{600 * ms, 1000 * ms}, 1000 * ms},
-		"more, and a little more":   {400 * ms, []time.Duration{600 * ms}, 700 * ms},
-		"more as it ran, then less": {400 * ms, []time.Duration{600 * ms, 1000 * ms}, 800 * ms},
-		"less as it ran":            {400 * ms, []time.Duration{100 * ms, 300 * ms}, 300 * ms},
-		"it leaves":                 {400 * ms, nil, -1},
-		"it leaves after more":      {400 * ms, []time.Duration{1000 * ms}, -1},
-		"nothing was guessed":       {0, nil, 100 * ms},
-		"nothing, as was guessed":   {0, nil, 0},
+		"as guessed":             {400 * ms, nil, 400 * ms},
+		"less":                   {400 * ms, nil, 100 * ms},
+		"nothing":                {400 * ms, nil, 0},
+		"more":                   {400 * ms, nil, 1000 * ms},
+		"charged more as it ran": {400 * ms, []time.Duration{600 * ms, 1000 * ms}, 1000 * ms},
+		"charged more as it ran, then a little more": {400 * ms, []time.Duration{600 * ms}, 700 * ms},
+		"charged more as it ran, then less":          {400 * ms, []time.Duration{600 * ms, 1000 * ms}, 800 * ms},
+		"used less as it ran":                        {400 * ms, []time.Duration{100 * ms, 300 * ms}, 300 * ms},
+		"leaves at once":                             {400 * ms, nil, -1},
+		"leaves after it was charged more":           {400 * ms, []time.Duration{1000 * ms}, -1},
+		"guess of nothing":                           {0, nil, 100 * ms},
+		"costs nothing, as guessed":                  {0, nil, 0},
 	} {
 		w := siegeOf("a")
 		was := w.levelOf("a")
@@ -52,21 +52,21 @@ func TestARequestCostsWhatItCosts(t *testing.T) {
 	}
 }
 
-// levelOf is what a client that was there has, in CPU-seconds.
+// levelOf returns the balance of a client that the limiter has seen, in CPU-seconds.
 func (w *world) levelOf(client string) float64 {
 	row, _ := w.Find(w.now, by(client)[0])
 	return row.Level
 }
 
-// TestWhoWaitedInVainPaysNothing: neither the head of a lane, nor who stands behind it.
-func TestWhoWaitedInVainPaysNothing(t *testing.T) {
+// TestWaitingInVainCostsNothing: neither the head of a lane nor the request behind it pays if it never ran.
+func TestWaitingInVainCostsNothing(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.heavy("hog"), w.heavy("hog")}
 	was := w.levelOf("a")
 	first, second := w.heavy("a"), w.heavy("a")
 	f := first.flow
 	if w.phaseOf(first) != queued || math.Abs(was-w.levelOf("a")-0.4) > 1e-9 {
-		t.Errorf("with two that wait %g are reserved, want one's 0.4", was-w.levelOf("a"))
+		t.Errorf("with two waiting requests, %g is reserved, want 0.4 for one", was-w.levelOf("a"))
 	}
 	w.Leave(w.now, second)
 	w.Leave(w.now, first)
@@ -77,13 +77,13 @@ func TestWhoWaitedInVainPaysNothing(t *testing.T) {
 	w.done(hogs[1], 400*time.Millisecond)
 }
 
-// TestWhatThoseWithinTheirShareUse: what they used lately, but for long requests, is what those who are ahead have to
-// leave.
-func TestWhatThoseWithinTheirShareUse(t *testing.T) {
+// TestRoomForClientsWithinTheirShare: clients over their share must leave room for the CPU time that clients
+// within theirs have recently used, not counting long requests.
+func TestRoomForClientsWithinTheirShare(t *testing.T) {
 	for r, size := range sizes {
 		for _, ahead := range []bool{false, true} {
 			w := siegeOf("x", "beside")
-			beside := w.of("beside", time.Second) // else all are even again
+			beside := w.of("beside", time.Second) // keeps the clock running; otherwise all clients would be even again
 			if ahead {
 				y := w.of("x", sizes[0])
 				w.gate.chargeFlow(y, 1)
@@ -96,7 +96,7 @@ func TestWhatThoseWithinTheirShareUse(t *testing.T) {
 				all = size.Seconds()
 			}
 			if w.gate.usedUnderShare.sum != all || x.Verdict().Ahead != ahead {
-				t.Errorf("of rung %d, ahead %t: %g are used, want %g", r, ahead, w.gate.usedUnderShare.sum, all)
+				t.Errorf("on rung %d, ahead %t: %g is used, want %g", r, ahead, w.gate.usedUnderShare.sum, all)
 			}
 			w.done(beside, time.Second)
 		}

@@ -1,13 +1,11 @@
 package limiter
 
-import (
-	"math"
-)
+import "math"
 
-// fataler is a test, of either kind.
+// fataler is a testing.T or a rapid.T.
 type fataler interface{ Fatalf(string, ...any) }
 
-// check finds what does not hold of the gate between two calls.
+// check fails if an invariant of the gate doesn't hold between two calls.
 func (s *siege) check(t fataler) {
 	g := s.gate
 	g.mu.Lock()
@@ -24,7 +22,7 @@ func (s *siege) check(t fataler) {
 	}
 	s.clock = g.home.clock.systemVirtualTime
 	if g.delaysNone && g.all.n > 0 {
-		t.Fatalf("%d wait at an open gate", g.all.n)
+		t.Fatalf("%d requests wait at an open gate", g.all.n)
 	}
 	s.checkHolds(t)
 	s.checkStarts(t)
@@ -35,7 +33,7 @@ func (s *siege) check(t fataler) {
 	}
 }
 
-// checkCounts counts anew who is where.
+// checkCounts counts the requests in each state and compares the counts with the gate's.
 func (s *siege) checkCounts(t fataler) {
 	g := s.gate
 	var want load
@@ -68,18 +66,19 @@ func (s *siege) checkCounts(t fataler) {
 	var last *Ticket
 	for x := g.all.first; x != nil; x, last = x.links[byAge].behind, x {
 		if n++; x.phase != queued || x.links[byAge].before != last {
-			t.Fatalf("the list of all that wait is broken at its place %d", n)
+			t.Fatalf("the list of waiting requests is broken at position %d", n)
 		}
 	}
 	if g.all.last != last {
-		t.Fatalf("the last of all that wait is another one than %v", g.all.last)
+		t.Fatalf("the last waiting request isn't %v", g.all.last)
 	}
 	if n != waiting {
-		t.Fatalf("%d are in the list of the %d that wait", n, waiting)
+		t.Fatalf("the list contains %d of the %d waiting requests", n, waiting)
 	}
 }
 
-// checkShares sums up anew the shares of those with work, also of each address.
+// checkShares sums the shares of the flows with work, and those of each address, and compares the sums with
+// the gate's.
 func (s *siege) checkShares(t fataler) {
 	active, addresses := map[*flow]bool{}, map[*address]map[*client]bool{}
 	for _, x := range s.tickets {
@@ -100,13 +99,13 @@ func (s *siege) checkShares(t fataler) {
 		sum += f.share
 	}
 	if math.Abs(sum-s.gate.home.clock.active) > 1e-9 {
-		t.Fatalf("the shares of those with work are %g, the gate says %g", sum, s.gate.home.clock.active)
+		t.Fatalf("the shares of flows with work are %g, but the gate has %g", sum, s.gate.home.clock.active)
 	}
 	for a, clients := range addresses {
 		n, alone, shares := 0, 0.0, 0.0
 		for c := a.active; c != nil; c = c.beside {
 			if n++; !clients[c] || c.beside != nil && c.beside.beforeIt != c {
-				t.Fatalf("the list of an address's clients with work is broken at its place %d", n)
+				t.Fatalf("the list of an address's clients with work is broken at position %d", n)
 			}
 			alone, shares = max(alone, c.alone), shares+c.share
 		}
@@ -114,12 +113,12 @@ func (s *siege) checkShares(t fataler) {
 			t.Fatalf("%d clients of an address have work, %d are in its list, which counts %d", len(clients), n, a.n)
 		}
 		if shares > 8*alone+1e-9 {
-			t.Fatalf("the %d clients of an address weigh %g, the greatest of them alone %g", n, shares, alone)
+			t.Fatalf("the %d clients of an address have shares of %g, the largest of them alone %g", n, shares, alone)
 		}
 	}
 }
 
-// checkPlace looks at one who waits.
+// checkPlace checks the place of one waiting request.
 func (s *siege) checkPlace(t fataler, x *Ticket) {
 	isHead := x.lane.first == x
 	if isHead != (x.heap != nil) || isHead && (*x.heap)[x.index] != x {
@@ -129,11 +128,11 @@ func (s *siege) checkPlace(t fataler, x *Ticket) {
 		return
 	}
 	if q := &s.gate.home.queues[x.level]; x.heap != &s.gate.home.parked && x.heap != &q.underShare && x.heap != &q.overShare && x.heap != &q.strange {
-		t.Fatalf("one of level %d is in a heap of another", x.level)
+		t.Fatalf("a request of level %d is in the heap of another level", x.level)
 	}
 }
 
-// checkLevels looks whether each heap is in order, and all of it belongs there.
+// checkLevels checks that each heap is in order and holds only requests that belong there.
 func (s *siege) checkLevels(t fataler) {
 	for i := range s.gate.home.queues {
 		q := &s.gate.home.queues[i]
@@ -143,17 +142,17 @@ func (s *siege) checkLevels(t fataler) {
 					t.Fatalf("heap %d of level %d is out of order", j, i)
 				}
 				if x.level != level(i) || x.stranger != (j == 2) || !x.stranger && x.overShare != (j == 1) {
-					t.Fatalf("one of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.overShare, j, i)
+					t.Fatalf("a request of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.overShare, j, i)
 				}
 				if x.stranger && x.rank < 0 && !s.gate.home.strangers.newest {
-					t.Fatalf("a stranger has the rank %g though newest first is %t", x.rank, s.gate.home.strangers.newest)
+					t.Fatalf("a stranger has the rank %g although newest first is %t", x.rank, s.gate.home.strangers.newest)
 				}
 			}
 		}
 	}
 }
 
-// checkWork finds room and a worker while somebody waits who may have them.
+// checkWork fails if a request waits although there is room and a worker for it.
 func (s *siege) checkWork(t fataler) {
 	g, n := s.gate, &s.gate.limits
 	if g.busy >= n.workers || g.all.n == len(g.home.parked) {
@@ -162,7 +161,7 @@ func (s *siege) checkWork(t fataler) {
 	if from(&g.load.computing, 0) < n.slots {
 		for r := range rung(rungs) {
 			if q := &g.home.queues[r]; s.someLeaves(q) && from(&g.load.held, lightRung+1) < n.longMost {
-				t.Fatalf("one of rung %d waits, though %d compute of %d, and %d workers of %d have work", r, from(&g.load.computing, 0), n.slots, g.busy, n.workers)
+				t.Fatalf("a request of rung %d waits, although %d of %d compute, and %d of %d workers are busy", r, from(&g.load.computing, 0), n.slots, g.busy, n.workers)
 			}
 		}
 	}
@@ -174,15 +173,15 @@ func (s *siege) checkWork(t fataler) {
 		}
 		alike := alike
 		if r+1 < rungs {
-			alike += g.load.low[r+1] // of the upper half of a rung these count, too
+			alike += g.load.low[r+1] // a request of the upper half of a rung also counts these
 		}
 		if q := &g.home.queues[r]; (len(q.underShare) > 0 || r <= passRung && len(q.overShare)+len(q.strange) > 0) && alike < n.slots || alike-ahead < n.slots && g.passes(r) && len(q.underShare) > 0 {
-			t.Fatalf("one of rung %d waits, though %d compute that are as short, %d of them ahead; room is for %d", r, alike, ahead, n.slots)
+			t.Fatalf("a request of rung %d waits, although %d as short compute, %d of them ahead; there is room for %d", r, alike, ahead, n.slots)
 		}
 	}
 	for r := lightRung + 1; r < rungs; r++ {
 		if !g.home.queues[waitsAt(r)].empty() && g.load.long() < n.longMost && g.load.holding < n.longMost-n.leastSlots {
-			t.Fatalf("one that needs no CPU waits before a free worker")
+			t.Fatalf("a request that needs no CPU waits although a worker is free")
 		}
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// TestWhoWaitsToBeTriedIsTried: what nobody knows, and may not hold a worker as a dear
-// one, is tried once the one before it is done, or the pause is over.
-func TestWhoWaitsToBeTriedIsTried(t *testing.T) {
+// TestWaitingForATrialEnds: if a request of unknown cost may not hold a worker as an expensive one would,
+// it is tried once the previous trial is done, or the pause is over.
+func TestWaitingForATrialEnds(t *testing.T) {
 	for _, dear := range []bool{false, true} {
 		w := newWorld(bounded())
 		w.acquaint("a", "b")
 		for range 9 {
-			w.poll("a") // as many as it may hold
+			w.poll("a") // as many as its client may hold
 		}
 		fresh := func(client string) *Ticket {
 			return w.Arrive(w.now, Arrival{Client: host(client), Guess: 10 * time.Millisecond})
@@ -27,12 +27,12 @@ func TestWhoWaitsToBeTriedIsTried(t *testing.T) {
 		} else {
 			w.done(x, 10*time.Millisecond)
 		}
-		w.expectPhase(t, fmt.Sprint("the first was dear: ", dear, ", the second"), y, probing)
+		w.expectPhase(t, fmt.Sprint("the first was expensive: ", dear, ", the second"), y, probing)
 	}
 }
 
-// TestParkedStrangersComeBackInOrder: strangers whose keys held too many workers are in
-// the order of the others when they come back.
+// TestParkedStrangersComeBackInOrder: strangers whose keys held too many workers take their place in the usual
+// order when they compete again.
 func TestParkedStrangersComeBackInOrder(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("hog")
@@ -44,31 +44,17 @@ func TestParkedStrangersComeBackInOrder(t *testing.T) {
 	first := w.poll("first") // parked
 	w.run(500 * time.Millisecond)
 	second := w.poll("second")
-	w.run(600 * time.Millisecond) // the first has lost patience, the second has not
+	w.run(600 * time.Millisecond) // the first one has lost patience, the second one hasn't
 	third := w.poll("third")
 	w.done(polls[0], time.Second)
 	w.expectPhase(t, "the newest", third, holding)
 	w.done(polls[1], time.Second)
 	w.expectPhase(t, "the one before", second, holding)
-	w.expectPhase(t, "who lost patience", first, queued)
+	w.expectPhase(t, "the one that lost patience", first, queued)
 	_ = hogs
 }
 
-// TestRoomIsForThoseAheadToo: where CPUs idle, also who is ahead of its share uses them.
-func TestRoomIsForThoseAheadToo(t *testing.T) {
-	w := siegeOf("a")
-	for range 30 {
-		w.of("a", 20*time.Second)
-	}
-	for range 12 {
-		w.Measure(w.now, 0.1)
-	}
-	if g := w.GateState(); g.Computing != [rungs]int{5: 11} {
-		t.Errorf("%v compute, want 11: nobody else wants the CPUs", g.Computing)
-	}
-}
-
-// fourLongOnes is a gate with room for four, which long requests of one client have.
+// fourLongOnes returns a gate with room for four requests, all of it taken by long requests of one client.
 func fourLongOnes() *world {
 	p := bounded()
 	p.Gate.Heavy = 4
@@ -80,26 +66,26 @@ func fourLongOnes() *world {
 	return w
 }
 
-// TestWhoHoldsNeedsNoCPU: also of those ahead of their share.
-func TestWhoHoldsNeedsNoCPU(t *testing.T) {
+// TestHoldingNeedsNoCPU: requests that only hold a worker start, even if their clients are over their share.
+func TestHoldingNeedsNoCPU(t *testing.T) {
 	w := fourLongOnes()
 	w.outrun("b")
 	w.expectPhase(t, "a poll", w.poll("b"), holding)
 	w.expectPhase(t, "another poll", w.poll("stranger"), holding)
 }
 
-// TestStrangersAreTriedBesideLongOnes: what nobody knows is tried though those who
-// are ahead compute for long.
-func TestStrangersAreTriedBesideLongOnes(t *testing.T) {
+// TestStrangersAreTriedNextToLongRequests: requests of unknown cost are tried although long requests of clients
+// over their share compute.
+func TestStrangersAreTriedNextToLongRequests(t *testing.T) {
 	w := fourLongOnes()
 	w.gate.home.strangers.charge(&w.gate.home.clock, 10, 1e9) // they have had more than their share
 	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: 10 * time.Millisecond})
 	w.expectPhase(t, "a stranger's first page", x, probing)
 }
 
-// TestWhoWaitsForAWorkerHoldsUpNobody: long requests whose turn has come, and for which
-// there is no worker, leave those that are kept to short ones of strangers.
-func TestWhoWaitsForAWorkerHoldsUpNobody(t *testing.T) {
+// TestWaitingForAWorkerDelaysNoOthers: if it is the turn of long requests for which there is no worker,
+// strangers' short requests still use the kept workers.
+func TestWaitingForAWorkerDelaysNoOthers(t *testing.T) {
 	w := newWorld(fair())
 	w.acquaint("poller", "a")
 	for range 14 {
@@ -114,52 +100,30 @@ func TestWhoWaitsForAWorkerHoldsUpNobody(t *testing.T) {
 	w.expectPhase(t, "a stranger's light page", y, computing)
 }
 
-// again has somebody ask for something again and again.
-func (w *world) again(next func() Arrival, takes time.Duration) {
-	var ask func()
-	ask = func() {
-		w.ask(next(), func(x *Ticket) {
-			if x.Verdict().Refused() {
-				w.Leave(w.now, x)
-				w.after(takes, ask)
-				return
-			}
-			w.after(takes, func() {
-				w.done(x, time.Duration(x.guess*float64(time.Second)))
-				ask()
-			})
-		})
-	}
-	ask()
-}
-
-// TestNoStrangerStarves: strangers' shorter requests leave each longer one its turn,
-// whether there is room for them beside longer ones or not, and however much all
-// strangers together have had.
+// TestNoStrangerStarves: strangers' shorter requests don't take the turn of longer ones, whether or not there
+// is room for them next to long ones, and however much service all strangers together have had.
 func TestNoStrangerStarves(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		for r := lightRung + 1; r <= unknownRung; r++ {
 			p := fair()
 			p.MaxHold, p.Gate.CPUs = time.Hour, 2
-			w := newWorld(p)
+			w, used := newWorld(p), map[string]float64{}
 			if beside {
 				w.acquaint("person")
-				w.again(func() Arrival {
-					return Arrival{Client: host("person"), Guess: time.Second, Sure: true, Proven: true}
-				}, time.Second)
+				w.wants("person", 1, Arrival{Client: host("person"), Guess: time.Second, Sure: true, Proven: true}, used)
 			}
 			for i := range 8 {
-				w.again(func() Arrival {
+				w.loop("strangers", 1, used, func() Arrival {
 					w.seq++
-					return Arrival{Client: host(fmt.Sprint("short ", w.seq)), Guess: 80 * time.Millisecond, Sure: true}
-				}, time.Duration(70+7*i)*time.Millisecond)
+					return Arrival{Client: host(fmt.Sprint("short ", w.seq)), Guess: time.Duration(50+7*i) * time.Millisecond, Sure: true}
+				})
 			}
 			w.gate.home.strangers.charge(&w.gate.home.clock, 20, 1e9)
 			w.run(5 * time.Second)
 			x := w.Arrive(w.now, Arrival{Client: host("long"), Guess: time.Duration(r.most() / 2.1 * float64(time.Second)), Sure: true})
 			w.run(10 * time.Second)
 			if w.phaseOf(x) == queued {
-				t.Errorf("beside long ones %t: a stranger of rung %d waits for ever", beside, r)
+				t.Errorf("next to long requests %t: a stranger of rung %d waits forever", beside, r)
 			}
 		}
 	}

@@ -1,14 +1,10 @@
 package limiter
 
-import (
-	"testing"
+import "tempomat/limiter/account"
 
-	"tempomat/limiter/account"
-)
+// These are invariants, between two calls, for requests that hold a worker for long.
 
-// What must hold, between two calls, of those that keep a worker for long.
-
-// checkHolds counts anew, for all, for each key and for each client.
+// checkHolds counts held workers again: in total, for each key and for each client.
 func (s *siege) checkHolds(t fataler) {
 	g := s.gate
 	orphans, strangers, wrong := 0, 0, 0
@@ -48,26 +44,26 @@ func (s *siege) checkHolds(t fataler) {
 		})
 	}
 	if orphans != g.orphans || strangers != g.home.strangerLong || wrong != g.home.misjudged.known+g.home.misjudged.strange {
-		t.Fatalf("%d orphans, %d of strangers, %d misjudged; the gate counts %d, %d, %d",
+		t.Fatalf("%d orphans, %d long requests of strangers, %d misjudged; the gate counts %d, %d, %d",
 			orphans, strangers, wrong, g.orphans, g.home.strangerLong, g.home.misjudged)
 	}
 	for c, n := range clients {
 		if got := (tally{c.queued, c.running, c.misjudged}); got != n {
-			t.Fatalf("a client has %+v, it counts %+v", n, got)
+			t.Fatalf("a client has %+v, but counts %+v", n, got)
 		}
 	}
 	accounts(s.Limiter, func(_ account.State, b *bucket) {
 		if k := &b.Value; k.holds != holds[b] || k.orphans != left[b] {
-			t.Fatalf("%v holds %d and left %d, its bucket says %d and %d", b.Key, holds[b], left[b], k.holds, k.orphans)
+			t.Fatalf("%v holds %d and has %d orphans, but its bucket counts %d and %d", b.Key, holds[b], left[b], k.holds, k.orphans)
 		}
 	})
 }
 
-// checkStarts looks at those that the last call let go: a start only adds to what
-// is held, so that after all of them there is no more than the last one found.
+// checkStarts checks the requests that the last call started. Starts only add to the held workers, so after
+// all of them, no more are held than the last start was allowed.
 func (s *siege) checkStarts(t fataler) {
 	g, n := s.gate, s.gate.limits
-	most := map[*bucket]int{} // that a key may hold after what was let go
+	most := map[*bucket]int{} // the most that a key may hold after the starts
 	started := [rungs]bool{}
 	any := false
 	for _, x := range s.tickets {
@@ -88,14 +84,14 @@ func (s *siege) checkStarts(t fataler) {
 		}
 	}
 	allowed := n.workers
-	if g.workers.configured == 0 { // some short ones always go
+	if g.workers.configured == 0 { // some short requests may always start
 		allowed = max(allowed, g.load.long()+keptForKnown)
 	}
 	if any && g.busy > allowed {
 		t.Fatalf("%d at the backend of %d workers, want at most %d", g.busy, n.workers, allowed)
 	}
 	for r, started := range started {
-		if rung(r) <= briefRung { // what soon ends may hold what short ones do not use
+		if rung(r) <= briefRung { // requests that end soon may hold the workers that short ones don't use
 			continue
 		}
 		reserve := max(n.longMost, min(n.longMost+n.leastSlots, n.workers-keptForKnown))
@@ -110,32 +106,22 @@ func (s *siege) checkStarts(t fataler) {
 	}
 }
 
-// mostHeld is how many workers the i-th key of a request that has just got one for
-// long may hold, that one included.
+// mostHeld returns how many workers the i-th key of a request may hold if the request has just started and
+// will hold its worker for long. The request itself counts.
 func (s *siege) mostHeld(x *Ticket, i int) int {
 	n := s.gate.limits
 	return max(1, int(x.reservations[i].Terms.Workers*float32(n.longMost)))
 }
 
-// checkParked finds one who is parked though its keys hold few enough workers, and
-// nobody wakes it for that.
+// checkParked fails if a request is parked although its keys hold few enough workers, and nothing will wake
+// it.
 func (s *siege) checkParked(t fataler) {
 	g := s.gate
 	for _, x := range g.home.parked {
-		// Where another one is tried, it would have to go as one that is dear.
+		// While another request is tried, this one would have to start as an expensive one.
 		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
-			t.Fatalf("one is parked that may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
+			t.Fatalf("a parked request may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
 				x.level, x.sure, x.likelyIdle, g.load.long(), g.limits.longMost, g.load.probing)
 		}
 	}
-}
-
-// TestWhoIsParkedIsWoken by more workers.
-func TestWhoIsParkedIsWoken(t *testing.T) {
-	s := newShift(t, 0)
-	s.Found(s.now, 16, "php-fpm")
-	s.polls(9, "a")
-	s.expectState(t, "a part of 16 workers", map[string]int{"holding": 5, "queued": 4})
-	s.Found(s.now, 40, "php-fpm")
-	s.expectState(t, "a part of 40", map[string]int{"holding": 9, "queued": 0})
 }

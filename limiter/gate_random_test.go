@@ -2,7 +2,9 @@ package limiter
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,8 +13,8 @@ import (
 	"tempomat/limiter/account"
 )
 
-// siege is a gate under test: all requests that it has ever seen, and what must
-// have been charged for those that ran.
+// siege is a gate under test, with all requests that it has seen, and the total charge that the ones that ran
+// must have caused.
 type siege struct {
 	*world
 	tickets []*Ticket
@@ -26,18 +28,18 @@ func newSiege(p Policy) *siege {
 	return &siege{world: newWorld(p), phases: map[*Ticket]phase{}}
 }
 
-// someLeaves tells whether one waits who leaves enough to those who had less: others wait
-// before an idle CPU, too.
+// someLeaves reports whether a waiting request leaves room to clients that have used less. Other requests may
+// then wait although a CPU is idle.
 func (s *siege) someLeaves(q *levelQueue) bool {
 	for _, x := range []*Ticket{q.underShare.top(), q.overShare.top(), q.strange.top()} {
-		if x != nil && s.gate.leaves(s.elapsed(), x) {
+		if x != nil && s.gate.leavesCPU(s.elapsed(), x) {
 			return true
 		}
 	}
 	return false
 }
 
-// forget leaves out the tickets that are over, whose memory serves others.
+// forget drops the tickets that are over, because their memory is reused.
 func (s *siege) forget() {
 	kept := s.tickets[:0]
 	for _, x := range s.tickets {
@@ -51,7 +53,7 @@ func (s *siege) forget() {
 	s.tickets = kept
 }
 
-// memory is that of one that is over; nil: there is none.
+// memory returns the memory of a ticket that is over, or nil if there is none.
 func (s *siege) memory() *Ticket {
 	n := len(s.spare)
 	if n == 0 {
@@ -62,26 +64,59 @@ func (s *siege) memory() *Ticket {
 	return x
 }
 
-// TestGateAtRandom calls everything in any order, and checks all that must hold
-// after each call, and that nothing is left and nothing was lost at the end.
+// pick draws one of the tickets for which of is true. It returns nil if there are none.
+func (s *siege) pick(t *rapid.T, of func(*Ticket) bool) *Ticket {
+	some := slices.DeleteFunc(slices.Clone(s.tickets), func(x *Ticket) bool { return !of(x) })
+	if len(some) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(some).Draw(t, "ticket")
+}
+
+func anyTicket(*Ticket) bool { return true }
+
+func isRunning(x *Ticket) bool { return x.state == running }
+
+// repeat makes the usual calls and those in more, in random order. It calls check after each of them.
+func (s *siege) repeat(t *rapid.T, arrive func(*rapid.T), more map[string]func(*rapid.T), check func(fataler)) {
+	calls := map[string]func(*rapid.T){
+		"arrive": arrive, "arrive too": arrive, "and another": arrive,
+		"progress": func(t *rapid.T) {
+			if x := s.pick(t, isRunning); x != nil {
+				s.Progress(s.now, x, time.Duration(rapid.Int64Range(0, 8e9).Draw(t, "so far")), rapid.Bool().Draw(t, "computes"))
+			}
+		},
+		"settle": func(t *rapid.T) {
+			if x := s.pick(t, isRunning); x != nil {
+				cost := time.Duration(rapid.Int64Range(0, 7e9).Draw(t, "cost"))
+				s.done(x, cost)
+				s.settled += cost.Seconds()
+			}
+		},
+		"leave": func(t *rapid.T) {
+			if x := s.pick(t, anyTicket); x != nil {
+				s.Leave(s.now, x)
+			}
+		},
+		"measure":  func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
+		"later":    func(t *rapid.T) { s.now = s.now.Add(time.Duration(rapid.Int64Range(0, 4e9).Draw(t, "later"))) },
+		"advance":  func(*rapid.T) { s.Advance(s.now) },
+		"outlooks": func(t *rapid.T) { s.checkOutlooks(t) },
+		"": func(t *rapid.T) {
+			s.forget()
+			check(t)
+		},
+	}
+	maps.Copy(calls, more)
+	t.Repeat(calls)
+}
+
+// TestGateAtRandom makes calls in random order. It checks all invariants after each call, and at the end that
+// nothing is left and nothing was lost.
 func TestGateAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
 		s := newSiege(policy)
-		pick := func(of func(*Ticket) bool) *Ticket {
-			var some []*Ticket
-			for _, x := range s.tickets {
-				if of(x) {
-					some = append(some, x)
-				}
-			}
-			if len(some) == 0 {
-				return nil
-			}
-			return rapid.SampledFrom(some).Draw(t, "ticket")
-		}
-		running := func(x *Ticket) bool { return x.state == running }
-		any := func(*Ticket) bool { return true }
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "client")
 			a := Arrival{
@@ -101,7 +136,7 @@ func TestGateAtRandom(t *testing.T) {
 			case 1: // a session of the address
 				a.Within, a.Others = a.Others[0], nil
 				a.Session, a.Client.ID = true, fmt.Sprint(client, "#", rapid.IntRange(0, 3).Draw(t, "session"))
-				if rapid.Bool().Draw(t, "pooled") { // one of a pool
+				if rapid.Bool().Draw(t, "pooled") { // a pooled client
 					a.Session, a.Pooled = false, true
 				}
 			case 2:
@@ -112,28 +147,9 @@ func TestGateAtRandom(t *testing.T) {
 			x := s.Arrive(s.now, a)
 			s.tickets = append(s.tickets, x)
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"arrive": arrive, "arrive too": arrive, "and another": arrive,
-			"progress": func(t *rapid.T) {
-				if x := pick(running); x != nil {
-					s.Progress(s.now, x, time.Duration(rapid.Int64Range(0, 8e9).Draw(t, "so far")), rapid.Bool().Draw(t, "computes"))
-				}
-			},
-			"settle": func(t *rapid.T) {
-				if x := pick(running); x != nil {
-					cost := time.Duration(rapid.Int64Range(0, 7e9).Draw(t, "cost"))
-					s.Settle(s.now, x, cost)
-					s.Leave(s.now, x)
-					s.settled += cost.Seconds()
-				}
-			},
-			"leave": func(t *rapid.T) {
-				if x := pick(any); x != nil {
-					s.Leave(s.now, x)
-				}
-			},
+		s.repeat(t, arrive, map[string]func(*rapid.T){
 			"reguess": func(t *rapid.T) {
-				if x := pick(any); x != nil {
+				if x := s.pick(t, anyTicket); x != nil {
 					e := Estimate{
 						Guess:   time.Duration(rapid.SampledFrom([]int{0, 20, 90, 300, 1500, 9000}).Draw(t, "guess")) * time.Millisecond,
 						Idle:    time.Duration(rapid.Int64Range(0, 3e9).Draw(t, "idle")),
@@ -144,41 +160,33 @@ func TestGateAtRandom(t *testing.T) {
 				}
 			},
 			"hold": func(t *rapid.T) {
-				if x := pick(any); x != nil {
+				if x := s.pick(t, anyTicket); x != nil {
 					s.Hold(s.now, x)
 				}
 			},
 			"orphan": func(t *rapid.T) {
-				if x := pick(any); x != nil {
+				if x := s.pick(t, anyTicket); x != nil {
 					s.Orphan(s.now, x)
 				}
 			},
 			"backlog": func(t *rapid.T) {
 				s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued"), rapid.IntRange(0, 9).Draw(t, "processes"))
 			},
-			"found":   func(t *rapid.T) { s.Found(s.now, rapid.IntRange(0, 6).Draw(t, "found"), "somebody") },
-			"measure": func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
-			"later":   func(t *rapid.T) { s.now = s.now.Add(time.Duration(rapid.Int64Range(0, 4e9).Draw(t, "later"))) },
-			"advance": func(*rapid.T) { s.Advance(s.now) },
+			"found": func(t *rapid.T) { s.Found(s.now, rapid.IntRange(0, 6).Draw(t, "found"), "php-fpm") },
 			"policy": func(t *rapid.T) {
 				policy.Mode = rapid.SampledFrom([]Mode{Fair, Fair, Observe, Cap, Cooperative}).Draw(t, "mode")
 				policy.Gate.Workers = rapid.SampledFrom([]int{0, 1, 3, 4, 5, 6}).Draw(t, "workers")
 				policy.Gate.Heavy = rapid.IntRange(0, 3).Draw(t, "heavy")
 				s.SetPolicy(s.now, policy)
-				s.Advance(s.now) // as it asks for it
+				s.Advance(s.now) // as requested by the limiter
 			},
-			"outlooks": func(t *rapid.T) { s.checkOutlooks(t) },
-			"shown":    func(t *rapid.T) { s.checkShown(t) },
-			"": func(t *rapid.T) {
-				s.forget()
-				s.check(t)
-			},
-		})
+			"shown": func(t *rapid.T) { s.checkShown(t) },
+		}, s.check)
 		s.empty(t)
 	})
 }
 
-// empty has everybody leave, and looks what is left.
+// empty ends all requests, and checks that nothing is left.
 func (s *siege) empty(t fataler) {
 	for _, x := range s.tickets {
 		s.Leave(s.now, x)
@@ -187,13 +195,13 @@ func (s *siege) empty(t fataler) {
 	s.check(t)
 	g := s.GateState()
 	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.home.strangerLong != 0 {
-		t.Fatalf("all have left: %+v, strangers %d", g, s.gate.home.strangerLong)
+		t.Fatalf("all requests have left: %+v, strangers %d", g, s.gate.home.strangerLong)
 	}
 	if s.gate.load != (load{}) || s.gate.home.clock.active != 0 || s.gate.home.misjudged != (misjudged{}) {
-		t.Fatalf("all have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.home.clock.active, s.gate.home.misjudged)
+		t.Fatalf("all requests have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.home.clock.active, s.gate.home.misjudged)
 	}
 	if g.Busy != 0 || g.Queued != 0 || len(s.tickets) != 0 || s.Held() != 0 {
-		t.Fatalf("all have left: %+v, %d held", g, s.Held())
+		t.Fatalf("all requests have left: %+v, %d held", g, s.Held())
 	}
 	total := map[string]float64{}
 	accounts(s.Limiter, func(x account.State, b *bucket) {
@@ -207,12 +215,12 @@ func (s *siege) empty(t fataler) {
 	})
 	for class, x := range total {
 		if math.Abs(x-s.settled) > 1e-6*(1+s.settled) {
-			t.Fatalf("%s was charged %g in all, what ran cost %g", class, x, s.settled)
+			t.Fatalf("%s was charged %g in total, but the requests that ran cost %g", class, x, s.settled)
 		}
 	}
 }
 
-// roomy is a policy under which no charge is cut: the buckets have no bottom.
+// roomy returns a policy under which no charge is cut, because the buckets have no floor.
 func roomy(m Mode) Policy {
 	p := Policy{
 		Mode: m, MaxHold: 30 * second, MaxHeld: 8, Memory: 1e6 * time.Second,

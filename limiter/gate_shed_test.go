@@ -4,22 +4,25 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestWhoIsShed: of the client that has the most work the newest request, of those with as much a longest one, and of
-// those that of the one that ranks worst.
-func TestWhoIsShed(t *testing.T) {
+// TestFullQueueSheds: a full queue refuses the newest request of the client with the most work. If several clients
+// have the same work, it refuses one of the longest requests, and among these that of the client that ranks
+// last.
+func TestFullQueueSheds(t *testing.T) {
 	for name, x := range map[string]struct {
-		ask  []string // a and d are ahead of their share; a asks for shorter ones than b and c, d for longer ones
-		want int      // which one is refused
+		ask  []string // the clients that make requests, in order; a and d are over their share; a makes shorter requests than b and c, d longer ones
+		want int      // the index of the refused request
 	}{
-		"a shorter one stays, it came first": {[]string{"a", "b", "c"}, 2},
-		"a shorter one stays, it came last":  {[]string{"b", "c", "a"}, 1},
-		"the worst is longest, and is first": {[]string{"d", "b", "c"}, 0},
-		"the worst is longest, among others": {[]string{"b", "d", "c"}, 1},
-		"one has two, the other is worst":    {[]string{"a", "b", "b"}, 2},
-		"one has two, and came before":       {[]string{"b", "b", "a"}, 1},
-		"the worst has two":                  {[]string{"a", "a", "c"}, 1},
+		"shorter request stays, came first":        {[]string{"a", "b", "c"}, 2},
+		"shorter request stays, came last":         {[]string{"b", "c", "a"}, 1},
+		"worst rank and longest, came first":       {[]string{"d", "b", "c"}, 0},
+		"worst rank and longest, came second":      {[]string{"b", "d", "c"}, 1},
+		"b has two requests, a has the worst rank": {[]string{"a", "b", "b"}, 2},
+		"b has two requests and came first":        {[]string{"b", "b", "a"}, 1},
+		"worst rank and two requests":              {[]string{"a", "a", "c"}, 1},
 	} {
 		p := fair()
 		p.MaxHeld = 2
@@ -34,12 +37,8 @@ func TestWhoIsShed(t *testing.T) {
 			all = append(all, w.of(client, map[string]time.Duration{"a": sizes[1], "b": sizes[2], "c": sizes[2], "d": sizes[3]}[client]))
 		}
 		for i, r := range all {
-			select {
-			case <-r.Decided():
-			default:
-				if i == x.want {
-					t.Errorf("%s: request %d is not told", name, i)
-				}
+			if !testkit.Ready(r.Decided()) && i == x.want {
+				t.Errorf("%s: the refusal of request %d isn't announced", name, i)
 			}
 			if v := r.Verdict(); v.Refused() != (i == x.want) || v.Refused() && v.Reason != ServerFull || v.Own {
 				t.Errorf("%s: request %d: %+v", name, i, v)
@@ -51,8 +50,8 @@ func TestWhoIsShed(t *testing.T) {
 	}
 }
 
-// TestPartsAreShedLast: in a full queue the parts of pages stay, however many they are of one client, and however long; if
-// nothing else waits, they go as all others do.
+// TestPartsAreShedLast: parts of pages stay in a full queue, however many one client has, and however long
+// they are. If nothing else waits, they are refused like other requests.
 func TestPartsAreShedLast(t *testing.T) {
 	p := fair()
 	p.MaxHeld = 40
@@ -86,8 +85,8 @@ func TestPartsAreShedLast(t *testing.T) {
 	}
 }
 
-// TestStrangersPartsArePushedOutFirst: what strangers call the parts of a page fills the queue, and keeps nobody out who is
-// known. Among strangers, parts stay.
+// TestStrangersPartsArePushedOutFirst: if strangers fill the queue with requests that look like parts of
+// pages, known clients still get in. Among strangers, parts stay.
 func TestStrangersPartsArePushedOutFirst(t *testing.T) {
 	p := fair()
 	p.MaxHeld = 40
@@ -110,12 +109,12 @@ func TestStrangersPartsArePushedOutFirst(t *testing.T) {
 		part(40 + i)
 	}
 	if reader.Verdict().Refused() {
-		t.Error("a known client is refused for strangers' parts")
+		t.Error("a known client is refused because of strangers' parts")
 	}
 }
 
-// TestManyBehindOneAddressWait: a hundred and fifty people of an address that nobody knows, with six parts of a page each: all
-// wait while the queue has room.
+// TestManyBehindOneAddressWait: 150 people share an unknown address, and each requests six parts of a page.
+// All requests wait while the queue has room.
 func TestManyBehindOneAddressWait(t *testing.T) {
 	p := fair()
 	p.MaxHeld = 1100

@@ -5,10 +5,12 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestLanesAreFIFO has a client's requests of a size go in the order in which they
-// came, though the later ones are cheaper.
+// TestLanesAreFIFO: a client's requests of one size start in order of arrival, although the later ones are
+// cheaper.
 func TestLanesAreFIFO(t *testing.T) {
 	w := siegeOf("a")
 	var xs []*Ticket
@@ -22,117 +24,52 @@ func TestLanesAreFIFO(t *testing.T) {
 	}
 }
 
-// TestLightPassesHeavy: of a client, too, the light one does not wait for the heavy
-// ones that came before it.
-func TestLightPassesHeavy(t *testing.T) {
-	w := siegeOf("a")
-	for range 9 {
-		w.heavy("a")
-	}
-	w.expectPhase(t, "of the same client", w.light("a"), computing)
-	if g := w.GateState(); g.Queued != 7 {
-		t.Errorf("%d wait, want 7", g.Queued)
-	}
-}
-
-// crawl has somebody ask for pages of a second on so many connections, each from the
-// next of its addresses. The backend is not slowed by their number.
-func (w *world) crawl(name string, connections int, used map[string]float64, address func() string) {
-	const page = time.Second
-	var next func()
-	next = func() {
-		w.ask(Arrival{Client: host(address()), Guess: page, Sure: true}, func(x *Ticket) {
-			if x.Verdict().Refused() {
-				w.Leave(w.now, x)
-				w.after(page, next)
-				return
-			}
-			w.after(page, func() {
-				used[name] += page.Seconds()
-				w.done(x, page)
-				next()
-			})
-		})
-	}
-	for range connections {
-		next()
-	}
-}
-
-// TestUnderLoadFairly is the example of the original's README: one CPU, pages of a
-// second, one client with two requests in parallel, one with one. No share is set.
+// TestUnderLoadFairly is the example in the original's README: one CPU, pages of a second, and two clients,
+// one with two requests in parallel and one with a single request. No share is configured.
 func TestUnderLoadFairly(t *testing.T) {
 	p := one(Fair, Budget{CPUs: 0.1, Burst: 3 * second})
 	p.Gate = GateOptions{CPUs: 1}
 	w := newWorld(p)
-	used := map[string]int{}
-	ask := func(client string) {
-		var next func()
-		next = func() {
-			w.ask(Arrival{Client: host(client), Guess: second, Sure: true}, func(x *Ticket) {
-				w.after(second, func() {
-					used[client]++
-					w.done(x, second)
-					next()
-				})
-			})
-		}
-		next()
-	}
-	ask("two at a time")
-	ask("two at a time")
-	ask("one")
-	w.run(40 * time.Second) // they are strangers at first, and one flow
+	used := map[string]float64{}
+	w.wants("two", 2, Arrival{Client: host("two at a time"), Guess: second, Sure: true}, used)
+	w.wants("one", 1, Arrival{Client: host("one"), Guess: second, Sure: true}, used)
+	w.run(40 * time.Second) // at first, they are strangers, and so one flow
 	clear(used)
 	w.run(200 * time.Second)
-	if a, b := used["two at a time"], used["one"]; a+b < 198 || math.Abs(float64(a-b)) > 4 {
-		t.Errorf("of 200 s the one got %d, the other %d", a, b)
+	if a, b := used["two"], used["one"]; a+b < 198 || math.Abs(a-b) > 4 {
+		t.Errorf("of 200 s, one client got %g and the other %g", a, b)
 	}
 }
 
-// TestCapBesideFair checks that a class with a cap never gets more than that,
-// though the machine idles, and that others get the rest.
-func TestCapBesideFair(t *testing.T) {
+// TestCapNextToFair checks that a capped class never gets more than its cap, even while the machine is idle,
+// and that other clients get the rest.
+func TestCapNextToFair(t *testing.T) {
 	p := fair()
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Cap: true}})
 	w := newWorld(p)
 	used := map[string]float64{}
-	const page = 100 * time.Millisecond
-	for client, connections := range map[string]int{"capped": 6, "free": 3} {
-		a := Arrival{Client: host(client), Guess: page, Sure: true}
-		if client == "capped" {
-			a.Others = networks("capped/24")
-		}
-		var next func()
-		next = func() {
-			w.ask(a, func(x *Ticket) {
-				w.after(page, func() {
-					used[client] += page.Seconds()
-					w.done(x, page)
-					next()
-				})
-			})
-		}
-		for range connections {
-			next()
-		}
-	}
+	free := Arrival{Client: host("free"), Guess: 100 * time.Millisecond, Sure: true}
+	capped := free
+	capped.Client, capped.Others = host("capped"), networks("capped/24")
+	w.wants("capped", 6, capped, used)
+	w.wants("free", 3, free, used)
 	w.run(60 * time.Second)
 	if x := used["capped"] / 60; math.Abs(x-0.5) > 0.02 {
 		t.Errorf("the capped client got %.3f CPUs, want 0.5", x)
 	}
 	if x := used["free"] / 60; x < 1.4 {
-		t.Errorf("the other one got %.3f CPUs, want what is left", x)
+		t.Errorf("the other client got %.3f CPUs, want the rest", x)
 	}
 }
 
-// TestCancelledRequestsWashNothing has a client at the deepest debt cancel
-// requests, waiting and running, and cost less than guessed: it owes as before.
+// TestCancelledRequestsWashNothing: a client at the deepest debt cancels waiting and running requests, and
+// some of its requests cost less than guessed. It still owes as much as before.
 func TestCancelledRequestsWashNothing(t *testing.T) {
 	w := siegeOf("debtor", "a", "b")
 	x := w.heavy("debtor")
 	w.heavy("a")
 	w.heavy("b")
+	most := w.GateState().Clock + 240
 	w.Progress(w.now, x, 10*time.Hour, true)
 	w.heavy("b")
 	deepest, tag := credit(t, w, "debtor"), x.flow.virtualTime
@@ -147,7 +84,7 @@ func TestCancelledRequestsWashNothing(t *testing.T) {
 		for _, x := range some {
 			w.Leave(w.now, x)
 		}
-		y := w.light("debtor") // runs
+		y := w.light("debtor") // this one runs
 		w.Leave(w.now, y)
 		z := w.light("debtor")
 		w.Progress(w.now, z, 50*time.Millisecond, true)
@@ -156,16 +93,39 @@ func TestCancelledRequestsWashNothing(t *testing.T) {
 	if got := credit(t, w, "debtor"); got > deepest {
 		t.Errorf("the debt shrank from %g to %g", deepest, got)
 	}
-	if most := w.GateState().Clock + 240; math.Abs(tag-most) > 1e-9 {
-		t.Errorf("the tag is %g, the furthest that one can be is %g", tag, most)
+	if math.Abs(tag-most) > 1e-9 {
+		t.Errorf("the tag is %g, but it can be at most %g", tag, most)
 	}
 	if x.flow.virtualTime < tag-1e-9 {
 		t.Errorf("the tag went back from %g to %g", tag, x.flow.virtualTime)
 	}
 }
 
-// TestMisjudgedRequestsMove checks that a request climbs to the rung of what it
-// has cost so far, makes room behind it, and never comes down.
+// TestRunningRequestsAreServed: the clock advances while a request runs, and at its end only by what is missing. So a
+// client isn't over its share because another one's request takes long.
+func TestRunningRequestsAreServed(t *testing.T) {
+	w := siegeOf("a", "b")
+	x := w.heavy("a")
+	w.heavy("b")
+	start := w.GateState().Clock
+	for _, step := range []struct {
+		cost  time.Duration
+		clock float64 // 0.5 CPU-seconds move two clients by this much
+		ends  bool
+	}{{500 * time.Millisecond, 2.5, false}, {500 * time.Millisecond, 2.5, false}, {400 * time.Millisecond, 2.5, false}, {time.Second, 5, true}} {
+		if step.ends {
+			w.done(x, step.cost)
+		} else {
+			w.Progress(w.now, x, step.cost, true)
+		}
+		if got := w.GateState().Clock - start; math.Abs(got-step.clock) > 1e-9 {
+			t.Errorf("after %v, at the end %t: the clock advanced by %g, want %g", step.cost, step.ends, got, step.clock)
+		}
+	}
+}
+
+// TestMisjudgedRequestsMove checks that a request climbs to the rung of its cost so far, makes room for
+// requests behind it, and never moves down.
 func TestMisjudgedRequestsMove(t *testing.T) {
 	w := siegeOf("a", "b", "c")
 	x := w.light("a")
@@ -180,54 +140,33 @@ func TestMisjudgedRequestsMove(t *testing.T) {
 	first, second := w.heavy("b"), w.heavy("c")
 	waits := w.heavy("b")
 	w.expectPhase(t, "two of its size compute", waits, queued)
-	w.Progress(w.now, first, 801*time.Millisecond, true)
+	w.Limiter.Progress(w.now, first, 801*time.Millisecond, true)
+	w.expectPhase(t, "one of them is longer, and those that wait aren't estimated again", waits, queued)
+	w.advance()
 	w.expectPhase(t, "one of them is longer", waits, computing)
 	w.expectOn(t, "the other is not", second, computing, 2)
 }
 
-// TestRoomFollowsTheUse checks how many may compute as the CPU use is measured: a
-// quarter more while somebody waits and CPUs are idle, twice as many while half of
-// them are, a quarter less while they are full.
-func TestRoomFollowsTheUse(t *testing.T) {
+// TestAConfiguredRoomIsFixed: the room follows the CPU use, unless its size is configured.
+func TestAConfiguredRoomIsFixed(t *testing.T) {
 	w := siegeOf("a")
-	measure := func(use float64, want int) {
-		t.Helper()
-		w.Measure(w.now, use)
-		if g := w.GateState(); g.Room != want {
-			t.Errorf("after %.2f: room for %d, want %d", use, g.Room, want)
-		}
-	}
-	measure(0.1, 2) // nobody waits
 	for range 30 {
 		w.another(20 * time.Second)
 	}
-	measure(0.95, 2)
-	measure(0.89, 3)
-	if g := w.GateState(); g.Computing != [rungs]int{5: 3} {
-		t.Errorf("%v compute, want 3", g.Computing)
-	}
-	for _, n := range []int{4, 5, 6} {
-		measure(0.5, n)
-	}
-	measure(0.44, 12) // at most: five workers are for others
-	measure(0.1, 12)
-	if g := w.GateState(); g.Computing != [rungs]int{5: 11} {
-		t.Errorf("%v compute, want 11", g.Computing)
-	}
-	for _, n := range []int{9, 7, 6, 5, 4, 3, 2, 2} {
-		measure(0.98, n)
-	}
 	p := fair()
-	p.Gate.Heavy = 5
-	w.SetPolicy(w.now, p)
-	measure(0.1, 5)
-	measure(1, 5)
-	p.Gate.Heavy = 0
-	w.SetPolicy(w.now, p)
-	measure(0.95, 2)
+	for _, step := range []struct {
+		heavy int
+		use   float64
+		want  int
+	}{{0, 0.89, 3}, {0, 0.98, 2}, {5, 0.1, 5}, {5, 1, 5}, {0, 0.95, 2}} {
+		p.Gate.Heavy = step.heavy
+		w.SetPolicy(w.now, p)
+		w.Measure(w.now, step.use)
+		testkit.Same(t, step.want, w.GateState().Room, "%+v: room", step)
+	}
 }
 
-// TestRoomGrowsForAnySize: those that are short are held up by their like as well.
+// TestRoomGrowsForAnySize: the room also grows for short requests that wait for others of their size.
 func TestRoomGrowsForAnySize(t *testing.T) {
 	for r, size := range sizes {
 		w := siegeOf("a")
@@ -241,9 +180,8 @@ func TestRoomGrowsForAnySize(t *testing.T) {
 	}
 }
 
-// TestUnknownKindsAreTriedOneAtATime: of requests whose kind nobody knows one runs
-// beside the others, and climbs the ladder if it turns out heavy. There is a pause
-// then.
+// TestUnknownKindsAreTriedOneAtATime: one request of an unknown kind runs next to the others, and climbs the
+// ladder if it turns out to be heavy. After that, there is a pause.
 func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w := siegeOf("a", "b", "c", "d")
 	unknown := func(client string) *Ticket {
@@ -256,22 +194,23 @@ func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w.expectPhase(t, "the first", x, probing)
 	w.expectPhase(t, "the second", y, queued)
 	w.Progress(w.now, x, 100*time.Millisecond, true)
-	w.expectPhase(t, "it may be light still", x, probing)
+	w.expectPhase(t, "it may still be light", x, probing)
 	w.Progress(w.now, x, 150*time.Millisecond, true)
 	w.expectOn(t, "it is not light", x, computing, 2)
-	w.expectPhase(t, "at once there is a pause", y, queued)
+	w.expectPhase(t, "during the pause", y, queued)
 	w.run(probePause - 1)
 	w.expectPhase(t, "still", y, queued)
 	w.now = w.now.Add(1)
 	w.advance()
-	w.expectPhase(t, "after it", y, probing)
+	w.expectPhase(t, "after the pause", y, probing)
 	z := unknown("c")
 	w.done(y, time.Millisecond)
 	w.expectPhase(t, "the one before was light: no pause", z, probing)
 }
 
-// TestUnknownKindsThatMayBeDearAreNotTried: their like was found to be.
-func TestUnknownKindsThatMayBeDearAreNotTried(t *testing.T) {
+// TestKindsThatMayBeExpensiveAreNotTried: requests aren't tried if others of their kind turned out to be
+// expensive.
+func TestKindsThatMayBeExpensiveAreNotTried(t *testing.T) {
 	w := siegeOf("a", "b")
 	for range 2 {
 		w.of("a", time.Second)
@@ -283,27 +222,8 @@ func TestUnknownKindsThatMayBeDearAreNotTried(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForEver checks that who has waited for MaxHold is told so.
-func TestNobodyWaitsForEver(t *testing.T) {
-	w := siegeOf("a", "b")
-	w.heavy("a")
-	w.heavy("a")
-	x := w.heavy("b")
-	w.run(30*second - 1)
-	w.expectPhase(t, "it waits", x, queued)
-	w.run(2)
-	select {
-	case <-x.Decided():
-		if v := x.Verdict(); v.Action != Refuse || v.Reason != Busy {
-			t.Errorf("verdict %+v", v)
-		}
-	default:
-		t.Error("it still waits")
-	}
-}
-
-// TestSharedDebt puts a network as deep into debt as it goes. Who owes nothing
-// bears a quarter of that, known or not; who owes something bears it all.
+// TestSharedDebt puts a network into the deepest debt. A client that owes nothing bears a quarter of it,
+// whether or not the client is known. A client that owes something bears all of it.
 func TestSharedDebt(t *testing.T) {
 	p := fair()
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.2, Burst: 30 * second}})
@@ -327,7 +247,7 @@ func TestSharedDebt(t *testing.T) {
 	} {
 		x := w.Arrive(w.now, Arrival{Client: host(c.client), Others: networks(c.network), Guess: time.Millisecond, Sure: true})
 		if got := float64(x.Verdict().CostMultiplier) - base; math.Abs(got-c.costMultiplier) > 0.01 {
-			t.Errorf("%s in %s: debt adds %.2f to the price, want %.2f", c.client, c.network, got, c.costMultiplier)
+			t.Errorf("%s in %s: debt multiplies the cost by %.2f, want %.2f", c.client, c.network, got, c.costMultiplier)
 		}
 		w.Leave(w.now, x)
 	}

@@ -4,10 +4,12 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestWhoGoesIsTold: whatever makes room for a request that waits, tells it at once that it goes.
-func TestWhoGoesIsTold(t *testing.T) {
+// TestStartsAreAnnounced: whatever makes room for a waiting request, the request is started and announced at once.
+func TestStartsAreAnnounced(t *testing.T) {
 	const page = 400 * time.Millisecond
 	heavies := func() (w *world, x, waits *Ticket) {
 		w = siegeOf("a", "b")
@@ -15,73 +17,57 @@ func TestWhoGoesIsTold(t *testing.T) {
 		w.heavy("a")
 		return w, x, w.heavy("b")
 	}
-	for name, room := range map[string]func() (w *world, waits *Ticket, makes func()){
-		"one ends": func() (*world, *Ticket, func()) {
-			w, x, waits := heavies()
-			return w, waits, func() { w.Settle(w.now, x, page) }
-		},
-		"one leaves": func() (*world, *Ticket, func()) {
-			w, x, waits := heavies()
-			return w, waits, func() { w.Leave(w.now, x) }
-		},
-		"one is longer": func() (*world, *Ticket, func()) {
-			w, x, waits := heavies()
-			return w, waits, func() { w.Progress(w.now, x, 3*page, true) }
-		},
-		"one does not compute": func() (*world, *Ticket, func()) {
-			w, x, waits := heavies()
-			return w, waits, func() { w.Progress(w.now, x, page/2, false) }
-		},
-		"one is a stream": func() (*world, *Ticket, func()) {
-			w, x, waits := heavies()
-			return w, waits, func() { w.Hold(w.now, x) }
-		},
-		"CPUs are idle": func() (*world, *Ticket, func()) {
-			w, _, waits := heavies()
-			return w, waits, func() { w.Measure(w.now, 0.1) }
-		},
-		"it is shorter": func() (*world, *Ticket, func()) {
-			w, _, waits := heavies()
-			return w, waits, func() { w.Reguess(w.now, waits, Estimate{Guess: page / 40, Sure: true}) }
-		},
-		"a pause is over": func() (*world, *Ticket, func()) {
-			w, _, _ := heavies()
-			x := w.Arrive(w.now, Arrival{Client: host("a")})
-			w.Progress(w.now, x, page, true)
-			return w, w.Arrive(w.now, Arrival{Client: host("b")}), func() { w.run(probePause) }
-		},
-		"a policy has more room": func() (*world, *Ticket, func()) {
-			w, _, waits := heavies()
+	tried := func() (w *world, x, waits *Ticket) {
+		w, _, _ = heavies()
+		x = w.Arrive(w.now, Arrival{Client: host("a")})
+		w.Progress(w.now, x, page, true)
+		return w, x, w.Arrive(w.now, Arrival{Client: host("b")})
+	}
+	fewWorkers := func() (w *world, x, waits *Ticket) {
+		s := newShift(t, 0)
+		s.Found(s.now, 16, "php-fpm")
+		all := s.polls(6, "a")
+		return s.world, all[0], all[5]
+	}
+	crowd := func() (w *world, x, waits *Ticket) {
+		s := newShift(t, 0)
+		all := s.polls(20, "a", "b", "c", "d")
+		return s.world, all[0], all[19]
+	}
+	for name, c := range map[string]struct {
+		before    func() (w *world, x, waits *Ticket) // x runs
+		makesRoom func(w *world, x, waits *Ticket)
+	}{
+		"a running request ends":             {heavies, func(w *world, x, _ *Ticket) { w.Settle(w.now, x, page) }},
+		"a running request leaves":           {heavies, func(w *world, x, _ *Ticket) { w.Leave(w.now, x) }},
+		"a running request turns out longer": {heavies, func(w *world, x, _ *Ticket) { w.Progress(w.now, x, 3*page, true) }},
+		"a running request doesn't compute":  {heavies, func(w *world, x, _ *Ticket) { w.Progress(w.now, x, page/2, false) }},
+		"a running request is a stream":      {heavies, func(w *world, x, _ *Ticket) { w.Hold(w.now, x) }},
+		"CPUs are idle":                      {heavies, func(w *world, _, _ *Ticket) { w.Measure(w.now, 0.1) }},
+		"the request turns out shorter": {heavies, func(w *world, _, waits *Ticket) {
+			w.Reguess(w.now, waits, Estimate{Guess: page / 40, Sure: true})
+		}},
+		"the pause after a trial is over": {tried, func(w *world, _, _ *Ticket) { w.run(probePause) }},
+		"a new policy has more room": {heavies, func(w *world, _, _ *Ticket) {
 			p := fair()
 			p.Gate.Heavy = 3
-			return w, waits, func() { w.SetPolicy(w.now, p); w.advance() }
-		},
-		"more workers are found": func() (*world, *Ticket, func()) {
-			s := newShift(t, 0)
-			s.Found(s.now, 16, "php-fpm")
-			return s.world, s.polls(6, "a")[5], func() { s.Found(s.now, 40, "php-fpm") }
-		},
-		"no connection waits": func() (*world, *Ticket, func()) {
-			s := newShift(t, 0)
-			return s.world, s.polls(20, "a", "b", "c", "d")[19], func() { s.Backlog(s.now, 0, 5) }
-		},
+			w.SetPolicy(w.now, p)
+			w.advance()
+		}},
+		"more workers are found": {fewWorkers, func(w *world, _, _ *Ticket) { w.Found(w.now, 40, "php-fpm") }},
+		"no connection waits":    {crowd, func(w *world, _, _ *Ticket) { w.Backlog(w.now, 0, 5) }},
 	} {
-		w, waits, makes := room()
+		w, x, waits := c.before()
 		w.expectPhase(t, name+", before", waits, queued)
-		makes()
-		select {
-		case <-waits.Decided():
-			if !w.phaseOf(waits).running() {
-				t.Errorf("%s: it is told, and does not go: %+v", name, waits.Verdict())
-			}
-		default:
-			t.Errorf("%s: it is not told; in phase %d", name, w.phaseOf(waits))
+		c.makesRoom(w, x, waits)
+		if told := testkit.Ready(waits.Decided()); !told || !w.phaseOf(waits).running() {
+			t.Errorf("%s: decided %t, phase %d, %+v", name, told, w.phaseOf(waits), waits.Verdict())
 		}
 	}
 }
 
-// TestWhoHasWaitedTooLongIsTold, also while others wait still.
-func TestWhoHasWaitedTooLongIsTold(t *testing.T) {
+// TestWaitingTooLongIsRefused: a request that has waited too long is refused, even while others still wait.
+func TestWaitingTooLongIsRefused(t *testing.T) {
 	w := siegeOf("hog", "a", "b", "c")
 	w.heavy("hog")
 	w.heavy("hog")
@@ -90,35 +76,25 @@ func TestWhoHasWaitedTooLongIsTold(t *testing.T) {
 		all = append(all, w.heavy(client))
 		w.now = w.now.Add(time.Second)
 	}
-	w.now = w.now.Add(28 * time.Second) // 31, 30 and 29 s after they came
-	if next := w.Advance(w.now); next != w.now.Add(time.Second) {
-		t.Errorf("it wants to be called in %v, as the third has waited for too long then", next.Sub(w.now))
-	}
+	w.now = w.now.Add(28 * time.Second) // 31, 30 and 29 s after they arrived
+	testkit.Same(t, w.now.Add(time.Second), w.Advance(w.now), "Advance asks to be called when the third has waited too long")
 	for i, x := range all {
-		told := false
-		select {
-		case <-x.Decided():
-			told = true
-		default:
-		}
-		if told != (i < 2) || x.Verdict().Refused() != told {
-			t.Errorf("request %d is told: %t, %+v", i, told, x.Verdict())
+		if told := testkit.Ready(x.Decided()); told != (i < 2) || x.Verdict().Refused() != told {
+			t.Errorf("request %d is decided: %t, %+v", i, told, x.Verdict())
 		}
 	}
 }
 
-// TestObserveOnlyTells checks that nobody waits, and that the verdict says who
-// would have.
-func TestObserveOnlyTells(t *testing.T) {
+// TestObserveOnlyReports checks that no request waits, and that the verdict says which requests would have
+// waited.
+func TestObserveOnlyReports(t *testing.T) {
 	p := fair()
 	p.Mode = Observe
 	w := newWorld(p)
 	w.acquaint("a")
 	for i := range 30 {
 		x := w.heavy("a")
-		select {
-		case <-x.Decided():
-		default:
+		if !testkit.Ready(x.Decided()) {
 			t.Fatalf("request %d waits", i)
 		}
 		v := x.Verdict()
@@ -128,8 +104,8 @@ func TestObserveOnlyTells(t *testing.T) {
 	}
 }
 
-// TestWaitAtTheGateIsShown: the time that a request waited at the gate counts into
-// the average of each of its keys, whether it was let go, refused or given up.
+// TestWaitAtTheGateIsShown: the wait of a request at the gate counts in the average of each of its keys,
+// whether the request was started, refused or given up.
 func TestWaitAtTheGateIsShown(t *testing.T) {
 	p := fair()
 	p.MaxHold = 8 * time.Second
@@ -159,20 +135,20 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		w.Leave(w.now, x)
 		for i, key := range by("a", "a/24") {
 			r, _ := w.Find(w.now, key)
-			before := []float64{strangerAnswers, 0}[i] // by which it was acquainted
+			before := []float64{strangerAnswers, 0}[i] // the answers that made it known
 			if want := c.want.Seconds() / (before + 1); math.Abs(r.Wait-want) > 0.01*want {
 				t.Errorf("%s, key %d: an average wait of %.3f s, want %.3f s", what, i, r.Wait, want)
 			}
 		}
 		if r, _ := w.Find(w.now, by("hogs")[0]); r.Wait > 0 {
-			t.Errorf("%s: who ran at once waited for %.3f s", what, r.Wait)
+			t.Errorf("%s: the requests that started at once waited for %.3f s", what, r.Wait)
 		}
 	}
 }
 
-// TestRefusedBehindACapIsTold: a request that waited for a cap, and that the gate refuses as it
-// comes there, is told.
-func TestRefusedBehindACapIsTold(t *testing.T) {
+// TestRefusalBehindACapIsAnnounced: if the gate refuses a request that has just come from a cap's queue, the
+// request's owner is notified.
+func TestRefusalBehindACapIsAnnounced(t *testing.T) {
 	p := fair()
 	p.MaxHeld = 1
 	p.Classes = append(p.Classes, ClassInfo{Name: "slash24", Budget: Budget{CPUs: 1, Burst: 30 * second, Cap: true}})
@@ -186,16 +162,14 @@ func TestRefusedBehindACapIsTold(t *testing.T) {
 	w.Debit(w.now, Charge{Key: networks("capped")[0], Cost: 32 * time.Second})
 	capped := arrive("capped")
 	w.run(3 * time.Second)
-	select {
-	case <-capped.Decided():
-	default:
-		t.Error("a request that the gate refused waits for its decision for ever")
+	if !testkit.Ready(capped.Decided()) {
+		t.Error("a request that the gate refused waits forever for its decision")
 	}
 }
 
-// TestNobodyWaitsLongerThanMaxHold: what a request has waited for a cap counts at the gate as well,
-// behind requests that came there before it.
-func TestNobodyWaitsLongerThanMaxHold(t *testing.T) {
+// TestNoRequestWaitsLongerThanMaxHold: the time that a request waited for a cap also counts at the gate, even
+// behind requests that arrived there earlier.
+func TestNoRequestWaitsLongerThanMaxHold(t *testing.T) {
 	p := fair()
 	p.Classes = append(p.Classes, ClassInfo{Name: "slash24", Budget: Budget{CPUs: 1, Burst: 30 * second, Cap: true}})
 	w := newWorld(p)
@@ -205,14 +179,14 @@ func TestNobodyWaitsLongerThanMaxHold(t *testing.T) {
 	arrive("hog")
 	arrive("hog")
 	w.Debit(w.now, Charge{Key: networks("capped")[0], Cost: 54 * time.Second})
-	capped := arrive("capped") // for 24 s behind the cap
+	capped := arrive("capped") // waits 24 s for the cap
 	w.run(20 * time.Second)
-	arrive("free") // before it at the gate, and may wait until 50 s
+	arrive("free") // at the gate before it, and may wait until 50 s
 	w.run(10*time.Second - time.Millisecond)
 	w.expectPhase(t, "before 30 s", capped, queued)
 	w.run(2 * time.Millisecond)
 	w.expectPhase(t, "after 30 s", capped, outside)
 	if v := capped.Verdict(); v.Reason != Busy {
-		t.Errorf("%v, want it refused as the backend had no room for so long", v)
+		t.Errorf("%v, want it refused because the backend had no room for so long", v)
 	}
 }

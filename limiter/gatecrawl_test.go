@@ -5,9 +5,11 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// acquaint makes clients known to the gate, with no debt.
+// acquaint makes clients known to the gate, without debt.
 func (w *world) acquaint(clients ...string) {
 	for range strangerAnswers {
 		for _, c := range clients {
@@ -19,14 +21,14 @@ func (w *world) acquaint(clients ...string) {
 	}
 }
 
-// fair is a policy for two CPUs of which each client's share is a tenth.
+// fair returns a policy for two CPUs. Each client's share is a tenth.
 func fair() Policy {
 	p := one(Fair, Budget{CPUs: 0.2, Burst: 30 * second})
 	p.Gate = GateOptions{CPUs: 2, Workers: 16}
 	return p
 }
 
-// TestOneCrawlAtTheGate is the crawl of the package documentation, step by step.
+// TestOneCrawlAtTheGate plays the crawl of the package documentation, step by step.
 func TestOneCrawlAtTheGate(t *testing.T) {
 	const page, small = 400 * time.Millisecond, 20 * time.Millisecond
 	w := newWorld(fair())
@@ -36,7 +38,7 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	expect := func(at time.Duration, clock float64, running, waiting int) {
 		t.Helper()
 		if got := w.elapsed() - begin; got != at {
-			t.Fatalf("it is %v, want %v", got, at)
+			t.Fatalf("the time is %v, want %v", got, at)
 		}
 		g := w.GateState()
 		if math.Abs(g.Clock-zero-clock) > 1e-9 || g.Busy != running || g.Queued != waiting {
@@ -66,19 +68,19 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	done(person, small)
 	expect(120*time.Millisecond, 0.1, 2, 1)
 	w.run(80 * time.Millisecond)
+	w.Progress(w.now, first, page/2, true)
+	w.Progress(w.now, second, page/2, true)
 	other := ask("other", page)
-	if rank(other) != 0.1+cost {
-		t.Errorf("the other page ranks %v, want %v", rank(other), 0.1+cost)
-	}
-	expect(200*time.Millisecond, 0.1, 2, 2)
+	testkit.Same(t, 4.1+cost, rank(other), "the rank of the other page")
+	expect(200*time.Millisecond, 4.1, 2, 2)
 	w.run(200 * time.Millisecond)
 	done(first, page)
-	expect(400*time.Millisecond, 2.1, 2, 1)
+	expect(400*time.Millisecond, 5.1, 2, 1)
 	if w.phaseOf(other) != computing || w.phaseOf(third) != queued {
-		t.Error("the other page goes first")
+		t.Error("the other page starts first")
 	}
 	done(second, page)
-	expect(400*time.Millisecond, 4.1, 2, 0)
+	expect(400*time.Millisecond, 6.1, 2, 0)
 	done(other, page)
 	done(third, page)
 	w.run(time.Second)
@@ -93,7 +95,7 @@ func (w *world) phaseOf(t *Ticket) phase {
 	return t.phase
 }
 
-// TestNewcomersInACrowd is the crowd of the package documentation, step by step.
+// TestNewcomersInACrowd plays the crowd of the package documentation, step by step.
 func TestNewcomersInACrowd(t *testing.T) {
 	const page = 150 * time.Millisecond
 	w := newWorld(fair())

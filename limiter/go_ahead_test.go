@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestWhatIsToldOfWhoGoes: how long it waited, and why; what it would have waited for in shadow only if it did not.
-func TestWhatIsToldOfWhoGoes(t *testing.T) {
+// TestVerdictOfStartedRequests: the verdict says how long and why a request waited. A wait in shadow is reported
+// only if the request didn't really wait.
+func TestVerdictOfStartedRequests(t *testing.T) {
 	key := Key{Class: "slash32", ID: "a"}
-	told := Verdict{Wait: 9 * second, Key: key, Reason: Debt, Shadow: true, Action: Refuse}
+	would := Would{key, 9 * second, Refuse}
+	told := Verdict{Wait: 9 * second, Key: key, Reason: Debt, Shadow: true, Action: Refuse, Would: would}
 	capped := Verdict{Key: key, Reason: Debt}
 	for name, x := range map[string]struct {
 		was    Verdict
@@ -17,38 +21,36 @@ func TestWhatIsToldOfWhoGoes(t *testing.T) {
 		beyond bool
 		want   Verdict
 	}{
-		"it goes at once":            {Verdict{}, 0, false, Verdict{}},
-		"it waited":                  {Verdict{}, second, false, Verdict{Wait: second, Reason: Busy}},
-		"it would have had to wait":  {Verdict{}, 0, true, Verdict{Reason: Busy, Shadow: true}},
-		"it waited for a debt":       {capped, second, false, Verdict{Wait: second, Key: key, Reason: Debt}},
-		"it owed nothing any more":   {capped, 0, false, capped},
-		"it would have been refused": {told, 0, false, Verdict{Wait: 9 * second, Key: key, Reason: Debt, Shadow: true}},
-		"it did wait for something":  {told, second, false, Verdict{Wait: second, Reason: Busy}},
+		"goes at once":                   {Verdict{}, 0, false, Verdict{}},
+		"waited":                         {Verdict{}, second, false, Verdict{Wait: second, Reason: Busy}},
+		"would have had to wait":         {Verdict{}, 0, true, Verdict{Reason: Busy, Shadow: true}},
+		"waited for a debt":              {capped, second, false, Verdict{Wait: second, Key: key, Reason: Debt}},
+		"debt was paid meanwhile":        {capped, 0, false, capped},
+		"shadow would have refused it":   {told, 0, false, Verdict{Wait: 9 * second, Key: key, Reason: Debt, Shadow: true, Would: would}},
+		"in shadow, but waited for room": {told, second, false, Verdict{Wait: second, Reason: Busy, Would: would}},
 	} {
 		r := &Ticket{decision: decision{verdict: x.was}, queueEntry: queueEntry{asked: time.Hour, beyond: x.beyond, costMultiplier: 3, overShare: true}}
 		x.want.CostMultiplier, x.want.Known, x.want.Ahead = 3, true, true
-		if got := r.goAhead(time.Hour + x.waited); got != x.want {
-			t.Errorf("%s: %+v, want %+v", name, got, x.want)
-		}
+		testkit.Same(t, x.want, r.goAhead(time.Hour+x.waited), "%s", name)
 	}
 }
 
-// TestSitesLeaveRoom: one that had its share, and is ahead of another one that waits for room, leaves it, once
-// as many compute as there are CPUs.
+// TestSitesLeaveRoom: a site that has used its share, and is ahead of another site that waits for room, leaves
+// the room to it once as many requests compute as there are CPUs.
 func TestSitesLeaveRoom(t *testing.T) {
 	for name, x := range map[string]struct {
 		computing   int
-		used, ahead float64 // CPU-seconds lately, of ten as its share; on the clock
-		others      int     // requests of others at the backend
-		all         bool    // its share is all of the machine, twenty CPU-seconds
+		used, ahead float64 // CPU-seconds recently used, with a share of ten; the lead on the clock
+		others      int     // requests of other sites at the backend
+		all         bool    // its share is the whole machine, twenty CPU-seconds
 		want        bool
 	}{
-		"a CPU is idle":              {1, 20, 9, 1, false, false},
-		"it had more than its share": {2, 10.1, 0, 1, false, true},
-		"but nobody else is there":   {2, 20, 0, 0, false, false},
-		"it had its share":           {2, 10, 0, 1, false, false},
-		"it had less":                {2, 9, 0, 1, false, false},
-		"of all, it had less":        {2, 19.9, 0, 1, true, false},
+		"a CPU is idle":                         {1, 20, 9, 1, false, false},
+		"used more than its share":              {2, 10.1, 0, 1, false, true},
+		"used more, no other site busy":         {2, 20, 0, 0, false, false},
+		"used just its share":                   {2, 10, 0, 1, false, false},
+		"used less than its share":              {2, 9, 0, 1, false, false},
+		"used less, share is the whole machine": {2, 19.9, 0, 1, true, false},
 	} {
 		g := shaped()
 		g.divided, g.clock = true, clock{systemVirtualTime: 100, active: 2}
@@ -58,61 +60,63 @@ func TestSitesLeaveRoom(t *testing.T) {
 			s.among.share = g.clock.active
 		}
 		g.load.computing[2], s.busy, g.busy = x.computing, x.computing, x.computing+x.others
-		if got := g.isHeldBack(0, s); got != x.want {
-			t.Errorf("%s: it leaves room: %t", name, got)
-		}
+		testkit.Same(t, x.want, g.isHeldBack(0, s), "%s: held back", name)
 		if g.divided = false; g.isHeldBack(0, s) {
-			t.Errorf("%s: there are no others", name)
+			t.Errorf("%s: there are no other sites", name)
 		}
 	}
 }
 
-// TestMemoryOfTickets: that of one is used again which nobody can know any more.
+// TestMemoryOfTickets: a ticket's memory is reused only if nothing can refer to the ticket any more.
 func TestMemoryOfTickets(t *testing.T) {
 	for name, x := range map[string]struct {
 		change func(*Ticket)
 		want   bool
 	}{
-		"it never waited":    {func(*Ticket) {}, true},
-		"somebody waits":     {func(x *Ticket) { x.decidedAtOnce = false }, false},
-		"it was in the room": {func(x *Ticket) { x.waitEntry = new(waitEntry) }, false},
-		"the gate knows it":  {func(x *Ticket) { x.client = new(client) }, false},
+		"never waited":                      {func(*Ticket) {}, true},
+		"its owner waited for the decision": {func(x *Ticket) { x.decidedAtOnce = false }, false},
+		"was in the waiting room":           {func(x *Ticket) { x.waitEntry = new(waitEntry) }, false},
+		"at the gate":                       {func(x *Ticket) { x.client = new(client) }, false},
 	} {
 		r := &Ticket{decision: decision{decidedAtOnce: true}}
 		if x.change(r); (r.Emptied() != nil) != x.want {
-			t.Errorf("%s: its memory is used again: %t", name, !x.want)
+			t.Errorf("%s: its memory is reused: %t", name, !x.want)
 		}
 	}
 }
 
-// TestRoomFollowsAtItsBounds: it grows by a quarter while CPUs are idle and somebody waits for one, up to what long requests may hold;
-// it shrinks as much while they are full, down to one for each.
+// TestRoomFollowsAtItsBounds: the room grows by a quarter while CPUs are idle and a request waits for one, up
+// to the number of workers. It shrinks by a quarter while the CPUs are full, down to one per CPU.
 func TestRoomFollowsAtItsBounds(t *testing.T) {
 	for name, x := range map[string]struct {
 		n     int
-		there int // that compute; 0: eleven
+		there int  // requests that compute; 0: eleven
+		again bool // there was too little room at the last measurement
 		use   float64
 		wants bool
 		fixed bool
 		want  int
 	}{
-		"somebody waits, CPUs idle": {n: 4, use: 0.5, wants: true, fixed: false, want: 5},
-		"by a quarter":              {n: 8, use: 0.5, wants: true, fixed: false, want: 10},
-		"up to the workers":         {n: 14, there: 14, use: 0.5, wants: true, fixed: false, want: 16},
-		"nobody waits":              {n: 4, use: 0.5, wants: false, fixed: false, want: 4},
-		"fewer compute than may":    {n: 4, there: 3, use: 0.5, wants: true, want: 4},
-		"just as many":              {n: 4, there: 4, use: 0.5, wants: true, want: 5},
-		"nearly full":               {n: 4, use: idleBelow, wants: true, fixed: false, want: 4},
-		"just not full":             {n: 4, use: fullAbove, wants: true, fixed: false, want: 4},
-		"full":                      {n: 4, use: 0.98, wants: true, fixed: false, want: 3},
-		"full, by a quarter":        {n: 8, use: 0.98, wants: false, fixed: false, want: 6},
-		"full, one for each":        {n: 2, use: 0.98, wants: true, fixed: false, want: 2},
-		"idle, fixed":               {n: 4, use: 0.5, wants: true, fixed: true, want: 4},
-		"full, fixed":               {n: 4, use: 0.98, wants: true, fixed: true, want: 4},
+		"a request waits, CPUs idle":     {n: 4, use: 0.5, wants: true, fixed: false, want: 5},
+		"grows by a quarter":             {n: 8, use: 0.5, wants: true, fixed: false, want: 10},
+		"half of the CPUs idle":          {n: 6, use: 0.44, wants: true, want: 7},
+		"half of the CPUs idle, again":   {n: 6, again: true, use: 0.44, wants: true, want: 12},
+		"half of the bound idle, again":  {n: 6, again: true, use: idleBelow / 2, wants: true, want: 7},
+		"grows up to the workers":        {n: 14, there: 14, use: 0.5, wants: true, fixed: false, want: 16},
+		"no request waits":               {n: 4, use: 0.5, wants: false, fixed: false, want: 4},
+		"fewer compute than allowed":     {n: 4, there: 3, use: 0.5, wants: true, want: 4},
+		"as many compute as allowed":     {n: 4, there: 4, use: 0.5, wants: true, want: 5},
+		"nearly full":                    {n: 4, use: idleBelow, wants: true, fixed: false, want: 4},
+		"just not full":                  {n: 4, use: fullAbove, wants: true, fixed: false, want: 4},
+		"full":                           {n: 4, use: 0.98, wants: true, fixed: false, want: 3},
+		"full, shrinks by a quarter":     {n: 8, use: 0.98, wants: false, fixed: false, want: 6},
+		"full, one per CPU is the least": {n: 2, use: 0.98, wants: true, fixed: false, want: 2},
+		"idle, fixed":                    {n: 4, use: 0.5, wants: true, fixed: true, want: 4},
+		"full, fixed":                    {n: 4, use: 0.98, wants: true, fixed: true, want: 4},
 	} {
 		g := shaped()
 		g.limits.slots, g.limits.fixed, g.ranking.memory = x.n, x.fixed, 120
-		g.load.computing[3], g.busy = cmp.Or(x.there, 11), 16 // no more may go
+		g.load.computing[3], g.busy = cmp.Or(x.there, 11), 16 // no more requests may start
 		g.load.held[3], g.home.clock.active = 11, 1
 		if x.wants {
 			g.contending = []*site{&g.home}
@@ -120,6 +124,7 @@ func TestRoomFollowsAtItsBounds(t *testing.T) {
 			g.home.queues[3].underShare.push(r)
 			g.all.n = 1
 		}
+		g.roomShort = x.again
 		if g.measure(time.Second, x.use); g.limits.slots != x.want || g.utilisation != x.use {
 			t.Errorf("%s: room for %d becomes %d, want %d", name, x.n, g.limits.slots, x.want)
 		}

@@ -3,12 +3,13 @@ package limiter
 import (
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/account"
 )
 
-// TestWhatHoldsTooMuch: of eleven workers an address may hold five, and strangers as many; but one that computes beside a free
-// CPU goes all the same, whether it waits for a second beside that or not.
-func TestWhatHoldsTooMuch(t *testing.T) {
+// TestHoldingTooMuch: of eleven workers, an address may hold five, and so may strangers. A request that
+// would compute next to a free CPU still starts, even if it also waits for a second.
+func TestHoldingTooMuch(t *testing.T) {
 	type keys [2]struct{ holds int32 }
 	for name, x := range map[string]struct {
 		level   level
@@ -16,48 +17,48 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 		probe   bool
 		unsure  bool
 		keys    keys
-		strange int // workers that strangers hold; above 0 the request is one, if it is not known
+		strange int // workers that strangers hold; if above 0, the request is a stranger's unless known is set
 		known   bool
-		compute int   // that are not short
-		bad     int32 // that its client misjudged
+		compute int   // requests that compute and aren't short
+		bad     int32 // misjudged requests of its client
 		badAll  int
 		ahead   bool
 		want    Barrier
 		key     int
 	}{
-		"nothing is held":                 {level: waitsAt(3), idle: 9},
-		"four":                            {level: waitsAt(3), idle: 9, keys: keys{{holds: 4}}},
-		"five":                            {level: waitsAt(3), idle: 9, keys: keys{{holds: 5}}, want: KeyHolds},
-		"its network holds seven":         {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
-		"its network holds eight":         {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
-		"strangers hold four":             {level: waitsAt(3), idle: 9, strange: 4},
-		"strangers hold five":             {level: waitsAt(3), idle: 9, strange: 5, want: StrangersHold},
-		"but it computes, and holds none": {level: 3, strange: 5},
-		"it computes, and idles a second": {level: 3, idle: 1.1, strange: 5},
-		"beside one that computes":        {level: 3, strange: 5, compute: 1},
-		"beside one for each CPU":         {level: 3, strange: 5, compute: 2, want: StrangersHold},
-		"beside much longer ones":         {level: 2, strange: 5, compute: 2},
-		"it holds one for a second":       {level: waitsAt(3), idle: patience.Seconds(), strange: 5, want: StrangersHold},
-		"nobody knows what it costs":      {level: fresh, strange: 5, want: StrangersHold},
-		"it may be dear":                  {level: 3, unsure: true, strange: 5},
-		"it may, and one computes":        {level: 3, unsure: true, strange: 5, compute: 1, want: StrangersHold},
-		"it may, and strangers hold ten":  {level: 3, unsure: true, strange: 10},
-		"it may, and they hold eleven":    {level: 3, unsure: true, strange: 11, want: StrangersHold},
-		"it may, and holds one":           {level: 3, unsure: true, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
-		"strangers do, and it is known":   {level: waitsAt(3), idle: 9, strange: 5, known: true},
-		"it computes, and holds one":      {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
-		"a short one of who holds seven":  {level: 0, keys: keys{{holds: 7}}},
-		"a short one of who holds eight":  {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
-		"its network holds ten":           {level: 0, keys: keys{1: {holds: 10}}},
-		"its network holds eleven":        {level: 0, keys: keys{1: {holds: 11}}, want: KeyHolds, key: 1},
-		"it is tried, with five held":     {level: fresh, probe: true, keys: keys{{holds: 5}}},
-		"it is not tried, with five held": {level: fresh, keys: keys{{holds: 5}}, want: KeyHolds},
-		"its client misjudged one":        {level: 0, bad: 1},
-		"and is ahead":                    {level: 0, bad: 1, ahead: true, want: Misjudged},
-		"four are misjudged, it is ahead": {level: 0, badAll: 4, ahead: true},
-		"five are misjudged":              {level: 0, badAll: 5},
-		"five, and it is ahead":           {level: 0, badAll: 5, ahead: true, want: Misjudged},
-		"five, and it holds a worker":     {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
+		"nothing is held":                                      {level: waitsAt(3), idle: 9},
+		"four":                                                 {level: waitsAt(3), idle: 9, keys: keys{{holds: 4}}},
+		"five":                                                 {level: waitsAt(3), idle: 9, keys: keys{{holds: 5}}, want: KeyHolds},
+		"its network holds seven":                              {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
+		"its network holds eight":                              {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
+		"strangers hold four":                                  {level: waitsAt(3), idle: 9, strange: 4},
+		"strangers hold five":                                  {level: waitsAt(3), idle: 9, strange: 5, want: StrangersHold},
+		"computes, client holds none":                          {level: 3, strange: 5},
+		"computes, and idles for a second":                     {level: 3, idle: 1.1, strange: 5},
+		"one CPU is busy":                                      {level: 4, strange: 5, compute: 1},
+		"both CPUs are busy":                                   {level: 4, strange: 5, compute: 2, want: StrangersHold},
+		"both CPUs run longer ones":                            {level: 3, strange: 5, compute: 2},
+		"only holds a worker, for a second":                    {level: waitsAt(3), idle: patience.Seconds(), strange: 5, want: StrangersHold},
+		"unknown cost":                                         {level: fresh, strange: 5, want: StrangersHold},
+		"may be expensive":                                     {level: 3, unsure: true, strange: 5},
+		"may be expensive, one CPU is busy":                    {level: 4, unsure: true, strange: 5, compute: 1, want: StrangersHold},
+		"may be expensive, strangers hold ten":                 {level: 3, unsure: true, strange: 10},
+		"may be expensive, strangers hold eleven":              {level: 3, unsure: true, strange: 11, want: StrangersHold},
+		"may be expensive, client holds one":                   {level: 3, unsure: true, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
+		"strangers hold five, client is known":                 {level: waitsAt(3), idle: 9, strange: 5, known: true},
+		"computes, client holds one":                           {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
+		"short, client holds seven":                            {level: 0, keys: keys{{holds: 7}}},
+		"short, client holds eight":                            {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
+		"short, network holds ten":                             {level: 0, keys: keys{1: {holds: 10}}},
+		"short, network holds eleven":                          {level: 0, keys: keys{1: {holds: 11}}, want: KeyHolds, key: 1},
+		"trial, client holds five":                             {level: fresh, probe: true, keys: keys{{holds: 5}}},
+		"no trial, client holds five":                          {level: fresh, keys: keys{{holds: 5}}, want: KeyHolds},
+		"client has a misjudged request":                       {level: 0, bad: 1},
+		"client has a misjudged request and is over its share": {level: 0, bad: 1, ahead: true, want: Misjudged},
+		"four misjudged, client over its share":                {level: 0, badAll: 4, ahead: true},
+		"five misjudged":                                       {level: 0, badAll: 5},
+		"five misjudged, client over its share":                {level: 0, badAll: 5, ahead: true, want: Misjudged},
+		"five misjudged, client holds a worker":                {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
 		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
@@ -70,7 +71,7 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)
 		}
 		for i := range r.reservations {
-			r.reservations[i].Terms = new(account.Terms) // any number
+			r.reservations[i].Terms = new(account.Terms) // its key may hold any number
 		}
 		if by, _ := g.heldBy(r, x.probe); by == KeyHolds {
 			t.Errorf("%s: a class without a part holds too much", name)
@@ -78,16 +79,15 @@ func TestWhatHoldsTooMuch(t *testing.T) {
 	}
 }
 
-// TestWhoseDoingItIs: who waits for its own requests, or is ahead of its share, waits by its own doing.
-func TestWhoseDoingItIs(t *testing.T) {
+// TestIsOwnDoing: a request waits because of its own client if it waits for that client's requests, or if
+// the client is over its share.
+func TestIsOwnDoing(t *testing.T) {
 	g := shaped()
 	r := &Ticket{request: request{sure: true}, charge: charge{n: 1}, queueEntry: queueEntry{level: 3, site: &g.home, client: new(client), flow: new(flow)}}
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect := func(what string, want bool) {
 		t.Helper()
-		if g.isOwnDoing(0, r) != want {
-			t.Errorf("%s: its own doing: %t", what, !want)
-		}
+		testkit.Same(t, want, g.isOwnDoing(0, r), "%s: its own doing", what)
 	}
 	expect("it stands behind its own", true)
 	g.home.queues[3].underShare.push(r)
@@ -113,19 +113,19 @@ func TestWhoseDoingItIs(t *testing.T) {
 	expect("its client did, too", true)
 }
 
-// TestPartsBindOnceWorkersAreShort: while many are free beside one more, whose part of them is used up
-// waits for nothing; while it is not known that there are few, either.
+// TestPartsBindOnceWorkersAreShort: if many workers would still be free, a request doesn't wait although its
+// part of them is used up. The same applies while the number of workers is unknown.
 func TestPartsBindOnceWorkersAreShort(t *testing.T) {
 	for name, x := range map[string]struct {
 		workers, busy int
 		known         bool
 		want          Barrier
 	}{
-		"any number":               {16, 12, false, nothing},
-		"fifteen more are free":    {150, 134, true, nothing},
-		"fourteen more":            {150, 135, true, StrangersHold},
-		"few workers are not":      {16, 1, true, StrangersHold},
-		"but for the first of all": {16, 0, true, nothing},
+		"number of workers unknown":   {16, 12, false, nothing},
+		"fifteen more would be free":  {150, 134, true, nothing},
+		"fourteen more would be free": {150, 135, true, StrangersHold},
+		"few workers, one busy":       {16, 1, true, StrangersHold},
+		"few workers, none busy":      {16, 0, true, nothing},
 	} {
 		g := shaped()
 		g.workers.n, g.workers.seen = x.workers, x.known

@@ -1,15 +1,14 @@
 package limiter
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"tempomat/limiter/account"
 )
 
-// bounded is the usual policy, in which a client may hold half of the workers
-// that are not kept for short requests, and a /24 three quarters.
+// bounded returns the usual policy. A client may hold half of the workers that aren't kept for short requests,
+// and a /24 three quarters.
 func bounded() Policy {
 	p := fair()
 	p.MaxHeld = 512
@@ -20,7 +19,7 @@ func bounded() Policy {
 	return p
 }
 
-// poll asks for something that is known to hold a worker for 25 s.
+// poll sends a request that is known to hold a worker for 25 s.
 func (w *world) poll(ids ...string) *Ticket {
 	return w.Arrive(w.now, Arrival{Client: host(ids[0]), Others: networks(ids[1:]...), Guess: 3 * second, Idle: 25 * second, Sure: true})
 }
@@ -37,47 +36,8 @@ func (w *world) expectState(t *testing.T, what string, want map[string]int) {
 	}
 }
 
-// TestSomeWorkersAreKept has 40 clients of 40 networks ask for what holds a
-// worker for 25 s, and the CPUs stand idle: of sixteen workers five are left to
-// shorter requests, however long it goes on; and two, if half of those kinds are
-// unknown and might have been short.
-func TestSomeWorkersAreKept(t *testing.T) {
-	for _, unknown := range []bool{false, true} {
-		w := newWorld(bounded())
-		w.acquaint("person")
-		var streams []*Ticket
-		for i := range 20 {
-			id := fmt.Sprint("known ", i)
-			w.acquaint(id)
-			streams = append(streams, w.poll(id, id+"/24"))
-			if id = fmt.Sprint("stranger ", i); unknown {
-				streams = append(streams, w.Arrive(w.now, Arrival{Client: host(id), Others: networks(id + "/24"), Guess: 50 * time.Millisecond}))
-			}
-		}
-		for range 60 {
-			w.Measure(w.now, 0.01)
-			for _, x := range streams {
-				if w.phaseOf(x) != queued {
-					w.Hold(w.now, x)
-				}
-			}
-			w.run(100 * time.Millisecond)
-		}
-		left := 5
-		if unknown {
-			left = 2
-		}
-		if g := w.GateState(); g.Busy > 16-left || g.Busy < 11 {
-			t.Errorf("unknown %t: %d workers are held, want 11 to %d", unknown, g.Busy, 16-left)
-		}
-		for range 2 {
-			w.expectPhase(t, "a person's page", w.light("person"), computing)
-		}
-	}
-}
-
-// TestAClientHoldsAPart bounds what one client, and one network, may hold; who
-// waits for that keeps nobody else waiting.
+// TestAClientHoldsAPart limits what one client and one network may hold. Requests that wait because of this
+// don't make others wait.
 func TestAClientHoldsAPart(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("a", "b", "c", "d")
@@ -98,24 +58,23 @@ func TestAClientHoldsAPart(t *testing.T) {
 	w.expectState(t, "one is done, and the next one goes", map[string]int{"holding": 9, "queued": 9})
 }
 
-// TestWhoWaitsTakesNoRoom: those that hardly compute take no room from those that
-// do, nor the other way round.
-func TestWhoWaitsTakesNoRoom(t *testing.T) {
+// TestWaitingTakesNoRoom: requests that hardly compute and requests that compute take no room from each
+// other.
+func TestWaitingTakesNoRoom(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("a", "b", "poller")
 	x, y := w.heavy("a"), w.heavy("b")
 	w.expectPhase(t, "two compute", w.heavy("a"), queued)
 	w.expectPhase(t, "a poll", w.poll("poller"), holding)
 	w.Progress(w.now, x, 300*time.Millisecond, false)
-	w.expectPhase(t, "it was found to wait", x, holding)
-	w.expectState(t, "its room is another's", map[string]int{"computing": 2, "queued": 0})
+	w.expectPhase(t, "a request that turned out to wait", x, holding)
+	w.expectState(t, "another request got its room", map[string]int{"computing": 2, "queued": 0})
 	w.Progress(w.now, x, 300*time.Millisecond, true)
-	w.expectPhase(t, "it computes after all", x, computing)
-	w.expectPhase(t, "nobody else moved", y, computing)
+	w.expectPhase(t, "the same request computes again", x, computing)
+	w.expectPhase(t, "the others didn't move", y, computing)
 }
 
-// TestStreamsHoldUntilTheyEnd: what was said to hold its worker does, whatever is
-// measured, until it is settled.
+// TestStreamsHoldUntilTheyEnd: a stream holds its worker until it is settled, whatever is measured.
 func TestStreamsHoldUntilTheyEnd(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("a")
@@ -127,11 +86,10 @@ func TestStreamsHoldUntilTheyEnd(t *testing.T) {
 	w.expectState(t, "it is counted", map[string]int{"busy": 1, "long": 1})
 	w.done(x, second)
 	w.Hold(w.now, x)
-	w.expectState(t, "it is over", map[string]int{"busy": 0, "long": 0, "holding": 0})
+	w.expectState(t, "the stream has ended", map[string]int{"busy": 0, "long": 0, "holding": 0})
 }
 
-// TestAnOrphanGoesOnTakingRoom: who leaves a request behind makes no room for the
-// next one by that.
+// TestAnOrphanGoesOnTakingRoom: a client that disconnects from a request doesn't make room for its next one.
 func TestAnOrphanGoesOnTakingRoom(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("hasty", "b")
@@ -147,8 +105,8 @@ func TestAnOrphanGoesOnTakingRoom(t *testing.T) {
 	w.expectPhase(t, "but not than that", w.of("b", 10*time.Second), queued)
 }
 
-// TestTheLowerHalfOfARung: what is known to be of it counts as such; of what nobody knows, that was put on a rung for want
-// of a better one, nothing is known.
+// TestTheLowerHalfOfARung: a request of known cost counts in the lower half of its rung if its cost is there.
+// A request of unknown cost doesn't count there on the rung where it started.
 func TestTheLowerHalfOfARung(t *testing.T) {
 	for name, x := range map[string]struct {
 		charged float64
@@ -157,13 +115,13 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 		r       rung
 		want    bool
 	}{
-		"half of it":                   {0.2, true, 2, 2, true},
-		"more":                         {0.2001, true, 2, 2, false},
-		"it climbed, and is more":      {0.9, true, 2, 3, false},
-		"it climbed":                   {0.5, true, 2, 3, true},
-		"nobody knows":                 {0.01, false, fresh, unknownRung, false},
-		"nobody knew, and it climbed":  {3.2, false, fresh, unknownRung + 1, true},
-		"it climbed to the upper half": {3.3, false, fresh, unknownRung + 1, false},
+		"half of its rung's size":                 {0.2, true, 2, 2, true},
+		"more":                                    {0.2001, true, 2, 2, false},
+		"known cost, climbed to the upper half":   {0.9, true, 2, 3, false},
+		"known cost, climbed to the lower half":   {0.5, true, 2, 3, true},
+		"unknown cost":                            {0.01, false, fresh, unknownRung, false},
+		"unknown cost, climbed one rung":          {3.2, false, fresh, unknownRung + 1, true},
+		"unknown cost, climbed to the upper half": {3.3, false, fresh, unknownRung + 1, false},
 	} {
 		g := shaped()
 		r := &Ticket{request: request{sure: x.sure}, charge: charge{charged: x.charged}, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}
@@ -171,30 +129,34 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 		if r.low != x.want || (g.load.low[x.r] == 1) != x.want || g.load.computing[x.r] != 1 {
 			t.Errorf("%s: it is of the lower half: %t; %+v", name, r.low, g.load)
 		}
+		r.charged = x.r.most()
+		if g.move(r, computing, x.r); g.load.low[x.r] != 0 {
+			t.Errorf("%s: it used more, up to the end of the rung, and is still of the lower half", name)
+		}
 		if g.countOut(r); g.load != (load{}) {
 			t.Errorf("%s: it has left %+v", name, g.load)
 		}
 	}
 }
 
-// TestWhoIsParked: looking for who wants a CPU parks those whose keys hold too many workers, but for one that waits
-// to be tried.
-func TestWhoIsParked(t *testing.T) {
+// TestParking: wantedOf parks requests whose keys hold too many workers, except a request that waits for a
+// trial.
+func TestParking(t *testing.T) {
 	for name, x := range map[string]struct {
 		level   level
 		sure    bool
-		behind  bool // one stands behind it that may hold a worker
+		behind  bool // a request that may hold a worker waits behind it
 		wanted  bool
 		parked  bool
 		holding int32
 	}{
-		"it may have one":                      {level: 3, sure: true, wanted: true, holding: 4},
-		"its keys hold too many":               {level: 3, sure: true, parked: true, holding: 5},
-		"and another one may have one":         {level: 3, sure: true, behind: true, wanted: true, parked: true, holding: 5},
-		"unknown, and may be tried":            {level: fresh, holding: 5},
-		"unknown, and its keys hold far more":  {level: fresh, parked: true, holding: 8},
-		"unknown, and another one behind it":   {level: fresh, behind: true, parked: true, wanted: true, holding: 8},
-		"it hardly computes, and wants no CPU": {level: waitsAt(3), sure: true, holding: 4},
+		"may hold a worker":                                          {level: 3, sure: true, wanted: true, holding: 4},
+		"keys hold too many":                                         {level: 3, sure: true, parked: true, holding: 5},
+		"keys hold too many, the next one's don't":                   {level: 3, sure: true, behind: true, wanted: true, parked: true, holding: 5},
+		"unknown cost, may be tried":                                 {level: fresh, holding: 5},
+		"unknown cost, keys hold far too many":                       {level: fresh, parked: true, holding: 8},
+		"unknown cost, keys hold far too many, the next one's don't": {level: fresh, behind: true, parked: true, wanted: true, holding: 8},
+		"hardly computes, needs no CPU":                              {level: waitsAt(3), sure: true, holding: 4},
 	} {
 		g := shaped()
 		g.contending = []*site{{}, &g.home}

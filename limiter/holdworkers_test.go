@@ -3,18 +3,20 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestSomebodyHoldsWorkers is what the package documentation tells of an address
-// that opens event streams and hangs up, step by step.
-func TestSomebodyHoldsWorkers(t *testing.T) {
+// TestOneClientHoldsWorkers follows the example in the package documentation, step by step: an address opens
+// event streams and disconnects from pages.
+func TestOneClientHoldsWorkers(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("holder", "person")
 	begin := w.elapsed()
 	expect := func(at time.Duration, long, orphans, queued int) {
 		t.Helper()
 		if got := w.elapsed() - begin; got != at {
-			t.Fatalf("it is %v, want %v", got, at)
+			t.Fatalf("the time is %v, want %v", got, at)
 		}
 		if g := w.GateState(); g.LongMost != 11 || g.LongBusy != long || g.Orphans != orphans || g.Queued != queued {
 			t.Errorf("at %v: %d of %d not short, %d orphans, %d wait; want %d of 11, %d, %d",
@@ -51,8 +53,6 @@ func TestSomebodyHoldsWorkers(t *testing.T) {
 	expect(3*time.Second, 5, 0, 1)
 	w.expectPhase(t, "the sixth stream", streams[5], queued)
 	w.run(28 * time.Second)
-	if v := streams[5].Verdict(); v.Action != Refuse {
-		t.Errorf("the sixth stream: %v, want it refused", v.Action)
-	}
+	testkit.Same(t, Refuse, streams[5].Verdict().Action, "the sixth stream")
 	expect(31*time.Second, 5, 0, 0)
 }

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// Requests differ in size by a thousand times. In a server that shares its CPUs evenly, a short
-// request is soon done next to long ones, as long as these are few; only requests of its own
-// size hold it up. So sizes form a ladder, each rung four times the one below it, and a request
-// may compute while fewer than a handful of requests as short or shorter compute. Much longer
-// ones do not count. Operators need not set which pages of a site are light or heavy.
+// Requests differ in size by a factor of a thousand. On a server that shares its CPUs evenly, a few long
+// requests hardly delay a short one. Only requests of its own size do. Sizes therefore form a ladder, on which
+// each rung is four times the one below it. A request may compute while only a few requests as short or
+// shorter compute; much longer ones don't count. The user needn't configure which pages of a site are light or
+// heavy.
 //
-// The idea is that of size-based scheduling, as in a multi-level feedback queue
-// (Corbató et al., 1962) and in 2DFQ (Mace et al., SIGCOMM 2016), which keeps
-// requests of different sizes apart.
+// The idea comes from size-based scheduling, as in a multi-level feedback queue (Corbató et al., 1962) and in
+// 2DFQ (Mace et al., SIGCOMM 2016), which keeps requests of different sizes apart.
 
-// rung is the size of a request, 0 the shortest.
+// rung is a class of request sizes. 0 is the shortest.
 type rung uint8
 
 const (
 	rungs = 7
-	// firstRung is the size of the shortest in CPU-seconds: 25 ms, and 100 ms,
-	// 400 ms, 1.6, 6.4, 25.6 s for the next ones. Sizes that differ by less than four
-	// times, the rank sets right.
+	// firstRung is the longest size on the shortest rung, 25 ms, in CPU-seconds. The other rungs end at 100 and
+	// 400 ms, 1.6, 6.4 and 25.6 s; the last has no end. Within a rung, the rank decides which request goes
+	// first.
 	firstRung = 0.025
 	perRung   = 4
-	// lightRung is the last rung of requests that are done before a person would notice. They
-	// may use a kept worker.
+	// lightRung is the longest rung of requests that finish before a person would notice a delay. They may use a
+	// kept worker.
 	lightRung rung = 1
-	// unknownRung is the least of what is not known, and may be expensive.
+	// unknownRung is the shortest rung for requests of unknown cost, because these may be expensive.
 	unknownRung rung = 3
-	// passRung is the last rung on which clients within their share may pass clients ahead of
-	// it. Longer requests take too much of the CPUs for that.
+	// passRung is the longest rung on which clients within their share pass clients over it even if the CPUs are
+	// shared (see passes). Longer requests take too much of the CPUs for that.
 	passRung rung = 2
 )
 
-// rungOf is the size of a request that takes so many CPU-seconds.
+// rungOf returns the rung of a request that takes that many CPU-seconds.
 func rungOf(seconds float64) rung {
 	r := rung(0)
 	for most := firstRung; seconds > most && r < rungs-1; most *= perRung {
@@ -45,7 +44,7 @@ func rungOf(seconds float64) rung {
 	return r
 }
 
-// most is the size of the longest of a rung, in CPU-seconds.
+// most returns the longest size on the rung, in CPU-seconds.
 func (r rung) most() float64 {
 	x := firstRung
 	for range r {
@@ -54,12 +53,12 @@ func (r rung) most() float64 {
 	return x
 }
 
-// light is what a light request costs at most, in CPU-seconds.
+// light is the most that a light request costs, in CPU-seconds.
 const light = firstRung * perRung // = lightRung.most()
 
-// level is where a request waits: the rungs of requests that compute, one level for requests of
-// unknown cost that nothing suggests is high, and the rungs of requests that hold a worker and
-// compute little, from the first that is not short.
+// level is where a request waits. There is a level for each rung of requests that compute, and one for
+// requests whose cost is unknown but which nothing suggests are expensive. There is also a level for each
+// rung, except the short ones, of requests that hold a worker and compute little.
 type level uint8
 
 const (
@@ -68,13 +67,13 @@ const (
 	levels       = int(waits) + rungs
 )
 
-// waitsAt is the level of those that hold a worker for as long as rung r says.
+// waitsAt returns the level of requests that hold a worker without computing for the time of rung r.
 func waitsAt(r rung) level { return waits + level(max(r, lightRung+1)) }
 
 // computes reports whether the requests of a level need a CPU.
 func (l level) computes() bool { return l <= fresh }
 
-// rung is where a request of the level runs.
+// rung returns the rung on which requests of the level run.
 func (l level) rung() rung {
 	switch {
 	case l < fresh:
@@ -85,7 +84,7 @@ func (l level) rung() rung {
 	return rung(l - waits)
 }
 
-// phase is that of the level's requests once they go.
+// phase returns the phase of the level's requests once they run.
 func (l level) phase() phase {
 	if l.computes() {
 		return computing
@@ -93,10 +92,10 @@ func (l level) phase() phase {
 	return holding
 }
 
-// short reports whether requests of the level may have a worker that is kept.
+// short reports whether requests of the level may use a kept worker.
 func (l level) short() bool { return l <= level(lightRung) }
 
-// levelOf is where a request waits.
+// levelOf returns the level at which a request waits.
 func (g *gate) levelOf(t *Ticket) level {
 	switch {
 	case !t.sure && t.running <= light:
@@ -110,23 +109,23 @@ func (g *gate) levelOf(t *Ticket) level {
 	return level(rungOf(t.guess))
 }
 
-// waitsPart is the part of its time without computing from which on a request counts as waiting: two
-// pages that each compute for a second and wait for a second fill one CPU.
+// waitsPart is the part of its time for which a request must not compute to count as one that waits. It is
+// high because two pages that each compute for a second and wait for a second keep one CPU busy.
 const waitsPart = 7. / 8
 
 // load counts the requests at the backend.
 type load struct {
-	computing    [rungs]int // those that take part in the ladder
-	overShare    [rungs]int // of these, those whose client was over its share
-	low          [rungs]int // of those that compute, those of the rung's lower half
-	lowOverShare [rungs]int // of these, those over their share
-	uninvited    int        // computing requests that did not compute before: no room was made for them
-	held         [rungs]int // by how long they hold their worker
-	probing      int        // to see what their kind costs; they hold a short one's worker
+	computing    [rungs]int // requests that compute, by rung
+	overShare    [rungs]int // those in computing whose client was over its share
+	low          [rungs]int // those in computing in the lower half of the rung
+	lowOverShare [rungs]int // those in low whose client was over its share
+	uninvited    int        // requests that compute but at first only held a worker, so the ladder had made no room for them
+	held         [rungs]int // running requests, by how long they hold their worker
+	probing      int        // trials, which show what requests of an unknown kind cost; each holds a worker for short requests
 	holding      int        // requests that compute little
 }
 
-// count counts what a request is at the backend, or no longer is.
+// count adds n to the counts to which a request belongs.
 func (l *load) count(t *Ticket, n int) {
 	switch t.phase {
 	case probing:
@@ -141,10 +140,10 @@ func (l *load) count(t *Ticket, n int) {
 	l.held[t.rung] += n
 }
 
-// long is how many of them are not short.
+// long returns how many running requests aren't short.
 func (l *load) long() int { return from(&l.held, lightRung+1) }
 
-// compute counts a request that computes, or no longer does.
+// compute adds n to the counts to which a computing request belongs.
 func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
 	if t.uninvited {
@@ -161,7 +160,7 @@ func (l *load) compute(t *Ticket, n int) {
 	}
 }
 
-// upTo sums up the rungs from one to another, which may be beyond the last.
+// upTo sums the counts of the rungs from r to last, which may be beyond the last rung.
 func upTo(counts *[rungs]int, r, last rung) (n int) {
 	for ; r <= min(last, rungs-1); r++ {
 		n += counts[r]
@@ -169,20 +168,20 @@ func upTo(counts *[rungs]int, r, last rung) (n int) {
 	return n
 }
 
-// from sums up the rungs from r on.
+// from sums the counts of rung r and all longer ones.
 func from(counts *[rungs]int, r rung) int { return upTo(counts, r, rungs-1) }
 
-// access is which clients may go to a rung.
+// access says which clients may start requests on a rung.
 type access uint8
 
 const (
 	closed       access = iota
-	toUnderShare        // those that are within their share
+	toUnderShare        // clients within their share
 	open
 )
 
-// access tells who may go to rung r where as many compute that are as short or
-// shorter, over of them of clients that are over their share.
+// access returns which clients may start on rung r. alike is how many requests as short or shorter compute,
+// and over is how many of these belong to clients over their share.
 func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 	switch {
 	case alike < g.room(at, r):
@@ -193,30 +192,31 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 	return closed
 }
 
-// passes reports whether requests of rung r of clients within their share pass those of clients
-// ahead of it. If all CPUs are full, a page of 200 ms is done sooner if it waits until one of
-// its size is done, because next to each other both would take longer. This doesn't hold if the
-// kernel takes the CPUs from the client ahead, nor for pages of seconds, whose clients would
-// have given up by then. Sites take turns for those anyway.
+// passes reports whether, on rung r, clients within their share may start requests regardless of running
+// requests of clients over their share. On passRung they may do so only if a CPU is idle or the kernel
+// preempts: if all CPUs are full, a page of 200 ms finishes sooner if it waits for one of its size to finish
+// than if both run side by side. They may do so for pages that take seconds, because their clients would give
+// up before the running pages end. With several sites, these pages get no such exception, because the sites
+// take turns anyway.
 func (g *gate) passes(r rung) bool {
 	return !g.without(rulePasses) && (r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow))
 }
 
-// Preempts tells the gate whether processes at the backend give up their CPU at once to clients
-// that had less, because their priority follows that. At first they don't. It may be called at
-// any time.
+// Preempts tells the gate whether the kernel takes a CPU from a backend process at once when a client that has
+// used less needs it, because process priorities follow what clients have used. The initial value is false.
+// Preempts may be called at any time.
 func (l *Limiter) Preempts(yes bool) {
 	l.gate.mu.Lock()
 	defer l.gate.mu.Unlock()
 	l.gate.preempts = yes
 }
 
-// room is how many requests as short as rung r or shorter may compute: n, and one more for each request that
-// only held a worker and then began to compute, because no room was made for it: next to twenty of those,
-// two pages at a time would get a tenth of the CPUs. Up to 400 ms there is also room for one more for each
-// two requests that are longer by more than a rung, because these use their part of the CPUs for as long as
-// they last. Light requests don't get that room shortly after a light one turned out not to be light: there
-// may be many like it.
+// room returns how many requests of rung r or shorter may compute. It is slots, plus one for each request that
+// computes but at first only held a worker. Those requests started regardless of the ladder. Without extra
+// room, two pages at a time would get only a tenth of the CPUs next to twenty of them. Up to 400 ms, every two
+// requests that are longer by more than a rung also make room for one more, because each takes a CPU's share
+// for as long as it runs. Light requests don't get that room shortly after a light one turned out not to be
+// light, because many more may be like it.
 func (g *gate) room(at time.Duration, r rung) int {
 	n := g.limits.slots + g.load.uninvited
 	if r > passRung || r <= lightRung && at < g.trustAgain && !g.without(ruleDistrust) || g.without(ruleBeside) {
@@ -225,13 +225,13 @@ func (g *gate) room(at time.Duration, r rung) int {
 	return max(n, g.limits.slots+(from(&g.load.computing, r+2)+1)/2)
 }
 
-// doors are which clients may go to the lower half of a rung, and to the upper half. For the
-// upper half, the lower half of the next rung counts as well: pages of a size at the bound of
-// two rungs would otherwise have the room of both.
+// doors says which clients may start requests of the lower and of the upper half of a rung. For the upper
+// half, the requests in the lower half of the next rung also count. Otherwise, pages whose costs lie on both
+// sides of the boundary between two rungs would get the room of both.
 type doors struct{ low, up access }
 
-// doors tells who may go to rung r where as many compute that are as short or shorter,
-// over of them of clients that are over their share.
+// doors returns which clients may start on rung r. alike is how many requests as short or shorter compute,
+// and over is how many of these belong to clients over their share.
 func (g *gate) doors(at time.Duration, r rung, alike, over int) doors {
 	d := doors{low: g.access(at, r, alike, over)}
 	if d.up = d.low; r+1 < rungs && !g.without(ruleHalves) {
@@ -240,7 +240,7 @@ func (g *gate) doors(at time.Duration, r rung, alike, over int) doors {
 	return d
 }
 
-// of is which clients may go where the request waits.
+// of returns which clients may start a request like t, which belongs to one half of the rung.
 func (d doors) of(t *Ticket) access {
 	if t.sure && t.level.computes() && t.guess > t.level.rung().most()/2 {
 		return d.up
@@ -248,30 +248,29 @@ func (d doors) of(t *Ticket) access {
 	return d.low
 }
 
-// A client that had more than its share leaves room to those that had less.
-
-// wantsRung reports whether a request waits that would compute on a rung.
+// wantsRung reports whether any request waits to compute on a rung.
 func (s *site) wantsRung(r rung) bool {
 	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
 }
 
-// competes reports whether the head of a lane may take part in the ladder now. A request of an
-// unknown kind that may not hold a worker as an expensive one keeps its place if it may soon be
-// tried: nothing would wake it when the pause after the last trial ends.
+// competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
+// not if its keys hold too many workers for an expensive request. If it may still be tried, it keeps its place
+// in the queue instead of being parked, because nothing would wake it when the pause after the last trial
+// ends.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false
 	}
-	return g.leaves(at, t)
+	return g.leavesCPU(at, t)
 }
 
-// use is how much CPU some requests have recently used.
+// use is how much CPU time a group of requests has recently used. Older use counts less and less.
 type use struct {
-	sum float64 // CPU-seconds, fading
+	sum float64 // CPU-seconds, decayed to at
 	at  time.Duration
 }
 
-// usedFor is how long what was used counts, in seconds.
+// usedFor is the time constant, in seconds, with which use decays.
 const usedFor = 10.0
 
 func (u *use) add(at time.Duration, x float64) {
@@ -286,62 +285,64 @@ func (u *use) fade(at time.Duration) {
 	}
 }
 
-// rate is in CPU-seconds per second.
+// rate returns the use in CPU-seconds per second.
 func (u *use) rate(at time.Duration) float64 {
 	u.fade(at)
 	return u.sum / usedFor
 }
 
-// leaves reports whether a long request, whose client is ahead of its share, leaves enough of the CPUs to
-// clients within theirs: once it runs, it takes its part for seconds, however many requests arrive then.
-// As many may compute as the CPUs that the others recently left free, rounded; somewhat more while a CPU
-// is idle, and one more if its client has waited for its share. As on the ladder, much longer requests do
-// not count: if a few exports compute for a minute, clients that wait for them give up. Next to requests
-// for which no room was made, it takes nothing from the others.
-func (g *gate) leaves(at time.Duration, t *Ticket) bool {
+// leavesCPU reports whether a long request may start although its client is over its share. Once it runs, it
+// takes its part of the CPUs for seconds, even if other requests arrive. Such requests may therefore compute
+// only on the CPUs that the other clients recently left free, rounded. A few more may start while a CPU is
+// idle, and one more if its client has waited for its share. As on the ladder, longer requests don't count: if
+// they did, clients would wait for a few exports that compute for a minute, and give up. While requests compute
+// for which the ladder made no room, one more takes nothing from other clients. If its site has recently used
+// less than its part, the request need not leave anything to others. Otherwise, a small site with long pages
+// would get only a third of its share.
+func (g *gate) leavesCPU(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
-	if r <= passRung || !t.overShare || !t.level.computes() || g.without(ruleLeaves) {
+	if r <= passRung || !t.overShare || !t.level.computes() || t.sure && g.load.uninvited > 0 || g.without(ruleLeaves) {
 		return true
 	}
-	cpus, last := g.ranking.cpus, r+1
+	if g.divided && t.site.used.rate(at) < g.part(t.site) {
+		return true
+	}
+	cpus, last := g.ranking.cpus, r
 	if g.without(ruleLeavesLonger) {
 		last = rungs - 1
 	}
 	more := 0.0
-	if g.utilisation >= 0 && g.utilisation < idleBelow { // the room has grown, and CPUs are idle still
+	if g.utilisation >= 0 && g.utilisation < idleBelow { // room was added because CPUs were idle, and they still are
 		more = float64(g.limits.slots - g.limits.leastSlots)
 	}
 	switch {
 	case g.without(ruleLeavesMore):
-	case (t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime)*t.flow.share <= aheadFrom:
+	case t.lead() <= aheadFrom:
 		more++
 	case float64(from(&g.load.computing, 0)) < cpus:
 		more += max(0, 1-longPart/cpus)
 	}
-	if t.sure && g.load.uninvited > 0 {
-		return true
-	}
 	return float64(upTo(&g.load.overShare, passRung+1, last))+min(0.5, 1/cpus) <= cpus-g.usedUnderShare.rate(at)+more
 }
 
-// longPart is what one more long request takes of an idle moment: of few CPUs a great
-// part, for seconds.
+// While a CPU is idle, there is room for 1-longPart/CPUs more long requests. That is less if there are few
+// CPUs, because one long request takes a large part of them for seconds.
 const longPart = 1.5
 
-// How the room on the ladder follows the CPU use.
+// These constants set how the room on the ladder follows the CPU use.
 const (
-	idleBelow = 0.90 // less is used though a request waits: more may compute
-	fullAbove = 0.97 // more is used: fewer would do
-	// The room changes by one byPart-th, and by one at least: half of the CPUs are not to
-	// stay idle for long where pages wait for a database most of their time.
+	idleBelow = 0.90 // below this part of the CPU time, more requests may compute if some wait
+	fullAbove = 0.97 // above this, fewer requests may compute
+	// The room changes by 1/byPart, and by at least one. If it grew more slowly, half of the CPUs would stay
+	// idle for a long time while pages wait for a database.
 	byPart = 4
 )
 
-// Measure tells the gate what part of the CPUs was used recently, 0 to 1; about
-// twice a second. Where pages wait for a database, more of them have to run at a
-// time to use the machine: while requests wait for a CPU the room grows by a quarter if
-// some are idle, and doubles if half of them are though requests waited at the last call as well.
-// It shrinks by a quarter while they are full. A fixed number stays as it is.
+// Measure reports what part of the CPU time was used recently, 0 to 1. Call it about twice a second. If pages
+// wait for a database, more of them must run at a time to use all CPUs. While requests wait for a CPU and some
+// CPUs are idle, the room on the ladder therefore grows by a quarter. It doubles instead if half of the CPUs
+// are idle and requests also waited at the previous call. While the CPUs are full, it shrinks by a quarter. A
+// configured number (GateOptions.Heavy) doesn't change.
 func (l *Limiter) Measure(now time.Time, utilisation float64) {
 	l.gate.measure(l.since(now), utilisation)
 }
@@ -359,7 +360,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	case n.fixed || g.without(ruleGrows):
 	case g.roomShort && utilisation < idleBelow:
 		more := max(1, n.slots/byPart)
-		if before && utilisation < idleBelow/2 { // forty pages that wait for a service have a place within three seconds
+		if before && utilisation < idleBelow/2 { // with this, forty pages that wait for another service all start within three seconds
 			more = n.slots
 		}
 		n.slots = min(n.slots+more, n.workers)
@@ -369,7 +370,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	g.dispatch(at)
 }
 
-// next is the request to start next, and its phase; nil if there is no room.
+// next returns the request to start next, and its phase. The request is nil if none may start.
 func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	for _, s := range g.contending {
 		s.strangers.reshare(s, g.without(ruleOthersPart))
@@ -398,9 +399,8 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	return nil, queued
 }
 
-// leastOf is the request of the lowest rank of a site that may go: there is room for it on the
-// ladder, and a worker. If the site is held back for another one, only requests that compute
-// little may go.
+// leastOf returns the request of a site with the lowest rank for which there is room on the ladder and a
+// worker. If the site is held back because of other sites, only requests that compute little may start.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	alike, over := 0, 0
@@ -425,20 +425,20 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	return c.first()
 }
 
-// candidate is the first of those that were looked at.
+// candidate is the best of the requests considered so far.
 type candidate struct {
 	at    time.Duration
 	t     *Ticket
 	rank  float64
-	tries bool // it is to be tried, and takes no part in the ladder
-	// strange is the first of the strangers in their own order, and strangeRank the lowest rank
-	// of any of them that may go. They are one flow: it competes by that rank, and its own
-	// order decides which stranger takes the turn.
+	tries bool // the request would start as a trial, and needs no room on the ladder
+	// strange is the first stranger in the strangers' own order. strangeRank is the lowest rank of any
+	// stranger that may start. Strangers are one flow, which competes with other clients by strangeRank. If it
+	// wins, strange starts.
 	strange            *Ticket
 	order, strangeRank float64
 }
 
-// look takes the heads of a queue into account, as far as they may go.
+// look considers those heads of a queue that may start.
 func (c *candidate) look(g *gate, s *site, q *levelQueue, d doors) {
 	if t := q.underShare.top(); t != nil && d.of(t) != closed && c.may(g, t) {
 		c.offer(t, t.rank)
@@ -447,8 +447,7 @@ func (c *candidate) look(g *gate, s *site, q *levelQueue, d doors) {
 		c.offer(t, t.rank)
 	}
 	if t := q.strange.top(); t != nil && d.of(t) == open && c.may(g, t) {
-		order := s.strangers.order(s, q, t)
-		c.offerStrange(t, order, order+s.strangers.lead(s))
+		c.offerStrange(t, s.strangers.order(q, t), s.strangers.rank(s, q, t))
 	}
 }
 
@@ -469,7 +468,7 @@ func (c *candidate) offerStrange(t *Ticket, order, rank float64) {
 	}
 }
 
-// first is the one of all that were looked at.
+// first returns the best of all requests considered.
 func (c *candidate) first() *Ticket {
 	if c.strange != nil {
 		c.offer(c.strange, c.strangeRank)
@@ -477,10 +476,10 @@ func (c *candidate) first() *Ticket {
 	return c.t
 }
 
-// toProbe is the request of unknown kind to try now, in addition to the others: behind a
-// queue of expensive ones a style sheet would stay unknown. One is tried at a time. As nothing
-// says that it is expensive, it may have a worker that is kept, and go next to one that was tried
-// before it and turned out expensive: else all that is not known yet would wait for that.
+// toProbe returns a request of unknown kind to try now, outside the ladder. Without trials, a style sheet
+// behind a queue of expensive requests would stay unknown. One request is tried at a time. Nothing says that
+// it is expensive, so it may use a kept worker, and may start while an earlier trial that turned out
+// expensive still runs. Otherwise all requests of unknown kinds would wait until that one ends.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
@@ -496,7 +495,7 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	return nil
 }
 
-// mayProbe reports whether there is room to try a request of a site's.
+// mayProbe reports whether there is room to try a request of a site.
 func (g *gate) mayProbe(s *site) bool {
 	if s.queues[fresh].empty() {
 		return false
@@ -517,30 +516,30 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	return nil
 }
 
-// learn takes note that what was tried as a request that might be light is not. Its
-// like, which may wait in great number, is not tried until all were looked at
-// again.
-func (g *gate) learn(at time.Duration, was phase) {
+// pauseProbes pauses the trials after a trial turned out not to be light, or to hold its worker without computing.
+// Many of the waiting requests may be of the same kind, so no other is tried until all of them have been
+// estimated again.
+func (g *gate) pauseProbes(at time.Duration, was phase) {
 	if was == probing && !g.without(ruleProbePause) {
 		g.probeAgain = at + probePause
 	}
 }
 
-// probePause is longer than from one look at what waits to the next.
+// probePause is longer than the time between two estimates of the waiting requests.
 const probePause = 200 * time.Millisecond
 
-// roomForShort reports whether a short request may go. If the number of workers was not
-// configured, a few always may, even when all workers that are believed to exist are
-// busy: this shows whether there are more.
+// roomForShort reports whether a short request may start. If the number of workers isn't configured, a few
+// short requests may always start, even when all workers that the gate knows of are busy. This shows whether
+// the backend has more.
 func (g *gate) roomForShort() bool {
 	return g.busy < g.limits.workers || g.workers.configured == 0 && g.busy-g.load.long() < keptForKnown
 }
 
-// keptForKnown is how many workers only requests get that are known to be short.
+// keptForKnown is the number of workers that only requests known to be short may use.
 const keptForKnown = 2
 
-// nextBeyond is a request of the site that has to wait by the rules, and goes as the gate delays no request; nil:
-// it has none.
+// nextBeyond returns a request of the site that the rules would delay, for use while the gate delays no
+// request. It returns nil if the site has none.
 func (s *site) nextBeyond() *Ticket {
 	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {
@@ -551,7 +550,7 @@ func (s *site) nextBeyond() *Ticket {
 	return nil
 }
 
-// heaps are all heaps of a site's lanes' heads.
+// heaps returns all heaps of a site.
 func (s *site) heaps() (all [3*levels + 1]*headHeap) {
 	for i := range s.queues {
 		q := &s.queues[i]

@@ -10,10 +10,9 @@ import (
 	"tempomat/limiter/known"
 )
 
-// Limiter keeps the accounts of all keys and decides when a request may go. It
-// is a state machine that is told the time: it starts no goroutine, reads no
-// clock and never sleeps. All methods may be called concurrently; the instants
-// that they are told may be out of order by as much as goroutines are.
+// Limiter keeps the accounts of all keys and decides when a request may go. It is a state machine: it starts
+// no goroutine, reads no clock and never sleeps. Its caller passes in the time. All methods may be called
+// concurrently, so it accepts times that are slightly out of order.
 type Limiter struct {
 	epoch   time.Time
 	table   *table
@@ -21,16 +20,16 @@ type Limiter struct {
 	room    waitingRoom
 	gate    *gate
 	queued  atomic.Int32  // requests in the room's queues
-	decided chan struct{} // closed: what every ticket has that never waited
+	decided chan struct{} // closed; shared by all tickets that were decided on arrival
 	due     chan struct{}
 	sharer  Sharer
 
-	policyMu sync.Mutex // guards the following fields and the replacement of the policy; taken before all others
-	sidecars int
+	policyMu  sync.Mutex // guards the following fields and the replacement of the policy; taken before all others
+	instances int
 }
 
-// New makes a limiter that remembers about size keys. Without a Sharer it works
-// alone.
+// New makes a limiter that remembers about size keys. If the Sharer is nil, the limiter exchanges nothing with
+// other instances.
 func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	l := &Limiter{
 		epoch:   now,
@@ -40,7 +39,7 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 		due:     make(chan struct{}, 1),
 		sharer:  s,
 
-		sidecars: 1,
+		instances: 1,
 	}
 	close(l.decided)
 	var secret [16]byte
@@ -50,18 +49,18 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	return l
 }
 
-// Known remembers who is no stranger.
+// Known remembers which clients aren't strangers.
 type Known = known.Clients
 
-// Known is the memory of clients that are no strangers, to be kept over a
-// restart.
+// Known returns the memory of the clients that aren't strangers. Save it when the program ends, and load it
+// at the start.
 func (l *Limiter) Known() *Known { return l.gate.known }
 
-// Arrive takes in a request and decides at once, if it can, or later, by
-// Advance. It never blocks. Whatever comes of the request, Leave must be called.
+// Arrive takes in a request. It decides at once if it can; otherwise a later call, such as Settle or Advance,
+// decides. It never blocks. Call Leave in the end, whatever the decision was.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.policy.Load()
-	t := a.ticket(at, p) // not shared yet: no lock
+	t := a.ticket(at, p) // no lock is needed, because no other goroutine knows the ticket yet
 	t.decided, t.decidedAtOnce = l.decided, true
 	var debts [MaxKeys]debt
 	t.lookup(at, l.table, &a, !p.gated || l.gate.waiting.Load() == 0, &debts)
@@ -83,8 +82,8 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	return t
 }
 
-// admit lets a request on whose caps are clear: to the gate, if there is one; otherwise it
-// reports that the request goes.
+// admit handles a request that no cap delays. If there is a gate, the request goes there. Otherwise, admit
+// charges it and returns true.
 func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
@@ -104,15 +103,15 @@ func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool
 	}
 	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
-		l.requestAdvance() // a request begins to wait, and may wait too long
+		l.requestAdvance() // the first request that waits; Advance must know when it will have waited too long
 	}
 	return false
 }
 
-// Progress charges a running request on, if it has cost more so far than it was
-// charged with. The sooner a misjudged request is charged, the fewer of its
-// kind are let in behind it. Whether it computes, or holds a worker without that,
-// decides which of them it takes room from.
+// Progress charges a running request for the CPU time soFar, if that is more than it was charged before. The
+// sooner a misjudged request is charged, the fewer similar ones start after it. computes says whether the
+// request is computing or only holds a worker, which decides where on the ladder it takes room.
+// Then call Reguess for the waiting requests, and Advance, which starts those that may go.
 func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration, computes bool) {
 	if t.client != nil {
 		l.gate.progress(l.since(now), t, soFar.Seconds(), computes)
@@ -125,9 +124,9 @@ func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration, comput
 	}
 }
 
-// Settle replaces what a request that ran was charged with what it cost, into
-// debt if need be, and says how long to hold its response (in cooperative mode;
-// 0 otherwise). Only the first call counts.
+// Settle replaces the charge for a request that ran with its measured cost, even if this puts its keys in
+// debt. It returns how long to hold the response in cooperative mode, and 0 otherwise. Only the first call has
+// an effect.
 func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold time.Duration) {
 	at, x := l.since(now), cost.Seconds()
 	t.mu.Lock()
@@ -149,13 +148,13 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	l.offer(now, t, cost)
 	l.wake()
 	if hold > 0 && !l.holdResponse(p, t) {
-		return 0 // the work is done: throwing it away would help no one
+		return 0 // the work is done, and sending the response now is better than discarding it
 	}
 	return hold
 }
 
-// Leave ends a request: it was answered, or its client disconnected. A request that was never
-// settled counts as one that never ran: its whole charge is returned.
+// Leave ends a request that was answered or whose client disconnected. If it was never settled, it counts as a
+// request that never ran, and its whole charge is given back.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
 	if t.waitEntry != nil {
@@ -169,7 +168,7 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	if t.state == waiting || t.state == running {
 		wait := float32(0)
 		if t.state == waiting {
-			wait = t.atGate(at) // in vain: its client gave up
+			wait = t.atGate(at) // its client gave up, so its wait ends here
 		}
 		t.each(func(s *reservation) { s.Leave(at, wait) })
 		l.wake()
@@ -177,14 +176,13 @@ func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	t.state = over
 }
 
-// since turns an instant into the limiter's own.
+// since converts a time to the limiter's own clock.
 func (l *Limiter) since(now time.Time) time.Duration { return now.Sub(l.epoch) }
 
-// Forgive sets a key's debt to none, and how far its client is ahead of its share at the
-// gate. It returns the debt, in CPU-seconds, and whether the key is known. Running requests
-// are still charged with what they cost. Requests that wait at the gate keep their rank;
-// those that wait for the debt go. Other sidecars are not told: no Sharer can take back
-// what was charged.
+// Forgive clears a key's debt and its client's lead at the gate. It returns the debt, in CPU-seconds, and
+// whether the key is known. Running requests are still charged their cost when they end. Requests that wait at
+// the gate keep their rank; those that wait for the debt to be paid start. Other instances keep the debt,
+// because no Sharer can take back a charge.
 func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
 	at := l.since(now)
 	forgiven, b := l.table.Forgive(at, k)
@@ -195,8 +193,7 @@ func (l *Limiter) Forgive(now time.Time, k Key) (forgiven float64, known bool) {
 	return forgiven, b != nil
 }
 
-// forgive has a client, and all that are behind its address without a session, be as
-// far as the clock is, at each site.
+// forgive clears the lead of a client, and of all clients without a session behind its address, at each site.
 func (g *gate) forgive(c *client) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -217,9 +214,9 @@ func (c *client) forgive() {
 	}
 }
 
-// Refuses reports whether a request with these keys would be refused for debt if it arrived
-// now, so its client need not send the body first. It charges nothing and remembers nothing:
-// Arrive decides again.
+// Refuses reports whether a request with these keys would be refused for debt if it arrived now. The caller
+// can then refuse it before the client sends the body. Refuses charges nothing and stores nothing, and Arrive
+// decides independently.
 func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
 	at := l.since(now)
 	if l.policy.Load().Mode == Observe {
@@ -234,14 +231,14 @@ func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
 	return false
 }
 
-// Balance is how an account stands, in CPU-seconds, the client's standing included.
+// Balance is the state of an account in CPU-seconds, with the client's standing applied.
 type Balance struct {
 	Level float64 // credit above zero, debt below
 	Rate  float64 // earned per second
 	Burst float64 // the most credit
 }
 
-// Balance tells how a key's account stands; false if those of its class have none.
+// Balance returns the state of a key's account. ok is false if its class has no accounts.
 func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
 	terms := l.table.Terms(k.Class)
 	if terms == nil || terms.External {
@@ -254,22 +251,22 @@ func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
 // retry is the shortest useful Retry-After.
 const retry = time.Second
 
-// debt is how a key stands as a request arrives.
+// debt is how much a key owes when a request arrives.
 type debt struct {
-	bucket *bucket // nil: not known, which is as good as owing nothing
+	bucket *bucket // nil: the key has no bucket, which means that it owes nothing
 	terms  *account.Terms
-	wait   time.Duration // until it owes nothing
+	wait   time.Duration // how long until it owes nothing
 }
 
-// worst keeps the longest wait.
+// worst replaces d with e if e has the longer wait.
 func (d *debt) worst(e debt) {
 	if e.wait > d.wait {
 		*d = e
 	}
 }
 
-// decide says what the debts of a request's keys mean for it, and which bucket
-// it has to wait for first, if any. Classes in shadow have no part in either.
+// decide returns the verdict that follows from the debts of a request's keys, and the bucket for which the
+// request must wait first, if any. Classes in shadow influence neither.
 func (l *Limiter) decide(p *activePolicy, t *Ticket, debts []debt) (Verdict, *bucket) {
 	var over, capped, held, shadow debt
 	for _, d := range debts {
@@ -303,7 +300,7 @@ func (l *Limiter) decide(p *activePolicy, t *Ticket, debts []debt) (Verdict, *bu
 	return v, blocking
 }
 
-// would is what the key's class would do if it were not in shadow.
+// would returns what the key's class would do if it weren't in shadow.
 func (d debt) would() (w Would) {
 	if d.bucket == nil {
 		return w
@@ -322,9 +319,10 @@ func (d debt) verdict(a Action) Verdict {
 	return v
 }
 
-// roomFor refuses a request that would have to be held if the room is full by its own doing: it would wait in
-// the longest queue, or its client has responses held already. Otherwise another one makes room for it, or its
-// response is not held.
+// roomFor is called if a request would have to wait. It refuses the request if the waiting room is full and
+// own reports that the request's own client or key is the reason: the request would join the longest queue, or
+// its client already has responses held. Otherwise another request is refused to make room, or the response
+// isn't held.
 func (l *Limiter) roomFor(p *activePolicy, d debt, own func() bool) Verdict {
 	l.room.mu.Lock()
 	refused := l.room.held >= p.MaxHeld && own()
@@ -337,13 +335,13 @@ func (l *Limiter) roomFor(p *activePolicy, d debt, own func() bool) Verdict {
 	return v
 }
 
-// Action is what becomes of a request.
+// Action is what happens to a request.
 type Action uint8
 
 // The actions.
 const (
 	Go     Action = iota // forward it
-	Refuse               // answer it without asking the backend
+	Refuse               // answer it without the backend
 )
 
 func (a Action) String() string {
@@ -358,11 +356,11 @@ type Reason uint8
 
 // The reasons.
 const (
-	None       Reason = iota // it was not
+	None       Reason = iota // the request was neither delayed nor refused
 	Debt                     // Verdict.Key owes CPU time
-	ClientFull               // its client has as much under way as one may; never said here, but by those who bound that
-	ServerFull               // as many requests are held as the server may hold
-	Busy                     // the backend had no room for it
+	ClientFull               // the client has too many requests in progress; only callers that limit these set it
+	ServerFull               // the server already holds as many requests as it may
+	Busy                     // the backend had no room for the request
 )
 
 func (r Reason) String() string {
@@ -380,46 +378,47 @@ func (r Reason) String() string {
 	return "none"
 }
 
-// Verdict is a decision that explains itself. The same value makes the answer
-// to the client, the log line and the count.
+// Verdict is a decision and its reason. The answer to the client, the log line and the metrics are all derived
+// from it.
 type Verdict struct {
-	// Wait is, of a request that may go, how long it waited for that (or, in
-	// shadow, would have); of a refused one, how long until asking again is worth it.
+	// Wait is how long a request that may go has waited (or, in shadow, would have waited). If the request was
+	// refused, Wait is how long the client should wait before it tries again.
 	Wait time.Duration
-	// Key is the one to blame, if any.
+	// Key is the key whose debt delayed the request or caused its refusal, if any.
 	Key    Key
 	Action Action
 	Reason Reason
 	// Shadow is true if the verdict is only reported: the request goes at once.
 	Shadow bool
-	// Would is what the class in shadow would have done whose key owes most, in addition to what
-	// became of the request; Would.Key is the zero Key if there is none.
+	// Would is what would have been decided by the class in shadow whose key owes most. Would.Key is the zero
+	// Key if there is no such class.
 	Would Would
-	// Own says that it was refused as Busy by its client's own doing: other requests of it
-	// hold what it may hold, or have had more than its share.
+	// Own is true if the request was refused as Busy because of its own client: the client's other requests
+	// hold as many workers as they may, or have used more than the client's share.
 	Own bool
-	// Known is true if its client wasn't a stranger to the gate.
+	// Known is true if the client wasn't a stranger.
 	Known bool
-	// Ahead is true if its client had more than its share, or is a stranger, when the request
-	// came to the head of its lane.
+	// Ahead is true if the client was over its share, or was a stranger, when the request became the head of
+	// its lane.
 	Ahead bool
-	// SiteAhead is true if the other sites leave its site clearly more than its share of the
-	// CPUs when the request begins; SiteWithin if it has less than its share.
+	// SiteAhead is true if, when the request started, its site had recently used clearly more than its share
+	// of the CPUs, because other sites left some unused. SiteWithin is true if its site had used less than its
+	// share.
 	SiteAhead, SiteWithin bool
-	// Undelayed is true if the gate delays no request: it is in shadow, or only observes.
+	// Undelayed is true if the gate delays no request, because it is in shadow or only observes.
 	Undelayed bool
-	// CostMultiplier is the factor by which the gate overrated the request's cost because of its
-	// keys' debt: 2 (no debt) to 18; 0 if it did not come to the gate.
+	// CostMultiplier is the factor by which the gate multiplied the request's cost because of its keys' debt,
+	// from 2 (no debt) to 18. It is 0 if the request didn't arrive at the gate.
 	CostMultiplier float32
 }
 
-// Would is what a class in shadow would have done for the debt of a key, had the request
-// been the first that it acted on: it does not know of those that it would have refused.
+// Would is what a class in shadow would have done because of a key's debt. It assumes that the class has acted
+// on no earlier request; if it had refused some of them, the debt would be smaller.
 type Would struct {
 	Key    Key
 	Wait   time.Duration
 	Action Action
 }
 
-// Refused reports whether the verdict keeps the request from the backend.
+// Refused reports whether the verdict keeps the request away from the backend.
 func (v Verdict) Refused() bool { return v.Action == Refuse && !v.Shadow }

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -10,61 +11,27 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/account"
 )
-
-func TestChargedWithGuessSettledWithCost(t *testing.T) {
-	w := newWorld(one(Observe, Budget{CPUs: 0.1, Burst: 30 * second}))
-	expect := func(when string, want float64) {
-		t.Helper()
-		if got := credit(t, w, "a"); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%s: level %v, want %v", when, got, want)
-		}
-	}
-	ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: 2 * second})
-	expect("arrived", 28)
-	w.Progress(w.now, ticket, second, true)
-	expect("no more than guessed so far", 28)
-	w.Progress(w.now, ticket, 5*second, true)
-	expect("more than guessed", 25)
-	w.Settle(w.now, ticket, 40*second)
-	expect("cost more than its burst", -10)
-	w.Settle(w.now, ticket, 0)
-	w.Progress(w.now, ticket, 50*second, true)
-	expect("settled is settled", -10)
-	w.Leave(w.now, ticket)
-	w.Leave(w.now, ticket)
-	expect("left", -10)
-
-	cheap := w.Arrive(w.now, Arrival{Client: host("a"), Guess: 2 * second})
-	w.Settle(w.now, cheap, second)
-	w.Leave(w.now, cheap)
-	expect("cost less than guessed", -11)
-}
 
 func TestUnknownClassIsNotCharged(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1}))
 	ticket := w.Arrive(w.now, Arrival{Client: Key{Class: "session", ID: "x"}, Others: []Key{host("a")}, Guess: second})
 	w.Settle(w.now, ticket, second)
 	w.Leave(w.now, ticket)
-	if w.Keys() != 1 {
-		t.Errorf("%d keys, want 1", w.Keys())
-	}
+	testkit.Same(t, 1, w.Keys(), "keys")
 }
 
 func TestRaise(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.5, Burst: 10 * second}))
 	w.Raise(w.now, by("a")[0], w.now.Add(20*second))
-	if got := credit(t, w, "a"); got != -10 {
-		t.Errorf("level %v, want 20 s of debt", got)
-	}
+	testkit.Same(t, -10, credit(t, w, "a"), "level, with 20 s of debt")
 	w.Raise(w.now, by("a")[0], w.now.Add(5*second))
-	if got := credit(t, w, "a"); got != -10 {
-		t.Errorf("level %v: a peer forgave debt", got)
-	}
+	testkit.Same(t, -10, credit(t, w, "a"), "level, after a peer reported less debt")
 }
 
-// checkIdle checks that nothing is left of requests that are over.
+// checkIdle checks that requests that are over have left nothing behind.
 func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
 	if l.Held() != 0 || len(l.room.queues)+len(l.room.of) != 0 || l.queued.Load() != 0 {
 		t.Fatalf("%d held, %d queues, %d queued, want none", l.Held(), len(l.room.queues), l.queued.Load())
@@ -76,8 +43,7 @@ func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
 	})
 }
 
-// TestConcurrently is for the race detector: many clients at once, with a driver,
-// reloads and a doctor beside them.
+// TestConcurrently is for the race detector: many clients at once, next to a driver, reloads and a doctor.
 func TestConcurrently(t *testing.T) {
 	for _, mode := range []Mode{Cap, Fair} {
 		p := roomy(mode)
@@ -109,7 +75,8 @@ func concurrently(t *testing.T, p Policy) {
 	loop(func() { l.Advance(time.Now()) })
 	loop(func() { l.SetPolicy(time.Now(), p) })
 	loop(func() { l.Dump(time.Now(), "", func(Row) bool { return true }) })
-	var latest atomic.Pointer[Ticket] // whose memory may be another one's when it is looked at
+	loop(func() { l.Measure(time.Now(), rand.Float64()) })
+	var latest atomic.Pointer[Ticket] // its memory may belong to another request by the time it is looked at
 	loop(func() {
 		if x := latest.Load(); x != nil {
 			l.Outlooks(time.Now(), []*Ticket{x})
@@ -123,6 +90,7 @@ func concurrently(t *testing.T, p Policy) {
 				id := string(rune('a' + rng.IntN(200)))
 				ticket := l.Arrive(time.Now(), Arrival{Client: host(id), Others: networks("net"), Guess: time.Millisecond, Memory: memory})
 				latest.Store(ticket)
+				l.Reguess(time.Now(), ticket, Estimate{Guess: time.Duration(rng.IntN(300)) * time.Millisecond, Sure: true})
 				if rng.IntN(4) > 0 {
 					<-ticket.Decided()
 					l.Progress(time.Now(), ticket, 2*time.Millisecond, true)
@@ -139,9 +107,9 @@ func concurrently(t *testing.T, p Policy) {
 	checkIdle(t, l)
 }
 
-// TestTicketsLeaveNothing: one in the memory of another one is as good as new.
+// TestTicketsLeaveNothing: a ticket in reused memory is like a new one.
 func TestTicketsLeaveNothing(t *testing.T) {
-	for name, mode := range map[string]Mode{"at the gate": Fair, "without one": Cap} {
+	for name, mode := range map[string]Mode{"at the gate": Fair, "without a gate": Cap} {
 		w := newWorld(roomy(mode))
 		x := w.Arrive(w.now, Arrival{
 			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, ClientsBehind: 2, Proven: true,
@@ -152,7 +120,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 		w.Leave(w.now, x)
 		memory := x.Emptied()
 		if memory == nil {
-			t.Fatalf("%s: it may not be used again", name)
+			t.Fatalf("%s: it may not be reused", name)
 		}
 		got, want := (&Arrival{Memory: memory}).ticket(0, w.policy.Load()), (&Arrival{}).ticket(0, w.policy.Load())
 		got.decided, got.decidedAtOnce = want.decided, want.decidedAtOnce // Arrive sets them
@@ -162,7 +130,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestTicketsThatWaited are not used again: who tells them of it may come late.
+// TestTicketsThatWaited: tickets that waited aren't reused, because their decision may be announced late.
 func TestTicketsThatWaited(t *testing.T) {
 	w := newWorld(roomy(Fair))
 	var all []*Ticket
@@ -181,29 +149,39 @@ func TestTicketsThatWaited(t *testing.T) {
 	}
 }
 
-// TestWhatRunsIsChargedOn: in the modes without a queue, too, a request that runs longer than was guessed is charged
-// with what it has used, and with no less once that is known.
-func TestWhatRunsIsChargedOn(t *testing.T) {
-	p := fair()
-	p.Mode = Cooperative
-	w := newWorld(p)
-	level := func() float64 {
-		r, _ := w.Find(w.now, by("a")[0])
-		return r.Level
+// TestRunningRequestsAreCharged: with a gate and without, a request is charged its guess, then what it has used
+// beyond that, and in the end its cost, once. A lower report doesn't reduce the charge.
+func TestRunningRequestsAreCharged(t *testing.T) {
+	for _, mode := range []Mode{Observe, Cooperative} {
+		t.Run(mode.String(), func(t *testing.T) { chargedOn(t, mode) })
 	}
-	x := w.of("a", 100*time.Millisecond)
-	began := level()
-	for _, step := range []struct {
-		soFar time.Duration
-		want  float64
-	}{{50 * time.Millisecond, 0}, {100 * time.Millisecond, 0}, {3 * time.Second, 2.9}, {2 * time.Second, 2.9}, {4 * time.Second, 3.9}} {
-		if w.Progress(w.now, x, step.soFar, true); math.Abs(began-level()-step.want) > 1e-9 {
-			t.Errorf("after %s it is charged with %g more than was guessed, want %g", step.soFar, began-level(), step.want)
+}
+
+func chargedOn(t *testing.T, mode Mode) {
+	w := newWorld(one(mode, Budget{CPUs: 1, Burst: 30 * second}))
+	expect := func(when string, want float64) {
+		t.Helper()
+		if got := credit(t, w, "a"); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: level %v, want %v", when, got, want)
 		}
 	}
-	w.done(x, time.Second)
-	w.Progress(w.now, x, time.Hour, true)
-	if got := level() - began; math.Abs(got+0.9) > 1e-9 {
-		t.Errorf("it cost a second, and is charged with %g more than was guessed", -got)
+	x := w.of("a", 2*second)
+	expect("arrived", 28)
+	for _, step := range []struct {
+		soFar time.Duration
+		level float64
+	}{{second, 28}, {2 * second, 28}, {5 * second, 25}, {3 * second, 25}, {6 * second, 24}} {
+		w.Progress(w.now, x, step.soFar, true)
+		expect(fmt.Sprint("has used ", step.soFar), step.level)
 	}
+	w.Settle(w.now, x, 40*second)
+	expect("cost more than its burst", -10)
+	w.Settle(w.now, x, 0)
+	w.Progress(w.now, x, 50*second, true)
+	expect("settled is settled", -10)
+	w.Leave(w.now, x)
+	w.done(x, 0)
+	expect("left", -10)
+	w.done(w.of("a", 2*second), second)
+	expect("cost less than guessed", -11)
 }

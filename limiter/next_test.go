@@ -8,7 +8,7 @@ import (
 	"tempomat/limiter/account"
 )
 
-// head puts a request before the ladder that is within its share.
+// head makes a request of a client within its share compete for the ladder.
 func (g *gate) head(l level) *Ticket {
 	g.seq++
 	x := &Ticket{request: request{sure: l != fresh}, queueEntry: queueEntry{
@@ -21,8 +21,8 @@ func (g *gate) head(l level) *Ticket {
 	return x
 }
 
-// TestALongerOneGoesWhereLightOnesMayNot: those of up to 400 ms have room beside long ones that light ones do not have
-// which are not trusted.
+// TestALongerOneGoesWhereLightOnesMayNot: while light requests aren't trusted, requests of up to 400 ms have
+// extra room next to long ones, and light requests don't.
 func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 	g := shaped()
 	g.home.clock.active, g.utilisation, g.trustAgain = 1, 1, time.Second
@@ -34,9 +34,9 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 	}
 }
 
-// TestWhoPassesADoor: those who are within their share pass each that is not closed, strangers not those that are for
-// these only, and who is ahead only open ones.
-func TestWhoPassesADoor(t *testing.T) {
+// TestPassingADoor: clients within their share pass a door that isn't closed. Strangers, and clients over
+// their share, pass only an open one.
+func TestPassingADoor(t *testing.T) {
 	for door, want := range map[access][3]bool{
 		closed: {}, toUnderShare: {true}, open: {true, true, true},
 	} {
@@ -51,19 +51,19 @@ func TestWhoPassesADoor(t *testing.T) {
 			heap(q).push(&Ticket{queueEntry: queueEntry{site: &g.home, client: new(client), stale: true}})
 			c := candidate{rank: math.Inf(1)}
 			if c.look(g, &g.home, q, doors{door, door}); (c.first() != nil) != want[who] {
-				t.Errorf("door %d: one of heap %d goes: %t", door, who, !want[who])
+				t.Errorf("door %d: a request of heap %d starts: %t", door, who, !want[who])
 			}
 		}
 	}
 }
 
-// TestRoomToTry: what nobody knows is tried one at a time, while there is a worker.
+// TestRoomToTry: requests of unknown cost are tried one at a time, while there is a worker.
 func TestRoomToTry(t *testing.T) {
 	for name, x := range map[string]struct {
 		set  func(*gate)
 		want bool
 	}{
-		"nobody is there":             {func(*gate) {}, true},
+		"no request is running":       {func(*gate) {}, true},
 		"one is being tried":          {func(g *gate) { g.load.probing = 1 }, false},
 		"there is no worker":          {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, false},
 		"thirteen are not short":      {func(g *gate) { g.load.held[5] = 13 }, true},
@@ -76,12 +76,13 @@ func TestRoomToTry(t *testing.T) {
 		}
 	}
 	if g := shaped(); g.mayProbe(&g.home) {
-		t.Error("nobody waits")
+		t.Error("want no room while no request waits")
 	}
 }
 
-// TestWhoMayHoldNoWorkerIsNotTried: it is parked, and the next one is.
-func TestWhoMayHoldNoWorkerIsNotTried(t *testing.T) {
+// TestNoTrialWithoutAWorker: a request whose keys hold too many workers is parked, and the next one is
+// tried.
+func TestNoTrialWithoutAWorker(t *testing.T) {
 	g := shaped()
 	first, second := g.head(fresh), g.head(fresh)
 	first.n, first.reservations[0] = 1, reservation{Bucket: &bucket{Value: keyAtGate{holds: 8}}, Terms: &account.Terms{Workers: 0.5}}
@@ -90,6 +91,6 @@ func TestWhoMayHoldNoWorkerIsNotTried(t *testing.T) {
 	}
 	g.home.queues[fresh].underShare.remove(second)
 	if got := g.toProbeOf(0, &g.home); got != nil {
-		t.Errorf("%+v is tried, and nobody else is there", got)
+		t.Errorf("%+v is tried, although no other request waits", got)
 	}
 }

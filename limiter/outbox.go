@@ -8,9 +8,9 @@ import (
 
 const outboxShards = 16
 
-// Outbox keeps the charges that a Sharer has still to send: a bounded queue between the
-// requests, which never wait, and the one goroutine that sends them. Charges of one key keep
-// their order. The requests of different clients seldom meet at a lock.
+// Outbox is a bounded queue of the charges that a Sharer still has to send. Requests add charges without
+// waiting, and one goroutine sends them. Charges of one key keep their order. The queue has several shards,
+// each with its own lock, so requests of different clients rarely wait for each other.
 type Outbox struct {
 	seed    maphash.Seed
 	filled  chan struct{}
@@ -22,8 +22,8 @@ type outboxShard struct {
 	mu    sync.Mutex // guards the following
 	full  int
 	queue []Charge
-	spare []Charge // emptied, to be filled next
-	_     [48]byte // a cache line of its own
+	spare []Charge // an empty slice for the next queue
+	_     [48]byte // gives each shard its own cache line
 }
 
 // NewOutbox makes an Outbox for about size charges.
@@ -35,7 +35,7 @@ func NewOutbox(size int) *Outbox {
 	return o
 }
 
-// Offer puts a charge in. It never waits; false says that there was no room.
+// Offer adds a charge. It never waits, and returns false if there was no room.
 func (o *Outbox) Offer(c Charge) bool {
 	s := &o.shards[maphash.String(o.seed, c.Key.ID)%outboxShards]
 	s.mu.Lock()
@@ -56,11 +56,11 @@ func (o *Outbox) Offer(c Charge) bool {
 	return true
 }
 
-// Filled receives once after charges have come into an empty Outbox.
+// Filled returns a channel that receives once after charges were added to an empty Outbox.
 func (o *Outbox) Filled() <-chan struct{} { return o.filled }
 
-// Drain takes out all that is there. It is for one goroutine; no lock is held
-// while f runs.
+// Drain takes out all charges and calls f for each. Only one goroutine may call it. No lock is
+// held while f runs.
 func (o *Outbox) Drain(f func(Charge)) {
 	for i := range o.shards {
 		s := &o.shards[i]
@@ -78,17 +78,17 @@ func (o *Outbox) Drain(f func(Charge)) {
 	}
 }
 
-// Dropped counts the charges without room.
+// Dropped returns how many charges were dropped because there was no room.
 func (o *Outbox) Dropped() uint64 { return o.dropped.Load() }
 
-// Packets are those that a Sharer has still to carry. The latest are of no more use than those
-// before them, so what has no room is dropped.
+// Packets is a queue of packets that a Sharer still has to send. If it is full, new packets are dropped,
+// because they aren't more useful than the queued ones.
 type Packets chan []byte
 
-// NewPackets makes room for as many as are made in some seconds.
+// NewPackets makes a queue with room for the packets of a few seconds.
 func NewPackets() Packets { return make(Packets, 64) }
 
-// Carry puts one in. It never waits; false says that there was no room.
+// Carry adds a packet. It never waits, and returns false if there was no room.
 func (p Packets) Carry(packet []byte) bool {
 	select {
 	case p <- packet:

@@ -6,57 +6,46 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
 func TestOutbox(t *testing.T) {
 	o := limiter.NewOutbox(16 * 4)
-	select {
-	case <-o.Filled():
-		t.Error("an empty outbox is filled")
-	default:
+	if testkit.Ready(o.Filled()) {
+		t.Error("an empty outbox reports that it is filled")
 	}
 	key := limiter.Key{Class: "slash32", ID: "a"}
 	for i := range 6 {
-		if ok := o.Offer(limiter.Charge{Key: key, Cost: time.Duration(i)}); ok != (i < 4) {
-			t.Errorf("offer %d: %v", i, ok)
-		}
+		testkit.Same(t, i < 4, o.Offer(limiter.Charge{Key: key, Cost: time.Duration(i)}), "offer %d", i)
 	}
 	<-o.Filled()
 	for range 2 {
 		var got []time.Duration
 		o.Drain(func(c limiter.Charge) { got = append(got, c.Cost) })
-		if diff := cmp.Diff([]time.Duration{0, 1, 2, 3}, got); diff != "" {
-			t.Errorf("drained, -want +got:\n%s", diff)
-		}
+		testkit.Same(t, []time.Duration{0, 1, 2, 3}, got, "drained")
 		for i := range 4 {
 			o.Offer(limiter.Charge{Key: key, Cost: time.Duration(i)})
 		}
 		<-o.Filled()
 	}
-	if o.Dropped() != 2 {
-		t.Errorf("%d dropped, want 2", o.Dropped())
-	}
+	testkit.Same(t, 2, o.Dropped(), "dropped")
 }
 
-// TestOutboxTellsOfTheFirst: that it is no longer empty is told once, as the first charge comes in.
-func TestOutboxTellsOfTheFirst(t *testing.T) {
+// TestOutboxSignalsTheFirst: Filled receives once, when the first charge is added to an empty outbox.
+func TestOutboxSignalsTheFirst(t *testing.T) {
 	o := limiter.NewOutbox(1 << 10)
 	for i, want := range []int{1, 0, 0} {
 		o.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "a"}})
-		if got := len(o.Filled()); got != want {
-			t.Errorf("charge %d: it is told %d times", i, got)
-		}
+		testkit.Same(t, want, len(o.Filled()), "charge %d: signals from Filled", i)
 		for range want {
 			<-o.Filled()
 		}
 	}
 }
 
-// TestOutboxLosesNothingSilently fills and drains at the same time: all that was
-// taken comes out, once.
+// TestOutboxLosesNothingSilently fills and drains the outbox at the same time. Every charge that was accepted
+// comes out once.
 func TestOutboxLosesNothingSilently(t *testing.T) {
 	o := limiter.NewOutbox(1 << 10)
 	var producers sync.WaitGroup
@@ -82,6 +71,6 @@ func TestOutboxLosesNothingSilently(t *testing.T) {
 		o.Drain(func(limiter.Charge) { got++ })
 	}
 	if want := taken[0] + taken[1] + taken[2] + taken[3]; got != want || want+int(o.Dropped()) != 80_000 {
-		t.Errorf("%d came out, %d were taken, %d dropped", got, want, o.Dropped())
+		t.Errorf("%d came out, %d were accepted, %d dropped", got, want, o.Dropped())
 	}
 }

@@ -8,29 +8,29 @@ import (
 	"tempomat/limiter/account"
 )
 
-// Outlook is what a request that waits has before it, at one moment.
+// Outlook describes why a request waits at the moment, and what is ahead of it.
 type Outlook struct {
-	Waits bool   // it does; else the rest says nothing
-	Site  string // the name of its site; empty: it is for no named one
-	// Before is about how many go before it of those of its size, as their turns are now: without those that
-	// come yet.
+	Waits bool   // the request waits; otherwise the other fields are meaningless
+	Site  string // the name of its site; empty if the request is for no named site
+	// Before is about how many requests of its size go before it, by their current ranks. Requests that arrive
+	// later may also go before it, but aren't counted.
 	Before int
 	Barrier
-	// Key is the one whose debt, or whose workers, the Barrier is about, if any.
+	// Key is the key whose debt or workers cause the Barrier, if any.
 	Key Key
-	// Have of Most is how many of what the Barrier counts there are, and may be; of
-	// BehindOwn, how many of its client's own wait before it.
+	// Have is the current number of what the Barrier counts, and Most is the largest number allowed. For
+	// BehindOwn, Have is how many requests of the same client are in front of it.
 	Have, Most int
-	Paid       time.Duration // until the Key's debt is paid, of Owes
-	Lead       float64       // by how many CPU-seconds its client is ahead of its share; of strangers, all of them
+	Paid       time.Duration // for Owes: how long until the Key's debt is paid
+	Lead       float64       // by how many CPU-seconds its client is ahead of its share; for a stranger, all strangers together
 	Guess      time.Duration // what it will likely cost
 	Waited     time.Duration
-	Size       time.Duration // the most of those that it counts among; 0: there are no longer ones
-	Sure       bool          // the Guess rests on answers
-	Stranger   bool          // it takes the turn of all strangers together
+	Size       time.Duration // the upper bound of the size with which it queues; 0: the longest size
+	Sure       bool          // the Guess is based on earlier answers
+	Stranger   bool          // it shares the turn of all strangers
 }
 
-// Outlooks returns what each of some requests has ahead of it, and why it waits. It changes nothing.
+// Outlooks returns, for each of the given requests, what is ahead of it and why it waits. It changes nothing.
 func (l *Limiter) Outlooks(now time.Time, waiting []*Ticket) []Outlook {
 	at := l.since(now)
 	all := make([]Outlook, len(waiting))
@@ -55,8 +55,8 @@ func (l *Limiter) Outlooks(now time.Time, waiting []*Ticket) []Outlook {
 	return all
 }
 
-// places tells how many of those of a level go before each of them, as their ranks are now: those behind
-// the head of a lane follow it by what each of them costs.
+// places returns how many requests of a level go before each one, by their current ranks. Requests behind the
+// head of a lane get the rank that they would have once the ones in front of them have been charged.
 func (g *gate) places(s *site, of level) map[*Ticket]int {
 	type turn struct {
 		t    *Ticket
@@ -95,7 +95,7 @@ func (g *gate) places(s *site, of level) map[*Ticket]int {
 	return place
 }
 
-// roomOutlook is the outlook of a request in the waiting room.
+// roomOutlook fills in the outlook of a request in the waiting room.
 func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
@@ -115,13 +115,12 @@ func (l *Limiter) roomOutlook(at time.Duration, t *Ticket, o *Outlook) {
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// outlook fills in what keeps a request that waits at the gate. The gate's lock is held.
+// outlook fills in why a request waits at the gate. The caller must hold the gate's lock.
 func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	r, n := t.level.rung(), &g.limits
 	*o = Outlook{
 		Waits: true, Site: t.site.name, Waited: at - t.asked, Guess: seconds(t.guess),
-		Lead: max(0, t.flow.virtualTime-t.applied-t.site.clock.systemVirtualTime) * t.flow.share,
-		Sure: t.sure, Stranger: t.stranger,
+		Lead: t.lead(), Sure: t.sure, Stranger: t.stranger,
 	}
 	if r < rungs-1 {
 		o.Size = seconds(r.most())
@@ -139,50 +138,47 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 			o.Have++
 		}
 	case NoRoom, RoomForOthers:
-		for i := range r + 1 {
-			o.Have += g.load.computing[i]
-		}
-		o.Most = n.slots
+		o.Have, o.Most = upTo(&g.load.computing, 0, r), n.slots
 	case NoWorker:
 		o.Have, o.Most = g.busy, n.workers
 		if r > lightRung {
 			o.Have, o.Most = g.load.long(), n.longMost
 		}
-	default: // it says all itself
+	default: // the barrier has no counts
 	}
-	if barrier != BehindOwn { // that says two things, not one of another
-		o.Most = max(o.Most, o.Have) // there are more than may be where the number of workers was corrected in the meantime
+	if barrier != BehindOwn { // for BehindOwn, Most isn't a bound of Have
+		o.Most = max(o.Most, o.Have) // the number of workers may have been corrected since, so Have may exceed Most
 	}
 }
 
-// Barrier is what keeps a request waiting. Once it is lifted, the request goes, or
-// waits for another.
+// Barrier is the reason why a request waits. When the reason disappears, the request starts, or another
+// Barrier applies.
 type Barrier uint8
 
 // The barriers.
 const (
 	nothing       Barrier = iota
-	Owes                  // a capped key of its has a debt to pay first
-	BehindOwn             // its client's own requests of its size go first
-	NoRoom                // as many compute that are as short or shorter as may
-	RoomForOthers         // the room that is left is for those who are within their share
-	NoWorker              // the workers that are left are kept for shorter ones
-	KeyHolds              // one of its keys holds its part of the workers
-	StrangersHold         // strangers hold their part of them
-	Misjudged             // requests that came as short ones, and are not, hold the workers for these
-	Untried               // nobody knows what it costs, and only one such is tried at a time
-	LeavesCPU             // it is long, its client is ahead of its share, and the others use the CPUs
-	Turn                  // others of its size go first
-	SiteAhead             // its site has had more than its share, and leaves room to another one
+	Owes                  // one of its capped keys is in debt
+	BehindOwn             // requests of its own client and size go first
+	NoRoom                // the maximum number of requests as short or shorter are computing
+	RoomForOthers         // the remaining room on the ladder is for clients within their share
+	NoWorker              // the remaining workers are kept for shorter requests
+	KeyHolds              // one of its keys holds the most workers that it may
+	StrangersHold         // strangers hold the most workers that they may
+	Misjudged             // requests that arrived as short ones, but aren't short, hold the workers for short requests
+	Untried               // its cost is unknown, and only one such request is tried at a time
+	LeavesCPU             // it is long, its client is over its share, and other clients use the CPUs
+	Turn                  // other requests of its size go first
+	SiteAhead             // its site has used more than its share, and must leave room to another site
 )
 
-// barrier tells what keeps a request that waits, and which of its keys, by its place
-// among the reservations. It asks what next does, in its order.
+// barrier returns why a request waits, and the index of the key concerned among the reservations. It makes the
+// same checks as next, in the same order.
 func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	if t.heap == nil {
 		return BehindOwn, 0
 	}
-	tried := false // it may go as one that is tried, at most
+	tried := false // it may start only as a trial (see toProbe)
 	if b, key = g.heldBy(t, false); b != nothing {
 		if !g.mayHold(t, true) {
 			return b, key
@@ -200,7 +196,7 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	return Turn, 0
 }
 
-// isOwnDoing reports whether a request waits for what its client's own requests have or had.
+// isOwnDoing reports whether a request waits because of other requests of its own client.
 func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	switch b, key := g.barrier(at, t); b {
 	case BehindOwn:
@@ -216,17 +212,12 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 	}
 }
 
-// ladderBarrier is what keeps the head of a lane that would compute.
+// ladderBarrier returns why the head of a lane that would compute waits.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
-	alike, over := 0, 0
-	for i := range r + 1 {
-		alike += g.load.computing[i]
-		over += g.load.overShare[i]
-	}
 	if g.isHeldBack(at, t.site) {
 		return SiteAhead
 	}
-	switch g.doors(at, r, alike, over).of(t) {
+	switch g.doors(at, r, upTo(&g.load.computing, 0, r), upTo(&g.load.overShare, 0, r)).of(t) {
 	case closed:
 		if t.level == fresh {
 			return Untried
@@ -241,46 +232,46 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 	switch {
 	case !g.hasWorker(r, true):
 		return NoWorker
-	case !g.leaves(at, t):
+	case !g.leavesCPU(at, t):
 		return LeavesCPU
 	}
 	return Turn
 }
 
-// GateState is what the doctor shows of the gate. Every count is of requests.
+// GateState is the state of the gate, as shown by the doctor. All counts are numbers of requests.
 type GateState struct {
-	Workers   int    `json:"workers"`   // most at the backend, as far as is known; 0: any number
-	WorkersBy string `json:"workersBy"` // what tells that
+	Workers   int    `json:"workers"`   // how many the backend can run at once, as far as is known; 0: any number
+	WorkersBy string `json:"workersBy"` // the source of that number
 	Busy      int    `json:"busy"`      // at the backend
-	LongMost  int    `json:"longMost"`  // most at the backend of the longest size; of the other sizes that are not short, somewhat more. 0: any number
+	LongMost  int    `json:"longMost"`  // how many of the longest size may be at the backend; of other sizes that aren't short, a few more; 0: any number
 	LongBusy  int    `json:"longBusy"`  // at the backend and not short
-	Holding   int    `json:"holding"`   // of these, those that only hold a worker: they hardly compute
-	Orphans   int    `json:"orphans"`   // at the backend though their client has left
-	// Room is how many requests of a size and shorter may compute at a time, and
-	// Computing how many of each size do: up to 25, 100, 400 ms, 1.6, 6.4, 25.6 s, and more.
-	// Ahead are those of them whose clients have had more than their share, and Held
-	// how many hold a worker for so long, in CPU-seconds.
+	Holding   int    `json:"holding"`   // those of LongBusy that hold a worker and compute little
+	Orphans   int    `json:"orphans"`   // at the backend although their client has disconnected
+	// Room is how many requests up to a given size may compute at once. Computing is how many
+	// requests of each size are computing; the sizes are up to 25 ms, 100 ms, 400 ms, 1.6 s, 6.4 s
+	// and 25.6 s, and longer. Ahead counts those in Computing whose clients have exceeded their
+	// share. Held counts requests by how long they hold a worker, converted to CPU-seconds.
 	Room        int        `json:"room"`
 	Computing   [rungs]int `json:"computing"`
 	Ahead       [rungs]int `json:"ahead"`
 	Held        [rungs]int `json:"held"`
-	Probes      int        `json:"probes"`                        // at the backend, of a kind that nobody knows: tried beside the others
+	Probes      int        `json:"probes"`                        // at the backend; trials outside the ladder, because their kind is unknown
 	Queued      int        `json:"queued"`                        // waiting
 	Clock       float64    `json:"clock" fleet:"max"`             // virtual CPU-seconds per unit of share
-	Utilisation float64    `json:"utilisation" fleet:"mean Room"` // of the CPUs, 0 to 1, as last measured; negative: never
+	Utilisation float64    `json:"utilisation" fleet:"mean Room"` // part of the CPUs in use, 0 to 1, as last measured; negative: never measured
 	Shed        uint64     `json:"shed"`                          // rejected because the queue was full, since the start
-	// Sites are those that are told apart, and the others; nil: none are. If there are such,
-	// Clock is that of the others.
+	// Sites are the named sites, and one entry for all other requests. It is nil if no sites are named. If it
+	// isn't nil, Clock is the clock of the entry for all other requests.
 	Sites []SiteState `json:"sites,omitempty"`
 }
 
-// GateState is the state of the gate.
+// GateState returns the state of the gate.
 func (l *Limiter) GateState() GateState {
 	g := l.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.limits
-	// No count is above its maximum: after the number of workers fell, more may still be in use.
+	// Show no count above its maximum: after the number of workers has fallen, more may still be in use.
 	workers, longMost := max(n.workers, g.busy), max(n.longMost, g.load.long())
 	if !g.workers.areKnown() {
 		workers, longMost = 0, 0
@@ -294,7 +285,7 @@ func (l *Limiter) GateState() GateState {
 	}
 }
 
-// fill adds what the gate knows of a key that has requests, or is a client's.
+// fill adds what the gate knows about a key, if the key has requests or is a client.
 func (g *gate) fill(row *Row, b *bucket) {
 	c := b.Value.client.Load()
 	if c == nil && row.Running == 0 {
@@ -312,48 +303,48 @@ func (g *gate) fill(row *Row, b *bucket) {
 	}
 }
 
-// Row is what the doctor shows of one key.
+// Row is the state of one key, as shown by the doctor.
 type Row struct {
 	Class string `json:"class" fleet:"key"`
 	ID    string `json:"id" fleet:"key"`
-	// Proof is how it was found that the key's robot is the one that it says it is, and which list
-	// of its addresses there is; empty: the class is not that of robots. The limiter knows nothing of it.
+	// Proof says how the robot's identity was proven, and whether there is a list of its addresses. It is
+	// empty if the key isn't a robot. The limiter doesn't set it.
 	Proof string `json:"proof,omitempty"`
-	// Level is the key's balance in CPU-seconds: above zero credit, below debt.
+	// Level is the key's balance in CPU-seconds: credit above zero, debt below.
 	Level float64 `json:"level" fleet:"min"`
-	// Wait is the average time in seconds that the key's latest requests were
-	// delayed, for its debt or at the gate, also in vain: of the first ten all count
-	// alike, after that each one moves it by a tenth, as in the original. Those that
-	// wait at the gate count with what they have waited so far.
+	// Wait is the average time in seconds for which the key's latest requests were delayed by its debt or at
+	// the gate. Requests that never ran also count. The first ten count equally; each later one moves the
+	// average by a tenth, as in the original Smockron. Requests that are waiting at the gate count with their
+	// wait so far.
 	Wait float64 `json:"wait" fleet:"max"`
 	// CPU is the CPU time that the key recently used, in CPU-seconds per second.
 	CPU float64 `json:"cpu"`
-	// Rate is the requests per second that the key recently made.
+	// Rate is how many requests per second the key recently made.
 	Rate float64 `json:"rate"`
 	// Last is how long ago the key was last used, in seconds.
 	Last float64 `json:"last" fleet:"min"`
-	// Paid is in how many seconds its debt will be paid, if it asks for nothing more.
+	// Paid is how many seconds it takes until the key's debt is paid if it makes no more requests.
 	Paid float64 `json:"paid" fleet:"max"`
-	// Running counts its requests at the backend, Waiting those that wait at the gate or
+	// Running counts its requests at the backend. Waiting counts those that wait at the gate or
 	// for a debt.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
-	// Holds counts those at the backend that are not short, and Orphans those whose
-	// client has left.
+	// Holds counts its requests at the backend that aren't short. Orphans counts those whose client has
+	// disconnected.
 	Holds   int `json:"holds"`
 	Orphans int `json:"orphans"`
-	// Client is how the key stands at the gate, if it is a client's.
+	// Client is the key's state at the gate, if it is a client there.
 	Client *ClientRow `json:"client,omitempty"`
 }
 
-// ClientRow is what the doctor shows of a client at the gate.
+// ClientRow is the state of a client at the gate, as shown by the doctor.
 type ClientRow struct {
-	// Known is true if it isn't a stranger: it has been seen for a while.
+	// Known is true if the client isn't a stranger.
 	Known bool `json:"known"`
-	// Standing multiplies its share.
+	// Standing multiplies the client's share.
 	Standing float64 `json:"standing" fleet:"max"`
-	// Lead is how far its service is ahead of the gate's clock, in CPU-seconds of
-	// its own share: what it used beyond that while others wanted the machine.
+	// Lead is how far the client is ahead of the gate's clock, in CPU-seconds: the CPU time that it has used
+	// beyond its share while other clients wanted the CPUs.
 	Lead float64 `json:"lead" fleet:"max"`
 }
 
@@ -363,23 +354,22 @@ type ClassInfo struct {
 	Budget Budget
 }
 
-// Classes returns the classes of the policy in force, in configured order.
+// Classes returns the classes of the current policy, in configured order.
 func (l *Limiter) Classes() []ClassInfo {
 	return l.policy.Load().Classes
 }
 
-// Dump calls yield with a Row for every key of a class (of all configured
-// classes if class is empty), in no order, until yield returns false. Keys that
-// come or go in the meantime may be missed. No lock is held while yield runs.
+// Dump calls yield with a Row for every key of a class (or of all configured classes if class is empty), in
+// no particular order, until yield returns false. Keys that appear or disappear during the call may be
+// missed. No lock is held while yield runs.
 func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 	l.table.All(l.since(now), class, func(s account.State, b *bucket) bool {
 		return class == "" && l.table.Terms(s.Key.Class) == nil || yield(l.row(s, b))
 	})
 }
 
-// Find returns the Row of one key, and whether it is known. A key that is not
-// known has its whole burst, and an empty Row, except that a client that other instances
-// know is no stranger.
+// Find returns the Row of one key, and whether the key has an account. If it doesn't, the key has its full
+// burst, and the Row is empty, except that Client says whether the client is known.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	at := l.since(now)
 	s, b := l.table.Find(at, k)
@@ -395,7 +385,7 @@ func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	return r, found
 }
 
-// row is that of a key whose account stands so.
+// row makes the Row of a key from its account's state.
 func (l *Limiter) row(s account.State, b *bucket) Row {
 	r := Row{
 		Class: s.Key.Class, ID: s.Key.ID, Level: s.Level,

@@ -3,9 +3,11 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// checkOutlooks: a reason is told of each that waits, and a place that no other one of its level has.
+// checkOutlooks: each waiting request has a reason to wait, and a place that no other request of its level has.
 func (s *siege) checkOutlooks(t fataler) {
 	type place struct {
 		of     *site
@@ -17,14 +19,14 @@ func (s *siege) checkOutlooks(t fataler) {
 		if x := s.tickets[i]; o.Waits && x.waitEntry == nil {
 			p := place{x.site, x.level, o.Before}
 			if o.Barrier == nothing || taken[p] {
-				t.Fatalf("of one that waits it is said that %d go before it, which another one was told, and barrier %d", o.Before, o.Barrier)
+				t.Fatalf("a waiting request has %d before it, like another one, and barrier %d", o.Before, o.Barrier)
 			}
 			taken[p] = true
 		}
 	}
 }
 
-// checkShown: no count is above its own maximum, of the gate or of what keeps a request.
+// checkShown checks that no count exceeds its maximum, neither the gate's nor a barrier's.
 func (s *siege) checkShown(t fataler) {
 	if g := s.GateState(); g.Workers > 0 && (g.Busy > g.Workers || g.LongBusy > g.LongMost) {
 		t.Fatalf("%d of %d workers, %d of %d not short", g.Busy, g.Workers, g.LongBusy, g.LongMost)
@@ -36,57 +38,40 @@ func (s *siege) checkShown(t fataler) {
 	}
 }
 
-// TestOutlook shows what is said of who waits, and that it goes as soon as that is over.
+// TestOutlook shows the reported facts about a waiting request, and that it starts as soon as the obstacle is
+// gone.
 func TestOutlook(t *testing.T) {
 	const page = 400 * time.Millisecond
 	for what, c := range map[string]struct {
-		setUp func(w *world) (x *Ticket, over func())
-		want  Outlook
+		client string
+		want   Outlook
 	}{
-		"no room": {func(w *world) (*Ticket, func()) {
-			hogs := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
-			return w.heavy("a"), func() { w.done(hogs[0], page) }
-		}, Outlook{Barrier: NoRoom, Have: 2, Most: 2}},
-		"behind its own": {func(w *world) (*Ticket, func()) {
-			hogs := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
-			w.heavy("a")
-			return w.heavy("a"), func() { w.done(hogs[0], page); w.done(hogs[1], page) }
-		}, Outlook{Barrier: BehindOwn, Have: 1, Before: 1}},
-		"another's turn": {func(w *world) (*Ticket, func()) {
-			hogs := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
-			w.heavy("a")
-			return w.heavy("b"), func() { w.done(hogs[0], page); w.done(hogs[1], page) }
-		}, Outlook{Barrier: NoRoom, Have: 2, Most: 2, Before: 1}},
-		"its part of the workers": {func(w *world) (*Ticket, func()) {
-			var polls []*Ticket
-			for range 5 {
-				polls = append(polls, w.poll("a"))
-			}
-			return w.poll("a"), func() { w.done(polls[0], 0) }
-		}, Outlook{Barrier: KeyHolds, Have: 5, Most: 5, Key: Key{Class: "slash32", ID: "a"}}},
+		"behind its own":        {"a", Outlook{Barrier: BehindOwn, Have: 1, Before: 1}},
+		"another client's turn": {"b", Outlook{Barrier: NoRoom, Have: 2, Most: 2, Before: 1}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(bounded())
 			w.acquaint("hogs", "a", "b")
-			x, over := c.setUp(w)
+			hogs := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
+			w.heavy("a")
+			x := w.heavy(c.client)
 			w.expectPhase(t, "before", x, queued)
 			got := w.Outlooks(w.now, []*Ticket{x})[0]
 			if !got.Waits || got.Barrier != c.want.Barrier || got.Before != c.want.Before || got.Have != c.want.Have ||
 				got.Most != c.want.Most || got.Key != c.want.Key {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
-			over()
-			if !w.phaseOf(x).running() {
-				t.Error("it does not go though what it waited for is over")
-			}
+			w.done(hogs[0], page)
+			w.done(hogs[1], page)
+			w.expectPhase(t, "once the obstacle is gone", x, computing)
 			if got := w.Outlooks(w.now, []*Ticket{x})[0]; got.Waits {
-				t.Errorf("it runs, and is said to wait: %+v", got)
+				t.Errorf("it runs, but its outlook says that it waits: %+v", got)
 			}
 		})
 	}
 }
 
-// TestOutlookUnderACap tells of those that wait for a debt to be paid, one after the other.
+// TestOutlookUnderACap shows the outlooks of requests that wait for a debt, one after another.
 func TestOutlookUnderACap(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.4, Burst: second}))
 	w.run(time.Minute)
@@ -100,12 +85,10 @@ func TestOutlookUnderACap(t *testing.T) {
 	all := w.Outlooks(w.now, []*Ticket{third, fourth})
 	for i, want := range []time.Duration{1500 * time.Millisecond, 3500 * time.Millisecond} {
 		if o := all[i]; !o.Waits || o.Barrier != Owes || o.Before != i || (o.Paid-want).Abs() > time.Millisecond || o.Key != by("a")[0] {
-			t.Errorf("the %d. that waits: %+v, want paid in %v", i+1, o, want)
+			t.Errorf("waiting request %d: %+v, want it paid in %v", i+1, o, want)
 		}
 		w.run(all[0].Paid - time.Millisecond)
-		if o := w.Outlooks(w.now, []*Ticket{fourth})[0]; o.Waited != w.now.Sub(came) {
-			t.Errorf("it has waited for %v, want %v", o.Waited, w.now.Sub(came))
-		}
+		testkit.Same(t, w.now.Sub(came), w.Outlooks(w.now, []*Ticket{fourth})[0].Waited, "the time that it has waited")
 	}
 	if v := third.Verdict(); v.Wait > 1501*time.Millisecond {
 		t.Errorf("it waited for %v", v.Wait)

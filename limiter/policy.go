@@ -7,15 +7,15 @@ import (
 	"tempomat/limiter/account"
 )
 
-// Mode is how debt is acted on. See the package documentation.
+// Mode is what the limiter does about debt. See the package documentation.
 type Mode uint8
 
 // The modes.
 const (
 	Observe     Mode = iota // charge and count; delay no request
 	Cooperative             // run at once, then hold the response until the debt is paid
-	Cap                     // wait before the backend until the debt is paid
-	Fair                    // wait only while the backend has no room, in an order that debt decides
+	Cap                     // wait in front of the backend until the debt is paid
+	Fair                    // wait only while the backend has no room, in an order that depends on debt
 )
 
 func (m Mode) String() string {
@@ -31,43 +31,41 @@ func (m Mode) String() string {
 	return "observe"
 }
 
-// DefaultMemory is the longest time that a key takes to pay off its debt,
-// unless the policy says otherwise.
+// DefaultMemory is the longest time that a key takes to pay off its debt, unless the policy sets another.
 const DefaultMemory = 120 * time.Second
 
-// Policy is what the limiter is told to do. It is replaced as a whole.
+// Policy holds the limiter's settings. SetPolicy replaces all of them.
 type Policy struct {
 	Mode    Mode
-	Shadow  bool        // judge and count, never act
+	Shadow  bool        // decide and count, but never delay or refuse
 	Classes []ClassInfo // at most MaxKeys; the first one is the client
-	// Sites are those that are told apart, of different names; none: all requests are of one.
+	// Sites are the sites that have a share of their own. Their names are unique. If there are none, all
+	// requests belong to one site.
 	Sites []SiteInfo
-	// OtherSites is the share of all requests together that are of none of them; 0 is 1.
+	// OtherSites is the share of all requests together that are for none of Sites. 0 means 1.
 	OtherSites float64
-	// MaxHold is the longest that a request or its response is held.
+	// MaxHold is the longest time for which a request or its response is held.
 	MaxHold time.Duration
-	// MaxHeld bounds how many requests are held at once. One client may use all of that until
-	// others want it, because it may be an office: a full queue refuses requests of the client
-	// with the most.
+	// MaxHeld limits how many requests are held at once. A single client, such as an office, may use all of
+	// that while no other client wants it: a full queue refuses requests of the client with the most.
 	MaxHeld int
-	// Memory bounds debt: no key owes more than it earns in this time.
-	// Zero is DefaultMemory.
+	// Memory bounds debt: no key owes more than it earns in this time. Zero means DefaultMemory.
 	Memory time.Duration
-	// Without switches rules of the gate off. It is for tests alone, to see what each is worth.
+	// Without switches off rules of the gate. Only tests use it, to measure the effect of each rule.
 	Without Rules
-	// Gate is the queue before the backend, for Fair, and for Observe, which tells
-	// what Fair would have done.
+	// Gate describes the queue in front of the backend. Fair and Observe use it; Observe only reports what Fair
+	// would have done.
 	Gate GateOptions
 }
 
-// activePolicy is a Policy made ready for the request path.
+// activePolicy is a Policy prepared for the request path.
 type activePolicy struct {
 	Policy
 	terms []*account.Terms // one for each of Classes
 	gated bool             // requests go through the gate
 }
 
-func compile(p Policy, sidecars int) *activePolicy {
+func compile(p Policy, instances int) *activePolicy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
 	}
@@ -80,13 +78,13 @@ func compile(p Policy, sidecars int) *activePolicy {
 			b.CPUs, b.Burst, b.Cap, memory = 1, 0, true, longestExternal
 		}
 		if b.Shadow {
-			b.Workers = 0 // its keys hold any part
+			b.Workers = 0 // no limit
 		}
 		capped := p.Mode == Cap || (b.Cap && p.Mode != Observe)
 		c.terms = append(c.terms, &account.Terms{
 			Class:     info.Name,
 			Rate:      b.CPUs,
-			Burst:     b.Burst.Seconds() / float64(sidecars),
+			Burst:     b.Burst.Seconds() / float64(instances),
 			Floor:     -b.CPUs * memory.Seconds(),
 			External:  b.External,
 			LocalOnly: b.LocalOnly,
@@ -102,10 +100,10 @@ func compile(p Policy, sidecars int) *activePolicy {
 	return c
 }
 
-// longestExternal is the longest that peers can have a key of an external class wait.
+// longestExternal is the longest time for which other instances can delay a key of an external class.
 const longestExternal = 24 * time.Hour
 
-// standing bounds what a client's share is multiplied by.
+// standing limits the factor that multiplies a client's share to the range from 1/2 to 8.
 func (p *activePolicy) standing(given float64) float64 {
 	if given <= 0 || !p.gated {
 		return 1
@@ -113,10 +111,9 @@ func (p *activePolicy) standing(given float64) float64 {
 	return max(0.5, min(given, 8))
 }
 
-// SetPolicy replaces the policy from now on. Debts, queues and running requests
-// survive: a key keeps its level, cut to the new burst, and what it earned until
-// now it earned at the old rate. Keys of classes that are gone stay as they are
-// until they are evicted.
+// SetPolicy replaces the policy from now on. Debts, queues and running requests are kept. A key keeps its
+// level, limited to the new burst, and has earned at the old rate until now. Keys of removed classes stay
+// unchanged until they are evicted.
 func (l *Limiter) SetPolicy(now time.Time, p Policy) {
 	l.policyMu.Lock()
 	defer l.policyMu.Unlock()
@@ -124,101 +121,101 @@ func (l *Limiter) SetPolicy(now time.Time, p Policy) {
 }
 
 func (l *Limiter) applyLocked(now time.Time, p Policy) {
-	c := compile(p, l.sidecars)
+	c := compile(p, l.instances)
 	l.policy.Store(c)
 	l.table.SetTerms(l.since(now), c.terms)
 	l.gate.setPolicy(c)
 	l.requestAdvance()
 }
 
-// MaxKeys is the most classes that one request can be charged to.
+// MaxKeys is the largest number of classes that one request can be charged to.
 const MaxKeys = 8
 
-// Key is one member of a class: {slash24, 203.0.113.0/24}.
+// Key is one member of a class, such as {slash24, 203.0.113.0/24}.
 type Key = account.Key
 
-// Budget is what a class lets each of its keys use.
+// Budget is what each key of a class may use.
 type Budget struct {
 	// CPUs is the rate at which a key earns credit, in CPU-seconds per second.
 	CPUs float64
-	// Burst is the most CPU time that a key can have saved up. Zero is allowed:
-	// a key then has exactly what it earns.
+	// Burst is the most CPU time that a key can save. If it is zero, a key saves nothing, and can use only
+	// what it is earning at the moment.
 	Burst time.Duration
-	// Cap makes the class a hard ceiling in every mode but Observe: a request waits
-	// before the backend until the debt of its key is paid.
+	// Cap makes the class a hard ceiling in every mode except Observe: a request waits in front of the backend
+	// until the debt of its key is paid.
 	Cap bool
-	// Shadow judges and counts, and never acts: the debt of a key of the class neither
-	// delays its requests nor makes them more expensive at the gate, and it may hold any number of
-	// workers. The first class is still whom the gate takes for a client.
+	// Shadow means that the class decides and counts, but never acts: the debt of its keys neither delays
+	// their requests nor makes them more expensive at the gate, and they may hold any number of workers. If it
+	// is the first class, its keys are still the gate's clients.
 	Shadow bool
-	// External makes the class one that nothing is charged to here: its keys wait until
-	// when peers say, by Raise. CPUs, Burst and Cap mean nothing then.
+	// External means that nothing is charged to the class here. Its keys wait for as long as other instances
+	// say (Raise). CPUs, Burst and Cap then have no effect.
 	External bool
-	// LocalOnly keeps the class from peers: they know its keys by other names.
+	// LocalOnly means that charges of the class aren't shared, because other instances use other names for its
+	// keys.
 	LocalOnly bool
-	// Workers is the part of the backend's workers that are not kept for short
-	// requests which one key of the class may hold with requests that are not
-	// short: above 0 to 1; zero is any part.
+	// Workers limits how many workers one key of the class may hold with requests that aren't short. It is a
+	// fraction, above 0 to 1, of the workers that aren't kept for short requests. Zero means no limit.
 	Workers float64
-	// MaxHold is the longest that a request waits for the class's sake before it is
-	// refused; zero is the policy's.
+	// MaxHold is the longest time that a request waits because of this class before it is refused. Zero means
+	// the MaxHold of the policy.
 	MaxHold time.Duration
 }
 
-// Rules are some of the gate's rules, as a set.
+// Rules is a set of the gate's rules.
 type Rules uint64
 
-// The rules that a test can switch off, one by one, by Policy.Without. Each is explained at the branch
-// that checks it; doc.go has the row that needs it.
+// These are the rules that a test can switch off with Policy.Without. Each is explained where the code checks
+// it. doc.go lists the tests that fail without it.
 const (
-	ruleClimbs        Rules = 1 << iota // a request that runs longer than was guessed climbs the ladder
-	ruleHalves                          // the upper half of a rung counts the next one's lower half
-	ruleBeside                          // there is more room next to longer ones
-	ruleDistrust                        // not for light ones, just after one was misjudged
-	rulePasses                          // those within their share pass those ahead of it
+	ruleClimbs        Rules = 1 << iota // a request that runs longer than guessed climbs the ladder
+	ruleHalves                          // the upper half of a rung also counts the next rung's lower half
+	ruleBeside                          // there is more room next to longer requests
+	ruleDistrust                        // light requests get no such room just after one was misjudged
+	rulePasses                          // clients within their share pass those over it
 	ruleWaits                           // a request that computes little takes no room
-	ruleLeaves                          // a long request of a client ahead leaves a CPU to the others
-	ruleLeavesLonger                    // but what is much longer does not count for that
-	ruleLeavesMore                      // one more after a wait, or while a CPU is idle
-	ruleUninvited                       // there is more room next to those that held a worker only, and compute then
-	ruleDebt                            // debt makes a request count for more
+	ruleLeaves                          // a long request of a client over its share leaves a CPU to the others
+	ruleLeavesLonger                    // much longer requests don't count when Leaves is checked
+	ruleLeavesMore                      // one more such request may start after a wait, or while a CPU is idle
+	ruleUninvited                       // there is more room next to requests that only held a worker and then began to compute
+	ruleDebt                            // debt makes a request count as more expensive
 	ruleInherits                        // a client that owes nothing bears a quarter of its networks' debt
 	ruleStanding                        // a client's standing multiplies its share
-	ruleBehind                          // an address weighs as the clients behind it
-	ruleFaces                           // an address without sessions is divided by its User-Agents
-	ruleLead                            // what a client had beyond its share is in its rank
-	ruleStrangers                       // clients that are not known share one turn
-	ruleOthersPart                      // strangers have half of all others' shares at least
-	ruleCredit                          // what they had less counts for a few requests only
-	ruleNewest                          // the newest of them goes first once one waited for a second
-	ruleStale                           // those that waited for a second go after the others
-	ruleFewest                          // those with fewer answers go first
-	rulePassed                          // those that came back with a cookie do
-	ruleParts                           // and short parts of a page that was just served
-	ruleProbes                          // one of an unknown kind is tried next to the others
-	ruleProbePause                      // and none just after one that was not light
+	ruleBehind                          // an address counts as much as the clients behind it
+	ruleFaces                           // an address without sessions divides its share among its User-Agents
+	ruleLead                            // a client's lead over its share adds to its rank
+	ruleStrangers                       // unknown clients share one turn
+	ruleOthersPart                      // strangers have at least half the sum of all other shares
+	ruleCredit                          // the service that strangers missed counts for only a few requests
+	ruleNewest                          // once a stranger has waited for a second, the newest goes first
+	ruleStale                           // strangers that waited for a second go after the others
+	ruleFewest                          // strangers with fewer answers go first
+	rulePassed                          // strangers that came back with a cookie go first
+	ruleParts                           // strangers' short parts of a page that was just served go first
+	ruleProbes                          // one request of an unknown kind is tried outside the ladder
+	ruleProbePause                      // no kind is tried just after a trial that wasn't light
 	ruleKept                            // some workers are kept for short requests
 	ruleHoldersLeave                    // requests that compute little leave workers to those that compute
-	ruleKeysHold                        // each key holds its part of the workers
-	ruleStrangersPart                   // strangers hold half
-	ruleMayCompute                      // except for one that computes next to a free CPU
-	ruleSlack                           // no part of the workers binds while many are free
-	ruleMisjudges                       // requests that were not short use up what is kept
-	ruleReguesses                       // a request that waits moves as its cost becomes known
+	ruleKeysHold                        // each key may hold only its part of the workers
+	ruleStrangersPart                   // strangers together may hold half of those
+	ruleMayCompute                      // a stranger's request that computes may exceed that half if a CPU is free
+	ruleSlack                           // keys' and strangers' limits don't apply while many workers are free
+	ruleMisjudges                       // misjudged requests count against the kept workers
+	ruleReguesses                       // a waiting request moves as its cost becomes known
 	ruleGrows                           // the room follows the CPU use
-	ruleSitesLeave                      // a site that had more than its part leaves room
-	ruleSitesAtOnce                     // a site is charged with a long request as that runs
+	ruleSitesLeave                      // a site that has used more than its part leaves room
+	ruleSitesAtOnce                     // a site is charged for a long request as it runs
 	ruleSitesLead                       // no site is ahead by more than 20 s of the machine
-	ruleSitesIdle                       // but not while a CPU is idle
+	ruleSitesIdle                       // exception to SitesLeave while a CPU is idle
 )
 
-// RuleName is a rule and what it is called.
+// RuleName is a rule and its name.
 type RuleName struct {
 	Rule Rules
 	Name string
 }
 
-// AllRules are all of them.
+// AllRules returns all rules with their names.
 func AllRules() (all []RuleName) {
 	for i, name := range [...]string{
 		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited",

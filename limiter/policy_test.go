@@ -3,21 +3,23 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestWhereACapCounts: a class's own counts in every mode, unless nobody's debt means anything; in mode cap every class has
-// one.
+// TestWhereACapCounts: a class's own cap applies in every mode in which debt has an effect. In mode cap, every
+// class is capped.
 func TestWhereACapCounts(t *testing.T) {
 	for name, x := range map[string]struct {
 		mode Mode
-		own  bool // the class's
+		own  bool // the class itself is capped
 		want bool
 	}{
-		"mode cap":             {mode: Cap, want: true},
-		"mode fair":            {mode: Fair},
-		"mode fair, its own":   {mode: Fair, own: true, want: true},
-		"cooperative, its own": {mode: Cooperative, own: true, want: true},
-		"observed":             {mode: Observe, own: true},
+		"mode cap":                  {mode: Cap, want: true},
+		"mode fair":                 {mode: Fair},
+		"mode fair, capped class":   {mode: Fair, own: true, want: true},
+		"cooperative, capped class": {mode: Cooperative, own: true, want: true},
+		"observed":                  {mode: Observe, own: true},
 	} {
 		p := one(x.mode, Budget{CPUs: 1, Cap: x.own})
 		if c := compile(p, 1); c.terms[0].Cap != x.want || c.terms[0].Hold != (x.mode == Cooperative && !x.want) {
@@ -26,9 +28,9 @@ func TestWhereACapCounts(t *testing.T) {
 	}
 }
 
-// TestAnAddressEarnsForThoseBehindIt: as many times its share as clients are said to be behind it, at most eight; who says
-// nothing says one.
-func TestAnAddressEarnsForThoseBehindIt(t *testing.T) {
+// TestAnAddressEarnsForItsClients: an address earns its share times the number of clients behind it, at
+// most eight. Without that number, it earns its share once.
+func TestAnAddressEarnsForItsClients(t *testing.T) {
 	p := fair()
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: second}})
 	w := newWorld(p)
@@ -49,33 +51,25 @@ func TestAnAddressEarnsForThoseBehindIt(t *testing.T) {
 	}
 }
 
-// TestAnAdvanceIsAskedFor: as somebody begins to wait at the gate where nobody did.
-func TestAnAdvanceIsAskedFor(t *testing.T) {
+// TestAdvanceIsRequested: the limiter requests an Advance when the first request begins to wait at the gate.
+func TestAdvanceIsRequested(t *testing.T) {
 	w := siegeOf("a", "b")
-	for len(w.Due()) > 0 {
-		<-w.Due()
-	}
-	for i, want := range []int{0, 0, 1, 0, 0} { // two run
+	testkit.Ready(w.Due())                                          // the new policy's
+	for i, want := range []bool{false, false, true, false, false} { // the first two run
 		w.heavy("a")
-		if got := len(w.Due()); got != want {
-			t.Errorf("request %d: an Advance is asked for: %d, want %d", i, got, want)
-		}
-		for range want {
-			<-w.Due()
-		}
+		testkit.Same(t, want, testkit.Ready(w.Due()), "request %d: an Advance is requested", i)
 	}
 }
 
-// TestWhoHasNoAccount goes at once in every mode, past the gate, and leaves nothing.
-func TestWhoHasNoAccount(t *testing.T) {
+// TestKeysWithoutAccount: a client without an account starts at once in every mode, without the gate, and leaves
+// nothing.
+func TestKeysWithoutAccount(t *testing.T) {
 	for _, mode := range []Mode{Observe, Cooperative, Cap, Fair} {
-		for name, client := range map[string]Key{"nobody": {}, "of no class": {Class: "invented", ID: "a"}} {
+		for name, client := range map[string]Key{"no client": {}, "of no class": {Class: "invented", ID: "a"}} {
 			w := newWorld(one(mode, Budget{CPUs: 1}))
 			for range 3 {
 				x := w.Arrive(w.now, Arrival{Client: client, Guess: time.Hour, Sure: true})
-				select {
-				case <-x.Decided():
-				default:
+				if !testkit.Ready(x.Decided()) {
 					t.Fatalf("mode %v, %s: it waits", mode, name)
 				}
 				if v := x.Verdict(); v != (Verdict{}) || w.GateState().Busy != 0 || w.Keys() != 0 {
@@ -88,8 +82,8 @@ func TestWhoHasNoAccount(t *testing.T) {
 	}
 }
 
-// TestStandingEndsWithTheGate: after a reload from fair to a mode in which it counts for nothing, a client's
-// standing, and the clients once behind its address, leave it what all have.
+// TestStandingEndsWithTheGate: a reload from fair to a mode without a gate removes a client's standing, and
+// the number of clients behind its address.
 func TestStandingEndsWithTheGate(t *testing.T) {
 	for _, m := range []Mode{Cap, Cooperative} {
 		w := newWorld(one(Fair, Budget{CPUs: 0.1, Burst: second}))

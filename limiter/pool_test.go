@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// named is a robot that is known by nothing but the name that it gives itself.
+// named makes a request of a robot that is known only by the name that it sends.
 func named(name string) Arrival {
 	return Arrival{
 		Client: Key{Class: "session", ID: name}, Within: Key{Class: "session", ID: "(all)"},
@@ -15,8 +15,7 @@ func named(name string) Arrival {
 	}
 }
 
-// TestPoolWeighsAsOne: however many names anybody invents, all of them together get as
-// much as one client.
+// TestPoolWeighsAsOne: however many names clients invent, all of them together get as much as one client.
 func TestPoolWeighsAsOne(t *testing.T) {
 	for _, names := range []int{1, 2, 20, 60} {
 		w := homes("home")
@@ -32,7 +31,7 @@ func TestPoolWeighsAsOne(t *testing.T) {
 	}
 }
 
-// TestPoolIsNoStranger: invented names do not take the strangers' turn.
+// TestPoolIsNoStranger: invented names don't use the strangers' turn.
 func TestPoolIsNoStranger(t *testing.T) {
 	w := homes()
 	if w.Arrive(w.now, named("robot")).Stranger() {
@@ -40,7 +39,7 @@ func TestPoolIsNoStranger(t *testing.T) {
 	}
 }
 
-// TestPoolOwesAsOne: what one invented name owes, each of them does; but a network's debt is only inherited.
+// TestPoolOwesAsOne: a debt of one invented name counts for all of them. A network's debt is only inherited.
 func TestPoolOwesAsOne(t *testing.T) {
 	p := fair()
 	p.Classes = []ClassInfo{{"session", p.Classes[0].Budget}, {"slash32", p.Classes[0].Budget}}

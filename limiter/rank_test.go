@@ -5,26 +5,26 @@ import (
 	"testing"
 )
 
-// TestRankOfAHead: the clock as it came, what it will cost by its client's share and its debt, and how far its client is
-// ahead; from half a CPU-second on that client is ahead of its share.
+// TestRankOfAHead: the rank is the clock at arrival, plus the cost divided by the client's share, times the
+// debt's factor, plus the client's lead. With a lead above half a CPU-second, the client is over its share.
 func TestRankOfAHead(t *testing.T) {
-	const now, guess = 10.0, 0.1 // which counts for 0.2, and twice
+	const now, guess = 10.0, 0.1 // it counts for 0.2 on the clock, and for twice that in the rank
 	for name, x := range map[string]struct {
 		virtualTime float64
 		rank        float64
 		ahead       bool
 	}{
-		"as far as the clock": {now, now + 0.4, false},
-		"behind it":           {now - 3, now + 0.4, false},
-		"half a CPU-second":   {now + 1, now + 1.4, false},
-		"ahead":               {now + 1.01, now + 1.41, true},
-		"far ahead":           {now + 50, now + 50.4, true},
+		"at the clock":            {now, now + 0.4, false},
+		"behind the clock":        {now - 3, now + 0.4, false},
+		"half a CPU-second ahead": {now + 1, now + 1.4, false},
+		"ahead":                   {now + 1.01, now + 1.41, true},
+		"far ahead":               {now + 50, now + 50.4, true},
 	} {
 		g := shaped()
 		g.ranking.memory, g.home.clock = 120, clock{systemVirtualTime: now, active: 1}
 		r := &Ticket{charge: charge{guess: guess}, queueEntry: queueEntry{site: &g.home, flow: &flow{share: 0.5, virtualTime: x.virtualTime}, clock: now}}
 		if g.enqueueHead(0, r); math.Abs(r.rank-x.rank) > 1e-9 || r.overShare != x.ahead || r.costMultiplier != baseMultiplier {
-			t.Errorf("%s: a rank of %g, ahead %t; want %g, %t", name, r.rank, r.overShare, x.rank, x.ahead)
+			t.Errorf("%s: rank %g, ahead %t; want %g, %t", name, r.rank, r.overShare, x.rank, x.ahead)
 		}
 	}
 }

@@ -3,12 +3,13 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 func estimate(guess time.Duration) Estimate { return Estimate{Guess: guess, Sure: true} }
 
-// TestReguessMovesUpAndDown: whoever waits is moved to where its like belongs, once
-// that is known.
+// TestReguessMovesUpAndDown: a waiting request moves to the level of its kind once its cost is known.
 func TestReguessMovesUpAndDown(t *testing.T) {
 	const ms = time.Millisecond
 	for what, c := range map[string]struct {
@@ -16,21 +17,21 @@ func TestReguessMovesUpAndDown(t *testing.T) {
 		e    Estimate
 		want level
 	}{
-		"shorter":                 {Arrival{Guess: time.Second, Sure: true}, estimate(200 * ms), 2},
-		"longer":                  {Arrival{Guess: time.Second, Sure: true}, estimate(9 * time.Second), 5},
-		"as it was":               {Arrival{Guess: time.Second, Sure: true}, estimate(900 * ms), 3},
-		"it waits most of it":     {Arrival{Guess: time.Second, Sure: true}, Estimate{Guess: ms, Idle: 30 * time.Second, Sure: true}, waitsAt(4)},
-		"it computes after all":   {Arrival{Guess: ms, Idle: 30 * time.Second, Sure: true}, estimate(time.Second), 3},
-		"known at last":           {Arrival{Guess: 500 * ms}, estimate(50 * ms), 1},
-		"its like was dear":       {Arrival{Guess: 500 * ms}, Estimate{Guess: 500 * ms, Running: 2 * time.Second}, 4},
-		"not so sure any more":    {Arrival{Guess: time.Second, Sure: true}, Estimate{Guess: time.Second}, fresh},
-		"unsure, and likely dear": {Arrival{Guess: 50 * ms, Sure: true}, Estimate{Guess: 50 * ms, Running: time.Second}, 3},
+		"shorter":                                {Arrival{Guess: time.Second, Sure: true}, estimate(200 * ms), 2},
+		"longer":                                 {Arrival{Guess: time.Second, Sure: true}, estimate(9 * time.Second), 5},
+		"estimate hardly changes":                {Arrival{Guess: time.Second, Sure: true}, estimate(900 * ms), 3},
+		"turns out to wait most of its time":     {Arrival{Guess: time.Second, Sure: true}, Estimate{Guess: ms, Idle: 30 * time.Second, Sure: true}, waitsAt(4)},
+		"turns out to compute":                   {Arrival{Guess: ms, Idle: 30 * time.Second, Sure: true}, estimate(time.Second), 3},
+		"cost becomes known":                     {Arrival{Guess: 500 * ms}, estimate(50 * ms), 1},
+		"others of its kind were expensive":      {Arrival{Guess: 500 * ms}, Estimate{Guess: 500 * ms, Running: 2 * time.Second}, 4},
+		"cost becomes unknown":                   {Arrival{Guess: time.Second, Sure: true}, Estimate{Guess: time.Second}, fresh},
+		"cost becomes unknown, likely expensive": {Arrival{Guess: 50 * ms, Sure: true}, Estimate{Guess: 50 * ms, Running: time.Second}, 3},
 	} {
 		w := siegeOf("hog", "a")
-		for range 2 { // of any level, all wait
+		for range 2 { // requests of every level wait
 			w.light("hog")
 		}
-		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // is tried
+		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // this one is tried
 		for range 16 {
 			w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms, Idle: 2 * time.Second, Sure: true})
 		}
@@ -48,8 +49,8 @@ func TestReguessMovesUpAndDown(t *testing.T) {
 	}
 }
 
-// TestReguessLetsGo: who turns out shorter than those that compute goes at once, and
-// the next of its lane becomes the head.
+// TestReguessLetsGo: a request that turns out to be shorter than the computing ones starts at once, and the
+// next one of its lane becomes the head.
 func TestReguessLetsGo(t *testing.T) {
 	w := siegeOf("a", "b")
 	for range 2 {
@@ -64,10 +65,11 @@ func TestReguessLetsGo(t *testing.T) {
 	w.Reguess(w.now, second, Estimate{Guess: 20 * time.Millisecond, Idle: 20 * time.Second, Sure: true})
 	w.expectPhase(t, "it waits most of the time", second, holding)
 	w.Reguess(w.now, second, estimate(time.Second))
-	w.expectPhase(t, "what runs is moved by what it does", second, holding)
+	w.expectPhase(t, "Reguess doesn't move running requests", second, holding)
 }
 
-// TestReguessJoinsTheEnd of another lane: there, too, first come is first served.
+// TestReguessJoinsTheEnd: a request that moves joins the end of the other lane, where the order of arrival
+// also applies.
 func TestReguessJoinsTheEnd(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.light("hog"), w.light("hog")}
@@ -77,9 +79,7 @@ func TestReguessJoinsTheEnd(t *testing.T) {
 	if late.heap != nil || late.links[inLane].before != second {
 		t.Error("it is not behind the others of its lane")
 	}
-	if moved := late.applied; moved != 0 {
-		t.Errorf("it is charged %g though it is no head", moved)
-	}
+	testkit.Same(t, 0, late.applied, "charged although it isn't a head")
 	w.done(hogs[0], 0)
 	for i, x := range []*Ticket{first, second, late} {
 		w.expectPhase(t, "in turn", x, computing)
@@ -90,9 +90,9 @@ func TestReguessJoinsTheEnd(t *testing.T) {
 	}
 }
 
-// TestReguessOfWhoStandsBehind: one that stays where it waits, and is no head yet, is
-// charged by the latest estimate once it is.
-func TestReguessOfWhoStandsBehind(t *testing.T) {
+// TestReguessBehindTheHead: a request that stays in its lane, behind the head, is charged by the latest
+// estimate once it becomes the head.
+func TestReguessBehindTheHead(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.light("hog"), w.light("hog")}
 	first, second := w.of("a", time.Second), w.of("a", time.Second)
@@ -100,20 +100,16 @@ func TestReguessOfWhoStandsBehind(t *testing.T) {
 		w.Reguess(w.now, x, Estimate{Guess: 1500 * time.Millisecond, Idle: 500 * time.Millisecond, Sure: true})
 	}
 	if first.guess != 1 || second.guess != 1.5 {
-		t.Errorf("the head's guess is %g, the next one's %g; want 1, with which it was charged, and 1.5", first.guess, second.guess)
+		t.Errorf("the head's guess is %g, the next one's %g; want 1, which was charged, and 1.5", first.guess, second.guess)
 	}
-	if second.likelyIdle != 0.5 {
-		t.Errorf("it is taken to hold a worker for %g s, want 0.5", second.likelyIdle)
-	}
+	testkit.Same(t, 0.5, second.likelyIdle, "seconds that it is expected to hold a worker")
 	w.done(hogs[0], 0)
 	w.expectPhase(t, "the first", first, computing)
-	if second.charged != 1.5 {
-		t.Errorf("the next one is charged %g as it becomes the head, want 1.5", second.charged)
-	}
+	testkit.Same(t, 1.5, second.charged, "the next request's charge as it becomes a head")
 }
 
-// TestReguessOfAParkedStranger: once it is sure that it computes as long as it was thought to, it has a worker for a CPU,
-// whatever strangers hold.
+// TestReguessOfAParkedStranger: once its cost is known to be as guessed, it may use a worker and a free CPU,
+// whatever workers strangers hold.
 func TestReguessOfAParkedStranger(t *testing.T) {
 	w := newWorld(bounded())
 	for i := range 5 {
@@ -121,9 +117,9 @@ func TestReguessOfAParkedStranger(t *testing.T) {
 		w.expectPhase(t, "a stranger that holds a worker", x, holding)
 	}
 	first := w.Arrive(w.now, Arrival{Client: host("first"), Guess: time.Second, Running: time.Second})
-	w.expectPhase(t, "one that may be dear", first, computing)
+	w.expectPhase(t, "a request that may be expensive", first, computing)
 	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: time.Second, Running: time.Second})
-	w.expectPhase(t, "another one beside it", x, queued)
+	w.expectPhase(t, "another one next to it", x, queued)
 	if x.heap != &x.site.parked {
 		t.Fatal("it is not parked")
 	}

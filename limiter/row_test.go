@@ -1,13 +1,15 @@
 package limiter
 
 import (
-	"slices"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestARowTellsOfTheQueue: how many of a key's requests wait, run and hold a worker, and who is known.
-func TestARowTellsOfTheQueue(t *testing.T) {
+// TestRowShowsTheQueue: a row shows how many of a key's requests wait, run and hold a worker, and whether
+// the client is known.
+func TestRowShowsTheQueue(t *testing.T) {
 	const long, short = 300 * time.Millisecond, 20 * time.Millisecond
 	p := fair()
 	p.Gate.Workers = 4
@@ -30,14 +32,14 @@ func TestARowTellsOfTheQueue(t *testing.T) {
 		t.Errorf("who runs: %+v", hogs)
 	}
 	if network, _ := w.Find(w.now, by("", "hogs/24")[1]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
-		t.Errorf("the network of who runs: %+v", network)
+		t.Errorf("the network of the running client: %+v", network)
 	}
 	if stranger, _ := w.Find(w.now, by("stranger")[0]); stranger.Client == nil || stranger.Client.Known || stranger.Waiting != 1 {
 		t.Errorf("a stranger: %+v, %+v", stranger, stranger.Client)
 	}
 }
 
-// TestADumpIsOfTheClassesInForce: keys of a class that is gone are shown only to who asks for it.
+// TestADumpIsOfTheClassesInForce: keys of a removed class are shown only if the caller asks for that class.
 func TestADumpIsOfTheClassesInForce(t *testing.T) {
 	p := one(Observe, Budget{CPUs: 1})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1}})
@@ -57,25 +59,21 @@ func TestADumpIsOfTheClassesInForce(t *testing.T) {
 				}
 				return true
 			})
-			if got != n {
-				t.Errorf("of class %q, one gone %t, %d rows, want %d", class, gone, got, n)
-			}
+			testkit.Same(t, n, got, "class %q, one gone %t: rows", class, gone)
 		}
 	}
 	rows := 0
 	p.Classes = p.Classes[:2]
 	w.SetPolicy(w.now, p)
 	if w.Dump(w.now, "", func(Row) bool { rows++; return false }); rows != 1 {
-		t.Errorf("%d rows for somebody who wanted one", rows)
+		t.Errorf("%d rows for a caller that wanted one", rows)
 	}
-	if all := w.Classes(); !slices.Equal(all, p.Classes) {
-		t.Errorf("the classes in force are %+v, want %+v", all, p.Classes)
-	}
+	testkit.Same(t, p.Classes, w.Classes(), "the classes in force")
 	w.Leave(w.now, x)
 }
 
-// TestFindTellsOfOneKey, if it is known.
-func TestFindTellsOfOneKey(t *testing.T) {
+// TestFindReturnsOneKey: Find returns the row of a key, and whether the key is known.
+func TestFindReturnsOneKey(t *testing.T) {
 	w := newWorld(one(Observe, Budget{CPUs: 1}))
 	w.done(w.of("a", second), 2*second)
 	for client, want := range map[string]bool{"a": true, "b": false} {
@@ -86,22 +84,12 @@ func TestFindTellsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestVerdictsHaveNames: of each part, as logs and metrics have them.
-func TestVerdictsHaveNames(t *testing.T) {
+// TestVerdictsAndModesHaveNames: each part of a verdict and each mode has the name that the configuration, logs and metrics use.
+func TestVerdictsAndModesHaveNames(t *testing.T) {
 	for v, want := range map[interface{ String() string }]string{
 		Go: "go", Refuse: "refuse", None: "none", Debt: "debt", ClientFull: "client full", ServerFull: "server full", Busy: "busy",
+		Cooperative: "cooperative", Cap: "cap", Fair: "fair", Observe: "observe",
 	} {
-		if got := v.String(); got != want {
-			t.Errorf("%T %d is called %q, want %q", v, v, got, want)
-		}
-	}
-}
-
-// TestModesHaveNames: the configuration's.
-func TestModesHaveNames(t *testing.T) {
-	for m, want := range map[Mode]string{Cooperative: "cooperative", Cap: "cap", Fair: "fair", Observe: "observe"} {
-		if got := m.String(); got != want {
-			t.Errorf("%d is called %q, want %q", m, got, want)
-		}
+		testkit.Same(t, want, v.String(), "the name of %T %d", v, v)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// outcome is what became of a request of a trace, and when.
+// outcome tells what happened to a request of a trace, and when.
 type outcome struct {
 	request int
 	at      time.Duration
@@ -18,8 +20,8 @@ type outcome struct {
 	hold    time.Duration
 }
 
-// schedule plays a trace of 90 s, more than two CPUs bear, and tells what was decided and
-// when. Each request has a key of the last class too, whether the policy has that or not.
+// schedule plays a trace of 90 s that needs more than two CPUs can do, and returns the decisions and their
+// times. Each request also has a key of the last class, whether or not the policy has that class.
 func schedule(p Policy) (all []outcome, would int) {
 	w := newWorld(p)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -39,7 +41,7 @@ func schedule(p Policy) (all []outcome, would int) {
 				if v.Would.Key.Class != "" {
 					would++
 				}
-				if v.Shadow { // only told
+				if v.Shadow { // only reported
 					all[len(all)-1].wait, all[len(all)-1].reason, all[len(all)-1].action = 0, None, Go
 				}
 				if v.Refused() {
@@ -57,8 +59,8 @@ func schedule(p Policy) (all []outcome, would int) {
 	return all, would
 }
 
-// TestShadowChangesNothing: with a class in shadow each request is decided as without the
-// class, at the same moment, though its keys owe all that they can and hold all workers.
+// TestShadowChangesNothing: with a class in shadow, each request gets the same decision at the same moment as
+// without the class, although the class's keys owe as much as they can and hold all workers.
 func TestShadowChangesNothing(t *testing.T) {
 	for _, m := range []Mode{Fair, Cap, Cooperative, Observe} {
 		for _, capped := range []bool{false, true} {
@@ -74,7 +76,7 @@ func TestShadowChangesNothing(t *testing.T) {
 			if !slices.Equal(got, want) {
 				for i := range min(len(got), len(want)) {
 					if got[i] != want[i] {
-						t.Errorf("%s, capped %t: the first of %d that differ: %+v, want %+v", m, capped, len(want), got[i], want[i])
+						t.Errorf("%s, capped %t: the first difference of %d: %+v, want %+v", m, capped, len(want), got[i], want[i])
 						break
 					}
 				}
@@ -84,14 +86,14 @@ func TestShadowChangesNothing(t *testing.T) {
 			}
 			shadowed.Classes[2].Budget.Shadow = false
 			if acting, _ := schedule(shadowed); slices.Equal(acting, want) && m != Observe {
-				t.Errorf("%s, capped %t: out of shadow the class changes nothing, either: the trace shows nothing", m, capped)
+				t.Errorf("%s, capped %t: the class changes nothing outside shadow either, so the trace proves nothing", m, capped)
 			}
 		}
 	}
 }
 
-// TestShadowOfTheClient: the first class in shadow delays nobody, and a person's standing
-// counts at the gate though the class would be the same for everybody.
+// TestShadowOfTheClient: if the first class is in shadow, it delays no request. A person's standing still
+// counts at the gate, although the class itself treats all clients alike.
 func TestShadowOfTheClient(t *testing.T) {
 	p := fair()
 	p.Classes[0].Budget = Budget{CPUs: 0.2, Cap: true, Shadow: true, MaxHold: second, Workers: 0.1}
@@ -102,31 +104,6 @@ func TestShadowOfTheClient(t *testing.T) {
 	if v.Refused() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
 		t.Errorf("%+v", v)
 	}
-	if got, want := x.flow.share, 4*0.2/2; got != want {
-		t.Errorf("its share is %v, want %v", got, want)
-	}
-	if v.CostMultiplier != baseMultiplier {
-		t.Errorf("its price is %v, want %v", v.CostMultiplier, baseMultiplier)
-	}
-}
-
-// TestWaitsBesideShadow: what a request did wait for is told, and what a class in shadow
-// would have done beside that.
-func TestWaitsBesideShadow(t *testing.T) {
-	p := fair()
-	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.2, Cap: true, Shadow: true}})
-	w := newWorld(p)
-	w.acquaint("a")
-	w.Debit(w.now, Charge{Key: by("a", "n")[1], Cost: 2 * second})
-	var first []*Ticket
-	for range 2 {
-		first = append(first, w.heavy("a"))
-	}
-	waits := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("n"), Guess: 400 * time.Millisecond, Sure: true})
-	w.now = w.now.Add(second)
-	w.done(first[0], second)
-	v := waits.Verdict()
-	if v.Wait != second || v.Reason != Busy || v.Shadow || v.Would.Key != by("a", "n")[1] || v.Would.Wait != 10*second {
-		t.Errorf("%+v", v)
-	}
+	testkit.Same(t, 4*0.2/2, x.flow.share, "its share")
+	testkit.Same(t, baseMultiplier, v.CostMultiplier, "its cost multiplier")
 }

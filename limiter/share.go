@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// Event is what a Charge tells of a request.
+// Event is what happened to the request that a Charge reports.
 type Event uint8
 
 // The events.
 const (
-	// Settled: the request is done, and this is what it cost. Of all keys but those
-	// of external classes.
+	// Settled: the request has run, and cost Cost. It is sent for all keys except those of external classes.
 	Settled Event = iota
-	// Accepted: the key does not delay it; the gate still may. Like Delayed, of keys of
-	// external classes only, and told as the request comes.
+	// Accepted: the key doesn't delay the request, although the gate may still do so. Accepted and Delayed are
+	// sent when the request arrives, and only for keys of external classes.
 	Accepted
-	// Delayed: the key delays it until Until.
+	// Delayed: the key delays the request until Until.
 	Delayed
-	// Rejected: it was refused on arrival, for a debt or because no more requests may wait for
-	// one; refusals by the gate are not reported. It names all its known keys.
+	// Rejected: the request was refused on arrival, because of a debt or because too many requests already wait
+	// for debts to be paid. It is sent for all keys of the request that have an account. Refusals by the gate
+	// aren't sent.
 	Rejected
 )
 
-// Charge is what one request means to one of its keys.
+// Charge reports one request to other instances, for one of its keys.
 type Charge struct {
 	Key      Key
 	Event    Event
-	Cost     time.Duration // CPU time; of Settled
-	Standing float64       // what the key's budget is multiplied by; of Settled; 0 is 1
-	At       time.Time     // when this became known
-	Received time.Time     // when the request came
-	Until    time.Time     // when it went on, or will: later than Received if it had to wait
+	Cost     time.Duration // for Settled: CPU time
+	Standing float64       // for Settled: the factor by which the key's budget is multiplied; 0 means 1
+	At       time.Time     // when the event happened
+	Received time.Time     // when the request arrived
+	Until    time.Time     // when the request went on, or will; later than Received if it had to wait
 }
 
-// NormalizedCost is what the charge counts for where standing is not known: of a key whose
-// budget is four times as large, a quarter of the cost.
+// NormalizedCost is the cost divided by the standing, for receivers that don't know the standing. If a key's
+// budget is four times the usual, it is a quarter of the cost.
 func (c *Charge) NormalizedCost() time.Duration {
 	if c.Standing <= 0 {
 		return c.Cost
@@ -43,34 +43,32 @@ func (c *Charge) NormalizedCost() time.Duration {
 	return time.Duration(float64(c.Cost) / c.Standing)
 }
 
-// Sharer tells other sidecars what this one charged, and this one what they
-// did. Decisions are always local: a Sharer only corrects the books, and one
-// that is cut off from the others does nothing.
-type Sharer interface { //nolint:interfacebloat // one thing that the limiter offers to, and the program runs
-	// Offer takes a charge to share. It never blocks; false says that the
-	// charge was dropped, which the Sharer counts.
+// Sharer exchanges charges with other instances. Decisions are always local: a Sharer only corrects the
+// accounts. While it can't reach the other instances, nothing is corrected.
+type Sharer interface { //nolint:interfacebloat // the limiter and the program each need a part of it
+	// Offer takes a charge to be shared. It never blocks. If the charge is dropped, Offer returns false, and
+	// the Sharer counts it.
 	Offer(c Charge) bool
-	// Carry takes a packet of package known, which goes to all other sidecars: soon,
-	// perhaps twice, perhaps never. It never blocks; false says that there is no room.
+	// Carry sends a packet of package known to all other instances. The packet may arrive late, twice or never.
+	// Carry never blocks, and returns false if there is no room in its queue.
 	Carry(packet []byte) bool
-	// Run exchanges charges until the context ends. It returns an error if it gave up before
-	// that.
+	// Run exchanges charges until the context ends. It returns an error if it stops earlier.
 	Run(ctx context.Context, in Sink) error
-	// Status is its state. It may be called at any time, also before Run.
+	// Status returns the Sharer's state. It may be called at any time, even before Run.
 	Status() SharingStatus
 }
 
-// Sink is where a Sharer reports. *Limiter is one. All may be called at any
-// time from any goroutine.
-type Sink interface { //nolint:interfacebloat // all that a peer may tell
-	// Debit charges a key with what others spent: relative, add it once.
+// Sink receives what other instances report to a Sharer. *Limiter implements it. All methods may be called at
+// any time from any goroutine.
+type Sink interface { //nolint:interfacebloat // everything that another instance may report
+	// Debit charges a key for what other instances spent. The Sharer must report each charge only once.
 	Debit(now time.Time, c Charge)
-	// Raise makes a key owe until the given time: absolute, only ever later.
+	// Raise keeps a key in debt until the given time. If the key already owes for longer, Raise changes nothing.
 	Raise(now time.Time, k Key, until time.Time)
-	// SetReplicas says among how many sidecars, this one included, bursts are divided:
-	// each key can save up so many times less here. At first it is one.
-	SetReplicas(now time.Time, sidecars int)
-	// Learn takes a packet that the Sharer received. Any host may have sent it.
+	// SetInstances sets the number of instances, including this one. Each key's burst is divided by it, because
+	// every instance lets the key save that much. The initial number is one.
+	SetInstances(now time.Time, instances int)
+	// Learn handles a packet that the Sharer received. Any host may have sent it.
 	Learn(now time.Time, packet []byte)
 }
 
@@ -82,27 +80,27 @@ func (l *Limiter) Debit(now time.Time, c Charge) {
 	l.table.Charge(at, c.Key, c.Cost.Seconds())
 }
 
-// Raise implements Sink. The debt is bounded as every debt is.
+// Raise implements Sink. This debt has the same limit as any other.
 func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	at := l.since(now)
 	l.table.Owe(at, k, l.since(until))
 }
 
-// SetReplicas implements Sink.
-func (l *Limiter) SetReplicas(now time.Time, sidecars int) {
+// SetInstances implements Sink.
+func (l *Limiter) SetInstances(now time.Time, instances int) {
 	l.policyMu.Lock()
 	defer l.policyMu.Unlock()
-	if l.sidecars == max(1, sidecars) {
+	if l.instances == max(1, instances) {
 		return
 	}
-	l.sidecars = max(1, sidecars)
+	l.instances = max(1, instances)
 	l.applyLocked(now, l.policy.Load().Policy)
 }
 
 // Learn implements Sink.
 func (l *Limiter) Learn(now time.Time, packet []byte) { l.gate.known.Learn(now, packet) }
 
-// offer shares what a settled request was charged.
+// offer shares what a settled request cost.
 func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 	if l.sharer == nil {
 		return
@@ -119,8 +117,8 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 	})
 }
 
-// announce shares what was decided of a request as it came: with those who say
-// how the external classes stand, and with all if it was refused.
+// announce shares the decision about a request that arrived: for its keys of external classes, and if it was
+// refused, for all its keys.
 func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 	if l.sharer == nil {
 		return
@@ -137,16 +135,15 @@ func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 	})
 }
 
-// SharingStatus is how sharing goes, in words that all Sharers have in common: metrics,
-// the log and the doctor go by it. Totals are since the Sharer was made, and zero where it
-// has none such.
+// SharingStatus is the state of sharing, in terms that all Sharers have in common. Metrics, the log and the
+// doctor show it. Totals count from when the Sharer was made; a total that doesn't apply to a Sharer is zero.
 type SharingStatus struct {
-	Up       map[string]bool // what it depends on, by name, and whether it is there
-	Peers    int             // other instances that are live
-	Sent     uint64          // messages, or bytes, or calls: what the Sharer sends
-	Received uint64          // what it learns by: orders, or bytes, or keys that were found to owe
-	Dropped  uint64          // charges that others were never told of
+	Up       map[string]bool // for each service that the Sharer depends on, by name: whether it is available
+	Peers    int             // other instances that are reachable
+	Sent     uint64          // messages, bytes or calls, depending on the Sharer
+	Received uint64          // orders, bytes, or keys that were found in debt, depending on the Sharer
+	Dropped  uint64          // charges that weren't sent
 	Failed   uint64          // calls and messages that failed
 	Unsound  uint64          // invalid messages
-	Detail   any             // the Sharer's own state, as the doctor shows it: a document of JSON
+	Detail   any             // the Sharer's own state, shown by the doctor as JSON
 }

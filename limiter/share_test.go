@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tempomat/internal/testkit"
 )
 
-// sharer keeps what it is offered.
+// sharer keeps the charges that it is offered.
 type sharer struct{ got []Charge }
 
 func (s *sharer) Offer(c Charge) bool             { s.got = append(s.got, c); return false }
@@ -16,23 +18,22 @@ func (s *sharer) Carry([]byte) bool               { return false }
 func (s *sharer) Run(context.Context, Sink) error { return nil }
 func (s *sharer) Status() SharingStatus           { return SharingStatus{} }
 
-func TestSharerIsOfferedWhatWasCharged(t *testing.T) {
+// TestSharerIsOfferedCharges: the Sharer also learns how a client's standing multiplies what it earns.
+func TestSharerIsOfferedCharges(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
-	l := New(start, one(Observe, Budget{CPUs: 1}), 1<<10, s)
-	ticket := l.Arrive(start, Arrival{Client: host("a"), Guess: second})
+	l := New(start, one(Fair, Budget{CPUs: 1}), 1<<10, s)
+	ticket := l.Arrive(start, Arrival{Client: host("a"), Guess: second, Standing: 4})
 	l.Settle(start.Add(second), ticket, 3*second)
 	l.Leave(start.Add(second), ticket)
 	gone := l.Arrive(start, Arrival{Client: host("b"), Guess: second})
 	l.Leave(start, gone)
-	want := []Charge{{Key: by("a")[0], Cost: 3 * second, Standing: 1, At: start.Add(second), Received: start, Until: start}}
-	if diff := cmp.Diff(want, s.got); diff != "" {
-		t.Errorf("offered, -want +got:\n%s", diff)
-	}
+	want := []Charge{{Key: by("a")[0], Cost: 3 * second, Standing: 4, At: start.Add(second), Received: start, Until: start}}
+	testkit.Same(t, want, s.got, "offered")
 }
 
-// TestBalance: of a key that nobody knows, of one that owes and has a standing, and
-// of none.
+// TestBalance: the balances of an unknown key, of a key that owes and has a standing, and of a key without a
+// class.
 func TestBalance(t *testing.T) {
 	start := time.Now()
 	l := New(start, one(Fair, Budget{CPUs: 0.5, Burst: 4 * second}), 1<<10, nil)
@@ -50,11 +51,11 @@ func TestBalance(t *testing.T) {
 	}
 	told := New(start, told(second), 1<<10, nil)
 	if b, ok := told.Balance(start, by("", "net")[1]); ok {
-		t.Errorf("of a told class: %+v", b)
+		t.Errorf("of an external class: %+v", b)
 	}
 }
 
-// TestPrivateIsNotOffered: neither what was spent nor who was refused.
+// TestPrivateIsNotOffered: charges and refusals of a local-only class aren't shared.
 func TestPrivateIsNotOffered(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
@@ -68,20 +69,7 @@ func TestPrivateIsNotOffered(t *testing.T) {
 	}
 }
 
-// TestSharerIsOfferedStanding: who shares has to know what else a client earns.
-func TestSharerIsOfferedStanding(t *testing.T) {
-	s := &sharer{}
-	start := time.Now()
-	l := New(start, one(Fair, Budget{CPUs: 1}), 1<<10, s)
-	ticket := l.Arrive(start, Arrival{Client: host("a"), Others: networks("net"), Guess: second, Standing: 4})
-	l.Settle(start.Add(second), ticket, second)
-	l.Leave(start.Add(second), ticket)
-	if len(s.got) != 1 || s.got[0].Standing != 4 {
-		t.Errorf("offered %+v, want a standing of 4", s.got)
-	}
-}
-
-func TestSharerIsOfferedWhatWaitedAndWhatWasRefused(t *testing.T) {
+func TestSharerIsOfferedWaitsAndRefusals(t *testing.T) {
 	s := &sharer{}
 	w := newWorld(one(Cap, Budget{CPUs: 1}))
 	w.sharer = s
@@ -98,22 +86,20 @@ func TestSharerIsOfferedWhatWaitedAndWhatWasRefused(t *testing.T) {
 		{Key: by("a")[0], Cost: second, Standing: 1, At: came.Add(10 * second), Received: came, Until: came.Add(10 * second)},
 		{Key: by("a")[0], Event: Rejected, At: w.now, Received: w.now, Until: w.now},
 	}
-	if diff := cmp.Diff(want, s.got); diff != "" {
-		t.Errorf("offered, -want +got:\n%s", diff)
-	}
+	testkit.Same(t, want, s.got, "offered")
 }
 
-// told is a policy with a class whose keys wait as peers say.
+// told returns a policy with a class whose keys wait until the times that peers send.
 func told(hold time.Duration) Policy {
 	p := one(Fair, Budget{CPUs: 0.5, Burst: 10 * second})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{External: true, MaxHold: hold}})
 	return p
 }
 
-// TestToldClass keeps the diary of a key that a master throttles: each request
-// waits until what was known as it came, the later ones longer, and none for
-// what was said after.
-func TestToldClass(t *testing.T) {
+// TestExternalClass records what happens to a key that a master throttles. Each request waits until the time that
+// was known when it arrived. Later requests wait longer, and an order delays no request that arrived before
+// it.
+func TestExternalClass(t *testing.T) {
 	s := &sharer{}
 	w := newWorld(told(5 * second))
 	w.sharer = s
@@ -124,7 +110,7 @@ func TestToldClass(t *testing.T) {
 			if t.Verdict().Action == Refuse {
 				went = append(went, -1)
 			} else {
-				went = append(went, w.elapsed().Truncate(10*time.Millisecond)) // ask looks each millisecond
+				went = append(went, w.elapsed().Truncate(10*time.Millisecond)) // ask checks every millisecond
 				w.Settle(w.now, t, 7*second)
 			}
 			w.Leave(w.now, t)
@@ -144,9 +130,7 @@ func TestToldClass(t *testing.T) {
 	ask()
 	w.run(10 * second)
 	ask()
-	if diff := cmp.Diff([]time.Duration{0, -1, 2 * second, 3 * second, 6 * second, 14 * second}, went); diff != "" {
-		t.Errorf("went, -want +got:\n%s", diff)
-	}
+	testkit.Same(t, []time.Duration{0, -1, 2 * second, 3 * second, 6 * second, 14 * second}, went, "started")
 	type row struct {
 		event Event
 		until time.Duration
@@ -156,18 +140,18 @@ func TestToldClass(t *testing.T) {
 		if c.Key == key {
 			got = append(got, row{c.Event, c.Until.Sub(w.start)})
 		} else if c.Event != Settled && c.Event != Rejected {
-			t.Errorf("%v of %v, which nobody is told about", c.Event, c.Key)
+			t.Errorf("%v of %v, which must not be shared", c.Event, c.Key)
 		}
 	}
 	want := []row{{Accepted, 0}, {Delayed, 2 * second}, {Delayed, 3 * second}, {Rejected, 0}, {Delayed, 6 * second}, {Accepted, 14 * second}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" {
-		t.Errorf("told peers, -want +got:\n%s", diff)
+		t.Errorf("offered to peers, -want +got:\n%s", diff)
 	}
 }
 
-// TestToldIsBounded: no time that a peer says makes more than a day of it, and
-// none of what requests cost is charged.
-func TestToldIsBounded(t *testing.T) {
+// TestExternalDelayIsBounded: a peer can delay a key by a day at most, and the key isn't charged for what requests
+// cost.
+func TestExternalDelayIsBounded(t *testing.T) {
 	w := newWorld(told(0))
 	key := by("", "net")[1]
 	w.Raise(w.now, key, w.now.Add(1000*time.Hour))
@@ -177,23 +161,23 @@ func TestToldIsBounded(t *testing.T) {
 	}
 }
 
-// TestNormalizedCost: where standing is not known, a key of four times the budget is charged with a quarter.
+// TestNormalizedCost: for a receiver that doesn't know the standing, a key with four times the budget is
+// charged a quarter.
 func TestNormalizedCost(t *testing.T) {
 	for standing, want := range map[float64]time.Duration{4: second, 1: 4 * second, 0.5: 8 * second, 0: 4 * second, -1: 4 * second} {
-		if c := (Charge{Cost: 4 * second, Standing: standing}); c.NormalizedCost() != want {
-			t.Errorf("with a standing of %g 4 s count as %v, want %v", standing, c.NormalizedCost(), want)
-		}
+		x := Charge{Cost: 4 * second, Standing: standing}
+		testkit.Same(t, want, x.NormalizedCost(), "with a standing of %g, 4 s count as", standing)
 	}
 }
 
-// TestDivide: more sidecars mean less saved up on each, and what was earned once
-// is not earned again when they leave.
+// TestDivide: with more instances, each key saves less on each. Credit that was lost isn't given back when
+// instances leave.
 func TestDivide(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1, Burst: 12 * second}))
 	w.Leave(w.now, w.Arrive(w.now, Arrival{Client: host("a")}))
 	for i, want := range []float64{12, 4, 4, 6, 6} {
 		n := []int{1, 3, 1, 2, 0}[i]
-		w.SetReplicas(w.now, n)
+		w.SetInstances(w.now, n)
 		if i == 3 {
 			w.run(10 * second)
 		}
@@ -201,7 +185,7 @@ func TestDivide(t *testing.T) {
 			w.SetPolicy(w.now, one(Cap, Budget{CPUs: 1, Burst: 12 * second}))
 		}
 		if got := credit(t, w, "a"); got != want {
-			t.Errorf("%d: level %v with %d sidecars, want %v", i, got, n, want)
+			t.Errorf("%d: level %v with %d instances, want %v", i, got, n, want)
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// siegeOf is a fair gate whose clients are known, for two CPUs.
+// siegeOf returns a gate in mode fair for two CPUs, which knows the given clients.
 func siegeOf(clients ...string) *world {
 	w := newWorld(fair())
 	w.acquaint(clients...)
@@ -26,30 +28,28 @@ func (w *world) done(t *Ticket, cost time.Duration) {
 	w.Leave(w.now, t)
 }
 
-// of asks for what is known to take so long.
+// of sends a request that is known to take the given time.
 func (w *world) of(client string, guess time.Duration) *Ticket {
 	return w.Arrive(w.now, Arrival{Client: host(client), Guess: guess, Sure: true})
 }
 
-// another is a known client that has asked for nothing so far.
+// another sends a request of a new client that counts as known.
 func (w *world) another(guess time.Duration) *Ticket {
 	w.seq++
 	return w.Arrive(w.now, Arrival{Client: host(fmt.Sprint("client ", w.seq)), Guess: guess, Sure: true, Proven: true})
 }
 
-// sizes are one for each rung, well within it.
+// sizes has one size for each rung, well within it.
 var sizes = [rungs]time.Duration{
 	20 * time.Millisecond, 80 * time.Millisecond, 300 * time.Millisecond, time.Second, 4 * time.Second, 20 * time.Second, 80 * time.Second,
 }
 
 func (w *world) expectPhase(t *testing.T, what string, x *Ticket, want phase) {
 	t.Helper()
-	if got := w.phaseOf(x); got != want {
-		t.Errorf("%s: in phase %d, want %d", what, got, want)
-	}
+	testkit.Same(t, want, w.phaseOf(x), "%s: phase", what)
 }
 
-// expectOn checks where a request runs.
+// expectOn checks in which phase and on which rung a request is.
 func (w *world) expectOn(t *testing.T, what string, x *Ticket, want phase, on rung) {
 	t.Helper()
 	if p, r := w.phaseOf(x), x.rung; p != want || r != on {
@@ -57,7 +57,7 @@ func (w *world) expectOn(t *testing.T, what string, x *Ticket, want phase, on ru
 	}
 }
 
-// expectRun checks how many of some run.
+// expectRun checks how many of the given requests run.
 func (w *world) expectRun(t *testing.T, what string, xs []*Ticket, want int) {
 	t.Helper()
 	n := 0
@@ -66,7 +66,5 @@ func (w *world) expectRun(t *testing.T, what string, xs []*Ticket, want int) {
 			n++
 		}
 	}
-	if n != want {
-		t.Errorf("%s: %d of %d run, want %d", what, n, len(xs), want)
-	}
+	testkit.Same(t, want, n, "%s: running of %d", what, len(xs))
 }

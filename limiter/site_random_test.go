@@ -11,7 +11,8 @@ import (
 	"tempomat/limiter/account"
 )
 
-// checkSites counts anew what each site has, and returns how many have something.
+// checkSites counts the requests and shares of each site and compares them with the gate's. It returns how
+// many sites have requests.
 func (s *siege) checkSites(t fataler) int {
 	g := s.gate
 	g.mu.Lock()
@@ -45,26 +46,26 @@ func (s *siege) checkSites(t fataler) int {
 	all := 0.0
 	for of, want := range counts {
 		if got := (tally{of.busy, of.queued, of.strangerLong}); got != want {
-			t.Fatalf("site %q has %+v, and counts %+v", of.name, want, got)
+			t.Fatalf("site %q has %+v, but counts %+v", of.name, want, got)
 		}
 		if g.delaysNone && of.queued > 0 {
-			t.Fatalf("%d wait for site %q, of which none is to", of.queued, of.name)
+			t.Fatalf("%d requests wait for site %q, but none should", of.queued, of.name)
 		}
 		if slices.Contains(g.contending, of) != (want.queued > 0) {
-			t.Fatalf("%d wait for site %q; it contends: %t", want.queued, of.name, want.queued == 0)
+			t.Fatalf("%d requests wait for site %q; it contends: %t", want.queued, of.name, want.queued == 0)
 		}
 		sum := 0.0
 		for f := range active[of] {
 			sum += f.share
 		}
 		if math.Abs(sum-of.clock.active) > 1e-9 {
-			t.Fatalf("the shares of those with work at site %q are %g, its clock says %g", of.name, sum, of.clock.active)
+			t.Fatalf("the shares of flows with work at site %q are %g, but its clock has %g", of.name, sum, of.clock.active)
 		}
 		all += of.among.share
 		s.checkHeaps(t, of)
 	}
 	if math.Abs(all-g.clock.active) > 1e-9 {
-		t.Fatalf("the shares of the sites with work are %g, the clock says %g", all, g.clock.active)
+		t.Fatalf("the shares of the sites with work are %g, but the clock has %g", all, g.clock.active)
 	}
 	return len(counts)
 }
@@ -79,7 +80,7 @@ func (s *siege) checkHeaps(t fataler, of *site) {
 		}
 	}
 	if of.queued > 0 && heads == 0 {
-		t.Fatalf("%d wait for site %q and none competes", of.queued, of.name)
+		t.Fatalf("%d requests wait for site %q and none competes", of.queued, of.name)
 	}
 	if tag := of.among.virtualTime; math.IsNaN(tag) || math.IsInf(tag, 0) {
 		t.Fatalf("site %q has the tag %g", of.name, tag)
@@ -87,29 +88,20 @@ func (s *siege) checkHeaps(t fataler, of *site) {
 	if from(&s.gate.load.computing, 0) >= s.gate.limits.slots || s.gate.busy >= s.gate.limits.workers {
 		return
 	}
-	for r := range rung(rungs) { // who may be held back for another site is not while a CPU may be idle
+	for r := range rung(rungs) { // requests held back for another site must not wait while a CPU may be idle
 		if q := &of.queues[r]; s.someLeaves(q) && s.gate.load.long() < s.gate.limits.longMost && len(s.gate.contending) == 1 {
-			t.Fatalf("one of rung %d of site %q waits before an idle CPU", r, of.name)
+			t.Fatalf("a request of rung %d of site %q waits although a CPU is idle", r, of.name)
 		}
 	}
 }
 
-// TestSitesAtRandom does everything in any order at a gate with sites, which come and go
-// themselves, and checks what must hold after each step, and that nothing is left at the end.
+// TestSitesAtRandom makes calls in random order at a gate with sites, which are also added and removed. It
+// checks all invariants after each step, and that nothing is left at the end.
 func TestSitesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
 		policy.Sites = []SiteInfo{{Name: "a"}, {Name: "b", Share: 3}}
-		s, peak := newSiege(policy), 0 // sites that had something at a time
-		pick := func(of func(*Ticket) bool) *Ticket {
-			some := slices.DeleteFunc(slices.Clone(s.tickets), func(x *Ticket) bool { return !of(x) })
-			if len(some) == 0 {
-				return nil
-			}
-			return rapid.SampledFrom(some).Draw(t, "ticket")
-		}
-		running := func(x *Ticket) bool { return x.state == running }
-		any := func(*Ticket) bool { return true }
+		s, peak := newSiege(policy), 0 // the most sites that had requests at a time
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
 			a := Arrival{
@@ -132,27 +124,8 @@ func TestSitesAtRandom(t *testing.T) {
 			}
 			s.tickets = append(s.tickets, s.Arrive(s.now, a))
 		}
-		t.Repeat(map[string]func(*rapid.T){
-			"arrive": arrive, "arrive too": arrive, "and another": arrive, "and one more": arrive,
-			"progress": func(t *rapid.T) {
-				if x := pick(running); x != nil {
-					s.Progress(s.now, x, time.Duration(rapid.Int64Range(0, 8e9).Draw(t, "so far")), rapid.Bool().Draw(t, "computes"))
-				}
-			},
-			"settle": func(t *rapid.T) {
-				if x := pick(running); x != nil {
-					s.Settle(s.now, x, time.Duration(rapid.Int64Range(0, 7e9).Draw(t, "cost")))
-					s.Leave(s.now, x)
-				}
-			},
-			"leave": func(*rapid.T) {
-				if x := pick(any); x != nil {
-					s.Leave(s.now, x)
-				}
-			},
-			"measure": func(t *rapid.T) { s.Measure(s.now, rapid.Float64Range(0, 1).Draw(t, "use")) },
-			"later":   func(t *rapid.T) { s.now = s.now.Add(time.Duration(rapid.Int64Range(0, 4e9).Draw(t, "later"))) },
-			"advance": func(*rapid.T) { s.Advance(s.now) },
+		s.repeat(t, arrive, map[string]func(*rapid.T){
+			"and one more": arrive,
 			"policy": func(t *rapid.T) {
 				policy.Sites = nil
 				for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -167,26 +140,21 @@ func TestSitesAtRandom(t *testing.T) {
 				s.SetPolicy(s.now, policy)
 				s.Advance(s.now)
 			},
-			"outlooks": func(t *rapid.T) { s.checkOutlooks(t) },
-			"": func(t *rapid.T) {
-				s.forget()
-				peak = max(peak, s.checkSites(t))
-			},
-		})
+		}, func(t fataler) { peak = max(peak, s.checkSites(t)) })
 		for _, x := range s.tickets {
 			s.Leave(s.now, x)
 		}
 		s.forget()
 		s.checkSites(t)
 		if g := s.gate; g.clock.active != 0 || len(g.contending) > 0 || g.load != (load{}) || g.busy != 0 || len(s.tickets) > 0 {
-			t.Fatalf("all have left: shares of %g, %d contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
+			t.Fatalf("all requests have left: shares of %g, %d contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
 		}
 		s.checkVisits(t, peak)
 	})
 }
 
-// checkVisits looks, as all have left, at what clients are at other sites than their first: they
-// are remembered at few, or at no more than asked for something at a time, if those were more.
+// checkVisits checks, when all requests have ended, at how many sites clients are remembered: at a few, or at
+// no more than had requests at the same time, if those were more.
 func (s *siege) checkVisits(t fataler, peak int) {
 	accounts(s.Limiter, func(_ account.State, b *bucket) {
 		for c, n := b.Value.client.Load(), 0; c != nil; c = c.elsewhere {

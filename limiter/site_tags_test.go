@@ -4,10 +4,12 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// siteAt is a site of a gate of two CPUs whose sites' clock is at 100. Sites with shares of 2 in all want
-// something.
+// siteAt returns a site of a gate for two CPUs whose sites' clock is at 100. The sites with work have shares
+// of 2 in total.
 func siteAt(virtualTime, share float64) (*gate, *Ticket) {
 	g := newGate(nil)
 	g.divided, g.ranking.cpus = true, 2
@@ -16,34 +18,36 @@ func siteAt(virtualTime, share float64) (*gate, *Ticket) {
 	return g, &Ticket{queueEntry: queueEntry{site: s}}
 }
 
-// TestPartOfASite: what it has of the machine while all want theirs; all of it where nobody else does.
+// TestPartOfASite: a site's part of the machine while all sites have work. It is the whole machine if no other
+// site has work.
 func TestPartOfASite(t *testing.T) {
 	for share, want := range map[float64]float64{1: 1, 2: 2, 0.5: 0.5, 5: 2} {
 		if g, x := siteAt(0, share); g.part(x.site) != want {
-			t.Errorf("a share of %g is %g CPUs, want %g", share, g.part(x.site), want)
+			t.Errorf("a share of %g gives %g CPUs, want %g", share, g.part(x.site), want)
 		}
 	}
 	g, x := siteAt(0, 1)
 	if g.clock.active = 0; g.part(x.site) != 2 {
-		t.Errorf("where nobody wants anything it has %g", g.part(x.site))
+		t.Errorf("while no site has work, it has %g", g.part(x.site))
 	}
 }
 
-// TestWhatASiteHasOfItsShare: clearly more than is guaranteed to it, which others leave to it; or less.
-func TestWhatASiteHasOfItsShare(t *testing.T) {
+// TestUsedShareOfASite: whether a site uses clearly more than its part, because others leave it unused,
+// or less.
+func TestUsedShareOfASite(t *testing.T) {
 	for name, c := range map[string]struct {
-		used       float64 // CPU-seconds of the last ten, of which ten are its own
-		alone, ten bool    // nobody else is there; ten seconds have passed since
+		used       float64 // CPU-seconds used in the last ten seconds; its part is ten
+		alone, ten bool    // no other site has work; ten seconds have passed since
 		more, less bool
 	}{
-		"clearly more":          {used: 12.1, more: true},
-		"a fifth more":          {used: 12},
-		"about as much":         {used: 11.9},
-		"just as much":          {used: 10},
-		"less":                  {used: 9.9, less: true},
-		"more, a while ago":     {used: 15, ten: true, less: true},
-		"nobody else was there": {used: 20, alone: true},
-		"nothing":               {alone: true},
+		"clearly more":           {used: 12.1, more: true},
+		"a fifth more":           {used: 12},
+		"about as much":          {used: 11.9},
+		"just as much":           {used: 10},
+		"less":                   {used: 9.9, less: true},
+		"more, a while ago":      {used: 15, ten: true, less: true},
+		"no other site had work": {used: 20, alone: true},
+		"nothing":                {alone: true},
 	} {
 		g, x := siteAt(0, 1)
 		if c.alone {
@@ -63,9 +67,9 @@ func TestWhatASiteHasOfItsShare(t *testing.T) {
 	}
 }
 
-// TestWhoWantedNothingHasSavedNothing: a site for which nobody waits begins at the clock, and one for which somebody does
-// stays behind it.
-func TestWhoWantedNothingHasSavedNothing(t *testing.T) {
+// TestIdleSitesSaveNothing: a site without waiting requests that lags behind the clock moves up to
+// it. A site with waiting requests stays behind.
+func TestIdleSitesSaveNothing(t *testing.T) {
 	for _, x := range []struct {
 		queued     int
 		at, begins float64
@@ -78,23 +82,24 @@ func TestWhoWantedNothingHasSavedNothing(t *testing.T) {
 	}
 }
 
-// TestChargesOfSites: a site is charged with what a request costs, whatever it was charged with before; its lead is bounded, and no more is given back than was taken.
+// TestChargesOfSites: a site is charged what a request costs, whatever it was charged before. Its lead is
+// limited, and no more is given back than was taken.
 func TestChargesOfSites(t *testing.T) {
 	for name, x := range map[string]struct {
 		at, first, then, settled float64
 		want                     float64 // the site's virtual time
 	}{
-		"as guessed":       {100, 0.3, 0.3, 0.3, 100.6},
-		"less":             {100, 0.3, 0.3, 0.1, 100.2},
-		"nothing":          {100, 0.3, 0.3, 0, 100},
-		"more as it ran":   {100, 0.3, 1, 1, 102},
-		"more in the end":  {100, 0.3, 0.3, 1, 102},
-		"less as it ran":   {100, 0.3, 0.1, 0.3, 100.6},
-		"up to the bound":  {100, 9, 10, 10, 120},
-		"beyond it":        {100, 9, 11, 11, 120},
-		"half of that":     {100, 9, 12, 6, 110},
-		"beyond it before": {130, 1, 2, 2, 130},
-		"behind the clock": {98, 1, 1, 1, 100},
+		"costs what was guessed":        {100, 0.3, 0.3, 0.3, 100.6},
+		"less":                          {100, 0.3, 0.3, 0.1, 100.2},
+		"nothing":                       {100, 0.3, 0.3, 0, 100},
+		"more as it ran":                {100, 0.3, 1, 1, 102},
+		"more in the end":               {100, 0.3, 0.3, 1, 102},
+		"less as it ran":                {100, 0.3, 0.1, 0.3, 100.6},
+		"up to the bound":               {100, 9, 10, 10, 120},
+		"beyond the bound":              {100, 9, 11, 11, 120},
+		"half of the charge given back": {100, 9, 12, 6, 110},
+		"already beyond the bound":      {130, 1, 2, 2, 130},
+		"behind the clock":              {98, 1, 1, 1, 100},
 	} {
 		g, r := siteAt(x.at, 0.5)
 		g.chargeSite(r, x.first)
@@ -115,11 +120,11 @@ func TestChargesOfSites(t *testing.T) {
 	g, r := siteAt(100, 1)
 	g.divided = false
 	if g.settleSite(0, r, 1); r.site.among.virtualTime != 100 || r.site.settled != 1 || r.site.used.sum != 0 {
-		t.Errorf("where no sites are told apart: %+v", r.site)
+		t.Errorf("without named sites: %+v", r.site)
 	}
 }
 
-// TestTurnsOfSites: the least tag is first, of equal ones the first name.
+// TestTurnsOfSites: the site with the lowest tag goes first, and among equal tags the one with the first name.
 func TestTurnsOfSites(t *testing.T) {
 	for name, x := range map[string]struct {
 		a, b float64 // their tags
@@ -137,16 +142,14 @@ func TestTurnsOfSites(t *testing.T) {
 			for _, s := range g.inTurn() {
 				got += s.name
 			}
-			if got != x.want {
-				t.Errorf("%s: they are taken as %s, want %s", name, got, x.want)
-			}
+			testkit.Same(t, x.want, got, "%s: their order", name)
 		}
 	}
 	g, _ := siteAt(0, 1)
 	slow, fast := &site{name: "slow", queued: 3, among: flow{share: 1}}, &site{name: "fast", queued: 5, among: flow{share: 2}}
 	for _, g.contending = range [][]*site{{slow, fast}, {fast, slow}} {
 		if g.fattest() != slow {
-			t.Error("five for two shares are more than three for one")
+			t.Error("five requests with two shares count as more than three with one")
 		}
 	}
 }

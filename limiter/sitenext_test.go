@@ -2,7 +2,8 @@ package limiter
 
 import "testing"
 
-// TestTheSitesClockIsThatOfTheLeastTag of those that want something, and never goes back.
+// TestTheSitesClockIsThatOfTheLeastTag: the clock moves to the lowest tag among sites with waiting requests,
+// and never goes back.
 func TestTheSitesClockIsThatOfTheLeastTag(t *testing.T) {
 	for name, x := range map[string]struct {
 		tags []float64
@@ -11,7 +12,7 @@ func TestTheSitesClockIsThatOfTheLeastTag(t *testing.T) {
 		"both are ahead":      {[]float64{105, 103}, 103},
 		"one is behind":       {[]float64{105, 98}, 100},
 		"one is at the clock": {[]float64{100, 105}, 100},
-		"nobody waits":        {nil, 100},
+		"no request waits":    {nil, 100},
 	} {
 		g, r := siteAt(101, 1)
 		for _, tag := range x.tags {

@@ -7,71 +7,70 @@ import (
 	"time"
 )
 
-// A backend may have several sites. Then fair queueing has a level above the clients: each site
-// has its share, its own clock, and within it the order of its clients, strangers and robots,
-// as if it were alone; and the sites take turns. That is hierarchical fair queueing (Bennett
-// and Zhang, SIGCOMM 1996); among the sites it is by start tags (Goyal, Vin and Cheng, SIGCOMM
-// 1996), for as many requests at a time as there is room for (SFQ(D): Jin, Chase and Kaur,
-// SIGMETRICS 2004). A site's start tag is its flow's virtual time. The clock of the sites is at
-// the least tag of the sites with work. So a site that takes what no other wants is not ahead
-// afterwards, and an idle site saves nothing.
+// A backend may have several sites. Fair queueing then has a level above the clients. Each site has its share,
+// its own clock, and its own order of clients, strangers and robots, as if it had the machine to itself. The
+// sites take turns. This is hierarchical fair queueing (Bennett and Zhang, SIGCOMM 1996). The turns of the
+// sites follow their start tags (Goyal, Vin and Cheng, SIGCOMM 1996), in the variant that serves several
+// requests at a time (SFQ(D): Jin, Chase and Kaur, SIGMETRICS 2004). A site's start tag is its flow's virtual
+// time. The sites' clock is the lowest tag of the sites with work. A site that uses what no other site wants
+// therefore isn't ahead afterwards, and an idle site saves nothing.
 //
-// The room on the ladder, and the workers, are one for all sites.
+// All sites use the same ladder and the same workers.
 
 // SiteInfo is one of the sites of a backend.
 type SiteInfo struct {
 	Name string // not empty
-	// Share is what it has against the others: with 1, 2 and 5 they have an eighth, a quarter
-	// and five eighths, if they all want it; 0 is 1.
+	// Share is relative to the shares of the other sites. With shares 1, 2 and 5, the sites get an eighth, a
+	// quarter and five eighths if all of them have enough requests. 0 means 1.
 	Share float64
 }
 
-// site is what the gate knows of a site. The gate's lock guards it.
+// site is what the gate knows about a site. The gate's lock guards it.
 type site struct {
 	name  string
-	among flow  // whose virtual time is the site's start tag among the sites
+	among flow  // its virtual time is the site's start tag
 	clock clock // of the site's own flows
 
 	queues    [levels]levelQueue
-	parked    headHeap // those whose keys hold too many workers
+	parked    headHeap // requests whose keys hold too many workers
 	strangers strangers
 	misjudged misjudged
 
-	used         use // CPU of all its requests
-	strangerLong int // strangers' requests at the backend that are not short
+	used         use // CPU time used by all its requests
+	strangerLong int // strangers' requests at the backend that aren't short
 	busy         int // requests at the backend
-	queued       int // requests that wait
+	queued       int // waiting requests
 
-	settled float64       // CPU-seconds of all its requests so far
-	waited  time.Duration // of all its requests so far
-	ended   uint64        // how many of them ran
-	refused uint64        // at the gate
+	settled float64       // CPU-seconds used by all its requests so far
+	waited  time.Duration // total wait of its requests so far
+	ended   uint64        // how many of its requests have run
+	refused uint64        // how many have been refused at the gate
 }
 
-// siteBeyond is by how much more than its part a site uses that is told to be ahead: two that both take
-// all they get are not to change places.
+// A site is reported as ahead if it has used more than siteBeyond times its part. With a lower factor, two
+// sites that both take all they can get would be reported alternately.
 const siteBeyond = 1.2
 
-// siteLead is the most that a site is held to be ahead, in seconds of the machine: a page that runs is not stopped, and of
-// a very small share it would be held against its site for hours.
+// siteLead is how far a site may be ahead, in seconds of the whole machine. The page that puts it ahead may be
+// long, and can't be stopped. Without this bound, a very small site would have to wait for hours after such a
+// page.
 const siteLead = 20.0
 
 // sites are the sites of a gate.
 type sites struct {
 	clock      clock
-	home       site    // of all that is no named site's
-	contending []*site // those with requests that wait
-	divided    bool    // there are named ones
+	home       site    // for all requests for no named site
+	contending []*site // sites with waiting requests
+	divided    bool    // there are named sites
 }
 
-// setSites takes in the sites of a policy. One that is gone goes on as it was until its
-// requests have gone.
+// setSites applies the sites of a policy. A removed site keeps its state until its requests have ended.
 func (g *gate) setSites(p *activePolicy) {
 	named := make(map[string]*site, len(p.Sites))
 	for _, info := range p.Sites {
 		s := g.named[info.Name]
 		if i := slices.IndexFunc(g.contending, func(o *site) bool { return o.name == info.Name }); s == nil && i >= 0 {
-			s = g.contending[i] // it had gone, and some of its requests wait still
+			s = g.contending[i] // it was removed, but some of its requests still wait
 		}
 		if s == nil {
 			s = &site{name: info.Name}
@@ -88,7 +87,7 @@ func (g *gate) setSite(s *site, share float64) {
 	s.strangers.noCredit = g.without(ruleCredit)
 }
 
-// siteOf is the one of a name, or that of all that has none.
+// siteOf returns the site of that name, or home if there is none.
 func (g *gate) siteOf(name string) *site {
 	if s := g.named[name]; s != nil {
 		return s
@@ -96,19 +95,20 @@ func (g *gate) siteOf(name string) *site {
 	return &g.home
 }
 
-// reach notes the arrival of a request for a site. A site that had no work has saved nothing.
+// reach prepares a site for a new request. A site that was idle starts at the sites' clock, because it saves
+// nothing.
 func (g *gate) reach(s *site) {
 	if s.queued == 0 {
 		s.among.virtualTime = max(s.among.virtualTime, g.clock.systemVirtualTime)
 	}
 }
 
-// part is how many CPUs are the site's while all want theirs who have requests.
+// part returns how many CPUs the site gets if all sites that have requests use their full share.
 func (g *gate) part(s *site) float64 {
 	return g.ranking.cpus * min(1, s.among.share/max(g.clock.active, s.among.share))
 }
 
-// hasOfItsShare reports whether a site recently used clearly more than its part, or less.
+// hasOfItsShare reports whether a site has recently used clearly more than its part, or less.
 func (g *gate) hasOfItsShare(at time.Duration, s *site) (more, less bool) {
 	if !g.divided {
 		return false, false
@@ -117,7 +117,7 @@ func (g *gate) hasOfItsShare(at time.Duration, s *site) (more, less bool) {
 	return used > siteBeyond*own, used < own && g.clock.active > s.among.share
 }
 
-// contend counts a request of a site that waits, or no longer does.
+// contend adds n to the waiting requests of a site.
 func (g *gate) contend(s *site, n int) {
 	before := s.queued
 	switch s.queued += n; {
@@ -129,7 +129,7 @@ func (g *gate) contend(s *site, n int) {
 	}
 }
 
-// fattest is the site whose requests that wait are the most for its share.
+// fattest returns the site with the most waiting requests relative to its share.
 func (g *gate) fattest() (s *site) {
 	for _, o := range g.contending {
 		if s == nil || float64(o.queued)*s.among.share > float64(s.queued)*o.among.share {
@@ -139,8 +139,8 @@ func (g *gate) fattest() (s *site) {
 	return s
 }
 
-// takeTurn charges a request that begins to its site, and moves the clock on to the least
-// tag of the sites that want something.
+// takeTurn advances the sites' clock to the lowest virtual time of the sites with waiting requests, and then
+// charges the request that starts to its site.
 func (g *gate) takeTurn(t *Ticket) {
 	if !g.divided {
 		return
@@ -154,25 +154,25 @@ func (g *gate) takeTurn(t *Ticket) {
 	}
 	t.siteCharge = siteCharge{}
 	x := t.guess
-	if !g.without(ruleSitesAtOnce) { // what is more is charged as it runs
+	if !g.without(ruleSitesAtOnce) { // the rest is charged while the request runs
 		x = min(x, passRung.most())
 	}
 	g.chargeSite(t, x)
 }
 
-// siteCharge is what a request's site was charged with for it.
+// siteCharge is what a site was charged for one request.
 type siteCharge struct {
 	paid    float64 // CPU-seconds
-	applied float64 // how far it moved the site's virtual time
+	applied float64 // how far the charge moved the site's virtual time
 }
 
-// chargeSite makes x CPU-seconds of what the site was charged with, if that was less.
+// chargeSite raises the site's charge for the request to x CPU-seconds, if it was less.
 func (g *gate) chargeSite(t *Ticket, x float64) {
 	c, f := &t.siteCharge, &t.site.among
 	if !g.divided || x <= c.paid {
 		return
 	}
-	from := f.virtualTime // it may be behind the clock: its turn is due then
+	from := f.virtualTime // may be behind the clock, which means that the site's turn is due
 	most := g.clock.systemVirtualTime + siteLead*g.ranking.cpus/max(g.clock.active, 1e-9)
 	if g.without(ruleSitesLead) {
 		most = math.Inf(1)
@@ -182,7 +182,7 @@ func (g *gate) chargeSite(t *Ticket, x float64) {
 	c.applied, c.paid = c.applied+f.virtualTime-from, x
 }
 
-// settleSite makes x CPU-seconds of it in the end. No more is given back than was really taken.
+// settleSite sets the charge to the final x CPU-seconds. It gives back at most what the charge actually moved.
 func (g *gate) settleSite(at time.Duration, t *Ticket, x float64) {
 	s := t.site
 	s.settled += x
@@ -198,13 +198,13 @@ func (g *gate) settleSite(at time.Duration, t *Ticket, x float64) {
 	s.used.add(at, x)
 }
 
-// undoSite gives all of it back.
+// undoSite gives back the whole charge.
 func (g *gate) undoSite(t *Ticket) {
 	t.site.among.virtualTime -= t.siteCharge.applied
 	t.siteCharge = siteCharge{}
 }
 
-// inTurn are the sites with requests that wait, in the order of their tags.
+// inTurn returns the sites with waiting requests, ordered by their tags.
 func (g *gate) inTurn() []*site {
 	if len(g.contending) > 1 {
 		slices.SortFunc(g.contending, func(a, b *site) int {
@@ -214,8 +214,8 @@ func (g *gate) inTurn() []*site {
 	return g.contending
 }
 
-// least is the request to go next of those that may go: that of the site whose turn it is.
-// A site that has no room leaves its turn to the next one.
+// least returns the request to start next, from the site whose turn it is. If that site has no request that
+// may start, the next site takes the turn.
 func (g *gate) least(at time.Duration) *Ticket {
 	for _, s := range g.inTurn() {
 		if t := g.leastOf(at, s, g.isHeldBack(at, s)); t != nil {
@@ -225,32 +225,32 @@ func (g *gate) least(at time.Duration) *Ticket {
 	return nil
 }
 
-// isHeldBack reports whether a site leaves room to the others with requests at the backend, because it
-// recently had more than its part. This never applies while a CPU may be idle.
+// isHeldBack reports whether a site that has recently used more than its part must leave room to other sites,
+// because these have requests at the backend. No site is held back while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&
 		(from(&g.load.computing, 0) >= g.limits.slots || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)
 }
 
-// SiteState is what is shown of a site at the gate. Totals are since the start.
+// SiteState is the state of a site, as shown by the doctor. Totals are since the start.
 type SiteState struct {
-	Name    string  `json:"name" fleet:"key"` // OtherSites for what is no named site
+	Name    string  `json:"name" fleet:"key"` // OtherSites for requests for no named site
 	Share   float64 `json:"share" fleet:"max"`
 	Busy    int     `json:"busy"`    // requests at the backend
 	Queued  int     `json:"queued"`  // requests that wait
-	CPU     float64 `json:"cpu"`     // CPU-seconds of its requests that ended
-	Waited  float64 `json:"waited"`  // seconds that its requests waited, summed up
-	Ended   uint64  `json:"ended"`   // requests that ran
-	Refused uint64  `json:"refused"` // requests that waited in vain, for too long or as the queue was full
-	// Lead is by how many CPU-seconds of its share it is ahead of the sites' clock; negative:
-	// behind.
+	CPU     float64 `json:"cpu"`     // CPU-seconds of its requests that have ended
+	Waited  float64 `json:"waited"`  // seconds that its requests waited in total
+	Ended   uint64  `json:"ended"`   // requests that have run
+	Refused uint64  `json:"refused"` // requests refused because they waited too long or the queue was full
+	// Lead is how far the site is ahead of the sites' clock, in CPU-seconds at its share. It is negative if the
+	// site is behind.
 	Lead float64 `json:"lead" fleet:"max"`
 }
 
-// OtherSites is what is no named site, in statistics.
+// OtherSites is the name in statistics for all requests for no named site.
 const OtherSites = "others"
 
-// siteStates tell of all sites, by their names; none if they are not told apart.
+// siteStates returns the states of all sites, sorted by name. It returns nil if no sites are named.
 func (g *gate) siteStates() (all []SiteState) {
 	if !g.divided {
 		return nil

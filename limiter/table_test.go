@@ -5,10 +5,12 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestMillionClients: a million clients, each once, with a client deep in debt
-// before them. The table keeps its size, and the debt.
+// TestMillionClients: a million clients come once each, after a client that is deep in debt. The table keeps
+// its size and the debt.
 func TestMillionClients(t *testing.T) {
 	p := one(Cap, Budget{CPUs: 0.2, Burst: 30 * second})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: 30 * second}},
@@ -18,7 +20,7 @@ func TestMillionClients(t *testing.T) {
 	if testing.Short() {
 		clients = 200_000
 	}
-	before := heapBytes()
+	before := testkit.Heap()
 	l := New(now, p, 65536, nil)
 	visit := func(id, net, wide string, cost time.Duration) {
 		ticket := l.Arrive(now, Arrival{Client: host(id), Others: networks(net, wide), Guess: cost})
@@ -35,7 +37,7 @@ func TestMillionClients(t *testing.T) {
 	if n := l.Keys(); n > 65536+64 {
 		t.Errorf("%d keys, want at most the size of 65536", n)
 	}
-	if mb := float64(heapBytes()-before) / (1 << 20); mb > 16 {
+	if mb := float64(testkit.Heap()-before) / (1 << 20); mb > 16 {
 		t.Errorf("the table takes %.1f MB, want at most 16", mb)
 	} else {
 		t.Logf("the table takes %.1f MB", mb)
@@ -47,39 +49,8 @@ func TestMillionClients(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-func heapBytes() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-func TestEvictionSparesWorkInFlight(t *testing.T) {
-	now := time.Now()
-	l := New(now, one(Observe, Budget{CPUs: 1, Burst: 30 * second}), 8, nil)
-	var open []*Ticket
-	for i := range 100 {
-		open = append(open, l.Arrive(now, Arrival{Client: host(fmt.Sprint(i))}))
-	}
-	for i := range 100 {
-		if _, ok := l.Find(now, by(fmt.Sprint(i))[0]); !ok {
-			t.Fatalf("%d is forgotten while its request runs", i)
-		}
-	}
-	for _, ticket := range open {
-		l.Leave(now, ticket)
-	}
-	checkIdle(t, l)
-	for i := range 200 {
-		ticket := l.Arrive(now, Arrival{Client: host("later" + fmt.Sprint(i))})
-		l.Leave(now, ticket)
-	}
-	if n := l.Keys(); n > 100 {
-		t.Errorf("%d keys: it goes on growing", n)
-	}
-}
-
-func TestDump(t *testing.T) {
+// TestRowOfAKeyInDebt: a row's figures while a response is held because of a debt.
+func TestRowOfAKeyInDebt(t *testing.T) {
 	w := newWorld(one(Cooperative, Budget{CPUs: 1}))
 	for range 3 {
 		ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
@@ -88,17 +59,8 @@ func TestDump(t *testing.T) {
 		})
 	}
 	w.run(1500 * time.Millisecond)
-	var rows []Row
-	w.Dump(w.now, "slash32", func(r Row) bool { rows = append(rows, r); return true })
-	if len(rows) != 1 {
-		t.Fatalf("%d rows, want 1", len(rows))
+	r, _ := w.Find(w.now, host("a"))
+	if r.Running != 0 || r.Waiting != 0 || r.Level != -1.5 || r.Last != 0.5 || r.Wait <= 0 || r.CPU <= 0 || r.Rate != r.CPU {
+		t.Errorf("%+v", r)
 	}
-	r := rows[0]
-	if r.Class != "slash32" || r.ID != "a" || r.Running != 0 || r.Waiting != 0 {
-		t.Errorf("row %+v", r)
-	}
-	if r.Level != -1.5 || r.Last != 0.5 || r.Wait <= 0 || r.CPU <= 0 || r.Rate != r.CPU {
-		t.Errorf("figures of %+v", r)
-	}
-	w.Dump(w.now, "slash24", func(Row) bool { t.Error("a row of another class"); return true })
 }

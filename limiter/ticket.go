@@ -8,90 +8,91 @@ import (
 	"tempomat/limiter/account"
 )
 
-// state is where a request is in its life.
+// state is the stage of a request's life.
 type state uint8
 
 const (
 	waiting state = iota // in a queue of the waiting room
-	running              // admitted, and charged at least with its guess
+	running              // admitted, and charged with at least its guess
 	settled              // charged with its cost; its response may be held
-	over                 // gone, or refused
+	over                 // it was answered, abandoned or refused
 )
 
-// Ticket is one request in the limiter: what it asks for, the decision, its charge, and its place in
-// the queue or at the backend. The goroutine that serves the request calls Arrive, Settle and Leave
-// in turn; any goroutine may call Progress before Settle, and Advance at any time.
+// Ticket is one request in the limiter: its properties, the decision, its charge, and its place in the queue
+// or at the backend. The goroutine that serves the request calls Arrive, Settle and Leave, in this order. Any
+// goroutine may call Progress before Settle, and Advance at any time.
 type Ticket struct {
 	request
 	decision
 	charge
-	*waitEntry // its place in the waiting room, which guards it; nil: it was never there
-	queueEntry // its place at the gate, which guards it
+	*waitEntry // its place in the waiting room, whose lock guards it; nil if it never waited there
+	queueEntry // its state at the gate, whose lock guards it
 
-	seen atomic.Uint32 // as what it was taken at the gate
+	seen atomic.Uint32 // asKnown or asStranger once the request has arrived at the gate, otherwise 0
 }
 
-// request is what is known of a request on arrival. The gate corrects its estimate under the gate's
-// lock.
+// request is what is known about a request when it arrives. The gate may later correct the estimates, while it
+// holds its lock.
 type request struct {
-	sure          bool // the guess rests on answers
+	sure          bool // the guess is based on earlier answers
 	proven        bool
 	passed        bool
-	session       bool // its client is one of an address
-	pooled        bool // its client is one of those that anyone can make up
-	follows       bool // it is for a part of the page that its client was just served
+	session       bool // its client is a session of an address
+	pooled        bool // anyone can invent its client's identity
+	follows       bool // it asks for a part of a page that its client was just served
 	prefetch      bool
 	face          uint8
-	siteName      string  // of the policy
-	standing      float64 // of the client
+	siteName      string  // one of the policy's sites
+	standing      float64 // of its client
 	clientsBehind float64 // of its address
 	came          time.Duration
 	likelyIdle    float64 // seconds
 	running       float64 // seconds
 }
 
-// decision is what is decided of a request.
+// decision is the decision about a request.
 type decision struct {
-	decided       chan struct{} // closed when verdict stands
-	decidedAtOnce bool          // decided is the closed channel that all share who never waited
-	after         *Ticket       // decided with it; for the one that wakes them
+	decided       chan struct{} // closed when verdict is final
+	decidedAtOnce bool          // decided is the closed channel shared by all tickets that never waited
+	after         *Ticket       // the next ticket in decisions
 	verdict       Verdict       // written before decided is closed
 }
 
-// charge is what a request is charged. While the request waits at the gate, only the gate changes
-// charge and guess, under its own lock.
+// charge is what the request's keys are charged. While the request waits at the gate, only the gate changes
+// charge and guess, while it holds its lock.
 type charge struct {
 	mu           sync.Mutex // guards the following
 	state        state
 	n            uint8 // reservations in use
-	hasWhole     bool  // the second one is that of what its client is a part of
+	hasWhole     bool  // the second reservation is for the whole to which the client belongs (Arrival.Within)
 	guess        float64
-	charged      float64              // CPU-seconds: the guess, then more as it runs
-	reservations [MaxKeys]reservation // the client's first; see own and whole
+	charged      float64              // CPU-seconds: the guess, and more as it runs
+	reservations [MaxKeys]reservation // the client's comes first; see own and whole
 }
 
-// Decided is closed when the Verdict stands.
+// Decided returns a channel that is closed when the Verdict is final.
 func (t *Ticket) Decided() <-chan struct{} { return t.decided }
 
 // Verdict is valid once Decided is closed.
 func (t *Ticket) Verdict() Verdict { return t.verdict }
 
-// As what the gate takes a request; 0: it has not come there.
+// These values say whether the gate treats a request as one of a known client. 0 means that the request hasn't
+// arrived there.
 const (
 	asKnown = 1 + iota
 	asStranger
 )
 
-// Stranger reports whether the request came to the gate and counts for all
-// strangers together. It may be called at any time.
+// Stranger reports whether the request has arrived at the gate and belongs to a stranger. It may be called at
+// any time.
 func (t *Ticket) Stranger() bool { return t.seen.Load() == asStranger }
 
-// Known reports whether the request came to the gate, which knows its client. It may be
-// called at any time.
+// Known reports whether the request has arrived at the gate and belongs to a known client. It may be called at
+// any time.
 func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 
-// Emptied is the memory of a ticket, for another request's; nil: the gate, or a goroutine that
-// announces its decision, may still refer to it. Call it after Leave.
+// Emptied returns the ticket's memory for reuse by another request. It returns nil if the gate, or a goroutine
+// that wakes its owner, may still refer to the ticket. Call it after Leave.
 func (t *Ticket) Emptied() *Ticket {
 	if !t.decidedAtOnce || t.waitEntry != nil || t.client != nil {
 		return nil
@@ -103,11 +104,11 @@ func (t *Ticket) Emptied() *Ticket {
 	return t
 }
 
-// own is the reservation of the request's client; without a Bucket if that has no account.
+// own returns the reservation of the request's client. It has no Bucket if the client has no account.
 func (t *Ticket) own() *reservation { return &t.reservations[0] }
 
-// whole is the reservation of what the client is a part of (see Arrival); nil: there is none,
-// or it has no account.
+// whole returns the reservation of the whole to which the client belongs (Arrival.Within), or nil if there is
+// none or it has no account.
 func (t *Ticket) whole() *reservation {
 	if !t.hasWhole || t.reservations[1].Bucket == nil {
 		return nil
@@ -115,7 +116,7 @@ func (t *Ticket) whole() *reservation {
 	return &t.reservations[1]
 }
 
-// each calls f for the reservations whose bucket is known.
+// each calls f for the reservations that have a bucket.
 func (t *Ticket) each(f func(*reservation)) {
 	for i := range t.reservations[:t.n] {
 		if t.reservations[i].Bucket != nil {
@@ -124,9 +125,8 @@ func (t *Ticket) each(f func(*reservation)) {
 	}
 }
 
-// lookup finds the buckets that are known already, and says how they stand. As
-// long as none of them delays the request, and it is free to go otherwise, it
-// is charged with its guess.
+// lookup finds the existing buckets of the request's keys, and fills debts with what the keys owe. If free is
+// true, it also charges each bucket with the guess, until it finds one that delays the request.
 func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, debts *[MaxKeys]debt) {
 	named := a.named()
 	t.n, t.hasWhole = uint8(a.keys(named)), named > 1 //nolint:gosec // at most MaxKeys
@@ -138,8 +138,8 @@ func (t *Ticket) lookup(at time.Duration, table *table, a *Arrival, free bool, d
 	}
 }
 
-// enter makes the buckets that lookup did not find. It is only called for requests that are not
-// refused, because refused ones must not make any.
+// enter makes the buckets that lookup didn't find. Call it only for requests that aren't refused; otherwise
+// refused requests could fill the table.
 func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	for i := range t.n {
 		if t.reservations[i].Bucket == nil {
@@ -148,8 +148,8 @@ func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 	}
 }
 
-// start lets a request go if there is no gate, and charges its guess. The charge counts from
-// now, so its keys' earnings while it runs pay for it.
+// start starts a request when there is no gate, and charges its guess. The charge counts from now on, so what
+// its keys earn while it runs pays for it.
 func (t *Ticket) start(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,14 +160,14 @@ func (t *Ticket) start(at time.Duration) {
 	}
 }
 
-// refuse ends a request that may not go.
+// refuse ends a request that may not run.
 func (t *Ticket) refuse(at time.Duration, v Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.refuseLocked(at, v)
 }
 
-// refuseLocked ends a request that may not go.
+// refuseLocked is refuse for callers that hold t.mu, or haven't shared t yet.
 func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	v.Would = t.verdict.Would
 	t.state, t.verdict = over, v
@@ -180,8 +180,8 @@ func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	})
 }
 
-// atGate is for how many seconds a request has waited at the gate that waits there
-// now, or was just let go; 0 if it never came there.
+// atGate returns how many seconds a request has waited at the gate. Call it only while the request waits there
+// or has just been decided. It returns 0 if the request never arrived there.
 func (t *Ticket) atGate(at time.Duration) float32 {
 	if t.client == nil {
 		return 0
@@ -189,7 +189,7 @@ func (t *Ticket) atGate(at time.Duration) float32 {
 	return float32((at - t.gated).Seconds())
 }
 
-// adjustLocked makes x CPU-seconds of what was charged so far.
+// adjustLocked changes the charge to x CPU-seconds.
 func (t *Ticket) adjustLocked(at time.Duration, x float64) {
 	if x != t.charged {
 		c := t.changeLocked(x)
@@ -197,7 +197,7 @@ func (t *Ticket) adjustLocked(at time.Duration, x float64) {
 	}
 }
 
-// changeLocked is how to make x CPU-seconds of what was charged so far.
+// changeLocked sets the charge to x, and returns how the accounts must change.
 func (t *Ticket) changeLocked(x float64) (c account.Change) {
 	c.More = max(0, x-t.charged)
 	if x < t.charged {
@@ -207,77 +207,75 @@ func (t *Ticket) changeLocked(x float64) (c account.Change) {
 	return c
 }
 
-// Every key has an account, kept by package account. The gate stores there what it knows of the
-// key.
+// Every key has an account in package account, in which the gate stores what it knows about the key.
 type (
 	table       = account.Table[keyAtGate]
 	bucket      = account.Bucket[keyAtGate]
 	reservation = account.Reservation[keyAtGate]
 )
 
-// keyAtGate is what the gate knows of a key.
+// keyAtGate is what the gate knows about a key.
 type keyAtGate struct {
-	client atomic.Pointer[client] // nil: the key was never a client's at the gate
+	client atomic.Pointer[client] // nil: the key was never a client at the gate
 
-	holds, orphans int32 // see workers.go; guarded by the gate
+	holds, orphans int32 // held workers and orphans (see workers.go); guarded by the gate
 }
 
-// Arrival is what the limiter needs to know of a request.
+// Arrival is what the limiter needs to know about a request when it arrives.
 type Arrival struct {
-	// Client is whom the request is of: an address, a session of one, a robot. The zero Key:
+	// Client is the key of the client: an address, a session of an address, or a robot. If it is the zero Key,
 	// nothing is charged.
 	Client Key
-	// Within is what the client is a part of: of a Session its address, of one that is Pooled all
-	// of these together; the zero Key: nothing that has an account.
+	// Within is the whole to which the client belongs: for a Session, its address; for a Pooled client, the
+	// pool. If that has no account, Within is the zero Key.
 	Within Key
-	// Others are the client's networks, its User-Agent, and so on: at most MaxKeys with the two
-	// above. They are not kept.
+	// Others are the keys of the client's networks, its User-Agent, and so on. Client, Within and Others
+	// together may be up to MaxKeys. The limiter doesn't keep the slice.
 	Others []Key
 	Guess  time.Duration // what it will likely cost
-	// Idle is how long it will likely hold a worker of the backend without
-	// computing.
+	// Idle is how long it will likely hold a worker of the backend without computing.
 	Idle time.Duration
-	// Sure says that the guess rests on answers to requests of its kind. Only
-	// then can it be light.
+	// Sure is true if the guess is based on answers to requests of the same kind. Only then can the request
+	// count as light.
 	Sure bool
-	// Running is what others of its kind, that run or ran recently, have cost or held a
-	// worker for at least, where the guess is not sure; zero: nothing is known.
+	// Running is the least that other requests of its kind, now or recently, have cost, or how long they have
+	// held a worker. It is used only if Sure is false. Zero means that nothing is known.
 	Running time.Duration
-	// Standing multiplies the share of the client, by the evidence that it is a
-	// person's browser: 1/2 to 8, and 0 is 1.
+	// Standing multiplies the client's share according to how likely the client is a person's browser: 1/2 to
+	// 8. 0 means 1.
 	Standing float64
-	// ClientsBehind multiplies the share of a session's address: of how many clients that is. Up to 8,
-	// and 0 is 1.
+	// ClientsBehind is how many clients are behind a session's address, 1 to 8. It multiplies the address's
+	// share. 0 means 1.
 	ClientsBehind float64
-	// Proven says that there is evidence for it at all: the client came back as no
-	// stranger of a single request could, or is a robot with an account of its own.
+	// Proven is true if the client can't be a stranger that makes only one request, because it came back in a
+	// way that shows this, or because it is a robot with an account of its own.
 	Proven bool
-	// Passed says that the client, a stranger, kept a cookie that it was given as it
-	// waited: it goes before strangers who did not.
+	// Passed is true if the client, a stranger, sent back a cookie that it received while it waited. It goes
+	// before strangers that didn't.
 	Passed bool
 	// Session is true if the client is a session of an address.
 	Session bool
-	// Pooled is true if anyone can make up clients like this one, such as the name of a robot.
-	// All of these together are served as one client of its share, each in turn, and as many of
-	// their requests may wait as of one client.
+	// Pooled is true if anyone can invent clients like this one, for example by a robot's name. All such clients
+	// together have the share of one client, are served in turn, and may have as many waiting requests as one
+	// client.
 	Pooled bool
-	// Site is the name of the policy's site that the request is for; empty, or none of the
-	// policy's: it is one of the others.
+	// Site is the name of the policy's site that the request is for. If it is empty or isn't one of the
+	// policy's names, the request belongs to the site of all other requests.
 	Site string
-	// Face tells apart whom the client is, if that is no session, by what they say they are:
-	// below 8.
+	// Face is a number below 8 that distinguishes the clients of an address that have no session. It is derived
+	// from their User-Agents.
 	Face uint8
-	// Follows says that the request is for a part of a page that its client was just
-	// served: it is the last that a full queue refuses.
+	// Follows is true if the request is for a part of a page that its client was just served. A full queue
+	// refuses such requests last.
 	Follows bool
-	// Prefetch is true if no person looks at the answer yet. A stranger's goes last.
+	// Prefetch is true if no person is looking at the answer yet. Among strangers, prefetches go last.
 	Prefetch bool
-	// Memory is a ticket to reuse, from its Emptied; nil: there is none.
+	// Memory is the result of Emptied on another ticket, to be reused; nil if there is none.
 	Memory *Ticket
 }
 
-// named is how many of the keys stand for the client itself: the client, and what it is a part
-// of. The others are networks and such.
+// named returns how many keys stand for the client itself; these are Client and Within. The others stand for
+// its networks and so on.
 func (a *Arrival) named() int {
 	switch {
 	case a.Client.Class == "":
@@ -288,7 +286,7 @@ func (a *Arrival) named() int {
 	return 2
 }
 
-// keys is the number of keys that the request is charged to; the first ones are named.
+// keys returns the number of keys that the request is charged to, including the named ones, which come first.
 func (a *Arrival) keys(named int) int {
 	if named == 0 {
 		return 0
@@ -296,7 +294,7 @@ func (a *Arrival) keys(named int) int {
 	return min(named+len(a.Others), MaxKeys)
 }
 
-// key is the i-th of them: first the client, then what it is a part of, then the others.
+// key returns the i-th key: first Client, then Within, then Others.
 func (a *Arrival) key(i, named int) *Key {
 	switch {
 	case i >= named:
@@ -307,7 +305,7 @@ func (a *Arrival) key(i, named int) *Key {
 	return &a.Within
 }
 
-// ticket is that of the request, empty except for what it says of itself.
+// ticket makes the request's ticket, and fills in only the properties of the request.
 func (a *Arrival) ticket(at time.Duration, p *activePolicy) *Ticket {
 	t := a.Memory
 	if t == nil {

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// Due receives when Advance should be called before the time that it last
+// Due returns a channel that receives when Advance should be called earlier than at the time that it last
 // returned.
 func (l *Limiter) Due() <-chan struct{} { return l.due }
 
-// Advance releases the waiting requests that are due, and refuses those that
-// have waited too long. It returns when it wants to be called next; the zero
-// Time if nothing waits.
+// Advance releases the waiting requests whose time has come, and refuses those that have waited too long. It
+// returns when to call it next, or the zero Time if no request waits.
 func (l *Limiter) Advance(now time.Time) (next time.Time) {
 	at := l.since(now)
 	first := sooner(l.serveRoom(at), l.gate.expire(at))
@@ -22,7 +21,7 @@ func (l *Limiter) Advance(now time.Time) (next time.Time) {
 	return now.Add(first)
 }
 
-// sooner is the less of two times until something; negative: there is nothing.
+// sooner returns the shorter of two waits. A negative value means that there is nothing to wait for.
 func sooner(a, b time.Duration) time.Duration {
 	if a < 0 || b >= 0 && b < a {
 		return b
@@ -30,8 +29,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// serveRoom does what is due in the waiting room, and returns how long until
-// something is; negative: no request waits there.
+// serveRoom releases and refuses requests in the waiting room. It returns how long until it must be called
+// again, or a negative time if no request waits there.
 func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 	first = -1
 	l.room.mu.Lock()
@@ -44,7 +43,7 @@ func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 			wait = l.serveLocked(at, q, p)
 		}
 		if q.first == nil {
-			i-- // it is gone, and another one has its place
+			i-- // the queue was removed, and another one moved to its place
 			continue
 		}
 		first = sooner(first, wait)
@@ -52,8 +51,8 @@ func (l *Limiter) serveRoom(at time.Duration) (first time.Duration) {
 	return first
 }
 
-// serveLocked does what is due for the head of a queue and returns 0, or how
-// long until something is.
+// serveLocked releases, moves or refuses the head of a queue if its time has come, and returns 0. Otherwise
+// it returns how long until then.
 func (l *Limiter) serveLocked(at time.Duration, q *queue, p *activePolicy) (wait time.Duration) {
 	t := q.first
 	wait = t.reservationOf(q.bucket).Blocks(at)
@@ -84,14 +83,14 @@ func (l *Limiter) takeOutLocked(at time.Duration, t *Ticket) {
 	l.queued.Add(-1)
 }
 
-// blockedBy returns the bucket that keeps the request waiting longest, or nil.
+// blockedBy returns the bucket that keeps the request waiting longest, or nil if none does.
 func (t *Ticket) blockedBy(at time.Duration) *bucket {
 	var worst debt
 	t.each(func(s *reservation) { worst.worst(debt{bucket: s.Bucket, wait: s.Blocks(at)}) })
 	return worst.bucket
 }
 
-// reservationOf is the one of the bucket, which is one of the request's.
+// reservationOf returns the request's reservation of the bucket.
 func (t *Ticket) reservationOf(b *bucket) *reservation {
 	i := 0
 	for t.reservations[i].Bucket != b {
@@ -100,8 +99,8 @@ func (t *Ticket) reservationOf(b *bucket) *reservation {
 	return &t.reservations[i]
 }
 
-// wait puts a request into the queue of the bucket that blocks it. If the room is full, and others wait in
-// a longer queue, one of those is refused for it; else it is to be refused itself.
+// wait puts a request into the queue of the bucket that blocks it. If the room is full, wait first refuses a
+// request from a longer queue. If there is no longer queue, it returns false.
 func (l *Limiter) wait(at time.Duration, p *activePolicy, t *Ticket, blocking *bucket) (waits bool) {
 	l.room.mu.Lock()
 	defer l.room.decided.unlock(&l.room.mu)
@@ -126,7 +125,7 @@ func (l *Limiter) wait(at time.Duration, p *activePolicy, t *Ticket, blocking *b
 	return true
 }
 
-// dismiss takes a ticket out of the room, if it is in it.
+// dismiss takes a ticket out of the room, if it is there.
 func (l *Limiter) dismiss(at time.Duration, t *Ticket) {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
@@ -136,7 +135,7 @@ func (l *Limiter) dismiss(at time.Duration, t *Ticket) {
 	l.room.dismissLocked(at, t)
 }
 
-// holdResponse counts a response as held, if there is room.
+// holdResponse counts a response as held. It returns false if there is no room.
 func (l *Limiter) holdResponse(p *activePolicy, t *Ticket) bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
@@ -147,14 +146,14 @@ func (l *Limiter) holdResponse(p *activePolicy, t *Ticket) bool {
 	return true
 }
 
-// wake asks for an Advance, if anything in the room waits for one.
+// wake requests a call of Advance if a request waits in the room.
 func (l *Limiter) wake() {
 	if l.queued.Load() > 0 {
 		l.requestAdvance()
 	}
 }
 
-// requestAdvance asks for an Advance.
+// requestAdvance requests a call of Advance through Due.
 func (l *Limiter) requestAdvance() {
 	select {
 	case l.due <- struct{}{}:
@@ -162,50 +161,46 @@ func (l *Limiter) requestAdvance() {
 	}
 }
 
-// Held is the number of requests and responses that are held now, those at the
-// gate included.
+// Held returns the number of requests and responses that are currently held, including the requests at the
+// gate.
 func (l *Limiter) Held() int {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	return l.room.held + int(l.gate.waiting.Load())
 }
 
-// Crowded reports whether requests wait at the gate. It takes no lock.
-func (l *Limiter) Crowded() bool { return l.gate.waiting.Load() > 0 }
-
-// Keys is the number of keys that are remembered.
+// Keys returns the number of keys that have an account.
 func (l *Limiter) Keys() int { return l.table.Len() }
 
-// waitingRoom is the waiting room: requests that wait for a key's debt to be paid,
-// and the count of all that is held, responses included.
+// waitingRoom holds the requests that wait until a key's debt is paid. It also counts everything that is held,
+// including responses.
 //
-// A request waits in the queue of the key that blocks it longest. The head of
-// a queue leaves when that key owes nothing, and is charged as it leaves, so
-// that the next one waits until that is paid: the key's pace, never a herd.
-// If then another of its keys is in debt, it goes to that one's queue, to the
-// place that its arrival gives it.
+// A request waits in the queue of the key that blocks it longest. When that key owes nothing, the head of its
+// queue starts and is charged. The next one then waits until that charge is paid, so requests start at the
+// key's pace rather than all at once. If another of the request's keys is in debt by then, the request moves
+// to that key's queue, where it is ordered by arrival.
 type waitingRoom struct {
-	mu      sync.Mutex         // guards the following, and each waitEntry; taken before the gate's
-	queues  []*queue           // those that are not empty
-	of      map[*bucket]*queue // the same by their buckets
+	mu      sync.Mutex         // guards the following, and each waitEntry; taken before the gate's lock
+	queues  []*queue           // the queues that aren't empty
+	of      map[*bucket]*queue // the same queues, by bucket
 	held    int
 	seq     uint64
 	decided decisions
 }
 
-// queue is of the tickets that wait for a key's debt, in the order of their arrival.
+// queue holds the tickets that wait until a key's debt is paid, in order of arrival.
 type queue struct {
 	bucket *bucket
 	list
 }
 
-// waitEntry is where a ticket is in the room.
+// waitEntry is a ticket's place in the room.
 type waitEntry struct {
-	in      *queue // nil: in no queue
-	counted bool   // among the held
+	in      *queue // nil: it is in no queue
+	counted bool   // it counts as held
 	seq     uint64
 	arrived time.Duration
-	since   time.Duration // in this queue
+	since   time.Duration // when it joined this queue
 }
 
 // admitLocked counts a request or response as held.
@@ -215,8 +210,8 @@ func (r *waitingRoom) admitLocked(t *Ticket) {
 	t.heldLocked(1)
 }
 
-// heldLocked counts n more of the client's requests as held, and returns how
-// many are. The client is the first key; its class may just have been removed.
+// heldLocked adds n to the client's number of held requests, and returns the sum. The client is the first key;
+// it has no bucket if its class has just been removed.
 func (t *Ticket) heldLocked(n int32) int {
 	c := t.own().Bucket
 	if c == nil {
@@ -225,8 +220,8 @@ func (t *Ticket) heldLocked(n int32) int {
 	return c.Hold(n)
 }
 
-// toShedLocked is the request to refuse in a full room, for one that would wait for that key: the newest
-// of the longest queue; nil: the key's own would be as long.
+// toShedLocked returns the request to refuse if the room is full and a request for forKey must wait: the
+// newest of the longest queue. It returns nil if forKey's own queue would then be as long.
 func (r *waitingRoom) toShedLocked(forKey *bucket) (t *Ticket) {
 	most := 1
 	if own := r.of[forKey]; own != nil {
@@ -240,7 +235,7 @@ func (r *waitingRoom) toShedLocked(forKey *bucket) (t *Ticket) {
 	return t
 }
 
-// dismissLocked takes a ticket out of all of the room.
+// dismissLocked takes a ticket out of its queue, and stops counting it as held.
 func (r *waitingRoom) dismissLocked(at time.Duration, t *Ticket) {
 	r.unlinkLocked(at, t)
 	if t.counted {
@@ -250,7 +245,7 @@ func (r *waitingRoom) dismissLocked(at time.Duration, t *Ticket) {
 	}
 }
 
-// linkLocked puts a ticket into a bucket's queue, by arrival.
+// linkLocked puts a ticket into a bucket's queue, in order of arrival.
 func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
 	q := r.of[b]
 	if q == nil {
@@ -267,8 +262,7 @@ func (r *waitingRoom) linkLocked(at time.Duration, t *Ticket, b *bucket) {
 	b.WaitForDebt(1, t.guess)
 }
 
-// unlinkLocked takes a ticket out of its queue, if it is in one, and notes how
-// long it waited for that key.
+// unlinkLocked takes a ticket out of its queue, if it is in one, and records how long it waited for that key.
 func (r *waitingRoom) unlinkLocked(at time.Duration, t *Ticket) {
 	q := t.in
 	if q == nil {

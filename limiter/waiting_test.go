@@ -2,13 +2,13 @@ package limiter
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// inDebt is a world of one mode in which a key owes: requests of one second
-// would have to wait for debt seconds.
+// inDebt returns a world of one mode in which a key owes. A request of one second would have to wait for debt.
 func inDebt(m Mode, debt time.Duration, change func(*Policy)) *world {
 	p := one(m, Budget{CPUs: 1})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1}})
@@ -31,11 +31,9 @@ func TestWaitersLeaveInOrderAtTheKeysPace(t *testing.T) {
 		})
 	}
 	w.run(20 * second)
-	// Nobody ends here: each start is charged, and paid before the next.
+	// No request ends here, so each start is charged, and paid before the next.
 	want := []string{"0 at 2s", "1 at 3s", "2 at 4s", "3 at 5s"}
-	if !slices.Equal(order, want) {
-		t.Errorf("left %v, want %v", order, want)
-	}
+	testkit.Same(t, want, order, "left")
 }
 
 func TestWaiterLeavesAtOnceWithItsClient(t *testing.T) {
@@ -45,16 +43,12 @@ func TestWaiterLeavesAtOnceWithItsClient(t *testing.T) {
 	w.ask(Arrival{Client: host("a"), Guess: second}, func(*Ticket) { at = w.elapsed() })
 	w.after(second, func() { w.Leave(w.now, first) })
 	w.run(10 * second)
-	if at.Round(100*time.Millisecond) != 2*second {
-		t.Errorf("the second left at %v, want the place of the first at 2s", at)
-	}
-	if w.Held() != 0 {
-		t.Errorf("%d held, want none", w.Held())
-	}
+	testkit.Same(t, 2*second, at.Round(100*time.Millisecond), "the second left in the place of the first, at")
+	testkit.Same(t, 0, w.Held(), "held")
 }
 
-// A client that leaves in the moment in which its request is released never
-// ran: what it was charged is given back.
+// If a client disconnects at the moment when its request is released, the request never ran, and its charge is
+// given back.
 func TestReleasedButGoneIsGivenBack(t *testing.T) {
 	w := inDebt(Cap, 2*second, nil)
 	ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
@@ -64,7 +58,7 @@ func TestReleasedButGoneIsGivenBack(t *testing.T) {
 	}
 	w.Leave(w.now, ticket)
 	if got := credit(t, w, "a"); got < -1e-6 {
-		t.Errorf("level %v, want none owed", got)
+		t.Errorf("level %v, want no debt", got)
 	}
 }
 
@@ -73,16 +67,10 @@ func TestRefusals(t *testing.T) {
 		mode   Mode
 		debt   time.Duration
 		change func(*Policy)
-		before int // requests that are held already
+		before int // requests that are already held
 		want   Verdict
 	}{
-		"cap: too long":         {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
-		"cooperative: too long": {mode: Cooperative, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
-		"server full": {
-			mode: Cap, debt: 2 * second, before: 3,
-			change: func(p *Policy) { p.MaxHeld = 3 },
-			want:   Verdict{Wait: 5 * second, Key: by("a")[0], Action: Refuse, Reason: ServerFull},
-		},
+		"cap: too long":          {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
 		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
 		"observe":                {mode: Observe, debt: 40 * second, want: Verdict{Undelayed: true}},
 		"shadow": {
@@ -92,17 +80,6 @@ func TestRefusals(t *testing.T) {
 				Would: Would{by("a")[0], 40 * second, Refuse},
 			},
 		},
-		"one class in shadow": {
-			mode: Cap, debt: 5 * second, change: func(p *Policy) { p.Classes[0].Budget.Shadow = true },
-			want: Verdict{
-				Wait: 5 * second, Key: by("a")[0], Action: Go, Reason: Debt, Shadow: true,
-				Would: Would{by("a")[0], 5 * second, Go},
-			},
-		},
-		"a capped class in cooperative": {
-			mode: Cooperative, debt: 40 * second, change: func(p *Policy) { p.Classes[0].Budget.Cap = true },
-			want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inDebt(c.mode, c.debt, c.change)
@@ -111,16 +88,12 @@ func TestRefusals(t *testing.T) {
 			}
 			keys := w.Keys()
 			ticket := w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("a/24"), Guess: second})
-			select {
-			case <-ticket.Decided():
-			default:
-				t.Fatal("it waits, want a verdict at once")
+			if !testkit.Ready(ticket.Decided()) {
+				t.Fatal("the request waits, want a verdict at once")
 			}
 			got := ticket.Verdict()
-			got.Known, got.Ahead, got.CostMultiplier = false, false, 0 // the gate's, which observe passes
-			if got != c.want {
-				t.Errorf("verdict %+v, want %+v", got, c.want)
-			}
+			got.Known, got.Ahead, got.CostMultiplier = false, false, 0 // set by the gate, which mode observe also uses
+			testkit.Same(t, c.want, got, "verdict")
 			if got := ticket.Verdict().Refused(); got && w.Keys() != keys {
 				t.Error("a refused request made a key")
 			}
@@ -129,7 +102,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFullRoomRefusesTheLongestQueue: one client may fill the room; then others take their places from it.
+// TestFullRoomRefusesTheLongestQueue: one client may fill the room. Other clients then take places from it.
 func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
 	w := inDebt(Cap, 2*second, func(p *Policy) { p.MaxHeld = 4 })
 	w.Debit(w.now, Charge{Key: by("b")[0], Cost: 2 * second})
@@ -143,12 +116,8 @@ func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
 	one := wait("b")
 	expect := func(name string, x *Ticket, refused bool) {
 		t.Helper()
-		select {
-		case <-x.Decided():
-		default:
-			if refused {
-				t.Errorf("%s is not told", name)
-			}
+		if !testkit.Ready(x.Decided()) && refused {
+			t.Errorf("%s isn't notified", name)
 		}
 		if v := x.Verdict(); v.Refused() != refused || refused && (v.Reason != ServerFull || v.Key != by("a")[0]) {
 			t.Errorf("%s: %+v, refused %t wanted", name, v, refused)
@@ -166,18 +135,16 @@ func TestWaitEndsAtMaxHold(t *testing.T) {
 	var at time.Duration
 	w.ask(Arrival{Client: host("a"), Guess: second}, func(t *Ticket) { verdict, at = t.Verdict(), w.elapsed() })
 	w.run(second)
-	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 60 * second}) // a peer's report makes it worse
+	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 60 * second}) // a peer's report increases the debt
 	w.run(60 * second)
 	if verdict.Action != Refuse || verdict.Reason != Debt || at.Round(100*time.Millisecond) != 30*second {
 		t.Errorf("%+v at %v, want refused for debt at 30s", verdict, at)
 	}
-	if w.Held() != 0 {
-		t.Errorf("%d held, want none", w.Held())
-	}
+	testkit.Same(t, 0, w.Held(), "held")
 }
 
-// A request that two of its keys block waits for both, and then in the order of
-// arrival among those who wait for the second.
+// A request that two of its keys block waits for both. In the queue of the second key, it waits in order of
+// arrival.
 func TestTwoDebtsOneRequest(t *testing.T) {
 	w := inDebt(Cap, 3*second, nil)
 	w.Debit(w.now, Charge{Key: by("", "net")[1], Cost: 6 * second})
@@ -190,40 +157,32 @@ func TestTwoDebtsOneRequest(t *testing.T) {
 	ask("address only", "a")
 	w.run(60 * second)
 	want := map[string]time.Duration{"both": 6 * second, "net only": 7 * second, "address only": 3 * second}
-	if fmt.Sprint(order) != fmt.Sprint(want) {
-		t.Errorf("left %v, want %v", order, want)
-	}
+	testkit.Same(t, fmt.Sprint(want), fmt.Sprint(order), "left")
 }
 
-// Innocents of a network do not wait behind a neighbour's queue.
+// Clients of a network that owe nothing don't wait behind a neighbour's queue.
 func TestNeighbourDoesNotWait(t *testing.T) {
 	w := inDebt(Cap, 20*second, nil)
 	for range 9 {
 		w.Arrive(w.now, Arrival{Client: host("a"), Others: networks("net"), Guess: second})
 	}
 	ticket := w.Arrive(w.now, Arrival{Client: host("b"), Others: networks("net"), Guess: second})
-	select {
-	case <-ticket.Decided():
-	default:
+	if !testkit.Ready(ticket.Decided()) {
 		t.Error("the neighbour waits")
 	}
 }
 
-func TestReloadReleasesWhoNeedNotWait(t *testing.T) {
+func TestReloadReleasesRequests(t *testing.T) {
 	w := inDebt(Cap, 20*second, nil)
 	ticket := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second})
 	w.run(second)
 	p := one(Observe, Budget{CPUs: 1})
 	w.SetPolicy(w.now, p)
-	select {
-	case <-w.Due():
-	default:
-		t.Error("nobody was told that something is due")
+	if !testkit.Ready(w.Due()) {
+		t.Error("no Advance was requested")
 	}
 	w.run(time.Millisecond)
-	select {
-	case <-ticket.Decided():
-	default:
+	if !testkit.Ready(ticket.Decided()) {
 		t.Error("it still waits")
 	}
 	if got := credit(t, w, "a"); got > -19 {
@@ -231,8 +190,8 @@ func TestReloadReleasesWhoNeedNotWait(t *testing.T) {
 	}
 }
 
-// Responses are held first in, first out, and not for what others were charged
-// later; when the room is full they go.
+// Responses are released in the order in which they were held, whatever others were charged later. If the room
+// is full, they are sent at once.
 func TestHolding(t *testing.T) {
 	w := inDebt(Cooperative, 0, func(p *Policy) { p.MaxHeld = 2 })
 	var tickets []*Ticket
@@ -244,18 +203,12 @@ func TestHolding(t *testing.T) {
 	for _, ticket := range tickets {
 		holds = append(holds, w.Settle(w.now, ticket, second))
 	}
-	if want := []time.Duration{0, second, 2 * second, 0}; !slices.Equal(holds, want) {
-		t.Errorf("held %v, want %v", holds, want)
-	}
-	if w.Held() != 2 {
-		t.Errorf("%d held, want 2", w.Held())
-	}
+	testkit.Same(t, []time.Duration{0, second, 2 * second, 0}, holds, "held")
+	testkit.Same(t, 2, w.Held(), "held")
 	for _, ticket := range tickets {
 		w.Leave(w.now, ticket)
 	}
-	if w.Held() != 0 {
-		t.Errorf("%d held, want none", w.Held())
-	}
+	testkit.Same(t, 0, w.Held(), "held")
 }
 
 func credit(t *testing.T, w *world, id string) float64 {

@@ -5,52 +5,53 @@ import (
 	"time"
 )
 
-// A request waits for a worker only while workers are seen to be short:
+// A request waits for a worker only if there is evidence that all workers are in use. This is the case if:
 //
-//   - As many are in use as are configured here, or in the backend's own configuration on this
-//     machine.
-//   - Connections wait until the backend accepts them. A server that starts workers on demand
-//     lets some wait until it has started them. So waiting connections mean that there are no
-//     more workers only once they have waited for a while without new processes.
+//   - The configuration here, or the backend's own configuration on this machine, gives their number, and
+//     that many are in use.
+//   - Connections wait until the backend accepts them. A server that starts workers on demand lets some
+//     connections wait until it has started more. So waiting connections are evidence only if they have
+//     waited for a while and no new processes have started.
 //
-// Without any of these the backend may have any number. While its accept queue can be seen, and
-// nothing waits there, ever more requests start for as long as any would have to wait.
+// Without such evidence, the backend may have any number of workers. As long as the gate sees that no
+// connection waits in the accept queue, it raises the number whenever a request would have to wait for a
+// worker.
 const (
-	// forksFor is how long connections wait until they tell that no worker is started for
-	// them: Apache starts some once a second.
+	// forksFor is how long connections must wait to show that the backend isn't starting more workers for
+	// them. Apache starts workers once a second.
 	forksFor = 2500 * time.Millisecond
-	// blindFor is the same while it is not known how many processes there are.
+	// blindFor is used instead of forksFor if the number of processes is unknown.
 	blindFor = 8 * time.Second
-	// againAfter is the first pause before more workers than were seen are tried again, because
-	// their number may have changed; againMost is the longest.
+	// againAfter is the first pause before the gate tests again whether there are more workers than it has
+	// seen, because their number may have changed. againMost is the longest pause.
 	againAfter, againMost = 10 * time.Second, 10 * time.Minute
-	// anyWorkers is more than anything asks for.
+	// anyWorkers is larger than any real number of workers.
 	anyWorkers = 1 << 20
-	// fewWorkers is how many are tried first while the accept queue can be seen.
+	// fewWorkers is the number that is assumed at first if the accept queue can be read.
 	fewWorkers = 16
 )
 
-// workers is what the gate knows of how many there are.
+// workers is what the gate knows about the number of workers.
 type workers struct {
-	n          int // now
-	configured int // backend.workers; 0: not set
-	found      int // in the backend's own configuration; 0: none was
+	n          int // the number currently assumed
+	configured int // backend.workers; 0 if not set
+	found      int // the number in the backend's own configuration; 0 if none was found
 	source     string
-	seen       bool          // connections have waited: there are no more than n, until then
-	again      time.Duration // when more are tried
-	pause      time.Duration // that was waited for that
+	seen       bool          // connections have waited, so there are no more than n workers
+	again      time.Duration // when to test whether there are more
+	pause      time.Duration // the pause before that test
 
-	looked    bool          // the accept queue was seen
-	waits     bool          // at each look since then connections waited
-	since     time.Duration // and the processes did not become more
+	looked    bool          // the accept queue has been read
+	waits     bool          // connections waited every time that it was read
+	since     time.Duration // when waits became true; no process has been added since
 	processes int
-	inUse     int // the most at a time, since then
+	inUse     int // the most workers in use at once since then
 }
 
-// areKnown reports whether their number is; else there may be any.
+// areKnown reports whether the number of workers is known. Otherwise there may be any number.
 func (w *workers) areKnown() bool { return w.configured > 0 || w.found > 0 || w.seen }
 
-// most is how many there may be at most.
+// most returns the largest number of workers that there may be.
 func (w *workers) most() int {
 	if w.found > 0 {
 		return w.found
@@ -58,7 +59,8 @@ func (w *workers) most() int {
 	return anyWorkers
 }
 
-// Workers is how many the backend is known to have, and by what. 0: any number.
+// Workers returns how many workers the backend is known to have, and the source of that number. 0 means that
+// there may be any number.
 func (l *Limiter) Workers() (n int, by string) {
 	g := l.gate
 	g.mu.Lock()
@@ -69,8 +71,8 @@ func (l *Limiter) Workers() (n int, by string) {
 	return g.workers.n, g.workers.source
 }
 
-// Backlog tells how many connections to the backend, from this machine, wait to be accepted, and
-// how many processes it has; 0: that is not known. It is told some times a second.
+// Backlog reports how many connections from this machine to the backend are waiting to be accepted, and how
+// many processes the backend has (0 if unknown). Call it a few times a second.
 func (l *Limiter) Backlog(now time.Time, queued, processes int) {
 	l.gate.backlog(l.since(now), queued, processes)
 }
@@ -95,7 +97,7 @@ func (g *gate) backlog(at time.Duration, queued, processes int) {
 	case queued <= 0:
 		w.waits = false
 		g.press(at)
-	case !w.waits || processes > w.processes || g.utilisation > fullAbove: // full CPUs keep a server from accepting
+	case !w.waits || processes > w.processes || g.utilisation > fullAbove: // a server with busy CPUs may also leave connections waiting
 		w.waits, w.since, w.processes, w.inUse = true, at, processes, g.busy-queued
 	default:
 		w.inUse = max(w.inUse, g.busy-queued)
@@ -107,7 +109,8 @@ func (g *gate) backlog(at time.Duration, queued, processes int) {
 	g.dispatch(at)
 }
 
-// press lets more go where a request waits for a worker, and no connection waits.
+// press raises the assumed number of workers if a request waits for a worker and no connection waits to be
+// accepted.
 func (g *gate) press(at time.Duration) {
 	w := &g.workers
 	if w.n >= w.most() || w.seen && at < w.again || !g.lacksWorkers() {
@@ -120,23 +123,19 @@ func (g *gate) press(at time.Duration) {
 	g.setWorkers(min(w.n+more, w.most()), source)
 }
 
-// lacksWorkers reports whether a request waits for a worker, and not for a CPU.
+// lacksWorkers reports whether a request waits for a worker rather than for a CPU.
 func (g *gate) lacksWorkers() bool {
 	if g.all.n == 0 {
 		return false
 	}
-	holds := false
-	for _, s := range g.contending {
-		holds = holds || len(s.parked) > 0
-		for r := lightRung + 1; r < rungs; r++ {
-			holds = holds || !s.queues[waitsAt(r)].empty()
-		}
-	}
-	return holds || g.wantsCPU() && from(&g.load.computing, 0) < g.limits.slots || g.busy >= g.limits.workers ||
+	isParked := func(s *site) bool { return len(s.parked) > 0 }
+	return slices.ContainsFunc(g.contending, isParked) || g.wants(waitsAt(lightRung+1), waitsAt(rungs-1)) ||
+		g.wantsCPU() && from(&g.load.computing, 0) < g.limits.slots || g.busy >= g.limits.workers ||
 		g.limits.slots >= g.limits.workers
 }
 
-// refute takes in that no more than n were in use while connections waited.
+// refute lowers the assumed number of workers, because connections waited while no more than n workers were in
+// use.
 func (g *gate) refute(at time.Duration, n int) {
 	w := &g.workers
 	w.pause = min(max(againAfter, 2*w.pause), againMost)
@@ -147,8 +146,8 @@ func (g *gate) refute(at time.Duration, n int) {
 	}
 }
 
-// Found tells how many workers the backend's own configuration gives it, and what says so; 0:
-// none does. A number that is configured here counts more.
+// Found sets the number of workers in the backend's own configuration, and the source of that number; 0 if the
+// configuration doesn't set it. GateOptions.Workers takes precedence.
 func (l *Limiter) Found(now time.Time, n int, source string) {
 	l.gate.discover(l.since(now), n, source)
 }
@@ -170,7 +169,7 @@ func (g *gate) discover(at time.Duration, n int, source string) {
 	g.dispatch(at)
 }
 
-// configure takes in how many are configured; 0: that is not.
+// configure sets the configured number of workers; 0 if none is configured.
 func (w *workers) configure(n int) {
 	switch {
 	case n > 0 && w.configured != n:
@@ -186,7 +185,7 @@ func (g *gate) setWorkers(n int, source string) {
 	g.unpark()
 }
 
-// shape makes the limits that the number of workers and of CPUs gives.
+// shape calculates the limits that depend on the number of workers and of CPUs.
 func (g *gate) shape() {
 	n := &g.limits
 	n.workers = g.workers.n
@@ -201,29 +200,30 @@ func (g *gate) shape() {
 	}
 }
 
-// A backend has two resources: CPUs and workers. A request that waits for a database, a long
-// poll that waits for news, an event stream: each holds a worker and takes almost no CPU. The
-// CPUs are idle and seem to have room for more of them, until no worker is left and a page of a
-// millisecond waits for a minute.
+// A backend has two resources: CPUs and workers. A request that waits for a database, a long poll that waits
+// for news, and an event stream each hold a worker but use almost no CPU time. The CPUs are then idle and seem
+// to have room for more such requests, until no worker is left. A page that would take a millisecond then
+// waits for a minute.
 //
-// So all requests that are not short, those that compute and those that wait, may hold some of
-// the workers only; the rest is kept for short ones, whatever the CPUs do. Of those that they
-// may hold, one client and one network get a part. A client that disconnects before the answer
-// leaves an orphan, on which the backend works on: it keeps its place, so its client can't have
-// many of them.
+// Requests that aren't short, whether they compute or wait, may therefore hold only some of the workers. The
+// rest are kept for short requests, even if the CPUs are idle. One client and one network may each hold only a
+// part of the workers for longer requests. If a client disconnects before the answer, the backend continues to
+// work on the abandoned request, which is called an orphan. An orphan still counts as its client's, so a
+// client can't have many of them.
 
 const (
 	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
-	// slackTimes: no part binds while this many times the kept workers are free.
+	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
+	// workers and the CPUs together.
 	slackTimes = 2
-	// briefRung is the longest rung whose requests end soon, given their part of the workers: with 16
-	// workers and two CPUs, one of those that wait for 12 s ends every 0.8 s.
+	// briefRung is the longest rung of requests that free their worker soon enough for others to wait for it.
+	// With 16 workers and two CPUs, one of fifteen requests that each wait for 12 s ends every 0.8 s.
 	briefRung = passRung + 1
 )
 
-// Hold marks a running request that keeps its worker until it ends and computes little: an
-// event stream, an upgraded connection.
+// Hold marks a running request that will keep its worker until it ends and computes little, such as an event
+// stream or an upgraded connection.
 func (l *Limiter) Hold(now time.Time, t *Ticket) {
 	if t.client != nil {
 		l.gate.holdOn(l.since(now), t)
@@ -237,13 +237,13 @@ func (g *gate) holdOn(at time.Duration, t *Ticket) {
 		return
 	}
 	t.stays = true
-	g.learn(at, t.phase)
+	g.pauseProbes(at, t.phase)
 	g.move(t, holding, rungs-1)
 	g.dispatch(at)
 }
 
-// Orphan says that the client of a running request has left. The request keeps
-// its place until the backend has finished with it.
+// Orphan reports that the client of a running request has disconnected. The request still counts until the
+// backend has finished it.
 func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	if t.client == nil {
 		return
@@ -259,9 +259,15 @@ func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	t.each(func(s *reservation) { s.Bucket.Value.orphans++ })
 }
 
-// move puts a running request into another phase, or on another rung.
+// isLow reports whether a running request belongs to the lower half of rung r. A request whose cost is unknown
+// doesn't on the rung where it waited, because it may cost anything.
+func (t *Ticket) isLow(r rung) bool {
+	return t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
+}
+
+// move changes the phase, the rung or the half of the rung of a running request.
 func (g *gate) move(t *Ticket, p phase, r rung) {
-	if t.phase == p && t.rung == r {
+	if t.phase == p && t.rung == r && t.low == t.isLow(r) {
 		return
 	}
 	was := t.phase
@@ -270,12 +276,12 @@ func (g *gate) move(t *Ticket, p phase, r rung) {
 	g.countIn(t, p, r)
 }
 
-// countIn counts a request in. One that is tried is on the first rung.
+// countIn counts a running request. A trial is counted on the first rung.
 func (g *gate) countIn(t *Ticket, p phase, r rung) {
 	if p == holding {
 		r = max(r, lightRung+1)
 	}
-	t.phase, t.rung, t.low = p, r, t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
+	t.phase, t.rung, t.low = p, r, t.isLow(r)
 	t.client.running++
 	g.load.count(t, 1)
 	if t.level.short() {
@@ -290,7 +296,7 @@ func (g *gate) countIn(t *Ticket, p phase, r rung) {
 	}
 }
 
-// countOut counts a running request out.
+// countOut stops counting a running request.
 func (g *gate) countOut(t *Ticket) {
 	t.client.running--
 	g.load.count(t, -1)
@@ -304,7 +310,7 @@ func (g *gate) countOut(t *Ticket) {
 	}
 }
 
-// shortUse is how many workers short requests have recently had at once, or one more if some waited.
+// shortUse is how many workers short requests have recently used at once, plus one if some of them waited.
 type shortUse struct {
 	now, before int
 	since       time.Duration
@@ -312,20 +318,20 @@ type shortUse struct {
 
 func (u *shortUse) most() int { return max(u.now, u.before) }
 
-// pass forgets what is long ago.
+// pass forgets old use: it starts a new period if the current one is over.
 func (u *shortUse) pass(at time.Duration) {
 	if at-u.since >= usedFor*time.Second {
 		u.before, u.now, u.since = u.now, 0, at
 	}
 }
 
-// addBusy counts a request at the backend, or no longer there.
+// addBusy adds n to the requests at the backend.
 func (g *gate) addBusy(t *Ticket, n int) {
 	g.busy += n
 	t.site.busy += n
 }
 
-// countLong counts a request that is not short, for its keys as well.
+// countLong adds n to the counts of requests that aren't short, including those of the request's keys.
 func (g *gate) countLong(t *Ticket, n int32) {
 	if t.stranger {
 		t.site.strangerLong += int(n)
@@ -333,7 +339,7 @@ func (g *gate) countLong(t *Ticket, n int32) {
 	t.each(func(s *reservation) { s.Bucket.Value.holds += n })
 }
 
-// unorphan ends an orphan, if it is one.
+// unorphan stops counting an orphan.
 func (g *gate) unorphan(t *Ticket) {
 	if !t.orphan {
 		return
@@ -344,12 +350,12 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// hasWorker reports whether there is a worker for a request of rung r. Requests that are not short
-// leave some workers to short ones. One that is known to wait, and to end soon, leaves only as many
-// as short ones have recently used: if one more comes, a worker will soon be free. Requests that
-// compute little leave a worker for each CPU to requests that wait for a CPU; otherwise the CPU
-// would be idle. If they took these while no other request wanted them, requests that compute may
-// use as many of the kept workers.
+// hasWorker reports whether there is a worker for a request of rung r. Requests that aren't short leave some
+// workers to short ones. A request that is known to wait, and to end soon, leaves only as many as short
+// requests have recently used, because it will soon free its worker if more short ones arrive. Requests that
+// compute little leave one worker per CPU to requests that wait for a CPU; otherwise the CPU would be idle. If
+// they took these workers while no other request wanted them, requests that compute may use as many of the
+// kept workers.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
@@ -370,7 +376,7 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	return brief || from(&g.load.held, briefRung+1)+upTo(&g.load.computing, lightRung+1, briefRung) < most
 }
 
-// wants reports whether requests wait at one of these levels.
+// wants reports whether any request waits at one of these levels.
 func (g *gate) wants(from, to level) bool {
 	return slices.ContainsFunc(g.contending, func(s *site) bool {
 		for l := from; l <= to; l++ {
@@ -382,18 +388,19 @@ func (g *gate) wants(from, to level) bool {
 	})
 }
 
-// wantsCPU reports whether requests wait that are not short and compute.
+// wantsCPU reports whether a request waits that isn't short and will compute.
 func (g *gate) wantsCPU() bool { return g.wants(level(lightRung)+1, fresh) }
 
-// mayHold reports whether the keys of a request hold few enough workers for it.
+// mayHold reports whether the keys of a request hold few enough workers for it to start. probe says whether it
+// would start as a trial.
 func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	by, _ := g.heldBy(t, probe)
 	return by == nothing
 }
 
-// heldBy reports which of a request's keys holds too many workers, by its index among the
-// reservations, and in which way; or that none does. Short requests hold none for long, and neither
-// do trials; misjudgedBy reports what keeps those.
+// heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
+// request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
+// requests and trials hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if g.hasSlack() && !g.without(ruleSlack) {
 		return nothing, 0
@@ -417,30 +424,30 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	return nothing, 0
 }
 
-// hasSlack reports whether, with one more request, so many workers are free that no part of them
-// matters yet: slackTimes as many as are kept for short requests and as there are CPUs.
+// hasSlack reports whether the limits on keys' workers don't apply, because many workers would still be free
+// after one more request (see slackTimes).
 func (g *gate) hasSlack() bool {
 	n := &g.limits
 	return !g.workers.areKnown() || n.workers-g.busy-1 > slackTimes*(n.workers-n.longMost+n.cpus)
 }
 
-// mayCompute reports whether a stranger's request that would compute may go although strangers hold their part
-// of the workers: its client holds none, and requests that are not much longer leave a CPU free. A request
-// that may be expensive, or may only wait, goes alone, until strangers hold most workers; otherwise the cost
-// of a page that only strangers request would never be learned. The remaining workers are for requests that
-// compute.
+// mayCompute reports whether a stranger's request that would compute may start although strangers hold as many
+// workers as they may. Its client must hold none, and requests that aren't longer must leave a CPU free.
+// If the request may be expensive, or may only wait, no such request may run next to it, and strangers may not
+// hold all workers for long requests. Such requests are allowed at all because otherwise the cost of a page
+// that only strangers request would never be learned.
 func (g *gate) mayCompute(t *Ticket) bool {
 	if g.without(ruleMayCompute) {
 		return false
 	}
-	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung()+1)
+	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung())
 	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longMost)
 }
 
-// misjudged counts requests that came as short ones and are not.
+// misjudged counts requests that arrived as short ones but aren't short.
 type misjudged struct{ known, strange int }
 
-// of is the count that a request belongs to.
+// of returns the count to which a request belongs, by whether its client is known.
 func (m *misjudged) of(t *Ticket) *int {
 	if t.stranger {
 		return &m.strange
@@ -448,9 +455,8 @@ func (m *misjudged) of(t *Ticket) *int {
 	return &m.known
 }
 
-// misjudgedBy tells what keeps a light request, or one that is tried, from the workers that
-// are kept: requests that came as short ones and were not, of its client or of all; a key that
-// holds even more than it may.
+// misjudgedBy returns the barrier, if any, that keeps a light request or a trial from the kept workers:
+// misjudged requests (of its client or of all clients), or a key that holds more workers than it may.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
 		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
@@ -464,8 +470,8 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if t.overShare && t.client.misjudged > 0 {
 		return Misjudged, 0
 	}
-	// Misjudged ones may have used up as many workers as are kept. Those of strangers and of
-	// others are counted separately, so neither shuts the other out.
+	// Misjudged requests may have occupied as many workers as are kept. Those of strangers and of known clients
+	// are counted separately, so neither group shuts the other out.
 	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
 		return Misjudged, 0
 	}
@@ -477,27 +483,27 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	return nothing, 0
 }
 
-// park has the head of a lane wait until its keys hold fewer workers.
+// park takes the head of a lane out of the competition until its keys hold fewer workers.
 func (g *gate) park(t *Ticket) {
 	t.heap.remove(t)
 	t.site.parked.push(t)
 }
 
-// unpark has those compete again whose keys hold few enough workers now.
+// unpark lets parked requests compete again if their keys now hold few enough workers.
 func (g *gate) unpark() {
 	for _, s := range g.contending {
 		for i := 0; i < len(s.parked); i++ {
 			if t := s.parked[i]; g.mayHold(t, true) {
 				s.parked.remove(t)
 				g.put(t)
-				i = -1 // the heap is in another order now
+				i = -1 // start again, because the order of the heap has changed
 			}
 		}
 	}
 }
 
-// wanted reports whether a request waits for a CPU who may hold a worker. It parks those whom it
-// finds that may not.
+// wanted reports whether a request waits for a CPU and may hold a worker. It parks the requests that it finds
+// and that may not hold one.
 func (g *gate) wanted() bool {
 	return slices.ContainsFunc(g.contending, g.wantedOf)
 }
@@ -511,7 +517,7 @@ func (g *gate) wantedOf(s *site) bool {
 					return true
 				}
 				if g.mayHold(t, true) {
-					break // it waits for its turn to be tried
+					break // it waits for a trial
 				}
 				g.park(t)
 			}

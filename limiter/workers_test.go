@@ -3,15 +3,17 @@ package limiter
 import (
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// shift is a gate whose number of workers is told by what is seen.
+// shift is a gate that observes how many workers there are.
 type shift struct {
 	*world
 	t *testing.T
 }
 
-// newShift makes one whose accept queue was seen once, unless a number is configured.
+// newShift makes a shift whose accept queue was read once, unless a number is configured.
 func newShift(t *testing.T, configured int) shift {
 	p := bounded()
 	p.Gate.Workers, p.Gate.Heavy = configured, 8 // only workers are short
@@ -31,7 +33,7 @@ func (s shift) expect(what string, n int, by string) {
 	}
 }
 
-// polls fills what may be held.
+// polls sends long polls until no client may hold more workers.
 func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	for i := range n {
 		c := clients[i%len(clients)]
@@ -40,8 +42,8 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	return xs
 }
 
-// watch looks ten times a second for so long: each time so many connections wait, and the
-// backend has as many processes as it has at that time.
+// watch reads the accept queue ten times a second for the given time. At each reading, queued connections
+// wait, and processes returns the backend's number of processes at that time.
 func (s shift) watch(d time.Duration, queued int, processes func(time.Duration) int) {
 	for at := time.Duration(0); at < d; at += 100 * time.Millisecond {
 		s.run(100 * time.Millisecond)
@@ -56,8 +58,8 @@ const (
 	byQueue   = "connections that wait to be accepted"
 )
 
-// TestWorkersArePlentyUntilConnectionsWait: of a backend of which nothing is known any number of
-// requests is let in that it accepts, within a second; and where it cannot be seen, at once.
+// TestWorkersArePlentyUntilConnectionsWait: if nothing is known about a backend, it gets any number of
+// requests as long as it accepts them: within a second, or at once if the length of its queue is unknown.
 func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 	s := newShift(t, 0)
 	s.expect("it was looked at once", 16, byNothing)
@@ -75,12 +77,12 @@ func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
 	blind := shift{w, t}
 	blind.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
-	blind.expectState(t, "nobody sees its queue", map[string]int{"holding": 60, "queued": 0})
+	blind.expectState(t, "its queue can't be seen", map[string]int{"holding": 60, "queued": 0})
 }
 
-// TestWaitingConnectionsTellThatWorkersAreShort, once they have waited for a while in which no
-// worker was started, beside CPUs that are not full. At most that many are in use that were
-// accepted.
+// TestWaitingConnectionsTellThatWorkersAreShort: workers are short once connections have waited for a while,
+// no worker has started in that time, and the CPUs aren't full. The number in use is then at most that of the
+// accepted connections.
 func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 	grows := func(each time.Duration) func(time.Duration) int {
 		return func(at time.Duration) int { return 5 + int(at/each) }
@@ -90,18 +92,18 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 		processes func(time.Duration) int
 		lasts     time.Duration
 		use       float64
-		want      int // workers; 0: as many as nobody knows
+		want      int // workers; 0: unknown
 	}{
-		"for a moment":             {queued: 3, processes: always(5), lasts: forksFor},
-		"for long":                 {queued: 3, processes: always(5), lasts: forksFor + 200*time.Millisecond, want: 13},
-		"none waits":               {queued: 0, processes: always(5), lasts: time.Minute},
-		"more are started":         {queued: 3, processes: grows(time.Second), lasts: time.Minute},
-		"they are started slowly":  {queued: 3, processes: grows(4 * time.Second), lasts: 4 * time.Second, want: 13},
-		"as many as are there":     {queued: 16, processes: always(5), lasts: time.Minute},
-		"processes are not seen":   {queued: 3, processes: always(0), lasts: blindFor},
-		"not seen, and for longer": {queued: 3, processes: always(0), lasts: blindFor + 200*time.Millisecond, want: 13},
-		"the CPUs are full":        {queued: 3, processes: always(5), lasts: time.Minute, use: 0.98},
-		"the CPUs are just not":    {queued: 3, processes: always(5), lasts: time.Minute, use: fullAbove, want: 13},
+		"for a moment":                       {queued: 3, processes: always(5), lasts: forksFor},
+		"for long":                           {queued: 3, processes: always(5), lasts: forksFor + 200*time.Millisecond, want: 13},
+		"no connection waits":                {queued: 0, processes: always(5), lasts: time.Minute},
+		"more are started":                   {queued: 3, processes: grows(time.Second), lasts: time.Minute},
+		"they are started slowly":            {queued: 3, processes: grows(4 * time.Second), lasts: 4 * time.Second, want: 13},
+		"all connections wait":               {queued: 16, processes: always(5), lasts: time.Minute},
+		"processes are not seen":             {queued: 3, processes: always(0), lasts: blindFor},
+		"processes are not seen, for longer": {queued: 3, processes: always(0), lasts: blindFor + 200*time.Millisecond, want: 13},
+		"the CPUs are full":                  {queued: 3, processes: always(5), lasts: time.Minute, use: 0.98},
+		"the CPUs are just not full":         {queued: 3, processes: always(5), lasts: time.Minute, use: fullAbove, want: 13},
 	} {
 		s := newShift(t, 0)
 		if x.use > 0 {
@@ -115,8 +117,8 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 	}
 }
 
-// TestMoreWorkersAreTriedAgain: an eighth more each time that nobody waits to be accepted though
-// somebody waits here; first after 10 s, and after twice as long each time that there were none.
+// TestMoreWorkersAreTriedAgain: if no connection waits but a request does, an eighth more workers are tried:
+// after 10 s at first, and after twice as long each time that there weren't more.
 func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s := newShift(t, 0)
 	s.polls(30, "a", "b", "c", "d")
@@ -136,8 +138,8 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.watch(3*time.Second, 4, always(5))
 	s.expect("that was too many", 20, byQueue)
 	s.watch(2*againAfter-time.Second, 0, always(5))
-	s.expect("they are not tried as soon again", 20, byQueue)
-	s.polls(20, "g", "h") // the others have lost their patience
+	s.expect("they are not tried again so soon", 20, byQueue)
+	s.polls(20, "g", "h") // the others have lost patience
 	s.watch(time.Second, 0, always(5))
 	s.expect("but later", 22, byQueue)
 
@@ -151,15 +153,15 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 		}
 	}
 	if g.refute(time.Hour, 25); g.workers.n != 23 {
-		t.Errorf("more than are known are in use: %+v", g.workers)
+		t.Errorf("more workers than known are in use: %+v", g.workers)
 	}
 	if g.refute(time.Hour, 1); g.workers.n != 3 {
 		t.Errorf("so few: %+v", g.workers)
 	}
 }
 
-// TestAFoundNumberIsUsedAsItIs, until connections wait for longer; then it is what they are
-// tried up to.
+// TestAFoundNumberIsUsedAsItIs: a found number is used until connections wait for too long. Then it is the
+// limit up to which more workers are tried.
 func TestAFoundNumberIsUsedAsItIs(t *testing.T) {
 	s := newShift(t, 0)
 	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
@@ -171,7 +173,7 @@ func TestAFoundNumberIsUsedAsItIs(t *testing.T) {
 	s.watch(3*time.Second, 8, always(64))
 	s.expect("it starts no more", 82, byQueue)
 	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
-	s.expect("it is no news", 82, byQueue)
+	s.expect("the same number is found again", 82, byQueue)
 	for range 6 {
 		s.polls(90, "a", "b", "c", "d", "e", "f", "g", "h")
 		s.watch(20*time.Second, 0, always(64))
@@ -183,7 +185,7 @@ func TestAFoundNumberIsUsedAsItIs(t *testing.T) {
 	s.expect("none any more", anyWorkers, byNothing)
 }
 
-// TestAConfiguredNumberIsANumber: more are not tried, fewer are not believed.
+// TestAConfiguredNumberIsANumber: a configured number is never changed, neither up nor down.
 func TestAConfiguredNumberIsANumber(t *testing.T) {
 	s := newShift(t, 12)
 	s.expect("configured", 12, "backend.workers")
@@ -197,34 +199,34 @@ func TestAConfiguredNumberIsANumber(t *testing.T) {
 	p := bounded()
 	p.Gate.Workers = 6
 	s.SetPolicy(s.now, p)
-	s.expect("configured anew", 6, "backend.workers")
+	s.expect("another number is configured", 6, "backend.workers")
 	p.Gate.Workers = 0
 	s.SetPolicy(s.now, p)
 	s.expect("no more", anyWorkers, byNothing)
 }
 
-// TestWhoLacksAWorker: who holds one for long and waits, whose keys hold too many, who computes while a CPU is idle;
-// and everybody while all are busy.
-func TestWhoLacksAWorker(t *testing.T) {
+// TestLacksWorkers: a worker is lacking if a request that holds one for long waits, if its keys hold too
+// many, or if it would compute and a CPU is idle. While all are busy, every waiting request lacks one.
+func TestLacksWorkers(t *testing.T) {
 	on := func(l level) func(*gate) {
 		return func(g *gate) { g.home.queues[l].underShare.push(new(Ticket)) }
 	}
 	for name, x := range map[string]struct {
-		waits           func(*gate) // nil: nobody does
+		waits           func(*gate) // nil: no request waits
 		computing, busy int
 		want            bool
 	}{
-		"nobody waits":                  {computing: 1, busy: 16},
-		"a page, and a CPU is idle":     {waits: on(3), computing: 1, busy: 1, want: true},
-		"a page, and none is":           {waits: on(3), computing: 2, busy: 2},
-		"an unknown one, a CPU is idle": {waits: on(fresh), computing: 1, busy: 1, want: true},
-		"a light one, a CPU is idle":    {waits: on(level(lightRung)), computing: 1, busy: 1},
-		"a light one, one worker free":  {waits: on(0), computing: 2, busy: 15},
-		"a light one, none free":        {waits: on(0), computing: 2, busy: 16, want: true},
-		"a light one, more than all":    {waits: on(0), computing: 2, busy: 17, want: true},
-		"a short poll":                  {waits: on(waitsAt(lightRung + 1)), computing: 2, busy: 2, want: true},
-		"a long poll":                   {waits: on(waitsAt(rungs - 1)), computing: 2, busy: 2, want: true},
-		"one whose keys hold too many":  {waits: func(g *gate) { g.home.parked.push(new(Ticket)) }, computing: 2, busy: 2, want: true},
+		"no request waits":                    {computing: 1, busy: 16},
+		"a page waits, a CPU is idle":         {waits: on(3), computing: 1, busy: 1, want: true},
+		"a page waits, no CPU is idle":        {waits: on(3), computing: 2, busy: 2},
+		"unknown cost, a CPU is idle":         {waits: on(fresh), computing: 1, busy: 1, want: true},
+		"a light request, a CPU is idle":      {waits: on(level(lightRung)), computing: 1, busy: 1},
+		"a light request, one worker free":    {waits: on(0), computing: 2, busy: 15},
+		"a light request, no worker free":     {waits: on(0), computing: 2, busy: 16, want: true},
+		"a light request, more than all busy": {waits: on(0), computing: 2, busy: 17, want: true},
+		"a short poll":                        {waits: on(waitsAt(lightRung + 1)), computing: 2, busy: 2, want: true},
+		"a long poll":                         {waits: on(waitsAt(rungs - 1)), computing: 2, busy: 2, want: true},
+		"a request whose keys hold too many":  {waits: func(g *gate) { g.home.parked.push(new(Ticket)) }, computing: 2, busy: 2, want: true},
 	} {
 		g := shaped()
 		if x.waits != nil {
@@ -232,20 +234,16 @@ func TestWhoLacksAWorker(t *testing.T) {
 			g.all.n, g.contending = 1, []*site{{}, &g.home, {}}
 		}
 		g.load.computing[3], g.busy = x.computing, x.busy
-		if g.lacksWorkers() != x.want {
-			t.Errorf("%s: it lacks a worker: %t", name, !x.want)
-		}
+		testkit.Same(t, x.want, g.lacksWorkers(), "%s: lacks workers", name)
 	}
 }
 
-// TestWhoWantsACPU: whoever computes and is not short.
-func TestWhoWantsACPU(t *testing.T) {
+// TestWantsCPU: every waiting request that would compute and isn't short wants a CPU.
+func TestWantsCPU(t *testing.T) {
 	for l := range level(levels) {
 		g := shaped()
 		g.home.queues[l].underShare.push(&Ticket{})
 		g.contending = []*site{{}, &g.home}
-		if want := l > level(lightRung) && l <= fresh; g.wantsCPU() != want {
-			t.Errorf("one on level %d wants a CPU: %t", l, !want)
-		}
+		testkit.Same(t, l > level(lightRung) && l <= fresh, g.wantsCPU(), "a request on level %d wants a CPU", l)
 	}
 }

@@ -1,45 +1,30 @@
 package limiter
 
 import (
-	"container/heap"
 	"slices"
+	"sort"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/account"
 )
 
 const second = time.Second
 
-// world is virtual time: a queue of things to happen, a limiter that is told
-// when, and what a driver would do for it.
+// world has virtual time: a queue of future events, a limiter that gets the time from it, and what a driver
+// would do for the limiter.
 type world struct {
 	*Limiter
 	start, now time.Time
-	events     events
+	events     []event // in order of time
 	seq        int
 	due        time.Time // when the limiter asked to be called
 	asked      []asked
 }
 
 type event struct {
-	at  time.Time
-	seq int
-	do  func()
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].seq < e[j].seq
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return x
+	at time.Time
+	do func()
 }
 
 func newWorld(p Policy) *world {
@@ -48,8 +33,9 @@ func newWorld(p Policy) *world {
 }
 
 func (w *world) after(d time.Duration, do func()) {
-	w.seq++
-	heap.Push(&w.events, event{w.now.Add(d), w.seq, do})
+	at := w.now.Add(d)
+	i := sort.Search(len(w.events), func(i int) bool { return w.events[i].at.After(at) })
+	w.events = slices.Insert(w.events, i, event{at, do})
 }
 
 // run lets d pass.
@@ -66,7 +52,9 @@ func (w *world) run(d time.Duration) {
 		}
 		w.now = next
 		if len(w.events) > 0 && !w.events[0].at.After(next) {
-			heap.Pop(&w.events).(event).do()
+			first := w.events[0]
+			w.events = w.events[1:]
+			first.do()
 		} else if next.Equal(end) {
 			w.advance()
 			return
@@ -79,11 +67,21 @@ func (w *world) advance() {
 	w.tell()
 }
 
-// elapsed is the time since the world began.
+// Progress and Reguess are followed by Advance, as in the driver, because they start no request themselves.
+func (w *world) Progress(now time.Time, t *Ticket, soFar time.Duration, computes bool) {
+	w.Limiter.Progress(now, t, soFar, computes)
+	w.advance()
+}
+
+func (w *world) Reguess(now time.Time, t *Ticket, e Estimate) {
+	w.Limiter.Reguess(now, t, e)
+	w.advance()
+}
+
+// elapsed returns the time since the world began.
 func (w *world) elapsed() time.Duration { return w.now.Sub(w.start) }
 
-// ask sends a request and calls then when it is decided: at once, or after the
-// event that decided it.
+// ask sends a request, and calls then when it is decided: at once, or after the event that decided it.
 func (w *world) ask(a Arrival, then func(*Ticket)) *Ticket {
 	t := w.Arrive(w.now, a)
 	w.asked = append(w.asked, asked{t, then})
@@ -91,27 +89,50 @@ func (w *world) ask(a Arrival, then func(*Ticket)) *Ticket {
 	return t
 }
 
-// asked is a request whose decision somebody waits for.
+// asked is a request with a callback that waits for its decision.
 type asked struct {
 	t    *Ticket
 	then func(*Ticket)
 }
 
-// tell calls whoever waits for a decision that was made.
+// tell calls the callbacks of requests that have been decided.
 func (w *world) tell() {
 	for i := 0; i < len(w.asked); i++ {
-		select {
-		case <-w.asked[i].t.Decided():
+		if testkit.Ready(w.asked[i].t.Decided()) {
 			a := w.asked[i]
 			w.asked = slices.Delete(w.asked, i, i+1)
 			a.then(a.t)
-			i = -1 // it may have decided others
-		default:
+			i = -1 // the callback may have decided others
 		}
 	}
 }
 
-// accounts calls f with every account of the limiter's.
+// loop makes the given number of connections send requests from next again and again, and counts the
+// CPU-seconds that they use. Each request takes and costs what was guessed. The backend doesn't become slower
+// with more requests.
+func (w *world) loop(name string, connections int, used map[string]float64, next func() Arrival) {
+	var ask func()
+	ask = func() {
+		a := next()
+		w.ask(a, func(x *Ticket) {
+			if x.Verdict().Refused() {
+				w.Leave(w.now, x)
+				w.after(a.Guess, ask)
+				return
+			}
+			w.after(a.Guess, func() {
+				used[name] += a.Guess.Seconds()
+				w.done(x, a.Guess)
+				ask()
+			})
+		})
+	}
+	for range connections {
+		ask()
+	}
+}
+
+// accounts calls f with every account of the limiter.
 func accounts(l *Limiter, f func(account.State, *bucket)) {
 	l.table.All(0, "", func(s account.State, b *bucket) bool {
 		f(s, b)
@@ -119,7 +140,7 @@ func accounts(l *Limiter, f func(account.State, *bucket)) {
 	})
 }
 
-// one is a policy of one class of clients.
+// one returns a policy with one class of clients.
 func one(m Mode, b Budget) Policy {
 	return Policy{
 		Mode:    m,
@@ -128,10 +149,10 @@ func one(m Mode, b Budget) Policy {
 	}
 }
 
-// host is the key of an address.
+// host returns the key of an address.
 func host(id string) Key { return Key{Class: "slash32", ID: id} }
 
-// networks are the keys of those around it, the nearest first.
+// networks returns the keys of the networks around an address, the nearest first.
 func networks(ids ...string) (keys []Key) {
 	for i, id := range ids {
 		keys = append(keys, Key{Class: []string{"slash24", "slash16"}[i], ID: id})

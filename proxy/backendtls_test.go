@@ -17,15 +17,13 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// TestBackendTLS: nobody issues a certificate for a loopback address, and by its name a
-// backend has to have one that somebody signed whom the system knows.
+// TestBackendTLS: no authority issues a certificate for a loopback address, so it isn't checked there. A
+// backend with a name must have one that an authority known to the system has signed.
 func TestBackendTLS(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	u, err := url.Parse(server.URL) // https://127.0.0.1:port
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, err := dialer(Backend{URL: u, DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})(t.Context())
 	if err != nil {
 		t.Fatalf("on the loopback: %v", err)
@@ -40,26 +38,20 @@ func TestBackendTLS(t *testing.T) {
 	}
 }
 
-// TestBackendIsBusy: a backend on this machine that has no worker for TLS's handshake, or whose queue of connections is
-// full, is waited for as one that takes long to answer. Nothing of the request is there meanwhile: it keeps no place once it is given
-// up, nor when its client leaves.
+// TestBackendIsBusy: a backend on this machine without a worker for the TLS handshake, or with a full queue
+// of connections, counts as one that takes long to answer. It has nothing of the request yet, so the request
+// keeps no place once it is given up, or when its client disconnects.
 func TestBackendIsBusy(t *testing.T) {
-	full := func(t *testing.T) (net.Listener, *url.URL) { // with one connection that nobody takes
+	full := func(t *testing.T) (net.Listener, *url.URL) { // with one connection that is never accepted
 		path := filepath.Join(t.TempDir(), "socket")
 		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err := errors.Join(err, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(err, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)))
 		f := os.NewFile(uintptr(fd), path)
 		defer f.Close()
 		l, err := net.FileListener(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		c, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return l, &url.URL{Scheme: "unix", Path: path}
 	}
@@ -97,9 +89,7 @@ func TestBackendIsBusy(t *testing.T) {
 				origin.Start()
 			}
 			defer origin.Close()
-			if got := <-status; got != http.StatusOK {
-				t.Errorf("got %d", got)
-			}
+			testkit.Same(t, http.StatusOK, <-status, "status")
 		})
 		t.Run(name+" takes too long", func(t *testing.T) {
 			r, _ := begin(t, 100*time.Millisecond)

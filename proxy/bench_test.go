@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"net/netip"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -25,46 +23,13 @@ const benchRequest = "GET /page/12?a=1 HTTP/1.1\r\nHost: site.example\r\n" +
 // benchBody is a small page.
 var benchBody = bytes.Repeat([]byte("x"), 1000)
 
-// benchResponse is what the benchmark's backend says.
+// benchResponse is the answer of the benchmark's backend.
 func benchResponse() []byte {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nServer: x\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 1000\r\n\r\n"
 	return append([]byte(head), benchBody...)
 }
 
-// benchBackend answers every request with the same bytes.
-func benchBackend(b testing.TB) *url.URL {
-	b.Helper()
-	l, err := Listen(b.Context(), "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = l.Close() })
-	response := benchResponse()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				br := bufio.NewReaderSize(c, 8<<10)
-				for {
-					line, err := br.ReadSlice('\n')
-					if err != nil {
-						return
-					}
-					if len(line) == 2 {
-						_, _ = c.Write(response)
-					}
-				}
-			}()
-		}
-	}()
-	return &url.URL{Scheme: "http", Host: l.Addr().String()}
-}
-
-// benchHandler has four classes that nobody exhausts.
+// benchHandler has four classes that no client exhausts.
 func benchHandler(b testing.TB, m limiter.Mode, upstream *Upstream) *Handler {
 	b.Helper()
 	p := &Policy{Upstream: upstream, Access: telemetry.AccessSampled, Body: time.Minute, Write: time.Minute}
@@ -79,7 +44,7 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream *Upstream) *Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2, 0)
+	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2)
 	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewAccessLog(zap.NewNop(), telemetry.NewWords()))
 	ctx, cancel := context.WithCancel(context.Background())
 	var drive sync.WaitGroup

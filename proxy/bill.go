@@ -11,35 +11,33 @@ import (
 )
 
 const (
-	// billEvery is how often it is looked what runs, while some of that computes.
+	// billEvery is the pause between two readings of the CPU times of all running requests, while some
+	// process computes.
 	billEvery = 20 * time.Millisecond
-	// billSeldom is how often it looks while no process was seen to compute: then no request waits
-	// for a CPU, and waking up is most of the cost of a look.
+	// billSeldom is the same pause while no process computes. Then no request waits for a CPU, so a reading
+	// is less urgent, and most of its cost is the wake-up.
 	billSeldom = 40 * time.Millisecond
-	// leastBilled is how long a request must be at the backend before its CPU time is measured.
-	// The cost of shorter ones is estimated, without a system call.
-	leastBilled = 20 * time.Millisecond
-	// soon is how long after a request goes to the backend that is to step down at once it is
-	// looked who serves it: it has been accepted by then.
+	// soon is the pause after which Bill looks for the process of a request whose priority should be
+	// lowered at once. By then the backend has usually accepted the connection.
 	soon = 2 * time.Millisecond
 )
 
-// numberHeader is the field that carries a request's number to the backend, for a worker that
-// reports which request it serves. It is removed from clients' requests and from responses.
+// numberHeader is the field that carries a request's number to the backend, for workers that report which
+// request they serve. It is removed from clients' requests and from responses.
 const numberHeader = "Tempomat-Request"
 
-// bill is what a Handler measures the CPU time of requests by.
+// bill is what a Handler needs to measure the CPU time of requests.
 type bill struct {
-	tracker atomic.Pointer[host.Tracker] // nil: nothing
+	tracker atomic.Pointer[host.Tracker] // measures CPU time; nil: nothing is measured
 	all     []host.Running
 	whose   []*exchange
 	index   map[*exchange]int
-	hurry   chan struct{} // a request has come that is to step down at once
+	hurry   chan struct{} // signals that the priority of a request's process should be lowered at once
 }
 
-// Bill measures what requests use of the CPUs at the backend's workers, until the context
-// ends: those whose meter makes something of that. It is called once at a time, and closes
-// the Tracker.
+// Bill measures the CPU time that requests use in the backend's workers, until the context ends; then it
+// closes the Tracker. It leaves out requests whose meter doesn't use measurements. Only one Bill may run
+// at a time.
 func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 	defer t.Close()
 	h.bill.tracker.Store(t)
@@ -48,7 +46,7 @@ func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 	var told sync.WaitGroup
 	told.Go(func() { t.Run(ctx) })
 	defer told.Wait()
-	defer stop() // also where it panics, which would else wait here for ever
+	defer stop() // without it, told.Wait would wait for ever after a panic
 	next, early := time.NewTimer(billEvery), time.NewTimer(soon)
 	defer next.Stop()
 	defer early.Stop()
@@ -73,19 +71,20 @@ func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 	}
 }
 
-// expect has it be looked soon who serves a request, if that is to step down at once.
+// expect makes Bill look soon for the process of a request, if its priority should be lowered at once.
 func (b *bill) expect(x *exchange) {
 	if b.tracker.Load() == nil || !x.stepsAtOnce() {
 		return
 	}
 	select {
 	case b.hurry <- struct{}{}:
-	default: // it is looked soon anyway
+	default: // Bill will look soon anyway
 	}
 }
 
-// lookAtWork reads what runs. No request waits for it, so a request may end meanwhile and its
-// place serve another. It returns whether any process was seen to compute.
+// lookAtWork reads the CPU time of running requests, and reports whether any process computes. It runs
+// concurrently with the requests: a request may end in the meantime, and its exchange may already serve
+// another one.
 func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 	b := &h.bill
 	b.collect(h, now)
@@ -110,11 +109,11 @@ func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 		switch {
 		case !x.isMeasured(now):
 		case x.kernel.billed.work != nil:
-			if x.kernel.lowered == nil || !x.kernel.lowered.gaveUp { // else it could not step down
+			if x.kernel.lowered == nil || !x.kernel.lowered.gaveUp { // otherwise its priority couldn't be lowered
 				known++
 			}
 			computes = computes || x.kernel.billed.computes
-		case now.Sub(x.backend.since) >= leastBilled && !x.backend.work.isStream(): // these compute little
+		case now.Sub(x.backend.since) >= leastBilled && !x.backend.work.isStream(): // streams compute little
 			unknown++
 		}
 	})
@@ -123,16 +122,12 @@ func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 	return computes
 }
 
-// computesPart: a request computes if its worker has a CPU, or waits for one, in at least one
-// of so many parts of its time.
-const computesPart = 4
-
-// isMeasured reports whether it is looked at what a request uses of the CPUs.
+// isMeasured reports whether the CPU time of a request is measured.
 func (x *exchange) isMeasured(now time.Time) bool {
 	return !x.backend.lingers && (now.Sub(x.backend.since) >= leastBilled || x.stepsAtOnce()) && x.policy.Meter.Measures()
 }
 
-// collect lists the requests that are looked at.
+// collect lists the requests whose CPU time must be read now.
 func (b *bill) collect(h *Handler, now time.Time) {
 	clear(b.all)
 	clear(b.whose)
@@ -150,7 +145,7 @@ func (b *bill) collect(h *Handler, now time.Time) {
 				r.Opening = x.client.conn.call.IsOpening()
 			}
 		}
-		r.Due, r.StepAt = h.priorities.isDue(now, x)
+		r.Due = h.priorities.isDue(now, x)
 		b.all, b.whose = append(b.all, r), append(b.whose, x)
 	})
 }
@@ -160,27 +155,27 @@ func (x *exchange) takeReading(now time.Time, r *host.Running) {
 	switch r.Is {
 	case host.WorkRead, host.WorkGone:
 		x.life.Measured(now, r.Reading)
-		if r.Work == nil { // it waits to be accepted
+		if r.Work == nil { // no worker has accepted the request yet
 			x.kernel.billed.again = now.Add(min(mostUnserved, now.Sub(x.backend.since)/8))
 		}
 	case host.WorkLost:
 		x.life.Lost(now)
 	case host.WorkUnknown:
-		x.life.Lost(now) // the backend was seen not to have accepted it
+		x.life.Lost(now) // the request's worker can't be found
 		x.kernel.billed.again = now.Add(min(mostBlind, now.Sub(x.backend.since)/8))
-	default: // nothing is new
+	default: // nothing new
 	}
 }
 
-// mostBlind is the longest pause between two looks for the worker of a request. The longer a
-// request runs, the longer the pause: some are open for hours, and thousands at a time.
+// mostBlind is the longest pause between two attempts to find the worker of a request. The pause grows
+// with the request's age, because thousands of requests may be open for hours.
 const mostBlind = 10 * time.Second
 
-// mostUnserved is the same while no worker has accepted the request: until one is seen, it pays
-// for none.
+// mostUnserved is the longest pause while no worker has accepted the request. It is short, because the
+// request isn't charged for holding a worker until its worker is found.
 const mostUnserved = 200 * time.Millisecond
 
-// loseAll has all requests be estimated from now on.
+// loseAll ends the measurement of all requests. The rest of their cost is estimated.
 func (h *Handler) loseAll(now time.Time) {
 	h.running.Each(func(x *exchange) {
 		x.kernel.billed.work = nil
@@ -188,8 +183,8 @@ func (h *Handler) loseAll(now time.Time) {
 	})
 }
 
-// readLast reads a request's worker as the request ends, if it is known. That of one that
-// ends at once is not.
+// readLast reads the CPU time of a request's worker when the request ends, if the worker is known. It is
+// not known for requests that end before Bill looks.
 func (x *exchange) readLast(now time.Time) {
 	if x.kernel.billed.ended.Swap(true) {
 		return
@@ -209,8 +204,8 @@ func (x *exchange) readLast(now time.Time) {
 	}
 }
 
-// giveNumber gives the request a number, if workers may say which one they serve. It is not
-// yet among what runs.
+// giveNumber gives the request a number, if workers may report which request they serve. It is called
+// before the request is in Handler.running.
 func (x *exchange) giveNumber() {
 	if t := x.handler.bill.tracker.Load(); t != nil && t.Listens() && x.policy.Meter.Measures() {
 		x.kernel.billed.number, x.kernel.billed.text = t.Numbers.Next()

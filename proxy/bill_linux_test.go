@@ -17,24 +17,20 @@ import (
 	"tempomat/proxy/host"
 )
 
-// startCostSocket is what workers tell by, and a way to tell it something.
+// startCostSocket returns the socket that workers report to, and a writer that reports there.
 func startCostSocket(t *testing.T) (*host.CostSocket, io.Writer) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "w.sock")
 	costSocket, err := host.OpenCostSocket(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	tell, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = tell.Close() })
 	return costSocket, tell
 }
 
-// TestWorkersTell has the backend, which is this process, tell which request it serves: the
-// CPU time that the kernel counts for it is charged. The number is for the backend alone.
+// TestWorkersTell: the backend, which is this process, reports which request it serves, and the kernel's
+// count of its CPU time is charged. Only the backend gets the number.
 func TestWorkersTell(t *testing.T) {
 	costSocket, tell := startCostSocket(t)
 	var mu sync.Mutex
@@ -64,14 +60,10 @@ func TestWorkersTell(t *testing.T) {
 	ask("/before")
 	ctx, stop := context.WithCancel(t.Context())
 	var bills sync.WaitGroup
-	bills.Go(func() { r.handler.Bill(ctx, host.NewTracker(nil, costSocket, nil, func(error) {})) })
-	for r.handler.bill.tracker.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	bills.Go(func() { r.handler.Bill(ctx, host.NewTracker(nil, costSocket, func(error) {})) })
+	testkit.Eventually(t, "it measures", func() bool { return r.handler.bill.tracker.Load() != nil })
 	ask("/silent")
-	if s := r.meter.Sums(); s.Process != 0 {
-		t.Errorf("nobody told, and %v is known", s.Process)
-	}
+	testkit.Same(t, 0, r.meter.Sums().Process, "nobody told: known")
 	for range 200 { // until the Driver comes by while one runs
 		if ask("/tells"); r.meter.Sums().Process > 0 {
 			break
@@ -97,26 +89,20 @@ func TestWorkersTell(t *testing.T) {
 	}
 }
 
-// TestNobodyHasAcceptedYet: a request that waits in the queue of the backend's connections is
-// served by no process, so that there is none to step down, and it costs nothing; once nobody measures any more
-// what it costs is estimated again.
+// TestNobodyHasAcceptedYet: no process serves a request in the queue of the backend's connections, so no
+// priority is lowered, and the request costs nothing; when measuring ends, its cost is estimated again.
 func TestNobodyHasAcceptedYet(t *testing.T) {
-	l, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := loopback(t)
 	backend := &url.URL{Scheme: "http", Host: l.Addr().String()}
 	finder, err := host.OpenFinder(backend)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := start(t, nil, fairly, func(s *setup) { s.source, s.backend.URL = cpuaccount.Process, backend })
 	var steps stepper
 	r.handler.SetStepper(&steps, noFailure(t))
 	ctx, stop := context.WithCancel(t.Context())
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		r.handler.Bill(ctx, host.NewTracker(finder, nil, nil, func(err error) {
+		r.handler.Bill(ctx, host.NewTracker(finder, nil, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -144,13 +130,11 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 	<-answered
 	_ = origin.Close()
 	beside.Wait()
-	if got := steps.seen(); len(got) != 0 {
-		t.Errorf("somebody stepped down: %v", got)
-	}
+	testkit.Same(t, 0, len(steps.seen()), "steps down")
 }
 
-// TestLooksSeldomWhileNobodyComputes: what runs is looked at as often as its steps need while some
-// of it computes, and less often while all of it waits.
+// TestLooksSeldomWhileNobodyComputes: running requests are measured as often as their steps require while
+// some of them compute, and less often while all of them wait.
 func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 	for name, computes := range map[string]bool{"it computes": true, "it waits": false} {
 		t.Run(name, func(t *testing.T) {
@@ -158,11 +142,11 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 			release := make(chan struct{})
 			r := start(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 				_, _ = io.WriteString(tell, "+"+q.Header.Get(numberHeader))
-				for computes && !isClosed(release) {
+				for computes && !testkit.Ready(release) {
 				}
 				<-release
 			}), func(s *setup) { s.source = cpuaccount.Process })
-			tracker := host.NewTracker(nil, costSocket, nil, func(error) {})
+			tracker := host.NewTracker(nil, costSocket, func(error) {})
 			r.handler.bill.tracker.Store(tracker)
 			ctx, stop := context.WithCancel(t.Context())
 			var beside sync.WaitGroup
@@ -181,14 +165,5 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 			beside.Wait()
 			tracker.Close()
 		})
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// smallBody is the largest body, in bytes, that is read ahead into memory without a limit
-	// for all: a connection takes more than that.
+	// smallBody is the largest body, in bytes, that is read ahead into memory outside the buffers' budget,
+	// because a connection takes more memory than that anyway.
 	smallBody = 4 << 10
-	// aheadTime is for how long a body of unknown length is read ahead. A live
-	// one does not end before the backend answers.
+	// aheadTime is how long a body of unknown length is read ahead. It is bounded because the client may wait
+	// for the backend's answer before it ends its body.
 	aheadTime = time.Second
-	// talkTime is for how long that of a client is read ahead that talks with the
-	// backend: one that says it all at once needs no longer.
+	// talkTime is the same for a client that may wait for parts of the answer before it sends more. A
+	// client that sends its whole body at once doesn't take longer than this.
 	talkTime = 10 * time.Millisecond
 )
 
-// readAhead reads the request's body before the request asks for a place, so a slow upload
-// holds neither a place nor a worker. If there is no room for the rest, or a body of unknown
-// length takes too long, the rest is read while the backend reads. It returns false if the
-// client did not send what it announced.
+// readAhead reads the request's body before the request asks for a place, so a slow upload holds
+// neither a place nor a worker. If there is no room for all of it, or a body of unknown length takes too
+// long, the rest is read while the backend reads. It returns false if the client stopped
+// before the end of the body, or sent an invalid one.
 func (x *exchange) readAhead() bool {
 	b, length := &x.client.body, x.request.ContentLength
 	switch {
@@ -44,41 +44,36 @@ func (x *exchange) readAhead() bool {
 	default:
 		buffer := &x.policy.Buffer
 		b.kept = buffer.Store.Open(x.life.Who.Client, buffer.RequestMemory, buffer.Request)
-		if length < 0 {
-			b.readLive()
-		} else {
-			b.keepNow()
-		}
+		b.readKept(length < 0)
 	}
 	return !b.broken.Load()
 }
 
-// wantsToBeAsked reports whether the body is the backend's to ask for: the client
-// waits to be told to go on (RFC 9110, 10.1.1).
+// wantsToBeAsked reports whether the client sends its body only after a 100 Continue (RFC 9110, 10.1.1),
+// which the backend sends.
 func (x *exchange) wantsToBeAsked() bool { return x.request.Header["Expect"] != nil }
 
-// talks reports whether the client may wait for the backend's word before it goes on.
+// talks reports whether the client may wait for a part of the answer before it sends more of its body.
 func (x *exchange) talks() bool {
 	return strings.HasPrefix(x.request.Header.Get("Content-Type"), "application/grpc")
 }
 
-// keepsRequest reports whether a body of that length, negative if that is unknown,
-// may be kept.
+// keepsRequest reports whether a body of that length may be kept in a spool; negative: the length is unknown.
 func (x *exchange) keepsRequest(length int64) bool {
 	p := &x.policy.Buffer
 	return p.Store != nil && p.Request > 0 && length <= p.Request
 }
 
-// refuseBody answers a client that did not send what it announced.
+// refuseBody answers a client that stopped before the end of its body.
 func (x *exchange) refuseBody() {
 	if x.client.body.unsound.Load() {
-		x.fail(telemetry.Refused, errorpage.UnsoundBody, "The request's body is not in chunks, although its head announces them.")
+		x.fail(telemetry.Refused, errorpage.UnsoundBody)
 		return
 	}
-	x.fail(telemetry.ClientGone, errorpage.Incomplete, "The rest of the request did not come.")
+	x.fail(telemetry.ClientGone, errorpage.Incomplete)
 }
 
-// readSmall reads a small body whole.
+// readSmall reads a small body into memory.
 func (b *body) readSmall(length int) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -91,60 +86,47 @@ func (b *body) readSmall(length int) {
 	}
 }
 
-// readLive keeps a body of unknown length, and waits for its end only for a
-// while.
-func (b *body) readLive() {
-	ready := make(chan struct{})
-	enough := sync.OnceFunc(func() { close(ready) })
-	go func() {
-		defer enough()
-		b.keep(func(piece []byte) bool {
-			took := b.kept.TryWrite(piece)
-			if took == len(piece) {
-				return true
-			}
-			enough()
-			return b.wait(piece[took:])
-		})
-	}()
-	limit := aheadTime
-	if b.x.talks() {
-		limit = talkTime
+// readKept reads the body into the spool until all of it is there, or there is no room for more; another goroutine
+// reads the rest while the backend reads. For a live body, whose length is unknown, it stops after a while.
+func (b *body) readKept(live bool) {
+	if !live {
+		if left := b.keep(b.kept.TryWrite); left != nil {
+			go b.keepRest(left)
+		}
+		return
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	ready := make(chan struct{})
+	go func() {
+		left := b.keep(b.kept.TryWrite)
+		close(ready)
+		if left != nil {
+			b.keepRest(left)
+		}
+	}()
+	most := aheadTime
+	if b.x.talks() {
+		most = talkTime
+	}
 	select {
 	case <-ready:
-	case <-timer.C:
+	case <-time.After(most):
 	}
 }
 
-// keepNow keeps the body as long as there is room for it. The rest is read while the backend
-// reads.
-func (b *body) keepNow() {
-	b.keep(func(piece []byte) bool {
-		took := b.kept.TryWrite(piece)
-		if took < len(piece) {
-			rest := slices.Clone(piece[took:])
-			go func() {
-				if b.wait(rest) {
-					b.keep(b.wait)
-				}
-			}()
-		}
-		return took == len(piece)
-	})
+// keepRest spools the remaining bytes, and then the rest of the body, as the backend makes room by reading.
+func (b *body) keepRest(left []byte) {
+	wait := func(piece []byte) int {
+		n, _ := b.kept.Write(piece) // it takes less only if the body is no longer wanted
+		return n
+	}
+	if wait(left) == len(left) {
+		b.keep(wait)
+	}
 }
 
-// wait keeps a piece when there is room for it. It returns false if the body is no longer
-// wanted.
-func (b *body) wait(piece []byte) bool {
-	_, err := b.kept.Write(piece)
-	return err == nil
-}
-
-// keep reads the body to its end, unless write returns false.
-func (b *body) keep(write func(piece []byte) bool) {
+// keep reads the body to its end and passes it to write, which returns how many bytes it took. If write takes
+// only part of a piece, keep stops and returns the bytes that are left.
+func (b *body) keep(write func(piece []byte) int) (left []byte) {
 	h := b.x.handler
 	piece := h.pieces.get(false)
 	defer func() { h.pieces.put(piece) }()
@@ -152,19 +134,18 @@ func (b *body) keep(write func(piece []byte) bool) {
 		b.reading.Lock()
 		n, err := b.fetch(piece)
 		b.reading.Unlock()
-		if !write(piece[:n]) {
-			return
+		if took := write(piece[:n]); took < n {
+			return slices.Clone(piece[took:n]) // the next fetch returns err again
 		}
 		if err != nil {
 			b.kept.CloseWrite(err)
-			return
+			return nil
 		}
 		piece = h.pieces.fit(piece, n >= smallPiece)
 	}
 }
 
-// noticeBroken has a request that waits end if its client is seen not to send all of its
-// body. Called by Drive alone.
+// noticeBroken ends the wait of a request whose client stopped before the end of its body. Only Drive calls it.
 func (x *exchange) noticeBroken() {
 	if x.wait.broken == nil || !x.client.body.broken.Load() {
 		return
@@ -176,28 +157,26 @@ func (x *exchange) noticeBroken() {
 	}
 }
 
-// body is a request's body, on its way from the client to the backend. It stops
-// the meter while the backend has to wait for the client, and gives up on a
-// client that sends nothing.
+// body is a request's body, on its way from the client to the backend. It stops the meter while the
+// backend waits for the client, and ends the request of a client that sends nothing for too long.
 type body struct {
 	io.ReadCloser
 	x    *exchange
 	conn interface{ SetReadDeadline(at time.Time) error }
-	kept *spool.Spool // what was read ahead, and what comes after it; nil: nothing goes through it
+	kept *spool.Spool // spool that the body goes through; nil: none
 
 	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
-	ahead   []byte     // a small body that was read ahead
+	ahead   []byte     // bytes of a small body that were read ahead
 
 	mu    sync.Mutex // guards the following, and the connection's read deadline
-	ended bool       // the exchange is over: the connection may serve the next one
+	ended bool       // whether the exchange is over, so the connection may serve another one
 
-	complete atomic.Bool // read to its end
-	broken   atomic.Bool // the client did not send all of it
-	unsound  atomic.Bool // as what it sent is no body
+	complete atomic.Bool // whether the body was read to its end
+	broken   atomic.Bool // whether the client stopped before the end of the body
+	unsound  atomic.Bool // whether the client sent an invalid body
 }
 
-// Read is called by the backend's side, which may go on for a moment after the
-// exchange is over.
+// Read implements io.Reader for the backend's side, which may call it shortly after the end of the exchange.
 func (b *body) Read(p []byte) (n int, err error) {
 	n, err = b.read(p)
 	if err != nil && !errors.Is(err, io.EOF) && b.broken.Load() {
@@ -227,8 +206,8 @@ func (b *body) read(p []byte) (n int, err error) {
 	return b.fetch(p)
 }
 
-// Close is called by the backend's side. The server closes the client's side, because it may
-// wait for the rest.
+// Close is called by the backend's side. It doesn't close the client's side, because the server may still
+// wait for the rest of the body.
 func (b *body) Close() error {
 	if b.kept != nil {
 		b.kept.Close()
@@ -239,15 +218,15 @@ func (b *body) Close() error {
 // fetch reads from the client. b.reading is held.
 func (b *body) fetch(p []byte) (int, error) {
 	if b.complete.Load() {
-		return 0, io.EOF // asked again, when the server's body may be closed
+		return 0, io.EOF // the server's body may already be closed
 	}
 	if !b.limit(time.Now().Add(b.x.policy.Body)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err == nil || err == io.EOF {
-		// Once the body is complete the exchange may end at any time, and the connection
-		// wait for its next request.
+		// From now on the exchange may end at any time, and the connection may wait for its next request.
+		// A deadline of this body must not interrupt that wait.
 		b.limit(time.Time{})
 	}
 	b.complete.Store(err == io.EOF)
@@ -256,14 +235,14 @@ func (b *body) fetch(p []byte) (int, error) {
 	return n, err
 }
 
-// limit sets until when the client may send something, unless the exchange is over.
+// limit sets the time by which the client must send something. It returns false if the exchange is over.
 func (b *body) limit(until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
 		return false
 	}
-	_ = b.conn.SetReadDeadline(until) // without one it only waits longer
+	_ = b.conn.SetReadDeadline(until) // if it fails, a client that sends nothing is only noticed later
 	return true
 }
 
@@ -273,9 +252,9 @@ func (b *body) unread() bool { return b.ReadCloser != nil && !b.complete.Load() 
 // isReady reports whether the body can be read without waiting for the client.
 func (b *body) isReady() bool { return b.kept == nil && b.complete.Load() }
 
-// end releases the connection. If the body was not wanted to its end, the server reads some
-// more of it, so its client gets around to reading the answer; for that it needs the connection
-// for itself.
+// end makes sure that this body no longer uses the connection. If the body was not read to its end, the
+// server then reads some more of it, because some clients read the answer only after they have sent
+// everything.
 func (b *body) end(now time.Time) {
 	if b.ReadCloser == nil {
 		return

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// readDeadlines tells which deadlines for reading are set.
+// readDeadlines records which read deadlines are set.
 type readDeadlines struct {
 	http.ResponseWriter
 	set func(time.Time)
@@ -25,8 +26,8 @@ func (d readDeadlines) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// TestDeadlineGoesBeforeTheEnd: once a body is complete its exchange may end at any time,
-// and the connection is another request's.
+// TestDeadlineGoesBeforeTheEnd: once a body is complete, its exchange may end at any time, and the connection
+// belongs to another request.
 func TestDeadlineGoesBeforeTheEnd(t *testing.T) {
 	var last time.Time
 	b := &body{
@@ -43,83 +44,60 @@ func TestDeadlineGoesBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestUploadsAsPages has clients of many networks ask for a light page and be
-// slow to send a body that nobody can read ahead. They hold few workers, and do
-// not make the page pass for one that holds workers.
+// TestUploadsAsPages: clients of many networks request a light page and slowly send a body that can't be read
+// ahead. They hold few workers, and don't make the page look like one that holds workers.
 func TestUploadsAsPages(t *testing.T) {
 	for _, header := range []string{"", "Expect: 100-continue", "Content-Type: application/grpc"} {
-		t.Run(header, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-					_, _ = io.Copy(io.Discard, q.Body)
-					site(w, q)
-				}), fairly)
-				for range 30 {
-					r.do(r.client, request(t, nil, "GET /page"))
+		inBubble(t, header, func(t *testing.T) {
+			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				_, _ = io.Copy(io.Discard, q.Body)
+				site(w, q)
+			}), fairly)
+			for range 30 {
+				r.do(r.client, request(t, nil, "GET /page"))
+			}
+			upload := func(i int) {
+				c := newClient(r.front.from(fmt.Sprint("10.", i, ".0.1")), false)
+				defer c.CloseIdleConnections()
+				q := request(t, &slowly{noise(60), 1, time.Second}, "POST /page")
+				if header == "Expect: 100-continue" {
+					q.ContentLength = 60
+					q.Header.Set("Expect", "100-continue")
+				} else if header != "" {
+					q.Header.Set("Content-Type", "application/grpc")
 				}
-				upload := func(i int) {
-					c := newClient(r.front.from(fmt.Sprint("10.", i, ".0.1")), false)
-					defer c.CloseIdleConnections()
-					q := request(t, &slowly{noise(60), 1, time.Second}, "POST /page")
-					if header == "Expect: 100-continue" {
-						q.ContentLength = 60
-						q.Header.Set("Expect", "100-continue")
-					} else if header != "" {
-						q.Header.Set("Content-Type", "application/grpc")
-					}
-					if res, err := c.Do(q); err == nil {
-						readAll(t, res)
-					}
+				if res, err := c.Do(q); err == nil {
+					readAll(t, res)
 				}
-				for i := range 40 {
-					r.busy.Go(func() { upload(i) })
+			}
+			for i := range 40 {
+				r.busy.Go(func() { upload(i) })
+			}
+			most := 0
+			for range 100 {
+				time.Sleep(30 * time.Millisecond)
+				most = max(most, r.limiter.GateState().Busy)
+			}
+			if long := r.limiter.GateState().Workers - 1; most > long { // one worker is kept for short requests
+				t.Errorf("%d are at the backend, want at most %d", most, long)
+			}
+			for range 20 {
+				from := time.Now()
+				if res, _ := r.do(r.client, request(t, nil, "GET /page")); res.StatusCode != 200 || time.Since(from) > 100*time.Millisecond {
+					t.Errorf("the page: %d after %s", res.StatusCode, time.Since(from))
 				}
-				most := 0
-				for range 100 {
-					time.Sleep(30 * time.Millisecond)
-					most = max(most, r.limiter.GateState().Busy)
-				}
-				if long := r.limiter.GateState().Workers - 1; most > long { // one is left to short requests
-					t.Errorf("%d are at the backend, want at most %d", most, long)
-				}
-				for range 20 {
-					from := time.Now()
-					if res, _ := r.do(r.client, request(t, nil, "GET /page")); res.StatusCode != 200 || time.Since(from) > 100*time.Millisecond {
-						t.Errorf("the page: %d after %s", res.StatusCode, time.Since(from))
-					}
-				}
-			})
+			}
 		})
 	}
 }
 
-// TestTalkStartsSoon has a client that talks with the backend: its request is not
-// kept until it has said all.
-func TestTalkStartsSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		came := make(chan time.Time, 1)
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			came <- time.Now()
-			_, _ = io.Copy(w, q.Body)
-		}), fairly)
-		from := time.Now()
-		q := request(t, &slowly{noise(10), 1, 300 * time.Millisecond}, "POST /")
-		q.Header.Set("Content-Type", "application/grpc")
-		_, got := r.do(r.h2c, q)
-		if d := (<-came).Sub(from); d > 50*time.Millisecond {
-			t.Errorf("the backend was asked after %s", d)
-		}
-		if got != string(noise(10)) {
-			t.Errorf("%d bytes came back", len(got))
-		}
-	})
-}
-
-// TestBreaksOffAtTheBackend has a client break its body off while the backend has
-// the request. The place is free when the backend has finished: at once if it
-// reads the body, else when its work is done.
+// TestBreaksOffAtTheBackend: a client breaks off its body while the backend has the request. The place is
+// free when the backend has finished: at once if it reads the body, otherwise when its work is done.
 func TestBreaksOffAtTheBackend(t *testing.T) {
-	for _, header := range []string{"Transfer-Encoding: chunked", "Content-Length: 100\r\nExpect: 100-continue"} {
+	for _, header := range []string{
+		"Transfer-Encoding: chunked\r\nContent-Type: application/grpc", // it isn't read ahead for a second
+		"Content-Length: 100\r\nExpect: 100-continue",
+	} {
 		t.Run(header, func(t *testing.T) {
 			came, work, noticed := make(chan bool), make(chan bool), make(chan bool, 2)
 			r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -146,17 +124,14 @@ func TestBreaksOffAtTheBackend(t *testing.T) {
 				t.Error("the backend takes the part for the whole")
 			}
 			r.awaitOrphans(0)
-			for _, line := range r.lines() {
-				if line["outcome"] != "client gone" {
-					t.Errorf("access log: %v", line)
-				}
-			}
+			r.checkLog(map[string]any{"outcome": "client gone"})
 		})
 	}
 }
 
-// TestBreaksOffInTheQueue has clients wait at the gate whose bodies come to no end meanwhile:
-// one sends no chunks, one nothing more. They are told so, as others are.
+// TestBreaksOffInTheQueue: the bodies of clients that wait in the queue break off: one client sends invalid
+// chunks, one nothing more. They are told so, as others are. Clients that disconnect before they have sent
+// their bodies stop waiting.
 func TestBreaksOffInTheQueue(t *testing.T) {
 	for rest, want := range map[string]int{"zz\r\n": http.StatusBadRequest, "": http.StatusRequestTimeout} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,8 +139,10 @@ func TestBreaksOffInTheQueue(t *testing.T) {
 			r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }), fairly,
 				func(s *setup) { s.body = 10 * time.Second })
 			t.Cleanup(func() { close(work) }) // before the proxy waits for its requests
+			var unsent []net.Conn
 			for range 24 {
-				send(t, r.dial(), "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+				unsent = append(unsent, r.dial())
+				send(t, unsent[len(unsent)-1], "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
 			}
 			synctest.Wait()
 			c := r.dial()
@@ -176,58 +153,35 @@ func TestBreaksOffInTheQueue(t *testing.T) {
 			}
 			testkit.Eventually(t, "the upload waits", waits)
 			send(t, c, rest)
-			if res := answerOn(t, c); res.StatusCode != want {
-				t.Errorf("%q: got %d", rest, res.StatusCode)
+			testkit.Same(t, want, answer(t, bufio.NewReader(c), "POST").StatusCode, "%q: status", rest)
+			if r.limiter.GateState().Queued == 0 {
+				t.Error("none of those before it waits")
 			}
+			for _, c := range unsent {
+				_ = c.Close()
+			}
+			testkit.Eventually(t, "nobody waits", func() bool { return r.limiter.GateState().Queued == 0 })
 		})
 	}
 }
 
-// TestLeavesTheQueueUnsent has clients leave who wait at the gate and have not
-// sent their bodies: they wait no longer.
-func TestLeavesTheQueueUnsent(t *testing.T) {
-	work := make(chan bool)
-	r := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }), fairly)
-	var all []net.Conn
-	for range 24 {
-		c := r.dial()
-		send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
-		all = append(all, c)
-	}
-	for g := r.limiter.GateState(); g.Queued == 0 || g.Queued+g.Busy != 24; g = r.limiter.GateState() {
-		time.Sleep(time.Millisecond)
-	}
-	for _, c := range all {
-		_ = c.Close()
-	}
-	for r.limiter.GateState().Queued != 0 {
-		time.Sleep(time.Millisecond)
-	}
-	close(work)
-}
-
-// TestLeavesAnUploadThatNobodyReads: a client that has left in the middle of a body, before
-// a backend that does not read, is noticed; the backend is given up in time.
+// TestLeavesAnUploadThatNobodyReads: the proxy notices a client that disconnects in the middle of a body,
+// although the backend doesn't read it, and gives up on the backend in time.
 func TestLeavesAnUploadThatNobodyReads(t *testing.T) {
 	back, done := loopback(t), make(chan struct{})
-	go func() {
-		c, err := back.Accept()
-		if err != nil {
-			return
-		}
-		<-done
-		_ = c.Close()
-	}()
+	back.serveEach(t, func(net.Conn) { <-done })
 	r := startOn(t, loopback(t), back, nil, func(s *setup) { s.backend.Timeout = 200 * time.Millisecond })
 	c := r.dial()
 	send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000000\r\n\r\n")
-	_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second)) // until nobody takes more
-	_, _ = c.Write(make([]byte, 50_000_000))
-	_ = c.Close()
-	for running := 1; running > 0; time.Sleep(time.Millisecond) { // for ever, if nobody notices
-		running = 0
-		r.handler.running.Each(func(*exchange) { running++ })
+	for taken := 1; taken > 0; { // until nobody takes more
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		taken, _ = c.Write(make([]byte, 1<<20))
 	}
+	_ = c.Close()
+	testkit.Eventually(t, "the backend is given up", func() bool {
+		running := 0
+		r.handler.running.Each(func(*exchange) { running++ })
+		return running == 0
+	})
 	close(done)
-	_ = back.Close()
 }

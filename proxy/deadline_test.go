@@ -12,74 +12,56 @@ import (
 	"time"
 )
 
-// limited sets every limit of what a client may hold open to something else.
+// limited sets a different value for each limit on what a client may hold open.
 func limited(s *setup) {
 	s.server.Header, s.body, s.write, s.server.Idle = 10*time.Second, 20*time.Second, 30*time.Second, 40*time.Second
 }
 
-// TestClientsThatStop has clients that stop half way. The proxy gives each up
-// after the limit that is for it.
+// TestClientsThatStop: clients stop half way, and the proxy drops each after the limit that applies.
 func TestClientsThatStop(t *testing.T) {
 	backend := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/unread" {
 			_, _ = io.Copy(io.Discard, q.Body)
 		} else {
-			w.Header().Set("Connection", "close") // or net/http reads it all
+			w.Header().Set("Connection", "close") // otherwise net/http would read all of it
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(1<<16))
 		_, _ = io.WriteString(w, strings.Repeat("x", 1<<16))
 	})
 	for _, tc := range []struct {
 		name, send string
-		read       bool // the client reads what comes
-		status     int  // of what it reads; 0: nothing comes
+		status     int // of what comes
 		closed     time.Duration
 	}{
-		{"before a header", "", true, 0, 10 * time.Second},
-		{"in the header", "GET / HTTP/1.1\r\nHos", true, 408, 15 * time.Second},
-		{"in the body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf", true, 408, 25 * time.Second},
-		{"in a chunk", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf", true, 408, 25 * time.Second},
-		{"in a body that nobody reads", "POST /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf", true, 200, 5 * time.Second},
-		{"before a body that nobody waits for", "POST /unread HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n", true, 200, 5 * time.Second},
-		{"after a request", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", true, 200, 40 * time.Second},
-		{"before reading", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", false, 0, 30 * time.Second},
+		{"in the header", "GET / HTTP/1.1\r\nHos", 408, 15 * time.Second},
+		{"in the body", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf", 408, 25 * time.Second},
+		{"in a chunk", "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nhalf", 408, 25 * time.Second},
+		{"in a body that nobody reads", "POST /unread HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf", 200, 5 * time.Second},
+		{"before a body that nobody waits for", "POST /unread HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n", 200, 5 * time.Second},
+		{"after a request", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 200, 40 * time.Second},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, backend, limited, func(s *setup) { s.buffer.Request = 50_000 })
-				c := r.dial()
-				from := time.Now()
-				go func() { _, _ = io.WriteString(c, tc.send) }()
-				if !tc.read {
-					time.Sleep(tc.closed - time.Second)
-					if len(r.access.All()) != 0 {
-						t.Error("given up too early")
-					}
-					time.Sleep(2 * time.Second)
-					if len(r.access.All()) != 1 {
-						t.Error("not given up")
-					}
-				}
-				br := bufio.NewReader(c)
-				if tc.status != 0 {
-					res := answer(t, br, "GET")
-					if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != tc.status {
-						t.Errorf("got %d, %v, want %d", res.StatusCode, err, tc.status)
-					}
-				}
-				if rest, err := io.ReadAll(br); tc.read && (len(rest) != 0 || err != nil) {
-					t.Errorf("then got %q, %v", rest, err)
-				}
-				if took := time.Since(from); tc.read && (took < tc.closed || took > tc.closed+2*time.Second) {
-					t.Errorf("closed after %s, want %s", took, tc.closed)
-				}
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			r := startVirtual(t, backend, limited, func(s *setup) { s.buffer.Request = 50_000 })
+			c := r.dial()
+			from := time.Now()
+			go func() { _, _ = io.WriteString(c, tc.send) }()
+			br := bufio.NewReader(c)
+			res := answer(t, br, "GET")
+			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != tc.status {
+				t.Errorf("got %d, %v, want %d", res.StatusCode, err, tc.status)
+			}
+
+			if rest, err := io.ReadAll(br); len(rest) != 0 || err != nil {
+				t.Errorf("then got %q, %v", rest, err)
+			}
+			if took := time.Since(from); took < tc.closed || took > tc.closed+2*time.Second {
+				t.Errorf("closed after %s, want %s", took, tc.closed)
+			}
 		})
 	}
 }
 
-// TestSlowButSteady has clients that are slower than the limits in all, and
-// never in one piece.
+// TestSlowButSteady: clients are slower than the limits in total, but never within one piece.
 func TestSlowButSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -103,12 +85,11 @@ func TestSlowButSteady(t *testing.T) {
 	})
 }
 
-// TestDeadlinesDoNotOutliveTheirRequest checks that a connection carries nothing
-// over from what was done on it before.
+// TestDeadlinesDoNotOutliveTheirRequest: a connection keeps no deadline of an earlier request.
 func TestDeadlinesDoNotOutliveTheirRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			if q.URL.Path == "/late" { // the proxy asks for the body, as the backend does not
+			if q.URL.Path == "/late" { // the proxy asks for the body, because the backend doesn't
 				time.Sleep(5 * time.Second)
 			}
 			b, _ := io.ReadAll(q.Body)
@@ -154,8 +135,41 @@ func TestDeadlinesDoNotOutliveTheirRequest(t *testing.T) {
 	})
 }
 
-// TestPauseAtTheEnd has a response whose end comes long after its last piece,
-// charged and exempt.
+// TestReadsNothing: clients read nothing of a response, and one HTTP/2 client doesn't even read from its
+// connection.
+func TestReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(1<<24))
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<24))
+		}), limited)
+		for i, c := range []*http.Client{r.client, r.h2c} {
+			res, err := c.Do(request(t, nil, "GET /")) // the body fills its window
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(29 * time.Second)
+			if r.access.Len() != i {
+				t.Error("given up too early")
+			}
+			time.Sleep(2 * time.Second)
+			if r.access.Len() != i+1 {
+				t.Error("not given up")
+			}
+			_ = res.Body.Close()
+		}
+
+		c := r.dial()
+		send(t, c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and reads nothing
+		time.Sleep(41 * time.Second)
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := c.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the connection is still there: %v", err)
+		}
+	})
+}
+
+// TestPauseAtTheEnd: the end of a response comes long after its last piece, both charged and exempt.
 func TestPauseAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -169,34 +183,6 @@ func TestPauseAtTheEnd(t *testing.T) {
 					t.Errorf("%s: got %q", target, body)
 				}
 			}
-		}
-	})
-}
-
-// TestH2ReadsNothing has an HTTP/2 client that takes nothing of one response, and one
-// that does not even take what the connection brings.
-func TestH2ReadsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", strconv.Itoa(1<<24))
-			_, _ = io.WriteString(w, strings.Repeat("x", 1<<24))
-		}), limited)
-		res, err := r.h2c.Do(request(t, nil, "GET /")) // the body fills its window
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(31 * time.Second)
-		if len(r.access.All()) != 1 {
-			t.Error("the stream was not given up")
-		}
-		_ = res.Body.Close()
-
-		c := r.dial()
-		send(t, c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and reads nothing
-		time.Sleep(41 * time.Second)
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		if _, err := c.Write([]byte{0}); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("the connection is still there: %v", err)
 		}
 	})
 }

@@ -1,97 +1,96 @@
-// Package proxy handles a request from the client's connection to the end of its
-// answer: it asks the limiter when the request may go to the backend, forwards it
-// unchanged, and charges the client's keys with what it cost.
+// Package proxy handles a request from the client's connection to the end of its answer. It asks the limiter
+// when the request may go to the backend, forwards it unchanged, and charges the client's keys with its cost.
 //
 // # The life of a request
 //
-//	server       accepts connections and bounds what a client can hold open
-//	handler      loads the Policy once: one request, one configuration
-//	  classify     finds the client, the keys to charge and its standing, or that it is exempt
-//	  isSound      rejects requests that backends read differently; OPTIONS, TRACE and
-//	               robots.txt may be answered here
-//	  countRequest rejects the request if it exceeds a limit in requests
+//	server       accepts connections, and limits how many a client can hold open
+//	handler      loads the Policy once, so that a reload can't change it during the request
+//	  classify     finds the client, the keys to charge, and whether the request is exempt
+//	  isSound      rejects requests that two backends could understand differently;
+//	               OPTIONS and TRACE may be answered here
+//	  isCircle     rejects a request that this proxy itself sent to the backend
+//	  countRequest rejects the request if it exceeds a request limit
 //	  takesHead    reserves memory for large headers until the request is over
 //	  readAhead    reads the body, before the request asks for a place
-//	  admit        Arrive; then waits for the decision or for the client to disconnect
-//	  refuse       429 or 503 with the reason, or a redirect for a newcomer's pass, or 400
-//	               or 408 if the body broke off; the backend never sees the request
-//	  forward      Begin; the backend answers through upstream
-//	  settle       the backend has finished: the meter stops, the place is free, the
-//	               measured cost replaces the guess
-//	  hold         cooperative mode delays the end of the response
-//	  finish       the client has its answer: Leave, and a line in the access log
+//	  admit        calls Arrive, then waits for the decision or for the client to disconnect
+//	  refuse       answers a request that never reaches the backend: 429 or 503 with the
+//	               reason, a redirect with a newcomer's pass, or 400 or 408 if the client
+//	               didn't send all of the body
+//	  forward      calls Begin, sends the request to the backend, and passes on the answer
+//	  settle       runs when the backend has finished: stops the meter, frees the place,
+//	               and replaces the guess by the measured cost
+//	  hold         delays the end of the response, in cooperative mode
+//	  finish       runs when the client has its answer: calls Leave, and logs the request
 //
-// Package lifecycle decides what the limiter, the guess, the meter and the standing
-// hear, and in which order. It never waits, so the simulator plays it on virtual time.
-// Package proxy waits, reads and writes.
+// Package lifecycle calls the limiter, the guess, the meter and the standing in the right order. It never waits,
+// so the simulator can run it on virtual time. Package proxy waits, reads and writes.
 //
-// In addition to the connections' goroutines, Drive tells the limiter the time: it starts
-// waiting requests, charges running ones, and notices clients that have disconnected. Bill
-// reads what the backend's processes use of the CPUs.
+// Each connection has a goroutine. Two more goroutines serve all requests. Drive calls the limiter with the
+// current time, so that it starts waiting requests and charges running ones, and notices clients that have
+// disconnected. Bill reads the CPU time of the backend's processes.
 //
 // # How an answer ends
 //
-// The backend's part ends once, in settle. The client's part ends in finish.
+// A request has two ends: the backend's, in settle, and the client's, in finish. The table lists the functions
+// that run before these, by how the answer ends:
 //
 //	                   the backend's part              the client's part
 //	complete           backendDone, settle: finished   sendLast, hold
-//	breaks off         backendDone, settle: given up   requireEnd: what there is, then abort
-//	client disconnects orphan; drain discards the      abandon: no answer, abort
-//	                   rest, then settle
-//	takes too long     watch cancels; linger keeps     fail: 504, if the client is there
-//	                   the place until expire, or
+//	breaks off         backendDone, settle: given up   requireEnd sends what has arrived,
+//	                                                   then abort
+//	client disconnects orphan; drain discards the      abandon sends no answer, then abort
+//	                   rest; settle
+//	takes too long     watch cancels; linger keeps     fail answers 504, if the client is
+//	                   the place until expire, or      still connected
 //	                   settle: given up
-//	no answer          settle: given up                explain: 502 or 504
+//	no answer          settle: given up                explain answers 502 or 504
 //
-// abort panics with http.ErrAbortHandler, because a server would make an empty 200 of a
-// handler that returns.
+// abort panics with http.ErrAbortHandler. If the handler returned instead, the server would send an empty 200.
 //
-// HTTP/1.1 is our own on both sides (front, http1, backend), because messages must be
-// forwarded as they came. HTTP/2 is, too (front), on the frames and the HPACK of
-// golang.org/x/net, because its bounds are part of it. Both call the same handler.
+// The packages front, http1 and backend implement HTTP/1.1 instead of net/http, because messages must be
+// forwarded exactly as they came. Package front also implements HTTP/2, with the frames and the HPACK of
+// golang.org/x/net, because only the implementation itself can enforce the limits against floods. Requests of
+// both versions go through the same handler.
 //
 // # Workers and clients
 //
-// A backend has few workers, and a client may be slow. So a worker should never wait for
-// a client.
+// A backend has few workers, and a client may be slow. So a worker should never wait for a client.
 //
-// The request's body is read before the request asks for a place: into memory, then into
-// a file (package spool). A body of unknown length may be live: after a second, or after
-// 10 ms for gRPC, the request goes on with what has arrived.
+// The request's body is read before the request asks for a place: into memory, then into a file (package spool).
+// The client may produce a body of unknown length as it goes, and never end it. So after a second, or after 10 ms for
+// gRPC, the request goes on with the part that has arrived.
 //
-// The answer is read as fast as the backend sends it, and is spooled if the client is
-// slow. If it is small, or the client keeps up, it passes through no spool. If the spool
-// is full, bodies stream: no byte is lost, but the request keeps its worker and its
-// place. A request whose body is still arriving counts as one that only holds a worker,
-// and is of a kind of its own.
+// The answer is read as fast as the backend sends it. If the client is slow, a spool keeps the rest of the answer. A
+// small answer, or one whose client keeps up, needs no spool. If the spools have no more room, bodies stream: no byte
+// is lost, but the request keeps its worker and its place until the client has taken them. A request whose body is
+// still arriving counts as one that holds a worker without computing. Its cost is guessed from earlier requests of
+// this kind only.
 //
-// Event streams, answers with "X-Accel-Buffering: no" and upgraded connections are
-// forwarded at once and keep their place until they end. For event streams and upgraded
-// connections the meter of CPU time stops, as it does whenever the backend waits for a
-// client.
+// Event streams, answers with "X-Accel-Buffering: no" and upgraded connections are forwarded at once and keep their
+// place until they end. The meter of CPU time stops for event streams and upgraded connections, and whenever the
+// backend waits for a client.
 //
-// If the client disconnects, the request to the backend goes on as an orphan, because PHP
-// notices a lost client only when it sends something. The orphan keeps its place and is
-// charged until the backend has finished. If the client broke off its body, that half of
-// the backend's connection is closed: a backend that reads gives up, and the end of any
-// other is seen. Up to 64 KB of an orphan's answer are read, for as long as the backend
-// may take to answer; then the connection is closed. An orphaned event stream ends with
-// its next event. In mode fair a request that took too long (504) keeps its place for the
-// same time again, 10 s at most, so that a backend that was down has its places back soon.
+// If the client disconnects, the request at the backend goes on as an orphan, because PHP notices a lost client only
+// when it sends something. The orphan keeps its place and is charged until the backend has finished. If the client
+// disconnected in the middle of its body, the proxy closes the sending half of the backend's connection. A backend
+// that still reads the body then gives up; one that doesn't works to its end. The proxy reads up to 64 KB of an
+// orphan's answer, for at most backend.timeout, and then closes the connection. An orphaned event stream ends with
+// its next event. A request that took too long (504) probably still runs. So in mode fair it keeps its place for the
+// same time again, but for 10 s at most, so a backend that was down soon has room for all its requests again.
 //
-// writer and body bound how long a client may do nothing. A connection carries nothing
-// over to its next request. If an answer begins before the request's body was read, its
-// HTTP/1 connection closes afterwards.
+// writer and body limit how long a client may send or take nothing. No state of a request stays with the connection
+// for the next one. If an answer begins before the request's body was read, its HTTP/1 connection closes afterwards.
 //
-// # The files, in the order of the story
+// # The files, in the order in which a request passes them
 //
 //	server.go     listeners, timeouts, drain
-//	handler.go    the story of a request
+//	handler.go    the steps of a request, from ServeHTTP on
 //	exchange.go   the state of a request and of its connection; Policy and Handler
-//	admission.go  limits in requests, memory for headers, the redirect of newcomers
+//	admission.go  request limits, memory for headers, the redirect of newcomers
 //	body.go       the request's body
 //	refuse.go     what the proxy answers itself
 //	rewrite.go    the request as the backend gets it
+//	fields.go     which header fields pass to the other side
 //	upstream.go   how the backend is reached, and its failures
 //	relay.go      the answer's body, through a spool if the client is slow
 //	writer.go     the response at the client's side
@@ -99,7 +98,6 @@
 //	orphan.go     the end of the backend's work, with or without a client
 //	driver.go     the goroutine that tells the limiter the time
 //	bill.go       CPU use of running requests, as the kernel counts it
-//	priorities.go processes of long requests step down in priority
+//	priorities.go lowers the priority of processes that serve long requests
 //	underway.go   lists and counts of waiting and running requests
-//	lowat_*.go    how much of an answer the kernel buffers for a connection
 package proxy

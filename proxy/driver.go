@@ -10,9 +10,8 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// Drive tells the limiter the time until the context ends: it releases what
-// waits when it is due, charges on what runs, and notices who has left. The
-// Handler needs exactly one goroutine that does this.
+// Drive runs the limiter's clock until the context ends. It starts queued requests when they are due,
+// charges running ones, and notices clients that have disconnected. Exactly one goroutine must run it.
 func (h *Handler) Drive(ctx context.Context) {
 	defer h.end()
 	ticks := time.NewTicker(tick)
@@ -45,12 +44,12 @@ func (h *Handler) Drive(ctx context.Context) {
 	}
 }
 
-// Passes is how often Drive has looked after all requests, at least ten times a second. If
-// it does not grow, something holds the locks that each request needs, or Drive is
-// dead. It may be called concurrently.
+// Passes counts Drive's passes over all requests, at least ten a second. If the number doesn't grow, some
+// goroutine holds a lock that every request needs, or Drive has ended. It may be called concurrently.
 func (h *Handler) Passes() int64 { return h.passes.Load() }
 
-// progress charges on what runs.
+// progress charges running requests for the CPU time that they have used since the last call, and frees the
+// places of requests that have lingered long enough.
 func (h *Handler) progress(now time.Time) {
 	var spent []*exchange
 	h.running.Each(func(x *exchange) {
@@ -68,7 +67,7 @@ func (h *Handler) progress(now time.Time) {
 	}
 }
 
-// end lets nothing go on at the backend: the server has come to its end.
+// end cancels all requests at the backend, because the server is shutting down.
 func (h *Handler) end() {
 	var lingering []*exchange
 	h.running.Each(func(x *exchange) {
@@ -83,32 +82,34 @@ func (h *Handler) end() {
 	}
 }
 
-// mostLooks is about how many waiting clients are checked in a tick for having disconnected:
-// each check is a system call.
+// mostLooks is roughly how many waiting requests' clients are checked per tick for whether they are still
+// connected. The number is limited because each check is a system call.
 const mostLooks = 1000
 
-// reguess guesses again what waiting requests will cost, because requests of their kinds may
-// have been answered since, and looks whether their clients are still there.
+// reguess guesses the cost of waiting requests again, because similar requests may have been answered since.
+// It also checks whether the clients that have waited for a tick are still connected. In a busy queue, most
+// requests wait for less.
 func (h *Handler) reguess(now time.Time) {
 	n := 0
 	h.waiting.Each(func(x *exchange) {
-		if n++; h.crowd <= mostLooks || rand.IntN(h.crowd) < mostLooks { //nolint:gosec // any choice will do
+		n++
+		if now.Sub(x.wait.since) >= tick && (h.waited <= mostLooks || rand.IntN(h.waited) < mostLooks) { //nolint:gosec // any choice will do
 			x.look()
 		}
 		x.noticeBroken()
 		x.life.Reguess(now)
 	})
-	h.crowd = n
+	h.waited = n
 }
 
-// learnEvery is how often the meter is told how many workers the gate has found.
+// learnEvery is how often the meter gets the number of workers that the gate has found.
 const learnEvery = time.Second
 
-// TellWorkers has f called when another number of workers of the backend was
-// learnt, with what it was learnt by. It is set before Drive runs.
+// TellWorkers sets a function that is called when the number of the backend's workers has changed. by is the
+// source of the number. It must be called before Drive.
 func (h *Handler) TellWorkers(f func(workers int, by string)) { h.learnt.tell = f }
 
-// learn looks how many workers the gate has found.
+// learn passes the gate's number of workers to the meter and to the function of TellWorkers.
 func (h *Handler) learn() {
 	n, by := h.gate.SetWorkers(h.Policy().Meter)
 	if h.learnt.workers != n && h.learnt.tell != nil {
@@ -117,23 +118,19 @@ func (h *Handler) learn() {
 	h.learnt.workers = n
 }
 
-// Measure takes in what was used of the CPUs since it was called last. One goroutine calls it, about twice a second.
+// Measure passes the use of the CPUs since the last call to the limiter and the meter. One goroutine calls
+// it, about twice a second.
 func (h *Handler) Measure(now time.Time, use cpuaccount.Use) {
 	h.pressure.Store(math.Float64bits(use.Pressure))
 	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
 }
 
-// Pressure is the part of the time, 0 to 1, in which a process waited for a CPU, at the last
-// measurement; negative: there was none.
+// Pressure returns the part of the time, 0 to 1, in which some process waited for a CPU, according to the
+// last measurement; negative: there was none.
 func (h *Handler) Pressure() float64 { return math.Float64frombits(h.pressure.Load()) }
 
-// lives yields those of all requests at the backend.
+// lives yields the Life of each request at the backend.
 func (h *Handler) lives(yield func(*lifecycle.Life) bool) {
 	more := true
 	h.running.Each(func(x *exchange) { more = more && yield(&x.life) })
-}
-
-// look checks whether the client is still connected.
-func (x *exchange) look() {
-	x.client.writer.Look()
 }

@@ -25,17 +25,17 @@ import (
 
 // exchange is one request and its answer.
 type exchange struct {
-	life   lifecycle.Life              // what is decided of it
-	listed front.RosterEntry[exchange] // among what waits, or what is at the backend
+	life   lifecycle.Life              // state of the request in the limiter, the estimator and the meter
+	listed front.RosterEntry[exchange] // place in Handler.waiting or Handler.running
 
 	handler *Handler
 	policy  *Policy
 	request *http.Request
 	arrived time.Time
-	given   string // the id that a trusted proxy gave the request; empty: none did
-	id      string // of the request: given, or told to a client that was not served
+	given   string // id from a trusted proxy; empty: none
+	id      string // id shown to the client: given, or made for a request that was refused
 	counted quota.Counted
-	pooled  bool // it serves another request afterwards
+	pooled  bool // whether another request may reuse the exchange
 
 	client  clientSide
 	wait    waiting
@@ -44,62 +44,59 @@ type exchange struct {
 	log     logged
 }
 
-// clientSide is what an exchange has to do with its client.
+// clientSide is the part of an exchange that concerns the client.
 type clientSide struct {
 	conn   *connection
 	writer writer
 	body   body
-	room   int // what the request takes of the clients' memory for headers, in bytes
+	room   int // number of bytes of Handler.heads reserved for this request
 }
 
-// waiting is how it waits for a place at the backend.
+// waiting is the part of an exchange that concerns its wait for a place at the backend.
 type waiting struct {
 	since    time.Time
-	broken   chan struct{} // closed when its body is seen to come to no end, while it waits; nil: it does not upload
-	redirect bool          // it is sent back for a newcomer's pass
-	unsent   bool          // its body was seen to come to no end, while it waited
+	broken   chan struct{} // closed if the client stops before the end of its body while the request waits; nil: no body is read while it waits
+	redirect bool          // whether the client is redirected to get a newcomer's pass
+	unsent   bool          // whether the client stopped before the end of its body while the request waited
 }
 
-// backendSide is what an exchange has to do with the backend.
+// backendSide is the part of an exchange that concerns the backend.
 type backendSide struct {
-	since   time.Time // it was asked; zero: it was not
+	since   time.Time // when the request was sent to the backend; zero: it wasn't
 	asked   asked
 	relay   relay
 	work    work
-	lingers bool      // see linger
-	until   time.Time // it lingers
+	lingers bool      // whether the request lingers; see linger
+	until   time.Time // when the request stops lingering
 }
 
-// kernelSide is what the kernel tells of the process that serves the request, and its priority.
+// kernelSide is what the kernel reports about the process that serves the request, and the priority of that
+// process.
 type kernelSide struct {
 	billed  billed
-	lowered *lowered      // its steps down in priority; nil: none
-	stepDue time.Time     // before this the next step cannot be due; zero: no reading has come yet
-	stepAt  time.Duration // the CPU time at which it is due
-	// Of a stream only what it used recently counts: since streamSince, when it had used streamFrom.
-	streamSince time.Time
-	streamFrom  time.Duration
+	lowered *lowered  // process whose priority was lowered for this request; nil: none
+	stepDue time.Time // earliest time for the next step; zero: the CPU time wasn't read yet
 }
 
-// logged is what is on record of it.
+// logged is the part of an exchange that is recorded.
 type logged struct {
 	outcome telemetry.Outcome
-	held    time.Duration // for how long the client was kept from the end of its answer
+	held    time.Duration // how long the end of the answer was held back
 	told    told
 	record  telemetry.Record
 }
 
-// connection is what is remembered of a client's connection, or of a stream of HTTP/2. With
-// HTTP/1 its requests come one after the other, so the memory of one serves the next.
+// connection is the state that a client's connection keeps between requests; each stream of HTTP/2 has its
+// own. With HTTP/1, requests come one after the other, so they can share it.
 type connection struct {
-	deadline time.Time    // for writing, as last set
-	closing  *closing     // of the server; nil: never
-	call     backend.Call // to the backend; the client's leaving does not end it
+	deadline time.Time    // latest write deadline
+	closing  *closing     // state of the server's shutdown; nil: it never shuts down
+	call     backend.Call // call to the backend, which continues if the client disconnects
 }
 
 type connectionKey struct{}
 
-// served is the server's side of an exchange.
+// served is the response writer that the server gives an exchange, for HTTP/1 or HTTP/2.
 type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all that an exchange needs of it
 	http.ResponseWriter
 	SetReadDeadline(at time.Time) error
@@ -107,36 +104,31 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	FlushError() error
 	// Look checks whether the client is still connected; if not, the request's context ends.
 	Look()
-	// Keep keeps the request valid after its end.
+	// Keep keeps the request valid after ServeHTTP has returned.
 	Keep()
-	// Asked are the fields of the request's head.
+	// Asked returns the fields of the request's head.
 	Asked() *http1.Fields
-	// HeadSize is how many bytes the request's head takes, without what its lines take as such.
+	// HeadSize returns the size of the request's header in memory, in bytes.
 	HeadSize() int
-	// Trailer is what came after the request's body.
+	// Trailer returns the fields that came after the request's body.
 	Trailer() http1.Fields
-	// Fields are the answer's header.
+	// Fields returns the answer's header.
 	Fields() *http1.Fields
-	// Relays marks the answer as another server's, with that reason.
+	// Relays notes that the answer comes from another server, with this reason phrase.
 	Relays(reason string)
-	// SetTrailer sets what follows the answer's body.
+	// SetTrailer sets the fields that follow the answer's body.
 	SetTrailer(trailer http1.Fields)
-	// Streams is how many requests the connection has under way.
+	// Streams returns the number of requests that the connection has under way.
 	Streams() int
 }
 
-// remembered is what connContext has requests find; nil: it was not called.
+// remembered returns the connection that connContext has put into the context; nil: there is none.
 func remembered(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
 }
 
-// isCrowded reports whether it is a stream of HTTP/2 next to so many others that it is counted.
-func (x *exchange) isCrowded() bool {
-	return x.client.writer.Streams() > fewStreams
-}
-
-// group is whom it counts among. Once it has arrived it may be called at any time.
+// group returns the group in which the request is counted. It may be called at any time after the arrival.
 func (x *exchange) group() telemetry.Group {
 	switch {
 	case x.life.Who.Exempt:
@@ -151,75 +143,70 @@ func (x *exchange) group() telemetry.Group {
 	return telemetry.Stranger
 }
 
-// Policy is one configuration, made ready for the request path. It is never
-// changed, only replaced: a request sees one Policy from its first byte to its
-// last.
+// Policy is one configuration, prepared for the request path. It is never changed, only replaced, so a
+// request has the same Policy from its first byte to its last.
 type Policy struct {
 	lifecycle.Rules
 	Limits   limiter.Policy
-	Requests RequestLimits // nil: none
-	Upstream *Upstream     // the backend
+	Requests RequestLimits // limits on numbers of requests; nil: none
+	Upstream *Upstream     // forwards requests to the backend
 	Access   telemetry.Access
 	Body     time.Duration // longest pause inside a request's body
-	Write    time.Duration // longest time that a client takes to accept a piece of the response
+	Write    time.Duration // longest time that a client may take to accept a piece of the response
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
-	Buffer   Buffer        // what bodies are kept in while they wait
+	Buffer   Buffer        // limits for bodies that wait in spools
 
-	// Unavailable are classes whose refusals have status 503, like those of other gatekeepers.
+	// Unavailable has the classes whose clients are rejected with status 503, as other Smockron gatekeepers do.
 	Unavailable map[string]bool
 
-	Pages     *errorpage.Set // what browsers are shown where the proxy itself answers; nil: plain text
-	RobotsTxt []byte         // the answer to /robots.txt; nil: the backend's
+	Pages *errorpage.Set // pages that the proxy itself answers with
 
-	Underscores bool // header names of more than letters, digits and hyphens reach the backend
+	Underscores bool // the backend also gets fields whose names have characters other than A-Z, 0-9 and -
 }
 
-// Buffer is where bodies wait, and how much of each, in bytes: in memory, and
-// in all. A Request or a Response of 0, or no Store, means that nothing of it is
-// kept: it streams.
+// Buffer sets where bodies wait, and how many bytes of each body may wait: in memory, and in memory and on
+// disk together. If Request or Response is 0, or there is no Store, bodies of that kind stream.
 type Buffer struct {
 	Store                    *spool.Store
 	RequestMemory, Request   int64
 	ResponseMemory, Response int64
 }
 
-// holdsResponses reports whether the end of responses may have to be kept back.
+// holdsResponses reports whether the mode delays the ends of responses.
 func (p *Policy) holdsResponses() bool { return p.Limits.Mode == limiter.Cooperative }
 
-// RequestLimits limits how many requests clients make, whatever these cost; quota.Rules
-// do. It must be safe for concurrent use.
+// RequestLimits limits how many requests a client may make, regardless of their cost. quota.Rules implements
+// it. It must be safe for concurrent use.
 type RequestLimits interface {
-	// Count counts a request that is not exempt, and tells how the limits stand that
-	// apply to it. It may wait for a bounded time, and no longer than the context.
+	// Count counts a request that is not exempt, and returns the state of the limits that apply to it. It may
+	// wait for a limited time, but not longer than the context.
 	Count(ctx context.Context, now time.Time, of quota.Request) quota.Counted
 }
 
-// Handler serves requests: it waits until each may go to the backend, forwards it, and charges its
-// keys with what it cost there.
+// Handler serves requests. It waits until a request may go to the backend, forwards it, and charges the
+// request's keys with its cost.
 type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
 	gate    *lifecycle.Gatekeeper
 	waiting front.Roster[exchange]
-	crowd   int // how many waited when Drive looked last
+	waited  int // number of waiting requests when Drive last looked
 	running front.Roster[exchange]
 	records telemetry.Recorder
-	nearby  *telemetry.Nearby
 	learnt  learnt
-	tails   sync.Pool // of *[tailSize]byte
 	pieces  pieces
-	// exchanges are to be used again.
+	// exchanges holds exchanges of earlier requests, for reuse.
 	exchanges sync.Pool
-	passes    atomic.Int64     // of Drive
-	heads     *connlimit.Share // see mostHeads
+	passes    atomic.Int64     // number that Passes returns
+	heads     *connlimit.Share // memory for large headers; see mostHeads
 	bill      bill
 
 	marks      marks
 	priorities priorities
-	pressure   atomic.Uint64 // the bits of Pressure
+	pressure   atomic.Uint64 // bits of the float64 that Pressure returns
 }
 
-// learnt is what the Handler knows of the backend by looking at it.
+// learnt is what the Handler has found out about the backend.
 type learnt struct {
 	workers int
 	tell    func(workers int, by string)
@@ -232,38 +219,35 @@ type Upstream struct {
 	log     *zap.Logger
 }
 
-// asked is what is asked of the backend, and the memory for it.
+// asked is the request to the backend, and the memory for its fields.
 type asked struct {
 	request backend.Request
 	fields  http1.Fields
 }
 
-// work is what the backend does for a request, as far as it is seen here. It ends
-// when the backend has finished, which may be before the client has read the
-// answer, or after the client has left.
+// work is the state of the backend's work on a request. It ends when the backend has finished, which may be
+// before the client has read the answer, or after the client has disconnected.
 type work struct {
-	late atomic.Bool // it was given up because it took too long after its client disconnected
+	late atomic.Bool // whether the backend took too long after the client had disconnected
 
 	mu     sync.Mutex   // guards the following
-	answer *spool.Spool // nil: none
-	stream bool         // the answer is one: its end may never come
-
-	longest time.Duration // limit for the backend's work after the client disconnected; 0: none
+	answer *spool.Spool // spool of the answer; nil: none
+	stream bool         // whether the answer is an event stream or an upgraded connection, which may never end
 }
 
-// billed is what is known of the process that serves a request. But for ended, number and text
-// it is for Roster.Each and Entry.Exclusively.
+// billed is what is known about the process that serves a request. Except for ended, number and text, it may
+// be used only within Roster.Each and Entry.Exclusively.
 type billed struct {
-	ended    atomic.Bool // nothing is read any more
+	ended    atomic.Bool // whether the last reading was taken
 	number   host.Number
-	text     string // the number as it is written
+	text     string // number as text
 	work     *host.Work
 	accepted time.Time
-	computes bool      // much of its time, as far as was seen
-	again    time.Time // when it is looked for again who serves it; zero: at once
+	computes bool      // whether the process computed for much of the time between the last two readings
+	again    time.Time // when Bill looks for the process again; zero: at once
 }
 
-// lowered is a request's part in a process that has stepped down, or could not.
+// lowered is the process whose priority was lowered for a request, or could not be lowered.
 type lowered struct {
 	host.Hold
 	by     *stepping
@@ -272,36 +256,29 @@ type lowered struct {
 	gaveUp bool
 }
 
-// told is what was reported of a request while it ran. It is for Roster.Each, and for the
-// goroutine that serves the request once that is over.
+// told is how much of a request SoFar reported while the request ran. It may be used within Roster.Each, and
+// afterwards by the goroutine that served the request.
 type told struct {
 	cost   time.Duration
-	wasted time.Duration // of that, after its client had left
+	wasted time.Duration // part of cost that was used after the client had disconnected
 }
 
-// closing is how far a server has come with its end.
+// closing is the state of a server's shutdown.
 type closing struct {
-	drains atomic.Bool // it waits only for clients that wait for an answer
-	cuts   atomic.Bool // it waits for no client
+	drains atomic.Bool // whether the server waits only for clients that wait for an answer
 
 	upgrades upgrades
 }
 
-// ends reports whether the server comes to its end.
+// ends reports whether the server is shutting down.
 func (c *closing) ends() bool { return c != nil && c.drains.Load() }
 
-// givesUp reports whether the server does not wait for what the backend does for a
-// client that has left (orphan), or has not.
-func (c *closing) givesUp(orphan bool) bool {
-	return c != nil && (c.cuts.Load() || orphan && c.drains.Load())
-}
-
-// upgrades are a server's connections that were upgraded. They may be open for days, so a server
-// that ends does not wait for them: their clients reconnect, to the next process. The zero value
-// has none. Its methods may be called concurrently.
+// upgrades are a server's upgraded connections. They may be open for days, so a server that shuts down
+// closes them instead of waiting, and their clients reconnect to the next process. The zero value has
+// none. The methods may be called concurrently.
 type upgrades struct {
 	mu    sync.Mutex // guards the following
 	open  map[*func()]struct{}
 	ended bool
-	all   sync.WaitGroup // of open
+	all   sync.WaitGroup // counts the members of open
 }

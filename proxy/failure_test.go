@@ -7,19 +7,19 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// checkProblem checks a page, or problem details (RFC 9457), that says why the
-// backend did not answer.
+// checkProblem checks that a page, or problem details (RFC 9457), says why the backend did not answer.
 func checkProblem(t *testing.T, res *http.Response, body string, status int, json bool) (id string) {
 	t.Helper()
 	if res.StatusCode != status || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("X-Content-Type-Options") != "nosniff" {
@@ -28,13 +28,9 @@ func checkProblem(t *testing.T, res *http.Response, body string, status int, jso
 	if json {
 		return checkJSON(t, res, body)
 	}
-	if ct := res.Header.Get("Content-Type"); ct != "text/plain; charset=utf-8" {
-		t.Errorf("Content-Type %q", ct)
-	}
+	testkit.Same(t, "text/plain; charset=utf-8", res.Header.Get("Content-Type"), "Content-Type")
 	first, rest, _ := strings.Cut(body, "\n\n")
-	if want := strings.TrimPrefix(res.Status, "HTTP/1.1 "); first != want {
-		t.Errorf("the page begins with %q, want %q", first, want)
-	}
+	testkit.Same(t, strings.TrimPrefix(res.Status, "HTTP/1.1 "), first, "the page begins with")
 	_, id, _ = strings.Cut(rest, "(request ")
 	id = strings.TrimSuffix(id, ")\n")
 	if len(id) != 8 || len(rest) > 300 {
@@ -45,9 +41,7 @@ func checkProblem(t *testing.T, res *http.Response, body string, status int, jso
 
 func checkJSON(t *testing.T, res *http.Response, body string) (id string) {
 	t.Helper()
-	if ct := res.Header.Get("Content-Type"); ct != "application/problem+json" {
-		t.Errorf("Content-Type %q", ct)
-	}
+	testkit.Same(t, "application/problem+json", res.Header.Get("Content-Type"), "Content-Type")
 	var p struct {
 		Type, Title, Detail, Class, Limit, RequestID string
 		Status, RetryAfter                           int
@@ -65,147 +59,101 @@ func checkJSON(t *testing.T, res *http.Response, body string) (id string) {
 
 // accepts are values of Accept and whether they ask for JSON.
 var accepts = map[string]bool{
-	"": false, "*/*": false, "text/html,application/json;q=0.9": false,
+	"": false, "*/*": false, "text/plain,application/json;q=0.9": false,
 	"application/json": true, "application/problem+json, */*;q=0.1": true,
 }
 
 func TestBackendFailures(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		backend func(net.Conn) // nil: no program listens
+		dial    error          // nil: it takes connections
+		backend func(net.Conn) // what the backend does with a connection
 		status  int
 		outcome string
 	}{
-		{"down", nil, 502, "backend down"},
-		{"hangs up", func(c net.Conn) {}, 502, "backend down"},
-		{"speaks no HTTP", func(c net.Conn) { _, _ = io.WriteString(c, "220 mail.example ESMTP\r\n") }, 502, "backend down"},
-		{"slow", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, 504, "backend slow"},
-		{"slow in its header", func(c net.Conn) {
+		{"down", syscall.ECONNREFUSED, nil, 502, "backend down"},
+		{"takes no connection", os.ErrDeadlineExceeded, nil, 502, "backend down"},
+		{"hangs up", nil, func(c net.Conn) {}, 502, "backend down"},
+		{"speaks no HTTP", nil, func(c net.Conn) { _, _ = io.WriteString(c, "220 mail.example ESMTP\r\n") }, 502, "backend down"},
+		{"slow", nil, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, 504, "backend slow"},
+		{"slow in its header", nil, func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			_, _ = io.Copy(io.Discard, c)
 		}, 504, "backend slow"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				back := memory()
-				if tc.backend == nil {
-					_ = back.Close()
+		inBubble(t, tc.name, func(t *testing.T) {
+			back := memory()
+			if tc.dial != nil {
+				back.dial = func(context.Context, string, string) (net.Conn, error) {
+					return nil, &net.OpError{Op: "dial", Err: tc.dial}
 				}
-				defer back.Close()
-				go func() {
-					for {
-						c, err := back.Accept()
-						if err != nil {
-							return
-						}
-						go func() {
-							defer c.Close()
-							_, _ = http.ReadRequest(bufio.NewReader(c))
-							tc.backend(c)
-						}()
-					}
-				}()
-				r := startOn(t, memory(), back, nil)
-				ids := map[string]bool{}
-				for accept, json := range accepts {
-					for _, c := range []*http.Client{r.client, r.h2c} {
-						res, body := r.do(c, request(t, nil, "GET /x", "Accept: "+accept))
-						ids[checkProblem(t, res, body, tc.status, json)] = true
-					}
-				}
-				for _, line := range r.lines() {
-					if line["outcome"] != tc.outcome || line["status"] != int64(tc.status) {
-						t.Errorf("access log: %v", line)
-					}
-				}
-				if n := r.errors.FilterLevelExact(zap.ErrorLevel).Len(); n != len(ids) || r.errors.Len() != n || n != 2*len(accepts) {
-					t.Errorf("%d errors of %d log lines for %d request ids: %v", n, r.errors.Len(), len(ids), r.errors.All())
-				}
-				for _, e := range r.errors.All() {
-					if m := e.ContextMap(); !ids[m["request"].(string)] || m["path"] != "/x" || m["method"] != "GET" || e.Message != tc.outcome {
-						t.Errorf("error log: %s %v", e.Message, m)
-					}
-				}
+			}
+			back.serveEach(t, func(c net.Conn) {
+				_, _ = http.ReadRequest(bufio.NewReader(c))
+				tc.backend(c)
 			})
+			r := startOn(t, memory(), back, nil)
+			ids := map[string]bool{}
+			for accept, json := range accepts {
+				for _, c := range []*http.Client{r.client, r.h2c} {
+					res, body := r.do(c, request(t, nil, "GET /x", "Accept: "+accept))
+					ids[checkProblem(t, res, body, tc.status, json)] = true
+				}
+			}
+			r.checkLog(map[string]any{"outcome": tc.outcome, "status": int64(tc.status)})
+			if n := r.errors.FilterLevelExact(zap.ErrorLevel).Len(); n != len(ids) || r.errors.Len() != n || n != 2*len(accepts) {
+				t.Errorf("%d errors of %d log lines for %d request ids: %v", n, r.errors.Len(), len(ids), r.errors.All())
+			}
+			for _, e := range r.errors.All() {
+				if m := e.ContextMap(); !ids[m["request"].(string)] || m["path"] != "/x" || m["method"] != "GET" || e.Message != tc.outcome {
+					t.Errorf("error log: %s %v", e.Message, m)
+				}
+			}
 		})
 	}
 }
 
-// TestConnectTimeout has a backend that does not even accept: it is down.
-func TestConnectTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		back := memory()
-		defer back.Close()
-		r := startOn(t, memory(), wire{back.Listener, func(ctx context.Context, _, _ string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			<-ctx.Done()
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
-		}}, nil)
-		if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 502 {
-			t.Errorf("got %d", res.StatusCode)
-		}
-	})
-}
-
-// TestBackendBreaksOff checks that the client can tell half an answer from a
-// whole one.
+// TestBackendBreaksOff: the client can distinguish half an answer from a whole one.
 func TestBackendBreaksOff(t *testing.T) {
 	for name, head := range map[string]string{
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
 		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
 	} {
 		for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative} {
-			t.Run(name+" "+m.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					back := memory()
-					r := startOn(t, memory(), back, nil, mode(m))
-					go func() {
-						for {
-							c, err := back.Accept()
-							if err != nil {
-								return
-							}
-							_, _ = http.ReadRequest(bufio.NewReader(c))
-							_, _ = io.WriteString(c, head)
-							_ = c.Close()
-						}
-					}()
-					defer back.Close()
-					for _, c := range []*http.Client{r.client, r.h2c} {
-						res, err := c.Do(request(t, nil, "GET /"))
-						if err != nil {
-							continue // it noticed before it got the header
-						}
-						if body, err := io.ReadAll(res.Body); err == nil {
-							t.Errorf("got %q without an error", body)
-						}
-						_ = res.Body.Close()
-					}
-					for _, line := range r.lines() {
-						if line["outcome"] != "backend broke" {
-							t.Errorf("access log: %v", line)
-						}
-					}
-					if n := r.errors.Len(); n != 2 {
-						t.Errorf("%d log lines for 2 requests: %v", n, r.errors.All())
-					}
+			inBubble(t, name+" "+m.String(), func(t *testing.T) {
+				back := memory()
+				back.serveEach(t, func(c net.Conn) {
+					_, _ = http.ReadRequest(bufio.NewReader(c))
+					_, _ = io.WriteString(c, head)
 				})
+				r := startOn(t, memory(), back, nil, mode(m))
+				for _, c := range []*http.Client{r.client, r.h2c} {
+					res, err := c.Do(request(t, nil, "GET /"))
+					if err != nil {
+						continue // it noticed before it got the header
+					}
+					if body, err := io.ReadAll(res.Body); err == nil {
+						t.Errorf("got %q without an error", body)
+					}
+					_ = res.Body.Close()
+				}
+				r.checkLog(map[string]any{"outcome": "backend broke"})
+				if n := r.errors.Len(); n != 2 {
+					t.Errorf("%d log lines for 2 requests: %v", n, r.errors.All())
+				}
 			})
 		}
 	}
 }
 
-// TestHalfClosed has a client that closes its sending side and goes on reading:
-// it is taken for gone, and must not take that for an empty answer.
+// TestHalfClosed: a client that closes its sending side and continues to read counts as disconnected, and
+// must not mistake that for an empty answer.
 func TestHalfClosed(t *testing.T) {
 	end := make(chan struct{})
 	r := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
 	c := r.dial()
 	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.(*net.TCPConn).CloseWrite())
 	r.awaitOrphans(1)
 	close(end)
 	if got, err := io.ReadAll(c); err != nil || len(got) != 0 {
@@ -216,7 +164,7 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// TestLogOfFailuresIsCapped: whoever fails on purpose does not fill the disk.
+// TestLogOfFailuresIsCapped: a client that fails on purpose can't fill the disk.
 func TestLogOfFailuresIsCapped(t *testing.T) {
 	core, lines := observer.New(zap.DebugLevel)
 	log := Capped(zap.New(core))

@@ -3,7 +3,9 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tempomat/classify/standing"
@@ -11,14 +13,14 @@ import (
 	"tempomat/limiter"
 )
 
-// fairly is mode fair with room for one of a size. The cost is the wall time.
+// fairly sets mode fair with room for one request of a size. The cost is the wall time.
 func fairly(s *setup) {
 	s.limits.Mode = limiter.Fair
 	s.limits.Gate = limiter.GateOptions{CPUs: 1, Workers: 16, Heavy: 1}.Complete()
 	s.source = cpuaccount.Wall
 }
 
-// site answers /heavy after a second and all else after 10 ms.
+// site answers /heavy after a second and everything else after 10 ms.
 func site(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/heavy" {
 		time.Sleep(time.Second)
@@ -28,7 +30,7 @@ func site(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "hello")
 }
 
-// learn has the proxy know what the site's pages cost.
+// learn teaches the proxy the cost of the site's pages.
 func (r *rig) learn() {
 	for range 3 {
 		r.do(r.client, request(r.t, nil, "GET /heavy"))
@@ -36,36 +38,48 @@ func (r *rig) learn() {
 	}
 }
 
-// TestStandingHeaderIsForNobody checks that no client sees what the backend says
-// of it, and that what a client says of itself is not believed.
-func TestStandingHeaderIsForNobody(t *testing.T) {
-	for _, judged := range []bool{false, true} {
-		r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			if q.URL.Path == "/vouched" {
-				w.Header().Set(standing.Header, "6")
+// TestStanding: a client's next request has a higher standing once the client has loaded the parts of a page,
+// or the backend has vouched for it. No client sees the backend's field, and a client's own field is ignored.
+func TestStanding(t *testing.T) {
+	for name, tc := range map[string]struct {
+		judged bool
+		paths  []string
+		want   float64 // with the last one
+	}{
+		"vouched for":      {true, []string{"/", "/vouched", "/"}, 6},
+		"loads parts":      {true, []string{"/", "/a.css", "/b.css", "/"}, 2},
+		"nobody is judged": {false, []string{"/", "/vouched", "/a.css", "/b.css", "/"}, 1},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				w.Header().Set("Content-Type", "text/html; charset=utf-8")
+				if q.URL.Path == "/vouched" {
+					w.Header().Set(standing.Header, "6")
+				} else if strings.HasSuffix(q.URL.Path, ".css") {
+					w.Header().Set("Content-Type", "text/css")
+				}
+			}), fairly)
+			if tc.judged {
+				standing, err := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.change(func(p *Policy) { p.Standing = standing })
 			}
-		}), fairly)
-		if judged {
-			standing, err := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
-			if err != nil {
-				t.Fatal(err)
+			for i, path := range tc.paths {
+				res, _ := r.do(r.client, request(t, nil, "GET "+path, standing.Header+": 8"))
+				if got, ok := res.Header[standing.Header]; ok {
+					t.Errorf("the client sees %q", got)
+				}
+				synctest.Wait()
+				want := 1.0 // before the answer
+				if i == len(tc.paths)-1 {
+					want = tc.want
+				}
+				if c := r.row().Client; c == nil || c.Standing != want {
+					t.Errorf("request %d, %s: standing %+v, want %g", i, path, c, want)
+				}
 			}
-			p := *r.handler.Policy()
-			p.Standing = standing
-			r.handler.SetPolicy(&p)
-		}
-		for i, path := range []string{"/", "/vouched", "/"} {
-			res, _ := r.do(r.client, request(t, nil, "GET "+path, standing.Header+": 8"))
-			if got, ok := res.Header[standing.Header]; ok {
-				t.Errorf("judged %t: the client sees %q", judged, got)
-			}
-			want := 1.0
-			if judged && i == 2 {
-				want = 6
-			}
-			if c := r.row().Client; c == nil || c.Standing != want {
-				t.Errorf("judged %t, request %d: standing %+v, want %g", judged, i, c, want)
-			}
-		}
+		})
 	}
 }

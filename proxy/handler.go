@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
@@ -13,11 +12,9 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// NewHandler makes a Handler. Its limiter's Advance and Progress are called by Drive,
-// which has to run next to it.
+// NewHandler makes a Handler. Drive must run as well: it calls the limiter's Advance and Progress.
 func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
-	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, nearby: telemetry.NewNearby(), heads: connlimit.NewShare(mostHeads)}
-	h.tails.New = func() any { return new([tailSize]byte) }
+	h := &Handler{limiter: l, gate: lifecycle.New(time.Now(), l), records: r, heads: connlimit.NewShare(mostHeads)}
 	h.pieces.init()
 	h.marks.init()
 	h.bill.hurry = make(chan struct{}, 1)
@@ -27,20 +24,20 @@ func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 	return h
 }
 
-// Policy is the one in force.
+// Policy returns the Policy in force.
 func (h *Handler) Policy() *Policy { return h.policy.Load() }
 
-// Guess is what requests are guessed by.
+// Guess returns the Estimator that guesses what requests will cost.
 func (h *Handler) Guess() *cpuaccount.Estimator { return h.gate.Guess }
 
-// SetPolicy puts another policy in force for requests that are still to come.
-// Debts, held requests and connections survive.
+// SetPolicy puts another policy in force for requests that arrive from now on. Debts, held requests
+// and connections stay.
 func (h *Handler) SetPolicy(p *Policy) {
 	h.limiter.SetPolicy(time.Now(), p.Limits)
 	h.policy.Store(p)
 }
 
-// ServeHTTP is the life of one request.
+// ServeHTTP handles one request from its arrival to its end.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.newExchange(time.Now(), w, r)
 	defer h.finish(x)
@@ -51,10 +48,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuseUnsound()
 	case endsHere(r):
 		x.answerHere()
-	case h.marks.isCircle(r): // and waits for nothing: what it comes from has a place already
+	case h.marks.isCircle(r): // it must not wait: the request that caused it holds a place, and waits for this one
 		x.refuseCircle()
-	case x.wantsRobots():
-		x.sendRobots()
 	case x.countRequest():
 		x.refuseCount()
 	case !x.takesHead():
@@ -74,12 +69,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.client.writer.release()
 }
 
-// admit waits until the limiter has decided, and tells whether the request may
-// go to the backend.
+// admit waits until the limiter has decided, and reports whether the request may go to the backend.
 func (h *Handler) admit(x *exchange) bool {
 	now := x.arrived
 	if x.client.body.ReadCloser != nil {
-		now = time.Now() // reading it may have taken minutes
+		now = time.Now() // reading the body may have taken minutes
 	}
 	uploads := x.client.body.unread()
 	if uploads {
@@ -91,13 +85,13 @@ func (h *Handler) admit(x *exchange) bool {
 		return false
 	}
 	if x.policy.holdsResponses() {
-		x.client.writer.keepTail(&h.tails)
+		x.client.writer.tail = h.pieces.get(false)[:0]
 	}
 	return true
 }
 
-// awaitVerdict returns at once for most: to select among several channels locks
-// them, and those who need not wait share one.
+// awaitVerdict waits for the limiter's decision. Most requests already have it. These share one closed
+// channel, which is tried alone first, because a select over several channels would lock each of them.
 func (h *Handler) awaitVerdict(x *exchange) {
 	select {
 	case <-x.life.Decided():
@@ -118,11 +112,11 @@ func (h *Handler) awaitVerdict(x *exchange) {
 	}
 }
 
-// forward has the backend answer, while the meter runs.
+// forward forwards the request to the backend, and measures its cost while it runs.
 func (h *Handler) forward(x *exchange) {
 	x.backend.since = time.Now()
 	if x.client.body.unread() {
-		x.client.writer.renew(x.backend.since) // the client may have to be asked for it
+		x.client.writer.renew(x.backend.since) // a 100 Continue may have to be written
 	}
 	x.life.Begin(x.backend.since)
 	x.client.conn.call.Begin()
@@ -130,19 +124,19 @@ func (h *Handler) forward(x *exchange) {
 	h.running.Add(&x.listed, x)
 	h.bill.expect(x)
 	defer h.backendEnded(x)
-	x.log.outcome = telemetry.BackendBroke // unless it comes to an end
+	x.log.outcome = telemetry.BackendBroke // set until the answer is complete
 	x.policy.Upstream.forward(x)
 	if x.log.outcome == telemetry.BackendBroke {
 		x.log.outcome = telemetry.Answered
 	}
 }
 
-// backendEnded runs when the answer has come to its end, even if it broke off by a
-// panic. If the backend has finished, it was settled then.
+// backendEnded runs when forward ends, even by a panic. If the backend has finished, the request is already
+// settled.
 func (h *Handler) backendEnded(x *exchange) {
 	now := time.Now()
 	switch {
-	case x.log.outcome == telemetry.BackendSlow, x.log.outcome == telemetry.BackendDown: // before the client left
+	case x.log.outcome == telemetry.BackendSlow, x.log.outcome == telemetry.BackendDown: // the backend failed before the client disconnected
 	case x.backend.work.late.Load():
 		x.log.outcome = telemetry.BackendSlow
 	case x.gone():
@@ -153,8 +147,8 @@ func (h *Handler) backendEnded(x *exchange) {
 	}
 }
 
-// hold keeps the end of the response back as long as the client's classes owe
-// for it, but no longer than the client waits.
+// hold keeps the end of the response back until the client's classes have paid for it, or the client
+// disconnects.
 func (h *Handler) hold(x *exchange) {
 	if x.life.HoldFor <= 0 || x.log.outcome == telemetry.ClientGone || x.client.writer.status == http.StatusSwitchingProtocols {
 		return
@@ -171,10 +165,10 @@ func (h *Handler) hold(x *exchange) {
 		}
 	}
 	x.log.held = time.Since(from)
-	x.abandon() // a client that closes half of the connection gets no end either
+	x.abandon() // a client that has closed only its sending side gets no end of the response either
 }
 
-// finish takes the request out of the books.
+// finish removes the request from the limiter and records it.
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
 	x.client.body.end(now)
@@ -182,17 +176,17 @@ func (h *Handler) finish(x *exchange) {
 	if !x.backend.lingers {
 		x.life.Leave(now)
 	}
-	h.records.Note(now, x.recorded(now, h.nearby.Shard()))
+	h.records.Note(now, x.recorded(now))
 	h.recycle(x)
 }
 
-// recorded is what is told of an exchange that is over.
-func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
+// recorded returns the record of an exchange that is over.
+func (x *exchange) recorded(now time.Time) *telemetry.Record {
 	x.log.record = telemetry.Record{
 		Arrived: x.arrived, Request: x.request, Who: &x.life.Who, Verdict: x.life.Verdict, Group: x.group(), Outcome: x.log.outcome,
 		Status: x.client.writer.status, Bytes: x.client.writer.bytes, Guess: x.life.Guess, Cost: x.life.Cost, Held: x.log.held, Orphan: x.life.IsOrphan(),
 		Judged: x.policy.Standing != nil, Limit: x.counted.Limit, ID: x.id, Access: x.policy.Access,
-		Told: x.log.told.cost, ToldWasted: x.log.told.wasted, Queued: x.queued(now), Shard: shard,
+		Told: x.log.told.cost, ToldWasted: x.log.told.wasted, Queued: x.queued(now),
 	}
 	if !x.counted.Blocked {
 		x.log.record.Limit = ""
@@ -204,7 +198,7 @@ func (x *exchange) recorded(now time.Time, shard uint8) *telemetry.Record {
 	return &x.log.record
 }
 
-// queued is for how long it waited if it was never let go.
+// queued returns how long the request has waited, if it never went to the backend.
 func (x *exchange) queued(now time.Time) time.Duration {
 	if x.wait.since.IsZero() || !x.backend.since.IsZero() {
 		return 0
@@ -219,23 +213,23 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 		x = &exchange{client: clientSide{conn: &connection{}}}
 	} else {
 		x = h.exchanges.Get().(*exchange)
-		if r.ProtoMajor != 1 { // its streams have nothing in common
+		if r.ProtoMajor != 1 { // streams of HTTP/2 run concurrently, so they can't share this state
 			conn = &connection{closing: conn.closing}
 		}
 		x.client.conn, x.pooled = conn, true
 	}
 	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
-	x.client.writer = writer{served: w.(served), x: x}                  //nolint:forcetypeassert // both of front's are
-	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // HTTP/2 may give an empty one
+	x.client.writer = writer{served: w.(served), x: x}                  //nolint:forcetypeassert // both writers of package front implement it
+	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // over HTTP/2, Body may be empty instead
 		x.client.body = body{ReadCloser: r.Body, x: x, conn: &x.client.writer}
 		r.Body = &x.client.body
 	}
 	return x
 }
 
-// recycle lets another request use the exchange. Not that of one with a body, which may be
-// read for a moment after the answer is complete, not that of an upgrade, and not one
-// that lingers.
+// recycle makes the exchange available to another request, except in three cases: the backend's side may
+// still read the request's body for a moment after the answer is complete; the copying of an upgraded
+// connection may not have ended yet; and a request that lingers still has its place.
 func (h *Handler) recycle(x *exchange) {
 	switch {
 	case !x.pooled:
@@ -250,20 +244,15 @@ func (h *Handler) recycle(x *exchange) {
 	}
 }
 
-// classify finds out who asks.
+// classify determines the client and its classes.
 func (x *exchange) classify() {
-	var seen classify.Seen
-	if x.request.ProtoMajor == 1 { // in HTTP/2 the order says nothing of the client
-		seen.Fields = x.client.writer.Asked()
-	}
-	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, seen)
+	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request)
 	if x.life.Who.TrustedPeer {
 		x.given = givenID(x.request.Header)
 		x.id = x.given
 	}
 }
 
-// tick is how often running requests are charged on. It bounds how much longer
-// a misjudged request goes unnoticed, and what the meter's look at the crowd
-// misses.
+// tick is how often running requests are charged for the CPU time that they have used since the last
+// tick. A request that uses more than was guessed is noticed after this time.
 const tick = 100 * time.Millisecond

@@ -13,14 +13,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// bound limits how long the backend may work after the client disconnected.
-func (w *work) bound(longest time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.longest = longest
-}
-
-// forget marks an answer that no client reads any more.
+// forget drops the spool of an answer that no client reads any more.
 func (w *work) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,18 +22,7 @@ func (w *work) forget() {
 	}
 }
 
-// isLate reports whether the backend has worked for too long since the client disconnected at
-// that time; zero: it is still connected.
-func (w *work) isLate(now, left time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.longest > 0 && !left.IsZero() && now.Sub(left) >= w.longest {
-		w.late.Store(true)
-	}
-	return w.late.Load()
-}
-
-// stream tells the limiter that the request holds its worker from now on but computes little.
+// stream tells the limiter that from now on the request holds its worker but computes little.
 func (x *exchange) stream(now time.Time) {
 	x.backend.work.mu.Lock()
 	x.backend.work.stream = true
@@ -48,8 +30,8 @@ func (x *exchange) stream(now time.Time) {
 	x.life.Stays(now)
 }
 
-// settle ends the backend's part, once, when it has finished (done) or is given
-// up.
+// settle ends the backend's part of a request: the backend has finished (done), or the proxy has given up
+// waiting for it. Only the first call has an effect.
 func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 	x.readLast(now)
 	if x.life.Settle(now, done, x.client.body.broken.Load()) {
@@ -59,29 +41,27 @@ func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 }
 
 const (
-	// mostForNobody is how many bytes of an answer are read after its client disconnected, so
-	// the backend can finish. A backend that still writes then notices that its connection is
-	// closed, and ends.
+	// mostForNobody is how many bytes of an answer are read after its client has disconnected, so that the
+	// backend can finish. Then the connection is closed; a backend notices this when it writes.
 	mostForNobody = 64 << 10
-	// mostLinger bounds how long a request keeps its place though the backend was
-	// given up. A backend that comes back after a failure has its places back
-	// after that.
+	// mostLinger is the longest that a request keeps its place after the proxy has given up waiting for
+	// the backend. After this time, all places of a backend that has recovered are free again.
 	mostLinger = 10 * time.Second
 )
 
-// errForNobody ends an answer that is too long to be read without a client.
-var errForNobody = errors.New("the client has left")
+// errForNobody ends an answer that is too long to be read to its end after its client has disconnected.
+var errForNobody = errors.New("the client has disconnected")
 
-// orphan notes that the client has left while the backend works on the request: PHP notices
-// only when it sends something.
+// orphan notes that the client has disconnected while the backend works on the request. The backend goes on
+// working: PHP notices only when it sends something.
 func (x *exchange) orphan(now time.Time) {
 	if x.life.Orphan(now) {
 		x.backend.work.forget()
 	}
 }
 
-// gone reports whether the client left while the backend worked: what has just been seen to have
-// no client becomes an orphan.
+// gone reports whether the client disconnected while the backend worked. If this is the first sign of that,
+// gone marks the request as abandoned.
 func (x *exchange) gone() bool {
 	if x.request.Context().Err() != nil {
 		x.orphan(time.Now())
@@ -89,8 +69,8 @@ func (x *exchange) gone() bool {
 	return x.life.IsOrphan()
 }
 
-// drain reads the rest of an answer whose client disconnected, to learn when the backend has
-// finished: then it returns io.EOF. Otherwise the backend's connection is closed.
+// drain reads the rest of an answer whose client has disconnected, to learn when the backend has finished. It
+// then returns io.EOF. If the rest is too long, drain closes the backend's connection.
 func (x *exchange) drain(answer io.Reader, buf []byte) error {
 	most := mostForNobody
 	if x.backend.work.isStream() {
@@ -112,9 +92,9 @@ func (w *work) isStream() bool {
 	return w.stream
 }
 
-// watch notices that the client disconnected, and gives up a backend that works for too long
-// after that, or when the server ends. A backend that has not accepted the connection yet has
-// nothing to work on.
+// watch notices that the client has disconnected. It then cancels the request at the backend if the backend
+// works on it for too long, hasn't even accepted the connection, or if the server is shutting down and
+// doesn't wait for the request.
 func (x *exchange) watch(now time.Time) {
 	x.look()
 	if x.request.Context().Err() != nil {
@@ -122,31 +102,35 @@ func (x *exchange) watch(now time.Time) {
 	}
 	left := x.life.Left()
 	nobody := !left.IsZero()
-	if x.backend.work.isLate(now, left) || x.client.conn.closing.givesUp(nobody) || nobody && x.client.conn.call.IsOpening() {
+	if nobody && now.Sub(left) >= x.policy.Upstream.timeout {
+		x.backend.work.late.Store(true)
+	}
+	if x.backend.work.late.Load() || nobody && (x.client.conn.closing.ends() || x.client.conn.call.IsOpening()) {
 		x.client.conn.call.Cancel()
 	}
 }
 
-// linger keeps a request's place, in mode fair, although the backend was given up, because its
-// end can't be seen: a request that ran for so long most likely runs for as long again. It
-// returns false if it keeps none: without a connection nothing runs.
+// linger keeps a request's place, in mode fair, although the proxy has given up waiting for the backend.
+// The proxy can't see when the backend stops working on the request, and a request that has run for so
+// long will probably run for as long again. linger returns false if there is no place to keep, because the
+// backend never got the request.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
 	if x.log.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.client.conn.call.WasAsked() || !x.life.Linger(now) {
 		return false
 	}
 	x.listed.Exclusively(func() { x.backend.lingers, x.backend.until = true, now.Add(min(now.Sub(x.backend.since), mostLinger)) })
-	x.endStep() // it can't be seen when the process gets its next request
+	x.endStep() // the proxy can't see when the process gets its next request
 	return true
 }
 
-// expire ends a request that lingers.
+// expire frees the place of a request that lingers.
 func (h *Handler) expire(now time.Time, x *exchange) {
 	x.listed.Remove()
 	x.life.Expire(now)
 }
 
-// survive is deferred in a goroutine next to that of a connection, whose panic would end the process:
-// it is logged, and becomes an error.
+// survive is deferred in goroutines that no server recovers, where a panic would end the process. It logs
+// the panic and turns it into an error.
 func survive(log *zap.Logger, err *error) {
 	if p := recover(); p != nil {
 		log.Error("a goroutine failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
@@ -154,16 +138,21 @@ func survive(log *zap.Logger, err *error) {
 	}
 }
 
-// abort ends an exchange in the middle of its answer: the client notices that
-// it is not complete.
+// abort ends an exchange in the middle of its answer in such a way that the client notices that the answer
+// is not complete.
 func abort() { panic(http.ErrAbortHandler) }
 
-// abandon ends an exchange whose client disconnected, without an answer: if the client is there
-// after all, it must not mistake an empty answer for the backend's.
+// abandon ends an exchange whose client has disconnected, without an answer. If the client is connected after
+// all, it could mistake an empty answer for one from the backend.
 func (x *exchange) abandon() {
 	if !x.backend.since.IsZero() {
 		x.orphan(time.Now())
 	}
 	x.log.outcome = telemetry.ClientGone
 	abort()
+}
+
+// look checks whether the client is still connected.
+func (x *exchange) look() {
+	x.client.writer.Look()
 }

@@ -12,27 +12,25 @@ import (
 	"time"
 
 	"tempomat/cpuaccount"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// awaitOrphans waits until the backend works for so many clients that have left.
+// awaitOrphans waits until the backend works on n requests whose clients have disconnected.
 func (r *rig) awaitOrphans(n int) {
 	r.t.Helper()
-	for {
+	testkit.Eventually(r.t, fmt.Sprintf("there are %d orphans", n), func() bool {
 		orphans := 0
 		r.handler.running.Each(func(x *exchange) {
 			if x.life.IsOrphan() {
 				orphans++
 			}
 		})
-		if orphans == n {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return orphans == n
+	})
 }
 
-// leaves has a client ask and leave after a time, whatever it got until then.
+// leaves sends a request and disconnects after a time, whatever has arrived until then.
 func leaves(t *testing.T, c *http.Client, q *http.Request, after time.Duration) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), after)
@@ -43,8 +41,8 @@ func leaves(t *testing.T, c *http.Client, q *http.Request, after time.Duration) 
 	}
 }
 
-// work3s answers after 3 s: /header begins then, /body has begun before, /part
-// sends as much as would be read for nobody and a little less than that.
+// work3s answers after 3 s: /header begins only then, /body has begun before, and /part sends slightly less
+// than the proxy reads of an abandoned answer.
 func work3s(w http.ResponseWriter, q *http.Request) {
 	if q.URL.Path == "/body" || q.URL.Path == "/length" {
 		if q.URL.Path == "/length" {
@@ -60,63 +58,52 @@ func work3s(w http.ResponseWriter, q *http.Request) {
 	_, _ = io.WriteString(w, "later")
 }
 
-// TestOrphans has clients leave before the header and in the body. The request
-// keeps its place until the backend has finished, all of it is charged, and the
-// next guess knows it. The backend's connection is used again.
+// TestOrphans: clients disconnect before the header and in the body. The request keeps its place until the
+// backend has finished, is charged completely, and teaches the next guess. The backend's connection is
+// reused.
 func TestOrphans(t *testing.T) {
 	for _, change := range []func(*setup){func(*setup) {}, unbuffered} {
 		for _, path := range []string{"/header", "/body", "/length", "/part"} {
 			for _, h2 := range []bool{false, true} {
-				t.Run(fmt.Sprint(path, " h2 ", h2), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						dialled := 0
-						back := memory()
-						dial := back.dial
-						back.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-							dialled++
-							return dial(ctx, network, address)
+				inBubble(t, fmt.Sprint(path, " h2 ", h2), func(t *testing.T) {
+					dialled := 0
+					back := memory()
+					dial := back.dial
+					back.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+						dialled++
+						return dial(ctx, network, address)
+					}
+					r := startOn(t, memory(), back, http.HandlerFunc(work3s), fairly, change)
+					for range 4 {
+						begin := time.Now()
+						leaves(t, r.by(h2), request(t, nil, "GET "+path), 200*time.Millisecond)
+						time.Sleep(time.Until(begin.Add(2900 * time.Millisecond)))
+						if g := r.limiter.GateState(); g.Busy != 1 || g.Orphans != 1 {
+							t.Errorf("after 2.9 s of 3 s: %d at the gate, %d orphans, want 1 of 1", g.Busy, g.Orphans)
 						}
-						r := startOn(t, memory(), back, http.HandlerFunc(work3s), fairly, change)
-						c := map[bool]*http.Client{false: r.client, true: r.h2c}[h2]
-						for range 4 {
-							begin := time.Now()
-							leaves(t, c, request(t, nil, "GET "+path), 200*time.Millisecond)
-							time.Sleep(time.Until(begin.Add(2900 * time.Millisecond)))
-							if g := r.limiter.GateState(); g.Busy != 1 || g.Orphans != 1 {
-								t.Errorf("after 2.9 s of 3 s: %d at the gate, %d orphans, want 1 of 1", g.Busy, g.Orphans)
-							}
-							time.Sleep(time.Until(begin.Add(3100 * time.Millisecond)))
-							if g := r.limiter.GateState(); g.Busy != 0 {
-								t.Errorf("after 3.1 s: %d at the gate", g.Busy)
-							}
-						}
-						if dialled != 1 {
-							t.Errorf("%d connections to the backend", dialled)
-						}
-						kind := cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.2.1"}
-						if guess, _, sure := r.handler.gate.Guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {
-							t.Errorf("the guess is %s, sure %t", guess, sure)
-						}
-						for _, line := range r.lines() {
-							if line["outcome"] != "client gone" || line["cost_ms"] != 3000.0 {
-								t.Errorf("access log: %v", line)
-							}
-						}
-						if n := r.errors.Len(); n != 0 {
-							t.Errorf("%d log lines: %v", n, r.errors.All())
-						}
-					})
+						time.Sleep(time.Until(begin.Add(3100 * time.Millisecond)))
+						testkit.Same(t, 0, r.limiter.GateState().Busy, "after 3.1 s: at the gate")
+					}
+					testkit.Same(t, 1, dialled, "connections to the backend")
+					kind := cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.2.1"}
+					if guess, _, sure := r.handler.gate.Guess.Of(time.Now(), kind); !sure || guess < 3*time.Second {
+						t.Errorf("the guess is %s, sure %t", guess, sure)
+					}
+					r.checkLog(map[string]any{"outcome": "client gone", "cost_ms": 3000.0})
+					if n := r.errors.Len(); n != 0 {
+						t.Errorf("%d log lines: %v", n, r.errors.All())
+					}
 				})
 			}
 		}
 	}
 }
 
-// TestOrphanWithoutEnd has a backend that never comes to its end, or to too
-// late a one: its connection is closed, and it notices.
+// TestOrphanWithoutEnd: if the backend never finishes, or finishes too late, its connection is closed, and it
+// notices.
 func TestOrphanWithoutEnd(t *testing.T) {
 	for path, tc := range map[string]struct {
-		told    time.Duration // after which the backend notices, at least
+		told    time.Duration // least time until the backend notices
 		outcome string
 	}{
 		"/header": {time.Minute, "backend slow"},
@@ -124,89 +111,72 @@ func TestOrphanWithoutEnd(t *testing.T) {
 		"/large":  {3 * time.Second, "client gone"},
 		"/events": {3 * time.Second, "client gone"},
 	} {
-		t.Run(path, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				told := make(chan time.Time, 1)
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-					defer func() { told <- time.Now() }()
-					switch path {
-					case "/body":
-						_, _ = io.WriteString(w, "first")
-						_ = http.NewResponseController(w).Flush()
-					case "/events", "/large":
-						if path == "/events" {
-							w.Header().Set("Content-Type", "text/event-stream")
-						}
-						_ = http.NewResponseController(w).Flush()
-						time.Sleep(3 * time.Second)
-						for q.Context().Err() == nil {
-							_, _ = io.WriteString(w, "data: x\n\n")
-							if err := http.NewResponseController(w).Flush(); err != nil {
-								return
-							}
+		inBubble(t, path, func(t *testing.T) {
+			told := make(chan time.Time, 1)
+			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				defer func() { told <- time.Now() }()
+				switch path {
+				case "/body":
+					_, _ = io.WriteString(w, "first")
+					_ = http.NewResponseController(w).Flush()
+				case "/events", "/large":
+					if path == "/events" {
+						w.Header().Set("Content-Type", "text/event-stream")
+					}
+					_ = http.NewResponseController(w).Flush()
+					time.Sleep(3 * time.Second)
+					for q.Context().Err() == nil {
+						_, _ = io.WriteString(w, "data: x\n\n")
+						if err := http.NewResponseController(w).Flush(); err != nil {
+							return
 						}
 					}
-					<-q.Context().Done()
-				}), fairly)
-				for _, c := range []*http.Client{r.client, r.h2c} {
-					begin := time.Now()
-					leaves(t, c, request(t, nil, "GET "+path), 200*time.Millisecond)
-					if took := (<-told).Sub(begin); took < tc.told || took > tc.told+time.Second {
-						t.Errorf("the backend noticed after %s, want %s", took, tc.told)
-					}
-					time.Sleep(mostLinger + time.Second)
-					if g := r.limiter.GateState(); g.Busy != 0 {
-						t.Errorf("%d places are taken in the end", g.Busy)
-					}
 				}
-				for _, line := range r.lines() {
-					if line["outcome"] != tc.outcome || line["cost_ms"].(float64) < line["guess_ms"].(float64)-1 {
-						t.Errorf("access log: %v", line)
-					}
+				<-q.Context().Done()
+			}), fairly)
+			for _, c := range []*http.Client{r.client, r.h2c} {
+				begin := time.Now()
+				leaves(t, c, request(t, nil, "GET "+path), 200*time.Millisecond)
+				if took := (<-told).Sub(begin); took < tc.told || took > tc.told+time.Second {
+					t.Errorf("the backend noticed after %s, want %s", took, tc.told)
 				}
-			})
+				time.Sleep(mostLinger + time.Second)
+				testkit.Same(t, 0, r.limiter.GateState().Busy, "places taken in the end")
+			}
+			for _, line := range r.lines() {
+				if line["outcome"] != tc.outcome || line["cost_ms"].(float64) < line["guess_ms"].(float64)-1 {
+					t.Errorf("access log: %v", line)
+				}
+			}
 		})
 	}
 }
 
-// TestSlowBackendKeepsItsPlace checks that a request that the backend did not
-// answer in time keeps its place for a while longer, though its client has its
-// 504, and that the end of the Driver leaves nothing.
+// TestSlowBackendKeepsItsPlace: a request that the backend did not answer in time keeps its place for a while
+// longer, although its client has a 504. When the Driver ends, nothing is left.
 func TestSlowBackendKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }),
 			fairly, func(s *setup) { s.backend.Timeout = 4 * time.Second })
 		for i := range 2 {
 			res, _ := r.do(r.client, request(t, nil, "GET /"))
-			if res.StatusCode != 504 {
-				t.Errorf("got %d", res.StatusCode)
-			}
+			testkit.Same(t, 504, res.StatusCode, "status")
 			if i == 1 {
 				break
 			}
 			time.Sleep(3900 * time.Millisecond)
-			if g := r.limiter.GateState(); g.Busy != 1 {
-				t.Errorf("3.9 s after 4 s: %d places are taken, want 1", g.Busy)
-			}
+			testkit.Same(t, 1, r.limiter.GateState().Busy, "3.9 s after 4 s: places taken")
 			time.Sleep(300 * time.Millisecond)
-			if g := r.limiter.GateState(); g.Busy != 0 {
-				t.Errorf("4.2 s after 4 s: %d places are taken", g.Busy)
-			}
+			testkit.Same(t, 0, r.limiter.GateState().Busy, "4.2 s after 4 s: places taken")
 		}
-		for _, line := range r.lines() {
-			if line["outcome"] != "backend slow" || line["cost_ms"] != 4000.0 {
-				t.Errorf("access log: %v", line)
-			}
-		}
-		if g := r.limiter.GateState(); g.Busy != 0 {
-			t.Errorf("%d places are taken after the end", g.Busy)
-		}
+		r.checkLog(map[string]any{"outcome": "backend slow", "cost_ms": 4000.0})
+		testkit.Same(t, 0, r.limiter.GateState().Busy, "places taken after the end")
 	})
 }
 
-// TestDrainCutsOrphans has a server stop while the backend works for clients that
-// have left, and for one that has not: only that one is waited for, and no longer
-// than the limit. The backend is told of the others at once.
+// TestDrainCutsOrphans: a server stops while the backend works for clients that have disconnected, and for
+// one that has not. It waits only for that one, and no longer than the limit. The backend learns of the
+// others at once.
 func TestDrainCutsOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan time.Time, 3)

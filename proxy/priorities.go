@@ -8,44 +8,44 @@ import (
 	"tempomat/proxy/host"
 )
 
-// Stepper lowers priorities of processes and puts them back: host.Keeper.
+// Stepper lowers the priorities of processes and restores them. host.Keeper implements it.
 type Stepper interface {
-	// Step lowers that of the process which serves a request.
+	// Step lowers the priority of the process that serves a request.
 	Step(h *host.Hold, id process.ID, step int) error
-	// End puts it back as it was.
+	// End restores the process's priority.
 	End(h *host.Hold)
-	// Mend puts a process back that another proxy has left behind.
+	// Mend restores the priority of a process that an earlier proxy has left lowered.
 	Mend(id process.ID)
 }
 
-// priorities have the processes that serve requests step down as these compute.
+// priorities lowers the priority of processes step by step, the longer a request makes them compute.
 type priorities struct {
-	stepper atomic.Pointer[stepping] // nil: they do not
-	wishes  []wish                   // of the goroutine that looks: Bill
+	stepper atomic.Pointer[stepping] // nil: no priority is changed
+	wishes  []wish                   // changes to make; only Bill's goroutine uses them
 
-	preempts bool // what the limiter was told; of that goroutine as well
+	preempts bool // last value that the limiter got; only Bill's goroutine uses it
 }
 
 // stepping is a Stepper, and a function that is called once if it fails.
 type stepping struct {
 	Stepper
 	failed func(error)
-	over   atomic.Bool // it failed
+	over   atomic.Bool // whether the Stepper has failed
 }
 
-// wish is a step that is to be done.
+// wish is a change of a priority that apply will make.
 type wish struct {
 	*lowered
-	to int // no step: it is to be as it was
+	to int // step to lower the priority to; 0: restore it
 	of process.ID
 }
 
-// isBack reports whether the process is to be as it was, also as another one serves the request now.
+// isBack reports whether the priority must be restored, for example because another process serves the request now.
 func (w *wish) isBack() bool { return w.to == 0 || w.id != (process.ID{}) && w.id != w.of }
 
-// SetStepper has the processes of requests that compute for long step down from now on; with
-// nil, they do not. The one before is not used any more by requests that come; the caller
-// closes it. failed is told, once, that it may not change priorities: then it is given up.
+// SetStepper sets the Stepper that lowers priorities from now on; nil: none does. New requests no longer use
+// the previous Stepper, which the caller closes. If the Stepper isn't allowed to change priorities, failed is
+// called once, and the Stepper isn't used any more.
 func (h *Handler) SetStepper(s Stepper, failed func(error)) {
 	if s == nil {
 		h.priorities.stepper.Store(nil)
@@ -54,7 +54,7 @@ func (h *Handler) SetStepper(s Stepper, failed func(error)) {
 	h.priorities.stepper.Store(&stepping{Stepper: s, failed: failed})
 }
 
-// inForce is what processes step down by; nil: they do not.
+// inForce returns the Stepper in use; nil: there is none.
 func (p *priorities) inForce() *stepping {
 	if s := p.stepper.Load(); s != nil && !s.over.Load() {
 		return s
@@ -62,42 +62,43 @@ func (p *priorities) inForce() *stepping {
 	return nil
 }
 
-// Steps reports whether the nice values of the backend's processes are raised.
+// Steps reports whether the priorities of the backend's processes are lowered.
 func (h *Handler) Steps() bool { return h.priorities.inForce() != nil }
 
-// isDue reports whether a request's process may have to step down now, and of what it has to
-// have used for that; 0: it is not to step down.
-func (p *priorities) isDue(now time.Time, x *exchange) (due bool, at time.Duration) {
-	if p.inForce() == nil {
-		return false, 0
-	}
-	if x.kernel.stepDue.IsZero() {
-		return false, x.life.UntilStep(0)
-	}
-	return !now.Before(x.kernel.stepDue), x.kernel.stepAt
+// isDue reports whether the priority of a request's process may have to be lowered now.
+func (p *priorities) isDue(now time.Time, x *exchange) bool {
+	return p.inForce() != nil && !x.backend.work.isStream() && !x.kernel.stepDue.IsZero() && !now.Before(x.kernel.stepDue)
 }
 
-// stepsAtOnce reports whether the request's process steps down before it has used anything. That
-// of a request that may end before the first look doesn't.
+// leastBilled is how long a request must be at the backend before its CPU time is measured. The cost
+// of shorter ones is estimated, without a system call.
+const leastBilled = 20 * time.Millisecond
+
+// stepsAtOnce reports whether the priority of the request's process is lowered before it has used any CPU
+// time. It returns false if the request may end before its process is found.
 func (x *exchange) stepsAtOnce() bool {
 	f := x.life.Foreseen()
 	return f >= leastBilled && x.life.Step(f) > 0 && x.handler.priorities.inForce() != nil
 }
 
-// follow notes what is to become of the priority of a request's process by what was read of it.
+// computesPart decides which requests count as computing: those whose worker spends at least
+// 1/computesPart of its time on a CPU or waiting for one.
+const computesPart = 4
+
+// follow decides about the priority of a request's process, after its CPU time was read.
 func (p *priorities) follow(now time.Time, x *exchange, r *host.Running) {
 	switch {
 	case r.Work == nil: // no worker has accepted it yet
 	case r.Is == host.WorkRead:
 		p.consider(now, x, r.Work.ID(), r.Reading.CPU)
 		x.kernel.billed.computes = r.Reading.CPU+r.Reading.Queued >= now.Sub(x.backend.since)/computesPart
-	case r.Is == host.WorkGone, r.Is == host.WorkLost: // whom it serves now is not to wait for this one's sake
+	case r.Is == host.WorkGone, r.Is == host.WorkLost: // the process serves another request now
 		p.release(x)
 		x.kernel.billed.computes = false
 	}
 }
 
-// release notes that the process of a request is to be as it was.
+// release notes that the priority of a request's process must be restored.
 func (p *priorities) release(x *exchange) {
 	if x.kernel.lowered == nil {
 		return
@@ -107,20 +108,21 @@ func (p *priorities) release(x *exchange) {
 	x.life.Yield(host.StepWeight(0))
 }
 
-// consider notes that the process of a request should step down, if it should, by what it
-// has used. It is called while the request cannot end (see front.Roster), and so asks nothing
-// of the system.
+// consider notes whether the priority of a request's process must be lowered, given the CPU time that it has
+// used. It makes no system call, because the request can't end while consider runs (see front.Roster).
 func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used time.Duration) {
+	if x.backend.work.isStream() { // a stream keeps its priority: its little CPU time adds up over hours
+		return
+	}
 	s := p.inForce()
 	if s == nil || x.kernel.lowered != nil && x.kernel.lowered.gaveUp {
-		x.life.Yield(host.StepWeight(0)) // it is as it was, or could not step down
+		x.life.Yield(host.StepWeight(0)) // the process runs at its original priority
 	}
 	if s == nil {
 		return
 	}
-	used = p.counts(now, x, used)
-	until := x.life.UntilStep(used)
-	x.kernel.stepAt, x.kernel.stepDue = x.kernel.streamFrom+used+until, now.Add(until) // it has one thread, and so no step before
+	used = max(used, x.life.Foreseen())
+	x.kernel.stepDue = now.Add(x.life.UntilStep(used)) // with one thread it can't use the CPU time for the next step sooner
 	step := x.life.Step(used)
 	if step == 0 {
 		return
@@ -138,33 +140,8 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	}
 }
 
-// forgives is for how long it counts against a stream what its process has used.
-const forgives = 10 * time.Second
-
-// counts is the part of a request's use that counts for its steps: all of it, or what is foreseen
-// if that is more, but for a stream only recent use. Otherwise a stream with an event an hour would
-// one day be at the lowest priority, for as long as the connection lasts. A process is put back
-// after a time in which it used too little for a step; one that calls its answer a stream and goes
-// on computing stays where it is.
-func (p *priorities) counts(now time.Time, x *exchange, used time.Duration) time.Duration {
-	if !x.backend.work.isStream() {
-		return max(used, x.life.Foreseen())
-	}
-	if x.kernel.streamSince.IsZero() {
-		x.kernel.streamSince = now
-	}
-	if now.Sub(x.kernel.streamSince) >= forgives {
-		quiet := x.life.Step(used-x.kernel.streamFrom) == 0
-		x.kernel.streamSince, x.kernel.streamFrom = now, used
-		if quiet && x.kernel.lowered != nil && x.kernel.lowered.step > 0 {
-			p.release(x)
-		}
-	}
-	return max(0, used-x.kernel.streamFrom)
-}
-
-// tellPreempts tells the limiter whether most requests at the backend step down when they have to.
-// One whose process is unknown does not.
+// tellPreempts tells the limiter whether the priority of most requests at the backend can be lowered. That is
+// impossible if the request's process is unknown.
 func (h *Handler) tellPreempts(known, unknown int) {
 	p := &h.priorities
 	if yes := p.inForce() != nil && known > unknown; yes != p.preempts {
@@ -173,7 +150,7 @@ func (h *Handler) tellPreempts(known, unknown int) {
 	}
 }
 
-// mend puts back what another proxy has left behind, of the processes that were found now.
+// mend restores the priorities of processes that were just found, if a killed proxy has left them lowered.
 func (p *priorities) mend(found []process.ID) {
 	s := p.inForce()
 	if s == nil {
@@ -184,8 +161,8 @@ func (p *priorities) mend(found []process.ID) {
 	}
 }
 
-// apply does what was noted. A request that has ended in the meantime changes nothing. First all are put back
-// that are to be: what one request leaves another one may have.
+// apply makes the noted changes. It restores priorities before it lowers any, because a process that one
+// request has left may already serve another one. It doesn't matter if a request has ended in the meantime.
 func (p *priorities) apply() {
 	for _, w := range p.wishes {
 		if w.isBack() {
@@ -203,13 +180,13 @@ func (p *priorities) apply() {
 			w.by.failed(err)
 		}
 	}
-	clear(p.wishes) // or what has ended would stay alive
+	clear(p.wishes) // otherwise requests that have ended would stay in memory
 	p.wishes = p.wishes[:0]
 }
 
-// endStep puts the process that served a request back, before it gets the next one: the end of
-// the answer is here, and its client has not got it yet. A process that never stepped down
-// costs nothing. It is called after the last look at the request.
+// endStep restores the priority of the process that served a request. It is called after the last reading of
+// the request's CPU time, when the proxy has the end of the answer but the client doesn't yet. So the process
+// can't have its next request already.
 func (x *exchange) endStep() {
 	if x.kernel.lowered != nil {
 		x.kernel.lowered.by.End(&x.kernel.lowered.Hold)

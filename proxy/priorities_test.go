@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,25 +12,17 @@ import (
 
 	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/host"
 )
 
-// stepper takes down what processes are to do.
+// stepper records the changes of priorities.
 type stepper struct {
 	mu    sync.Mutex
-	steps []int // 0: one was put back
+	steps []int // 0: a priority was restored
 	ids   []process.ID
 	err   error
-	busy  time.Duration // for how long a request computes; 0: all of its time
-}
-
-// uses is what a request has used that runs for so long.
-func (s *stepper) uses(ran time.Duration) time.Duration {
-	if s.busy > 0 {
-		return min(ran, s.busy)
-	}
-	return ran
 }
 
 func (s *stepper) Step(_ *host.Hold, id process.ID, step int) error {
@@ -55,7 +46,7 @@ func (s *stepper) seen() []int {
 	return slices.Clone(s.steps)
 }
 
-// compute looks at what runs each 20 ms: it computes, in one process.
+// compute measures the running requests every 20 ms: each computes in one process.
 func compute(ctx context.Context, h *Handler, s *stepper, id process.ID) {
 	ticks := time.NewTicker(billEvery)
 	defer ticks.Stop()
@@ -66,7 +57,7 @@ func compute(ctx context.Context, h *Handler, s *stepper, id process.ID) {
 		case now := <-ticks.C:
 			h.running.Each(func(x *exchange) {
 				if used := now.Sub(x.backend.since); !x.backend.lingers && used >= leastBilled {
-					h.priorities.consider(now, x, id, s.uses(used))
+					h.priorities.consider(now, x, id, used)
 				}
 			})
 			h.priorities.apply()
@@ -97,52 +88,24 @@ func startSteppingAt(t *testing.T, backend http.HandlerFunc, s *stepper, failed 
 
 func noFailure(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
 
-// TestStepsDownAndBack has the process of a long request step down three times, and be put
-// back before the client has its answer. That of a short one is not touched.
+// TestStepsDownAndBack: the process of a long request steps down three times, and its priority is restored
+// before the client has the answer. The process of a short one isn't touched.
 func TestStepsDownAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s stepper
 		r := startStepping(t, &s, noFailure(t))
 		r.do(r.client, request(t, nil, "GET /light"))
-		if got := s.seen(); len(got) != 0 {
-			t.Errorf("a short request: %v", got)
-		}
-		res, err := r.client.Do(request(t, nil, "GET /heavy"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if got, want := s.seen(), []int{1, 2, 3, 0}; !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
+		testkit.Same(t, 0, len(s.seen()), "steps for a short request")
+		r.do(r.client, request(t, nil, "GET /heavy"))
+		testkit.Same(t, []int{1, 2, 3, 0}, s.seen(), "a long request")
 		r.do(r.client, request(t, nil, "GET /light"))
-		if got := s.seen(); len(got) != 4 {
-			t.Errorf("the next request on the connection: %v", got)
-		}
+		testkit.Same(t, 4, len(s.seen()), "steps after the next request on the connection")
 	})
 }
 
-// TestStepsAtOnce: whoever had more than its share, and asks once more for what is known to be long,
-// is not let run beside others until it has been.
-func TestStepsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s stepper
-		r := startStepping(t, &s, noFailure(t))
-		before := 0
-		for range 8 {
-			before = len(s.seen())
-			r.do(r.client, request(t, nil, "GET /heavy"))
-		}
-		if got, want := s.seen()[before:], []int{3, 0}; !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-	})
-}
-
-// TestLookedForSoon: it is looked at once for the worker of what steps down at once, and of nothing
-// else: not of what nobody knows yet, not where nobody steps down, and not of what may end before
-// anybody would have looked, however much its client owes.
+// TestLookedForSoon: Bill looks at once only for the worker of a request whose priority is lowered at once:
+// not if the cost is unknown, not if no priorities are lowered, and not if the request may end before Bill
+// looks, however much its client owes.
 func TestLookedForSoon(t *testing.T) {
 	for name, c := range map[string]struct {
 		page time.Duration
@@ -157,85 +120,60 @@ func TestLookedForSoon(t *testing.T) {
 		"short, in debt":     {page: 30 * time.Millisecond, owes: time.Hour},
 		"longer, in debt":    {page: 45 * time.Millisecond, owes: time.Hour, want: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s stepper
-				pause := func(http.ResponseWriter, *http.Request) { time.Sleep(c.page) }
-				r := startSteppingAt(t, pause, &s, noFailure(t))
-				r.handler.bill.tracker.Store(host.NewTracker(nil, nil, nil, nil))
-				if c.off {
-					r.handler.SetStepper(nil, nil)
+		inBubble(t, name, func(t *testing.T) {
+			var s stepper
+			pause := func(http.ResponseWriter, *http.Request) { time.Sleep(c.page) }
+			r := startSteppingAt(t, pause, &s, noFailure(t))
+			r.handler.bill.tracker.Store(host.NewTracker(nil, nil, nil))
+			if c.off {
+				r.handler.SetStepper(nil, nil)
+			}
+			for i := range 8 {
+				if i == 7 && c.owes > 0 {
+					r.limiter.Debit(time.Now(), limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "192.0.2.1"}, Cost: c.owes})
 				}
-				for i := range 8 {
-					if i == 7 && c.owes > 0 {
-						r.limiter.Debit(time.Now(), limiter.Charge{Key: limiter.Key{Class: "slash32", ID: "192.0.2.1"}, Cost: c.owes})
-					}
-					if got := len(r.handler.bill.hurry) > 0; got && i < 2 {
-						t.Error("it is looked for what nobody knows")
-					}
-					r.do(r.client, request(t, nil, "GET /page"))
+				if got := len(r.handler.bill.hurry) > 0; got && i < 2 {
+					t.Error("it is looked for what nobody knows")
 				}
-				if got := len(r.handler.bill.hurry) > 0; got != c.want {
-					t.Errorf("it is looked at once: %t", got)
-				}
-			})
+				r.do(r.client, request(t, nil, "GET /page"))
+			}
+			testkit.Same(t, c.want, len(r.handler.bill.hurry) > 0, "it is looked at once")
 		})
 	}
 }
 
-// TestStepsOnlyWhereItQueues leaves processes alone where nobody is to be slowed, and what is
-// exempt from it.
-func TestStepsOnlyWhereItQueues(t *testing.T) {
-	for name, change := range map[string]func(*setup){
-		"observe": func(s *setup) { s.limits.Mode = limiter.Observe },
-		"cap":     func(s *setup) { s.limits.Mode = limiter.Cap },
-		"shadow":  func(s *setup) { s.limits.Shadow = true },
+// TestWhoTakesNoStep: processes keep their priority where no request is slowed. If no priority may be
+// lowered, that is reported once, and never tried again. If only the process of one request can't be lowered,
+// that isn't tried again for this request, but at once for the next one.
+func TestWhoTakesNoStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*setup)
+		err    error // of each step
+		told   int
+		want   []int // by two long requests
+	}{
+		"observe":               {change: mode(limiter.Observe)},
+		"cap":                   {change: mode(limiter.Cap)},
+		"shadow":                {change: func(s *setup) { s.limits.Shadow = true }},
+		"no process may":        {change: fairly, err: syscall.EPERM, told: 1, want: []int{1, 0}},
+		"a process serves more": {change: fairly, err: host.ErrShared, want: []int{1, 0, 3, 0}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s stepper
-				r := startStepping(t, &s, noFailure(t), change)
+		inBubble(t, name, func(t *testing.T) {
+			s := stepper{err: c.err}
+			told := 0
+			r := startStepping(t, &s, func(error) { told++ }, c.change)
+			for range 2 {
 				r.do(r.client, request(t, nil, "GET /heavy"))
-				if got := s.seen(); len(got) != 0 {
-					t.Error(got)
-				}
-			})
+			}
+			if got := s.seen(); told != c.told || !slices.Equal(got, c.want) {
+				t.Errorf("told %d times, %v, want %v", told, got, c.want)
+			}
 		})
 	}
 }
 
-// TestStepForbidden is told once that it may not, and asks no more.
-func TestStepForbidden(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := stepper{err: syscall.EPERM}
-		told := 0
-		r := startStepping(t, &s, func(error) { told++ })
-		for range 3 {
-			r.do(r.client, request(t, nil, "GET /heavy"))
-		}
-		if got := s.seen(); told != 1 || !slices.Equal(got, []int{1, 0}) {
-			t.Errorf("told %d times, %v", told, got)
-		}
-	})
-}
-
-// TestStepGoneWrong does not try again for a request whose process cannot step down, and for
-// the next one does.
-func TestStepGoneWrong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := stepper{err: host.ErrShared}
-		r := startStepping(t, &s, noFailure(t))
-		for range 2 {
-			r.do(r.client, request(t, nil, "GET /heavy"))
-		}
-		if got, want := s.seen(), []int{1, 0, 3, 0}; !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
-	})
-}
-
-// TestStepperReplaced has a reload come while a request runs: the one before puts its process
-// back, and the next one goes on from there.
+// TestStepperReplaced: a reload comes while a request runs: the previous Stepper restores its process, and
+// the next one continues from there.
 func TestStepperReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var before, after stepper
@@ -245,24 +183,18 @@ func TestStepperReplaced(t *testing.T) {
 		time.Sleep(150 * time.Millisecond)
 		r.handler.SetStepper(&after, noFailure(t))
 		all.Wait()
-		if got, want := before.seen(), []int{1, 2, 0}; !slices.Equal(got, want) {
-			t.Errorf("the one before: %v, want %v", got, want)
-		}
-		if got, want := after.seen(), []int{2, 3, 0}; !slices.Equal(got, want) {
-			t.Errorf("the next one: %v, want %v", got, want)
-		}
+		testkit.Same(t, []int{1, 2, 0}, before.seen(), "the one before")
+		testkit.Same(t, []int{2, 3, 0}, after.seen(), "the next one")
 		all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
 		time.Sleep(150 * time.Millisecond)
 		r.handler.SetStepper(nil, nil)
 		all.Wait()
-		if got, want := after.seen()[3:], []int{3, 0}; !slices.Equal(got, want) {
-			t.Errorf("switched off: %v, want %v", got, want)
-		}
+		testkit.Same(t, []int{3, 0}, after.seen()[3:], "switched off")
 	})
 }
 
-// TestWhoSteppedDownLeavesTheCPU: of two requests on one CPU each is taken to get a half of it; beside one whose
-// process has stepped down the other gets all, and pays for it, for as long as that lasts.
+// TestWhoSteppedDownLeavesTheCPU: two requests on one CPU are assumed to get a half each; next to a request
+// whose process has stepped down, the other one gets and pays for all of it, as long as that lasts.
 func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -277,67 +209,60 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 		"it cannot after a reload": {nil, &stepper{err: host.ErrShared}, false, 5 * time.Millisecond},
 		"it is switched off":       {nil, nil, true, 5 * time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := stepper{err: c.err}
-				r := startStepping(t, &s, func(error) {}, func(s *setup) { s.source = cpuaccount.Corrected })
-				var all sync.WaitGroup
-				all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
-				time.Sleep(700 * time.Millisecond)
-				switch {
-				case c.off:
-					r.handler.SetStepper(nil, nil)
-				case c.after != nil:
-					r.handler.SetStepper(c.after, func(error) {})
-				}
-				time.Sleep(2*billEvery + time.Millisecond) // it is looked, and looked again
-				var beside cpuaccount.Span
-				r.meter.Begin(time.Now(), &beside)
-				time.Sleep(10 * time.Millisecond)
-				if got := beside.End(time.Now()); (got - c.want).Abs() > time.Millisecond/2 {
-					t.Errorf("10 ms cost %s, want %s", got, c.want)
-				}
-				all.Wait()
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := stepper{err: c.err}
+			r := startStepping(t, &s, func(error) {}, func(s *setup) { s.source = cpuaccount.Corrected })
+			var all sync.WaitGroup
+			all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+			time.Sleep(700 * time.Millisecond)
+			switch {
+			case c.off:
+				r.handler.SetStepper(nil, nil)
+			case c.after != nil:
+				r.handler.SetStepper(c.after, func(error) {})
+			}
+			time.Sleep(2*billEvery + time.Millisecond) // it is looked, and looked again
+			var beside cpuaccount.Span
+			r.meter.Begin(time.Now(), &beside)
+			time.Sleep(10 * time.Millisecond)
+			if got := beside.End(time.Now()); (got - c.want).Abs() > time.Millisecond/2 {
+				t.Errorf("10 ms cost %s, want %s", got, c.want)
+			}
+			all.Wait()
 		})
 	}
 }
 
-// TestStepsBackAsItsProcessGoesOn: the process of a request whose answer is read slowly serves another one already,
-// or several at once. It is put back then, not as the answer has been read.
+// TestStepsBackAsItsProcessGoesOn: while the answer is still being read slowly, the process of a request
+// already serves another one, or several at once. Its priority is restored then, not when the answer has been
+// read.
 func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
 	for name, is := range map[string]host.WorkState{"another": host.WorkGone, "several": host.WorkLost} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s stepper
-				r := startVirtual(t, http.HandlerFunc(site), fairly)
-				r.handler.SetStepper(&s, noFailure(t))
-				var all sync.WaitGroup
-				all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
-				time.Sleep(200 * time.Millisecond)
-				p := &r.handler.priorities
-				r.handler.running.Each(func(x *exchange) {
-					p.consider(time.Now(), x, process.ID{PID: 7, Start: 1}, 30*time.Millisecond)
-				})
-				p.apply()
-				r.handler.running.Each(func(x *exchange) {
-					p.follow(time.Now(), x, &host.Running{Work: &host.Work{}, Is: is})
-				})
-				p.apply()
-				if got, want := s.seen(), []int{1, 0}; !slices.Equal(got, want) {
-					t.Errorf("as it goes on: %v, want %v", got, want)
-				}
-				all.Wait()
-				if got := s.seen(); len(got) != 2 {
-					t.Errorf("at its end: %v", got)
-				}
+		inBubble(t, name, func(t *testing.T) {
+			var s stepper
+			r := startVirtual(t, http.HandlerFunc(site), fairly)
+			r.handler.SetStepper(&s, noFailure(t))
+			var all sync.WaitGroup
+			all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
+			time.Sleep(200 * time.Millisecond)
+			p := &r.handler.priorities
+			r.handler.running.Each(func(x *exchange) {
+				p.consider(time.Now(), x, process.ID{PID: 7, Start: 1}, 30*time.Millisecond)
 			})
+			p.apply()
+			r.handler.running.Each(func(x *exchange) {
+				p.follow(time.Now(), x, &host.Running{Work: &host.Work{}, Is: is})
+			})
+			p.apply()
+			testkit.Same(t, []int{1, 0}, s.seen(), "as it goes on")
+			all.Wait()
+			testkit.Same(t, 2, len(s.seen()), "steps at its end")
 		})
 	}
 }
 
-// TestPutsBackFirst: a process that one request leaves and the next one has is put back before it steps down for the
-// next one: the other way round that would be refused.
+// TestPutsBackFirst: the priority of a process that passes from one request to the next is restored before it
+// is lowered for the next one: the other order would be refused.
 func TestPutsBackFirst(t *testing.T) {
 	var s stepper
 	var next, before lowered
@@ -349,22 +274,17 @@ func TestPutsBackFirst(t *testing.T) {
 	}
 }
 
-// TestStepOrphan puts a process back when the backend is done whose client has left.
+// TestStepOrphan: the priority is restored when the backend has finished a request whose client has
+// disconnected.
 func TestStepOrphan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s stepper
 		r := startStepping(t, &s, noFailure(t))
-		ctx, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer leave()
-		if _, err := r.client.Do(request(t, nil, "GET /heavy").WithContext(ctx)); err == nil {
-			t.Fatal("answered before its time")
-		}
+		leaves(t, r.client, request(t, nil, "GET /heavy"), 300*time.Millisecond)
 		if got := s.seen(); slices.Contains(got, 0) {
 			t.Errorf("put back while the backend works: %v", got)
 		}
 		time.Sleep(2 * time.Second)
-		if got, want := s.seen(), []int{1, 2, 3, 0}; !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
+		testkit.Same(t, []int{1, 2, 3, 0}, s.seen(), "when the backend is done")
 	})
 }

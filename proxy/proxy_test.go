@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -18,7 +19,9 @@ import (
 
 	"tempomat/classify"
 	"tempomat/cpuaccount"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
+	"tempomat/proxy/errorpage"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/spool"
 	"tempomat/proxy/telemetry"
@@ -26,20 +29,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup is what a test may change of a rig.
+// setup is the part of a rig that a test may change.
 type setup struct {
 	classify    classify.Config
 	limits      limiter.Policy
 	source      cpuaccount.Source
 	cpus        float64
-	backend     Backend // without a URL: the rig's own
+	backend     Backend // without a URL: the rig's own backend
 	server      ServerOptions
 	entrance    Entrance // without its listener
 	body        time.Duration
 	write       time.Duration
 	upgrade     time.Duration
 	underscores bool
-	buffer      Buffer // without a Store: one of its own
+	buffer      Buffer // without a Store: the rig's own
 	access      telemetry.Access
 }
 
@@ -71,7 +74,7 @@ func exempt(path string) func(*setup) {
 	return func(s *setup) { s.classify.Exempt = []classify.Exemption{{Path: path}} }
 }
 
-// rig is a proxy before a backend, with all that runs beside it.
+// rig is a proxy in front of a backend, with everything that runs next to it.
 type rig struct {
 	t           *testing.T
 	front, back wire
@@ -82,13 +85,19 @@ type rig struct {
 	store       *spool.Store // nil: bodies stream
 	client      *http.Client // HTTP/1.1
 	h2c         *http.Client
-	errors      *observer.ObservedLogs // what the proxy complains of
+	errors      *observer.ObservedLogs // errors that the proxy logged
 	access      *observer.ObservedLogs
 	busy        sync.WaitGroup // requests being served
 	stop        func()
 }
 
-// start starts a proxy before a backend on the loopback.
+// inBubble runs a subtest in a bubble of testing/synctest.
+func inBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// start starts a proxy in front of a backend on the loopback.
 func start(t *testing.T, backend http.Handler, changes ...func(*setup)) *rig {
 	t.Helper()
 	return startOn(t, loopback(t), loopback(t), backend, changes...)
@@ -100,7 +109,7 @@ func startVirtual(t *testing.T, backend http.Handler, changes ...func(*setup)) *
 	return startOn(t, memory(), memory(), backend, changes...)
 }
 
-// startOn starts a proxy on front. Without a backend the test serves back.
+// startOn starts a proxy on front. Without a backend, the test serves back.
 func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...func(*setup)) *rig {
 	t.Helper()
 	s := defaults()
@@ -121,20 +130,18 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		upstream.pool = back.pool(s.backend.Timeout)
 	}
 	if s.buffer.Store == nil && s.buffer != (Buffer{}) {
-		s.buffer.Store = spool.NewStore(spool.Limits{Directory: t.TempDir(), Memory: 64 << 20, Disk: 1 << 30, Address: 1})
+		s.buffer.Store = spool.NewStore(spool.Limits{Directory: t.TempDir(), Memory: 64 << 20, Address: 1})
 	}
 	r.store = s.buffer.Store
 	classifier, err := classify.New(s.classify)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.meter = cpuaccount.NewMeter(s.source, s.cpus, 0)
+	testkit.Must(t, err)
+	r.meter = cpuaccount.NewMeter(s.source, s.cpus)
 	r.limiter = limiter.New(time.Now(), s.limits, 1000, nil)
 	r.handler = NewHandler(r.limiter, &Policy{
 		Rules:  lifecycle.Rules{Classifier: classifier, Meter: r.meter},
 		Limits: s.limits, Upstream: upstream,
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
-		Underscores: s.underscores,
+		Underscores: s.underscores, Pages: shippedPages(t),
 	}, telemetry.NewAccessLog(zap.New(core), telemetry.NewWords()))
 	r.server = NewServer(counted(&r.busy, r.handler), s.server)
 
@@ -171,7 +178,22 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	return r
 }
 
-// counted counts the requests that a handler serves just now.
+// shippedPages returns the pages without an administrator's templates.
+func shippedPages(t *testing.T) *errorpage.Set {
+	t.Helper()
+	pages, err := errorpage.Load("")
+	testkit.Must(t, err)
+	return pages
+}
+
+// change changes the current policy.
+func (r *rig) change(f func(*Policy)) {
+	p := *r.handler.Policy()
+	f(&p)
+	r.handler.SetPolicy(&p)
+}
+
+// counted counts the requests that a handler is serving.
 func counted(n *sync.WaitGroup, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		n.Add(1)
@@ -180,20 +202,17 @@ func counted(n *sync.WaitGroup, h http.Handler) http.Handler {
 	})
 }
 
-// checkIdle checks that nothing is left of the requests that were served.
+// checkIdle checks that nothing is left of earlier requests.
 func (r *rig) checkIdle() {
 	r.t.Helper()
-	if n := r.limiter.Held(); n != 0 {
-		r.t.Errorf("%d requests are held after the last one", n)
-	}
+	testkit.Same(r.t, 0, r.limiter.Held(), "requests held after the last one")
 	if r.store != nil {
 		if s := r.store.Stats(); s.Memory != 0 || s.Disk != 0 || s.Files != 0 || s.Spools != 0 {
 			r.t.Errorf("bytes are kept after the last request: %+v", s)
 		}
 	}
-	if n := r.meter.Running(); n != 0 {
-		r.t.Errorf("%d meters run after the last request", n)
-	}
+	testkit.Same(r.t, 0, r.handler.heads.Held(), "bytes of headers counted after the last request")
+	testkit.Same(r.t, 0, r.meter.Running(), "meters that run after the last request")
 	r.handler.running.Each(func(x *exchange) { r.t.Errorf("%s is still among the running", x.request.URL) })
 	r.limiter.Dump(time.Now(), "", func(row limiter.Row) bool {
 		if row.Running != 0 || row.Waiting != 0 {
@@ -203,7 +222,7 @@ func (r *rig) checkIdle() {
 	})
 }
 
-// row is what the limiter knows of the only client.
+// row returns the limiter's row of the only client.
 func (r *rig) row() limiter.Row {
 	r.t.Helper()
 	var rows []limiter.Row
@@ -224,6 +243,22 @@ func (r *rig) lines() []map[string]any {
 	return lines
 }
 
+// checkLog waits for all requests to end and checks fields of each line of the access log.
+func (r *rig) checkLog(want map[string]any) {
+	r.t.Helper()
+	lines := r.lines()
+	if len(lines) == 0 {
+		r.t.Error("the access log is empty")
+	}
+	for _, line := range lines {
+		for name, value := range want {
+			if line[name] != value {
+				r.t.Errorf("%s is %v, want %v: %v", name, line[name], value, line)
+			}
+		}
+	}
+}
+
 // line returns the access log's only line.
 func (r *rig) line() map[string]any {
 	r.t.Helper()
@@ -237,21 +272,14 @@ func (r *rig) line() map[string]any {
 // dial connects to the proxy.
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
-	c, err := r.front.dial(r.t.Context(), "", "")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return r.front.connect(r.t)
 }
 
-// do sends a request and returns the response, its body read.
+// do sends a request and returns the response after reading its body.
 func (r *rig) do(c *http.Client, q *http.Request) (*http.Response, string) {
 	r.t.Helper()
 	res, err := c.Do(q)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, err)
 	return res, readAll(r.t, res)
 }
 
@@ -259,20 +287,16 @@ func readAll(t *testing.T, res *http.Response) string {
 	t.Helper()
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }
 
-// request makes a request of lines, the first of which is "METHOD /target".
+// request makes a request from lines, the first of which is "METHOD /target".
 func request(t *testing.T, body io.Reader, line string, header ...string) *http.Request {
 	t.Helper()
 	method, target, _ := strings.Cut(line, " ")
 	q, err := http.NewRequestWithContext(t.Context(), method, "http://site.example"+target, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		q.Header.Add(name, value)
@@ -290,20 +314,26 @@ func newClient(w wire, h2 bool) *http.Client {
 	}
 }
 
+// by returns the client for a protocol.
+func (r *rig) by(h2 bool) *http.Client {
+	if h2 {
+		return r.h2c
+	}
+	return r.client
+}
+
 // each runs a test with a client for each protocol.
 func (r *rig) each(t *testing.T, f func(t *testing.T, c *http.Client)) {
 	t.Run("HTTP/1.1", func(t *testing.T) { f(t, r.client) })
 	t.Run("h2c", func(t *testing.T) { f(t, r.h2c) })
 }
 
-// answer reads a final response off a raw connection.
+// answer reads a final response from a raw connection.
 func answer(t *testing.T, br *bufio.Reader, method string) *http.Response {
 	t.Helper()
 	for {
 		res, err := http.ReadResponse(br, &http.Request{Method: method})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if res.StatusCode != http.StatusContinue {
 			return res
 		}
@@ -318,17 +348,8 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// answerOn reads a response without a request off a raw connection.
-func answerOn(t *testing.T, c net.Conn) *http.Response {
-	t.Helper()
-	return answer(t, bufio.NewReader(c), "GET")
-}
-
-// plain are the entrances of listeners whose connections begin with a request.
-func plain(listeners ...net.Listener) []Entrance {
-	all := make([]Entrance, len(listeners))
-	for i, l := range listeners {
-		all[i].Listener = l
-	}
-	return all
+// say sends a text to the proxy over a new connection, and returns the response after reading its body.
+func (r *rig) say(text string) (*http.Response, string) {
+	r.t.Helper()
+	return r.front.say(r.t, text)
 }

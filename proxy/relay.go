@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,11 +16,10 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// keepsUp is the longest that a client takes to accept a piece of an answer and counts as
-// fast.
+// keepsUp is the longest time that a fast client takes to accept a piece of an answer.
 const keepsUp = time.Millisecond
 
-// pass passes an answer on: header, body and trailers.
+// pass sends an answer to the client: header, body and trailers.
 func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	events := isEventStream(res.Fields)
 	if events {
@@ -37,8 +35,8 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 	}
 	a.writeHeader(res)
 	a.writeBody()
-	if res.Length < 0 && x.client.writer.tails != nil {
-		_ = x.client.writer.FlushError() // only the end is held; if the client disconnected, the server notices that
+	if res.Length < 0 && x.client.writer.tail != nil {
+		_ = x.client.writer.FlushError() // only the end is held back; if it fails, the server notices that the client has disconnected
 	}
 	x.client.writer.SetTrailer(trailers(res.Trailer()))
 }
@@ -47,35 +45,31 @@ func isEventStream(h http1.Fields) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
-// relay is an answer's body on its way from the backend to the client. The
-// backend is done with the request when the body has been read to its end; if
-// the client cannot take it as fast as that, a spool does.
+// relay is an answer's body on its way from the backend to the client. When the body has been read to
+// its end, the backend has finished with the request. If the backend sends the body faster than the
+// client takes it, a spool keeps what the client hasn't taken yet.
 type relay struct {
 	x      *exchange
 	answer *backend.Answer
-	rest   int64 // of it, that the client was not given; negative: that is unknown
-	live   bool  // it must not wait
+	rest   int64 // number of bytes still to be sent to the client; negative: unknown
+	live   bool  // whether the answer must not wait in a spool
 	log    *zap.Logger
 }
 
-// writeHeader has the client get the backend's header, as far as it is for it. An answer that
-// requires an upgrade says to what (RFC 9110, 15.5.22), but in HTTP/2, which has none.
+// writeHeader sends the client the fields of the backend's header that clients get. An answer that requires
+// an upgrade also names the protocol (RFC 9110, 15.5.22).
 func (a *relay) writeHeader(res *backend.Answer) {
 	h := a.x.client.writer.Fields()
 	*h = endToEnd(*h, res.Fields)
 	if required := res.Fields.Get("Upgrade"); res.Status == http.StatusUpgradeRequired && required != "" {
 		h.Add("Upgrade", required)
 	}
-	announced := slices.DeleteFunc(res.Fields.Announced(), func(key string) bool { return !mayTrail(key) || h.Has(key) }) // sent with the head
-	if len(announced) > 0 {
-		h.Add("Trailer", strings.Join(announced, ", "))
-	}
 	a.x.client.writer.Relays(res.Reason)
 	a.x.client.writer.WriteHeader(res.Status)
 }
 
-// writeBody passes the body on. What the server still buffers, headers included, is sent as
-// soon as the backend pauses.
+// writeBody passes the body on. As soon as the backend pauses, it flushes everything that the server still
+// buffers, including the header.
 func (a *relay) writeBody() {
 	pieces := &a.x.handler.pieces
 	piece := pieces.get(true)
@@ -93,7 +87,7 @@ func (a *relay) writeBody() {
 	}
 }
 
-// read reads a piece, and tells whether the next one is yet to come.
+// read reads a piece. waits reports that the backend hasn't sent the next piece yet.
 func (a *relay) read(piece []byte) (n int, waits bool, err error) {
 	n, err = a.answer.Read(piece)
 	return n, err == nil && a.answer.Waits(), err
@@ -105,7 +99,7 @@ func (a *relay) spools() bool {
 	return b.Store != nil && b.Response > 0 && !a.live
 }
 
-// open makes the spool.
+// open opens the spool of the answer.
 func (a *relay) open() *spool.Spool {
 	b, w := &a.x.policy.Buffer, &a.x.backend.work
 	kept := b.Store.Open(a.x.life.Who.Client, b.ResponseMemory, b.Response)
@@ -117,9 +111,9 @@ func (a *relay) open() *spool.Spool {
 	return kept
 }
 
-// fill takes the answer from the backend as fast as it comes, and returns why it ends. If there
-// is no room for it, the backend waits for the client. An answer without a client is also read
-// to its end.
+// fill reads the answer into the spool as fast as the backend sends it. It returns io.EOF at the end of the
+// answer, otherwise the error that ended it. If the spool has no room, the backend waits for the client. If
+// the client disconnects, fill drains the rest.
 func (a *relay) fill(kept *spool.Spool) (err error) {
 	defer survive(a.log, &err)
 	pieces := &a.x.handler.pieces
@@ -138,8 +132,7 @@ func (a *relay) fill(kept *spool.Spool) (err error) {
 	return err
 }
 
-// keep puts a piece in the spool. The meter stands still while it waits for the
-// client.
+// keep puts a piece in the spool. It stops the meter while that waits for the client.
 func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	n := kept.TryWrite(p)
 	if n == len(p) {
@@ -151,8 +144,8 @@ func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	return err
 }
 
-// empty passes on what is in the spool, in a piece that fits the client. Err is
-// of the piece that came before it.
+// empty sends the content of the spool to the client, in larger pieces if the client is fast. err is the
+// result of sending the previous piece.
 func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 	kept := <-t.kept
 	defer func() {
@@ -177,7 +170,7 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 	}
 }
 
-// direct passes on without a spool, at the client's pace.
+// direct passes the answer on without a spool, as fast as the client accepts it.
 func (a *relay) direct(piece []byte, n int, waits bool) {
 	for {
 		if a.send(piece[:n], waits) != nil || a.x.gone() {
@@ -191,7 +184,7 @@ func (a *relay) direct(piece []byte, n int, waits bool) {
 	}
 }
 
-// sendLast passes on the last piece; the backend does not wait for it.
+// sendLast passes on the last piece. The backend finishes before the client takes it.
 func (a *relay) sendLast(p []byte, err error) {
 	a.backendDone(err)
 	a.x.client.writer.spooled = true
@@ -199,15 +192,15 @@ func (a *relay) sendLast(p []byte, err error) {
 	a.requireEnd(err)
 }
 
-// write writes a piece to a client that has left if it does not take it.
+// write writes a piece to the client, and ends the exchange if the client doesn't take it.
 func (a *relay) write(p []byte, flushes bool) {
 	if a.send(p, flushes) != nil {
 		a.x.abandon()
 	}
 }
 
-// send writes a piece to the client, and has the server send what it keeps of an answer that is
-// known to go on.
+// send writes a piece to the client. If flushes is set, it also sends what the server still buffers, unless
+// the answer is complete.
 func (a *relay) send(p []byte, flushes bool) (err error) {
 	if len(p) > 0 {
 		_, err = a.x.client.writer.Write(p)
@@ -219,8 +212,8 @@ func (a *relay) send(p []byte, flushes bool) (err error) {
 	return err
 }
 
-// abandon ends the exchange because the client disconnected. The rest of the backend's answer
-// is read and dropped, to see when the backend has finished.
+// abandon ends the exchange because the client disconnected. It reads and drops the rest of the backend's
+// answer, to notice when the backend has finished.
 func (a *relay) abandon() {
 	a.x.orphan(time.Now())
 	pieces := &a.x.handler.pieces
@@ -230,13 +223,13 @@ func (a *relay) abandon() {
 	a.x.abandon()
 }
 
-// backendDone ends the backend's part; it has finished if err is io.EOF.
+// backendDone ends the backend's part. If err is io.EOF, the backend has finished its answer.
 func (a *relay) backendDone(err error) {
 	a.x.handler.settle(time.Now(), a.x, errors.Is(err, io.EOF))
 }
 
-// requireEnd breaks the answer off if it has not come to its end. What there is of it is sent before:
-// a client that gets nothing may think that an idle connection was closed, and repeat its request.
+// requireEnd aborts the answer, unless it is complete. It first sends the part that has arrived: a client
+// that gets nothing may think that an idle connection was closed, and repeat its request.
 func (a *relay) requireEnd(err error) {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -244,31 +237,31 @@ func (a *relay) requireEnd(err error) {
 	case a.x.gone():
 		a.x.abandon()
 	}
-	a.log.Error("the backend broke its answer off", zap.Error(err),
+	a.log.Error("the backend broke off its answer", zap.Error(err),
 		zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
-	_ = a.x.client.writer.FlushError() // the client disconnected: it gets no end either
+	_ = a.x.client.writer.FlushError() // if that fails, the client has disconnected
 	abort()
 }
 
-// spoolAfter is how long the backend waits for its client, in one answer's course
-// altogether, before a spool takes the answer.
+// spoolAfter is how long the backend may wait for the client during one answer, in total. After that a spool
+// takes the rest of the answer.
 const spoolAfter = 10 * time.Millisecond
 
-// takeover is a spool in the place of a client that is slow.
+// takeover moves an answer to a spool, because the client is slow.
 type takeover struct {
 	kept chan *spool.Spool
-	over chan struct{} // the backend has finished
+	over chan struct{} // closed when the backend has finished
 }
 
-// keepPace passes the answer on piece by piece while the client keeps up. Most do, and a spool
-// with its file would cost as much as all the rest. If a piece waits for the client longer than
-// spoolAfter, a spool takes the next pieces.
+// keepPace passes the answer on piece by piece, without a spool, while the client keeps up. Most clients do,
+// and a spool with its file would double the cost of an answer. If pieces wait for the client for longer than
+// spoolAfter in total, a spool takes the next ones.
 func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 	t := takeover{make(chan *spool.Spool, 1), make(chan struct{})}
 	left := spoolAfter
 	timer := time.AfterFunc(left, func() { a.takeOver(&t) })
 	from := time.Now()
-	a.x.client.writer.spooled = true // the pauses are counted here
+	a.x.client.writer.spooled = true // keepPace itself counts the pauses
 	for {
 		a.x.life.Pause(from)
 		err := a.send((*piece)[:n], waits)
@@ -291,8 +284,8 @@ func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 	}
 }
 
-// takeOver has the spool take the rest of the answer. The piece on its way to
-// the client is no pause of the backend's any more.
+// takeOver reads the rest of the answer into a spool, while the client is still taking the last piece. From
+// now on the backend no longer waits for the client.
 func (a *relay) takeOver(t *takeover) {
 	defer close(t.over)
 	a.x.life.Resume(time.Now())
@@ -308,9 +301,8 @@ const (
 	largePiece = 32 << 10
 )
 
-// pieces lends the memory that bodies are copied through. A large piece is for a client that
-// keeps up; an answer that waits for a slow client holds a small one, because there may be
-// thousands of these.
+// pieces lends the memory that bodies are copied through. A client that keeps up gets a large piece; an
+// answer that waits for a slow client holds a small one, because there may be thousands of these.
 type pieces struct{ small, large sync.Pool }
 
 func (p *pieces) init() {
@@ -333,7 +325,7 @@ func (p *pieces) put(b []byte) {
 	}
 }
 
-// fit takes a piece back and lends one of the other size, if that is due.
+// fit returns a piece of the wanted size: b itself, or another piece in exchange for b.
 func (p *pieces) fit(b []byte, large bool) []byte {
 	if (len(b) == largePiece) == large {
 		return b

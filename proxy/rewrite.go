@@ -6,23 +6,19 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 
 	"tempomat/classify"
 	"tempomat/classify/newcomer"
-	"tempomat/classify/standing"
-	"tempomat/cpuaccount"
 	"tempomat/proxy/backend"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/telemetry"
 )
 
-// rewrite makes the request to the backend of the client's. All but the address
-// and what is for one connection only stays as the client sent it: Host, path
-// and query, whatever bytes they are made of.
+// rewrite makes the backend's request from the client's. Host, path and query stay byte for byte as the
+// client sent them. Only the fields about the connection and the client's address change.
 func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	in, out := x.request, &x.backend.asked.request
 	x.backend.asked.fields = x.passed(x.backend.asked.fields)
@@ -32,7 +28,6 @@ func (u *Upstream) rewrite(x *exchange) *backend.Request {
 	*out = backend.Request{Method: in.Method, Target: target(in), Host: in.Host, Fields: x.backend.asked.fields, Hints: x}
 	if body := &x.client.body; body.ReadCloser != nil {
 		out.Body, out.Length, out.Ready = body, in.ContentLength, body.isReady()
-		out.Announced = slices.DeleteFunc(x.client.writer.Asked().Announced(), func(key string) bool { return !mayTrail(key) })
 		out.Trailer = func() http1.Fields { return trailers(x.client.writer.Trailer()) }
 	}
 	return out
@@ -43,24 +38,24 @@ func (x *exchange) passed(fields http1.Fields) http1.Fields {
 	asked := x.client.writer.Asked()
 	r := rewriting{x: x, private: named(*asked), upgrade: mayUpgrade(x.upgradeAsked())}
 	for _, f := range *asked {
-		if value, ok := r.passed(f.Key, f.Value); ok && !(isHop(f.Key) && fields.Has(f.Key)) { // one of these says it all
+		if value, ok := r.passed(f.Key, f.Value); ok && !(isHop(f.Key) && fields.Has(f.Key)) { // one such field is enough
 			fields = append(fields, http1.Field{Name: f.Name, Key: f.Key, Value: value})
 		}
 	}
 	return fields
 }
 
-// rewriting is what it depends on what becomes of a field.
+// rewriting decides which fields of a request the backend gets.
 type rewriting struct {
 	x       *exchange
-	private map[string]bool // see named
-	upgrade string          // the protocol that the backend is asked for; empty: none
+	private map[string]bool // fields that the Connection field names; set by named
+	upgrade string          // protocol of a requested upgrade; empty: none
 }
 
-// passed is what the backend gets of a field; false: nothing.
+// passed returns the value of a field that the backend gets, and whether it gets the field.
 func (r *rewriting) passed(key, value string) (string, bool) {
-	// A field in a spelling that some servers take for another one passes only where that is
-	// configured, and then only if the other one means nothing to a proxy.
+	// Some servers read a name with other characters, such as underscores, as the name with hyphens.
+	// Such a field passes only if that is configured and the other name means nothing to a proxy.
 	if folded := classify.FoldedName(key); folded != key && !(r.x.policy.Underscores && mayTrail(folded)) {
 		return "", false
 	}
@@ -68,11 +63,11 @@ func (r *rewriting) passed(key, value string) (string, bool) {
 	case isHop(key):
 		return r.ofHop(key, value)
 	case r.private[key], isPrivate(key), key == "Proxy":
-		return "", false // the backend says what is private, and scripts take Proxy for their own (CVE-2016-5385)
+		return "", false // only the backend may send private fields; CGI programs read Proxy as the setting HTTP_PROXY (CVE-2016-5385)
 	case !r.x.life.Who.TrustedPeer && tellsOrigin(key):
 		return "", false
 	case key == "Cookie":
-		kept := newcomer.StripLine(value) // the pass is the proxy's own, also if newcomers are no longer redirected
+		kept := newcomer.StripLine(value) // the backend must not see the newcomer's pass
 		return kept, kept != "" || value == ""
 	case key == "Max-Forwards":
 		if n, told := forwards(r.x.request); told {
@@ -82,7 +77,7 @@ func (r *rewriting) passed(key, value string) (string, bool) {
 	return value, true
 }
 
-// ofHop is what the backend gets of a field that is for one connection only.
+// ofHop is like passed, for a field that applies only to one connection.
 func (r *rewriting) ofHop(key, value string) (string, bool) {
 	switch key {
 	case "Te":
@@ -95,7 +90,7 @@ func (r *rewriting) ofHop(key, value string) (string, bool) {
 	return "", false
 }
 
-// target is the request's target as the client sent it. For an absolute URL it is the part
+// target returns the request's target as the client sent it. For an absolute URL it is the part
 // after the host (RFC 9112, 3.2.2); without that part it is "*" if the request is about the
 // whole server (3.2.4).
 func target(in *http.Request) string {
@@ -116,68 +111,7 @@ func target(in *http.Request) string {
 	}
 }
 
-// isHop reports whether a field is for one connection only (RFC 9110, 7.6.1).
-// Trailer is told again, by what trailers there are.
-func isHop(name string) bool {
-	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
-
-// named reports for the keys of a header whether Connection names them: then they are for this connection
-// only. Fields that are for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a
-// client could remove what a proxy in front of this one says about it. A client may name each thousands
-// of times.
-func named(h http1.Fields) (private map[string]bool) {
-	for _, f := range h {
-		if f.Key != "Connection" {
-			continue
-		}
-		for name := range strings.SplitSeq(f.Value, ",") {
-			if name = textproto.TrimString(name); name == "" || strings.EqualFold(name, "close") || strings.EqualFold(name, "keep-alive") {
-				continue
-			}
-			if private == nil {
-				private = make(map[string]bool, len(h))
-				for _, f := range h {
-					private[f.Key] = false
-				}
-			}
-			if key := http1.Key(name); !isForAll(key) {
-				if _, told := private[key]; told {
-					private[key] = true
-				}
-			}
-		}
-	}
-	return private
-}
-
-// isForAll reports whether a field is for all servers on the way.
-func isForAll(name string) bool {
-	switch name {
-	case "Host", "Authorization", "Cookie", "Set-Cookie", "Cache-Control", "Date", "Expect", "Location", "Origin", "Pragma",
-		"Range", "Referer", "User-Agent", "Vary", "Via", "Etag", "Max-Forwards", loopHeader:
-		return true
-	}
-	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
-}
-
-// endToEnd appends the fields of an answer that are for the client as well.
-func endToEnd(dst, src http1.Fields) http1.Fields {
-	private := named(src)
-	for _, f := range src {
-		if !isHop(f.Key) && !isPrivate(f.Key) && !private[f.Key] {
-			dst = append(dst, f)
-		}
-	}
-	return dst
-}
-
-// upgradeOf is the protocol that a header asks for or agrees to; empty: none.
+// upgradeOf returns the protocol that a header asks for or agrees to, or an empty string.
 func upgradeOf(h http1.Fields) string {
 	for _, f := range h {
 		if f.Key == "Connection" && http1.HasToken(f.Value, "Upgrade") {
@@ -187,8 +121,9 @@ func upgradeOf(h http1.Fields) string {
 	return ""
 }
 
-// upgradeAsked is the protocol that the client asks for; empty: none. HTTP/1.0 knows of
-// none (RFC 9110, 7.8), and what follows a request with a body may still be that.
+// upgradeAsked returns the protocols that the client asks for; empty: none. HTTP/1.0 requests can't ask for
+// an upgrade (RFC 9110, 7.8). Neither can requests with a body, because the body could still be in transit
+// when the connection changes protocols.
 func (x *exchange) upgradeAsked() string {
 	if !x.request.ProtoAtLeast(1, 1) || x.client.body.ReadCloser != nil {
 		return ""
@@ -196,9 +131,8 @@ func (x *exchange) upgradeAsked() string {
 	return upgradeOf(*x.client.writer.Asked())
 }
 
-// mayUpgrade is the first of the protocols that a client asks for and may have; empty: none,
-// and the backend is not asked. What a backend and its client agree on passes unseen: h2c would
-// carry requests past all checks.
+// mayUpgrade returns the first of these protocols to which a connection may change; empty: none. The proxy
+// doesn't look into upgraded connections, so over h2c a client could bypass all checks.
 func mayUpgrade(asked string) string {
 	for protocol := range strings.SplitSeq(asked, ",") {
 		protocol = textproto.TrimString(protocol)
@@ -209,7 +143,7 @@ func mayUpgrade(asked string) string {
 	return ""
 }
 
-// protocolName is a protocol without its version.
+// protocolName returns a protocol's name without its version.
 func protocolName(protocol string) string {
 	name, _, _ := strings.Cut(protocol, "/")
 	return name
@@ -225,8 +159,8 @@ func printable(s string) bool {
 	return true
 }
 
-// forwards is how often a request may be forwarded yet (Max-Forwards of RFC 9110, 7.6.2);
-// false: that is not for this method, or not told.
+// forwards returns how many more times a request may be forwarded, according to Max-Forwards (RFC 9110,
+// 7.6.2); false: the request has no such field, or its method ignores the field.
 func forwards(r *http.Request) (n uint64, told bool) {
 	if r.Method != http.MethodTrace && r.Method != http.MethodOptions {
 		return 0, false
@@ -239,31 +173,32 @@ func forwards(r *http.Request) (n uint64, told bool) {
 	return n, err == nil
 }
 
-// endsHere reports whether a request asks after this proxy, and not after the backend.
+// endsHere reports whether the proxy itself must answer the request, because Max-Forwards is 0.
 func endsHere(r *http.Request) bool {
 	n, told := forwards(r)
 	return told && n == 0
 }
 
-// answerHere answers a request that asks after this proxy. TRACE is not done here: it
-// would show what only the proxy and the client's own proxies know.
+// answerHere answers a request that endsHere. It rejects TRACE, whose answer would show the client fields
+// that only the proxies on the way should see.
 func (x *exchange) answerHere() {
 	if x.request.Method == http.MethodTrace {
 		x.client.writer.Fields().Set("Allow", "OPTIONS")
-		x.fail(telemetry.Refused, errorpage.WrongMethod, "This proxy answers no TRACE.")
+		x.fail(telemetry.Refused, errorpage.WrongMethod)
 		return
 	}
 	x.client.writer.WriteHeader(http.StatusNoContent)
 }
 
-// loopHeader tells proxies which of them a request has passed (RFC 8586).
+// loopHeader is the field in which proxies mark the requests that pass through them (RFC 8586).
 const loopHeader = "Cdn-Loop"
 
-// mostPasses is how often a request passes the proxy at most: what the backend gets from another site of the
-// machine may come by this proxy as well. One that goes in a circle is another one each time if its path grows.
+// mostPasses is how often a request may pass through this proxy. Once is too few, because a page of the
+// backend may request another site of the same machine through this proxy. The limit ends loops that isCircle
+// can't recognise because the path grows each time.
 const mostPasses = 5
 
-// marks is the name of this process there; no other has it.
+// marks makes the marks that this process adds to requests in loopHeader, and recognises them.
 type marks struct {
 	name string
 	seed maphash.Seed
@@ -273,7 +208,7 @@ func (m *marks) init() {
 	m.name, m.seed = "tempomat-"+strings.ToLower(rand.Text())+";for=", maphash.MakeSeed()
 }
 
-// of is what it says of a request to the backend: also what that asks for.
+// of returns the mark of a request: the process, and a hash of the request's method, host and target.
 func (m *marks) of(r *http.Request) string {
 	asks := maphash.Comparable(m.seed, struct {
 		method, host, target string
@@ -283,8 +218,8 @@ func (m *marks) of(r *http.Request) string {
 	return string(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
 }
 
-// isCircle reports whether a request is one that this process has sent to the backend, or came of
-// those again and again.
+// isCircle reports whether this process has already sent the same request to the backend, or the request has
+// passed through this process too often.
 func (m *marks) isCircle(r *http.Request) bool {
 	passed := r.Header[loopHeader]
 	if len(passed) == 0 {
@@ -303,32 +238,7 @@ func (m *marks) isCircle(r *http.Request) bool {
 	return passes >= mostPasses
 }
 
-// tellsOrigin reports whether a backend may learn the client's address, the scheme, the host or
-// the URL from a field of that name. A backend that reads such a field trusts it, so only those
-// of trusted proxies pass. The names are those of the common proxies and content delivery
-// networks.
-func tellsOrigin(name string) bool {
-	if strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "Forwarded") {
-		return true // For, Host, Proto, Port, Prefix, Server, Ssl, Scheme, and whatever comes
-	}
-	if strings.HasSuffix(name, "Client-Ip") || strings.HasSuffix(name, "Connecting-Ip") {
-		return true // each network has its own, such as Fastly-Client-Ip
-	}
-	switch name {
-	case "X-Real-Ip", "X-Real-Port", "X-Remote-Addr", "X-Remote-Ip", "X-Originating-Ip", "X-Original-Forwarded-For",
-		"X-Proxyuser-Ip", "Cf-Connecting-Ipv6", "Cf-Pseudo-Ipv4", "Cf-Visitor", "Cloudfront-Viewer-Address",
-		"Cloudfront-Forwarded-Proto", "Fastly-Ssl", "Ali-Cdn-Real-Ip", "X-Sucuri-Clientip", "X-Azure-Clientip",
-		"X-Azure-Socketip", "X-Appengine-User-Ip", "X-Envoy-External-Address", "X-Envoy-Original-Path",
-		"X-Envoy-Original-Host", "Front-End-Https", "X-Scheme", "X-Url-Scheme", "X-Https", "Ssl-Https",
-		"X-Host", "X-Original-Host", "X-Http-Host-Override", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url",
-		"X-Request-Uri", "X-Script-Name", "Client-Verify", "X-Ssl-Client-Verify", "X-Ssl-Client-S-Dn", "X-Client-Cert":
-		return true
-	}
-	return false
-}
-
-// setForwarded tells the backend where the request came from. The client's own fields are still
-// there only if it is a trusted proxy.
+// setForwarded tells the backend where the request came from. It keeps fields that a trusted proxy set.
 func (a *asked) setForwarded(in *http.Request) {
 	if peer, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
 		if before := a.fields.Values("X-Forwarded-For"); len(before) > 0 {
@@ -336,7 +246,7 @@ func (a *asked) setForwarded(in *http.Request) {
 		}
 		a.fields.Set("X-Forwarded-For", peer)
 	}
-	if in.Host != "" && !a.fields.Has("X-Forwarded-Host") { // HTTP/1.0 may name none
+	if in.Host != "" && !a.fields.Has("X-Forwarded-Host") { // a request of HTTP/1.0 may have no host
 		a.fields.Add("X-Forwarded-Host", in.Host)
 	}
 	if !a.fields.Has("X-Forwarded-Proto") {
@@ -346,32 +256,4 @@ func (a *asked) setForwarded(in *http.Request) {
 		}
 		a.fields.Add("X-Forwarded-Proto", proto)
 	}
-}
-
-// mayTrail reports whether a field may come after a body. A server that merges it into the header
-// would trust late what was not checked: how the message is framed, where it goes, who sent it,
-// what it may do, and how to read the content (RFC 9110, 6.5.1).
-func mayTrail(name string) bool {
-	switch name {
-	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",
-		"Realm", "Www-Authenticate", "Age", "Date", "Expires", "Location", "Retry-After", "Vary", "Warning":
-		return false
-	}
-	return !isHop(name) && !isPrivate(name) && !tellsOrigin(name) && classify.FoldedName(name) == name &&
-		!strings.HasPrefix(name, "Content-") && !strings.HasPrefix(name, "If-")
-}
-
-// trailers are the fields that may come after a body.
-func trailers(src http1.Fields) (dst http1.Fields) {
-	for _, f := range src {
-		if mayTrail(f.Key) {
-			dst = append(dst, f)
-		}
-	}
-	return dst
-}
-
-// isPrivate reports whether the backend says something in that field to the proxy alone.
-func isPrivate(name string) bool {
-	return name == cpuaccount.CostHeader || name == standing.Header || name == numberHeader
 }

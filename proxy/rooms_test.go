@@ -2,33 +2,25 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"io"
 	"maps"
 	"net"
-	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"go.uber.org/zap"
-
-	"tempomat/limiter"
-	"tempomat/proxy/backend"
+	"tempomat/internal/testkit"
 )
 
-// rooms are the files that stand between a socket and whoever reads or writes there.
+// rooms are the source files between a socket and the code that reads or writes there.
 type rooms struct {
 	mu    sync.Mutex
 	files map[string]bool // as proxy/handler.go
 }
 
-// note takes in the files of this module that have called.
+// note records this module's files in the call stack.
 func (r *rooms) note() {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -47,7 +39,7 @@ func (r *rooms) note() {
 	}
 }
 
-// seenConn tells the rooms of each read and each write.
+// seenConn records the rooms of each read and each write.
 type seenConn struct {
 	net.Conn
 	rooms *rooms
@@ -69,41 +61,25 @@ func (l seenListener) Accept() (net.Conn, error) {
 	return seenConn{c, l.rooms}, nil
 }
 
-// TestAGetPassesFewRooms: who follows the bytes of a GET from the client's socket to the
-// backend's and back reads at most six files of this package, in at most four packages, and
-// finds each of them in ARCHITECTURE.md.
+// TestAGetPassesFewRooms: to follow the bytes of a GET from the client's socket to the backend's and back, a
+// reader needs at most six files of this package, in at most four packages, all of which are in
+// ARCHITECTURE.md.
 func TestAGetPassesFewRooms(t *testing.T) {
 	seen := &rooms{files: map[string]bool{}}
-	answers := benchBackend(t)
-	dial := func(ctx context.Context) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", answers.Host)
+	front, back := loopback(t), loopback(t)
+	dial := back.dial
+	front.Listener = seenListener{front.Listener, seen}
+	back.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
 		return seenConn{c, seen}, err
 	}
-	upstream := &Upstream{timeout: time.Minute, pool: backend.NewPool(dial, answers.Host, time.Minute), log: zap.NewNop()}
-	t.Cleanup(upstream.Close)
-	l, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	rawBackend(t, back, func(string) string { return withBody(string(benchBody)) })
+	r := startOn(t, front, back, nil, fairly, unbuffered)
+	if _, body := r.do(r.client, request(t, nil, "GET /page")); body != string(benchBody) {
+		t.Errorf("%d bytes", len(body))
 	}
-	s := NewServer(benchHandler(t, limiter.Fair, upstream), ServerOptions{Header: time.Minute, Idle: time.Minute, Log: zap.NewNop()})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(plain(seenListener{l, seen})) }()
-	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := c.Get("http://" + l.Addr().String() + "/page")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, err := io.ReadAll(res.Body); err != nil || len(body) != len(benchBody) {
-		t.Fatalf("%d bytes, %v", len(body), err)
-	}
-	_ = res.Body.Close()
-	if err := errors.Join(s.Drain(t.Context()), <-served); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
+	text := testkit.ReadFile(t, "../ARCHITECTURE.md")
 	packages, own := map[string]bool{}, 0
 	for _, file := range slices.Sorted(maps.Keys(seen.files)) {
 		t.Log(file)
@@ -111,7 +87,7 @@ func TestAGetPassesFewRooms(t *testing.T) {
 		if filepath.Dir(file) == "proxy" {
 			own++
 		}
-		if !strings.Contains(string(text), "`"+file+"`") {
+		if !strings.Contains(text, "`"+file+"`") {
 			t.Errorf("ARCHITECTURE.md does not name %s", file)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
@@ -23,31 +24,30 @@ import (
 // maxHeader bounds a request's header, in bytes.
 const maxHeader = 64 << 10
 
-// ServerOptions bound what a client can hold open before it has sent a request. The Policy
-// bounds what it can hold open after that.
+// ServerOptions limit a client until it has sent the header of a request; after that, the Policy limits it.
 type ServerOptions struct {
-	Header time.Duration // from the first byte of a request to the end of its header
-	Idle   time.Duration // between two requests of a connection, or two bytes that an HTTP/2 client takes
-	// Linger is how long Drain still answers requests on open connections: a client that just
-	// connected, or just sent another request, could not know of the drain.
+	Header time.Duration // longest time from the first byte of a request to the end of its header
+	Idle   time.Duration // longest time between two requests of a connection, or between two bytes that an HTTP/2 client takes
+	// Linger is how long Drain still answers requests on open connections: a client that has just connected,
+	// or has just sent another request, couldn't know about the drain.
 	Linger time.Duration
-	// Table bounds how many connections are open; nil: nothing does. Peer tells it who has
-	// connected, and whether that is a trusted proxy.
+	// Table bounds how many connections are open; nil: no bound. Peer returns the address of a connection,
+	// and whether it belongs to a trusted proxy.
 	Table *connlimit.Table
 	Peer  func(remote string) (peer netip.Addr, trusted bool)
-	// Challenges answers requests of a certificate authority that come in the clear, or returns
-	// false; nil: none is for this server. It is called concurrently.
+	// Challenges answers a certificate authority's request without TLS, or returns false if the request isn't
+	// for this server; nil: there are no challenges. It is called concurrently.
 	Challenges func(http.ResponseWriter, *http.Request) bool
-	// Stepped is called with what connections do before their first request (front.Options); it
-	// may be nil.
+	// Stepped is called for each TLS handshake and each PROXY protocol header (see front.Options). It may
+	// be nil.
 	Stepped func(step front.Step, result front.Result, remote string, err error)
-	// Malformed is called for each head of HTTP/1 that isn't a request, or is incomplete; the
-	// Handler doesn't see these. It may be nil, and is called concurrently.
+	// Malformed is called for each HTTP/1 header that is invalid or incomplete, which the Handler doesn't
+	// see. It may be nil, and is called concurrently.
 	Malformed func()
 	Log       *zap.Logger
 }
 
-// enter gives a connection its place; nil: it has none, and is closed.
+// enter registers a connection. It returns nil if there is no room; the connection is then closed.
 func (o *ServerOptions) enter(c io.Closer, remote string) front.Place {
 	peer, trusted := o.Peer(remote)
 	if p := o.Table.Enter(time.Now(), peer, trusted, c); p != nil {
@@ -93,8 +93,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	return s
 }
 
-// Serve serves all entrances until Drain, when it returns nil, or until one of
-// them fails.
+// Serve serves all entrances until Drain, when it returns nil, or until one of them fails.
 func (s *Server) Serve(entrances []Entrance) error {
 	s.mu.Lock()
 	for _, e := range entrances {
@@ -103,7 +102,7 @@ func (s *Server) Serve(entrances []Entrance) error {
 	s.mu.Unlock()
 	failed := make(chan error, len(entrances))
 	for _, e := range entrances {
-		go func() { failed <- s.front.Serve(e.Listener, s.begins(e)) }()
+		go func() { failed <- s.front.Serve(e.Listener, s.atFront(e)) }()
 	}
 	var err error
 	for range cap(failed) {
@@ -114,21 +113,20 @@ func (s *Server) Serve(entrances []Entrance) error {
 	return err
 }
 
-// Drain takes no further connection and waits for the requests under way, the held ones
-// included, until the context ends. Then it cuts what is left, including the connections to the
-// backend. Orphans and upgraded connections are cut at once.
+// Drain accepts no more connections, and waits until running and waiting requests are finished, or until the
+// context ends. Then it closes all remaining connections, including those to the backend. It doesn't wait for
+// abandoned requests and upgraded connections.
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
 	s.stopListening(ctx)
 	s.closing.upgrades.end()
 	if err := s.front.Shutdown(ctx); err != nil {
-		s.closing.cuts.Store(true)
 		return errors.Join(err, s.front.Close())
 	}
 	return nil
 }
 
-// stopListening closes the listeners and lingers.
+// stopListening closes the listeners and waits for Linger.
 func (s *Server) stopListening(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +134,7 @@ func (s *Server) stopListening(ctx context.Context) {
 		return
 	}
 	for _, l := range s.listeners {
-		_ = l.Close() // or Shutdown does
+		_ = l.Close() // if it fails, Shutdown tries again
 	}
 	select {
 	case <-time.After(s.linger):
@@ -153,16 +151,16 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return c.Listen(ctx, "tcp", address)
 }
 
-// Entrance is a listener, and how its connections begin.
+// Entrance is a listener and the protocols that its connections use.
 type Entrance struct {
 	net.Listener
-	TLS      *tls.Config // nil: they are in the clear
-	Proxied  bool        // by a header of the PROXY protocol, of a trusted proxy
-	Redirect bool        // requests are sent to the same URL over HTTPS
+	TLS      *tls.Config // configuration of TLS; nil: no TLS
+	Proxied  bool        // whether connections begin with a PROXY header, so only trusted proxies may connect
+	Redirect bool        // whether requests are redirected to the same URL over HTTPS
 }
 
-// begins is what the server's side has to know of it.
-func (s *Server) begins(e Entrance) front.Entrance {
+// atFront converts the Entrance to one of package front.
+func (s *Server) atFront(e Entrance) front.Entrance {
 	f := front.Entrance{TLS: e.TLS, Proxied: e.Proxied}
 	switch {
 	case e.Redirect:
@@ -173,7 +171,7 @@ func (s *Server) begins(e Entrance) front.Entrance {
 	return f
 }
 
-// challenged has the challenges of a certificate authority answered before a handler.
+// challenged answers the challenges of a certificate authority, and leaves other requests to the handler.
 func (s *Server) challenged(h http.Handler) http.Handler {
 	if s.challenges == nil {
 		return h
@@ -185,11 +183,11 @@ func (s *Server) challenged(h http.Handler) http.Handler {
 	})
 }
 
-// longestToken is how many letters a challenge's token has at most; those of today have 43.
+// longestToken bounds a challenge's token, in bytes. Today's tokens have 43.
 const longestToken = 128
 
-// isChallenge reports whether a certificate authority asks (RFC 8555, 8.3). Its token has no
-// character that could lead the backend to another page, which must not be served in the clear.
+// isChallenge reports whether a request is one that a certificate authority sends (RFC 8555, 8.3). It checks
+// the token's characters, so that a client can't use the path to reach another page without TLS.
 func isChallenge(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.URL.Path, "/.well-known/acme-challenge/")
 	if !ok || token == "" || len(token) > longestToken {
@@ -205,9 +203,10 @@ func isChallenge(r *http.Request) bool {
 	return true
 }
 
-// redirector sends requests to the same URL over HTTPS, except those of a certificate
-// authority: programs at the backend answer these, such as certbot with --webroot. A client
-// that came by HTTPS, according to a PROXY protocol header, would be sent in a circle.
+// redirector redirects requests to the same URL over HTTPS. It passes on the requests of a certificate
+// authority, because a program at the backend may answer them, such as certbot with --webroot. It also passes
+// on requests that came over HTTPS according to a PROXY protocol header; otherwise it would redirect them
+// again and again.
 type redirector struct{ next http.Handler }
 
 func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -219,10 +218,10 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target := r.URL.RequestURI()
 	if host == "" || !strings.HasPrefix(target, "/") || r.Method == http.MethodConnect {
 		w.Header().Set("Cache-Control", "no-store")
-		http.Error(w, "this address is for requests of a host over HTTPS", http.StatusBadRequest)
+		http.Error(w, "this address only redirects to HTTPS, and this request has no host or path to redirect to", http.StatusBadRequest)
 		return
 	}
-	status := http.StatusPermanentRedirect // the method and the body are to be the same
+	status := http.StatusPermanentRedirect // keeps the method and the body
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		status = http.StatusMovedPermanently
 	}
@@ -230,20 +229,39 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// Retire accepts no further connections, because another process does, and sets how long the
-// Drain that follows lingers. Serve does not fail because of it.
+// Retire stops accepting connections, because another process now does, and sets how long the following Drain
+// lingers. It doesn't make Serve fail.
 func (s *Server) Retire(linger time.Duration) {
 	s.closing.drains.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.linger = linger
 	for _, l := range s.listeners {
-		_ = l.Close() // Drain says so if it cannot
+		_ = l.Close() // Drain reports it if that fails
 	}
 }
 
-// connContext prepares a connection that was accepted: requests find what is remembered of it.
+// connContext prepares an accepted connection: it adds the state that requests share to the context.
 func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
 	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
+}
+
+// mostUnsent is how many bytes of a connection may wait in the kernel to be sent. Without this bound,
+// megabytes may wait. While a client reads these slowly but steadily, no write succeeds for minutes, and the
+// client looks like one that reads nothing.
+const mostUnsent = 64 << 10
+
+// boundUnsent applies mostUnsent to a connection. Setting the option on the listener isn't enough, because
+// accepted connections don't inherit it.
+func boundUnsent(c net.Conn) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	if raw, err := tcp.SyscallConn(); err == nil { // it fails only if the connection is already closed
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, mostUnsent) // if it fails, the write timeout is only less exact
+		})
+	}
 }

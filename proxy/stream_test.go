@@ -17,11 +17,12 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
 )
 
-// echo sends each piece of a request's body back as it comes.
+// echo sends each piece of a request's body back as it arrives.
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	_ = rc.EnableFullDuplex()
@@ -38,81 +39,71 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	}
 })
 
-// TestEchoWhileReading has the client wait for the answer to each piece of its
-// body before it sends the next one.
+// TestEchoWhileReading: the client waits for the answer to each piece of its body before it sends the next
+// one. A client that talks with the backend waits less for the first answer.
 func TestEchoWhileReading(t *testing.T) {
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative} {
-		r := start(t, echo, mode(m), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
-		r.each(t, func(t *testing.T, c *http.Client) {
-			pr, pw := io.Pipe()
-			q := request(t, pr, "POST /")
-			res, err := c.Do(q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer res.Body.Close()
-			buf := make([]byte, 7)
-			for i := range 20 {
-				piece := fmt.Sprintf("piece%02d", i)
-				if _, err := io.WriteString(pw, piece); err != nil {
-					t.Fatal(err)
+		for contents, wait := range map[string]time.Duration{"text/plain": aheadTime, "application/grpc": talkTime} {
+			inBubble(t, m.String()+" "+contents, func(t *testing.T) {
+				r := startVirtual(t, echo, mode(m), func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
+				for _, c := range []*http.Client{r.client, r.h2c} {
+					from := time.Now()
+					pr, pw := io.Pipe()
+					res, err := c.Do(request(t, pr, "POST /", "Content-Type: "+contents))
+					testkit.Must(t, err)
+					if took := time.Since(from); !near(took, wait) {
+						t.Errorf("the answer begins after %s, want %s", took, wait)
+					}
+					buf := make([]byte, 7)
+					for i := range 20 {
+						piece := fmt.Sprintf("piece%02d", i)
+						if _, err := io.WriteString(pw, piece); err != nil {
+							t.Fatal(err)
+						}
+						if _, err := io.ReadFull(res.Body, buf); err != nil || string(buf) != piece {
+							t.Fatalf("got %q, %v, want %q", buf, err, piece)
+						}
+					}
+					_ = pw.Close()
+					testkit.Same(t, "", readAll(t, res), "the end")
 				}
-				if _, err := io.ReadFull(res.Body, buf); err != nil || string(buf) != piece {
-					t.Fatalf("got %q, %v, want %q", buf, err, piece)
-				}
-			}
-			_ = pw.Close()
-			if rest, err := io.ReadAll(res.Body); err != nil || len(rest) != 0 {
-				t.Errorf("the end: %q, %v", rest, err)
-			}
-		})
+			})
+		}
 	}
 }
 
-// TestPauses has a backend that does not go on before the client has what there is, the header first.
+// TestPauses: the backend does not continue before the client has everything so far, beginning with the
+// header.
 func TestPauses(t *testing.T) {
+	answers := map[string]struct{ header, before, after, end string }{
+		"/length":     {header: "Content-Length: 2000\r\n"},
+		"/chunked":    {"Transfer-Encoding: chunked\r\n", "3e8\r\n", "\r\n", "0\r\n\r\n"},
+		"/end":        {},
+		"/unbuffered": {header: "Content-Length: 2000\r\nX-Accel-Buffering: no\r\n"},
+		"/events":     {header: "Content-Type: text/event-stream\r\n"},
+	}
 	back := loopback(t)
 	seen := make(chan struct{})
-	go func() {
-		for {
-			c, err := back.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				q, err := http.ReadRequest(bufio.NewReader(c))
-				if err != nil {
-					return
-				}
-				framing, before, after := "Content-Length: 2000\r\n", "", ""
-				switch q.URL.Path {
-				case "/chunked":
-					framing, before, after = "Transfer-Encoding: chunked\r\n", "3e8\r\n", "\r\n"
-				case "/end":
-					framing = ""
-				}
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n"+framing+"\r\n")
-				<-seen
-				_, _ = io.WriteString(c, before+strings.Repeat("x", 1000)+after)
-				<-seen
-				_, _ = io.WriteString(c, before+strings.Repeat("y", 1000)+after)
-				if after != "" {
-					_, _ = io.WriteString(c, "0\r\n\r\n")
-				}
-			}()
+	back.serveEach(t, func(c net.Conn) {
+		q, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
 		}
-	}()
+		a := answers[q.URL.Path]
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n"+a.header+"\r\n")
+		<-seen
+		_, _ = io.WriteString(c, a.before+strings.Repeat("x", 1000)+a.after)
+		<-seen
+		_, _ = io.WriteString(c, a.before+strings.Repeat("y", 1000)+a.after+a.end)
+	})
 	for name, change := range map[string]func(*setup){
 		"observe": mode(limiter.Observe), "cooperative": mode(limiter.Cooperative), "unbuffered": unbuffered,
 	} {
 		r := startOn(t, loopback(t), back, nil, change, func(s *setup) { s.limits.Classes[0].Budget.CPUs = 1e6 })
 		r.each(t, func(t *testing.T, c *http.Client) {
-			for _, path := range []string{"/length", "/chunked", "/end"} {
+			for path := range answers {
 				res, err := c.Do(request(t, nil, "GET "+path))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				seen <- struct{}{}
 				got := make([]byte, 1000)
 				if _, err := io.ReadFull(res.Body, got); err != nil {
@@ -122,13 +113,16 @@ func TestPauses(t *testing.T) {
 				if rest := readAll(t, res); rest != strings.Repeat("y", 1000) {
 					t.Errorf("%s %s: then comes %q", name, path, rest)
 				}
+				if told := res.Header.Get("X-Accel-Buffering"); (told == "no") != (path == "/unbuffered") {
+					t.Errorf("%s %s: the client is told %q", name, path, told)
+				}
 			}
 		})
 		r.stop()
 	}
 }
 
-// TestEarlyHints has the backend wait until the client has got the 103.
+// TestEarlyHints: the backend waits until the client has the 103.
 func TestEarlyHints(t *testing.T) {
 	seen := make(chan struct{}, 1)
 	backend := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -161,133 +155,7 @@ func TestEarlyHints(t *testing.T) {
 	})
 }
 
-const expecting = "POST /%s HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
-
-// TestExpectContinue has a client that sends no body before it is asked to.
-func TestExpectContinue(t *testing.T) {
-	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/417":
-			w.WriteHeader(417)
-		case "/413":
-			w.WriteHeader(413)
-		default:
-			b, _ := io.ReadAll(r.Body) // writes the 100
-			_, _ = w.Write(b)
-		}
-	})
-	r := start(t, backend)
-	for path, want := range map[string]int{"417": 417, "413": 413, "200": 200} {
-		c := r.dial()
-		br := bufio.NewReader(c)
-		send(t, c, fmt.Sprintf(expecting, path))
-		line, err := br.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want != 200 {
-			if got := fmt.Sprintf("HTTP/1.1 %d %s\r\n", want, http.StatusText(want)); line != got {
-				t.Errorf("/%s: got %q", path, line)
-			}
-		} else if line != "HTTP/1.1 100 Continue\r\n" {
-			t.Errorf("/%s: got %q before the body", path, line)
-		} else {
-			_, _ = br.ReadString('\n')
-			send(t, c, "body")
-			if res := answer(t, br, "POST"); res.StatusCode != 200 || readAll(t, res) != "body" {
-				t.Errorf("got %v after the body", res)
-			}
-		}
-		_ = c.Close()
-	}
-}
-
-// TestExpectContinueOfASilentBackend has a backend that knows no 100, as one of
-// HTTP/1.0: the body has to come all the same.
-func TestExpectContinueOfASilentBackend(t *testing.T) {
-	back := loopback(t)
-	go func() {
-		c, err := back.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		q, err := http.ReadRequest(bufio.NewReader(c))
-		if err != nil {
-			return
-		}
-		b, _ := io.ReadAll(q.Body)
-		_, _ = io.WriteString(c, withBody(string(b)))
-	}()
-	r := startOn(t, loopback(t), back, nil)
-	c := r.dial()
-	br := bufio.NewReader(c)
-	send(t, c, fmt.Sprintf(expecting, ""))
-	if line, err := br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
-		t.Fatalf("got %q, %v", line, err)
-	}
-	_, _ = br.ReadString('\n')
-	send(t, c, "body")
-	if res := answer(t, br, "POST"); res.StatusCode != 200 || readAll(t, res) != "body" {
-		t.Errorf("got %v", res)
-	}
-}
-
-// TestEarlyAnswer has a backend that refuses an upload it has not read. The
-// client gets the answer, and its next request goes over another connection.
-func TestEarlyAnswer(t *testing.T) {
-	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "POST" {
-			w.Header().Set("Connection", "close") // or net/http reads it all
-			http.Error(w, "too large", 413)
-			return
-		}
-		_, _ = io.WriteString(w, "page")
-	})
-	r := start(t, backend)
-	r.each(t, func(t *testing.T, c *http.Client) {
-		for range 3 {
-			pr, pw := io.Pipe()
-			res, err := c.Do(request(t, pr, "POST /"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = pw.Close()
-			if body := readAll(t, res); res.StatusCode != 413 || body != "too large\n" {
-				t.Errorf("got %d %q", res.StatusCode, body)
-			}
-			if res, body := r.do(c, request(t, nil, "GET /")); res.StatusCode != 200 || body != "page" {
-				t.Errorf("then got %d %q", res.StatusCode, body)
-			}
-		}
-	})
-}
-
-// TestUploadKeepsTheConnection checks that a body that was read to its end costs
-// no connection.
-func TestUploadKeepsTheConnection(t *testing.T) {
-	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		b, _ := io.ReadAll(q.Body)
-		_, _ = w.Write(b)
-	}))
-	c := r.dial()
-	br := bufio.NewReader(c)
-	for i := range 3 {
-		send(t, c, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody")
-		res := answer(t, br, "PUT")
-		if body := readAll(t, res); body != "body" {
-			t.Errorf("request %d: %q", i, body)
-		}
-	}
-	send(t, c, strings.Repeat("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 3)) // pipelined
-	for range 3 {
-		if res := answer(t, br, "GET"); res.StatusCode != 200 || readAll(t, res) != "" {
-			t.Errorf("got %v", res)
-		}
-	}
-}
-
-// TestTrailersThatMayNotBe: what nobody checks after a body gets through neither way.
+// TestTrailersThatMayNotBe: fields that no program checks after a body pass in neither direction.
 func TestTrailersThatMayNotBe(t *testing.T) {
 	all := []string{
 		"Sum", "Host", "Authorization", "X-Forwarded-For", "X_Real_Ip", "Cookie", "Set-Cookie", "Content-Type",
@@ -298,7 +166,7 @@ func TestTrailersThatMayNotBe(t *testing.T) {
 		_, _ = io.Copy(io.Discard, q.Body)
 		reached <- q.Trailer
 		_, _ = io.WriteString(w, "page")
-		_ = http.NewResponseController(w).Flush() // or its length is told, and nothing comes after it
+		_ = http.NewResponseController(w).Flush() // otherwise its length would be announced, and nothing could follow it
 		for _, name := range all {
 			w.Header()[http.TrailerPrefix+name] = []string{"1"}
 		}
@@ -328,10 +196,10 @@ type reader struct {
 	next     uint32
 	statuses map[string]int
 	ended    int
-	reset    int // of these by the server
+	reset    int // number of them that the server reset
 }
 
-// newReader has windows of zero: nothing of a body is sent to it.
+// newReader has windows of zero, so no part of a body is sent to it.
 func newReader(t *testing.T, c net.Conn) *reader {
 	t.Helper()
 	r := &reader{t: t, framer: http2.NewFramer(c, c), next: 1, statuses: map[string]int{}}
@@ -344,9 +212,7 @@ func newReader(t *testing.T, c net.Conn) *reader {
 
 func (r *reader) check(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, err)
 }
 
 func (r *reader) read() {
@@ -368,12 +234,12 @@ func (r *reader) read() {
 	}
 }
 
-// ask asks for something some times, each by a stream of its own.
+// ask sends several requests, each on its own stream.
 func (r *reader) ask(path string, times int) {
 	r.t.Helper()
 	var head bytes.Buffer
 	e := hpack.NewEncoder(&head)
-	for range times { // one after the other, so that each finds those before it unread
+	for range times { // one after the other, so that each finds the earlier ones unread
 		head.Reset()
 		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "h"}, {":path", path}} {
 			r.check(e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
@@ -384,7 +250,7 @@ func (r *reader) ask(path string, times int) {
 	}
 }
 
-// open lets all answers come.
+// open lets all answers arrive.
 func (r *reader) open() {
 	r.t.Helper()
 	r.check(r.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
@@ -392,64 +258,43 @@ func (r *reader) open() {
 	synctest.Wait()
 }
 
-// counted is how many streams take part in what all may hold.
+// counted returns how many streams count toward the shared limit.
 func (r *rig) counted() int {
 	return r.handler.heads.Held() / unreadSize
 }
 
-// TestStreamsThatAreNotRead: a client that reads none of its answers holds no more of the memory than its
-// part of it, whatever it asks for; others are served, and so is it once it reads.
+// TestStreamsThatAreNotRead: a client that reads none of its answers holds no more than its part of the
+// memory, whatever it requests; others are served, and so is the client once it reads.
 func TestStreamsThatAreNotRead(t *testing.T) {
 	for status, path := range map[string]string{"200": "/", "400": "/a#b"} {
-		t.Run(status, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-				const room = 20
-				r.handler.BoundHeads(2 * room * connlimit.OnePart * unreadSize)
-				c := newReader(t, r.dial())
-				c.ask(path, 100)
-				if n := r.counted(); n < room || n > 2*room {
-					t.Errorf("%d streams are counted", n)
-				}
-				if c.ended < 100-2*room-fewStreams || c.ended != c.reset || len(c.statuses) != 1 || c.statuses[status] != 100-c.ended {
-					t.Errorf("of 100 streams %d are closed and %d over: %v", c.reset, c.ended, c.statuses)
-				}
-				other := newClient(r.front.from("192.0.2.99"), true)
-				defer other.CloseIdleConnections()
-				if res, body := r.do(other, request(t, nil, "GET /")); res.StatusCode != http.StatusOK || body != "hello" {
-					t.Errorf("another client gets %d, %q", res.StatusCode, body)
-				}
-				if c.open(); c.ended != 100 {
-					t.Errorf("once it reads, %d of 100 are over", c.ended)
-				}
-				if n := r.counted(); n != 0 {
-					t.Errorf("%d streams are counted that are over", n)
-				}
-			})
+		inBubble(t, status, func(t *testing.T) {
+			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+			const room = 20
+			r.handler.BoundHeads(2 * room * connlimit.OnePart * unreadSize)
+			c := newReader(t, r.dial())
+			c.ask(path, 100)
+			if n := r.counted(); n < room || n > 2*room {
+				t.Errorf("%d streams are counted", n)
+			}
+			if c.ended < 100-2*room-fewStreams || c.ended != c.reset || len(c.statuses) != 1 || c.statuses[status] != 100-c.ended {
+				t.Errorf("of 100 streams %d are closed and %d over: %v", c.reset, c.ended, c.statuses)
+			}
+			other := newClient(r.front.from("192.0.2.99"), true)
+			defer other.CloseIdleConnections()
+			if res, body := r.do(other, request(t, nil, "GET /")); res.StatusCode != http.StatusOK || body != "hello" {
+				t.Errorf("another client gets %d, %q", res.StatusCode, body)
+			}
+			if c.open(); c.ended != 100 {
+				t.Errorf("once it reads, %d of 100 are over", c.ended)
+			}
+			testkit.Same(t, 0, r.counted(), "streams counted that are over")
 		})
 	}
 }
 
-// TestWhoNeverReads is given up after its time, and holds nothing any more.
-func TestWhoNeverReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-		c := newReader(t, r.dial())
-		c.ask("/", 20)
-		if n := r.counted(); n != 20-fewStreams {
-			t.Errorf("%d streams are counted", n)
-		}
-		time.Sleep(defaults().write + time.Second)
-		synctest.Wait()
-		if n := r.counted(); n != 0 || c.ended != 20 {
-			t.Errorf("%d streams are counted, and %d of 20 over", n, c.ended)
-		}
-	})
-}
-
-// TestStreamsAreTold: as soon as an answer turns out an event stream, or the
-// connection is upgraded, the gate knows that it only holds its worker; and it
-// does until it ends, however long that takes.
+// TestStreamsAreTold: as soon as an answer turns out to be an event stream, or the connection is upgraded,
+// the queue knows that the request only holds its worker. This lasts until the request ends, however long
+// that takes.
 func TestStreamsAreTold(t *testing.T) {
 	for _, upgraded := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -470,9 +315,7 @@ func TestStreamsAreTold(t *testing.T) {
 				end = func() { _ = c.Close() }
 			} else {
 				res, err := r.client.Do(request(t, nil, "GET /"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				end = func() { _ = res.Body.Close() }
 			}
 			for _, later := range []time.Duration{0, 10 * time.Second, 40 * time.Second} {
@@ -490,4 +333,19 @@ func TestStreamsAreTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAClientThatNeverReads: its streams end after the write timeout, and no longer count.
+func TestAClientThatNeverReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+		c := newReader(t, r.dial())
+		c.ask("/", 20)
+		testkit.Same(t, 20-fewStreams, r.counted(), "streams counted")
+		time.Sleep(defaults().write + time.Second)
+		synctest.Wait()
+		if n := r.counted(); n != 0 || c.ended != 20 {
+			t.Errorf("%d streams are counted, and %d of 20 over", n, c.ended)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -11,12 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"tempomat/internal/testkit"
 )
 
-// TestStatusAndBody asks for each status, by each method.
+// TestStatusAndBody requests each status with each method. A request without a body is passed on without one.
 func TestStatusAndBody(t *testing.T) {
 	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+			t.Errorf("%s: Content-Length %d, Transfer-Encoding %q", r.Method, r.ContentLength, r.TransferEncoding)
+		}
 		w.Header().Set("Method", r.Method)
 		w.Header().Set("Etag", `"x"`)
 		status, _ := strconv.Atoi(r.URL.Path[1:])
@@ -35,9 +39,7 @@ func TestStatusAndBody(t *testing.T) {
 				if res.StatusCode != status || res.Header.Get("Method") != method || res.Header.Get("Etag") != `"x"` {
 					t.Errorf("%s %d: got %d, %v", method, status, res.StatusCode, res.Header)
 				}
-				if want := map[bool]string{true: "", false: "hello"}[bodyless]; body != want {
-					t.Errorf("%s %d: body %q, want %q", method, status, body, want)
-				}
+				testkit.Same(t, map[bool]string{true: "", false: "hello"}[bodyless], body, "%s %d: body", method, status)
 				if method == "HEAD" && status == 200 && res.ContentLength != 5 {
 					t.Errorf("HEAD: Content-Length %d", res.ContentLength)
 				}
@@ -46,7 +48,7 @@ func TestStatusAndBody(t *testing.T) {
 	})
 }
 
-// TestResponseHeader compares what the client gets with what the backend gave.
+// TestResponseHeader compares the client's header with the backend's.
 func TestResponseHeader(t *testing.T) {
 	given := http.Header{
 		"Set-Cookie":       {"a=1; Path=/", "b=2", "a=3"},
@@ -68,14 +70,12 @@ func TestResponseHeader(t *testing.T) {
 		w.Header().Set("X-Private", "x")
 		w.Header().Set("Connection", "X-Private")
 		w.Header().Set("Upgrade", "h2")
-		_, _ = io.WriteString(w, "\x1f\x8b\x00") // no valid gzip: whoever unpacks it fails
+		_, _ = io.WriteString(w, "\x1f\x8b\x00") // invalid gzip, so a client that decodes it fails
 	})
 	r := start(t, backend)
 	r.each(t, func(t *testing.T, c *http.Client) {
 		res, body := r.do(c, request(t, nil, "GET /"))
-		if diff := cmp.Diff(given, res.Header); diff != "" {
-			t.Errorf("(-given +got):\n%s", diff)
-		}
+		testkit.Same(t, given, res.Header, "the client gets")
 		if body != "\x1f\x8b\x00" || res.Uncompressed {
 			t.Errorf("body %q", body)
 		}
@@ -89,7 +89,7 @@ var echoHeader = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(h)
 })
 
-// decodeHeader is what echoHeader has said, without the mark that each request has once, below those of other proxies.
+// decodeHeader decodes an echoHeader answer, and removes the marks that each request has once.
 func decodeHeader(t *testing.T, text string) http.Header {
 	t.Helper()
 	h := http.Header{}
@@ -105,7 +105,18 @@ func decodeHeader(t *testing.T, text string) http.Header {
 	return h
 }
 
-// TestRequestHeader compares what the backend gets with what the client sent.
+// checkHeard sends a header with each protocol, and checks the header and host that the backend gets.
+func (r *rig) checkHeard(want http.Header, header ...string) {
+	r.t.Helper()
+	want = want.Clone()
+	want["Host"] = []string{"site.example"}
+	for _, c := range []*http.Client{r.client, r.h2c} {
+		_, body := r.do(c, request(r.t, nil, "GET /", append(header, "User-Agent: ")...))
+		testkit.Same(r.t, want, decodeHeader(r.t, body), "the backend gets")
+	}
+}
+
+// TestRequestHeader compares the backend's header with the client's.
 func TestRequestHeader(t *testing.T) {
 	r := start(t, echoHeader)
 	common := http.Header{
@@ -127,10 +138,13 @@ func TestRequestHeader(t *testing.T) {
 			}, true, true},
 			{"te", []string{"User-Agent: ", "Te: trailers"}, http.Header{"Te": {"trailers"}}, true, true},
 			{"hop by hop", []string{
-				"User-Agent: ", "Connection: X-Private, close", "X-Private: x", "Keep-Alive: timeout=9", "Proxy-Authorization: x",
+				"User-Agent: ", "Connection: X-Private, close,, missing ,x-Too", "X-Private: x", "X-Too: x", "Keep-Alive: timeout=9", "Proxy-Authorization: x",
 				"Proxy-Connection: x", "Proxy-Authenticate: x", "Te: gzip", "Upgrade: h2c",
 			}, nil, true, false},
 			{"no hiding of our own", []string{"User-Agent: ", "Connection: X-Forwarded-For, X-Forwarded-Host"}, nil, true, false},
+			{"no hiding of what is for all", []string{
+				"User-Agent: ", "Connection: a, b ,A", "Connection: cookie, Content-Type, cdn-loop", "A: 1", "B: 1", "C: 1", "Cookie: d=1", "Content-Type: x", "CDN-Loop: e",
+			}, http.Header{"C": {"1"}, "Cookie": {"d=1"}, "Content-Type": {"x"}, loopHeader: {"e"}}, true, false},
 		} {
 			if c == r.h2c && !tc.h2c {
 				continue // its client refuses to send this
@@ -140,78 +154,17 @@ func TestRequestHeader(t *testing.T) {
 			_, body := r.do(c, q)
 			want := common.Clone()
 			maps.Copy(want, tc.want)
-			if diff := cmp.Diff(want, decodeHeader(t, body)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.name, diff)
-			}
+			testkit.Same(t, want, decodeHeader(t, body), "%s", tc.name)
 		}
 	})
 }
 
-func TestTrailersBothWays(t *testing.T) {
-	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Trailer", "Announced")
-		_, _ = io.Copy(w, r.Body)
-		w.Header().Set("Announced", r.Trailer.Get("Sum"))
-		w.Header().Set(http.TrailerPrefix+"Late", "2")
-	})
-	r := start(t, backend)
-	r.each(t, func(t *testing.T, c *http.Client) {
-		q := request(t, io.MultiReader(strings.NewReader("body")), "POST /")
-		q.Trailer = http.Header{"Sum": {"s3"}}
-		res, body := r.do(c, q)
-		if want := (http.Header{"Announced": {"s3"}, "Late": {"2"}}); body != "body" || !cmp.Equal(res.Trailer, want) {
-			t.Errorf("%q, trailers %v, want %v", body, res.Trailer, want)
-		}
-	})
-}
-
-// Where the backend says nothing of a content type, nor does the proxy.
-func TestContentTypeIsNotGuessed(t *testing.T) {
-	backend := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		w.Header()["Content-Type"] = nil
-		if q.URL.Path == "/length" {
-			w.Header().Set("Content-Length", "13")
-		}
-		w.WriteHeader(200)
-		if q.URL.Path == "/flushed" {
-			_ = http.NewResponseController(w).Flush()
-		}
-		_, _ = io.WriteString(w, "<html></html>")
-	})
-	r := start(t, backend)
-	r.each(t, func(t *testing.T, c *http.Client) {
-		for _, path := range []string{"/length", "/chunked", "/flushed"} {
-			res, body := r.do(c, request(t, nil, "GET "+path))
-			if given, ok := res.Header["Content-Type"]; ok || body != "<html></html>" {
-				t.Errorf("%s: Content-Type %q, body %q", path, given, body)
-			}
-		}
-	})
-}
-
-// A request that has no body is passed on as one that has none.
-func TestNoBodyStaysNone(t *testing.T) {
-	backend := http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
-		if q.ContentLength != 0 || len(q.TransferEncoding) > 0 {
-			t.Errorf("%s: Content-Length %d, Transfer-Encoding %q", q.Method, q.ContentLength, q.TransferEncoding)
-		}
-	})
-	r := start(t, backend)
-	r.each(t, func(t *testing.T, c *http.Client) {
-		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-			r.do(c, request(t, nil, method+" /"))
-		}
-	})
-}
-
-// TestMessages has what the backend hears of a request, and the client of its answer, byte for byte.
-// Names and their order, and the reason, pass as they were written.
+// TestMessages compares a request at the backend, and its answer at the client, byte for byte. Names and
+// their order, and the reason, pass unchanged.
 func TestMessages(t *testing.T) {
 	const get, closed = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "Connection: close\r\n"
 	const forwarded = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: http\r\n"
 	const ok = "HTTP/1.1 200 OK\r\nDate: now\r\n"
-	const head = ok + "Trailer: Sum, Late\r\nSum: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
-	const headOn = ok + "Sum: 1\r\nTrailer: Late\r\nTransfer-Encoding: chunked\r\n" + closed + "\r\n2\r\nok\r\n"
 	for name, tc := range map[string]struct{ asks, asked, answers, answered string }{
 		"spelling": {
 			"GET /a HTTP/1.1\r\nx-zoo: 1\r\nHOST: h\r\nUser-agent: x\r\nX-ape: 2\r\nx-zoo: 3\r\nConnection: close\r\n\r\n",
@@ -219,39 +172,47 @@ func TestMessages(t *testing.T) {
 			"HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-length: 2\r\n\r\nok",
 			"HTTP/1.1 200 Quite so\r\nx-zoo: 1\r\nETag: \"a\"\r\nDATE: now\r\nX-ape: 2\r\nContent-Length: 2\r\n" + closed + "\r\nok",
 		},
-		"a trailer's name in the head, and no trailer": {get, "", head + "0\r\n\r\n", headOn + "0\r\n\r\n"},
-		"a trailer's name in the head, and a trailer":  {get, "", head + "0\r\nSum: 2\r\n\r\n", headOn + "0\r\nSum: 2\r\n\r\n"},
+		"trailers of an answer": {
+			get, "", ok + "Trailer: Sum\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nSum: 2\r\n\r\n",
+			ok + "Transfer-Encoding: chunked\r\n" + closed + "\r\n0\r\nSum: 2\r\n\r\n",
+		},
+		"cookies, without the pass": {
+			"GET / HTTP/1.1\r\nHost: h\r\nCookie: a=1;b=\"2;\xff=\" ;; c\r\nCookie: tempomat_pass=x\r\nCookie: d=1; tempomat_pass=x; e\r\nConnection: close\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: h\r\nCookie: a=1;b=\"2;\xff=\" ;; c\r\nCookie: d=1; e\r\n" + forwarded + "\r\n",
+			ok + "Content-Length: 0\r\n\r\n", ok + "Content-Length: 0\r\n" + closed + "\r\n",
+		},
 		"an upgrade that is required": {
 			get, "",
 			"HTTP/1.1 426 Upgrade Required\r\nDate: now\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
 			"HTTP/1.1 426 Upgrade Required\r\nDate: now\r\nUpgrade: TLS/1.3\r\nContent-Length: 0\r\n" + closed + "Connection: Upgrade\r\n\r\n",
+		},
+		"an upgrade that is agreed to": { // fields for its own connection and for the proxy alone stay here
+			upgrade, "",
+			"HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade, X-Own\r\nUpgrade: websocket\r\n" +
+				"X-Own: 1\r\nKeep-Alive: timeout=5\r\nTempomat-Cost: 0\r\nTempomat-Standing: user\r\nTempomat-Request: 1\r\n\r\n",
+			"HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
 		},
 		"no host": {
 			"GET / HTTP/1.0\r\n\r\n",
 			"GET / HTTP/1.1\r\nHost: backend.invalid\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\n\r\n",
 			ok + "Content-Length: 0\r\n\r\n", ok + "Content-Length: 0\r\n" + closed + "\r\n",
 		},
-		"trailers that have no names": {
-			"POST / HTTP/1.1\r\nHost: h\r\nTrailer: a b, Sum, c@d, \"e\"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
-			"POST / HTTP/1.1\r\nHost: h\r\n" + forwarded + "Transfer-Encoding: chunked\r\nTrailer: Sum\r\n\r\n",
+		"trailers that are announced": {
+			"POST / HTTP/1.1\r\nHost: h\r\nTrailer: Sum\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
+			"POST / HTTP/1.1\r\nHost: h\r\n" + forwarded + "Transfer-Encoding: chunked\r\n\r\n",
 			ok + "Content-Length: 0\r\n\r\n", ok + "Content-Length: 0\r\n" + closed + "\r\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			back := loopback(t)
-			r := startOn(t, loopback(t), back, nil)
 			heard := make(chan string, 1)
-			go func() {
-				c, err := back.Accept()
-				if err != nil {
-					return
-				}
-				defer c.Close()
+			back.serveEach(t, func(c net.Conn) {
 				b := make([]byte, 4096)
 				n, _ := c.Read(b)
 				heard <- string(b[:n])
 				_, _ = io.WriteString(c, tc.answers)
-			}()
+			})
+			r := startOn(t, loopback(t), back, nil)
 			c := r.dial()
 			send(t, c, tc.asks)
 			marks := regexp.MustCompile("CDN-Loop: " + regexp.QuoteMeta(r.handler.marks.name) + "[0-9a-z]+\r\n")
@@ -269,21 +230,11 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestNoContentHasNoLength: a client of HTTP/2 would take it for a body that does not come.
+// TestNoContentHasNoLength: a client of HTTP/2 would wait for a body that never comes.
 func TestNoContentHasNoLength(t *testing.T) {
-	back := loopback(t)
-	r := startOn(t, loopback(t), back, nil)
-	go func() {
-		for {
-			c, err := back.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Read(make([]byte, 4096))
-			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\nTrailer: X\r\nX: 1\r\n\r\n")
-			_ = c.Close()
-		}
-	}()
+	r := startRaw(t, func(string) string {
+		return "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\nTrailer: X\r\nX: 1\r\n\r\n"
+	})
 	r.each(t, func(t *testing.T, c *http.Client) {
 		res, _ := r.do(c, request(t, nil, "GET /"))
 		if length, told := res.Header["Content-Length"]; told || res.Header.Get("X") != "1" || len(res.Trailer) > 0 {

@@ -16,30 +16,30 @@ import (
 // mostShown is how many bytes of a request's target, and of its host, are shown.
 const mostShown = 512
 
-// Underway is a snapshot of a request that waits or is at the backend. Its texts are as the
-// client sent them, but bounded.
+// Underway is a snapshot of a request that waits or is at the backend. Its texts are as the client sent them,
+// but may be cut.
 type Underway struct {
-	ID       string // that a trusted proxy gave it; empty: none did
+	ID       string // id that a trusted proxy gave the request; empty: none
 	Client   netip.Addr
 	Group    telemetry.Group
-	Agent    string // the family of its User-Agent
+	Agent    string // family of the client's User-Agent
 	Method   string
-	Host     string // at most 512 bytes
-	Target   string // at most 512 bytes
+	Host     string // first 512 bytes at most
+	Target   string // first 512 bytes at most
 	Shape    string
 	Keys     []limiter.Key
-	Kind     cpuaccount.Kind // what its guess goes by
+	Kind     cpuaccount.Kind // what the guess is based on
 	Evidence classify.Evidence
-	Arrived  time.Time // of one that waits, since when it does: its body is there
+	Arrived  time.Time // when a waiting request began to wait, after its body was read
 	Guess    time.Duration
-	Orphan   bool            // its client has left
-	Outlook  limiter.Outlook // of one that waits
+	Orphan   bool            // the client has disconnected
+	Outlook  limiter.Outlook // when and why a waiting request may run
 
 	ticket *limiter.Ticket
 }
 
-// WhoWaits is the requests that wait now and that match (nil: all), who has waited for
-// longest first, at most limit of them; total is how many there are.
+// WhoWaits returns the waiting requests that match (nil: all), the one that has waited longest first, at most
+// limit of them. total is the number of all that match.
 func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool) (rows []Underway, total int) {
 	c := collector{limit: limit, match: match}
 	h.waiting.Each(func(x *exchange) {
@@ -63,7 +63,7 @@ func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool)
 	return rows, c.total
 }
 
-// WhoRuns is the same of the requests at the backend. Their Outlook says nothing.
+// WhoRuns is like WhoWaits, for requests at the backend. Their Outlook is empty.
 func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underway, total int) {
 	c := collector{limit: limit, match: match}
 	h.running.Each(func(x *exchange) {
@@ -78,8 +78,8 @@ func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underwa
 	return rows, c.total
 }
 
-// underway is what another goroutine may see of an exchange: what does not change from when it
-// waits until it is over.
+// underway returns the part of an exchange that another goroutine may read, because it stays the same from
+// the time when the request waits until the request is over.
 func (x *exchange) underway() Underway {
 	return Underway{
 		ID: x.given, Client: x.life.Who.Client, Agent: x.life.Who.Agent, Method: x.request.Method,
@@ -88,14 +88,13 @@ func (x *exchange) underway() Underway {
 	}
 }
 
-// own makes copies of what else would keep the memory of the request alive, or is used
-// for the next one.
+// own copies the texts that would keep the request's memory alive, or that the next request overwrites.
 func (u *Underway) own() {
 	shown := func(s string) string { return strings.Clone(s[:min(len(s), mostShown)]) }
 	u.Host, u.Target, u.Method = shown(u.Host), shown(u.Target), shown(u.Method)
 }
 
-// collector keeps those requests that came first, in bounded memory.
+// collector keeps the requests that came first, in bounded memory.
 type collector struct {
 	limit int
 	match func(*Underway) bool
@@ -110,7 +109,7 @@ func (c *collector) offer(u Underway) {
 	if c.total++; len(c.rows) >= 2*c.limit {
 		c.rows = c.sorted()
 	}
-	u.Keys = slices.Clone(u.Keys) // the exchange serves another one soon
+	u.Keys = slices.Clone(u.Keys) // another request will use the exchange
 	c.rows = append(c.rows, u)
 }
 
@@ -119,16 +118,16 @@ func (c *collector) sorted() []Underway {
 	return c.rows[:min(len(c.rows), c.limit)]
 }
 
-// leastTold is the cost from which running requests are reported. Cheaper ones are over before
-// a person looks.
+// leastTold is the lowest cost at which SoFar reports a running request. Cheaper requests usually end before
+// a person would see them in a report.
 const leastTold = 50 * time.Millisecond
 
-// SoFar appends an Entry for each request at the backend whose cost grew since the last call;
-// the Entry's Cost is that increase. The sum of these is reported at the end as Record.Told.
-// One goroutine calls it.
+// SoFar appends an Entry for each request at the backend whose cost has grown since the last call; the
+// Entry's Cost is the increase. When the request ends, Record.Told is the sum of these costs, so they aren't
+// counted twice. Only one goroutine may call it.
 func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 	h.running.Each(func(x *exchange) {
-		if x.backend.lingers { // it is on record
+		if x.backend.lingers { // its whole cost was recorded when its answer ended
 			return
 		}
 		cost := x.life.SoFar(now)
@@ -145,16 +144,16 @@ func (h *Handler) SoFar(now time.Time, to []telemetry.Entry) []telemetry.Entry {
 			x.log.told.wasted += more
 		}
 		to = append(to, telemetry.Entry{})
-		to[len(to)-1].Set(now, &r, 1)
+		to[len(to)-1].Set(now, &r)
 	})
 	return to
 }
 
-// mostPlaces bounds how many pages AtBackend tells apart.
+// mostPlaces is how many pages AtBackend counts separately.
 const mostPlaces = 256
 
-// AtBackend lists the pages and groups of the requests at the backend, the most frequent first, at
-// most limit of them. It may be called at any time.
+// AtBackend counts the requests at the backend by page and group, and returns at most limit counts, the
+// highest first. It may be called at any time.
 func (h *Handler) AtBackend(limit int) []telemetry.Place {
 	type place struct {
 		group telemetry.Group
@@ -181,7 +180,7 @@ func (h *Handler) AtBackend(limit int) []telemetry.Place {
 	return all
 }
 
-// WaitingByGroup counts who waits for a place at the backend. It may be called at any time.
+// WaitingByGroup counts the waiting requests of each group. It may be called at any time.
 func (h *Handler) WaitingByGroup(now time.Time) (w telemetry.Waiting) {
 	h.waiting.Each(func(x *exchange) {
 		g := x.group()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -11,15 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"go.uber.org/zap"
-
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry"
 )
 
-// TestWhoIsUnderway looks at requests that wait and run.
+// TestWhoIsUnderway lists requests that wait and run.
 func TestWhoIsUnderway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(site), fairly)
@@ -44,9 +43,7 @@ func TestWhoIsUnderway(t *testing.T) {
 				t.Errorf("the %d. that waits: %+v", i+1, u)
 			}
 		}
-		if got := waiting[0].Outlook.Barrier; got != limiter.NoRoom {
-			t.Errorf("the first is kept by barrier %d", got)
-		}
+		testkit.Same(t, limiter.NoRoom, waiting[0].Outlook.Barrier, "the first is kept by barrier")
 		one, n := r.handler.WhoWaits(time.Now(), 1, func(u *Underway) bool { return u.Shape != "" })
 		if n != 2 || len(one) != 1 || one[0].Arrived.Sub(begin) != 10*time.Millisecond {
 			t.Errorf("the first of %d: %+v", n, one)
@@ -58,7 +55,7 @@ func TestWhoIsUnderway(t *testing.T) {
 	})
 }
 
-// TestLongTargetsAreCut bounds what a client makes others see.
+// TestLongTargetsAreCut: the size of the texts that a client can show to others is limited.
 func TestLongTargetsAreCut(t *testing.T) {
 	u := Underway{Target: strings.Repeat("x", 600), Host: strings.Repeat("h", 600), Method: "GET"}
 	if u.own(); len(u.Target) != mostShown || len(u.Host) != mostShown || u.Method != "GET" {
@@ -66,38 +63,8 @@ func TestLongTargetsAreCut(t *testing.T) {
 	}
 }
 
-// TestLookingDisturbsNobody has somebody look all the time while requests come and go.
-func TestLookingDisturbsNobody(t *testing.T) {
-	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), fairly)
-	done := make(chan struct{})
-	var looks, asks sync.WaitGroup
-	looks.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-				r.handler.WhoWaits(time.Now(), 10, nil)
-				r.handler.WhoRuns(10, nil)
-			}
-		}
-	})
-	for range 8 {
-		asks.Go(func() {
-			for range 50 {
-				if res, _ := r.do(r.client, request(t, nil, "GET /")); res.StatusCode != 200 {
-					t.Errorf("status %d", res.StatusCode)
-				}
-			}
-		})
-	}
-	asks.Wait()
-	close(done)
-	looks.Wait()
-}
-
-// TestBusyByItsOwnDoing: who is refused, as its own requests have had more than its share,
-// is told so; a stranger behind it is not.
+// TestBusyByItsOwnDoing: a client that is refused because its own requests used more than its share is told
+// so; a stranger behind it is not.
 func TestBusyByItsOwnDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(site), fairly, func(s *setup) {
@@ -107,7 +74,7 @@ func TestBusyByItsOwnDoing(t *testing.T) {
 		})
 		r.learn()
 		time.Sleep(31 * time.Second)
-		r.learn() // and so it is known
+		r.learn() // makes the client known
 		ask := func(header ...string) <-chan string {
 			said := make(chan string, 1)
 			go func() {
@@ -119,7 +86,7 @@ func TestBusyByItsOwnDoing(t *testing.T) {
 		}
 		own := []<-chan string{ask(), ask(), ask(), ask()}
 		stranger := ask("X-Forwarded-For: 198.51.100.7")
-		const says = "other requests of yours have, or had"
+		const says = "your other requests have already had"
 		if body := <-own[3]; !strings.Contains(body, says) {
 			t.Errorf("the crawler's last one: %q", body)
 		}
@@ -132,8 +99,8 @@ func TestBusyByItsOwnDoing(t *testing.T) {
 	})
 }
 
-// TestRequestID: what tempomat answers itself has an id, the same in the page, the
-// header and the log; what the backend answers is as the backend sent it.
+// TestRequestID: tempomat's own answers have the same id in the page, the header and the log; the backend's
+// answers stay as they are.
 func TestRequestID(t *testing.T) {
 	for name, c := range map[string]struct {
 		given   []string
@@ -149,33 +116,31 @@ func TestRequestID(t *testing.T) {
 		"too long":           {[]string{"X-Request-Id: " + strings.Repeat("a", 65)}, true, ""},
 		"two":                {[]string{"X-Request-Id: a", "X-Request-Id: b"}, true, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				change := func(s *setup) {
-					indebted(limiter.Cap)(s)
-					if c.trusted {
-						s.classify.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-					}
+		inBubble(t, name, func(t *testing.T) {
+			change := func(s *setup) {
+				indebted(limiter.Cap)(s)
+				if c.trusted {
+					s.classify.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 				}
-				r := startVirtual(t, sleeper, change)
-				res, _ := r.do(r.client, request(t, nil, "GET /", c.given...))
-				if id, ok := res.Header[requestHeader]; ok {
-					t.Errorf("the backend's answer has the id %q", id)
-				}
-				res, body := r.do(r.client, request(t, nil, "GET /", c.given...))
-				id := res.Header.Get(requestHeader)
-				if !strings.Contains(body, "(request "+id+")") || r.lines()[1]["request"] != id {
-					t.Errorf("header %q, page %q, log %v", id, body, r.lines()[1]["request"])
-				}
-				if c.want != "" && id != c.want || c.want == "" && (len(id) != 8 || strings.Trim(id, "0123456789abcdef") != "") {
-					t.Errorf("the id is %q, want %q", id, c.want)
-				}
-			})
+			}
+			r := startVirtual(t, sleeper, change)
+			res, _ := r.do(r.client, request(t, nil, "GET /", c.given...))
+			if id, ok := res.Header[requestHeader]; ok {
+				t.Errorf("the backend's answer has the id %q", id)
+			}
+			res, body := r.do(r.client, request(t, nil, "GET /", c.given...))
+			id := res.Header.Get(requestHeader)
+			if !strings.Contains(body, "(request "+id+")") || r.lines()[1]["request"] != id {
+				t.Errorf("header %q, page %q, log %v", id, body, r.lines()[1]["request"])
+			}
+			if c.want != "" && id != c.want || c.want == "" && (len(id) != 8 || strings.Trim(id, "0123456789abcdef") != "") {
+				t.Errorf("the id is %q, want %q", id, c.want)
+			}
 		})
 	}
 }
 
-// recorded keeps copies of what was recorded.
+// recorded keeps copies of the records.
 type recorded struct {
 	mu      sync.Mutex
 	entries []telemetry.Entry
@@ -185,13 +150,25 @@ func (r *recorded) Note(now time.Time, rec *telemetry.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var e telemetry.Entry
-	e.Set(now, rec, 1)
+	e.Set(now, rec)
 	r.entries = append(r.entries, e)
 }
 
-// TestInside has two requests come whose backend takes 3 s for each: one runs and one
-// waits. The client of the first leaves after 2 s. What runs is told as it costs, and
-// what was told is on its record.
+// ended waits until all requests have ended, and returns what is on record. The test ends if that are not so many.
+func (r *recorded) ended(rig *rig, n int) []telemetry.Entry {
+	rig.t.Helper()
+	rig.busy.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.entries) != n {
+		rig.t.Fatalf("%d are on record, want %d", len(r.entries), n)
+	}
+	return r.entries
+}
+
+// TestInside: the backend takes 3 s for each of two requests: one runs and one waits. The client of the first
+// disconnects after 2 s. The running request is reported as its cost grows, and its record has the sum that
+// was reported.
 func TestInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(work3s), fairly)
@@ -201,9 +178,7 @@ func TestInside(t *testing.T) {
 		}
 		records := &recorded{}
 		r.handler.records = records
-		if w := r.handler.WaitingByGroup(time.Now()); w != (telemetry.Waiting{}) {
-			t.Errorf("nobody waits, and it says %+v", w)
-		}
+		testkit.Same(t, telemetry.Waiting{}, r.handler.WaitingByGroup(time.Now()), "nobody waits")
 		var all sync.WaitGroup
 		all.Go(func() { leaves(t, r.client, request(t, nil, "GET /header?a=1", agent), 2100*time.Millisecond) })
 		time.Sleep(time.Millisecond)
@@ -224,9 +199,7 @@ func TestInside(t *testing.T) {
 				t.Errorf("after %d s: %s, %s, %v", i+1, running[0].Target(), running[0].Shape, running[0].Cost)
 			}
 			told += running[0].Cost
-			if again := r.handler.SoFar(time.Now(), nil); len(again) != 0 {
-				t.Errorf("%d are told twice", len(again))
-			}
+			testkit.Same(t, 0, len(r.handler.SoFar(time.Now(), nil)), "told twice")
 			time.Sleep(time.Second - 200*time.Millisecond*time.Duration(i))
 		}
 		for _, e := range r.handler.SoFar(time.Now(), nil) { // its client has left
@@ -236,23 +209,18 @@ func TestInside(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(time.Second)
-		r.busy.Wait()
-		records.mu.Lock()
-		defer records.mu.Unlock()
-		if len(records.entries) != 2 {
-			t.Fatalf("%d are on record", len(records.entries))
-		}
-		if e := records.entries[0]; e.Cost != 3*time.Second || e.Told != told || told != 2800*time.Millisecond || !e.Orphan || e.ToldWasted != wasted || wasted != 800*time.Millisecond {
+		entries := records.ended(r, 2)
+		if e := entries[0]; e.Cost != 3*time.Second || e.Told != told || told != 2800*time.Millisecond || !e.Orphan || e.ToldWasted != wasted || wasted != 800*time.Millisecond {
 			t.Errorf("on record: cost %v, told %v of %v, orphan %v, wasted %v of %v", e.Cost, e.Told, told, e.Orphan, e.ToldWasted, wasted)
 		}
-		if e := records.entries[1]; e.Told != 0 || e.Delay < 1900*time.Millisecond {
+		if e := entries[1]; e.Told != 0 || e.Delay < 1900*time.Millisecond {
 			t.Errorf("on record: told %v, delayed %v", e.Told, e.Delay)
 		}
 	})
 }
 
-// TestWaitedIsAtTheGate: a client that sends its body for half a second, waits, and is
-// refused has waited from when its body was there, in the queue and on record.
+// TestWaitedIsAtTheGate: a client sends its body for half a second, waits, and is refused. Its wait, in the
+// queue and on record, begins when its body is complete.
 func TestWaitedIsAtTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(work3s), func(s *setup) {
@@ -277,21 +245,13 @@ func TestWaitedIsAtTheGate(t *testing.T) {
 			t.Errorf("waits since %v: %+v", there, rows)
 		}
 		all.Wait()
-		r.busy.Wait()
-		records.mu.Lock()
-		defer records.mu.Unlock()
-		if len(records.entries) != 2 {
-			t.Fatalf("%d are on record", len(records.entries))
-		}
-		if e := records.entries[0]; e.Outcome != telemetry.Refused || e.Waited != 1500*time.Millisecond || e.Took != 2*time.Second {
+		if e := records.ended(r, 2)[0]; e.Outcome != telemetry.Refused || e.Waited != 1500*time.Millisecond || e.Took != 2*time.Second {
 			t.Errorf("%v, waited %v of %v", e.Outcome, e.Waited, e.Took)
 		}
 	})
 }
 
-func nopLog() *zap.Logger { return zap.NewNop() }
-
-// TestRecordFields looks at whole lines.
+// TestRecordFields compares whole lines.
 func TestRecordFields(t *testing.T) {
 	common := []string{"bytes", "classes", "client", "cost_ms", "group", "guess_ms", "host", "method", "outcome", "path", "shape", "status", "took_ms", "verdict", "wait_ms"}
 	for _, tc := range []struct {
@@ -310,75 +270,28 @@ func TestRecordFields(t *testing.T) {
 		}},
 		{"shadow", func(s *setup) { indebted(limiter.Cap)(s); s.limits.Shadow = true },
 			[]string{"class", "key", "reason", "shadow", "would_wait_ms"}, map[string]any{"status": int64(200), "verdict": "refuse", "wait_ms": 0.0, "shadow": true}},
-		{"exempt", exempt("/*"), []string{"exempt", "-classes", "-guess_ms", "-verdict", "-wait_ms"}, map[string]any{"exempt": true, "cost_ms": 1000.0}},
+		{"exempt", exempt("/*"), nil, map[string]any{"exempt": true, "cost_ms": 1000.0}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-					sleeper(w, q)
-					_, _ = io.WriteString(w, "hello")
-				}), tc.change)
+		inBubble(t, tc.name, func(t *testing.T) {
+			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				sleeper(w, q)
+				_, _ = io.WriteString(w, "hello")
+			}), tc.change)
+			r.do(r.client, request(t, nil, "GET /a%20b"))
+			if tc.name == "refused" || tc.name == "shadow" { // it is the second one that is
 				r.do(r.client, request(t, nil, "GET /a%20b"))
-				if tc.name == "refused" || tc.name == "shadow" { // it is the second one that is
-					r.do(r.client, request(t, nil, "GET /a%20b"))
-				}
-				lines := r.lines()
-				line := lines[len(lines)-1]
-				names := slices.Clone(common)
-				for _, m := range tc.more {
-					if gone, ok := strings.CutPrefix(m, "-"); ok {
-						names = slices.DeleteFunc(names, func(n string) bool { return n == gone })
-					} else {
-						names = append(names, m)
-					}
-				}
-				slices.Sort(names)
-				var got []string
-				for name := range line {
-					got = append(got, name)
-				}
-				slices.Sort(got)
-				if diff := cmp.Diff(names, got); diff != "" {
-					t.Errorf("fields (-want +got):\n%s", diff)
-				}
-				for name, want := range tc.want {
-					if line[name] != want {
-						t.Errorf("%s is %v, want %v", name, line[name], want)
-					}
-				}
-			})
+			}
+			lines := r.lines()
+			line := lines[len(lines)-1]
+			names := slices.Concat(common, tc.more)
+			if line["exempt"] == true {
+				names = []string{"bytes", "client", "cost_ms", "exempt", "group", "host", "method", "outcome", "path", "shape", "status", "took_ms"}
+			}
+			slices.Sort(names)
+			testkit.Same(t, names, slices.Sorted(maps.Keys(line)), "fields")
+			for name, want := range tc.want {
+				testkit.Same(t, want, line[name], "%s", name)
+			}
 		})
 	}
-}
-
-// TestWaiting: who waits is told by group, and for how long; who is at the backend is not.
-func TestWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.HandlerFunc(site), fairly)
-		r.learn()
-		begin := time.Now()
-		var all sync.WaitGroup
-		for i, agent := range []string{"", "", "", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"} {
-			q := request(t, nil, "GET /heavy")
-			if q.Header.Set("X-Forwarded-For", "198.51.100.1"); agent != "" {
-				q.Header.Set("User-Agent", agent)
-			}
-			all.Go(func() { r.do(r.client, q) })
-			if i == 0 {
-				synctest.Wait() // it is at the backend
-			}
-		}
-		synctest.Wait()
-		time.Sleep(100 * time.Millisecond)
-		var want telemetry.Waiting
-		want.Count[telemetry.Robot], want.Longest[telemetry.Robot] = 2, time.Since(begin)
-		want.Count[telemetry.Stranger], want.Longest[telemetry.Stranger] = 1, time.Since(begin)
-		if diff := cmp.Diff(want, r.handler.WaitingByGroup(time.Now())); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		all.Wait()
-		if diff := cmp.Diff(telemetry.Waiting{}, r.handler.WaitingByGroup(time.Now())); diff != "" {
-			t.Errorf("all were answered (-want +got):\n%s", diff)
-		}
-	})
 }

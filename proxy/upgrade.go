@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,21 +19,21 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// upgrade connects the client with the backend, which have agreed on another
-// protocol, until both have closed, or one has and the other one does not take
-// what comes, or nothing comes of either for too long.
+// upgrade passes bytes between the client and the backend, which have agreed on another protocol. It ends
+// when both sides have closed, when one side accepts nothing for too long, or when neither side sends
+// anything for too long.
 func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answer) {
 	asked := out.Fields.Get("Upgrade")
 	agreed := upgradeOf(res.Fields)
 	if asked == "" || !strings.EqualFold(protocolName(asked), protocolName(agreed)) || !printable(agreed) {
-		u.explain(x, fmt.Errorf("the backend upgrades to %q where %q was asked for", agreed, asked))
+		u.explain(x, fmt.Errorf("the backend agreed to upgrade to %q, but the client asked for %q", agreed, asked))
 		return
 	}
 	detacher, ok := x.client.writer.served.(interface {
 		Detach() (net.Conn, []byte, error)
 	})
 	if !ok {
-		u.explain(x, errors.New("a stream of HTTP/2 cannot be upgraded"))
+		u.explain(x, errors.New("an HTTP/2 stream cannot be upgraded"))
 		return
 	}
 	client, early, err := detacher.Detach()
@@ -43,24 +44,22 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	defer client.Close()
 	x.client.writer.status = res.Status
 	x.stream(time.Now())
-	x.leaveHead() // it may be open for days, and the backend has agreed
 	back := res.Tunnel()
 	if err := writeSwitch(client, agreed, res); err != nil {
 		x.log.outcome = telemetry.ClientGone
 		_ = back.Close()
 		return
 	}
-	d := dialogue{log: u.log, limit: x.policy.Upgrade, close: func() { _ = client.Close(); _ = back.Close() }}
+	d := dialogue{client: client, back: back, limit: x.policy.Upgrade, log: u.log}
 	defer x.client.conn.closing.upgrades.add(d.close)()
-	d.hold(client, io.MultiReader(bytes.NewReader(early), client), back)
-	if d.idle.Load() {
+	if d.hold(io.MultiReader(bytes.NewReader(early), client)) {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
 			zap.String("path", telemetry.Clip(x.request.URL.Path)))
 	}
 }
 
-// writeSwitch writes the head of an answer that agrees to a protocol: the backend's, except for what
-// is for its own connection only (RFC 9110, 7.6.1), and what is for the proxy alone.
+// writeSwitch writes the header of the answer that agrees to a protocol: the backend's header without the
+// fields for its own connection (RFC 9110, 7.6.1) and those meant only for the proxy.
 func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
 	h := endToEnd(nil, res.Fields)
 	h.Set("Connection", "Upgrade")
@@ -70,7 +69,7 @@ func writeSwitch(w io.Writer, agreed string, res *backend.Answer) error {
 	return err
 }
 
-// add notes a connection until it is removed, and has it closed as the server ends.
+// add registers a connection until remove is called. If the server shuts down before that, it calls closeIt.
 func (u *upgrades) add(closeIt func()) (remove func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -91,7 +90,7 @@ func (u *upgrades) add(closeIt func()) (remove func()) {
 	}
 }
 
-// end closes all connections, those to come included, and waits until they are written down.
+// end closes all connections, including those that are added later, and waits until all are removed.
 func (u *upgrades) end() {
 	u.mu.Lock()
 	u.ended = true
@@ -102,65 +101,67 @@ func (u *upgrades) end() {
 	u.all.Wait()
 }
 
-// dialogue is what goes both ways after an upgrade.
+// dialogue is an upgraded connection with its two sides.
 type dialogue struct {
-	log   *zap.Logger
-	limit time.Duration // longest silence; 0: none
-	close func()        // closes both sides
-	last  atomic.Int64  // Unix nanoseconds of the last piece that was passed on
-	idle  atomic.Bool   // it was closed for its silence
-	timer *time.Timer
+	client, back net.Conn
+	limit        time.Duration // longest silence of both sides; 0: none
+	log          *zap.Logger
+	renewed      atomic.Int64 // when the deadlines were last set, in Unix nanoseconds
 }
 
-// hold passes on what both sides say until they have closed.
-func (d *dialogue) hold(client io.Writer, fromClient io.Reader, back io.ReadWriter) {
+func (d *dialogue) close() {
+	_ = d.client.Close()
+	_ = d.back.Close()
+}
+
+// hold passes bytes in both directions until both sides have closed. It reports whether it closed them itself
+// because neither side had sent anything for too long.
+func (d *dialogue) hold(fromClient io.Reader) (idle bool) {
 	defer d.close()
-	d.last.Store(time.Now().UnixNano())
-	if d.limit > 0 {
-		armed := make(chan struct{})
-		d.timer = time.AfterFunc(d.limit, func() { <-armed; d.look() })
-		close(armed)
-		defer d.timer.Stop()
-	}
+	d.renew()
 	ends := make(chan error, 2)
-	go func() { ends <- d.copy(back, fromClient) }()
-	go func() { ends <- d.copy(client, back) }()
+	go func() { ends <- d.copy(d.back, fromClient) }()
+	go func() { ends <- d.copy(d.client, d.back) }()
 	for range cap(ends) {
 		if err := <-ends; err != nil {
+			idle = idle || errors.Is(err, os.ErrDeadlineExceeded)
 			d.close()
 		}
 	}
+	return idle
 }
 
-// look closes both sides if nothing was passed on for too long.
-func (d *dialogue) look() {
-	left := d.limit - time.Since(time.Unix(0, d.last.Load()))
-	if left > 0 {
-		d.timer.Reset(left)
+// renew extends the deadlines of both sides, at most once per deadlineStep. Each deadline is set deadlineStep
+// later than the limit requires, because later bytes may not extend it.
+func (d *dialogue) renew() {
+	now := time.Now()
+	if d.limit == 0 || now.UnixNano()-d.renewed.Load() < int64(deadlineStep) {
 		return
 	}
-	d.idle.Store(true)
-	d.close()
+	d.renewed.Store(now.UnixNano())
+	until := now.Add(d.limit + deadlineStep)
+	_ = d.client.SetDeadline(until) // if it fails, hold only waits longer for a silent side
+	_ = d.back.SetDeadline(until)
 }
 
-// copy passes on what comes, and then that it is over.
+// copy passes on what one side sends, and then closes the other side for writing.
 func (d *dialogue) copy(dst io.Writer, src io.Reader) (err error) {
 	defer survive(d.log, &err)
 	piece := make([]byte, smallPiece)
 	for {
 		n, err := src.Read(piece)
 		if n > 0 {
+			d.renew()
 			if _, err := dst.Write(piece[:n]); err != nil {
 				return err
 			}
-			d.last.Store(time.Now().UnixNano())
 		}
 		switch {
 		case err == io.EOF:
 			if half, ok := dst.(interface{ CloseWrite() error }); ok {
 				return half.CloseWrite()
 			}
-			return io.ErrClosedPipe // it cannot be told but by closing
+			return io.ErrClosedPipe // such a connection can't be closed in one direction: hold closes all of it
 		case err != nil:
 			return err
 		}

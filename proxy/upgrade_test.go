@@ -2,18 +2,18 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"net/textproto"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"tempomat/limiter"
+	"go.uber.org/zap"
+
+	"tempomat/internal/testkit"
 )
 
 // shout takes a connection over and sends each line back with a "!".
@@ -39,12 +39,12 @@ func shout(w http.ResponseWriter, r *http.Request) {
 
 const upgrade = "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
-// converse upgrades a connection and says something.
-func converse(t *testing.T, r *rig) (net.Conn, *bufio.Reader) {
+// converse upgrades a connection, with additional fields, and says something.
+func converse(t *testing.T, r *rig, fields ...string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c := r.dial()
 	br := bufio.NewReader(c)
-	send(t, c, upgrade)
+	send(t, c, strings.TrimSuffix(upgrade, "\r\n")+strings.Join(fields, "")+"\r\n")
 	res := answer(t, br, "GET")
 	if res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Tempomat-Cost") != "" {
 		t.Fatalf("got %d, %v", res.StatusCode, res.Header)
@@ -62,178 +62,106 @@ func converse(t *testing.T, r *rig) (net.Conn, *bufio.Reader) {
 }
 
 func TestUpgrade(t *testing.T) {
-	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative} {
-		t.Run(m.String(), func(t *testing.T) {
-			r := start(t, http.HandlerFunc(shout), mode(m))
-			c, br := converse(t, r)
-			if n := r.meter.Running(); n != 0 {
-				t.Errorf("%d meters run during the upgrade", n)
-			}
-			send(t, c, "bye\n") // the backend closes
-			if rest, err := io.ReadAll(br); err != nil || len(rest) != 0 {
-				t.Errorf("the end: %q, %v", rest, err)
-			}
-			_ = c.Close()
-			c, _ = converse(t, r)
-			_ = c.Close() // the client closes
-			for _, line := range r.lines() {
-				if line["status"] != int64(101) || line["outcome"] != "answered" {
-					t.Errorf("line %v", line)
-				}
-			}
-		})
-	}
-}
-
-// TestUpgradeIsForThisConnection has a backend say more as it agrees to an upgrade: what is for
-// its own connection, and what it tells the proxy alone, is not for the client.
-func TestUpgradeIsForThisConnection(t *testing.T) {
-	r := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade, X-Own\r\nUpgrade: websocket\r\n"+
-			"X-Own: 1\r\nKeep-Alive: timeout=5\r\nTempomat-Cost: 0\r\nTempomat-Standing: user\r\nTempomat-Request: 1\r\n\r\n")
-	}))
-	c := r.dial()
-	br := bufio.NewReader(c)
-	send(t, c, upgrade)
-	head, err := textproto.NewReader(br).ReadLine()
-	if err != nil || head != "HTTP/1.1 101 Switching Protocols" {
-		t.Fatalf("%q, %v", head, err)
-	}
-	h, err := textproto.NewReader(br).ReadMIMEHeader()
-	want := textproto.MIMEHeader{"Server": {"s"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
-	if err != nil || !maps.EqualFunc(h, want, slices.Equal) {
-		t.Errorf("%v, %v", h, err)
-	}
-}
-
-func TestUpgradeRefused(t *testing.T) {
 	r := start(t, http.HandlerFunc(shout))
-	c := r.dial()
-	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n") // not named in Connection
-	if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusUpgradeRequired {
-		t.Errorf("got %v", res)
+	c, br := converse(t, r, "Cookie: "+strings.Repeat("x", 20<<10)+"\r\n")
+	if held := r.handler.heads.Held(); held < 20<<10 {
+		t.Errorf("%d bytes are counted of a header that is kept for as long as the connection", held)
 	}
+	testkit.Same(t, 0, r.meter.Running(), "meters that run during the upgrade")
+	send(t, c, "bye\n") // the backend closes
+	if rest, err := io.ReadAll(br); err != nil || len(rest) != 0 {
+		t.Errorf("the end: %q, %v", rest, err)
+	}
+	_ = c.Close()
+	c, _ = converse(t, r)
+	_ = c.Close() // the client closes
+	r.checkLog(map[string]any{"status": int64(101), "outcome": "answered"})
 }
 
-// TestUpgradeUnasked: a client that asked for no other protocol goes on to speak HTTP, of
-// which the backend would get every request uncounted.
+// TestUpgradeUnasked: a client that asked for no other protocol continues to speak HTTP, so the backend would
+// get all its requests uncounted. A client that asked for a version of a protocol has asked for the protocol,
+// whether or not the backend names the version.
 func TestUpgradeUnasked(t *testing.T) {
-	for _, fields := range []string{"", "Upgrade: x\r\n", "Connection: Upgrade\r\nUpgrade: x\r\n", "Connection: Upgrade\r\n"} {
-		back := loopback(t)
-		rawBackend(t, back, func(string) string { return "HTTP/1.1 101 Switching Protocols\r\n" + fields + "\r\n" })
-		r := startOn(t, loopback(t), back, nil)
-		c := r.dial()
-		send(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-		if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusBadGateway {
-			t.Errorf("%q: got %v", fields, res)
+	for _, tc := range []struct {
+		asks, agrees string
+		status       int
+	}{
+		{"", "", http.StatusBadGateway},
+		{"", "Upgrade: x\r\n", http.StatusBadGateway},
+		{"", "Connection: Upgrade\r\nUpgrade: x\r\n", http.StatusBadGateway},
+		{"", "Connection: Upgrade\r\n", http.StatusBadGateway},
+		{"Connection: Upgrade\r\nUpgrade: websocket/13\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", http.StatusSwitchingProtocols},
+	} {
+		r := startRaw(t, func(string) string { return "HTTP/1.1 101 Switching Protocols\r\n" + tc.agrees + "\r\n" })
+		if res, _ := r.say("GET / HTTP/1.1\r\nHost: h\r\n" + tc.asks + "\r\n"); res.StatusCode != tc.status {
+			t.Errorf("%q, %q: got %v", tc.asks, tc.agrees, res)
 		}
-		_ = c.Close()
 	}
 }
 
-// TestUpgradeThatCannotBe: the backend is not asked for another protocol that it could
-// agree to, and be blamed for what comes of it.
+// TestUpgradeThatCannotBe: the backend never sees a request to upgrade to a protocol that the proxy can't
+// pass on, so it can't agree to one.
 func TestUpgradeThatCannotBe(t *testing.T) {
 	r := startHeadEcho(t)
 	for _, line := range []string{
 		"GET / HTTP/1.0\r\nConnection: Upgrade",
+		"GET / HTTP/1.1\r\nHost: h", // not named in Connection
 		"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nExpect: 100-continue\r\nContent-Length: 9",
 		"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked",
 	} {
-		c := r.dial()
-		send(t, c, line+"\r\nUpgrade: websocket\r\n\r\n")
-		res := answer(t, bufio.NewReader(c), "GET")
-		if head := readAll(t, res); res.StatusCode != http.StatusOK || strings.Contains(head, "pgrade") {
+		res, head := r.say(line + "\r\nUpgrade: websocket\r\n\r\n")
+		if res.StatusCode != http.StatusOK || strings.Contains(head, "pgrade") {
 			t.Errorf("%q: got %d, the backend %q", line, res.StatusCode, head)
 		}
-		_ = c.Close()
 	}
 }
 
-// TestUpgradeWithVersion has a client ask for a version that the backend does not tell.
-func TestUpgradeWithVersion(t *testing.T) {
-	back := loopback(t)
-	rawBackend(t, back, func(string) string {
-		return "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-	})
-	r := startOn(t, loopback(t), back, nil)
-	c := r.dial()
-	send(t, c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket/13\r\n\r\n")
-	if res := answer(t, bufio.NewReader(c), "GET"); res.StatusCode != http.StatusSwitchingProtocols {
-		t.Errorf("got %v", res)
-	}
-	_ = c.Close()
-}
-
-// TestIdleUpgrade has upgraded connections on which nothing is said for too
-// long, and ones on which one side speaks now and then.
+// TestIdleUpgrade: on upgraded connections one side speaks now and then, and then neither for too long, with
+// a usual limit and the shortest that the configuration allows.
 func TestIdleUpgrade(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		speaks  bool
-		backend bool // it is the backend that speaks
-	}{{"idle", false, false}, {"client speaks", true, false}, {"backend speaks", true, true}} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-					if !tc.backend {
-						shout(w, q)
-						return
-					}
-					c, _, _ := http.NewResponseController(w).Hijack()
-					defer c.Close()
-					_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-					for {
-						time.Sleep(50 * time.Second)
-						if _, err := io.WriteString(c, "word\n"); err != nil {
-							return
-						}
-					}
-				}), fairly, func(s *setup) { s.upgrade = time.Minute })
-				c := r.dial()
-				br := bufio.NewReader(c)
-				send(t, c, upgrade)
-				if res := answer(t, br, "GET"); res.StatusCode != 101 {
-					t.Fatalf("got %d", res.StatusCode)
+	for _, limit := range []time.Duration{time.Second, time.Minute} {
+		for _, who := range []string{"the client", "the backend"} {
+			inBubble(t, fmt.Sprint(who, " speaks, limit ", limit), func(t *testing.T) {
+				client, near := net.Pipe()
+				far, back := net.Pipe()
+				d := dialogue{client: near, back: far, limit: limit}
+				over := make(chan bool, 1)
+				go func() { over <- d.hold(near) }()
+				speaks, hears := client, back
+				if who == "the backend" {
+					speaks, hears = back, client
 				}
-				if !tc.backend {
-					_, _ = br.ReadString('\n')
-				}
-				for range 10 {
-					if !tc.speaks {
-						break
+				go func() { _, _ = io.Copy(io.Discard, hears) }()
+				for range 20 {
+					time.Sleep(limit * 7 / 10)
+					if _, err := io.WriteString(speaks, "word\n"); err != nil {
+						t.Fatalf("closed although %s speaks: %v", who, err)
 					}
-					if !tc.backend {
-						time.Sleep(50 * time.Second)
-						send(t, c, "word\n")
-					}
-					if line, err := br.ReadString('\n'); err != nil {
-						t.Fatalf("got %q, %v", line, err)
-					}
-				}
-				if g := r.limiter.GateState(); g.Busy != 1 {
-					t.Errorf("%d places are taken, want 1", g.Busy)
 				}
 				from := time.Now()
-				if tc.backend {
-					_ = c.Close()
-					time.Sleep(2 * time.Minute)
-				} else if _, err := io.ReadAll(br); err != nil || time.Since(from) != time.Minute {
-					t.Errorf("closed after %s, %v", time.Since(from), err)
-				}
-				r.busy.Wait()
-				if g := r.limiter.GateState(); g.Busy != 0 {
-					t.Errorf("%d places are taken after the end", g.Busy)
-				}
-				if line := r.line(); line["outcome"] != "answered" {
-					t.Errorf("access log: %v", line)
+				if idle, after := <-over, time.Since(from); !idle || after < limit || after > limit+deadlineStep {
+					t.Errorf("closed after %s, idle: %t", after, idle)
 				}
 			})
-		})
+		}
 	}
 }
+
+// TestUpgradeThatPanics: a panic in the code below an upgraded connection ends the connection, but not the
+// process.
+func TestUpgradeThatPanics(t *testing.T) {
+	_, near := net.Pipe()
+	far, back := net.Pipe()
+	d := dialogue{client: near, back: far, log: zap.NewNop()}
+	if d.hold(panics{}) {
+		t.Error("closed as an idle one")
+	}
+	if _, err := back.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the backend's side: %v", err)
+	}
+}
+
+// panics is a reader that panics.
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("a record that TLS doesn't expect") }

@@ -22,14 +22,14 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Backend is where requests go.
+// Backend configures the server that requests are forwarded to.
 type Backend struct {
 	URL         *url.URL      // scheme and host, or unix:/path
-	DialTimeout time.Duration // longest wait until another machine takes a connection
-	Timeout     time.Duration // longest wait for the response's header, and for an answer without a client
+	DialTimeout time.Duration // longest wait until a backend on another machine accepts a connection
+	Timeout     time.Duration // longest wait for the response's header, and for the rest of an answer whose client has disconnected
 }
 
-// NewUpstream makes an Upstream; it connects to nothing yet.
+// NewUpstream makes an Upstream. It doesn't connect yet.
 func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	host := b.URL.Host
 	if b.URL.Scheme == "unix" {
@@ -38,14 +38,13 @@ func NewUpstream(b Backend, log *zap.Logger) *Upstream {
 	return &Upstream{timeout: b.Timeout, pool: backend.NewPool(dialer(b), host, b.Timeout), log: Capped(log)}
 }
 
-// forward has the backend answer.
+// forward sends the request to the backend, and the answer to the client.
 func (u *Upstream) forward(x *exchange) {
 	if x.request.Method == http.MethodConnect {
-		x.fail(telemetry.Refused, errorpage.WrongMethod, "This is no forward proxy.")
+		x.fail(telemetry.Refused, errorpage.WrongMethod)
 		return
 	}
 	out := u.rewrite(x)
-	x.backend.work.bound(u.timeout)
 	res, err := u.pool.Do(&x.client.conn.call, out)
 	if err != nil {
 		u.explain(x, err)
@@ -53,7 +52,7 @@ func (u *Upstream) forward(x *exchange) {
 	}
 	defer res.Close()
 	now := time.Now()
-	x.life.Answered(now, res.Status, &res.Fields) // before the client has it
+	x.life.Answered(now, res.Status, &res.Fields) // removes private fields
 	if res.Status == http.StatusSwitchingProtocols {
 		u.upgrade(x, out, res)
 		return
@@ -61,7 +60,7 @@ func (u *Upstream) forward(x *exchange) {
 	u.pass(now, x, res)
 }
 
-// Hint implements backend.Hints: it passes on what comes before the answer.
+// Hint implements backend.Hints. It passes on interim responses, such as 103.
 func (x *exchange) Hint(status int, fields http1.Fields) {
 	h := x.client.writer.Fields()
 	*h = endToEnd(*h, fields)
@@ -75,10 +74,10 @@ func (u *Upstream) Close() { u.pool.Close() }
 // Crowd reports whether connections wait for the backend to accept them.
 func (h *Handler) Crowd(on bool) { h.policy.Load().Upstream.pool.Crowd(on) }
 
-// dialer opens connections to a backend, and is done with TLS's handshake then. A machine that accepts
-// no connection is down, which shows soon. On this machine the kernel accepts or refuses it; if it does
-// neither, its queue is full. That, and the handshake, wait for a worker, like the request that
-// follows.
+// dialer opens connections to a backend, including the TLS handshake. A backend on another machine counts as
+// down if it doesn't accept the connection within DialTimeout. On this machine the kernel accepts or refuses
+// a connection at once, unless the queue of the listening socket is full. Then the connection, like the TLS
+// handshake, waits for a worker, so it may take as long as the response may.
 func dialer(b Backend) backend.Dial {
 	open := connect(b)
 	if b.URL.Scheme != "https" {
@@ -101,10 +100,12 @@ func dialer(b Backend) backend.Dial {
 	}
 }
 
-// retryFull is how soon a unix socket is tried again whose queue is full: the kernel does not wait there, as it does with TCP.
+// retryFull is the pause before another attempt to connect to a unix socket whose queue is full. With TCP the
+// kernel itself waits.
 const retryFull = 20 * time.Millisecond
 
-// errFull is no fault of dialling: see explain.
+// errFull is returned if a unix socket's queue stays full. It wraps a timeout, so explain reports that the
+// backend is slow, not that it is down.
 var errFull = fmt.Errorf("the backend's queue of connections is full: %w", os.ErrDeadlineExceeded)
 
 // connect opens connections without TLS.
@@ -139,9 +140,9 @@ func connect(b Backend) backend.Dial {
 	}
 }
 
-// backendTLS is how a backend is asked over TLS. On a loopback address its certificate is not
-// checked: authorities issue none for 127.0.0.1, and a program that listens there is already on
-// this machine. Sessions are resumed, which spares the backend most of a handshake.
+// backendTLS returns the configuration for a backend over TLS. On a loopback address the certificate isn't
+// checked, because authorities issue none for 127.0.0.1, and an attacker who can listen there already
+// controls this machine. Sessions are resumed, which saves the backend most of a handshake.
 func backendTLS(host string) *tls.Config {
 	ip, err := netip.ParseAddr(host)
 	return &tls.Config{
@@ -150,7 +151,7 @@ func backendTLS(host string) *tls.Config {
 	}
 }
 
-// hostPort is a URL's host with its port.
+// hostPort returns a URL's host and port.
 func hostPort(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -161,22 +162,21 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), "80")
 }
 
-// Lines of a kind in a second, and beyond these one of so many: a client that fails on
-// purpose, or a crowd before a backend that is down, is not to fill the disk.
+// Each second, the first mostLines lines with the same message are logged, and then one in oneLineOf. Clients
+// that fail on purpose, or many clients while the backend is down, must not fill the disk.
 const (
 	mostLines = 20
 	oneLineOf = 1000
 )
 
-// Capped is a log that limits lines about failures to what a person can read.
+// Capped returns a logger that limits how many lines with the same message are written.
 func Capped(log *zap.Logger) *zap.Logger {
 	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, time.Second, mostLines, oneLineOf)
 	}))
 }
 
-// explain answers for a backend that did not, and logs that once. A client that disconnected
-// needs no answer.
+// explain logs why the backend did not answer, and answers the client, unless it has disconnected.
 func (u *Upstream) explain(x *exchange, err error) {
 	var timeout net.Error
 	late := errors.As(err, &timeout) && timeout.Timeout() && !isDial(err)
@@ -187,12 +187,12 @@ func (u *Upstream) explain(x *exchange, err error) {
 	case x.gone() && late:
 		x.log.outcome = telemetry.BackendSlow
 		abort()
-	case x.gone(), errors.Is(err, context.Canceled): // by its client, or as all are to end
+	case x.gone(), errors.Is(err, context.Canceled): // the client disconnected, or the server is shutting down
 		x.abandon()
 	case late:
-		x.fail(telemetry.BackendSlow, errorpage.BackendSlow, "The site takes too long to answer. Please try again later.")
+		x.fail(telemetry.BackendSlow, errorpage.BackendSlow)
 	default:
-		x.fail(telemetry.BackendDown, errorpage.BackendDown, "The site does not answer. Please try again later.")
+		x.fail(telemetry.BackendDown, errorpage.BackendDown)
 	}
 	u.log.Error(x.log.outcome.String(), zap.Error(err), zap.String("request", x.id),
 		zap.String("method", x.request.Method), zap.String("path", telemetry.Clip(x.request.URL.Path)))

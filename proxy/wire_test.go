@@ -1,19 +1,22 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
-	"errors"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/backend"
 )
 
-// pool is of connections to the backend at the other end of a wire.
+// pool returns a pool of connections to the backend at the other end of a wire.
 func (w wire) pool(timeout time.Duration) *backend.Pool {
 	return backend.NewPool(func(ctx context.Context) (net.Conn, error) {
 		return w.dial(ctx, "tcp", "backend.invalid")
@@ -29,49 +32,78 @@ type wire struct {
 func loopback(t *testing.T) wire {
 	t.Helper()
 	l, err := Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return wire{l, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 	}}
 }
 
+// serveEach runs a function for each connection, until the test ends.
+func (w wire) serveEach(t *testing.T, serve func(net.Conn)) {
+	go func() {
+		for {
+			c, err := w.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+	t.Cleanup(func() { _ = w.Close() })
+}
+
+// connect opens a connection that lasts until the test ends.
+func (w wire) connect(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := w.dial(t.Context(), "", "")
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// say sends a text over a new connection, and returns the response after reading its body.
+func (w wire) say(t *testing.T, text string) (*http.Response, string) {
+	t.Helper()
+	c := w.connect(t)
+	defer c.Close()
+	go func() { _, _ = io.WriteString(c, text) }() // the server may refuse it half way
+	method, _, _ := strings.Cut(text, " ")
+	res := answer(t, bufio.NewReader(c), method)
+	return res, readAll(t, res)
+}
+
 // memory is a network that works in a synctest bubble.
-func memory() wire {
-	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+func memory() wire { return inMemory(testkit.NewPipes(), "192.0.2.1") }
+
+// from returns the same network for a client with another address.
+func (w wire) from(address string) wire { return inMemory(w.Listener.(*testkit.Pipes), address) }
+
+func inMemory(l *testkit.Pipes, client string) wire {
+	remote := netip.AddrPortFrom(netip.MustParseAddr(client), 1024)
 	return wire{l, func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return l.dial(ctx, netip.MustParseAddrPort("192.0.2.1:1024"))
+		near, far := net.Pipe()
+		left := new(atomic.Bool)
+		return nearEnd{near, left}, l.Offer(ctx, farEnd{far, remote, left})
 	}}
 }
 
-// from is the same network for a client of another address.
-func (w wire) from(address string) wire {
-	ap := netip.AddrPortFrom(netip.MustParseAddr(address), 1024)
-	return wire{w.Listener, func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return w.Listener.(*pipes).dial(ctx, ap)
-	}}
-}
-
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-type pipe struct {
+// farEnd is the proxy's or the backend's end.
+type farEnd struct {
 	net.Conn
 	remote netip.AddrPort
 	left   *atomic.Bool // the other end was closed
 }
 
-func (p pipe) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(p.remote) }
+func (f farEnd) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.remote) }
 
-// HasLeft tells what the kernel tells of its connections.
-func (p pipe) HasLeft() bool { return p.left.Load() }
+// HasLeft reports the same as the kernel does for its connections.
+func (f farEnd) HasLeft() bool { return f.left.Load() }
 
-// nearEnd is the other end.
+// nearEnd is the client's or the proxy's end.
 type nearEnd struct {
 	net.Conn
 	left *atomic.Bool
@@ -81,28 +113,3 @@ func (n nearEnd) Close() error {
 	n.left.Store(true)
 	return n.Conn.Close()
 }
-
-func (l *pipes) dial(ctx context.Context, from netip.AddrPort) (net.Conn, error) {
-	near, far := net.Pipe()
-	left := new(atomic.Bool)
-	select {
-	case l.conns <- pipe{far, from, left}:
-		return nearEnd{near, left}, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipes) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 254), Port: 80} }

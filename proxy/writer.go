@@ -1,58 +1,51 @@
 package proxy
 
 import (
+	"maps"
 	"net/http"
-	"sync"
+	"slices"
 	"time"
+
+	"tempomat/proxy/http1"
 )
 
 const (
-	// tailSize is how much of a response is kept back until it is known how long
-	// to hold it. A smaller one is held whole, of a greater one the client gets
-	// all but the end. Enough to keep a client from taking it for complete.
-	tailSize = 4 << 10
-	// deadlineStep is how stale a write deadline may be before it is renewed.
+	// tailSize is how many bytes at the end of a response are held back until it is known how long to hold
+	// it. Without them the client can't treat the response as complete. A smaller response is held back as a
+	// whole.
+	tailSize = smallPiece
+	// deadlineStep is how old a write deadline may be before it is renewed.
 	deadlineStep = time.Second
-	// serverBuffer is how much of a response the server for HTTP/1 takes without writing
-	// to the client, together with a head of the usual size.
+	// serverBuffer is how many bytes of a body the HTTP/1 server buffers, in addition to a header of usual
+	// size, before it writes to the client.
 	serverBuffer = 2 << 10
 )
 
-// writer passes the response on to the client, stops the meter while the backend
-// waits for a client that is slow to take it, gives up on one that takes nothing, and keeps the end of
-// the response back where that may have to be held.
+// writer passes the response on to the client. It stops the meter while the backend waits for a slow client,
+// and closes the connection of a client that takes nothing for too long. In cooperative mode it holds the end
+// of the response back.
 type writer struct {
 	served
 	x      *exchange
-	tails  *sync.Pool // not nil: keep the tail back
-	kept   *[tailSize]byte
-	tail   []byte // the part of kept that is in use
+	tail   []byte // end of the response, which is held back; nil: none
 	status int
 	bytes  int64
 
-	spooled bool // the backend does not wait for this client
-}
-
-// keepTail has the writer keep the end of the response back, in a buffer of the
-// pool.
-func (w *writer) keepTail(tails *sync.Pool) {
-	w.tails = tails
-	w.kept = tails.Get().(*[tailSize]byte)
-	w.tail = w.kept[:0]
+	spooled bool // whether a spool takes the answer, so the backend doesn't wait for the client
 }
 
 func (w *writer) WriteHeader(status int) {
-	if status < 200 { // it is sent at once
+	if status < 200 { // the server sends it at once
 		_ = w.unmetered(func() error { w.served.WriteHeader(status); return nil })
 		return
 	}
 	if !w.x.takesStream() {
-		abort() // the stream is closed: what was executed must not be told to come again
+		abort() // closes the stream: with an error code that lets the client repeat the request, it could be executed twice
 	}
 	w.status = status
 	w.x.tellCount()
 	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
-		w.x.client.writer.Fields().Set("Connection", "close") // the client's next request must go to the next process
+		w.x.client.writer.Fields().Set("Connection", "close") // this server shuts down: the next request must go to its successor
 	}
 	w.served.WriteHeader(status)
 }
@@ -62,7 +55,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		w.status = http.StatusOK
 		w.x.tellCount()
 	}
-	if w.tails == nil {
+	if w.tail == nil {
 		return w.pass(p)
 	}
 	if len(w.tail)+len(p) <= tailSize {
@@ -81,8 +74,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError is for http.ResponseController. A flushed answer is a stream: its client sees all
-// of it at once, and only the end is held.
+// FlushError is for http.ResponseController. A flushed answer is a stream: the client gets each part at once,
+// and only the end is held back.
 func (w *writer) FlushError() error {
 	if err := w.releaseTail(); err != nil {
 		return err
@@ -90,14 +83,14 @@ func (w *writer) FlushError() error {
 	return w.unmetered(w.served.FlushError)
 }
 
-// release lets go of what was kept back, and has the server send the end.
+// release writes the part that was held back. The server then sends the end of the response.
 func (w *writer) release() {
-	_ = w.releaseTail() // the client has gone: the server sees for itself
-	w.renew(time.Now())
-	if w.tails != nil {
-		w.tails.Put(w.kept)
-		w.tails, w.kept, w.tail = nil, nil, nil
+	_ = w.releaseTail() // if that fails, the server notices that the client has disconnected
+	if w.tail != nil {
+		w.x.handler.pieces.put(w.tail[:tailSize])
+		w.tail = nil
 	}
+	w.renew(time.Now())
 }
 
 func (w *writer) releaseTail() error {
@@ -118,8 +111,8 @@ func (w *writer) pass(p []byte) (n int, err error) {
 		return err
 	}
 	if w.x.request.ProtoMajor == 1 && w.bytes+int64(len(p)) <= serverBuffer {
-		w.renew(time.Now()) // a long head leaves no room for it
-		err = write()       // does not wait for the client
+		w.renew(time.Now()) // after a long header the buffer may be full, so the write may wait for the client
+		err = write()       // usually does not wait for the client
 	} else {
 		err = w.unmetered(write)
 	}
@@ -127,7 +120,7 @@ func (w *writer) pass(p []byte) (n int, err error) {
 	return n, err
 }
 
-// unmetered does something that may wait for the client.
+// unmetered stops the meter while it calls f, which may wait for the client.
 func (w *writer) unmetered(f func() error) error {
 	now := time.Now()
 	w.renew(now)
@@ -138,7 +131,7 @@ func (w *writer) unmetered(f func() error) error {
 	return f()
 }
 
-// renew gives the client its time again.
+// renew sets the write deadline, so that the client again has the full time to take the next piece.
 func (w *writer) renew(now time.Time) {
 	next := now.Add(w.x.policy.Write)
 	if next.Sub(w.x.client.conn.deadline) < deadlineStep {
@@ -149,5 +142,50 @@ func (w *writer) renew(now time.Time) {
 
 func (w *writer) setDeadline(at time.Time) {
 	w.x.client.conn.deadline = at
-	_ = w.SetWriteDeadline(at) // without one it only waits longer
+	_ = w.SetWriteDeadline(at) // if it fails, a client that takes nothing is only noticed later
+}
+
+const (
+	// unreadSize is the memory, in bytes, that a stream of HTTP/2 takes while its client doesn't read the answer.
+	unreadSize = 24 << 10
+	// fewStreams is how many streams of a connection are not counted.
+	fewStreams = 8
+)
+
+// isCrowded reports whether the memory of the request is counted, because it is a stream of HTTP/2 whose
+// connection has more than fewStreams.
+func (x *exchange) isCrowded() bool {
+	return x.client.writer.Streams() > fewStreams
+}
+
+// takesStream reserves memory for the answer, and reports whether there is room. It counts only streams of
+// connections with many streams, because their clients can leave all these answers unread.
+func (x *exchange) takesStream() bool {
+	if x.client.room > 0 || !x.isCrowded() {
+		return true
+	}
+	ok, _ := x.handler.heads.Take(x.life.Who.Client, unreadSize)
+	if ok {
+		x.client.room = unreadSize
+	}
+	return ok
+}
+
+// tellCount adds the fields that show the state of the limits (headers in the configuration) to a response.
+// If the backend has set one of these fields itself, in any spelling, it adds none.
+func (x *exchange) tellCount() {
+	if len(x.counted.Fields) == 0 {
+		return
+	}
+	h := x.client.writer.Fields()
+	for name := range x.counted.Fields {
+		if h.Has(http1.Key(name)) {
+			return
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.counted.Fields)) {
+		for _, value := range x.counted.Fields[name] {
+			h.Add(name, value)
+		}
+	}
 }

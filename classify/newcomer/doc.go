@@ -1,11 +1,9 @@
-// Package newcomer distinguishes a new browser from a program that keeps nothing, while both
-// wait for a full server: a client that asks for a page is answered at once with a redirect to
-// the same URL and a signed cookie, the pass. A browser is back with it within a round trip,
-// without a script, and its user notices nothing.
+// Package newcomer distinguishes new browsers from programs that keep no cookies, while both wait because the
+// server is full. A client that requests a page is redirected to the same URL and gets a signed cookie, the
+// pass. A browser returns the pass within a round trip. It needs no script, and its user notices nothing.
 //
-// A pass proves that its client keeps cookies, nothing more. A crawler that keeps them gets one
-// too, so a pass is a reason to go first among strangers, and never one to stop charging a
-// client.
+// A pass proves only that its client keeps cookies, as some crawlers do. Clients with a pass therefore go
+// first among strangers, but are charged like all others.
 //
-// Nothing here reads a clock.
+// This package doesn't read the clock; callers pass in the time.
 package newcomer

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 )
 
-// read makes a request of its text, as the server does. Of its head only what is
-// given is there; a navigation of Chrome's over HTTP is what remains.
+// read parses a request as the server does. Without fields it is Chrome's navigation over HTTP. Each field
+// replaces one of its header fields, or removes it.
 func read(t testing.TB, line string, fields ...string) *http.Request {
 	t.Helper()
 	head := map[string]string{
@@ -36,8 +37,8 @@ func read(t testing.TB, line string, fields ...string) *http.Request {
 	return r
 }
 
-// TestWhatBrokeElsewhere holds the rule against what others ran into who
-// challenge newcomers. The names are of what broke, and where.
+// TestWhatBrokeElsewhere checks the rule against problems of other software that challenges newcomers. The
+// names tell what broke, and where.
 func TestWhatBrokeElsewhere(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -50,8 +51,8 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 		{"a search engine's visitor", "GET /wiki/A", []string{"Referer: https://search.example/"}, true},
 		{"a reader who comes back to a page", "GET /wiki/A", []string{"If-Modified-Since: Fri, 20 Nov 2026 06:00:00 GMT", `If-None-Match: "x"`}, true},
 		{"a reload", "GET /wiki/A", []string{"Cache-Control: no-cache", "Pragma: no-cache"}, true},
-		{"a telephone called Cubot", "GET /", []string{"User-Agent: Mozilla/5.0 (Linux; Android 13; CUBOT NOTE 7) AppleWebKit/537.36 Chrome/118.0 Mobile Safari/537.36"}, true},
-		{"a pass that counts no more", "GET /", []string{"Cookie: tempomat_pass=expired"}, true},
+		{"a phone called Cubot", "GET /", []string{"User-Agent: Mozilla/5.0 (Linux; Android 13; CUBOT NOTE 7) AppleWebKit/537.36 Chrome/118.0 Mobile Safari/537.36"}, true},
+		{"a pass that no longer counts", "GET /", []string{"Cookie: tempomat_pass=expired"}, true},
 
 		{"anubis#1946: parallel requests of a page's parts", "GET /style.css", []string{"Accept: text/css,*/*;q=0.1"}, false},
 		{"anubis#1828: an image", "GET /a.png", []string{"Accept: image/avif,image/webp,*/*;q=0.8"}, false},
@@ -62,20 +63,20 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 		{"copr#4110: POST became GET, votes were lost", "POST /vote", nil, false},
 		{"lobsters#2225: a form", "POST /login", []string{"Content-Type: application/x-www-form-urlencoded", "Content-Length: 3"}, false},
 		{"another method", "PUT /a", nil, false},
-		{"a page that is asked for by HEAD", "HEAD /", nil, false},
+		{"a page requested by HEAD", "HEAD /", nil, false},
 		{"OPTIONS", "OPTIONS /", nil, false},
 		{"a GET with a body", "GET /search", []string{"Content-Length: 3"}, false},
 		{"a GET with chunks", "GET /search", []string{"Transfer-Encoding: chunked"}, false},
-		{"lobsters#2225: who is logged in", "GET /", []string{"Cookie: session=1"}, false},
-		{"who is logged in and has an old pass", "GET /", []string{"Cookie: tempomat_pass=x; session=1"}, false},
+		{"lobsters#2225: a user who is logged in", "GET /", []string{"Cookie: session=1"}, false},
+		{"a user who is logged in and has an old pass", "GET /", []string{"Cookie: tempomat_pass=x; session=1"}, false},
 
-		{"omicron#66: a search engine took it for a missing page", "GET /", []string{"User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, false},
-		{"a search engine in a browser's dress", "GET /", []string{"User-Agent: Mozilla/5.0 (Linux; Android 6.0.1) AppleWebKit/537.36 Chrome/1.2.3.4 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, false},
-		{"a robot that names its page only", "GET /", []string{"User-Agent: Mozilla/5.0 (X11; Linux x86_64; +https://example.org/about) Gecko/20100101 Firefox/115.0"}, false},
-		{"a robot that says so", "GET /", []string{"User-Agent: Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2)"}, false},
+		{"omicron#66: to a search engine, the page was missing", "GET /", []string{"User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, false},
+		{"a search engine disguised as a browser", "GET /", []string{"User-Agent: Mozilla/5.0 (Linux; Android 6.0.1) AppleWebKit/537.36 Chrome/1.2.3.4 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"}, false},
+		{"a robot that only gives the URL of its page", "GET /", []string{"User-Agent: Mozilla/5.0 (X11; Linux x86_64; +https://example.org/about) Gecko/20100101 Firefox/115.0"}, false},
+		{"a robot that says that it is one", "GET /", []string{"User-Agent: Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2)"}, false},
 		{"a link preview", "GET /", []string{"User-Agent: facebookexternalhit/1.1"}, false},
 
-		{"testcookie#29: who says that it is no browser, and keeps no cookies", "GET /", []string{"User-Agent: curl/8.5.0"}, false},
+		{"testcookie#29: a client without cookies that doesn't claim to be a browser", "GET /", []string{"User-Agent: curl/8.5.0"}, false},
 		{"a library", "GET /", []string{"User-Agent: python-requests/2.31.0"}, false},
 		{"no User-Agent", "GET /", []string{"User-Agent"}, false},
 
@@ -83,7 +84,7 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 		{"jabali#1463: ACME, encoded", "GET /%2Ewell-known/acme-challenge/token", nil, false},
 		{"jabali#1463: a health check", "GET /health", []string{"Accept: */*"}, false},
 		{"an application", "GET /api/1", []string{"Accept: application/json"}, false},
-		{"an application that takes pages as well", "GET /api/1", []string{"Accept: application/json, text/html"}, false},
+		{"an application that accepts pages, too", "GET /api/1", []string{"Accept: application/json, text/html"}, false},
 		{"no Accept", "GET /", []string{"Accept"}, false},
 		{"anything", "GET /", []string{"Accept: */*"}, false},
 		{"a feed reader", "GET /blog", []string{"Accept: application/rss+xml, application/xml;q=0.8, text/html;q=0.7"}, false},
@@ -97,30 +98,28 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 		{"robots.txt", "GET /robots.txt", nil, false},
 
 		{"crowdsec#4646: a script's request", "GET /", []string{"X-Requested-With: XMLHttpRequest"}, false},
-		{"a script's request of today", "GET /", []string{"Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}, false},
-		{"a script's request of another site", "GET /", []string{"Origin: https://other.example"}, false},
+		{"a modern script's request", "GET /", []string{"Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}, false},
+		{"a script's request from another site", "GET /", []string{"Origin: https://other.example"}, false},
 
 		{"prefetch", "GET /", []string{"Sec-Purpose: prefetch"}, false},
 		{"prerender", "GET /", []string{"Sec-Purpose: prefetch;prerender"}, false},
-		{"prefetch of old browsers", "GET /", []string{"Purpose: prefetch"}, false},
+		{"prefetch by old browsers", "GET /", []string{"Purpose: prefetch"}, false},
 		{"Safari's preview", "GET /", []string{"X-Purpose: preview"}, false},
 		{"Firefox's old prefetch", "GET /", []string{"X-Moz: prefetch"}, false},
 
-		{"a download that goes on", "GET /a.pdf", []string{"Range: bytes=5-"}, false},
+		{"a resumed download", "GET /a.pdf", []string{"Range: bytes=5-"}, false},
 		{"a password", "GET /", []string{"Authorization: Basic x"}, false},
 		{"a WebSocket", "GET /", []string{"Connection: Upgrade", "Upgrade: websocket"}, false},
-		{"who waits for 100", "GET /", []string{"Expect: 100-continue"}, false},
+		{"a client that waits for 100", "GET /", []string{"Expect: 100-continue"}, false},
 		{"a condition of WebDAV", "GET /", []string{`If-Match: "x"`}, false},
-		{"a front that cuts a prefix off", "GET /", []string{"X-Forwarded-Prefix: /app"}, false},
+		{"a front end that removes a prefix", "GET /", []string{"X-Forwarded-Prefix: /app"}, false},
 		{"an absolute form", "GET http://site.example/", nil, false},
 		{"another site", "GET //evil.example/", nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := read(t, tc.line, tc.fields...)
 			who := classify.Result{Client: netip.MustParseAddr("192.0.2.7")}
-			if got := New().Eligible(dawn, r, &who); got != tc.want {
-				t.Errorf("eligible %t, want %t", got, tc.want)
-			}
+			testkit.Same(t, tc.want, New().Eligible(dawn, r, &who), "eligible")
 			who.Exempt = true
 			if New().Eligible(dawn, r, &who) {
 				t.Error("eligible, though it is exempt")
@@ -130,19 +129,15 @@ func TestWhatBrokeElsewhere(t *testing.T) {
 				t.Error("eligible, though it is HTTP/1.0")
 			}
 			who.TrustedPeer = true
-			if got := New().Eligible(dawn, r, &who); got != tc.want {
-				t.Errorf("HTTP/1.0 of a trusted proxy: eligible %t, want %t", got, tc.want)
-			}
+			testkit.Same(t, tc.want, New().Eligible(dawn, r, &who), "HTTP/1.0 from a trusted proxy: eligible")
 			who.TrustedPeer = false
 			r.ProtoMajor = 2
-			if got := New().Eligible(dawn, r, &who); got != tc.want {
-				t.Errorf("over HTTP/2: eligible %t, want %t", got, tc.want)
-			}
+			testkit.Same(t, tc.want, New().Eligible(dawn, r, &who), "HTTP/2: eligible")
 		})
 	}
 }
 
-// TestFieldsGivenTwice checks that what a field says twice is no navigation.
+// TestFieldsGivenTwice checks that a request with a field given twice is not a navigation.
 func TestFieldsGivenTwice(t *testing.T) {
 	r := read(t, "GET /", "Sec-Fetch-Mode: navigate")
 	r.Header["Sec-Fetch-Mode"] = append(r.Header["Sec-Fetch-Mode"], "cors")

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func TestLocation(t *testing.T) {
@@ -20,17 +22,15 @@ func TestLocation(t *testing.T) {
 		"/.": false, "/..": false, "/../a": false, "/a/./b": false, "/a/..": false, "/%2e%2e/a": false, "/a/%2E": false,
 		"/.git/config": false, "/.well-known/x": false, "/.//evil.example": false,
 	} {
-		if got := isLocation(target); got != want {
-			t.Errorf("%q: %t, want %t", target, got, want)
-		}
+		testkit.Same(t, want, isLocation(target), "%q", target)
 	}
 	if !isLocation("/"+strings.Repeat("a", maxTarget-1)) || isLocation("/"+strings.Repeat("a", maxTarget)) {
 		t.Error("a long target")
 	}
 }
 
-// FuzzLocation checks that where a redirect leads is the same URL for a reader
-// that follows RFC 3986, and for one that is as lenient as browsers are.
+// FuzzLocation checks that a redirect leads to the same URL for a reader that follows RFC 3986 and for one
+// that is as lenient as browsers are.
 func FuzzLocation(f *testing.F) {
 	for _, target := range []string{"/", "//a", "/\\a", "/\t/a", "/a?b", "/%2e/", "http://a/", "/a/..//b", "/#", "/a;b?c#d", "/{}|^`\"<>'"} {
 		f.Add(target)
@@ -41,11 +41,11 @@ func FuzzLocation(f *testing.F) {
 		}
 		lenient := strings.NewReplacer("\\", "/", "\t", "", "\n", "", "\r", "").Replace(strings.TrimSpace(target))
 		if lenient != target || len(target) > 1 && lenient[1] == '/' || strings.ContainsAny(target, "\r\n #") {
-			t.Fatalf("%q is another place for a browser", target)
+			t.Fatalf("%q is another URL to a browser", target)
 		}
 		base, err := url.Parse("https://site.example" + target)
 		if err != nil {
-			return // a % that is no escape: browsers take it as it is
+			return // a % that escapes nothing: browsers take it literally
 		}
 		to, err := base.Parse(locationOf(target))
 		if err != nil {

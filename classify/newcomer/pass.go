@@ -6,43 +6,39 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"tempomat/classify"
 )
 
 const (
-	// lifetime is how long a pass is valid. A person reads for minutes between two
-	// pages, and is known by the address after half a minute of visiting anyway.
-	// It is short because the browser sends the cookie for as long, also to caches
-	// in front of the proxy, and because networks change hands.
+	// lifetime is how long a pass is valid. People read for minutes between two pages, and after half a minute
+	// of visits the gate knows their address without a pass. A long lifetime would be harmful, because
+	// networks change hands, and because the browser sends the cookie during that time, even to caches in
+	// front of the proxy.
 	lifetime = 15 * time.Minute
-	// tolerance is how far in the future a pass may have been issued: the clock was set back in
-	// the meantime. A minute is more than NTP corrects at once when it runs. A client with a
-	// pass from further ahead is a stranger, as if it had none.
+	// tolerance is how far in the future the time of a pass may be, because the clock may have been set back
+	// since it was issued. A running NTP daemon corrects less than a minute at once. Passes with later times
+	// are invalid.
 	tolerance = time.Minute
 
-	stampSize = 4  // bytes: Unix seconds, enough until 2106
-	macSize   = 16 // bytes of the HMAC, half of it (RFC 2104, 5)
+	stampSize = 4  // bytes of the Unix time in seconds; enough until 2106
+	macSize   = 16 // bytes of the HMAC that are kept: half of it (RFC 2104, 5)
 	passSize  = stampSize + macSize
 	passText  = (passSize*8 + 5) / 6 // characters
 
-	// maxPasses is how many passes a cookie holds. A client that changes between
-	// IPv4 and IPv6, or between networks, or meets several proxies in turn, each
-	// with keys of its own, keeps a pass for each instead of one in the place of
-	// the other.
+	// maxPasses is how many passes a cookie holds. A client may switch between IPv4 and IPv6 or between
+	// networks, or use several proxies with different keys, and keeps a pass for each of them.
 	maxPasses = 4
-	// maxTried bounds what a client can have us compute: two cookies' passes, as
-	// there may be two cookies of a name.
+	// maxTried is how many passes of a request are checked: those of two cookies, because a browser may send
+	// two with the same name.
 	maxTried = 2 * maxPasses
 )
 
-// sign returns the code of a pass that is issued at a time to a network.
+// sign returns the code of a pass that was issued for a network at the time in stamp.
 func sign(key *[keySize]byte, stamp []byte, network *[16]byte) (code [macSize]byte) {
 	mac := hmac.New(sha256.New, key[:])
 	mac.Write([]byte("tempomat pass"))
@@ -55,16 +51,13 @@ func sign(key *[keySize]byte, stamp []byte, network *[16]byte) (code [macSize]by
 
 func encoding() *base64.Encoding { return base64.RawURLEncoding.Strict() }
 
-// issue makes the value of a cookie: a new pass, and behind it those that the
-// client has and that may be valid in another network, or at another proxy.
-func (k *keyRing) issue(now time.Time, lines []string, client netip.Addr) (value string, ok bool) {
-	if !client.IsValid() {
-		return "", false
-	}
+// issue makes the value of a cookie. The value contains a new pass, followed by passes that the client already
+// has, which may be valid in another network or at another proxy.
+func (k *keys) issue(now time.Time, lines []string, client netip.Addr) string {
 	net := classify.NetworkOf(client).Addr().As16()
 	var raw [passSize]byte
 	binary.BigEndian.PutUint32(raw[:], uint32(now.Unix())) //nolint:gosec // until 2106
-	code := sign(&k.keys.Load().now, raw[:stampSize], &net)
+	code := sign(&k.now, raw[:stampSize], &net)
 	copy(raw[stampSize:], code[:])
 
 	text := encoding().AppendEncode(make([]byte, 0, maxPasses*(passText+1)), raw[:])
@@ -79,12 +72,12 @@ func (k *keyRing) issue(now time.Time, lines []string, client netip.Addr) (value
 		}
 		return true
 	})
-	return string(text), true
+	return string(text)
 }
 
-// hasMostPasses reports whether a cookie has as many passes that are in time as it
-// may hold, whoever issued them. Its client has just been redirected by so many
-// proxies that know nothing of each other, and would go on to the next.
+// hasMostPasses reports whether a cookie is full of passes that haven't expired, whoever issued them. If so,
+// several proxies without a common key have just redirected the client, and one more redirect would only
+// continue the loop.
 func hasMostPasses(now time.Time, lines []string) bool {
 	n := 0
 	eachPass(lines, func(pass *[passSize]byte) bool {
@@ -96,9 +89,9 @@ func hasMostPasses(now time.Time, lines []string) bool {
 	return n >= maxPasses
 }
 
-// verify reports whether any of a request's passes was issued by us, to the
-// client's network, and is valid now.
-func (k *keyRing) verify(now time.Time, lines []string, client netip.Addr) (valid bool) {
+// verify reports whether one of a request's passes is currently valid, was issued for the client's network,
+// and was signed with one of the keys.
+func (k *keys) verify(now time.Time, lines []string, client netip.Addr) (valid bool) {
 	if len(lines) == 0 {
 		return false
 	}
@@ -109,15 +102,11 @@ func (k *keyRing) verify(now time.Time, lines []string, client netip.Addr) (vali
 	return valid
 }
 
-// signed reports whether one of our keys signed a pass for the client's network. Each
-// comparison takes a time that tells nothing of the right code.
-func (k *keyRing) signed(pass *[passSize]byte, client netip.Addr) bool {
-	if !client.IsValid() {
-		return false
-	}
+// signed reports whether a pass for the client's network was signed with one of the keys. The comparison
+// always takes the same time, so it reveals nothing about the right code.
+func (k *keys) signed(pass *[passSize]byte, client netip.Addr) bool {
 	net := classify.NetworkOf(client).Addr().As16()
-	ks := k.keys.Load()
-	for _, key := range [...]*[keySize]byte{&ks.now, &ks.old} {
+	for _, key := range [...]*[keySize]byte{&k.now, &k.old} {
 		code := sign(key, pass[:stampSize], &net)
 		if hmac.Equal(code[:], pass[stampSize:]) {
 			return true
@@ -133,15 +122,14 @@ func inTime(now time.Time, pass *[passSize]byte) bool {
 	return age < lifetime && age >= -tolerance
 }
 
-// eachPass calls f with the passes of a Cookie header that are well-formed, until
-// it returns false. Everything between two dots of our cookies counts as one of
-// the maxTried that are looked at. All of the header is searched, as a browser sends the oldest
-// cookies first and ours is the youngest.
+// eachPass calls f with the well-formed passes of a Cookie header, until f returns false. It reads at most
+// maxTried texts between dots, well-formed or not. It searches the whole header, because browsers send the
+// oldest cookies first, and the pass is often the newest.
 func eachPass(lines []string, f func(*[passSize]byte) bool) {
 	tried := 0
 	for _, line := range lines {
 		if !strings.Contains(line, assignment) {
-			continue // as of nearly all
+			continue // true for nearly all requests
 		}
 		for pair := range strings.SplitSeq(line, ";") {
 			value, ours := cutPass(pair)
@@ -160,7 +148,7 @@ func eachPass(lines []string, f func(*[passSize]byte) bool) {
 	}
 }
 
-// parsePass reads one pass. There is one text for each.
+// parsePass reads one pass. It accepts a pass only in exactly the form that issue writes.
 func parsePass(text string) (pass [passSize]byte, ok bool) {
 	if len(text) != passText {
 		return pass, false
@@ -174,53 +162,20 @@ func parsePass(text string) (pass [passSize]byte, ok bool) {
 
 const keySize = 32
 
-// keys sign passes: the first one does, both verify. They are never changed, only replaced. As a pass
-// counts for minutes wherever its key comes from, and proves little, an instance alone keeps its key.
+// keys are the keys of passes: now signs them, and both are accepted. A value never changes; it is replaced
+// with a new one. An instance without a fleet never changes its key, because a pass proves little and expires
+// within minutes.
 type keys struct {
 	now, old [keySize]byte
-	fleet    bool // they are those of all instances, which replaces them
+	fleet    bool // all instances of a fleet have these keys
 }
 
-// keyRing has the keys in force. Its methods may be called concurrently.
-type keyRing struct{ keys atomic.Pointer[keys] }
-
-// newKeys are random.
+// newKeys makes a random key and uses it for both.
 func newKeys() *keys {
 	ks := &keys{}
-	rand.Read(ks.now[:]) // it never fails
+	rand.Read(ks.now[:]) // never fails
 	ks.old = ks.now
 	return ks
-}
-
-// The form of what survives a restart: a version, eight bytes that say nothing, and both
-// keys. An earlier version had more behind them.
-const (
-	keysVersion = 1
-	keysHead    = 1 + 8
-	keysSize    = keysHead + 2*keySize
-)
-
-var errKeys = errors.New("not the keys that a proxy of this version signs with")
-
-func (k *keyRing) appendBinary(b []byte) []byte {
-	ks := k.keys.Load()
-	b = append(b, keysVersion, 0, 0, 0, 0, 0, 0, 0, 0)
-	return append(append(b, ks.now[:]...), ks.old[:]...)
-}
-
-// unmarshalBinary changes nothing if the data are others, or the keys are those of the fleet.
-func (k *keyRing) unmarshalBinary(data []byte) error {
-	if k.keys.Load().fleet {
-		return nil
-	}
-	if len(data) < keysSize || data[0] != keysVersion {
-		return errKeys
-	}
-	ks := &keys{}
-	copy(ks.now[:], data[keysHead:])
-	copy(ks.old[:], data[keysHead+keySize:])
-	k.keys.Store(ks)
-	return nil
 }
 
 const (
@@ -230,17 +185,16 @@ const (
 	blanks     = " \t"
 )
 
-// cutPass is the value of a pair of a Cookie header, if it is our cookie.
+// cutPass returns the value of a pair in a Cookie header, if the pair is the cookie with the passes.
 func cutPass(pair string) (value string, ours bool) {
 	return strings.CutPrefix(strings.TrimLeft(pair, blanks), assignment)
 }
 
-// StripLine returns a line of a Cookie header without our cookie, empty if nothing is left. All other
-// pairs stay as they are, and a line without it is returned itself, without an allocation.
+// StripLine returns a line of a Cookie header without the cookie with the passes. All other pairs stay
+// unchanged. If the line doesn't contain that cookie, StripLine returns it without an allocation.
 //
-// The site must not see a cookie that it did not set: caches, above all Varnish, do not answer
-// a request with any cookie from the cache, so the pass would make the very pages expensive for
-// which it was given.
+// The backend must not receive a cookie that it didn't set. Caches such as Varnish don't answer requests with
+// a cookie from the cache, so the pass would make pages expensive.
 func StripLine(line string) string {
 	if !strings.Contains(line, assignment) {
 		return line
@@ -253,8 +207,7 @@ func StripLine(line string) string {
 	return strings.TrimLeft(strings.Join(others, ";"), blanks)
 }
 
-// hasOwnCookie reports whether a request has a cookie that is none of ours: the
-// site's, then, or one that a script of its pages set.
+// hasOwnCookie reports whether a request has a cookie besides the pass, which means that the site set it.
 func hasOwnCookie(lines []string) bool {
 	for _, line := range lines {
 		if strings.Trim(StripLine(line), blanks+";") != "" {

@@ -5,29 +5,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 var reader = netip.MustParseAddr("192.0.2.7")
 
-func newRing() *keyRing {
-	k := new(keyRing)
-	k.keys.Store(newKeys())
-	return k
-}
-
-// given is a Cookie header with a new pass.
-func given(t testing.TB, k *keyRing, now time.Time, client netip.Addr) []string {
-	t.Helper()
-	value, ok := k.issue(now, nil, client)
-	if !ok {
-		t.Fatalf("no pass for %s", client)
-	}
-	return []string{assignment + value}
+// given returns a Cookie header with a new pass.
+func given(k *keys, now time.Time, client netip.Addr) []string {
+	return []string{assignment + k.issue(now, nil, client)}
 }
 
 func TestPass(t *testing.T) {
-	k, other := newRing(), newRing()
-	good := given(t, k, dawn, reader)[0]
+	k, other := newKeys(), newKeys()
+	good := given(k, dawn, reader)[0]
 	value := strings.TrimPrefix(good, assignment)
 	for _, tc := range []struct {
 		name   string
@@ -46,7 +37,8 @@ func TestPass(t *testing.T) {
 		{"years later", []string{good}, 50 * 365 * 24 * time.Hour, "192.0.2.7", false},
 		{"the clock was set back a little", []string{good}, -tolerance, "192.0.2.7", true},
 		{"from the future", []string{good}, -tolerance - time.Second, "192.0.2.7", false},
-		{"of another proxy", given(t, other, dawn, reader), 0, "192.0.2.7", false},
+		{"of another proxy", given(other, dawn, reader), 0, "192.0.2.7", false},
+		{"of a key of zeros", given(&keys{}, dawn, reader), 0, "192.0.2.7", false},
 		{"none", nil, 0, "192.0.2.7", false},
 		{"other cookies", []string{"session=0123456789abcdef; lang=de"}, 0, "192.0.2.7", false},
 		{"among others", []string{"a=1; " + good + "; b=2"}, 0, "192.0.2.7", true},
@@ -64,66 +56,57 @@ func TestPass(t *testing.T) {
 		{"quoted", []string{assignment + `"` + value + `"`}, 0, "192.0.2.7", false},
 		{"empty", []string{assignment}, 0, "192.0.2.7", false},
 	} {
-		if got := k.verify(dawn.Add(tc.after), tc.lines, netip.MustParseAddr(tc.client)); got != tc.want {
-			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
-		}
+		testkit.Same(t, tc.want, k.verify(dawn.Add(tc.after), tc.lines, netip.MustParseAddr(tc.client)), "%s", tc.name)
 	}
 	if k.verify(dawn, []string{good}, netip.Addr{}) {
 		t.Error("valid without an address")
 	}
-	if _, ok := k.issue(dawn, nil, netip.Addr{}); ok {
-		t.Error("given to no address")
-	}
 }
 
-// TestPassOfIPv6 is bound to what a site is given.
+// TestPassOfIPv6: a pass is bound to the IPv6 network that a provider assigns to a site.
 func TestPassOfIPv6(t *testing.T) {
-	k := newRing()
-	lines := given(t, k, dawn, netip.MustParseAddr("2001:db8:1:2::3"))
+	k := newKeys()
+	lines := given(k, dawn, netip.MustParseAddr("2001:db8:1:2::3"))
 	for client, want := range map[string]bool{
 		"2001:db8:1:2::3": true, "2001:db8:1:ffff::4": true, "2001:db8:2::3": false, "192.0.2.7": false,
 	} {
-		if got := k.verify(dawn, lines, netip.MustParseAddr(client)); got != want {
-			t.Errorf("from %s: %t", client, got)
-		}
+		testkit.Same(t, want, k.verify(dawn, lines, netip.MustParseAddr(client)), "from %s", client)
 	}
 }
 
 // TestForged changes each character of a pass into each other one.
 func TestForged(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/ %\""
-	k := newRing()
-	good := given(t, k, dawn, reader)[0]
+	k := newKeys()
+	good := given(k, dawn, reader)[0]
 	for i := len(assignment); i < len(good); i++ {
 		for _, c := range []byte(alphabet) {
 			if forged := good[:i] + string(c) + good[i+1:]; forged != good && k.verify(dawn, []string{forged}, reader) {
-				t.Errorf("%q is taken for %q", forged, good)
+				t.Errorf("%q is accepted as %q", forged, good)
 			}
 		}
 	}
 }
 
-// TestPassesOfOthers checks what a cookie carries on: whatever may be valid
-// elsewhere, no more than maxPasses, nothing else.
+// TestPassesOfOthers checks which passes a cookie carries on: at most maxPasses, those of other networks
+// included, and nothing else.
 func TestPassesOfOthers(t *testing.T) {
-	here, now := newRing(), dawn
+	here, now := newKeys(), dawn
 	lines := []string{"session=1; tempomat_pass=junk." + strings.Repeat("B", passText)}
 	var clients []netip.Addr
 	for i := range 6 {
 		client := netip.AddrFrom4([4]byte{198, 51, byte(100 + i), 1})
-		value, _ := here.issue(now, lines, client)
+		value := here.issue(now, lines, client)
 		lines = []string{assignment + value}
 		clients = append(clients, client)
 		if got, want := strings.Count(value, ".")+1, min(i+1, maxPasses); got != want {
 			t.Errorf("%d passes after %d networks, want %d", got, i+1, want)
 		}
 		for j, c := range clients {
-			if got, want := here.verify(now, lines, c), i-j < maxPasses; got != want {
-				t.Errorf("after %d networks number %d: %t", i+1, j+1, got)
-			}
+			testkit.Same(t, i-j < maxPasses, here.verify(now, lines, c), "after %d networks, pass %d is valid", i+1, j+1)
 		}
 	}
-	value, _ := here.issue(now.Add(lifetime), lines, reader)
+	value := here.issue(now.Add(lifetime), lines, reader)
 	if strings.Contains(value, ".") {
 		t.Error("expired passes are carried on")
 	}
@@ -146,23 +129,20 @@ func TestStrip(t *testing.T) {
 		{"another name", "xtempomat_pass=x; tempomat_pass2=x; tempomat_pass =x", "xtempomat_pass=x; tempomat_pass2=x; tempomat_pass =x"},
 		{"in a value", "a=tempomat_pass=x; b=\"tempomat_pass=x\"", "a=tempomat_pass=x; b=\"tempomat_pass=x\""},
 	} {
-		if got := StripLine(tc.line); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
+		testkit.Same(t, tc.want, StripLine(tc.line), "%s", tc.name)
 	}
 }
 
-// FuzzCookie checks with any Cookie header that a pass counts wherever a browser
-// puts it and no other text does, that nothing is left of it behind the proxy, and
-// that nothing else is touched.
+// FuzzCookie checks with any Cookie header that a pass counts wherever a browser puts it, that no other text
+// counts, that the backend sees nothing of the pass, and that all else stays as it was.
 func FuzzCookie(f *testing.F) {
 	f.Add("a=1; b=2", "c=3")
 	f.Add("tempomat_pass=x; a=1", "tempomat_pass=...........")
 	f.Add(" ; tempomat_pass=", "a=tempomat_pass=")
 	f.Add("tempomat_pass="+strings.Repeat("A", passText), ";;tempomat_pass=\t;")
 	f.Add("tempomat_passtempomat_pass=", "\x00\xff=;")
-	k := newRing()
-	pass := given(f, k, dawn, reader)[0]
+	k := newKeys()
+	pass := given(k, dawn, reader)[0]
 	f.Fuzz(func(t *testing.T, before, after string) {
 		lines := []string{before, after}
 		if k.verify(dawn, lines, reader) && !strings.Contains(before+after, pass[len(assignment):]) {
@@ -176,15 +156,15 @@ func FuzzCookie(f *testing.F) {
 				}
 			}
 			if !strings.Contains(line, assignment) && clean != line {
-				t.Fatalf("%q becomes %q without a pass", line, clean)
+				t.Fatalf("%q becomes %q, though it has no pass", line, clean)
 			}
 		}
-		value, ok := k.issue(dawn, lines, reader)
-		if !ok || len(value) > maxPasses*(passText+1) || !k.verify(dawn, []string{"a=1; " + assignment + value}, reader) {
-			t.Fatalf("after %q is given %q", lines, value)
+		value := k.issue(dawn, lines, reader)
+		if len(value) > maxPasses*(passText+1) || !k.verify(dawn, []string{"a=1; " + assignment + value}, reader) {
+			t.Fatalf("after %q, the new cookie is %q", lines, value)
 		}
 		if strings.Trim(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
-			t.Fatalf("after %q is given %q", lines, value)
+			t.Fatalf("after %q, the new cookie is %q", lines, value)
 		}
 		tried := 0
 		eachPass(lines, func(*[passSize]byte) bool { tried++; return true })
@@ -194,8 +174,8 @@ func FuzzCookie(f *testing.F) {
 	})
 }
 
-// TestFleetsPass: a pass of one instance counts at all, as long as either of two secrets is valid, and a start
-// forgets none.
+// TestFleetsPass: a pass from another instance counts while either of two secrets is valid, and restarts don't
+// make it invalid.
 func TestFleetsPass(t *testing.T) {
 	former, latter, other := [32]byte{1}, [32]byte{2}, [32]byte{3}
 	at := func(signing, verifying [32]byte) *Redirector {
@@ -205,22 +185,18 @@ func TestFleetsPass(t *testing.T) {
 	}
 	a := at(former, latter)
 	later := dawn.Add(lifetime - time.Second)
-	pass := given(t, &a.keys, dawn, reader)
+	pass := given(a.keys.Load(), dawn, reader)
 	saved, _ := a.AppendBinary(nil)
 	again := at(former, former)
-	if err := again.UnmarshalBinary(saved); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, again.UnmarshalBinary(saved))
 	for i, c := range []struct {
 		n    *Redirector
 		want bool
 	}{{a, true}, {at(former, former), true}, {at(former, latter), true}, {at(latter, former), true}, {again, true}, {at(latter, latter), false}, {at(other, other), false}} {
-		if c.n.keys.verify(later, pass, reader) != c.want {
-			t.Errorf("%d: it counts: %t", i, !c.want)
-		}
+		testkit.Same(t, c.want, c.n.keys.Load().verify(later, pass, reader), "%d: valid", i)
 	}
 	alone := New()
-	if err := alone.UnmarshalBinary(saved); err != nil || !alone.keys.verify(later, pass, reader) {
-		t.Error("without the secret a pass from before the start is not known", err)
+	if err := alone.UnmarshalBinary(saved); err != nil || !alone.keys.Load().verify(later, pass, reader) {
+		t.Error("without the secret, a pass from before the start is invalid:", err)
 	}
 }

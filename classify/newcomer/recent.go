@@ -4,31 +4,26 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
-	// pause is how long an address is not redirected again. A client that keeps no cookies
-	// loses a round trip in that time; the other people behind a shared address should not wait
-	// longer.
+	// pause is how long an address isn't redirected again, so a client without cookies is redirected at most
+	// once in this time. It is short because other people may share the address.
 	pause = 3 * time.Minute
 
-	mostRecent = 1 << 17 // addresses of each generation: 12 MB in all, under a flood
+	mostRecent = 1 << 16 // 10 MB
 )
 
-// recent remembers the addresses that were redirected recently, in two generations of
-// bounded size. Where a flood of addresses has filled both, has says
-// that an address was redirected: it is then served as a stranger, and never sent in a
-// circle.
-//
-// Its methods may be called concurrently.
+// recent stores the addresses that were redirected last. If there are too many, it forgets the oldest, which
+// at least tens of thousands of others have followed. Its methods may be called concurrently.
 type recent struct {
-	most     int
-	mu       sync.Mutex // guards the following
-	now, old map[block]redirected
-	begun    time.Time // when now was begun
+	mu sync.Mutex // guards the following
+	of *simplelru.LRU[block, redirected]
 }
 
-// block is as what an address is remembered: of IPv6 it is its /64, any address of which a client can take.
+// block is an IPv4 address, or an IPv6 /64, because a client can use any address in its /64.
 type block [16]byte
 
 func keyOf(client netip.Addr) block {
@@ -39,61 +34,49 @@ func keyOf(client netip.Addr) block {
 	return raw
 }
 
-// redirected is what is remembered of an address.
+// redirected is what recent stores for an address.
 type redirected struct {
 	at       int64 // Unix seconds
 	cameBack bool
 }
 
-func newRecent(most int) *recent { return &recent{most: most} }
+func newRecent() *recent {
+	of, _ := simplelru.NewLRU[block, redirected](mostRecent, nil) // fails only for a size below 1
+	return &recent{of: of}
+}
 
-// has reports whether an address was redirected recently, or could not be remembered.
+// has reports whether an address was redirected recently.
 func (c *recent) has(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.findLocked(now, keyOf(client)) != nil || len(c.now) >= c.most && !c.endedLocked(now)
+	_, ok := c.findLocked(now, keyOf(client))
+	return ok
 }
 
-// add remembers an address, if there is room.
+// add remembers an address.
 func (c *recent) add(now time.Time, client netip.Addr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.now == nil || c.endedLocked(now) {
-		c.now, c.old, c.begun = make(map[block]redirected), c.now, now
-	}
-	if len(c.now) < c.most {
-		c.now[keyOf(client)] = redirected{at: now.Unix()}
-	}
+	c.of.Add(keyOf(client), redirected{at: now.Unix()})
 }
 
-// comeBack reports whether an address that was redirected recently is back for the
-// first time since.
+// comeBack reports whether an address comes back for the first time since it was redirected, and records that
+// it did.
 func (c *recent) comeBack(now time.Time, client netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := keyOf(client)
-	in := c.findLocked(now, a)
-	e := in[a]
-	if in == nil || e.cameBack {
+	e, ok := c.findLocked(now, a)
+	if !ok || e.cameBack {
 		return false
 	}
-	in[a] = redirected{e.at, true}
+	c.of.Add(a, redirected{e.at, true})
 	return true
 }
 
-// findLocked is the generation that knows an address; nil: none does. What lies in the future, as the
-// clock was set back, counts for as long as what lies in the past.
-func (c *recent) findLocked(now time.Time, a block) map[block]redirected {
-	for _, in := range []map[block]redirected{c.now, c.old} {
-		if e, ok := in[a]; ok {
-			if now.Sub(time.Unix(e.at, 0)).Abs() < pause {
-				return in
-			}
-			return nil
-		}
-	}
-	return nil
+// findLocked finds an address that was redirected recently. The time of a redirect may be in the future if the
+// clock has been set back since.
+func (c *recent) findLocked(now time.Time, a block) (redirected, bool) {
+	e, ok := c.of.Peek(a)
+	return e, ok && now.Sub(time.Unix(e.at, 0)).Abs() < pause
 }
-
-// endedLocked reports whether the old generation, if there is one, counts no more: the present one takes its place.
-func (c *recent) endedLocked(now time.Time) bool { return now.Sub(c.begun).Abs() >= pause }

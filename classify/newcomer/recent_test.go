@@ -5,14 +5,16 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 func TestRecent(t *testing.T) {
-	c := newRecent(mostRecent)
+	c := newRecent()
 	one := netip.MustParseAddr("192.0.2.7")
 	home := netip.MustParseAddr("2001:db8::1")
 	if c.has(dawn, one) || c.comeBack(dawn, one) {
-		t.Error("an empty memory knows somebody")
+		t.Error("an empty memory knows an address")
 	}
 	c.add(dawn, one)
 	c.add(dawn, home)
@@ -31,22 +33,20 @@ func TestRecent(t *testing.T) {
 		{"the clock was set back a little", -time.Minute, "192.0.2.7", true},
 		{"the clock was set back by a day", -24 * time.Hour, "192.0.2.7", false},
 	} {
-		if got := c.has(dawn.Add(tc.after), netip.MustParseAddr(tc.client)); got != tc.want {
-			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
-		}
+		testkit.Same(t, tc.want, c.has(dawn.Add(tc.after), netip.MustParseAddr(tc.client)), "%s", tc.name)
 	}
 	if !c.comeBack(dawn, one) || c.comeBack(dawn, one) {
 		t.Error("it comes back once")
 	}
 	if !c.has(dawn, one) {
-		t.Error("who came back is forgotten")
+		t.Error("an address that came back is forgotten")
 	}
 	c.add(dawn.Add(pause), one)
 	if !c.comeBack(dawn.Add(pause), one) {
-		t.Error("it does not come back after the next redirect")
+		t.Error("coming back after the next redirect doesn't count")
 	}
 	if c.comeBack(dawn.Add(3*pause), home) {
-		t.Error("it comes back after the pause")
+		t.Error("coming back after the pause counts")
 	}
 }
 
@@ -56,33 +56,16 @@ func numbered(i int) netip.Addr {
 	return netip.AddrFrom4(raw)
 }
 
-// TestRecentUnderAFlood checks that a full memory has for everybody, so that
-// nobody is sent in a circle, and that it frees itself in time.
+// TestRecentUnderAFlood: memory is limited, and an address that was just redirected isn't redirected again.
 func TestRecentUnderAFlood(t *testing.T) {
-	const most = 2000
-	c := newRecent(most)
-	for i := range 3 * most {
-		if !c.has(dawn, numbered(i)) {
-			c.add(dawn, numbered(i))
+	c := newRecent()
+	for i := range 2 * mostRecent {
+		if c.has(dawn, numbered(i)) {
+			t.Fatalf("address %d was not redirected", i)
 		}
-		if !c.has(dawn, numbered(i)) {
+		if c.add(dawn, numbered(i)); !c.has(dawn, numbered(max(0, i-1000))) {
 			t.Fatalf("address %d may be redirected again and again", i)
 		}
 	}
-	if len(c.now)+len(c.old) != most {
-		t.Errorf("%d and %d are remembered", len(c.now), len(c.old))
-	}
-	redirected, later := 0, 0
-	for i := range 1000 {
-		client := numbered(1<<30 + i)
-		if !c.has(dawn.Add(pause-time.Second), client) {
-			redirected++
-		}
-		if !c.has(dawn.Add(pause), client) {
-			later++
-		}
-	}
-	if redirected > 0 || later != 1000 {
-		t.Errorf("of 1000 strangers %d may be redirected under the flood, and %d after it", redirected, later)
-	}
+	testkit.Same(t, mostRecent, c.of.Len(), "addresses remembered")
 }

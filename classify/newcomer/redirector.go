@@ -1,6 +1,7 @@
 package newcomer
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,86 +11,81 @@ import (
 	"tempomat/classify"
 )
 
-// Redirector redirects newcomers and recognises them when they return. It keeps nothing of a
-// client except that its address was redirected recently. Its methods may be called
-// concurrently.
+// Redirector redirects newcomers and recognises them when they return. The only clients that it stores are the
+// recently redirected addresses. Its methods may be called concurrently.
 type Redirector struct {
-	keys   keyRing
+	keys   atomic.Pointer[keys]
 	recent *recent
 	counts struct{ redirected, cameBack, served, again atomic.Uint64 }
 }
 
-// Counts is what a Redirector has done since it was made.
+// Counts are a Redirector's counters since it was made.
 type Counts struct {
 	Redirected uint64 `json:"redirected"` // requests
-	CameBack   uint64 `json:"cameBack"`   // addresses that brought a pass after a redirect, once each
-	Served     uint64 `json:"served"`     // requests that brought a valid pass
-	Again      uint64 `json:"again"`      // not redirected, because their address was redirected recently
+	CameBack   uint64 `json:"cameBack"`   // addresses that came back with a pass, counted once for each redirect
+	Served     uint64 `json:"served"`     // requests with a valid pass
+	Again      uint64 `json:"again"`      // requests not redirected because their address had been redirected recently
 }
 
-// New makes a Redirector with keys of its own.
+// New makes a Redirector with a new key.
 func New() *Redirector {
-	n := &Redirector{recent: newRecent(mostRecent)}
-	n.keys.keys.Store(newKeys())
+	n := &Redirector{recent: newRecent()}
+	n.keys.Store(newKeys())
 	return n
 }
 
-// SetKeys sets the key that signs passes, and another that is also accepted. All instances of a
-// fleet have these, so a pass counts at each of them.
+// SetKeys sets the key that signs passes, and another one that is also accepted. All instances of a fleet use
+// the same keys, so each of them accepts the others' passes.
 func (n *Redirector) SetKeys(signing, other [32]byte) {
-	n.keys.keys.Store(&keys{now: signing, old: other, fleet: true})
+	n.keys.Store(&keys{now: signing, old: other, fleet: true})
 }
 
-// Verify reports whether a classified request brings back a pass that was given to
-// its client's network and is still valid, and counts it. A request without our
-// cookie costs one search of its Cookie header.
-func (n *Redirector) Verify(now time.Time, r *http.Request, who *classify.Result) bool {
-	if !n.keys.verify(now, r.Header["Cookie"], who.Client) {
+// Verify reports whether a classified request has a valid pass that was issued for its client's network. If
+// so, it counts the request. If there is no such cookie, this costs one search of the Cookie header.
+func (n *Redirector) Verify(now time.Time, r *http.Request, res *classify.Result) bool {
+	if !n.keys.Load().verify(now, r.Header["Cookie"], res.Client) {
 		return false
 	}
 	n.counts.served.Add(1)
-	if n.recent.comeBack(now, who.Client) {
+	if n.recent.comeBack(now, res.Client) {
 		n.counts.cameBack.Add(1)
 	}
 	return true
 }
 
-// Eligible reports whether a classified request that Verify found no pass with may
-// be redirected, should it have to wait: a person's navigation, as far as it can
-// be seen, from an address that was not redirected recently.
+// Eligible reports whether a classified request without a valid pass may be redirected if it has to wait. The
+// request must look like a person's navigation, and its address must not have been redirected recently.
 //
-// It remembers nothing yet. Several requests of one address that wait at the same
-// time, as a browser's tabs do that open together, may all be redirected.
-func (n *Redirector) Eligible(now time.Time, r *http.Request, who *classify.Result) bool {
-	if !isNavigation(r, who) || hasMostPasses(now, r.Header["Cookie"]) {
+// Eligible stores nothing. If several requests from one address wait at the same time, for example from tabs
+// that were opened together, all of them may be redirected.
+func (n *Redirector) Eligible(now time.Time, r *http.Request, res *classify.Result) bool {
+	if !isNavigation(r, res) || hasMostPasses(now, r.Header["Cookie"]) {
 		return false
 	}
-	if n.recent.has(now, who.Client) {
+	if n.recent.has(now, res.Client) {
 		n.counts.again.Add(1)
 		return false
 	}
 	return true
 }
 
-// Redirect answers a request that is Eligible: with the same URL, a pass, and
-// nothing else.
+// Redirect answers an eligible request with a redirect to the same URL and a pass.
 //
-//   - 302, because all clients understand it as temporary. 307 differs for other methods than
-//     GET only, and these are not Eligible.
-//   - no-store: a stored one would be a circle.
-//   - Vary: for caches that are told to keep what says no-store: who is back with
-//     the cookie is not to get the redirect again.
-//   - The Location is relative, without a host, so no Host field decides where a browser goes,
-//     and a fragment stays.
-//   - No Referrer-Policy: so the page gets the Referer of the link, not ours.
-//   - No X-Robots-Tag: it would be held against the page that is redirected to.
-func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Request, who *classify.Result) {
-	n.recent.add(now, who.Client)
+//   - The status is 302, because all clients treat it as temporary. 307 differs only for methods that aren't
+//     eligible.
+//   - no-store is needed because a stored redirect would send the browser around in circles.
+//   - Vary is for caches that ignore no-store. They must not send the stored redirect to a client that comes
+//     back with the cookie.
+//   - The Location is relative and has no host. The Host header therefore can't change where a browser goes,
+//     and the browser keeps a fragment.
+//   - There is no Referrer-Policy, so the page still gets the Referer of the original link.
+//   - There is no X-Robots-Tag, because search engines would apply it to the page.
+func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Request, res *classify.Result) {
+	n.recent.add(now, res.Client)
 	n.counts.redirected.Add(1)
 	h := w.Header()
-	if value, ok := n.keys.issue(now, r.Header["Cookie"], who.Client); ok {
-		h.Add("Set-Cookie", setCookie(value, classify.Secure(r, who.TrustedPeer)))
-	}
+	value := n.keys.Load().issue(now, r.Header["Cookie"], res.Client)
+	h.Add("Set-Cookie", setCookie(value, classify.Secure(r, res.TrustedPeer)))
 	h.Set("Location", locationOf(r.RequestURI))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Cookie")
@@ -97,8 +93,8 @@ func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Requ
 	w.WriteHeader(http.StatusFound)
 }
 
-// setCookie is a line of Set-Cookie. Lax, because a newcomer's link is mostly on another site's
-// page; and for all paths, because it serves for the next page as well.
+// setCookie returns a line of Set-Cookie. SameSite is Lax because newcomers mostly follow links from other
+// sites. The cookie is for all paths, because the next page needs it as well.
 func setCookie(value string, secure bool) string {
 	line := assignment + value + "; Path=/; Max-Age=" + strconv.Itoa(int(lifetime/time.Second)) + "; HttpOnly; SameSite=Lax"
 	if secure {
@@ -107,7 +103,7 @@ func setCookie(value string, secure bool) string {
 	return line
 }
 
-// Counts returns what it has done. It may be called at any time.
+// Counts returns the current values of the counters.
 func (n *Redirector) Counts() Counts {
 	c := &n.counts
 	return Counts{
@@ -115,19 +111,35 @@ func (n *Redirector) Counts() Counts {
 	}
 }
 
-// AppendBinary appends the keys, so passes stay valid over a restart. A program that reads them
-// can make passes.
-func (n *Redirector) AppendBinary(b []byte) ([]byte, error) { return n.keys.appendBinary(b), nil }
+// keysVersion begins what is saved for a restart. The key follows.
+const keysVersion = 2
 
-// UnmarshalBinary takes in what AppendBinary told, before the first request. If
-// that is too short or of another version it changes nothing.
-func (n *Redirector) UnmarshalBinary(data []byte) error { return n.keys.unmarshalBinary(data) }
+var errKeys = errors.New("not a key written by this version")
 
-// isNavigation reports whether a request is a person's click on a link, as far as
-// it can be seen from the request alone, and whether it loses nothing by a
-// redirect. Where that is in doubt it is none: it waits like others.
-func isNavigation(r *http.Request, who *classify.Result) bool {
-	return r.Method == http.MethodGet && speaksNow(r, who) && !who.Exempt &&
+// AppendBinary appends the key, so passes stay valid after a restart. A program that reads the key can make
+// passes.
+func (n *Redirector) AppendBinary(b []byte) ([]byte, error) {
+	return append(append(b, keysVersion), n.keys.Load().now[:]...), nil
+}
+
+// UnmarshalBinary restores what AppendBinary appended. Call it before the first request. If the data has
+// another format, it returns an error and changes nothing. The keys of a fleet are kept.
+func (n *Redirector) UnmarshalBinary(data []byte) error {
+	switch {
+	case n.keys.Load().fleet:
+		return nil
+	case len(data) != 1+keySize || data[0] != keysVersion:
+		return errKeys
+	}
+	key := [keySize]byte(data[1:])
+	n.keys.Store(&keys{now: key, old: key})
+	return nil
+}
+
+// isNavigation reports whether a request looks like a person's click on a link and loses nothing by a
+// redirect. In case of doubt it returns false, and the request waits like others.
+func isNavigation(r *http.Request, res *classify.Result) bool {
+	return r.Method == http.MethodGet && speaksNow(r, res) && !res.Exempt &&
 		r.ContentLength == 0 && len(r.TransferEncoding) == 0 &&
 		wantsPage(r.Header["Accept"]) && !hasTelltale(r.Header) &&
 		isOr(r.Header["Sec-Fetch-Mode"], "navigate") && isOr(r.Header["Sec-Fetch-Dest"], "document") &&
@@ -135,24 +147,23 @@ func isNavigation(r *http.Request, who *classify.Result) bool {
 		isLocation(r.RequestURI) && !isFeed(r.RequestURI) && isBrowser(r.Header["User-Agent"])
 }
 
-// speaksNow reports whether the client speaks what browsers do. A proxy before this one may
-// not, and says nothing of them by that: that is nginx's default before 1.30.
-func speaksNow(r *http.Request, who *classify.Result) bool {
-	return r.ProtoAtLeast(1, 1) || who.TrustedPeer
+// speaksNow reports whether the client uses a version of HTTP that browsers use. If a proxy forwarded the
+// request, its version says nothing about the client: nginx before 1.30, for example, uses HTTP/1.0 by
+// default.
+func speaksNow(r *http.Request, res *classify.Result) bool {
+	return r.ProtoAtLeast(1, 1) || res.TrustedPeer
 }
 
-// telltales are header fields that no navigation has, or not one that can be
-// repeated as it was:
+// telltales are headers of requests that aren't navigations, or that can't be repeated unchanged:
 //
-//   - Sec-Purpose and its predecessors: no person looks at that page yet.
-//   - Range and its conditions, Authorization, X-Requested-With, Origin: a
-//     download, an API, a script.
-//   - Upgrade, Expect: the client waits for more than an answer.
-//   - X-Forwarded-Prefix: the path that the browser knows is another one.
+//   - Sec-Purpose and its predecessors mean that no person is looking at the page yet.
+//   - Range and its conditions, Authorization, X-Requested-With and Origin are sent by downloads,
+//     APIs and scripts.
+//   - With Upgrade and Expect, the client expects more than a plain answer.
+//   - With X-Forwarded-Prefix, the browser uses a different path for the page.
 //
-// If-None-Match and If-Modified-Since are none of them. A reader who comes back to
-// a page sends them, and a redirect sets them aside (RFC 9110, 13.2.1) until the
-// browser asks again; feed readers, who send them too, are told by other things.
+// If-None-Match and If-Modified-Since are not among them. Browsers send them when a person returns to a page,
+// and repeat them after a redirect. Feed readers also send them, but are recognised by other properties.
 //
 //nolint:gochecknoglobals // a constant
 var telltales = [...]string{
@@ -170,8 +181,8 @@ func hasTelltale(h http.Header) bool {
 	return false
 }
 
-// wantsPage reports whether HTML is asked for by name, without data or feeds: feed readers that
-// look for a feed's address in pages ask for both.
+// wantsPage reports whether Accept lists HTML, and neither data nor feeds. Feed readers that search a page for
+// the address of its feed list both.
 func wantsPage(accept []string) bool {
 	page := false
 	for _, line := range accept {
@@ -185,8 +196,8 @@ func wantsPage(accept []string) bool {
 	return page
 }
 
-// isOr reports whether a header field has that value, or is not there: browsers
-// send Sec-Fetch fields over HTTPS only, and old ones never.
+// isOr reports whether a header has the given value or is missing. Browsers send Sec-Fetch headers only over
+// HTTPS, and old browsers never do.
 func isOr(lines []string, value string) bool {
 	for _, line := range lines {
 		if line != value {
@@ -196,9 +207,8 @@ func isOr(lines []string, value string) bool {
 	return true
 }
 
-// isFeed tells feeds, and other files that programs read, by their names: those
-// of their kind, and those of the usual programs' feeds. It may take a page for
-// one.
+// isFeed recognises feeds and other files for programs by the path and query of their URL. It may mistake a
+// page for a feed.
 func isFeed(target string) bool {
 	path, query, _ := strings.Cut(strings.ToLower(target), "?")
 	if strings.Contains(query, "feed") || strings.Contains(query, "=rss") || strings.Contains(query, "=atom") {
@@ -217,22 +227,20 @@ func isFeed(target string) bool {
 	return false
 }
 
-// isBrowser reports whether a client says that it is a browser, and nothing else
-// in addition to that. Robots that tell who they are mostly give an address to ask at, and
-// keep no cookies: a search engine that is sent in a circle takes the page for
-// broken.
+// isBrowser reports whether the User-Agent is that of a browser, and of nothing else. Robots that identify
+// themselves usually add a URL. They must not be redirected: they keep no cookies, and a search engine that is
+// redirected in circles would consider the page broken.
 func isBrowser(agent []string) bool {
 	return len(agent) == 1 && !strings.Contains(agent[0], "://") && classify.SaysBrowser(agent[0])
 }
 
-// maxTarget is the longest target that is repeated, in bytes: what every
-// recipient is to support (RFC 9110, 4.1).
+// maxTarget is the longest request target, in bytes, that is repeated in a Location. Every recipient should
+// support this length (RFC 9110, 4.1).
 const maxTarget = 8000
 
-// locationOf is a reference from the URL that a client asked for to the same URL.
-// It is relative to that in its path as well, which a front may have cut a prefix
-// off, or rewritten to a query: the client knows the whole of it, and the proxy
-// does not.
+// locationOf returns a reference to the requested URL that is relative to this URL, even in its path. A server
+// in front may have removed a prefix from the path or rewritten it to a query, so only the client knows the
+// original path.
 func locationOf(target string) string {
 	path, query, asks := strings.Cut(target, "?")
 	if asks {
@@ -241,15 +249,13 @@ func locationOf(target string) string {
 	return "./" + path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// isLocation reports whether a request target may be given back in a Location
-// header, and names the same URL there: the scheme and the host are those that
-// the client asked, whatever it says about them in the request.
+// isLocation reports whether a request target means the same URL in a Location header. The browser then stays
+// on the same scheme and host, whatever the request said about them.
 //
-// So it has to be a path of the same host for every reader of URLs, however
-// lenient: no "//host", no "\" in the place of "/", no tabs and line ends, which
-// browsers drop before they look for those, no absolute form. A # would become a
-// fragment. A dot segment would be resolved to another path. Other segments that begin
-// with a dot are excluded as well: "/.well-known/" and the like, where no person goes.
+// Every URL parser, however lenient, must read the target as a path on the same host. The target must
+// therefore not begin with "//" or contain "\". It must not contain tabs or line breaks, which browsers remove
+// before they parse a URL. A # would begin a fragment, and a dot segment would be resolved. Other segments
+// that begin with a dot, such as "/.well-known/", are also excluded, because no person visits them.
 func isLocation(target string) bool {
 	if target == "" || len(target) > maxTarget || target[0] != '/' || strings.HasPrefix(target, "//") {
 		return false

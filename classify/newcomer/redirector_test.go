@@ -13,19 +13,20 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 )
 
 var dawn = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 
 const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 
-// full is a site where everybody has to wait: it redirects whoever may be, and
-// answers others with how they were taken.
+// full is a site at which every stranger has to wait. It redirects all clients that may be redirected, and
+// answers others with how it recognised them.
 type full struct {
 	*Redirector
 	now    time.Time
 	client netip.Addr
-	seen   []string // the requests, and how they were taken
+	seen   []string // the requests, and how the site recognised their clients
 }
 
 func newFull() *full {
@@ -46,7 +47,7 @@ func (f *full) serve(w http.ResponseWriter, r *http.Request) string {
 	}
 }
 
-// RoundTrip has an http.Client talk to the site without a network.
+// RoundTrip lets an http.Client talk to the site without a network.
 func (f *full) RoundTrip(out *http.Request) (*http.Response, error) {
 	var wire bytes.Buffer
 	if err := out.Write(&wire); err != nil {
@@ -67,50 +68,40 @@ func (f *full) RoundTrip(out *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// get asks for a page as a browser does, and returns what comes in the end.
+// get requests a page as a browser does, and returns the final answer.
 func (f *full) get(t *testing.T, jar http.CookieJar, target string, header ...string) string {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://site.example"+target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	req.Header.Set("User-Agent", chrome)
 	req.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	res, err := (&http.Client{Transport: f, Jar: jar}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	body, _ := io.ReadAll(res.Body)
 	return string(body)
 }
 
 func newJar() http.CookieJar {
-	jar, _ := cookiejar.New(nil) // without options it never fails
+	jar, _ := cookiejar.New(nil) // never fails without options
 	return jar
 }
 
-// TestBrowserComesBack is the purpose of it all.
+// TestBrowserComesBack checks the purpose of the redirect: the browser comes back with a pass.
 func TestBrowserComesBack(t *testing.T) {
 	f, jar := newFull(), newJar()
 	for _, target := range []string{"/wiki/A%2Fb?x;y=1&&z", "/wiki/second"} {
-		if got := f.get(t, jar, target); got != "passed" {
-			t.Errorf("%s: served as %s", target, got)
-		}
+		testkit.Same(t, "passed", f.get(t, jar, target), "%s: served as", target)
 	}
 	want := "/wiki/A%2Fb?x;y=1&&z redirected, /wiki/A%2Fb?x;y=1&&z passed, /wiki/second passed"
-	if got := strings.Join(f.seen, ", "); got != want {
-		t.Errorf("the site saw %s, want %s", got, want)
-	}
-	if got, want := f.Counts(), (Counts{Redirected: 1, CameBack: 1, Served: 2}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
-	}
+	testkit.Same(t, want, strings.Join(f.seen, ", "), "the site saw")
+	testkit.Same(t, Counts{Redirected: 1, CameBack: 1, Served: 2}, f.Counts(), "counted")
 }
 
-// TestWithoutJar is curl without a cookie jar: one redirect within the pause,
-// whatever it asks for, and never two in a row.
+// TestWithoutJar plays curl without a cookie jar: whatever it requests, it gets one redirect within the pause,
+// and never two in a row.
 func TestWithoutJar(t *testing.T) {
 	f := newFull()
 	for range 100 {
@@ -127,16 +118,14 @@ func TestWithoutJar(t *testing.T) {
 		last = seen
 	}
 	counts := f.Counts()
-	if most := uint64(100*10*time.Second/pause) + 1; counts.Redirected != most {
-		t.Errorf("redirected %d times, want %d", counts.Redirected, most)
-	}
+	testkit.Same(t, uint64(100*10*time.Second/pause)+1, counts.Redirected, "redirects")
 	if counts.CameBack != 0 || counts.Served != 0 || counts.Again != uint64(len(f.seen))-counts.Redirected {
-		t.Errorf("counted %+v of %d requests", counts, len(f.seen))
+		t.Errorf("counted %+v in %d requests", counts, len(f.seen))
 	}
 }
 
-// TestTabsInParallel opens three pages before the first answer has come: each
-// redirect sets the same cookie, and each of them serves for all.
+// TestTabsInParallel opens three pages before the first answer arrives: each redirect sets the same cookie,
+// and each of the cookies is valid for all pages.
 func TestTabsInParallel(t *testing.T) {
 	f := newFull()
 	waiting := []*http.Request{navigation("/1"), navigation("/2"), navigation("/3")}
@@ -151,36 +140,30 @@ func TestTabsInParallel(t *testing.T) {
 		back := navigation(r.RequestURI)
 		back.AddCookie(w.Result().Cookies()[0])
 		if !f.Verify(f.now, back, f.who()) {
-			t.Errorf("%s is not known as it comes back", r.RequestURI)
+			t.Errorf("%s is not recognised when it comes back", r.RequestURI)
 		}
 	}
 	if f.Eligible(f.now, navigation("/4"), f.who()) {
-		t.Error("another one without the cookie is redirected, too")
+		t.Error("another client without the cookie is redirected, too")
 	}
-	if got, want := f.Counts(), (Counts{Redirected: 3, CameBack: 3, Served: 3, Again: 1}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
-	}
+	testkit.Same(t, Counts{Redirected: 3, CameBack: 3, Served: 3, Again: 1}, f.Counts(), "counted")
 }
 
-// TestChangeOfNetwork is a telephone between two networks, and a client with both
-// IPv4 and IPv6: one redirect in each, then none.
+// TestChangeOfNetwork plays a phone that moves between two networks, and a client with both IPv4 and IPv6:
+// each network gets one redirect, and no more.
 func TestChangeOfNetwork(t *testing.T) {
 	f, jar := newFull(), newJar()
 	for range 5 {
 		for _, client := range []string{"192.0.2.7", "2001:db8:1::1", "198.51.100.7", "192.0.2.8", "2001:db8:1:ffff::2"} {
 			f.client = netip.MustParseAddr(client)
-			if got := f.get(t, jar, "/"); got != "passed" {
-				t.Errorf("from %s: served as %s", client, got)
-			}
+			testkit.Same(t, "passed", f.get(t, jar, "/"), "from %s: served as", client)
 		}
 	}
-	if got := f.Counts().Redirected; got != 3 {
-		t.Errorf("%d redirects, want one for each of 3 networks", got)
-	}
+	testkit.Same(t, 3, f.Counts().Redirected, "redirects, one for each network")
 }
 
-// TestManyProxies is a site behind more of them than a browser follows redirects:
-// it gets its page for all that.
+// TestManyProxies plays a site behind more proxies than the redirects that a browser follows: the browser gets
+// its page all the same.
 func TestManyProxies(t *testing.T) {
 	jar, most := newJar(), 0
 	fleet := make([]*full, 50)
@@ -199,22 +182,18 @@ func TestManyProxies(t *testing.T) {
 		req.Header = navigation("/").Header
 		hops = 0
 		res, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_ = res.Body.Close()
 		most = max(most, hops)
 	}
-	if most != maxPasses {
-		t.Errorf("up to %d redirects in a row, want %d", most, maxPasses)
-	}
+	testkit.Same(t, maxPasses, most, "redirects in a row")
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAnswer checks all of a redirect.
+// TestAnswer checks every part of a redirect.
 func TestAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -243,41 +222,32 @@ func TestAnswer(t *testing.T) {
 		if w.Code != 302 || len(h) != 4 || h.Get("Location") != "?c" || h.Get("Vary") != "Cookie" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "0" {
 			t.Errorf("%s: answer %d with %v", tc.name, w.Code, h)
 		}
-		if w.Body.Len() != 0 {
-			t.Errorf("%s: a body of %d bytes", tc.name, w.Body.Len())
-		}
+		testkit.Same(t, 0, w.Body.Len(), "%s: bytes of a body", tc.name)
 	}
 }
 
-// TestOverRestart keeps passes over a restart, also those of a version that saved more, and takes nothing
-// that is no keys.
+// TestOverRestart keeps passes over a restart, and rejects files that hold no key.
 func TestOverRestart(t *testing.T) {
 	f, jar := newFull(), newJar()
 	f.get(t, jar, "/")
 	saved, err := f.AppendBinary([]byte("before"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	saved = saved[len("before"):]
 	again := newFull()
-	if err := again.UnmarshalBinary(append(saved, make([]byte, 32)...)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, again.UnmarshalBinary(saved))
 	again.now = dawn.Add(time.Minute)
 	if got := again.get(t, jar, "/"); got != "passed" || len(again.seen) != 1 {
 		t.Errorf("after a restart: %v", again.seen)
 	}
 	for _, cut := range [][]byte{nil, saved[1:], saved[:len(saved)-1]} {
 		if again.UnmarshalBinary(cut) == nil {
-			t.Errorf("%d bytes: taken for sound", len(cut))
+			t.Errorf("a file of %d bytes is accepted", len(cut))
 		}
 	}
-	if got := again.get(t, jar, "/"); got != "passed" {
-		t.Errorf("after damaged files: served as %s", got)
-	}
+	testkit.Same(t, "passed", again.get(t, jar, "/"), "after damaged files: served as")
 }
 
-// navigation is a person's click on a link.
+// navigation returns the request of a person who clicks a link.
 func navigation(target string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RequestURI = target

@@ -1,16 +1,16 @@
-// Package robots finds the accounts of robots. A robot is one client, whatever its addresses,
-// if it is verified:
+// Package robots finds the accounts of robots. A verified robot counts as one client, whatever its addresses
+// are. A robot can be verified in three ways:
 //
-//   - by its address, which is in a list that its operator publishes, or that an administrator gave;
-//   - by the name of its address, which is below a domain of the operator's;
-//   - by a signature of the request with the operator's key.
+//   - Its address is on a list that its operator publishes or that an administrator gave.
+//   - The name of its address is below a domain of the operator.
+//   - The request is signed with the operator's key.
 //
-// A robot that is proved has an account instead of those of its networks and its program. One
-// that is known by its name alone has one in addition to these, and because anyone can make up
-// names, all of those together count as one client. A request whose name is another's than its
-// proof is forged.
+// A verified robot is charged to its account instead of the keys of its networks and its User-Agent. A robot
+// that is known only by its name is charged to an account for that name and also to these keys. Anyone can
+// invent names, so all such robots together count as one client. A request is forged if its name and its proof
+// belong to different operators.
 //
-// What is known of each robot is a file in the folder known; see [Robot].
+// The folder known has a file for each known robot; see [Robot].
 package robots
 
 import (
@@ -27,43 +27,44 @@ import (
 	"tempomat/limiter"
 )
 
-// Proofs are what others say of where robots come from. They never wait.
+// Proofs finds proofs of robots' identities. Its methods never block.
 type Proofs interface {
-	// Host is the name of an address that the name leads back to. It is unknown until DNS was
-	// asked; if there is no such name it is known and empty.
+	// Host returns the name of an address if the name also resolves to that address. name is empty if there is
+	// no such name. known is false until DNS has answered.
 	Host(now time.Time, a netip.Addr) (name string, known bool)
-	// Lists are what the operators publish.
+	// Lists returns the lists that operators publish.
 	Lists() *Lists
-	// Signer is the host whose key signed a request; empty: none that is known.
-	Signer(now time.Time, r *http.Request, res *classify.Result) string
+	// Signer returns the host whose key signed a request, or an empty string if that host signs for no known
+	// robot. known is false if the signature hasn't been checked because too many signatures arrive.
+	Signer(now time.Time, r *http.Request, res *classify.Result) (host string, known bool)
 }
 
-// Config is what New needs.
+// Config is the configuration of Robots.
 type Config struct {
-	Class    string   // what the class of robots is called
-	Replaces []string // classes that a proved robot is not charged to: those of networks and User-Agents
-	Robots   []Robot  // a User-Agent is that of the first that has it
-	Proofs   Proofs   // nil: addresses that were given prove, and nothing else
+	Class    string   // the name of the class of robots
+	Replaces []string // classes of networks and User-Agents, in which verified robots aren't charged
+	Robots   []Robot  // if several have the same User-Agent, the first one counts
+	Proofs   Proofs   // nil: only addresses that an administrator gave are proofs
 }
 
-// Others is the key of all robots together that are known only by the name that they give
-// themselves. No robot has this name, because no family has parentheses.
+// Others is the ID of the key that is shared by all robots that are known only by their names. No robot has
+// this name, because no family contains parentheses.
 const Others = "(others)"
 
-// fetcherStanding is what the share of a fetcher for people is multiplied by: it goes before
-// crawlers, and behind people, who have twice theirs as soon as a cookie is known.
+// fetcherStanding is the standing of robots that fetch pages for people. They go before crawlers but after
+// people, whose standing is 2 with a cookie.
 const fetcherStanding = 1.5
 
-// Robots finds the accounts of robots. It never changes, and it is safe for concurrent use.
+// Robots finds the accounts of robots. It may be used concurrently.
 type Robots struct {
 	Config
 	all      []*robot
 	byAgent  map[string][]named
 	bySigner map[string]*robot
-	given    classify.PrefixSet // all addresses that were given
+	given    classify.PrefixSet // all addresses that an administrator gave
 }
 
-// named is a name of a robot in its User-Agents.
+// named is a name that a robot has in its User-Agents.
 type named struct {
 	text string
 	of   *robot
@@ -72,14 +73,14 @@ type named struct {
 type robot struct {
 	Robot
 	given  classify.PrefixSet
-	proved [proofs]atomic.Bool // by what, since this configuration is in force
+	proved [proofs]atomic.Bool // proofs that have succeeded since the configuration was loaded
 }
 
-// proof is what a robot was proved by.
+// proof is a way to verify a robot.
 type proof int
 
 const (
-	byAddress proof = iota // it is on a list
+	byAddress proof = iota // by a list of addresses
 	byDNS
 	bySignature
 	proofs = iota
@@ -87,14 +88,14 @@ const (
 
 func (p proof) String() string { return [proofs]string{"its list", "DNS", "its signature"}[p] }
 
-// note remembers a proof. Most requests of a robot are proved as the one before.
+// note records a proof. It writes only if the proof is new, which is rare.
 func (r *robot) note(p proof) {
 	if !r.proved[p].Load() {
 		r.proved[p].Store(true)
 	}
 }
 
-// New makes Robots. Its error names everything that is wrong with c.
+// New makes Robots. The error lists all faults of c.
 func New(c Config) (*Robots, error) {
 	x := &Robots{Config: c, byAgent: make(map[string][]named), bySigner: make(map[string]*robot)}
 	var faults []error
@@ -117,27 +118,31 @@ func New(c Config) (*Robots, error) {
 			}
 		}
 	}
-	x.given, _ = classify.NewPrefixSet(given) // what is wrong with it was told
+	x.given, _ = classify.NewPrefixSet(given) // faults were reported above
 	return x, errors.Join(faults...)
 }
 
-// named is the robot whose name a User-Agent has; nil: none that is known. Several have the same family, as
-// OAI-SearchBot and Claude-SearchBot.
+// named returns the robot that a User-Agent names, or nil if it names no known robot. Several robots may have
+// the same family, for example OAI-SearchBot and Claude-SearchBot.
 func (x *Robots) named(family, agent string) *robot {
 	all := x.byAgent[family]
-	if len(all) == 1 {
+	switch len(all) {
+	case 0:
+		return nil // the usual case for browsers; the text isn't copied
+	case 1:
 		return all[0].of
 	}
+	agent = strings.ToLower(agent[:min(len(agent), classify.MaxAgentBytes)])
 	for _, n := range all {
-		if strings.Contains(strings.ToLower(agent), n.text) {
+		if strings.Contains(agent, n.text) {
 			return n.of
 		}
 	}
 	return nil
 }
 
-// AccountOf is the account that a User-Agent, or a family of them, has if it says the truth;
-// false: it does not say that it is a robot.
+// AccountOf returns the account of verified robots with this User-Agent or family. It returns false if the
+// User-Agent doesn't name a robot.
 func (x *Robots) AccountOf(agent string) (limiter.Key, bool) {
 	name := classify.Family(agent)
 	if of := x.named(name, agent); of != nil {
@@ -148,8 +153,8 @@ func (x *Robots) AccountOf(agent string) (limiter.Key, bool) {
 	return limiter.Key{Class: x.Class, ID: name}, true
 }
 
-// ProofOf says by what the robots of an account were proved, and when their operators last had
-// their lists so; empty: it is no account of theirs. x may be nil.
+// ProofOf describes how the robots of an account were verified, and the age of their lists. It is empty for
+// keys that aren't accounts of robots. x may be nil.
 func (x *Robots) ProofOf(k limiter.Key) string {
 	if x == nil || k.Class != x.Class {
 		return ""
@@ -187,27 +192,23 @@ func (x *Robots) ProofOf(k limiter.Key) string {
 	return strings.Join(parts, ", ")
 }
 
-// claim is what is known of a request that says whose robot it is.
+// claim is the result of checking whether a request comes from a robot.
 type claim uint8
 
 const (
-	noClaim  claim = iota // it does not claim to be a robot, or that is not verified yet
-	declared              // it claims to be a robot, which can't be verified
+	noClaim  claim = iota // the client doesn't claim to be a robot, or the check isn't finished
+	declared              // the client claims to be a robot, and there is no way to check the claim
 	verified
-	forged // it is not the one that it says it is
+	forged // the client isn't the robot that it claims to be
 )
 
-// Recognise finds the account of a classified request's robot, and makes that its first key. It
-// reports whether there is one; its standing, which is for persons, is then not judged.
+// Recognise finds the account of a classified request's robot and makes it the first key. It reports whether
+// there is one. The standing of such a request isn't judged any further.
 func (x *Robots) Recognise(now time.Time, r *http.Request, res *classify.Result) bool {
 	if res.Exempt || len(res.Keys()) == 0 {
 		return false
 	}
-	agent := ""
-	if lines := r.Header["User-Agent"]; len(lines) > 0 {
-		agent = lines[0]
-	}
-	is, what := x.judge(now, x.named(res.Agent, agent), r, res)
+	is, what := x.judge(now, x.named(res.Agent, r.Header.Get("User-Agent")), r, res)
 	switch what {
 	case verified:
 		res.Replace(x.Replaces)
@@ -234,8 +235,8 @@ func (x *Robots) Recognise(now time.Time, r *http.Request, res *classify.Result)
 	return res.Account
 }
 
-// admit makes the account of a name the first key, and that of the pool that it is in, if any, the second
-// one. It is false if there is no room, because all possible classes are in use.
+// admit makes the account of a name the first key, and the pool, if there is one, the second key. It returns
+// false if there are too many keys.
 func (x *Robots) admit(res *classify.Result, name, pool string) bool {
 	if pool != "" {
 		if len(res.Keys())+2 > limiter.MaxKeys {
@@ -247,10 +248,11 @@ func (x *Robots) admit(res *classify.Result, name, pool string) bool {
 	return res.Prepend(limiter.Key{Class: x.Class, ID: name})
 }
 
-// judge tells what to make of the robot that a request's User-Agent names, if any, and whose
-// request it is.
+// judge checks a request. says is the robot that its User-Agent names, or nil. judge returns the robot to
+// charge, if there is one.
 func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classify.Result) (*robot, claim) {
-	of, by := x.signer(now, r, res), bySignature
+	of, known := x.signer(now, r, res)
+	by := bySignature
 	switch {
 	case says != nil && says != of && x.has(says, res.Client):
 		of, by = says, byAddress
@@ -262,11 +264,13 @@ func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classif
 		return nil, declared
 	case says == nil && of == nil:
 		return nil, noClaim
-	case says == nil, says == of: // without a robot's name it has that of a browser, or of a program
+	case says == nil, says == of: // a User-Agent that names no robot is that of a browser or another program
 	case of != nil && of.Operator == says.Operator && of.Operator != "":
-		if of.Kind == Person { // no crawler is more by its operator's other addresses
+		if of.Kind == Person { // a crawler must not benefit from the addresses of its operator's fetcher
 			of = says
 		}
+	case !known: // the signature wasn't checked and may be the robot's
+		return nil, noClaim
 	default:
 		return says, x.disproved(now, says, of != nil, res.Client)
 	}
@@ -274,16 +278,18 @@ func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classif
 	return of, verified
 }
 
-// signer is the robot whose key signed a request; nil if there is none.
-func (x *Robots) signer(now time.Time, r *http.Request, res *classify.Result) *robot {
+// signer returns the robot whose key signed a request, or nil if there is none. known is false if the
+// signature wasn't checked.
+func (x *Robots) signer(now time.Time, r *http.Request, res *classify.Result) (of *robot, known bool) {
 	if x.Proofs == nil || len(r.Header["Signature-Input"]) == 0 {
-		return nil
+		return nil, true
 	}
-	return x.bySigner[x.Proofs.Signer(now, r, res)]
+	host, known := x.Proofs.Signer(now, r, res)
+	return x.bySigner[host], known
 }
 
-// disproved tells what to make of a robot that is on no list of its own. If it is on another's,
-// it is forged anyway.
+// disproved returns the claim of a client that names a robot but isn't on the robot's lists. another is true
+// if the client is on another robot's list, or has another robot's signature.
 func (x *Robots) disproved(now time.Time, says *robot, another bool, client netip.Addr) claim {
 	what := declared
 	if another || len(says.Addresses) > 0 || x.listed(now, says) {
@@ -302,8 +308,8 @@ func (x *Robots) disproved(now time.Time, says *robot, another bool, client neti
 	return forged
 }
 
-// at is the robot whose list an address is on, nil if it is on none; of several a crawler rather
-// than what fetches for people.
+// at returns the robot whose list contains an address, or nil. If there are several, crawlers take precedence
+// over robots that fetch pages for people.
 func (x *Robots) at(a netip.Addr) (of *robot) {
 	if !x.given.Contains(a) && (x.Proofs == nil || !x.Proofs.Lists().all.Contains(a)) {
 		return nil
@@ -316,8 +322,8 @@ func (x *Robots) at(a netip.Addr) (of *robot) {
 	return of
 }
 
-// has reports whether an address is on a list of a robot's: those that were given, instead of
-// those that its operator publishes.
+// has reports whether an address is on one of a robot's lists. Lists given by an administrator replace those
+// of the operator.
 func (x *Robots) has(r *robot, a netip.Addr) bool {
 	if len(r.Addresses) > 0 || x.Proofs == nil {
 		return r.given.Contains(a)
@@ -326,7 +332,7 @@ func (x *Robots) has(r *robot, a netip.Addr) bool {
 	return slices.ContainsFunc(r.Lists, func(url string) bool { return lists.of[url].Networks.Contains(a) })
 }
 
-// listed reports whether all lists of a robot are there and up to date, so it has no other
+// listed reports whether all lists of a robot are available and up to date, which means that it has no other
 // addresses.
 func (x *Robots) listed(now time.Time, r *robot) bool {
 	if len(r.Lists) == 0 || x.Proofs == nil {
@@ -336,7 +342,7 @@ func (x *Robots) listed(now time.Time, r *robot) bool {
 	return !slices.ContainsFunc(r.Lists, func(url string) bool { return now.Sub(lists.of[url].Confirmed) > upToDate })
 }
 
-// IsBelow reports whether a name lies below one of some domains.
+// IsBelow reports whether a name is below one of the domains.
 func IsBelow(name string, domains []string) bool {
 	for _, d := range domains {
 		if rest, ok := strings.CutSuffix(name, d); ok && strings.HasSuffix(rest, ".") {

@@ -1,19 +1,22 @@
 package robots
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// told is names of addresses, and lists. Of other addresses nothing is known.
+// told is a source of proofs: the names of some addresses, and lists. It knows no other addresses.
 type told struct {
 	hosts map[string]string
 	lists *Lists
@@ -26,15 +29,16 @@ func (p told) Host(_ time.Time, a netip.Addr) (string, bool) {
 
 func (p told) Lists() *Lists { return p.lists }
 
-// Signer believes what the request says.
-func (p told) Signer(_ time.Time, r *http.Request, _ *classify.Result) string {
-	return r.Header.Get("Signature-Input")
+// Signer trusts what the request says.
+func (p told) Signer(_ time.Time, r *http.Request, _ *classify.Result) (string, bool) {
+	host := r.Header.Get("Signature-Input")
+	return host, host != "unread"
 }
 
-// noon is when requests come.
+// noon returns the time of all requests.
 func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
 
-// published are lists by their URL, confirmed a while ago.
+// published returns lists by their URL, confirmed as long ago as age says.
 func published(t *testing.T, age time.Duration, of map[string]string) *Lists {
 	t.Helper()
 	all := make(map[string]List)
@@ -55,7 +59,7 @@ const (
 	person    = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 )
 
-// lists are where some of the known robots are.
+// lists returns the published addresses of some known robots.
 func lists() map[string]string {
 	return map[string]string{
 		"https://openai.com/gptbot.json":            "203.0.113.16/28",
@@ -82,9 +86,7 @@ func robots(t *testing.T, change func(*Config)) *Robots {
 		change(&c)
 	}
 	x, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return x
 }
 
@@ -98,9 +100,7 @@ func recognised(t *testing.T, x *Robots, address, agent string) (*classify.Resul
 			{Name: "path", By: classify.PathShape}, {Name: "site.told", By: classify.Slash32},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := newRequest(address, agent)
 	var res classify.Result
 	c.Classify(r, &res)
@@ -119,7 +119,7 @@ func TestRecognise(t *testing.T) {
 	x := robots(t, nil)
 	for _, c := range []struct {
 		what, address, agent, is string
-		name                     string // of the account; empty: it is charged by its address
+		name                     string // of the account; empty: the request is charged to its address
 	}{
 		{"by DNS", "66.249.66.1", googlebot, account, "googlebot"},
 		{"by DNS, IPv6", "2001:4860:4801::1", googlebot, account, "googlebot"},
@@ -164,7 +164,7 @@ func TestRecognise(t *testing.T) {
 			is = lie
 		}
 		if is != c.is || ok != res.Account || ok != (c.name != "") || res.Account && !res.Robot {
-			t.Errorf("%s: %s, want %s: %+v", c.what, is, c.is, res)
+			t.Errorf("%s: got %s, want %s: %+v", c.what, is, c.is, res)
 		}
 		client := netip.MustParseAddr(c.address)
 		network, _ := client.Prefix(24)
@@ -179,9 +179,7 @@ func TestRecognise(t *testing.T) {
 		want := map[string]string{
 			account: "robot " + c.name + ", ", fetcher: "robot " + c.name + ", ", no: own, lie: own, pooled: "robot " + c.name + ", robot (others), " + own,
 		}[c.is] + "path /a, site.told " + address
-		if got := keyText(res); got != want {
-			t.Errorf("%s: charged to %s\nwant %s", c.what, got, want)
-		}
+		testkit.Same(t, want, keyText(res), "%s: charged to", c.what)
 	}
 	if res, ok := recognised(t, x, "192.0.2.99", seekerbot); ok || keyText(res) != "" {
 		t.Errorf("exempt: %+v", res)
@@ -196,13 +194,11 @@ func keyText(res *classify.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// TestSigned: a signature proves, whatever the address, and no more than an address does.
+// TestSigned: a signature proves a robot at any address, and proves no more than an address does.
 func TestSigned(t *testing.T) {
 	x := robots(t, nil)
 	c, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, s := range []struct{ address, agent, signer, account string }{
 		{"203.0.113.1", person, "chatgpt.com", "openai for people"},
 		{"203.0.113.1", "ChatGPT-User/1.0", "chatgpt.com", "openai for people"},
@@ -218,15 +214,45 @@ func TestSigned(t *testing.T) {
 		var res classify.Result
 		c.Classify(r, &res)
 		if ok := x.Recognise(noon(), r, &res); ok != (s.account != "") || ok && (res.Keys()[0].ID != s.account || res.Evidence != classify.Verified) {
-			t.Errorf("%s as %s, signed by %s: %s", s.address, s.agent, s.signer, keyText(&res))
+			t.Errorf("%s with the User-Agent %s, signed by %s: %s", s.address, s.agent, s.signer, keyText(&res))
 		}
 	}
 	if got := x.ProofOf(limiter.Key{Class: "robot", ID: "youbot"}); got != "by its signature" {
 		t.Error(got)
 	}
+	for agent, address := range map[string]string{"ChatGPT-User/1.0": "203.0.113.1", "YouBot/1.0": "203.0.113.1", "GPTBot/1.2": "203.0.113.65"} {
+		r := newRequest(address, agent)
+		r.Header.Set("Signature-Input", "unread")
+		var res classify.Result
+		c.Classify(r, &res)
+		if x.Recognise(noon(), r, &res); res.Forged || res.Account || keyText(&res) != "slash32 "+address {
+			t.Errorf("%s, whose signature was not read: %+v", agent, res)
+		}
+	}
 }
 
-// TestProofOf: an account's row says by what its robots were proved, and from when its lists are.
+// TestPeopleCostNothing: a User-Agent that names no robot causes no allocation.
+func TestPeopleCostNothing(t *testing.T) {
+	x, r := robots(t, nil), newRequest("192.0.2.1", person)
+	c, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
+	testkit.Must(t, err)
+	var res classify.Result
+	c.Classify(r, &res)
+	if n := testing.AllocsPerRun(100, func() { x.Recognise(noon(), r, &res) }); n > 0 || res.Account {
+		t.Errorf("%g allocations, account %t", n, res.Account)
+	}
+}
+
+// TestLongNames: text beyond the part of a User-Agent that is read names no robot.
+func TestLongNames(t *testing.T) {
+	x := robots(t, nil)
+	of, known := x.named("searchbot", "x "+strings.Repeat("y", classify.MaxAgentBytes)+" OAI-SearchBot"), x.named("searchbot", "OAI-SEARCHBOT")
+	if of != nil || known == nil {
+		t.Errorf("%v, %v", of, known)
+	}
+}
+
+// TestProofOf: an account's row says what proved its robots, and how old its lists are.
 func TestProofOf(t *testing.T) {
 	x := robots(t, nil)
 	for address, agent := range map[string]string{"203.0.113.17": "GPTBot", "203.0.113.33": person, "198.51.100.2": "bingbot/2.0", "20.191.45.7": "OwnBot", "203.0.113.1": seekerbot} {
@@ -236,28 +262,26 @@ func TestProofOf(t *testing.T) {
 		"gptbot": "by its list, 1 prefixes of 2026-11-25 11:00", "openai for people": "by its list, 1 prefixes of 2026-11-25 11:00",
 		"bingbot": "by DNS, 1 prefixes of 2026-11-25 11:00", "ownbot": "by its list, 1 prefixes of your own", "duckduckbot": "no list", "yandexbot": "", "seekerbot": "",
 	} {
-		if got := x.ProofOf(limiter.Key{Class: "robot", ID: account}); got != want {
-			t.Errorf("%s: %q, want %q", account, got, want)
-		}
+		testkit.Same(t, want, x.ProofOf(limiter.Key{Class: "robot", ID: account}), "%s", account)
 	}
 	if got := x.ProofOf(limiter.Key{Class: "slash32", ID: "gptbot"}) + (*Robots)(nil).ProofOf(limiter.Key{Class: "robot", ID: "gptbot"}); got != "" {
 		t.Error(got)
 	}
 }
 
-// TestOldList: a list that nobody has confirmed for a week still proves, but a robot may have
-// other addresses by now.
+// TestOldList: a list that has not been confirmed for a week still proves a robot. An address that isn't on it
+// no longer disproves one.
 func TestOldList(t *testing.T) {
 	x := robots(t, func(c *Config) { c.Proofs = told{nil, published(t, 8*24*time.Hour, lists())} })
 	if res, _ := recognised(t, x, "203.0.113.17", "GPTBot/1.2"); res.Evidence != classify.Verified {
 		t.Errorf("on the list: %+v", res)
 	}
 	if res, _ := recognised(t, x, "203.0.113.1", "GPTBot/1.2"); !res.Pooled {
-		t.Errorf("not on the list: %+v", res)
+		t.Errorf("an address that is not on the list: %+v", res)
 	}
 }
 
-// TestGivenGoesFirst: an administrator's list is in place of the published one.
+// TestGivenGoesFirst: an administrator's list replaces the published one.
 func TestGivenGoesFirst(t *testing.T) {
 	x := robots(t, func(c *Config) {
 		for i := range c.Robots {
@@ -267,26 +291,26 @@ func TestGivenGoesFirst(t *testing.T) {
 		}
 	})
 	if res, _ := recognised(t, x, "192.0.2.1", "GPTBot/1.2"); res.Evidence != classify.Verified {
-		t.Errorf("on the administrator's: %+v", res)
+		t.Errorf("an address on the administrator's list: %+v", res)
 	}
 	if res, _ := recognised(t, x, "203.0.113.17", "GPTBot/1.2"); !res.Forged {
-		t.Errorf("on the published one: %+v", res)
+		t.Errorf("an address on the published list: %+v", res)
 	}
 }
 
-// TestNobodyToAsk: without anybody who is asked, robots are known by their name, and those of a
-// list that was given by it.
-func TestNobodyToAsk(t *testing.T) {
+// TestNoSourceOfProofs: without a source of proofs, robots are recognised by their names. Those with a list from
+// the administrator are recognised by it.
+func TestNoSourceOfProofs(t *testing.T) {
 	x := robots(t, func(c *Config) { c.Proofs = nil })
 	if res, _ := recognised(t, x, "66.249.66.1", "GoogleOther"); !res.Pooled || res.Keys()[0].ID != "googlebot" {
-		t.Errorf("a robot of a domain: %s", keyText(res))
+		t.Errorf("a robot with a domain: %s", keyText(res))
 	}
 	if res, _ := recognised(t, x, "20.191.45.7", "OwnBot"); res.Evidence != classify.Verified {
-		t.Errorf("one of a list: %s", keyText(res))
+		t.Errorf("a robot with a list: %s", keyText(res))
 	}
 }
 
-// TestKey: a limit in requests of a class that the account stands in place of is for the account.
+// TestKey: where the account replaces a class, this class's limit in requests applies to the account.
 func TestKey(t *testing.T) {
 	res, _ := recognised(t, robots(t, nil), "66.249.66.1", googlebot)
 	for class, want := range map[string]limiter.Key{
@@ -301,16 +325,16 @@ func TestKey(t *testing.T) {
 		t.Errorf("keys %v", res.Keys())
 	}
 	if k, ok := res.Key("slash32"); ok {
-		t.Errorf("without any key left, %v stands in place of one", k)
+		t.Errorf("with no key left, %v replaces one", k)
 	}
 	c, _ := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
-	c.Classify(newRequest("192.0.2.1", person), res) // the same memory, for somebody else
+	c.Classify(newRequest("192.0.2.1", person), res) // the same Result, for another client
 	if k, ok := res.Key("userAgent"); ok || res.Account || res.Pooled || res.Fetcher {
 		t.Errorf("%v, %+v", k, res)
 	}
 }
 
-// TestFull: a robot finds its account whatever classes there are, or none at all.
+// TestFull: a robot gets its account whatever the classes are, even without any.
 func TestFull(t *testing.T) {
 	x := robots(t, nil)
 	for n := 1; n <= limiter.MaxKeys; n++ {
@@ -320,9 +344,7 @@ func TestFull(t *testing.T) {
 				classes = append(classes, classify.Class{Name: fmt.Sprint("c", i), By: classify.Slash24})
 			}
 			c, err := classify.New(classify.Config{Classes: classes})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			var res classify.Result
 			r := newRequest(address, agent)
 			c.Classify(r, &res)
@@ -354,22 +376,39 @@ func TestFaults(t *testing.T) {
 	if _, err := New(Config{Robots: []Robot{{Name: "a", Addresses: []netip.Prefix{{}}}}}); err == nil || !strings.Contains(err.Error(), `robot "a"`) {
 		t.Error(err)
 	}
-	for text, want := range map[string]string{
-		`{`:                                      "unexpected EOF",
-		`{"operator": "A", "lists": []}`:         "must have an operator and agents",
-		`{"operator": "A", "agent": ["a"]}`:      `unknown field "agent"`,
-		`{"agents": ["a"], "kind": "crawl"}`:     `kind: "crawl" must be search, training, person or monitor`,
-		`{"agents": ["a"], "lists": ["http:a"]}`: "lists: http:a must begin with https://",
-		`{"agents": ["Chrome"]}`:                 "agents: Chrome is the name of a browser",
-	} {
-		all, err := Read(fstest.MapFS{"known/a.json": {Data: []byte(text)}})
-		if err == nil || !strings.Contains(err.Error(), "known/a.json: ") || !strings.Contains(err.Error(), want) || len(all) > 0 {
-			t.Errorf("%s: %v, want it to tell %s", text, err, want)
-		}
-	}
 }
 
-// TestKnown has a line for each file of the folder known, with a User-Agent as the robot sends it.
+// faultsOf returns the faults of a file in the folder known.
+func faultsOf(t *testing.T, name string) (faults []string) {
+	t.Helper()
+	text, err := known.ReadFile(name)
+	testkit.Must(t, err)
+	var r Robot
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		faults = append(faults, err.Error())
+	}
+	for _, url := range r.Lists {
+		if !strings.HasPrefix(url, "https://") {
+			faults = append(faults, url+" must begin with https://")
+		}
+	}
+	for _, agent := range r.Agents {
+		if classify.SaysBrowser(agent) {
+			faults = append(faults, agent+" is the name of a browser")
+		}
+	}
+	if !slices.Contains([]Kind{Search, Training, Person, Monitor}, r.Kind) {
+		faults = append(faults, fmt.Sprintf("kind %q must be search, training, person or monitor", r.Kind))
+	}
+	if r.Operator == "" || len(r.Agents) == 0 {
+		faults = append(faults, "it must have an operator and agents")
+	}
+	return faults
+}
+
+// TestKnown has a line for each file in the folder known, with a User-Agent as the robot sends it.
 func TestKnown(t *testing.T) {
 	lines := map[string]string{
 		"ahrefsbot":          "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)",
@@ -406,15 +445,14 @@ func TestKnown(t *testing.T) {
 		"yandexbot":          "Mozilla/5.0 (compatible; YandexRenderResourcesBot/1.0; +http://yandex.com/bots) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/108.0.0.0",
 		"youbot":             "Mozilla/5.0 (compatible; YouBot/1.0; +https://you.com/docs/youbot)",
 	}
-	all, err := Read(known)
-	if err != nil {
-		t.Error(err)
-	}
 	x := robots(t, nil)
-	for _, r := range all {
+	for _, r := range Known() {
+		if faults := faultsOf(t, "known/"+r.Name+".json"); len(faults) > 0 {
+			t.Errorf("known/%s.json: %q", r.Name, faults)
+		}
 		agent := lines[r.Name]
 		if of := x.named(classify.Family(agent), agent); agent == "" || of == nil || of.Name != r.Name {
-			t.Errorf("known/%s.json: its User-Agent %q is that of %+v", r.Name, agent, of)
+			t.Errorf("known/%s.json: its User-Agent %q is recognised as that of %+v", r.Name, agent, of)
 		}
 		delete(lines, r.Name)
 	}
@@ -435,7 +473,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestPublished: lists are read as operators write them.
+// TestPublished reads lists as the operators publish them.
 func TestPublished(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"creationTime": "2026-11-01", "prefixes": [{"ipv6Prefix": "2001:db8::/32"}, {"ipv4Prefix": "192.0.2.0/24"}]}`:   "[2001:db8::/32 192.0.2.0/24]",

@@ -1,34 +1,32 @@
-// Package standing judges, by what requests and answers show, whether a client behaves as
-// a person's browser does. What it finds multiplies the client's share of the machine, and
-// tells the sessions behind one address apart.
+// Package standing judges, from requests and answers, whether a client behaves like a person's browser. The
+// result, the standing, multiplies the client's share of the machine. The package also distinguishes the
+// sessions behind one address.
 //
-// Everything it reads was written by the client or by a page of the site, so everything is
-// bounded. It reads no clock. What it remembers are tables of a bounded size, of hashes with
-// a secret key.
+// Everything that it reads was written by the client or by a page of the site, so it limits everything that it
+// stores. It reads no clock. It stores only keyed hashes, in tables of limited size.
 //
-// # Many faces are one
+// # Clients that invent identities
 //
-// A client that has a cookie that the site gave it is a session, a client of its own within its
-// address's share. A session is at one address at a time (sessions.go), and an address has at
-// most 64 in use. Clients without one are distinguished by their User-Agents, as one of eight
-// faces (Judge.face). So no number of cookies, addresses that share one, or invented
-// User-Agents makes a client more than its address is. Cookies that were given and never came
-// back are in a table of their own (handedOut), in which an address has a bounded part.
+// A client that sends back a cookie of the site is a session. A session counts as a client of its own, but
+// within its address's share. It counts at only one address at a time (sessions.go), and an address has at
+// most 64 sessions in use. Clients without a session at an address are distinguished by their User-Agents, as
+// one of eight faces (Judge.face). A client therefore gains nothing by using many cookies, by using one cookie
+// at many addresses, or by inventing User-Agents. Cookies that no client has sent back yet are in a separate
+// table (handedOut), in which each address may use only a part.
 //
 // # Parts of pages
 //
-// Style sheets, scripts, images and fonts count twice, and each time little is gained
-// by a request that only looks like one.
+// Requests for style sheets, scripts, images and fonts matter in two ways. A client that imitates them gains
+// little.
 //
-// They prove that a client shows its pages to a person, if they come soon after a page and were
-// answered 200 with a part's type, or 304. A program that knows this can ask for some, so they
-// are worth twice the share and no more, and only while there is at least one part for every
-// two pages.
+// First, parts are evidence that a client shows its pages to a person. They must soon follow a page, and the
+// answer must be 200 with the content type of a part, or 304. A program that knows this can request some
+// parts. This evidence therefore only doubles the share, and only while the client loads at least one part for
+// every two pages. A new session begins with a few of the parts that its address has loaded.
 //
-// They follow a page that the client was just served (classify.Result.Follows): within 20 s, 64
-// of a page. A person sees the page when its parts are there, so they are served as it was.
-// This is decided before the answer is known, so anything with a part's name counts as one. The
-// gate lets it matter for short requests only, and charges them like all others: an expensive
-// one gains nothing by it, and 64 short ones for each page that waited its turn are what a
-// browser asks for.
+// Second, parts belong to a page that the client was just served (classify.Result.Follows): up to 64 parts of
+// a page within 20 s. A person can't use a page without its parts, so they get the rank that the page had.
+// This is decided before the answer is known, so any request whose name looks like that of a part counts. The
+// gate applies it only to short requests, and charges them like all others, so expensive requests gain
+// nothing.
 package standing

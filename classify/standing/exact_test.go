@@ -4,34 +4,33 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func TestCookiesAreBounded(t *testing.T) {
 	n := 0
 	eachCookie([]string{strings.Repeat("a=0123456789abcdef; ", maxCookies+5)}, func(string, string) bool { n++; return true })
-	if n != maxCookies {
-		t.Errorf("%d cookies of one request are looked at, want %d", n, maxCookies)
-	}
+	testkit.Same(t, maxCookies, n, "cookies of one request that are read")
 	var names []string
 	lines := []string{"lang=en; a=0123456789abcdef;b;c=0123456789abcdef0; d=", "e=0123456789abcdef", strings.Repeat(" ", maxCookie) + "f=0123456789abcdef"}
 	eachCookie(lines, func(name, _ string) bool { names = append(names, name); return true })
 	if !slices.Equal(names, []string{"a", "c", "e"}) {
-		t.Errorf("%q are looked at: what is short tells nobody apart, and a long header is cut", names)
+		t.Errorf("%q are read; want no value that is too short to be unique, and none beyond the header's limit", names)
 	}
 	names = nil
 	eachCookie(lines, func(name, _ string) bool { names = append(names, name); return false })
 	if !slices.Equal(names, []string{"a"}) {
-		t.Errorf("%q are looked at after the first one was enough", names)
+		t.Errorf("%q are read, though the first one was enough", names)
 	}
 	for size, want := range map[int]bool{leastSecret - 1: false, leastSecret: true, mostSecret: true, mostSecret + 1: false} {
-		if isSecret(strings.Repeat("x", size)) != want {
-			t.Errorf("%d bytes can tell people apart: %t", size, !want)
-		}
+		testkit.Same(t, want, isSecret(strings.Repeat("x", size)), "a value of %d bytes can be unique", size)
 	}
 }
 
-// TestHandedOutIsBounded: of one address's cookies the oldest makes room, then of its network's, then the
-// network that was given none for longest. As a session is proven, all that it was given there is taken out.
+// TestHandedOutIsBounded: the oldest cookie of an address makes room first, then the oldest of its network,
+// then all of the network that has gone longest without one. When a session is proven, all cookies handed to
+// it there are removed.
 func TestHandedOutIsBounded(t *testing.T) {
 	h, value := newHandedOut(), uint64(0)
 	give := func(network, to uint32, n int) (first uint64) {
@@ -49,7 +48,7 @@ func TestHandedOutIsBounded(t *testing.T) {
 		}
 	}
 	a := give(1, 1, handedOfAddress)
-	h.put(handed{value: a, id: 1, network: 1, to: 1}) // given again it is the latest
+	h.put(handed{value: a, id: 1, network: 1, to: 1}) // handed out again, it is the newest
 	b := give(1, 2, 1)
 	give(1, 1, 1)
 	has("the oldest of an address", 1, a+1, false)
@@ -67,19 +66,19 @@ func TestHandedOutIsBounded(t *testing.T) {
 	has("of a network that was given none for longest", 1, a, false)
 	has("of the next one", 2, other, false)
 	if n := len(h.save()); n > mostHanded || n != h.all {
-		t.Errorf("%d are told, and %d counted", n, h.all)
+		t.Errorf("%d are saved, but %d counted", n, h.all)
 	}
 	last, taken := give(10, 5, 2), 0
 	h.removeOf(10, 5, func(uint64) { taken++ })
 	has("what was taken out", 10, last, false)
 	has("another session's", 10, value-2-handedOfAddress, false)
 	if taken != 2 || len(h.save()) != h.all {
-		t.Errorf("%d are taken out, %d are left of %d", taken, len(h.save()), h.all)
+		t.Errorf("%d are removed; %d are saved, but %d counted", taken, len(h.save()), h.all)
 	}
 	for network := range uint32(mostHanded + 10) {
 		give(1<<20+network, 1, 1)
 	}
 	if n := len(h.save()); n != mostHanded || n != h.all {
-		t.Errorf("of as many networks %d are told, and %d counted", n, h.all)
+		t.Errorf("with that many networks, %d are saved, and %d counted", n, h.all)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/classify"
+	"tempomat/internal/testkit"
 )
 
 const (
@@ -12,21 +15,19 @@ const (
 	accepts   = "Accept: text/html"
 )
 
-// TestFaces checks that User-Agents tell people behind one address apart, the same
-// way each time, and by a secret.
+// TestFaces checks that User-Agents distinguish people behind one address, the same way each time, and
+// depending on a secret.
 func TestFaces(t *testing.T) {
 	x := newStandingSite(t)
 	other, err := New([16]byte{2}, Config{ClientClass: "slash32", SessionClass: "session"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var seen [faces]int
 	differ := 0
 	for i := range 800 {
 		agent := fmt.Sprintf("Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/%d.0", i, i)
 		first := x.ask(0, "192.0.2.1", "/", []string{"User-Agent: " + agent}).Face
 		if again := x.ask(0, "192.0.2.9", "/page", []string{"User-Agent: " + agent}).Face; again != first {
-			t.Fatalf("%s has face %d, and then %d", agent, first, again)
+			t.Fatalf("%s has face %d, then %d", agent, first, again)
 		}
 		if first >= faces {
 			t.Fatalf("%s has face %d", agent, first)
@@ -42,20 +43,18 @@ func TestFaces(t *testing.T) {
 		}
 	}
 	if differ < 600 {
-		t.Errorf("with another secret only %d of 800 have another face", differ)
+		t.Errorf("with another secret, only %d of 800 faces change", differ)
 	}
-	if long := strings.Repeat("x", longestAgent); x.s.face([]string{long}) != x.s.face([]string{long + "y"}) {
-		t.Error("what is beyond the longest User-Agent makes a difference")
+	if long := strings.Repeat("x", classify.MaxAgentBytes); x.s.face([]string{long}) != x.s.face([]string{long + "y"}) {
+		t.Error("bytes beyond the longest User-Agent make a difference")
 	}
 	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
-	for i := range 20 { // a session has none
-		if res := x.ask(0, "192.0.2.1", "/", []string{"Cookie: " + sid, fmt.Sprintf("User-Agent: a%d", i)}); res.Face != 0 {
-			t.Errorf("a session has face %d", res.Face)
-		}
+	for i := range 20 { // a session has no face
+		testkit.Same(t, 0, x.ask(0, "192.0.2.1", "/", []string{"Cookie: " + sid, fmt.Sprintf("User-Agent: a%d", i)}).Face, "face of a session")
 	}
 }
 
-// TestFollows checks which parts are those of the page that was just served.
+// TestFollows checks which parts belong to the page that was just served.
 func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct {
 		path    string
@@ -85,17 +84,15 @@ func TestFollows(t *testing.T) {
 		}
 		x = newStandingSite(t)
 		x.ask(0, "192.0.2.1", "/", nil)
-		if res := x.ask(c.after, "192.0.2.1", c.path, c.headers); res.Follows != c.want {
-			t.Errorf("%s: it follows: %v", name, res.Follows)
-		}
+		testkit.Same(t, c.want, x.ask(c.after, "192.0.2.1", c.path, c.headers).Follows, "%s: follows", name)
 		if x.ask(c.after, "192.0.2.2", c.path, c.headers).Follows {
-			t.Errorf("%s: it follows somebody else's page", name)
+			t.Errorf("%s: the part follows another client's page", name)
 		}
 	}
 }
 
-// TestFollowersAreBounded checks how many parts a page has, and that a session's first
-// ones follow the page that it was given with.
+// TestFollowersAreBounded checks how many parts a page has, and that a session's first parts follow the page
+// with which it got its cookie.
 func TestFollowersAreBounded(t *testing.T) {
 	x := newStandingSite(t)
 	parts := func(at time.Duration, headers ...string) (n int) {
@@ -107,25 +104,20 @@ func TestFollowersAreBounded(t *testing.T) {
 		return n
 	}
 	x.ask(0, "192.0.2.1", "/", nil)
-	if n := parts(time.Second); n != followPage {
-		t.Errorf("%d parts of one page", n)
-	}
+	testkit.Same(t, followPage, parts(time.Second), "parts that follow one page")
 	for range 100 {
 		x.ask(2*time.Second, "192.0.2.1", "/", nil)
 	}
-	if n := parts(3 * time.Second); n != followMost {
-		t.Errorf("%d parts of a hundred pages", n)
-	}
+	testkit.Same(t, followMost, parts(3*time.Second), "parts that follow a hundred pages")
 	x.ask(time.Minute, "192.0.2.1", "/", nil)
 	x.ask(2*time.Minute, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
-	if n := parts(2*time.Minute, "Cookie: "+sid); n != followPage {
-		t.Errorf("%d parts of the page that a session was given with", n)
-	}
+	testkit.Same(t, followPage, parts(2*time.Minute, "Cookie: "+sid), "parts that follow the page that brought the session's cookie")
 }
 
-// TestPagesAskedForAsParts: who asks for all pages as if they were parts, many at once, has as many of them go first as it asks
-// for pages; and a browser that finds a page in place of an icon has its next page's parts follow all the same.
-func TestPagesAskedForAsParts(t *testing.T) {
+// TestPagesRequestedAsParts: if a client requests all its pages as if they were parts, many at once, no more
+// of these requests go first than it requests pages. If a browser gets a page in place of an icon, the parts
+// of its next page still follow that page.
+func TestPagesRequestedAsParts(t *testing.T) {
 	x := newStandingSite(t)
 	image := []string{"Sec-Fetch-Dest: image"}
 	one := 0
@@ -152,7 +144,7 @@ func TestPagesAskedForAsParts(t *testing.T) {
 		many += asked
 	}
 	if one > 100 || many > 1100 {
-		t.Errorf("%d of 100 pages, %d of 1000 by many at once go first", one, many)
+		t.Errorf("%d parts of 100 pages and %d parts of 1000 bursts go first", one, many)
 	}
 	x.ask(0, "192.0.2.2", "/", nil)
 	x.ask(0, "192.0.2.2", "/favicon.ico", image)

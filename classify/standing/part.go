@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// isPart reports whether a request is for a part of a page: a style sheet, a script, an image, a
-// font. A part that another site's page asks for doesn't count. Without a header about that it
-// counts, but without pages of this site before it, it earns nothing.
+// isPart reports whether a request is for a part of a page: a style sheet, a script, an image or a font.
+// Requests from pages of other sites don't count. If no header says which page a request comes from, the
+// request counts. That does no harm, because parts are worth nothing unless the client has loaded pages of
+// this site before.
 func isPart(r *http.Request) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -28,12 +29,13 @@ func isPart(r *http.Request) bool {
 	return len(from) == 0 || isOf(from[0], r.Host)
 }
 
-// wantsStyle reports whether a style sheet is preferred; browsers send that for no other kind.
+// wantsStyle reports whether Accept prefers style sheets. Browsers send such a header only when they request
+// one.
 func wantsStyle(accept []string) bool {
 	return len(accept) > 0 && strings.HasPrefix(accept[0], "text/css")
 }
 
-// isOf reports whether a URL is of that host.
+// isOf reports whether a URL has the given host.
 func isOf(url, host string) bool {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {
@@ -45,8 +47,8 @@ func isOf(url, host string) bool {
 	return strings.EqualFold(rest, host)
 }
 
-// hasPartName tells parts by their paths' ends, and the programs that put style sheets
-// and scripts together by their names: MediaWiki's and WordPress's.
+// hasPartName recognises parts by the ends of their paths, and by the names of the scripts with which
+// MediaWiki and WordPress combine style sheets and scripts.
 func hasPartName(path string) bool {
 	dot := strings.LastIndexByte(path, '.')
 	if dot == -1 {
@@ -64,15 +66,15 @@ func hasPartName(path string) bool {
 	return false
 }
 
-// hasTag reports whether a client tells the tag of what it has (RFC 9110, 13.1.2). "*"
-// is none.
+// hasTag reports whether a client sends the entity tag of a copy that it has (RFC 9110, 13.1.2). "*" isn't a
+// tag.
 func hasTag(r *http.Request) bool {
 	lines := r.Header["If-None-Match"]
 	return len(lines) > 0 && strings.Contains(lines[0], `"`)
 }
 
-// isPartType reports whether an answer is a style sheet, a script, an image or a font.
-// An export of data is none, whatever its client says that it is for.
+// isPartType reports whether an answer is a style sheet, a script, an image or a font, by the content type
+// that the backend sends.
 func isPartType(h Answer) bool {
 	told := h.Get("Content-Type")
 	for _, kind := range [...]string{

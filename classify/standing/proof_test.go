@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 
 	"pgregory.net/rapid"
 )
@@ -16,8 +17,8 @@ func isSession(res *classify.Result) bool {
 	return len(res.Keys()) > 0 && res.Keys()[0].Class == "session"
 }
 
-// TestSessionMovesWithItsAddress has a phone change its address within its network:
-// the session goes along at once, and the old address has it no longer.
+// TestSessionMovesWithItsAddress has a phone change its address within its network: the session moves along at
+// once, and the old address no longer has it.
 func TestSessionMovesWithItsAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		home, next, away string
@@ -32,16 +33,14 @@ func TestSessionMovesWithItsAddress(t *testing.T) {
 		}
 		moved := x.ask(3*time.Hour+time.Second, c.next, "/", []string{"Cookie: " + sid})
 		if !isSession(moved) || moved.Evidence != classify.Cookie || moved.Keys()[1].ID != moved.Address {
-			t.Errorf("%s: at its next address it is %v by %q", name, moved.Keys(), moved.Evidence)
+			t.Errorf("%s: at its next address, it is %v by %q", name, moved.Keys(), moved.Evidence)
 		}
 		if res := x.ask(3*time.Hour+2*time.Second, c.away, "/", []string{"Cookie: " + sid}); isSession(res) || res.Evidence != 0 {
-			t.Errorf("%s: in another network it is %v by %q", name, res.Keys(), res.Evidence)
+			t.Errorf("%s: in another network, it is %v by %q", name, res.Keys(), res.Evidence)
 		}
-		if res := x.ask(3*time.Hour+3*time.Second, c.home, "/", nil); res.Evidence&classify.Cookie != 0 {
-			t.Errorf("%s: the address that it left has %q", name, res.Evidence)
-		}
+		testkit.Same(t, 0, x.ask(3*time.Hour+3*time.Second, c.home, "/", nil).Evidence&classify.Cookie, "%s: the evidence at the address that it left", name)
 	}
-	x := newStandingSite(t) // another address of the same /64 is the same address
+	x := newStandingSite(t) // another address of the same /64 counts as the same address
 	x.ask(0, "[2001:db8::1]", "/", nil, "Set-Cookie: "+sid)
 	for i := range 20 {
 		res := x.ask(time.Second, fmt.Sprintf("[2001:db8::%x]", i+1), "/", []string{"Cookie: " + sid})
@@ -58,13 +57,13 @@ func TestPhoneNeverNotices(t *testing.T) {
 	for i := range 480 {
 		at := time.Duration(i)*3*time.Minute + time.Second
 		if res := x.ask(at, fmt.Sprintf("192.0.2.%d", i%200), "/", []string{"Cookie: " + sid}); !isSession(res) {
-			t.Fatalf("after %v it is no session", at)
+			t.Fatalf("after %v, the session is lost", at)
 		}
 	}
 }
 
-// TestWhoHasMovedALotStays: a session that may not move again is still one where it is.
-func TestWhoHasMovedALotStays(t *testing.T) {
+// TestOftenMovedSessionStays: a session that may not move again stays valid where it is.
+func TestOftenMovedSessionStays(t *testing.T) {
 	x := newStandingSite(t)
 	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
 	home := ""
@@ -76,38 +75,38 @@ func TestWhoHasMovedALotStays(t *testing.T) {
 	}
 	for at := time.Second; at < time.Minute; at += 5 * time.Second {
 		if !isSession(x.ask(at, home, "/", []string{"Cookie: " + sid})) {
-			t.Errorf("after %v it is none where it is at home", at)
+			t.Errorf("after %v, the session is lost at its own address", at)
 		}
 	}
 }
 
-// TestChangingCookiesOfSeveral: a new value is that of the session that it was given to, of several.
+// TestChangingCookiesOfSeveral: where an address has several sessions, a new value belongs to the session that
+// got it. So does the site's other cookie.
 func TestChangingCookiesOfSeveral(t *testing.T) {
 	x := newStandingSite(t)
 	cookie := func(client, i int) string { return fmt.Sprintf("sid=%08d%08d", client, i) }
 	for client := range 3 {
-		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(client, 0))
+		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(client, 0), "Set-Cookie: other_"+cookie(client, 100))
 	}
 	var ids [3]string
 	for i := range 4 {
 		for client := range 3 {
 			res := x.ask(time.Second, "192.0.2.1", "/", []string{"Cookie: " + cookie(client, i)}, "Set-Cookie: "+cookie(client, i+1))
 			if id := res.Keys()[0].ID; !isSession(res) || i > 0 && id != ids[client] {
-				t.Errorf("after %d answers client %d is %s, and was %s", i, client, id, ids[client])
+				t.Errorf("after %d answers, client %d is %s; it was %s", i, client, id, ids[client])
 			}
 			ids[client] = res.Keys()[0].ID
 		}
 	}
-	if n := x.s.sessions.all.Len(); n != 3 {
-		t.Errorf("%d sessions are remembered of three", n)
-	}
+	testkit.Same(t, ids[1], x.ask(time.Minute, "192.0.2.1", "/", []string{"Cookie: other_" + cookie(1, 100)}).Keys()[0].ID, "the session of the site's other cookie")
+	testkit.Same(t, 3, x.s.sessions.all.Len(), "sessions of three clients")
 	if ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {
 		t.Errorf("three sessions are %q", ids)
 	}
 }
 
-// TestCookiesThatDoNotComeBack: an address that takes cookies and brings fewer than half of them
-// back is not taken for one of people, whatever they were given with.
+// TestCookiesThatDoNotComeBack: an address that takes cookies, and sends back fewer than half of them, doesn't
+// count as one of people, whatever was served with the cookies.
 func TestCookiesThatDoNotComeBack(t *testing.T) {
 	for _, path := range []string{"/", "/data.json"} {
 		for back, want := range map[int]classify.Evidence{4: 0, 5: classify.Cookie} {
@@ -119,13 +118,13 @@ func TestCookiesThatDoNotComeBack(t *testing.T) {
 				x.ask(0, "192.0.2.1", path, []string{fmt.Sprintf("Cookie: sid=%016d", i)})
 			}
 			if res := x.ask(0, "192.0.2.1", path, nil); res.Evidence != want || res.ClientsBehind != 1 {
-				t.Errorf("%s: with %d of 10 back there is %q, for %g clients", path, back, res.Evidence, res.ClientsBehind)
+				t.Errorf("%s: with %d of 10 cookies back, the evidence is %q, for %g clients", path, back, res.Evidence, res.ClientsBehind)
 			}
 		}
 	}
 }
 
-// TestFewCookiesOfAnAnswer: an answer gives so many at most that count.
+// TestFewCookiesOfAnAnswer: only the first maxCookies cookies of an answer count.
 func TestFewCookiesOfAnAnswer(t *testing.T) {
 	x := newStandingSite(t)
 	var given []string
@@ -133,15 +132,13 @@ func TestFewCookiesOfAnAnswer(t *testing.T) {
 		given = append(given, fmt.Sprintf("Set-Cookie: c%d=0123456789abcdef", i))
 	}
 	x.ask(0, "192.0.2.1", "/", nil, given...)
-	for i, want := range map[int]bool{maxCookies: false, maxCookies - 1: true} { // in any order: one that does not count changes nothing
-		if res := x.ask(time.Second, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: c%d=0123456789abcdef", i)}); isSession(res) != want {
-			t.Errorf("cookie %d makes a session: %t", i+1, !want)
-		}
+	for i, want := range map[int]bool{maxCookies: false, maxCookies - 1: true} { // in any order: a cookie that doesn't count changes nothing
+		testkit.Same(t, want, isSession(x.ask(time.Second, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: c%d=0123456789abcdef", i)})), "cookie %d makes a session", i+1)
 	}
 }
 
-// TestSharedCookieIsOneSession has 254 addresses share a cookie, in whatever order:
-// it is a session at one of them at a time, and changes a few times only.
+// TestSharedCookieIsOneSession has 254 addresses share a cookie, in any order: it is a session at one of them
+// at a time, and moves only a few times.
 func TestSharedCookieIsOneSession(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := newStandingSite(t)
@@ -155,7 +152,7 @@ func TestSharedCookieIsOneSession(t *testing.T) {
 			res := x.ask(at, address, "/", []string{"Cookie: " + sid})
 			if !isSession(res) {
 				if res.Evidence&classify.Cookie != 0 && address != holder {
-					rt.Fatalf("%s has %q of somebody else's", address, res.Evidence)
+					rt.Fatalf("%s has another client's %q", address, res.Evidence)
 				}
 				continue
 			}
@@ -167,14 +164,14 @@ func TestSharedCookieIsOneSession(t *testing.T) {
 				changes++
 			}
 			if most := 1 + movesAtOnce + int((at-start)/time.Second)/moveEvery + 1; changes > most {
-				rt.Fatalf("after %v it has changed %d times", at-start, changes)
+				rt.Fatalf("after %v, the session has moved %d times", at-start, changes)
 			}
 		}
 	})
 }
 
-// TestCookieThatManyHave checks that a cookie that the site gives to many keeps
-// nobody's own one from counting.
+// TestCookieThatManyHave checks that a cookie that the site gives to many clients doesn't keep anybody's own
+// cookie from counting.
 func TestCookieThatManyHave(t *testing.T) {
 	x := newStandingSite(t)
 	const shared = "consent=0123456789abcdef0123456789abcdef"
@@ -184,13 +181,13 @@ func TestCookieThatManyHave(t *testing.T) {
 		x.ask(0, address, "/", nil, "Set-Cookie: "+shared, "Set-Cookie: "+own)
 		for range 2 {
 			if res := x.ask(time.Second, address, "/", []string{"Cookie: " + shared + "; " + own}); !isSession(res) {
-				t.Errorf("client %d is no session", i)
+				t.Errorf("client %d has no session", i)
 			}
 		}
 	}
 }
 
-// TestSessionsStayInUse checks that people who go on reading go on counting.
+// TestSessionsStayInUse checks that people who continue to read continue to count.
 func TestSessionsStayInUse(t *testing.T) {
 	x := newStandingSite(t)
 	for i := range 10 {
@@ -201,13 +198,11 @@ func TestSessionsStayInUse(t *testing.T) {
 		for i := range 10 {
 			res = x.ask(time.Duration(minute)*time.Minute, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
 			if !isSession(res) {
-				t.Fatalf("minute %d: session %d is none", minute, i)
+				t.Fatalf("minute %d: session %d is lost", minute, i)
 			}
 		}
 	}
-	if res.ClientsBehind != maxCompany {
-		t.Errorf("after an hour the address counts as %g clients", res.ClientsBehind)
-	}
+	testkit.Same(t, maxCompany, res.ClientsBehind, "after an hour, the number of clients behind the address")
 }
 
 func pageRequest(address string) *http.Request {

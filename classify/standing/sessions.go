@@ -17,26 +17,23 @@ import (
 
 // How a cookie makes a session.
 //
-// A cookie that comes back counts at one address (IPv6: one /64); otherwise a cookie that a
-// fleet of crawlers shares would make each of them a client of its own. An address may change
-// within its network (/24, IPv6: /48), as a phone's does. Its session moves with it, at once,
-// because the old address may never be used again; there it no longer counts. So clients that
-// share a cookie have one session among them, at one address at a time. And because it may only
-// move a few times, most of them never have it.
+// A cookie that a client sends back counts at only one address (IPv6: one /64). Otherwise many crawlers could
+// share a cookie, and each of them would be a client of its own. The address of a phone may change within its
+// network (/24, IPv6: /48). The session then moves to the new address at once and no longer counts at the old
+// one, which may never be used again. Clients that share a cookie therefore share one session, which is at one
+// address at a time. Because a session may move only a few times, most of these clients never have it.
 //
-// An address has a bounded number of sessions that are in use, wherever they were proven. A
-// session counts for its address while it is in use, and fades when it is not; when it moves
-// away it no longer counts. Beyond the bound there are no further sessions.
+// The number of sessions in use at an address is limited, wherever they began. Each session adds to that
+// number while it is in use, and less and less afterwards. At the limit, an address gets no further sessions.
 
-// longestName is how many bytes of a cookie's name tell it from others.
+// longestName is how many bytes of a cookie's name are used.
 const longestName = 64
 
-// recount is how long a session that is in use counts without a look.
+// recount is how long a session counts as in use before its weight is renewed.
 const recount = 10 // seconds
 
-// judgeCookies looks for a cookie that the site gave, and makes its session the
-// client. Cookies that are other addresses' are passed over: among them may be one
-// that the site gives to many.
+// judgeCookies looks for a cookie that the site has set and makes its session the client. It skips cookies
+// whose sessions are at other addresses, because the site may set the same cookie for many clients.
 func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classify.Result, x *Visit) {
 	eachCookie(lines, func(name, value string) bool {
 		hash := j.hashOfCookie(x.client, name, value)
@@ -56,8 +53,8 @@ func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classif
 	})
 }
 
-// sessionOf is the session of a cookie, if there is one at this address, and whether other
-// instances are to be told of it.
+// sessionOf returns the session of a cookie, if the cookie has one that counts at this address. isNews is true
+// if other instances must be told.
 func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (found session, isNews, ok bool) {
 	s := &j.sessions
 	s.mu.Lock()
@@ -73,7 +70,7 @@ func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (fou
 	if !j.isAt(at, e, x.address) {
 		return found, false, false
 	}
-	if e.visitor == 0 { // what it has shown goes with it
+	if e.visitor == 0 { // the hash doesn't change when the session moves, so the session keeps its evidence
 		e.visitor = j.hashOf(sessionID(address, e.id))
 	}
 	if given.value != 0 {
@@ -83,9 +80,9 @@ func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (fou
 	return *e, isNews, true
 }
 
-// ofLocked is the session of a cookie that was given and comes back from an address for the first time: the one
-// at home there, one to which another instance gave it, or a new one. If several clients were given the same
-// cookie, it gets another id.
+// ofLocked returns the session for a cookie that a client sends back from an address for the first time: a
+// session at that address, one that another instance reported, or a new one. If the site set the cookie for
+// several clients, the new session gets a different id.
 func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 	for _, id := range []uint32{given.id, idOf(given.value)} {
 		x, known := s.all.Get(id)
@@ -99,11 +96,11 @@ func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 	return e
 }
 
-// idOf is the id of a session that was given a cookie first.
+// idOf returns the id of a session that begins with this cookie.
 func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 
-// isAt reports whether a session is one at an address now: it is at home there and the
-// address does not have too many, or it may move there.
+// isAt reports whether a session currently counts at an address. If its home is another address, the session
+// moves if it has moves left. The address must not have too many sessions.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
 	weight := float32(1)
@@ -129,7 +126,7 @@ func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	return true
 }
 
-// weight is as how much of a session it still counts at its home.
+// weight returns how much the session still adds to the number of sessions at its home, 0 to 1.
 func (e *session) weight(at int64) float32 {
 	if e.counted == 0 {
 		return 0
@@ -137,7 +134,7 @@ func (e *session) weight(at int64) float32 {
 	return float32(math.Exp2(-float64(max(0, at-e.counted)) / lately))
 }
 
-// count counts a session of an address, or a part of one, if it may have so much more.
+// count adds weight to the number of sessions at an address. It returns false if there would be too many.
 func (j *Judge) count(at int64, address uint64, weight float32) (may bool) {
 	j.visitors.with(address, at, func(v *visitor) {
 		v.see(at)
@@ -148,14 +145,17 @@ func (j *Judge) count(at int64, address uint64, weight float32) (may bool) {
 	return may
 }
 
-// sessionID is the ID of a session's key.
+// sessionID returns the ID of a session's key.
 func sessionID(address string, id uint32) string {
 	var buffer [64]byte
 	return string(strconv.AppendUint(append(append(buffer[:0], address...), '#'), uint64(id), 16))
 }
 
-// inherit lets a session that is new go on with the page that its address asked
-// for, whose parts are to follow. It returns the session's hash.
+// inherit copies the last page of an address to a new session, because parts of that page may be requested
+// with the new cookie. If the address's parts are evidence, the session also begins with some: many sites set
+// the first cookie at the login form, and a browser doesn't reload the parts that it has from earlier pages.
+// They are too few for many pages, so a crawler in an office gains little from its colleagues' parts. inherit
+// returns the session's hash.
 func (j *Judge) inherit(at int64, address, session uint64) uint64 {
 	isNew := false
 	j.visitors.with(session, at, func(v *visitor) { isNew = v.lastPage == 0 })
@@ -163,19 +163,25 @@ func (j *Judge) inherit(at int64, address, session uint64) uint64 {
 		return session
 	}
 	var page int64
-	j.visitors.with(address, at, func(v *visitor) { page = v.lastPage })
+	var parts float32
+	j.visitors.with(address, at, func(v *visitor) {
+		page = v.lastPage
+		if shown, _ := v.shown(at); shown&classify.Parts != 0 {
+			parts = min(v.parts, 2*enoughParts)
+		}
+	})
 	j.visitors.with(session, at, func(v *visitor) {
 		if v.lastPage == 0 && page > 0 {
 			v.served(page)
-			v.pages = 1
+			v.pages, v.parts = 1, parts
 		}
 	})
 	return session
 }
 
-// give remembers the cookies that an answer sets, and reports whether it set any for a client
-// without a session. Sites change the value of a session's cookie, some with every answer: the
-// new one belongs to the same session.
+// give stores the cookies that an answer sets, and reports whether it set any for a client without a session.
+// Some sites change the value of a session's cookie with every answer; the new value then belongs to the same
+// session.
 func (j *Judge) give(at int64, lines []string, x *Visit) (toStranger bool) {
 	id, network := x.session, uint32(0)
 	for i, line := range lines {
@@ -204,7 +210,7 @@ func (j *Judge) give(at int64, lines []string, x *Visit) (toStranger bool) {
 	return toStranger
 }
 
-// hashOfCookie binds a value to the network that it was given to.
+// hashOfCookie hashes a cookie together with the network of its client.
 func (j *Judge) hashOfCookie(client netip.Addr, name, value string) uint64 {
 	var buffer [512]byte
 	text := appendProofNetwork(j.key(buffer[:0], 'v'), client)
@@ -212,54 +218,51 @@ func (j *Judge) hashOfCookie(client netip.Addr, name, value string) uint64 {
 	return hashOf(append(text, value...))
 }
 
-// hashOfName tells the names of a session's cookies apart, mostly. It is never 0.
+// hashOfName returns a short hash of a cookie's name. It is never 0, and rarely the same for two names.
 func hashOfName(name string) uint8 { return uint8(crc32.ChecksumIEEE([]byte(name))>>24) | 1 }
 
-// hashOfNetwork is that of the network that cookies are given to.
+// hashOfNetwork hashes the network of a client.
 func (j *Judge) hashOfNetwork(client netip.Addr) uint32 {
 	var buffer [64]byte
 	return uint32(hashOf(appendProofNetwork(j.key(buffer[:0], 'n'), client)) >> 32)
 }
 
-// appendProofNetwork appends the network within which a cookie proves a client.
+// appendProofNetwork appends the network in which a cookie is valid as evidence.
 func appendProofNetwork(dst []byte, client netip.Addr) []byte {
 	raw := classify.NetworkOf(client).Addr().As16()
 	return append(dst, raw[:]...)
 }
 
-// session is what is remembered of a client whose cookie came back. Times are Unix
-// seconds.
+// session is a client that has sent back a cookie. Times are Unix seconds.
 type session struct {
 	id      uint32
-	values  [valuesOfSession]uint64 // its cookies that were given or came back last, the last one last; 0: none
-	names   [valuesOfSession]uint8  // of the cookies, hashed; 0: not known
-	home    uint64                  // the address that it counts at, hashed; 0: none yet
-	visitor uint64                  // as whom it is remembered, wherever it goes; 0: not yet
-	counted int64                   // when it last counted as one of its home's; 0: never
-	moves   int64                   // until when its moves are used up, see move
+	values  [valuesOfSession]uint64 // hashes of its latest cookies, the latest at the end; 0: none
+	names   [valuesOfSession]uint8  // hashes of the names of these cookies; 0: unknown
+	home    uint64                  // hash of the address at which it counts; 0: none yet
+	visitor uint64                  // hash under which its evidence is stored; doesn't change when the session moves; 0: none yet
+	counted int64                   // when it was last counted at its home; 0: never
+	moves   int64                   // when it may make all its moves again; see move
 }
 
 const (
-	// mostSessions is how many are remembered: 20 MB, and more for the table of their values.
+	// mostSessions is how many sessions are kept: 20 MB, plus the table of their values.
 	mostSessions = 1 << 16
-	// valuesOfSession is how many cookies of a session are known. Sites that give a
-	// new one or two with each answer, to pages that ask for several at once, need
-	// more than one; and one client could push others out if there were no bound.
+	// valuesOfSession is how many cookies of a session are stored. One isn't enough, because some sites set
+	// one or two with each answer, and browsers send several requests for a page at once.
 	valuesOfSession = 8
-	// valuesOfName is how many of them may have the same name, so one that changes doesn't push
-	// out those that do not.
+	// valuesOfName is how many of these may have the same name. Otherwise a cookie that changes often would
+	// displace those that stay the same.
 	valuesOfName = 4
 
-	// moveEvery and movesAtOnce bound how often a session changes its address. A
-	// phone in a train does it every few minutes, and a few times in a row where it
-	// finds no rest. Those who share a cookie have it in turn, one at a time.
+	// moveEvery and movesAtOnce limit how often a session may change its address. A phone on a train changes
+	// it every few minutes, and sometimes a few times in a row.
 	moveEvery   = 2 * 60 // seconds
 	movesAtOnce = 4
 )
 
-// sessions are those whose cookies came back, by their ids, and the cookies, as keyed hashes.
-// The session that was used least recently makes room. Cookies that were merely given are
-// elsewhere (handedOut): a client that collects them pushes none out of here.
+// sessions holds sessions by their ids and by the hashes of their cookies. It evicts the least recently used
+// session. Cookies that no client has sent back yet are in handedOut instead, so a client that only collects
+// cookies evicts no session.
 type sessions struct {
 	mu     sync.Mutex // guards the following, and the sessions
 	all    *simplelru.LRU[uint32, *session]
@@ -268,7 +271,7 @@ type sessions struct {
 
 func newSessions() sessions {
 	values := make(map[uint64]*session)
-	all, _ := simplelru.NewLRU(mostSessions, func(_ uint32, e *session) { // it fails for a size below 1 only
+	all, _ := simplelru.NewLRU(mostSessions, func(_ uint32, e *session) { // fails only for a size below 1
 		for _, value := range e.values {
 			delete(values, value)
 		}
@@ -276,7 +279,7 @@ func newSessions() sessions {
 	return sessions{all: all, values: values}
 }
 
-// findLocked is the session that a cookie belongs to, which is used; nil: there is none.
+// findLocked returns the session of a cookie and marks both as used. It returns nil if there is none.
 func (s *sessions) findLocked(value uint64) *session {
 	e := s.values[value]
 	if e != nil {
@@ -286,14 +289,14 @@ func (s *sessions) findLocked(value uint64) *session {
 	return e
 }
 
-// has reports whether a cookie is a session's.
+// has reports whether a cookie belongs to a session.
 func (s *sessions) has(value uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.values[value] != nil
 }
 
-// learn adds a cookie to a session, and tells whether that is still there.
+// learn adds a cookie to a session, and reports whether that session still exists.
 func (s *sessions) learn(id uint32, value uint64, name uint8) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,8 +307,8 @@ func (s *sessions) learn(id uint32, value uint64, name uint8) bool {
 	return ok
 }
 
-// learnLocked adds a cookie to a session. A cookie of another session stays there: a site that
-// gives many clients the same cookie gives none that distinguishes them.
+// learnLocked adds a cookie to a session, unless another session has it. A cookie that a site sets for many
+// clients doesn't distinguish them.
 func (s *sessions) learnLocked(e *session, value uint64, name uint8) {
 	if s.values[value] == nil {
 		delete(s.values, e.learn(value, name))
@@ -313,8 +316,8 @@ func (s *sessions) learnLocked(e *session, value uint64, name uint8) {
 	}
 }
 
-// learn adds a cookie in the place of the oldest: of those of its name, if there are
-// enough, else of all. It returns the one that is forgotten; 0: none.
+// learn replaces the oldest cookie: the oldest with the same name if there are valuesOfName of them, otherwise
+// the oldest of all. It returns the replaced cookie, or 0 if there was none.
 func (e *session) learn(value uint64, name uint8) (old uint64) {
 	out, alike := 0, 0
 	for i := valuesOfSession - 1; i >= 0; i-- {
@@ -330,7 +333,8 @@ func (e *session) learn(value uint64, name uint8) (old uint64) {
 	return old
 }
 
-// use keeps a cookie that came back from being the next to be forgotten.
+// use moves a cookie from the older half of the list to the end, because the client has sent it back and it
+// must not be replaced next.
 func (e *session) use(value uint64) {
 	for i := range valuesOfSession / 2 {
 		if e.values[i] == value {
@@ -340,7 +344,7 @@ func (e *session) use(value uint64) {
 	}
 }
 
-// replace takes one cookie out and puts one behind all others.
+// replace removes the cookie at i and appends another one.
 func (e *session) replace(i int, value uint64, name uint8) {
 	copy(e.values[i:], e.values[i+1:])
 	copy(e.names[i:], e.names[i+1:])
@@ -352,7 +356,7 @@ func (e *session) mayMove(now int64) bool {
 	return e.home == 0 || e.moves <= now+(movesAtOnce-1)*moveEvery
 }
 
-// move makes an address the session's, and the one before it no longer.
+// move makes an address the session's home. Each move uses up one of the session's free moves.
 func (e *session) move(now int64, home uint64) {
 	if e.home != 0 {
 		e.moves = max(e.moves, now) + moveEvery
@@ -360,35 +364,35 @@ func (e *session) move(now int64, home uint64) {
 	e.home, e.counted = home, now
 }
 
-// handed is a cookie that the site gave and that has not come back yet.
+// handed is a cookie that the site has set and that no client has sent back yet.
 type handed struct {
 	value   uint64
-	id      uint32 // of the session that it will be of
-	network uint32 // a part of the network's hash
-	to      uint32 // a part of the address's hash
+	id      uint32 // of the session that will begin with the cookie
+	network uint32 // part of the hash of the client's network
+	to      uint32 // part of the hash of the client's address
 }
 
 const (
-	mostHanded      = 1 << 17 // 3 MB, and up to 13 MB if each is of another network
+	mostHanded      = 1 << 17 // 3 MB, or up to 13 MB if each is for another network
 	handedOfNetwork = 256
 	handedOfAddress = 128
 )
 
-// handedOut are the cookies that the site gave, as keyed hashes, until they come back. A client
-// that collects cookies without bringing them back pushes out its own, then its neighbors', and
-// from other networks only those that got none for long.
+// handedOut stores the hashes of cookies that the site has set, until a client sends them back. A client that
+// only collects cookies evicts first its own cookies and then those of its network. It evicts cookies of
+// another network only if that network hasn't received a cookie for a long time.
 type handedOut struct {
 	mu  sync.Mutex                       // guards the following
-	of  *simplelru.LRU[uint32, []handed] // by network; the latest given is the last
+	of  *simplelru.LRU[uint32, []handed] // by network, the latest cookie last
 	all int
 }
 
 func newHandedOut() handedOut {
-	of, _ := simplelru.NewLRU[uint32, []handed](mostHanded+1, nil) // never full: put makes room
+	of, _ := simplelru.NewLRU[uint32, []handed](mostHanded+1, nil) // never full, because put makes room
 	return handedOut{of: of}
 }
 
-// put remembers a cookie.
+// put stores a cookie.
 func (h *handedOut) put(e handed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -414,7 +418,7 @@ func (h *handedOut) put(e handed) {
 	}
 }
 
-// find returns a cookie that was given to a network.
+// find returns a cookie that was set for a network.
 func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -425,7 +429,7 @@ func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
 	return handed{}, false
 }
 
-// removeOf removes all cookies of a session that was given them in a network.
+// removeOf removes the cookies in a network that would begin the session id, and calls f with each.
 func (h *handedOut) removeOf(network, id uint32, f func(value uint64)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -445,15 +449,14 @@ func (h *handedOut) removeOf(network, id uint32, f func(value uint64)) {
 }
 
 const (
-	maxCookies  = 32      // looked at, of one request
-	maxCookie   = 4 << 10 // bytes of the header that are looked at
-	leastSecret = 16      // bytes of a value that can tell people apart
-	mostSecret  = 256     // bytes of a value that count
+	maxCookies  = 32      // cookies of one request that are read
+	maxCookie   = 4 << 10 // bytes of a line that are read
+	leastSecret = 16      // bytes of the shortest value that can identify a session
+	mostSecret  = 256     // bytes of the longest such value
 )
 
-// eachCookie calls f with the name and value of each cookie of a request that
-// may identify a session (RFC 6265, 4.2.1), until it returns false. Shorter
-// values, such as a language, are shared by many.
+// eachCookie calls f with each cookie of a request that may identify a session (RFC 6265, 4.2.1), until f
+// returns false. It skips short values, such as a language, which many clients share.
 func eachCookie(lines []string, f func(name, value string) bool) {
 	n := 0
 	for _, line := range lines {
@@ -473,8 +476,8 @@ func eachCookie(lines []string, f func(name, value string) bool) {
 	}
 }
 
-// givenCookie returns what a line of Set-Cookie gives (RFC 6265, 4.1.1), if that
-// may identify a session.
+// givenCookie parses the cookie in a line of Set-Cookie (RFC 6265, 4.1.1). ok is false if it can't identify a
+// session.
 func givenCookie(line string) (name, value string, ok bool) {
 	pair, _, _ := strings.Cut(line, ";")
 	name, value, ok = strings.Cut(strings.Trim(pair, " \t"), "=")

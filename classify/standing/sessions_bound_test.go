@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestSessionsAreBoundedWhereverTheyWereProven moves 300 sessions to one address,
-// which has at most 64 that are in use.
+// TestSessionsAreBoundedWhereverTheyWereProven moves 300 sessions to one address, which has at most 64
+// sessions in use.
 func TestSessionsAreBoundedWhereverTheyWereProven(t *testing.T) {
 	x := newStandingSite(t)
 	cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
@@ -15,12 +17,12 @@ func TestSessionsAreBoundedWhereverTheyWereProven(t *testing.T) {
 		address := fmt.Sprintf("192.0.2.%d", i/50+1)
 		x.ask(0, address, "/", nil, "Set-Cookie: "+cookie(i))
 		if res := x.ask(0, address, "/", []string{"Cookie: " + cookie(i)}); !isSession(res) {
-			t.Fatalf("session %d is none at its own address", i)
+			t.Fatalf("session %d is lost at its own address", i)
 		}
 	}
 	for _, at := range []time.Duration{0, time.Minute, time.Hour} {
 		n := 0
-		for round := range 3 { // as one crawler uses all of them
+		for round := range 3 { // as if one crawler used all of them
 			n = 0
 			for i := range 300 {
 				if isSession(x.ask(at+time.Duration(round)*15*time.Second, "192.0.2.99", "/", []string{"Cookie: " + cookie(i)})) {
@@ -34,9 +36,8 @@ func TestSessionsAreBoundedWhereverTheyWereProven(t *testing.T) {
 	}
 }
 
-// TestHandedOutCookiesEvictNobody hands 150,000 cookies to one address, and as many
-// to a session, beside a person who has a session, one who has just been given a
-// cookie, and one in the same network.
+// TestHandedOutCookiesEvictNobody hands 150,000 cookies to one address, and as many to a session. Beside them,
+// one person has a session, one has just been given a cookie, and one is in the same network.
 func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	x := newStandingSite(t)
 	const theirs = "sid=ffffffffffffffff"
@@ -46,7 +47,7 @@ func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	x.ask(0, "192.0.2.2", "/", nil, "Set-Cookie: "+theirs)
 	x.ask(0, "192.0.2.3", "/", nil, "Set-Cookie: x"+sid)
 	x.ask(0, "192.0.2.3", "/", []string{"Cookie: x" + sid})
-	const each = 30 // of 150,000, an answer
+	const each = 30 // cookies in an answer
 	for i := range 5000 {
 		var strangers, sessions []string
 		for j := range each {
@@ -67,11 +68,11 @@ func TestHandedOutCookiesEvictNobody(t *testing.T) {
 		}
 	}
 	if n := len(x.s.sessions.values); n > 4*valuesOfSession {
-		t.Errorf("%d cookies are known for four sessions", n)
+		t.Errorf("four sessions have %d cookies", n)
 	}
 }
 
-// TestOldestSessionMakesRoom, with its cookies. One that is used stays.
+// TestOldestSessionMakesRoom: the oldest session goes, with its cookies. One in use stays.
 func TestOldestSessionMakesRoom(t *testing.T) {
 	s := newSessions()
 	add := func(id uint32) {
@@ -84,9 +85,7 @@ func TestOldestSessionMakesRoom(t *testing.T) {
 	s.findLocked(1)
 	add(mostSessions + 1)
 	for value, want := range map[uint64]bool{1: true, 2: false, 3: true, mostSessions + 1: true} {
-		if s.has(value) != want {
-			t.Errorf("session %d is there: %v", value, !want)
-		}
+		testkit.Same(t, want, s.has(value), "session %d is known", value)
 	}
 	if len(s.values) != mostSessions || s.all.Len() != mostSessions {
 		t.Errorf("%d sessions, %d values", s.all.Len(), len(s.values))

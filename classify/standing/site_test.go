@@ -9,36 +9,33 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/limiter/known"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// site is a Standing, and what clients do at it.
+// standingSite is a site with a Judge, and plays its clients' requests.
 type standingSite struct {
 	t      *testing.T
 	c      *classify.Classifier
 	s      *Judge
-	status int // of its answers; 0: 200
+	status int // of the site's answers; 0: 200
 }
 
 func newStandingSite(t *testing.T) *standingSite {
 	t.Helper()
 	c, err := classify.New(classify.Config{AddressHeader: classify.NoHeader, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s, err := New([16]byte{1}, Config{
 		Attested: 4, ClientClass: "slash32", SessionClass: "session", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &standingSite{t: t, c: c, s: s}
 }
 
-// ask has a client ask for something, with headers such as "Cookie: a=b", and the
-// site answer with some, and returns what was thought of the client before.
+// ask has a client make a request with headers such as "Cookie: a=b", and the site answer with the given
+// headers. It returns how the client was judged before the answer.
 func (x *standingSite) ask(at time.Duration, address, path string, headers []string, answer ...string) *classify.Result {
 	x.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -68,7 +65,7 @@ func (x *standingSite) ask(at time.Duration, address, path string, headers []str
 	}
 	x.s.Answered(noon.Add(at), r, &visit, status, h)
 	if _, there := h[Header]; there {
-		x.t.Error("a client would see what the backend says of it")
+		x.t.Error("the client would see the backend's header")
 	}
 	return &judged
 }
@@ -82,9 +79,9 @@ func expectStanding(t *testing.T, what string, res *classify.Result, standing fl
 
 const sid = "sid=0123456789abcdef"
 
-// TestStandingTravels has a visitor ask two instances in turn: what it shows at one counts at the other, its
-// session is one client at both, also as the site changes its cookie, and it ceases to count when nobody tells it any
-// more. What others tell is told by nobody again.
+// TestStandingTravels has a visitor use two instances in turn: what it shows at one counts at the other. Its
+// session is one client at both, even when the site changes its cookie, and stops counting when no instance
+// reports it any longer. An instance doesn't pass on reports from others.
 func TestStandingTravels(t *testing.T) {
 	a, b, stranger := newStandingSite(t), newStandingSite(t), newStandingSite(t)
 	sites := []*standingSite{a, b, stranger}
@@ -109,45 +106,33 @@ func TestStandingTravels(t *testing.T) {
 		a.ask(0, person, "/a.css", nil)
 	}
 	carry(0, 0)
-	if res := b.ask(0, person, "/", nil); res.Evidence != classify.Parts {
-		t.Errorf("its parts are %v elsewhere", res.Evidence)
-	}
+	testkit.Same(t, classify.Parts, b.ask(0, person, "/", nil).Evidence, "the evidence at the other instance")
 	if v, ok := b.s.Visits(noon, person); !ok || v.Evidence != classify.Parts {
-		t.Errorf("what is remembered is %+v", v)
+		t.Errorf("the other instance remembers %+v", v)
 	}
 	if carry(1, 0) > 0 {
-		t.Error("what was heard is told again")
+		t.Error("a report from another instance is passed on")
 	}
 	if res := b.ask(time.Second, person, "/", []string{"Cookie: " + sid}); isSession(res) {
-		t.Error("a cookie that did not come back yet is a session")
+		t.Error("a cookie that has not come back yet is a session")
 	}
 	first := a.ask(time.Second, person, "/", []string{"Cookie: " + sid}, "Set-Cookie: sid=fedcba9876543210").Keys()[0]
 	carry(0, time.Second)
 	for _, cookie := range []string{sid, "sid=fedcba9876543210", sid} {
-		if res := b.ask(time.Second, person, "/", []string{"Cookie: " + cookie}, "Set-Cookie: sid=0000000011111111"); res.Keys()[0] != first {
-			t.Errorf("with %s it is %v elsewhere, not %v", cookie, res.Keys()[0], first)
-		}
+		testkit.Same(t, first, b.ask(time.Second, person, "/", []string{"Cookie: " + cookie}, "Set-Cookie: sid=0000000011111111").Keys()[0], "with %s, the client at the other instance", cookie)
 	}
 	carry(1, 2*time.Second)
-	if res := a.ask(2*time.Second, person, "/", []string{"Cookie: sid=0000000011111111"}); res.Keys()[0] != first {
-		t.Errorf("with a cookie of the other instance it is %v", res.Keys()[0])
-	}
-	if n := b.s.sessions.all.Len(); n != 1 {
-		t.Errorf("%d sessions", n)
-	}
+	testkit.Same(t, first, a.ask(2*time.Second, person, "/", []string{"Cookie: sid=0000000011111111"}).Keys()[0], "the client with a cookie from the other instance")
+	testkit.Same(t, 1, b.s.sessions.all.Len(), "sessions")
 	if res := b.ask(2*time.Second, "203.0.113.1", "/", []string{"Cookie: " + sid}); isSession(res) {
-		t.Error("in another network the cookie is a session")
+		t.Error("in another network, the cookie is a session")
 	}
 	b.ask(3*time.Second, "192.0.2.1", "/", nil, Header+": 8")
 	carry(1, 3*time.Second)
-	if res := a.ask(3*time.Second, "192.0.2.1", "/", nil); res.Standing != 8 {
-		t.Errorf("it is vouched for elsewhere, and has %v", res.Standing)
-	}
+	testkit.Same(t, 8, a.ask(3*time.Second, "192.0.2.1", "/", nil).Standing, "standing, as the other instance vouches for it")
 	if res := stranger.ask(3*time.Second, person, "/", []string{"Cookie: " + sid}); res.Evidence != 0 || isSession(res) {
-		t.Errorf("without the secret it is %v", res.Evidence)
+		t.Errorf("without the secret, its evidence is %v", res.Evidence)
 	}
 	late := known.Counts + 3*time.Second
-	if res := a.ask(late, "192.0.2.1", "/", nil); res.Standing != 1 {
-		t.Errorf("it counts long after it was told: %v", res.Standing)
-	}
+	testkit.Same(t, 1, a.ask(late, "192.0.2.1", "/", nil).Standing, "standing long after the report")
 }

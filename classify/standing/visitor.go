@@ -11,44 +11,44 @@ import (
 	"tempomat/classify"
 )
 
-// visitor is what is remembered of a client's visits. Times are Unix seconds.
+// visitor is what Judge knows about a client's visits. Times are Unix seconds.
 type visitor struct {
 	hash          uint64
 	first, last   int64
 	attestedUntil int64
 	lastPage      int64
-	sessions      float32 // of an address: those that are in use there, recently
-	given         float32 // for an address: recent pages that set a cookie for a client without one
-	pages, parts  float32 // recently
+	sessions      float32 // for an address: the number of sessions recently in use there
+	given         float32 // for an address: recent answers that set a cookie for a client without a session
+	pages, parts  float32 // recent ones
 	attested      float32
-	follows       int32 // parts that may follow its latest pages; below 0: it asked for pages as parts
+	follows       int32 // parts that may still follow the latest pages; negative: it requested pages that looked like parts
 
-	told      classify.Evidence // what other instances have seen
-	toldWorth float32           // worth there by a backend's word
-	toldUntil int64             // when that ceases to count
+	told      classify.Evidence // evidence from other instances
+	toldWorth float32           // the factor with which another instance's backend vouches
+	toldUntil int64             // when both expire
 }
 
 const (
-	mostVisitors  = 1 << 15 // 6 MB; half of them who have shown something
+	mostVisitors  = 1 << 15 // 6 MB; half of them for visitors with evidence
 	visitorShards = 64
 
-	lately       = 10 * 60  // half-life of pages and parts, seconds
-	follow       = 30       // seconds within which a page's parts follow it, to prove something
-	followSoon   = 20       // seconds within which they are parts of a page on a person's screen
-	followPage   = 64       // parts of a page: few pages name more of their own site
-	followMost   = 256      // of several pages, because an office's people are one visitor
-	followLeast  = -64 * 64 // after all that may follow a page was asked for as a part, and was none
-	enoughParts  = 1.5      // of them, recently: two, a little while ago
-	partsOfPage  = 0.5      // and so many for each page: much of a page is in the browser's cache
-	cookiesBack  = 0.5      // part of the given ones that must come back for an address to count as people's
-	vouchedFor   = 3600     // seconds that the backend's word holds
-	maxCompany   = 8        // clients that one address counts as at most, whatever comes from there
-	leastSession = 1.0 / 8  // what is left of one that was used half an hour ago
-	maxSessions  = 64       // of one address, in use at a time
+	lately       = 10 * 60  // half-life of pages, parts and sessions, in seconds
+	follow       = 30       // seconds after a page within which parts are evidence
+	followSoon   = 20       // seconds after a page within which parts follow it
+	followPage   = 64       // parts that may follow a page; few pages have more from their own site
+	followMost   = 256      // parts that may follow several pages; a whole office may be one visitor
+	followLeast  = -64 * 64 // the least value of visitor.follows
+	enoughParts  = 1.5      // how many recent parts are evidence: slightly aged, two parts are worth this much
+	partsOfPage  = 0.5      // how many parts are needed for each page; browsers have many parts in their caches
+	cookiesBack  = 0.5      // the fraction of an address's cookies that must be sent back to be evidence
+	vouchedFor   = 3600     // seconds for which the backend vouches for a client
+	maxCompany   = 8        // the most clients that one address counts as
+	leastSession = 1.0 / 8  // what is left of one session after half an hour
+	maxSessions  = 64       // sessions of one address in use at a time
 )
 
-// visitors are those that came last. Who has shown something and who has not are apart, so
-// that a flood of addresses pushes out only its like.
+// visitors holds the latest visitors. Visitors with and without evidence are in separate tables, so a flood of
+// new addresses evicts only visitors without evidence.
 type visitors [visitorShards]struct {
 	sync.Mutex    // guards the following, and the visitors
 	shown, others *simplelru.LRU[uint64, *visitor]
@@ -57,13 +57,13 @@ type visitors [visitorShards]struct {
 func newVisitors() *visitors {
 	all := new(visitors)
 	for i := range all {
-		all[i].shown, _ = simplelru.NewLRU[uint64, *visitor](mostVisitors/visitorShards/2, nil) // it fails for a size below 1 only
+		all[i].shown, _ = simplelru.NewLRU[uint64, *visitor](mostVisitors/visitorShards/2, nil) // fails only for a size below 1
 		all[i].others, _ = simplelru.NewLRU[uint64, *visitor](mostVisitors/visitorShards/2, nil)
 	}
 	return all
 }
 
-// with calls f with a visitor, a new one if need be, under its shard's lock.
+// with calls f with a visitor while its shard is locked. The visitor may be new.
 func (v *visitors) with(hash uint64, now int64, f func(*visitor)) {
 	s := &v[hash>>8%visitorShards]
 	s.Lock()
@@ -83,7 +83,7 @@ func (v *visitors) with(hash uint64, now int64, f func(*visitor)) {
 	}
 }
 
-// peek is a copy of what is remembered of a visitor; false: nothing is.
+// peek returns a copy of a visitor, if there is one.
 func (v *visitors) peek(hash uint64) (visitor, bool) {
 	s := &v[hash>>8%visitorShards]
 	s.Lock()
@@ -96,7 +96,7 @@ func (v *visitors) peek(hash uint64) (visitor, bool) {
 	return visitor{}, false
 }
 
-// each calls f with all visitors, their shard locked.
+// each calls f with each visitor while the visitor's shard is locked.
 func (v *visitors) each(f func(*visitor)) {
 	for i := range v {
 		s := &v[i]
@@ -108,13 +108,13 @@ func (v *visitors) each(f func(*visitor)) {
 	}
 }
 
-// hasShown reports whether a visitor is kept before others. An address with sessions is, or these would be
-// bounded no more.
+// hasShown reports whether a visitor belongs in the table of those with evidence. This includes addresses with
+// sessions, because evicting them would reset their number of sessions.
 func (v *visitor) hasShown() bool {
 	return v.parts >= enoughParts || v.attested > 0 || v.told != 0 || v.sessions >= 0.5
 }
 
-// see lets the time pass.
+// see reduces the counts according to the time since the last visit.
 func (v *visitor) see(now int64) {
 	if now <= v.last {
 		return
@@ -127,7 +127,7 @@ func (v *visitor) see(now int64) {
 	v.last = now
 }
 
-// evidence is what the visits say, here and at other instances.
+// evidence returns the evidence of visits here and at other instances.
 func (v *visitor) evidence(now int64) (e classify.Evidence, attested float64) {
 	e, attested = v.shown(now)
 	if now >= v.toldUntil {
@@ -139,14 +139,14 @@ func (v *visitor) evidence(now int64) (e classify.Evidence, attested float64) {
 	return e | v.told, attested
 }
 
-// shown is what the visits here say.
+// shown returns the evidence of visits here.
 func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 	v.see(now)
 	if v.parts >= enoughParts && v.parts >= partsOfPage*v.pages {
 		e |= classify.Parts
 	}
 	if v.sessions >= leastSession && v.sessions >= cookiesBack*v.given {
-		e |= classify.Cookie // for an address: its clients mostly bring them back
+		e |= classify.Cookie // for an address, most of its clients send cookies back
 	}
 	if now < v.attestedUntil {
 		e |= classify.Attested
@@ -154,7 +154,7 @@ func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 	return e, float64(v.attested)
 }
 
-// company is of how many clients an address is, as far as that counts.
+// company returns the number of clients that an address counts as.
 func (v *visitor) company(now int64) float64 {
 	v.see(now)
 	return max(1, min(float64(v.sessions), maxCompany))
@@ -170,17 +170,16 @@ func (v *visitor) page(now int64, asPart bool) {
 	}
 }
 
-// served takes in that it was served a page.
+// served records that the visitor was served a page.
 func (v *visitor) served(now int64) {
 	if now-v.lastPage > followSoon {
-		v.follows = min(v.follows, 0) // what is left of pages long ago no longer counts
+		v.follows = min(v.follows, 0) // parts of earlier pages no longer follow
 	}
 	v.lastPage = now
 	v.follows = min(v.follows+followPage, followMost)
 }
 
-// follow reports whether a part belongs to the pages that were just served; their number is
-// bounded.
+// follow reports whether a part belongs to the pages that were just served. If so, it counts the part.
 func (v *visitor) follow(now int64) bool {
 	if v.lastPage == 0 || now-v.lastPage > followSoon || v.follows <= 0 {
 		return false
@@ -189,9 +188,9 @@ func (v *visitor) follow(now int64) bool {
 	return true
 }
 
-// pretend takes in that a request for a part was answered by a page: a client that asks like that for all
-// pages would have all of them go first. It takes away what a page gives, so a browser that once finds a
-// page instead of an icon does not lose it for long.
+// pretend counts a request that looked like one for a part but was answered with a page. Otherwise a client
+// could request all pages in this way, and all of them would go first. The client loses as many parts as a
+// page allows, so a browser that once gets a page instead of an icon is back to normal with the next page.
 func (v *visitor) pretend() { v.follows = max(v.follows-followPage, followLeast) }
 
 func (v *visitor) part(now int64, weight float32) {
@@ -203,18 +202,17 @@ func (v *visitor) part(now int64, weight float32) {
 
 func seconds(now time.Time) int64 { return now.Unix() }
 
-// Visits is what is remembered of a client's visits, to explain its standing.
+// Visits describes a client's visits, to explain its standing.
 type Visits struct {
 	First         time.Time
 	Evidence      classify.Evidence
-	Standing      float64 // what that multiplies its share by, without what a single request shows
-	Pages, Parts  float64 // that it recently had: what was ten minutes ago counts half
-	ClientsBehind float64 // number of clients behind the address, by its sessions
+	Standing      float64 // the factor of its share according to that evidence
+	Pages, Parts  float64 // recent pages and parts; each counts half after ten minutes
+	ClientsBehind float64 // the number of clients behind the address, by its sessions
 }
 
-// Visits returns what is remembered of the visits of an address (an ID of the first class),
-// without those of its sessions, which are remembered separately; false: nothing is. It changes
-// nothing.
+// Visits describes the visits of an address, given as an ID of the first class, without those of its sessions.
+// It changes nothing.
 func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	at := seconds(now)
 	e, ok := j.visitors.peek(j.hashOf(id))
@@ -229,19 +227,16 @@ func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	return v, true
 }
 
-const (
-	faces        = 8   // that people behind one address are told apart by
-	longestAgent = 512 // bytes of a User-Agent that are looked at
-)
+// faces is how many clients without sessions are distinguished behind one address.
+const faces = 8
 
-// face distinguishes people without sessions behind one address by their User-Agents: 0 to 7.
-// The hash has a key, so no client can find out which others share its face. There are few
-// faces, and they share what their address has: a client that makes up User-Agents gets no
-// more.
+// face distinguishes clients without sessions behind one address by their User-Agents: 0 to 7. The hash is
+// keyed, so no client can find out which others have the same face. All faces share their address's share, so
+// a client gains nothing by inventing User-Agents.
 func (j *Judge) face(agent []string) uint8 {
 	if len(agent) == 0 {
 		return 0
 	}
-	var buffer [longestAgent + 32]byte
-	return uint8(hashOf(append(j.key(buffer[:0], 'f'), agent[0][:min(len(agent[0]), longestAgent)]...)) >> 8 % faces)
+	var buffer [classify.MaxAgentBytes + 32]byte
+	return uint8(hashOf(append(j.key(buffer[:0], 'f'), agent[0][:min(len(agent[0]), classify.MaxAgentBytes)]...)) >> 8 % faces)
 }

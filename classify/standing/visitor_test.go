@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 )
 
-// TestEvidenceAtItsBounds: from when on what somebody has shown counts.
+// TestEvidenceAtItsBounds checks when a client's evidence begins to count.
 func TestEvidenceAtItsBounds(t *testing.T) {
 	const now = 1_000_000
 	below := func(x float32) float32 { return math.Nextafter32(x, 0) }
@@ -37,8 +38,8 @@ func TestEvidenceAtItsBounds(t *testing.T) {
 	}
 }
 
-// TestWhatIsLatelyFades: by half in ten minutes; a clock that was told late changes nothing.
-func TestWhatIsLatelyFades(t *testing.T) {
+// TestRecentEvidenceFades: recent evidence halves in ten minutes. A time in the past changes nothing.
+func TestRecentEvidenceFades(t *testing.T) {
 	for name, x := range map[string]struct{ of, want visitor }{
 		"pages":      {visitor{pages: 8}, visitor{pages: 4}},
 		"parts":      {visitor{parts: 8}, visitor{parts: 4}},
@@ -53,18 +54,17 @@ func TestWhatIsLatelyFades(t *testing.T) {
 		}
 		got = x.of
 		if got.see(900); got != x.of {
-			t.Errorf("%s: by a time before, %+v becomes %+v", name, x.of, got)
+			t.Errorf("%s: with an earlier time, %+v becomes %+v", name, x.of, got)
 		}
 	}
 }
 
-// TestPagesAndTheirParts: parts prove something for 30 s
-// after a page, and follow it for 20 s.
+// TestPagesAndTheirParts: parts are evidence for 30 s after a page, and follow it for 20 s.
 func TestPagesAndTheirParts(t *testing.T) {
 	for after, want := range map[int64]float32{0: 2, follow: 2, follow + 1: 0} {
 		v := visitor{last: 1000 + after, lastPage: 1000}
 		if v.part(1000+after, 2); v.parts != want {
-			t.Errorf("%d s after a page its parts count %g, want %g", after, v.parts, want)
+			t.Errorf("%d s after a page, its parts count %g, want %g", after, v.parts, want)
 		}
 	}
 	for after, want := range map[int64]int32{followSoon: 2 * followPage, followSoon + 1: followPage} {
@@ -75,14 +75,12 @@ func TestPagesAndTheirParts(t *testing.T) {
 	}
 	for after, want := range map[int64]bool{followSoon: true, followSoon + 1: false} {
 		v := visitor{lastPage: 1000, follows: 1}
-		if v.follow(1000+after) != want {
-			t.Errorf("%d s after a page a part follows it: %t", after, !want)
-		}
+		testkit.Same(t, want, v.follow(1000+after), "%d s after a page, a part follows it", after)
 	}
 }
 
-// TestAFloodEvictsItsLike: more addresses than there is room for push out others that have shown nothing, and nobody
-// else; who has shown something, a while ago, is like them.
+// TestAFloodEvictsItsLike: more addresses than the table has room for push out only addresses that have shown
+// nothing. One that showed something a while ago is like them.
 func TestAFloodEvictsItsLike(t *testing.T) {
 	const regular, stranger, faded = 1, 2, 3
 	v := newVisitors()

@@ -8,11 +8,11 @@ import (
 	"tempomat/classify"
 )
 
-// TestVisitsAreLookedUp: what a client has shown can be asked for, and asking changes nothing.
+// TestVisitsAreLookedUp: a client's evidence can be looked up, and a lookup changes nothing.
 func TestVisitsAreLookedUp(t *testing.T) {
 	x := newStandingSite(t)
 	if _, ok := x.s.Visits(noon, "192.0.2.1"); ok {
-		t.Error("somebody is known who never came")
+		t.Error("a client that never came is known")
 	}
 	x.ask(0, "192.0.2.1", "/", nil)
 	for _, part := range []string{"/a.css", "/b.css"} {
@@ -26,8 +26,8 @@ func TestVisitsAreLookedUp(t *testing.T) {
 	}
 }
 
-// TestForgedStanding: nothing that a client shows counts where it claims to be a robot that
-// it is not, but for what an administrator says.
+// TestForgedStanding: no evidence helps a client that claims to be a robot that it isn't. Only what an
+// administrator set counts.
 func TestForgedStanding(t *testing.T) {
 	x := newStandingSite(t)
 	judged := func(address string, forged bool) (res classify.Result) {
@@ -48,9 +48,9 @@ func TestForgedStanding(t *testing.T) {
 		t.Errorf("standing %v by %s, proves %t", res.Standing, res.Evidence, res.Evidence.Proves())
 	}
 	if res := judged("198.51.100.1", false); res.Standing < 4 || res.Evidence&classify.Forged != 0 {
-		t.Errorf("without the claim: standing %v by %s", res.Standing, res.Evidence)
+		t.Errorf("without the claim, standing %v by %s", res.Standing, res.Evidence)
 	}
 	if res := judged("10.0.0.1", true); res.Evidence&classify.Forged != 0 || res.Standing < 4 {
-		t.Errorf("of a trusted network: standing %v by %s", res.Standing, res.Evidence)
+		t.Errorf("from a trusted network, standing %v by %s", res.Standing, res.Evidence)
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// forgive cancels the debt of a key.
+// forgive makes the command that cancels the debt of a key.
 func (d *doctor) forgive() *cobra.Command {
 	var document bool
 	c := &cobra.Command{
 		Use:   "forgive CLASS KEY",
 		Short: "Cancel a key's debt",
-		Long: `Cancel a key's debt, and how far its client is ahead of its share. Requests that are running
+		Long: `Cancel a key's debt, and reset how far its client is ahead of its share. Requests that are running
 are still charged. Instances that are not asked keep what they know of the key. The proxy logs
 the change and the user who asked.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
@@ -36,7 +36,7 @@ the change and the user who asked.`,
 	return c
 }
 
-// pin gives a client a standing for a time.
+// pin makes the command that gives a client a standing for some time.
 func (d *doctor) pin() *cobra.Command {
 	var document, off bool
 	var standing float64
@@ -76,7 +76,7 @@ and the user who asked. Without arguments, show the pins in force.`,
 	return c
 }
 
-// printPins shows the pins in force.
+// printPins prints the current pins.
 func (d *doctor) printPins(pins []api.PinRow) {
 	if len(pins) == 0 {
 		fmt.Fprintln(&d.out, "No client is pinned.")
@@ -92,7 +92,7 @@ func (d *doctor) printPins(pins []api.PinRow) {
 	t.Print(&d.out, d.screen().width)
 }
 
-// act has something done at all instances and says what was.
+// act sends a change to all instances, and prints what each of them did.
 func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, document bool) error {
 	f, err := d.fleet(ctx)
 	if err != nil {
@@ -105,33 +105,54 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 	if document {
 		return d.printDocuments(f, answers)
 	}
-	all, err := understood[api.ActReply](path, answers)
+	done, err := f.said(path, answers)
 	if err != nil {
 		return err
 	}
-	by := make(map[string][]string) // what was done, and where
-	for i := range all {
-		by[all[i].T.Done] = append(by[all[i].T.Done], all[i].by)
-	}
-	for i := range all {
-		what := all[i].T.Done
-		if by[what][0] != all[i].by {
-			continue // it was told
-		}
-		if len(f.all) > 1 {
-			what = api.Names(by[what]) + ": " + what
-		}
+	for _, what := range done {
 		fmt.Fprintln(&d.out, view.Text(what))
 	}
 	return nil
 }
 
-// reload has the proxy read its configuration again.
+// act sends a change to all instances, and returns what each of them did, in sentences.
+func (f *fleet) act(ctx context.Context, path string, a api.ActRequest) ([]string, error) {
+	answers, err := f.ask(ctx, http.MethodPost, path, nil, a)
+	if err != nil {
+		return nil, err
+	}
+	return f.said(path, answers)
+}
+
+// said returns what the instances did. Instances that did the same share one sentence.
+func (f *fleet) said(path string, answers []answer) (sentences []string, err error) {
+	all, err := understood[api.ActReply](path, answers)
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string][]string) // the names of the instances, by what they did
+	for i := range all {
+		by[all[i].Done] = append(by[all[i].Done], answers[i].from.name)
+	}
+	for i := range all {
+		what := all[i].Done
+		if by[what][0] != answers[i].from.name {
+			continue // already there, with the first of these instances
+		}
+		if len(f.all) > 1 {
+			what = api.Names(by[what]) + ": " + what
+		}
+		sentences = append(sentences, what)
+	}
+	return sentences, nil
+}
+
+// reload makes the command that makes the proxy read its configuration again.
 func (d *doctor) reload() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
-		Short: "Have the proxy read its configuration again, and print its faults",
-		Long: `Have the proxy read its configuration again. If the file has faults, this prints them, the
+		Short: "Make the proxy reload its configuration, and print any faults",
+		Long: `Make the proxy reload its configuration. If the file has faults, this prints them, the
 running configuration stays, and the exit status is 1. Otherwise it lists the changed settings that
 need a restart. With --socket, it does the same for a master.`,
 		Example: `  tempomat-proxy -check && tempomat-doctor reload
@@ -151,7 +172,7 @@ need a restart. With --socket, it does the same for a master.`,
 			}
 			fmt.Fprintln(&d.out, "reloaded")
 			var reply api.ReloadReply
-			if json.Unmarshal(body, &reply) == nil && len(reply.Restart) > 0 { // an older one tells nothing
+			if json.Unmarshal(body, &reply) == nil && len(reply.Restart) > 0 { // older releases send no list
 				fmt.Fprintln(&d.out, "These settings need a restart: "+view.Text(strings.Join(reply.Restart, ", ")))
 			}
 			return nil

@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	listenVariable = "TEMPOMAT_ADMIN_LISTEN" // where the configuration's admin.listen can come from
-	answerTimeout  = time.Minute             // longer than the proxy lets a reload wait
-	maxAnswer      = 64 << 20                // bytes; 10,000 rows are some 3 MB
+	listenVariable = "TEMPOMAT_ADMIN_LISTEN" // environment variable with the proxy's admin.listen
+	answerTimeout  = time.Minute             // longer than a reload may take in the proxy
+	maxAnswer      = 64 << 20                // bytes; 10,000 rows take about 3 MB
 )
 
-// client asks the admin API of a running program.
+// client sends requests to the admin API of a running program.
 type client struct {
 	program string // tempomat-proxy or tempomat-master
 	name    string // the path of its unix socket, or host:port
-	naming  string // how else to name the socket
-	base    string // what the URLs of its documents begin with
-	token   string // over TCP
-	closed  error  // why it can't be asked at all; nil: it can
+	naming  string // the flags that select the socket, for messages
+	base    string // the beginning of its documents' URLs
+	token   string // for requests over TCP
+	closed  error  // why it can't be asked; nil if it can
 	http    *http.Client
 }
 
-// newClient asks at an address: the path of a unix socket, or the URL of admin.web.
+// newClient returns a client for an address: the path of a unix socket, or the URL of admin.web.
 func newClient(program, address, naming, token string) *client {
-	transport := &http.Transport{DisableKeepAlives: true} // a doctor's visit is short
+	transport := &http.Transport{DisableKeepAlives: true} // the doctor makes few requests
 	c := &client{program: program, naming: naming, http: &http.Client{
 		Transport: transport, Timeout: answerTimeout,
-		// The token is for the one that was named.
+		// A redirect must not carry the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	if isURL(address) {
@@ -61,7 +61,7 @@ func isURL(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
-// ofMaster finds the master's socket: the flag, else the default.
+// ofMaster returns the master's socket: the one of the flag, or the default.
 func (d *doctor) ofMaster(context.Context) (*fleet, error) {
 	if len(d.sockets) > 1 || d.wholeFleet {
 		return nil, errOneSocket
@@ -73,9 +73,9 @@ func (d *doctor) ofMaster(context.Context) (*fleet, error) {
 	return &fleet{all: []*client{newClient(masterProgram, socket, "--socket", "")}}, nil
 }
 
-var errOneSocket = errors.New("this command asks one program: give one --socket, and no --fleet")
+var errOneSocket = errors.New("this command works with one program: give one --socket, without --fleet")
 
-// understand decodes the answer to a path.
+// understand decodes the answer to a request for path.
 func understand(path string, body []byte, reply any) error {
 	if err := json.Unmarshal(body, reply); err != nil {
 		return fmt.Errorf("can't read the answer to %s: %w", path, err)
@@ -83,13 +83,13 @@ func understand(path string, body []byte, reply any) error {
 	return nil
 }
 
-// send asks, and returns the document as it came. An answer that is not a success of a known
-// version is an error.
+// send sends a request, and returns the document of the answer unchanged. It returns an error if the answer
+// has an error status or an unknown version of the admin API.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, document io.Reader) ([]byte, error) {
 	if c.closed != nil {
 		return nil, c.closed
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), document)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path+"?"+query.Encode(), document) //nolint:gosec // the user chose the host
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	if document != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:gosec // the same
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
@@ -120,7 +120,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 			"Install both from the same release", c.program, said.Version, api.Version)
 	}
 	if resp.StatusCode == http.StatusNotFound && strings.HasPrefix(said.Error, "no such path") {
-		return nil, fmt.Errorf("%s does not know %s: it is older than this doctor. Install both from the same release", c.program, path)
+		return nil, fmt.Errorf("%s doesn't support %s because it is older than this tempomat-doctor. Install both from the same release", c.program, path)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, &refusal{resp.StatusCode, said.Error}
@@ -128,7 +128,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	return bytes.TrimSpace(body), nil
 }
 
-// refusal is an answer that is an error.
+// refusal is an answer with an error status.
 type refusal struct {
 	status int
 	text   string
@@ -136,7 +136,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// unreachable explains a failed connection, and what to do about it.
+// unreachable explains why a connection failed, and what to do about it.
 func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

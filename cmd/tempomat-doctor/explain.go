@@ -12,7 +12,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// explain prints what is known of a client, a page or a request, and why.
+// explain makes the command that prints what happens to a client, a page or a request, and why.
 func (d *doctor) explain() *cobra.Command {
 	var document bool
 	c := &cobra.Command{
@@ -20,10 +20,10 @@ func (d *doctor) explain() *cobra.Command {
 		Short: "Explain in plain words what happens to a client, a page or a request, and why",
 		Long: `Explain what happens at this moment to an address, a network, a kind of program, a page
 (by its path, its URL, or its shape as top shows it) or a single request, and why: what
-it owes, what it holds, what evidence there is for it, how its guess comes about, its
+it owes, what it holds, what evidence there is for it, how its cost is guessed, its
 place in the queue, and what would change that. With a class and a key as the tables show
-them, it shows the numbers of that one account: a level below 0 is a debt, of CPU-seconds as
-all that is used; times are in seconds.`,
+them, it shows the numbers of that one account: a level below 0 is a debt. Levels and uses are
+in CPU-seconds, and times in seconds.`,
 		Example: `  tempomat-doctor explain 203.0.113.9
   tempomat-doctor explain 203.0.113.0/24
   tempomat-doctor explain '/index.php?title=Special:Search'

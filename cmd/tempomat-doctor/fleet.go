@@ -27,38 +27,37 @@ import (
 )
 
 const (
-	fleetTimeout = 800 * time.Millisecond // time for each of several to answer, so all takes at most a second
-	askedAgain   = 5 * time.Second        // pause before one that did not answer is asked again
-	mostOfEach   = 1000                   // rows that each of several is asked for
+	fleetTimeout = 800 * time.Millisecond // time limit for each of several instances to answer; a command then takes at most a second
+	askedAgain   = 5 * time.Second        // the pause before an instance that didn't answer is asked again
+	mostOfEach   = 1000                   // rows requested from each of several instances
 )
 
-// usualFile is where the manual has the token of admin.web.
+// usualFile is the path that the manual uses for the file with admin.web's token.
 const usualFile = "/etc/tempomat/admin.token"
 
-// fleet is the instances of tempomat-proxy that a command asks: one, or several, all of them at the
-// same time.
+// fleet is the instances of tempomat-proxy that a command asks, all at the same time.
 type fleet struct {
 	all     []*client
-	timeout time.Duration // of several
+	timeout time.Duration // time limit for each instance, if there are several
 
 	mu     sync.Mutex // guards the following
 	faults map[*client]fault
 }
 
-// fault is why there is nothing from an instance.
+// fault is the reason why an instance gave no answer.
 type fault struct {
 	at  time.Time
 	err error
 }
 
-// answer is what an instance answered.
+// answer is the document that an instance sent.
 type answer struct {
 	from *client
 	body []byte
 }
 
-// fleet finds the instances: those of the flags, else the one of the environment, else the default; and
-// with --fleet all that these know of.
+// fleet finds the instances. They come from --socket, otherwise from the environment, otherwise from the
+// default. With --fleet, the instances known to that instance are added.
 func (d *doctor) fleet(ctx context.Context) (*fleet, error) {
 	if d.asked != nil {
 		return d.asked, nil
@@ -85,7 +84,7 @@ func (d *doctor) fleet(ctx context.Context) (*fleet, error) {
 	return f, nil
 }
 
-// How messages name what is asked.
+// Names of the programs and of the flags, for messages.
 const proxyProgram, masterProgram, proxyNaming = "tempomat-proxy", "tempomat-master", "--socket or " + listenVariable
 
 // add adds the instance at an address.
@@ -98,16 +97,16 @@ func (d *doctor) add(f *fleet, address string) (err error) {
 	}
 	program := proxyProgram
 	if strings.TrimPrefix(address, "unix:") == strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:") {
-		program = masterProgram // which reloads as well
+		program = masterProgram // reload works with a master as well
 	}
 	f.all = append(f.all, newClient(program, address, proxyNaming, token))
 	return nil
 }
 
-// find adds the instances that the one which is named knows of.
+// find adds the instances that the first one lists.
 func (d *doctor) find(ctx context.Context, f *fleet) error {
 	if len(f.all) > 1 {
-		return errors.New("--fleet finds the other instances: give one --socket only")
+		return errors.New("--fleet finds the other instances: give only one --socket")
 	}
 	var share api.ShareReply
 	if err := f.Get(ctx, "/v1/share", nil, &share); err != nil {
@@ -116,7 +115,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 	if share.Known == nil {
 		return errors.New("--fleet: the instance has no list of the others, because coordination.secret is not set. Name all of them with --socket")
 	}
-	seen := make(map[string]bool) // an instance that was restarted may be there twice
+	seen := make(map[string]bool) // a restarted instance may be in the list twice
 	for _, other := range share.Instances {
 		id := other.Name + " " + other.Socket
 		if seen[id] {
@@ -126,7 +125,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		var closed error
 		switch {
 		case !isURL(other.Admin):
-			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or open to its own machine only", other.Name)
+			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or reachable only from its own machine", other.Name)
 		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
 			closed = fmt.Errorf("%s is not asked: its address is %s, where the token would go unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
 		}
@@ -147,11 +146,15 @@ func readToken(file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--token: %w. Name the file that has the token of admin.token", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("--token: %s is empty. Name the file that has the token of admin.token", file)
+	}
+	return token, nil
 }
 
-// ask asks all instances, and returns the answers of those that have one, in their order. It is an
-// error if none has.
+// ask sends a request to all instances, and returns the answers in the order of the instances. If no instance
+// answers, it returns an error.
 func (f *fleet) ask(ctx context.Context, method, path string, query url.Values, document any) ([]answer, error) {
 	var sent []byte
 	if document != nil {
@@ -176,53 +179,50 @@ func (f *fleet) ask(ctx context.Context, method, path string, query url.Values, 
 	answers, faults := make([]answer, len(f.all)), make([]error, len(f.all))
 	var asking sync.WaitGroup
 	for i, c := range f.all {
-		if answers[i].from, faults[i] = c, f.silent(c); faults[i] == nil {
+		answers[i].from = c
+		if !f.rests(c) {
 			asking.Go(func() { answers[i].body, faults[i] = ask(limited, c) })
 		}
 	}
 	asking.Wait()
+	f.note(answers, faults)
 	answers = slices.DeleteFunc(answers, func(a answer) bool { return a.body == nil })
 	if len(answers) > 0 {
-		f.note(faults)
 		return answers, nil
 	}
 	for i, c := range f.all {
-		faults[i] = named(c, faults[i])
+		if faults[i] != nil {
+			faults[i] = named(c, faults[i])
+		}
 	}
-	return nil, errors.Join(faults...)
+	return nil, cmp.Or(errors.Join(faults...), f.missing())
 }
 
-// silent says why an instance is not asked now: it did not answer a moment ago, and would keep the
-// others waiting.
-func (f *fleet) silent(c *client) error {
+// rests reports whether an instance isn't asked for now: it gave no answer a moment ago, and waiting for it
+// again would delay the answers of the others.
+func (f *fleet) rests(c *client) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if x := f.faults[c]; time.Since(x.at) < askedAgain && !errors.As(x.err, new(*refusal)) {
-		return x.err
-	}
-	return nil
+	return time.Since(f.faults[c].at) < askedAgain
 }
 
-// note remembers which instances gave no answer, though others did. That there is nothing at one of
-// what is asked for is no fault of it.
-func (f *fleet) note(faults []error) {
+// note stores why instances gave no answer. A 404 isn't a fault; it only means that the instance doesn't have
+// the key or the document.
+func (f *fleet) note(answers []answer, faults []error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, err := range faults {
-		c, was := f.all[i], f.faults[f.all[i]]
 		var refused *refusal
 		switch {
-		case err == nil || errors.As(err, &refused) && refused.status == http.StatusNotFound:
-			if !errors.As(was.err, &refused) || time.Since(was.at) > askedAgain {
-				delete(f.faults, c) // until then it is told that it refused another question
-			}
-		case err != was.err: //nolint:errorlint // the same error: it was not asked
-			f.faults[c] = fault{time.Now(), err}
+		case answers[i].body != nil || errors.As(err, &refused) && refused.status == http.StatusNotFound:
+			delete(f.faults, answers[i].from)
+		case err != nil:
+			f.faults[answers[i].from] = fault{time.Now(), err}
 		}
 	}
 }
 
-// named adds the instance's name to a fault.
+// named adds the instance's name to an error, unless the error contains it.
 func named(c *client, err error) error {
 	if strings.Contains(err.Error(), c.name) {
 		return err
@@ -230,7 +230,7 @@ func named(c *client, err error) error {
 	return fmt.Errorf("%s: %w", c.name, err)
 }
 
-// missing is why there is nothing from some of the instances; nil: all answered.
+// missing returns why some of the instances gave no answer, or nil if all answered.
 func (f *fleet) missing() error {
 	if f == nil {
 		return nil
@@ -246,18 +246,18 @@ func (f *fleet) missing() error {
 	return errors.Join(all...)
 }
 
-// heard is how many answer.
+// heard returns the number of instances that answer.
 func (f *fleet) heard() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.all) - len(f.faults)
 }
 
-// Get asks for a document and decodes it into reply: top's Source. Those of several instances are put
-// together.
+// Get implements view.Source. It requests a document and decodes it into reply. The documents of several
+// instances are joined.
 func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply any) error {
-	limit, _ := strconv.Atoi(query.Get("limit")) // 0: all
-	if limit > 0 && len(f.all) > 1 {             // the first of all may be further down at each of them
+	limit, _ := strconv.Atoi(query.Get("limit")) // 0: no limit
+	if limit > 0 && len(f.all) > 1 {             // the fleet's first rows may not be first on any instance
 		query = maps.Clone(query)
 		query.Set("limit", strconv.Itoa(max(limit, min(limit*len(f.all), mostOfEach))))
 	}
@@ -288,20 +288,33 @@ func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply an
 		r.Release += fmt.Sprintf(" on %d of %d instances", len(answers), len(f.all))
 		if missing := f.missing(); missing != nil {
 			r.Conditions = append([]api.Condition{{
-				Name: "instances", Bad: true, What: "Instances don't answer: " + strings.ReplaceAll(missing.Error(), "\n", "; ") + ".",
-				Do: "Start them again; their requests aren't shown.",
+				Name: "instances", Bad: true,
+				What: fmt.Sprintf("%d of %d instances don't answer: %s.", len(f.all)-len(answers), len(f.all), strings.ReplaceAll(missing.Error(), "\n", "; ")),
+				Do:   "Start them again; their requests aren't shown.",
 			}}, r.Conditions...)
 		}
 	case *api.BucketsReply:
-		r.Total = max(r.Total, len(r.Rows)) // at least
+		r.Total = max(r.Total, len(r.Rows)) // each instance may know rows that the others don't
 		if order := telemetry.Orders()[r.Sort]; order != nil {
 			slices.SortFunc(r.Rows, order)
 		}
-		if limit > 0 {
-			r.Rows = r.Rows[:min(limit, len(r.Rows))]
-		}
+		r.Rows = firstOf(r.Rows, limit)
+	case *api.ShapesReply:
+		r.Rows = firstOf(r.Rows, limit)
+	case *api.QueueReply:
+		r.Rows = firstOf(r.Rows, limit)
+	case *api.RecentReply:
+		r.Rows = firstOf(r.Rows, limit)
 	}
 	return nil
+}
+
+// firstOf returns the first rows, at most limit of them; 0: all.
+func firstOf[T any](rows []T, limit int) []T {
+	if limit == 0 {
+		return rows
+	}
+	return rows[:min(limit, len(rows))]
 }
 
 // sayWhose adds the instance's name to the rows of a document.
@@ -323,14 +336,10 @@ func sayWhose(document any, name string) {
 		for i := range r.Pins {
 			r.Pins[i].Instance = name
 		}
-	case *api.SeriesReply:
-		for i := range r.Points { // those of one second are one point
-			r.Points[i].At = math.Floor(r.Points[i].At)
-		}
 	}
 }
 
-// join adds another instance's answer to sum, by the tags of package api's documents.
+// join adds another instance's document x to sum. The fleet tags of package api define how.
 func join(sum, x reflect.Value, how string) {
 	switch sum.Kind() {
 	case reflect.Struct:
@@ -347,7 +356,7 @@ func join(sum, x reflect.Value, how string) {
 		for i := range sum.Len() {
 			join(sum.Index(i), x.Index(i), how)
 		}
-	case reflect.Map: // of numbers
+	case reflect.Map: // its values are numbers
 		if sum.IsNil() {
 			sum.Set(reflect.MakeMap(sum.Type()))
 		}
@@ -359,7 +368,7 @@ func join(sum, x reflect.Value, how string) {
 			join(both, x.MapIndex(key), how)
 			sum.SetMapIndex(key, both)
 		}
-	case reflect.String: // each once
+	case reflect.String: // forms a list of the different texts
 		if words := strings.Split(sum.String(), ", "); sum.String() == "" {
 			sum.Set(x)
 		} else if x.String() != "" && !slices.Contains(words, x.String()) {
@@ -375,7 +384,8 @@ func join(sum, x reflect.Value, how string) {
 	}
 }
 
-// joinFields joins the fields of two structs. Means come first: their weights are not yet added up then.
+// joinFields joins the fields of two structs. It computes means first, because they need the weights of
+// each struct, which are then added up.
 func joinFields(sum, x reflect.Value) {
 	of := sum.Type()
 	for i := range of.NumField() {
@@ -383,7 +393,7 @@ func joinFields(sum, x reflect.Value) {
 			a, b := numberOf(sum.Field(i)), numberOf(x.Field(i))
 			wa, wb := numberOf(sum.FieldByName(weight)), numberOf(x.FieldByName(weight))
 			switch {
-			case a < 0 || wa+wb == 0: // it was never measured
+			case a < 0 || wa+wb == 0: // a was never measured
 				sum.Field(i).SetFloat(max(a, b))
 			case b >= 0:
 				sum.Field(i).SetFloat((a*wa + b*wb) / (wa + wb))
@@ -397,7 +407,8 @@ func joinFields(sum, x reflect.Value) {
 	}
 }
 
-// joinRows joins rows that have the same key, and puts the others behind them, or in order.
+// joinRows joins rows that have the same key and appends the others. The tag may require that they are
+// sorted.
 func joinRows(sum, x reflect.Value, how string) {
 	of := sum.Type().Elem()
 	var keys []int
@@ -434,7 +445,7 @@ func joinRows(sum, x reflect.Value, how string) {
 	}
 }
 
-// numberOf is any number as one; true is 1.
+// numberOf converts any number to a float64; true becomes 1.
 func numberOf(v reflect.Value) float64 {
 	if v.Kind() == reflect.Bool {
 		return map[bool]float64{true: 1}[v.Bool()]
@@ -442,50 +453,43 @@ func numberOf(v reflect.Value) float64 {
 	return v.Convert(reflect.TypeFor[float64]()).Float()
 }
 
-// told is what an instance told.
-type told[T any] struct {
-	by string
-	T  T
-}
-
-// understood decodes the answers, each for itself.
-func understood[T any](path string, answers []answer) ([]told[T], error) {
-	all := make([]told[T], len(answers))
+// understood decodes all answers.
+func understood[T any](path string, answers []answer) ([]T, error) {
+	all := make([]T, len(answers))
 	for i, a := range answers {
-		all[i].by = a.from.name
-		if err := understand(path, a.body, &all[i].T); err != nil {
+		if err := understand(path, a.body, &all[i]); err != nil {
 			return nil, named(a.from, err)
 		}
 	}
 	return all, nil
 }
 
-// explainTogether is a sentence about each instance, and the whole answer of the one where most
-// happens.
+// explainTogether combines several explanations: each instance's summary, and the whole answer of the
+// instance where most of the client's requests wait.
 func explainTogether(reply *api.ExplainReply, path string, answers []answer) error {
 	all, err := understood[api.ExplainReply](path, answers)
 	if err != nil {
 		return err
 	}
-	most := &all[0]
-	says := make(map[string][]string) // instances that say it
-	for i := range all {
-		e := &all[i].T
-		if cmp.Or(cmp.Compare(e.Waits, most.T.Waits), cmp.Compare(len(e.Recent), len(most.T.Recent)), cmp.Compare(len(e.Sections), len(most.T.Sections))) > 0 {
-			most = &all[i]
+	most := 0
+	says := make(map[string][]string) // the names of the instances, by their summary
+	for i, e := range all {
+		if m := &all[most]; cmp.Or(cmp.Compare(e.Waits, m.Waits), cmp.Compare(len(e.Recent), len(m.Recent)), cmp.Compare(len(e.Sections), len(m.Sections))) > 0 {
+			most = i
 		}
-		says[e.Summary] = append(says[e.Summary], all[i].by)
+		says[e.Summary] = append(says[e.Summary], answers[i].from.name)
 	}
-	*reply = most.T
+	*reply = all[most]
 	if len(says) == 1 {
 		return nil
 	}
-	reply.Summary = "At " + most.by + ": " + most.T.Summary
+	name := answers[most].from.name
+	reply.Summary = "At " + name + ": " + reply.Summary
 	var facts []api.ExplainFact
 	for what, names := range says {
 		facts = append(facts, api.ExplainFact{Name: api.Names(names), Value: what})
 	}
 	slices.SortFunc(facts, func(a, b api.ExplainFact) int { return strings.Compare(a.Name, b.Name) })
-	reply.Sections = append([]api.ExplainSection{{Title: "Instances; all else is of " + most.by, Facts: facts}}, reply.Sections...)
+	reply.Sections = append([]api.ExplainSection{{Title: "Instances; everything below is from " + name, Facts: facts}}, reply.Sections...)
 	return nil
 }

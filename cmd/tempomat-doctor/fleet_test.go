@@ -1,13 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,12 +25,12 @@ import (
 
 const fleetToken = "0123456789abcdef0123"
 
-// ward is one of the instances of a fleet. It notes what was done for clients.
+// ward is an instance of a fleet. It notes the actions for clients.
 type ward struct {
 	night
 	n       int
 	address string
-	others  []api.Instance // that it knows of
+	others  []api.Instance // the instances that it knows
 
 	mu   sync.Mutex
 	done []string
@@ -96,14 +97,13 @@ func (w *ward) options() admin.Options {
 			Shapes: func(int) api.ShapesReply {
 				return api.ShapesReply{Version: api.Version, Rows: []api.ShapeRow{{Shape: "/slow", CPU: 1, Rate: 1, Groups: map[string]float64{"strangers": 1}}}}
 			},
-			Recent: func(int, bool) api.RecentReply { return api.RecentReply{Version: api.Version} },
-			Series: func(int) (api.SeriesReply, bool) { return api.SeriesReply{Version: api.Version, Step: 1}, true },
+			Recent: func(int) api.RecentReply { return api.RecentReply{Version: api.Version} },
 		},
 	}
 }
 
-// serveFleet runs ten instances, half of them over TCP, of which one is down and one hangs. It returns
-// those that live, and the flags to ask all.
+// serveFleet runs ten instances, half of them over TCP. One is down and one hangs. It returns the others,
+// and the flags to ask all ten.
 func serveFleet(t *testing.T) (living []*ward, flags []string) {
 	t.Helper()
 	for n := range 10 {
@@ -117,15 +117,13 @@ func serveFleet(t *testing.T) (living []*ward, flags []string) {
 			l, err = admin.ListenWeb(t.Context(), "127.0.0.1:0")
 			w.address = "http://" + l.Addr().String()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		flags = append(flags, "--socket", w.address)
 		switch n {
 		case 7:
 			_ = l.Close()
 			continue
-		case 8: // the kernel takes the connection, and nothing answers
+		case 8: // the kernel accepts the connection, and nothing answers
 			t.Cleanup(func() { _ = l.Close() })
 			continue
 		}
@@ -137,13 +135,11 @@ func serveFleet(t *testing.T) (living []*ward, flags []string) {
 		living = append(living, w)
 	}
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(fleetToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, token, fleetToken+"\n", 0o600)
 	return living, append(flags, "--token", token)
 }
 
-// TestFleet asks ten instances, two of which are dead: those are named, and the others are shown.
+// TestFleet asks ten instances. It names the two dead ones and shows the others.
 func TestFleet(t *testing.T) {
 	living, flags := serveFleet(t)
 	name := func(n int) string { return strings.TrimPrefix(flags[2*n+1], "http://") }
@@ -164,8 +160,8 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 		says []string
 	}{
 		{[]string{"top", "--once", "--pane", "overview"}, []string{
-			"CPU 16.00 of 32", "30 wait", "tempomat 1.2.3 on 8 of 10 instances", "known       4.00   8.00      -   9.0s     30",
-			"! Instances don't answer", "! " + name(5) + ": The backend is down. Start it.", "67 % of it is /slow",
+			"CPU 16.00 of 32", "30 wait", "tempomat 1.2.3 on 8 of 10 instances", "known       4.00   8.00      -   9.0s      30",
+			"! 2 of 10 instances don't answer", "! " + name(5) + ": The backend is down. Start it.", "67 % of it is /slow",
 		}},
 		{[]string{"top", "--once", "--pane", "keys"}, []string{" 2.00  16.00   -9.00   9.0s  1.0s", " 0.50   1.00       0", "9 of 9"}},
 		{[]string{"top", "--once", "--pane", "queue"}, []string{"24 of 336", "instance", name(1)}},
@@ -175,7 +171,7 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 			"At " + name(3) + ": One of its requests waits.", "7 instances: Nothing is known of it.", "all workers are busy", "owes 1 CPU-s",
 		}},
 		{[]string{"explain", "slash32", "203.0.113.9"}, []string{"level    -9\n", "cpu      2\n"}},
-		{[]string{"explain", "slash32", "198.51.100.4"}, []string{"cpu      0.5\n"}}, // one alone knows it
+		{[]string{"explain", "slash32", "198.51.100.4"}, []string{"cpu      0.5\n"}}, // only one instance knows this key
 		{[]string{"forgive", "slash32", "203.0.113.9"}, []string{"8 instances: forgave 203.0.113.9"}},
 		{[]string{"pin", "slash32", "203.0.113.9", "--standing", "4"}, []string{": pinned 203.0.113.9 to 4"}},
 		{[]string{"pin"}, []string{"   8.00", "at " + name(0) + ", " + name(1)}},
@@ -204,7 +200,8 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 	}
 }
 
-// TestFleetIsFound: one instance tells of the others, of which some are gone or can't be reached.
+// TestFleetIsFound: --fleet asks the instances that one instance knows. Some of them are down or can't be
+// reached.
 func TestFleetIsFound(t *testing.T) {
 	living, flags := serveFleet(t)
 	var others []api.Instance
@@ -221,22 +218,18 @@ func TestFleetIsFound(t *testing.T) {
 		t.Error(stderr)
 	}
 	for says, args := range map[string][]string{
-		"coordination.secret is not set": {"--socket", living[0].address}, "give one --socket only": {"--socket", one, "--socket", living[0].address},
+		"coordination.secret is not set": {"--socket", living[0].address}, "give only one --socket": {"--socket", one, "--socket", living[0].address},
 	} {
-		if code, _, stderr := call(t, nil, append(args, "pin", "--fleet")...); code != 1 || !strings.Contains(stderr, says) {
-			t.Errorf("%d %s, want %q", code, stderr, says)
-		}
+		fails(t, nil, 1, says, append(args, "pin", "--fleet")...)
 	}
 }
 
-// TestFleetTellsWhatWasRefused: an instance that lets nobody in is named as well, and as JSON each answer
-// says whose it is. Of none that answers there is nothing to show.
+// TestFleetTellsWhatWasRefused: the doctor names an instance that rejects the token. In JSON, each answer
+// has its instance. If no instance answers, there is no output.
 func TestFleetTellsWhatWasRefused(t *testing.T) {
 	_, flags := serveFleet(t)
 	wrong := filepath.Join(t.TempDir(), "wrong")
-	if err := os.WriteFile(wrong, []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, wrong, "another", 0o600)
 	code, stdout, stderr := call(t, nil, "pin", "--json", "--socket", flags[1]+","+flags[3], "--token", wrong)
 	var all []struct {
 		Instance string
@@ -252,29 +245,27 @@ func TestFleetTellsWhatWasRefused(t *testing.T) {
 	if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 2 {
 		t.Errorf("%d, %s%s", code, stdout, stderr)
 	}
-	if code, _, stderr = call(t, nil, "pin", "--socket", flags[3], "--token", "/nowhere"); code != 1 || !strings.Contains(stderr, "--token: open /nowhere") {
-		t.Errorf("%d, %s", code, stderr)
+	if _, stdout, _ = call(t, nil, "forgive", "slash32", "203.0.113.9", "--socket", flags[1], "--socket", flags[15], flags[20], flags[21]); stdout != flags[1]+": forgave 203.0.113.9\n" {
+		t.Errorf("the only instance that answers: %q", stdout)
 	}
+	fails(t, nil, 1, "/dev/null is empty", "pin", "--socket", flags[3], "--token", "/dev/null")
+	fails(t, nil, 1, "--token: open /nowhere", "pin", "--socket", flags[3], "--token", "/nowhere")
 }
 
-// TestFleetLive: top goes on while an instance is away, and says so until it is back.
+// TestFleetLive: while an instance is away, top shows the others and names it.
 func TestFleetLive(t *testing.T) {
 	path := socketPath(t)
 	_, flags := serveFleet(t)
 	d := &doctor{sockets: []string{flags[1], path}}
 	f, err := d.fleet(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var o api.OverviewReply
 	if err := f.Get(t.Context(), "/v1/overview", nil, &o); err != nil || len(o.Conditions) != 1 || o.CPUs != 4 {
 		t.Fatalf("%v, %+v", err, o)
 	}
 	w := &ward{n: 1}
 	l, err := admin.Listen("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	serveAt(t, w.options(), (*admin.Server).Serve, l)
 	f.mu.Lock()
 	f.faults[f.all[1]] = fault{time.Now().Add(-askedAgain), f.faults[f.all[1]].err}
@@ -285,7 +276,85 @@ func TestFleetLive(t *testing.T) {
 	})
 }
 
-// TestTheTokenStaysEncrypted where the instance that is named was asked over HTTPS, whatever that says of others.
+// serveDashboard runs the command until the test ends, and returns the page's URL without the slash at its end.
+func serveDashboard(t *testing.T, flags []string) (base string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var stderr testkit.Output
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx, append(flags, "dashboard", "--listen", "127.0.0.1:0"), io.Discard, &stderr, nil) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	line, _ := stderr.Await(t, 0, "The dashboard is served at http://")
+	_, rest, _ := strings.Cut(line, "http://")
+	address, _, _ := strings.Cut(rest, "/")
+	return "http://" + address
+}
+
+// TestFleetDashboard: the dashboard has the documents of all instances, names those that don't answer, and forgives
+// everywhere. It needs the token.
+func TestFleetDashboard(t *testing.T) {
+	living, flags := serveFleet(t)
+	name := func(n int) string { return strings.TrimPrefix(flags[2*n+1], "http://") }
+	base := serveDashboard(t, flags)
+	ask := func(method, path, token, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		testkit.Must(t, err)
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		testkit.Must(t, err)
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	for _, c := range []struct {
+		path string
+		says []string
+	}{
+		{"/", []string{"<title>"}},
+		{"/v1/access", []string{`"token":true`}},
+		{"/v1/overview", []string{"on 8 of 10 instances", `"cpus":32`, "2 of 10 instances don't answer"}},
+		{"/v1/shapes?limit=25", []string{`"cpu":8`}},
+		{"/v1/classes", []string{`"name":"slash32"`}},
+		{"/v1/buckets?class=slash32&sort=cpu&limit=1", []string{`"id":"203.0.113.9"`, `"cpu":2,`}},
+		{"/v1/queue?limit=50", []string{`"instance":"` + name(1) + `"`}},
+		{"/v1/recent?limit=50", []string{`"rows":`}},
+		{"/v1/explain?of=203.0.113.9", []string{"At " + name(3) + ": One of its requests waits."}},
+		{"/v1/share", []string{
+			`{"name":"` + name(1) + `","well":true,"text":"1.2.3 fair, up 100s, sharing by gossip"}`, name(7) + ": nothing answers there",
+			`{"name":"Settings","well":false,"text":"Instances differ in the secret`,
+		}},
+	} {
+		status, body := ask("GET", c.path, fleetToken, "")
+		for _, text := range c.says {
+			if status != 200 || !strings.Contains(body, text) {
+				t.Errorf("%s: %d, without %q: %s", c.path, status, text, body)
+			}
+		}
+	}
+	if _, body := ask("GET", "/v1/queue?limit=5", fleetToken, ""); strings.Count(body, `"instance":`) != 5 {
+		t.Errorf("not the first 5 rows: %s", body)
+	}
+	if status, body := ask("GET", "/v1/queue", "another", ""); status != 401 {
+		t.Errorf("with a wrong token: %d %s", status, body)
+	}
+	if status, body := ask("POST", "/v1/forgive", fleetToken, `{"class":"slash32","key":"203.0.113.9"}`); status != 200 || !strings.Contains(body, "8 instances: forgave 203.0.113.9") {
+		t.Errorf("forgive: %d %s", status, body)
+	}
+	if status, body := ask("POST", "/v1/forgive", fleetToken, `{"class":"slash32","ky":"203.0.113.9"}`); status != 400 || !strings.Contains(body, "ky") {
+		t.Errorf("a misspelt field: %d %s", status, body)
+	}
+	for _, w := range living {
+		w.mu.Lock()
+		if got := strings.Join(w.done, "; "); got != "forgave 203.0.113.9" {
+			t.Errorf("%d: %q", w.n, got)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// TestTheTokenStaysEncrypted: if the first instance is asked over HTTPS, the token is never sent to another
+// instance without encryption.
 func TestTheTokenStaysEncrypted(t *testing.T) {
 	var others []api.Instance
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -294,18 +363,12 @@ func TestTheTokenStaysEncrypted(t *testing.T) {
 	defer server.Close()
 	others = []api.Instance{{Name: "plain", Admin: "http://192.0.2.1:8880"}, {Name: "socket", Admin: "/run/other.sock"}, {Name: "good", Admin: server.URL}}
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(fleetToken), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, token, fleetToken, 0o600)
 	d := &doctor{token: token}
 	f := &fleet{timeout: fleetTimeout, faults: make(map[*client]fault)}
-	if err := d.add(f, server.URL); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.add(f, server.URL))
 	f.all[0].http = server.Client()
-	if err := d.find(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.find(t.Context(), f))
 	for n, c := range f.all {
 		if open := n == 0 || c.name == "good"; open != (c.token != "") || open != (c.closed == nil) {
 			t.Errorf("%s has the token: %t, %v", c.name, c.token != "", c.closed)

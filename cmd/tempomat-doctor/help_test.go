@@ -1,15 +1,16 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"tempomat/internal/testkit"
 )
 
-// TestEveryCommandIsExplained in its help.
+// TestEveryCommandIsExplained: each command has a long help and an example.
 func TestEveryCommandIsExplained(t *testing.T) {
 	root := (&doctor{}).tree()
 	for _, c := range append(root.Commands(), root) {
@@ -22,15 +23,12 @@ func TestEveryCommandIsExplained(t *testing.T) {
 	}
 }
 
-// TestManual: the manual page has every command, and groff finds nothing wrong with it.
+// TestManual: the manual page has every command, and groff finds no fault in it.
 func TestManual(t *testing.T) {
 	const page = "../../deploy/man/tempomat-doctor.1"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, page)
 	for _, c := range (&doctor{}).tree().Commands() {
-		if c.IsAvailableCommand() && !strings.Contains(string(text), "\n.B "+c.Name()) {
+		if c.IsAvailableCommand() && !strings.Contains(text, "\n.B "+c.Name()) {
 			t.Errorf("%s lacks the command %s", page, c.Name())
 		}
 	}
@@ -42,7 +40,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestCompletion of flags and what they may be, by scripts for each shell.
+// TestCompletion: shells complete commands, flags and the values of flags.
 func TestCompletion(t *testing.T) {
 	for _, c := range []struct {
 		words []string

@@ -1,6 +1,5 @@
-// Tempomat-doctor shows what tempomat-proxy knows of its clients: which of them wait,
-// which use the CPUs, which are in debt. It is the client of the proxy's admin API, and of
-// tempomat-master's.
+// Tempomat-doctor shows the clients of tempomat-proxy: which ones wait, use the CPUs or are in debt. It uses
+// the admin API of the proxy, and that of tempomat-master.
 package main
 
 import (
@@ -30,24 +29,24 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal does not wait for what is read from a pipe
+	context.AfterFunc(ctx, stop) // a second signal ends the program even while it reads from a pipe
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Environ())
 	stop()
 	os.Exit(code)
 }
 
-// doctor is what all commands share.
+// doctor is the state that all commands share.
 type doctor struct {
-	out            bytes.Buffer // printed when the command has succeeded
+	out            bytes.Buffer // printed only if the command succeeds
 	stdout, stderr io.Writer
 	env            []string
-	sockets        []string // the flag
-	token          string   // the flag
-	wholeFleet     bool     // the flag
-	asked          *fleet   // nil: none is
+	sockets        []string // value of the flag
+	token          string   // value of the flag
+	wholeFleet     bool     // value of the flag
+	asked          *fleet   // the instances; nil until they are looked up
 }
 
-// run does what args say and returns the exit status.
+// run runs the command in args and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) int {
 	d := &doctor{stdout: stdout, stderr: stderr, env: env}
 	err := daemon.Execute(ctx, d.tree(), args, &d.out, stderr)
@@ -61,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 	return daemon.Status(err, harmless{stderr})
 }
 
-// harmless writes messages on: what answers at a socket may say anything.
+// harmless escapes messages before it writes them, because the program at the socket may send anything.
 type harmless struct{ io.Writer }
 
 func (h harmless) Write(message []byte) (int, error) {
@@ -69,16 +68,16 @@ func (h harmless) Write(message []byte) (int, error) {
 	return len(message), err
 }
 
-// tree is all commands.
+// tree returns the root command with all others below it.
 func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
-	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.status(), d.reload(), d.replay(), d.report(), d.master())
+	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.status(), d.reload(), d.report(), d.dashboard(), d.master())
 	f := root.PersistentFlags()
 	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; several, to ask all of them (default $"+
 		listenVariable+", or "+config.Default().Admin.Listen+"; of a master "+config.DefaultMaster().Admin.Listen+")")
 	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that this one shares with (needs coordination.secret and admin.web)")
 	f.StringVar(&d.token, "token", "", "the `file` of the token that admin.web asks for (default "+usualFile+")")
-	// The original's word and ours mean the same.
+	// --class is another name of --bucket, the original's flag.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "class" {
 			name = "bucket"
@@ -88,12 +87,12 @@ func (d *doctor) tree() *cobra.Command {
 	return root
 }
 
-// asJSON is the flag that has a command print what it got.
+// asJSON adds the flag --json, which prints the document of the admin API.
 func asJSON(c *cobra.Command, p *bool) {
 	c.Flags().BoolVar(p, "json", false, "print the admin API's JSON document")
 }
 
-// answer asks for a document and has it printed: as it came, or, once it is in reply, by print.
+// answer requests a document. It prints the document unchanged, or decodes it into reply and calls print.
 func (d *doctor) answer(ctx context.Context, of func(context.Context) (*fleet, error), path string, query url.Values, document bool, reply any, print func()) error {
 	f, err := of(ctx)
 	if err != nil {
@@ -113,7 +112,7 @@ func (d *doctor) answer(ctx context.Context, of func(context.Context) (*fleet, e
 	return nil
 }
 
-// printDocuments prints what came: of several instances a list.
+// printDocuments prints the documents unchanged: a single one as it is, several as a list.
 func (d *doctor) printDocuments(f *fleet, answers []answer) error {
 	if len(f.all) == 1 {
 		fmt.Fprintln(&d.out, daemon.PlainJSON(answers[0].body))
@@ -127,12 +126,7 @@ func (d *doctor) printDocuments(f *fleet, answers []answer) error {
 	for i, a := range answers {
 		all[i] = of{a.from.name, a.body}
 	}
-	return d.printJSON(all)
-}
-
-// printJSON prints a document of our own.
-func (d *doctor) printJSON(document any) error {
-	body, err := json.Marshal(document)
+	body, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
@@ -150,8 +144,7 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// complete has the shell know what a flag may be. The flag is there: otherwise the mistake is ours, and
-// the tests find it.
+// complete gives the shell the values of a flag. It panics if there is no such flag, which tests would detect.
 func complete(c *cobra.Command, flag string, words ...string) {
 	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)

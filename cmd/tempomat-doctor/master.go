@@ -16,11 +16,11 @@ import (
 	"tempomat/cmd/tempomat-doctor/internal/view"
 )
 
-// The part of tempomat-master's answers that tables show. The master's own types would bring
-// ZeroMQ into the doctor.
+// The parts of tempomat-master's answers that tables show. The master's own types can't be used, because the
+// doctor would then depend on ZeroMQ.
 type (
 	masterReply struct {
-		all     map[string]any // the rest
+		all     map[string]any // everything else
 		Domains []struct {
 			Name        string   `json:"name"`
 			Rules       []string `json:"rules"`
@@ -47,7 +47,8 @@ type (
 	}
 )
 
-// master shows how a Smockron master stands, or the identifiers that wait in one of its domains.
+// master makes the command that shows the state of a Smockron master, or the identifiers that wait in one of
+// its domains.
 func (d *doctor) master() *cobra.Command {
 	limit, document := rowsOfOne, false
 	c := &cobra.Command{
@@ -56,9 +57,9 @@ func (d *doctor) master() *cobra.Command {
 		Long: `Show the counters of a tempomat-master and the state of each domain:
 
   Accepted, Delayed, Rejected   requests that gatekeepers reported, since the master began
-  Throttled  orders to wait that it made
+  Throttled  orders to wait that it sent
   Known      identifiers that it remembers
-  Gates      gatekeepers that listen to it: the sidecars
+  Gates      gatekeepers that listen to it: the instances
   Domain     the name, and its rules
 
 With a DOMAIN, show the identifiers that wait longest, and when each may ask again.`,
@@ -78,7 +79,7 @@ With a DOMAIN, show the identifiers that wait longest, and when each may ask aga
 	return c
 }
 
-// UnmarshalJSON takes the domains for their table, and all else as it comes.
+// UnmarshalJSON decodes the domains for their table, and all other fields into a map.
 func (m *masterReply) UnmarshalJSON(document []byte) error {
 	type domains masterReply
 	err := errors.Join(json.Unmarshal(document, (*domains)(m)), json.Unmarshal(document, &m.all))
@@ -87,7 +88,7 @@ func (m *masterReply) UnmarshalJSON(document []byte) error {
 	return err
 }
 
-// printMaster prints its counters, and a line for each domain.
+// printMaster prints the master's counters, and a line for each domain.
 func (d *doctor) printMaster(m *masterReply) {
 	p := &view.Pairs{}
 	if seconds, ok := m.all["uptime"].(float64); ok {
@@ -112,7 +113,7 @@ func (d *doctor) printMaster(m *masterReply) {
 	t.Print(&d.out, d.screen().width)
 }
 
-// waiting shows the identifiers that wait longest in a domain.
+// waiting prints the identifiers of a domain that wait longest.
 func (d *doctor) waiting(ctx context.Context, domain string, limit int, document bool) error {
 	var r identifiersReply
 	query := url.Values{"domain": {domain}, "limit": {strconv.Itoa(limit)}}

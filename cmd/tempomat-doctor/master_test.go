@@ -2,18 +2,16 @@ package main
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"tempomat/limiter/smockron/master"
 )
 
-// masterDocument is /v1/master as a master tells it: its own type, so that a name
-// that changes there is noticed here.
+// masterDocument is the document of /v1/master with the master's own types. If a field's name changes
+// there, tests here fail.
 type masterDocument struct {
 	Version         int     `json:"version"`
 	Release         string  `json:"release"`
@@ -25,10 +23,10 @@ type masterDocument struct {
 
 const terminalCommand = "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n|api  0"
 
-// masterStatus is how a master stands.
+// masterStatus is the state of a master.
 func masterStatus() masterDocument {
 	counts := master.DomainCounts{
-		Accepted: 125, Delayed: 8, Rejected: 3, Throttled: 12, Skewed: 5, NoCost: 2, Evicted: 9, Delay: 1.5,
+		Accepted: 125, Delayed: 8, Rejected: 3, Throttled: 12, Skewed: 5, NoCost: 2, Evicted: 9,
 	}
 	return masterDocument{
 		Version: 1, Release: "1.2.3", Uptime: 3602, Reloads: 4, ReloadsRejected: 1,
@@ -46,7 +44,7 @@ func masterStatus() masterDocument {
 	}
 }
 
-// waiting is who waits in a domain.
+// waiting is the document of the identifiers that wait in a domain.
 func waiting(domain string) any {
 	rows := []master.IdentifierState{
 		{Identifier: "203.0.113.9", Wait: 71.25, Until: 1_000_071_250},
@@ -64,15 +62,10 @@ func waiting(domain string) any {
 	}{1, domain, rows}
 }
 
-// serveMaster answers as a master's admin API would, and remembers what it was
-// asked last.
+// serveMaster answers like a master's admin API, and remembers the last request.
 func serveMaster(t *testing.T) (path string, asked *atomic.Value) {
 	t.Helper()
 	path = socketPath(t)
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	asked = new(atomic.Value)
 	mux := http.NewServeMux()
 	reply := func(w http.ResponseWriter, r *http.Request, v any) {
@@ -91,10 +84,7 @@ func serveMaster(t *testing.T) (path string, asked *atomic.Value) {
 		}
 		reply(w, r, waiting(domain))
 	})
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: mux}
-	done := make(chan struct{})
-	go func() { _ = s.Serve(l); close(done) }()
-	t.Cleanup(func() { _ = s.Close(); <-done })
+	serveSocket(t, path, mux)
 	return path, asked
 }
 
@@ -105,10 +95,8 @@ func TestMasterGoldens(t *testing.T) {
 		args   []string
 	}{
 		{"master.golden", nil, nil},
-		{"master-80.golden", []string{"COLUMNS=80"}, nil},
 		{"master-json.golden", nil, []string{"--json"}},
 		{"master-domain.golden", nil, []string{"api"}},
-		{"master-domain-60.golden", []string{"COLUMNS=60"}, []string{"api"}},
 		{"master-domain-empty.golden", nil, []string{"quiet"}},
 		{"master-domain-hostile.golden", nil, []string{terminalCommand}},
 		{"master-domain-json.golden", nil, []string{"api", "--json"}},
@@ -125,7 +113,7 @@ func TestMasterGoldens(t *testing.T) {
 	}
 }
 
-// TestMasterIsAsked for a domain whatever its name, and for as many as were asked for.
+// TestMasterIsAsked: the name of the domain may have any characters, and the request has the limit.
 func TestMasterIsAsked(t *testing.T) {
 	path, asked := serveMaster(t)
 	if code, _, _ := call(t, nil, "master", "--socket", path, "--limit=7", "a&b=c"); code != 0 || asked.Load() != "/v1/identifiers?domain=a%26b%3Dc&limit=7" {
@@ -138,18 +126,14 @@ func TestMasterFailures(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
 		args []string
-		want int
 		text string
 	}{
-		{nil, []string{"--socket", "/nowhere/m.sock"}, 1, "can't connect to /nowhere/m.sock: there is no such socket. Is tempomat-master running? If its admin.listen is another one, name it with --socket\n"},
-		// The proxy's variable is not for the master.
-		{[]string{listenVariable + "=unix:" + path}, nil, 1, "/run/tempomat-master/admin.sock"},
-		{nil, []string{"--socket", path, "nowhere"}, 1, `there is no domain "nowhere"`},
-		{nil, []string{"--socket", serveOther(t, 200, "<html>")}, 1, "not as tempomat-master does (200 OK)"},
+		{nil, []string{"--socket", "/nowhere/m.sock"}, "can't connect to /nowhere/m.sock: there is no such socket. Is tempomat-master running? If its admin.listen is another one, name it with --socket\n"},
+		// The variable names the proxy's socket, not the master's.
+		{[]string{listenVariable + "=unix:" + path}, nil, "/run/tempomat-master/admin.sock"},
+		{nil, []string{"--socket", path, "nowhere"}, `there is no domain "nowhere"`},
+		{nil, []string{"--socket", serveOther(t, 200, "<html>")}, "not as tempomat-master does (200 OK)"},
 	} {
-		code, stdout, stderr := call(t, c.env, append([]string{"master"}, c.args...)...)
-		if code != c.want || !strings.Contains(stderr, c.text) || stdout != "" {
-			t.Errorf("%q: status %d, stdout %q, stderr %q; want %d and %q", c.args, code, stdout, stderr, c.want, c.text)
-		}
+		fails(t, c.env, 1, c.text, append([]string{"master"}, c.args...)...)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// hostile is a text as a client may choose it.
+// hostile is a text that a client may choose.
 const hostile = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e<b>&\r\nx"
 
-// night is what support looks at: some wait, some of them with hostile texts.
+// night is an Inspector with waiting requests, some of which have hostile texts.
 type night struct{}
 
 func (night) Queue(_ time.Time, limit int) api.QueueReply {
@@ -62,7 +62,7 @@ func (night) Forgive(_ time.Time, _ string, a api.ActRequest) (api.ActReply, err
 
 func (night) Pin(_ time.Time, _ string, a api.ActRequest) (api.ActReply, error) {
 	if a.Standing > 8 {
-		return api.ActReply{}, errors.New("standing: 9; allowed is 0.5 to 8, or 0 to take a pin back")
+		return api.ActReply{}, errors.New("standing: 9; it must be 0.5 to 8, or 0 to remove a pin")
 	}
 	return api.ActReply{Version: api.Version, Done: fmt.Sprintf("%s %s: standing %g for %g s.", a.Class, a.Key, a.Standing, a.Seconds)}, nil
 }
@@ -73,23 +73,20 @@ func (night) Pins(time.Time) api.PinsReply {
 	}}
 }
 
-// TestActsThatAreNotAllowed checks what the doctor says of them, and how it ends.
+// TestActsThatAreNotAllowed: the doctor prints why, and its exit status is not 0.
 func TestActsThatAreNotAllowed(t *testing.T) {
 	path := serveAdmin(t, nil)
 	for says, c := range map[string]struct {
 		code int
 		args []string
 	}{
-		"standing: 9; allowed is 0.5 to 8":                                 {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
+		"standing: 9; it must be 0.5 to 8":                                 {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "9"}},
 		"--standing: 0 is not allowed; use 0.5 to 8":                       {1, []string{"pin", "slash32", "192.0.2.1", "--standing", "0"}},
 		"--off removes a pin":                                              {1, []string{"pin", "slash32", "192.0.2.1", "--off", "--for", "1h"}},
 		"an argument is missing. Usage: tempomat-doctor forgive CLASS KEY": {2, []string{"forgive", "slash32"}},
 		"of: nothing is asked for":                                         {1, []string{"explain", ""}},
 		`--for: "soon" is not a duration, such as 90s or 1h`:               {2, []string{"pin", "slash32", "192.0.2.1", "--for", "soon"}},
 	} {
-		code, stdout, stderr := call(t, nil, append(c.args, "--socket", path)...)
-		if code != c.code || stdout != "" || !strings.Contains(stderr, says) {
-			t.Errorf("%q: status %d, %q, %q; want %d, %q", c.args, code, stdout, stderr, c.code, says)
-		}
+		fails(t, nil, c.code, says, append(c.args, "--socket", path)...)
 	}
 }

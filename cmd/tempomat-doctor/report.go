@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -19,35 +18,30 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// The hours that a report may be of.
-const (
-	hoursOfDay = 24
-	mostHours  = 168
-)
+const hoursOfDay = 24
 
-// historyTimeout is the time for one of several instances to answer: a week is some megabytes.
+// historyTimeout is how long one of several instances may take to answer. A week takes a few megabytes.
 const historyTimeout = 3 * time.Second
 
-// reportChoice is what the flags of the report choose.
+// reportChoice holds the flags of the report.
 type reportChoice struct {
-	hours, limit int
-	json         bool
+	hours int
+	limit uint
+	json  bool
 }
 
-// report shows which clients used the server.
+// report makes the command that shows which clients used the server.
 func (d *doctor) report() *cobra.Command {
 	var ask reportChoice
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Show which clients used the server in the last day, or week",
-		Long: `Show the use of the server in the last hours: the cost of groups of clients, keys of each
+		Long: `Show the use of the server in the last hours: the cost of groups of clients, of keys of each
 class, URL shapes and URLs. With several sockets, add up the hours of several instances.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
   tempomat-doctor report --socket A --socket B   of several proxies together`,
-		Args: func(c *cobra.Command, args []string) error {
-			return errors.Join(daemon.Arguments(0)(c, args), ask.check())
-		},
+		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := d.fleet(c.Context())
 			if err != nil {
@@ -57,35 +51,23 @@ class, URL shapes and URLs. With several sockets, add up the hours of several in
 			var reply api.HistoryReply
 			query := url.Values{"hours": {strconv.Itoa(ask.hours)}}
 			return d.answer(c.Context(), d.fleet, "/v1/history", query, ask.json, &reply, func() {
-				newReport(&reply, ask.hours, f.heard()).print(&d.out, ask.limit, cmp.Or(d.screen().width, reportWidth))
+				newReport(&reply, ask.hours, f.heard()).print(&d.out, int(min(ask.limit, mostOfEach)), cmp.Or(d.screen().width, reportWidth))
 			})
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of hours, 1 to 168")
-	f.IntVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
+	f.UintVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
 	asJSON(c, &ask.json)
 	return c
 }
 
-// check returns what is not allowed in the choice.
-func (ask reportChoice) check() error {
-	var faults []error
-	if ask.hours < 1 || ask.hours > mostHours {
-		faults = append(faults, fmt.Errorf("--hours %d: must be 1 to %d", ask.hours, mostHours))
-	}
-	if ask.limit < 1 {
-		faults = append(faults, fmt.Errorf("--limit %d: must be at least 1", ask.limit))
-	}
-	return errors.Join(faults...)
-}
-
-// report is what requests used in some hours.
+// report is the use of the server over some hours.
 type report struct {
-	from, to  float64 // the beginning of the first hour, the end of the last one, which still runs
+	from, to  float64 // the beginning of the first hour, and the end of the last one, which hasn't ended yet
 	instances int
-	hours     []api.HourRow // all from from to to; those that nothing is known of have no time
-	all       api.HourRow   // what they add up to
+	hours     []api.HourRow // all hours between from and to; At is 0 if there is no history of the hour
+	all       api.HourRow   // the sum of the hours
 }
 
 // newReport adds up the last hours of a history.
@@ -104,10 +86,10 @@ func newReport(history *api.HistoryReply, hours, instances int) *report {
 	return r
 }
 
-// reportWidth is what the text takes where nothing says how wide the screen is.
+// reportWidth is the width of the text if the width of the screen is unknown.
 const reportWidth = 80
 
-// unit is the unit of amounts of CPU time, so they are neither all zeros nor all digits.
+// unit is a unit of CPU time. The report chooses the one in which its amounts have few digits.
 type unit struct {
 	name    string
 	seconds float64
@@ -123,17 +105,17 @@ func unitOf(total float64) unit {
 	return unit{"CPU-s", 1}
 }
 
-// of is an amount without its unit.
+// of converts seconds to the unit.
 func (u unit) of(seconds float64) string { return view.Decimals(seconds/u.seconds, 2) }
 
 func atUTC(unix float64) time.Time { return time.Unix(int64(unix), 0).UTC() }
 
-// moment is an hour, short.
+// moment formats a time as the day of the week and the hour.
 func moment(unix float64) string { return atUTC(unix).Format("Mon 15:04") }
 
 const dateAndTime = "2006-01-02 15:04"
 
-// average is how many CPUs were used in the hours that are over.
+// average returns the number of CPUs used on average, not counting the current hour.
 func (r *report) average() string {
 	over, cpu := 0, 0.0
 	for _, h := range r.hours[:len(r.hours)-1] {
@@ -155,7 +137,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 		line("There is no history yet: the proxy has only just started. Try again in an hour.")
 		return
 	}
-	line(fmt.Sprintf("Use from %s to %s UTC; the last hour still runs.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
+	line(fmt.Sprintf("Use from %s to %s UTC; the last hour isn't over.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
 	if r.instances > 1 {
 		line(fmt.Sprintf("%d instances together.", r.instances))
 	}
@@ -166,7 +148,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 		}
 	}
 	if missing > 0 {
-		line(fmt.Sprintf("Nothing is known of %d of these hours: no history was kept then.", missing))
+		line(fmt.Sprintf("There is no data for %d of these hours: no history was kept then.", missing))
 	}
 	line("")
 	r.printTotals(line)
@@ -179,11 +161,11 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 	r.printTable(out, "URL shapes", "Shape", r.all.Shapes, limit, width)
 	r.printTable(out, "URLs", "URL", r.all.URLs, limit, width)
 	line("")
-	line("Each row shows the least that it cost; the uncertain rest is in all others.")
-	line("A * replaces secrets, and parts that few known people asked for.")
+	line("Each row shows its lowest possible cost; the uncertain rest is in all others.")
+	line("A * replaces secrets, and parts that few known clients requested.")
 }
 
-// printTotals prints what all requests together did.
+// printTotals prints the sums over all requests.
 func (r *report) printTotals(line func(string)) {
 	all := &r.all
 	u := unitOf(all.CPU)
@@ -200,12 +182,16 @@ func (r *report) printTotals(line func(string)) {
 		{"Requests", view.Count(all.Requests), ""},
 		{"Refused", view.Count(all.Refused), ratio(float64(all.Refused), requests)},
 		{"Redirected", view.Count(all.Redirected), ratio(float64(all.Redirected), requests)},
+		{"In shadow", view.Count(all.Shadowed), strings.TrimSpace(ratio(float64(all.Shadowed), requests) + " would have waited or been refused")},
 	} {
+		if f.name == "In shadow" && all.Shadowed == 0 {
+			continue
+		}
 		line(strings.TrimRight(fmt.Sprintf("%-10s  %16s  %s", f.name, f.value, f.means), " "))
 	}
 }
 
-// printDays draws the hours, a line for each day.
+// printDays draws a line for each day, with a bar for each hour.
 func (r *report) printDays(line func(string)) {
 	u, highest := unitOf(r.all.CPU), 0
 	for i := range r.hours {
@@ -227,10 +213,10 @@ func (r *report) printDays(line func(string)) {
 	line("          0     6     12    18")
 }
 
-// at is when an hour began.
+// at returns when an hour began.
 func (r *report) at(i int) float64 { return r.from + float64(i)*time.Hour.Seconds() }
 
-// mark is an hour in a letter.
+// mark returns the bar of an hour, or a dot if there is no history of it.
 func mark(h *api.HourRow, highest float64) string {
 	const marks = "▁▂▃▄▅▆▇█"
 	switch all := []rune(marks); {
@@ -246,22 +232,16 @@ func mark(h *api.HourRow, highest float64) string {
 func (r *report) printGroups(out *bytes.Buffer, width int) {
 	u := unitOf(r.all.CPU)
 	out.WriteByte('\n')
-	g := view.NewTable("groups", u.name, "Part", "Requests", "P95", "Slowest", "Group")
+	g := view.NewTable("groups", u.name, "Part", "Requests", "P95", "Group")
 	for _, row := range r.all.Groups {
-		then := "-"
-		for i := range r.hours {
-			if then == "-" && row.P95 > 0 && slices.ContainsFunc(r.hours[i].Groups, func(p api.HistoryPart) bool { return p.Name == row.Name && p.P95 == row.P95 }) {
-				then = moment(r.at(i))
-			}
-		}
-		g.Add(u.of(row.CPU), view.Percent(row.CPU, r.all.CPU), view.Count(row.Requests), view.Duration(row.P95), then, row.Name)
+		g.Add(u.of(row.CPU), view.Percent(row.CPU, r.all.CPU), view.Count(row.Requests), view.Duration(row.P95), row.Name)
 	}
 	g.Print(out, width)
 	fmt.Fprintln(out, view.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
 }
 
-// printTable prints what cost most, by its certain cost. In hours when a part wasn't among the most
-// expensive, its cost counts among the others.
+// printTable prints the parts that certainly cost most. In hours in which a part wasn't among the most
+// expensive, its cost is counted in the row for all others.
 func (r *report) printTable(out *bytes.Buffer, title, column string, parts []api.HistoryPart, limit, width int) {
 	u, others := unitOf(r.all.CPU), r.all.CPU
 	certain := func(p api.HistoryPart) float64 { return max(0, p.CPU-p.Error) }

@@ -3,17 +3,17 @@ package main
 import (
 	"math"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
 )
 
-// serveHistory tells of the past.
+// serveHistory runs an admin API with a history.
 func serveHistory(t *testing.T, history func(hours int) api.HistoryReply) (path string) {
 	t.Helper()
 	return serve(t, admin.Options{
@@ -22,16 +22,15 @@ func serveHistory(t *testing.T, history func(hours int) api.HistoryReply) (path 
 	})
 }
 
-// hostileName is what a client may call itself, and ask for.
+// hostileName is a User-Agent or a URL that a client may choose.
 const hostileName = "\x1b]0;owned\a\u009b31m\u202egpj.\r\n</td></svg><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{.}}"
 
-// lastHour is the hour that still runs where the history is told.
+// lastHour is the current hour of the history.
 var lastHour = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// week is the history of a site that a crawler came to on Friday night; it was switched
-// off for some hours.
+// week is the history of a site with a crawler on Friday night. The proxy was off for some hours.
 func week(hours int) api.HistoryReply {
-	reply := api.HistoryReply{Version: api.Version, Since: float64(lastHour.Add(-160 * time.Hour).Unix()), Hours: []api.HourRow{}}
+	reply := api.HistoryReply{Version: api.Version, Hours: []api.HourRow{}}
 	for i := range hours {
 		at := lastHour.Add(-time.Duration(hours-1-i) * time.Hour)
 		if lastHour.Sub(at) > 160*time.Hour || at.Weekday() == time.Sunday && at.Hour() >= 3 && at.Hour() < 6 {
@@ -76,7 +75,7 @@ func hourOfWeek(at time.Time) api.HourRow {
 	return row
 }
 
-// TestReport compares what is printed with the goldens.
+// TestReport compares the output with the goldens.
 func TestReport(t *testing.T) {
 	path := serveHistory(t, week)
 	for name, args := range map[string][]string{
@@ -105,9 +104,20 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportDocs: what the manual shows of a report is printed so.
+// TestReportOfShadow: the report of a site in mode observe shows what would have been delayed or refused.
+func TestReportOfShadow(t *testing.T) {
+	path := serveHistory(t, func(int) api.HistoryReply {
+		return api.HistoryReply{Version: api.Version, Hours: []api.HourRow{{At: float64(lastHour.Unix()), Requests: 200, Shadowed: 50}}}
+	})
+	const want = "In shadow                 50  25 % would have waited or been refused\n"
+	if _, stdout, _ := call(t, nil, "report", "--hours", "1", "--socket", path); !strings.Contains(stdout, want) {
+		t.Errorf("%q is not in\n%s", want, stdout)
+	}
+}
+
+// TestReportDocs: the report in the manual is the one that the doctor prints.
 func TestReportDocs(t *testing.T) {
-	manual, printed := read(t, "../../docs/reports.md"), read(t, "../../testdata/doctor/report-168.golden")
+	manual, printed := testkit.ReadFile(t, "../../docs/reports.md"), testkit.ReadFile(t, "../../testdata/doctor/report-168.golden")
 	_, shown, _ := strings.Cut(manual, "on Friday night:\n")
 	shown, _, _ = strings.Cut(shown, "A table for each class")
 	if strings.Count(shown, "\n") < 20 {
@@ -120,18 +130,9 @@ func TestReportDocs(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// TestReportOfSeveral: hours and rows of several proxies are added up.
+// TestReportOfSeveral: the report adds up the hours and rows of several proxies.
 func TestReportOfSeveral(t *testing.T) {
-	early := func(hours int) api.HistoryReply { // it was stopped an hour ago
+	early := func(hours int) api.HistoryReply { // this proxy stopped an hour ago
 		r := week(hours)
 		r.Hours = r.Hours[:len(r.Hours)-1]
 		return r
@@ -140,13 +141,9 @@ func TestReportOfSeveral(t *testing.T) {
 	of := func(sockets ...string) *report {
 		t.Helper()
 		f, err := (&doctor{sockets: sockets}).fleet(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var h api.HistoryReply
-		if err := f.Get(t.Context(), "/v1/history", url.Values{"hours": {"24"}}, &h); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, f.Get(t.Context(), "/v1/history", url.Values{"hours": {"24"}}, &h))
 		return newReport(&h, 24, len(sockets))
 	}
 	a, b, both := of(one), of(other), of(one, other)
@@ -158,7 +155,7 @@ func TestReportOfSeveral(t *testing.T) {
 	}
 }
 
-// TestReportHasNothing: errors say what to do.
+// TestReportHasNothing: without a history, the doctor says why.
 func TestReportHasNothing(t *testing.T) {
 	none := func(int) api.HistoryReply { return api.HistoryReply{Version: api.Version, Hours: []api.HourRow{}} }
 	idle := func(int) api.HistoryReply {
@@ -173,8 +170,7 @@ func TestReportHasNothing(t *testing.T) {
 	}{
 		{"switched off", nil, nil, 1, "history.hours is 0"},
 		{"new", none, nil, 0, "There is no history yet"},
-		{"too many hours", week, []string{"--hours", "169"}, 2, "must be 1 to 168"},
-		{"no rows", week, []string{"--limit", "0"}, 2, "at least 1"},
+		{"too many hours", week, []string{"--hours", "169"}, 1, "hours: \"169\" is not a whole number from 1 to 168"},
 		{"an idle site", idle, nil, 0, ""},
 	} {
 		path := serveHistory(t, c.history)

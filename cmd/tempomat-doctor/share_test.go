@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestShare: whatever a way of sharing tells is printed line by line, and nothing
-// that peers chose to be called commands the terminal.
+// TestShare: status prints the document of any kind of sharing line by line. Names that peers chose can't
+// control the terminal.
 func TestShare(t *testing.T) {
 	path := serveOther(t, 200, `{"version":1,"kind":"other\u001b[2J","trouble":"no route\r\n","state":{
 		"name":"b","sent":123456789,"rate":0.25,"nothing":null,"empty":[],"domains":["a","\u001b]0;owned\u0007"],

@@ -20,16 +20,16 @@ import (
 	"tempomat/proxy/connlimit"
 )
 
-// status shows how the proxy itself is.
+// status makes the command that shows the state of the proxy itself.
 func (d *doctor) status() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show how the proxy itself is",
-		Long: `Show how the proxy itself is: what is wrong now and what to do about it, its release,
-requests that it holds, bodies that it buffers, connections and the clients with the most of them,
-certificates, where costs are known from, the kernel's help and what is missing for it,
-the sharing of accounts with other instances, and all its counters. Of several instances: what is
-wrong, in what they differ, and a line for each.`,
+		Short: "Show the state of the proxy itself",
+		Long: `Show the state of the proxy itself: its release, requests that it holds, bodies that it buffers,
+connections and the clients with the most of them, certificates, the sources of costs, the kernel's
+help and what is missing for it, the sharing of accounts with other instances, all its counters,
+and at the end what is wrong now and what to do about it. For several instances: what is
+wrong, how they differ, and a line for each.`,
 		Example: `  tempomat-doctor status
   tempomat-doctor status --socket /run/tempomat/admin.sock --socket http://10.0.0.2:8880`,
 		Args: daemon.Arguments(0),
@@ -56,19 +56,19 @@ func (d *doctor) printStatus(ctx context.Context) error {
 			return err
 		}
 	}
-	d.printConditions(reply.Conditions)
 	p := &view.Pairs{}
 	p.Add("release", "%s", reply.Release)
 	p.Add("uptime", "%s", time.Duration(reply.Uptime)*time.Second)
 	p.Add("mode", "%s", reply.Mode)
-	p.Add("held", "%d", reply.Held)
-	p.Add("goroutines", "%d", reply.Goroutines)
+	p.Add("held", "%d requests and responses", reply.Held)
 	b := reply.Buffer
 	p.Add("buffered", "%s in memory, %s in %d files, %d bodies", view.Bytes(b.Memory), view.Bytes(b.Disk), b.Files, b.Spools)
-	p.Add("no room", "%d times in memory, %d on disk, %d for one address, %d errors", b.NoMemory, b.NoDisk, b.NoAddress, b.Errors)
+	if b.NoMemory+b.NoDisk+b.NoAddress+b.Errors > 0 {
+		p.Add("no room", "%d times in memory, %d on disk, %d for one address, %d errors", b.NoMemory, b.NoDisk, b.NoAddress, b.Errors)
+	}
 	addConnections(p, reply.Connections)
 	for _, certificate := range reply.Certificates {
-		addCertificate(p, time.Now(), certificate)
+		addCertificate(p, certificate)
 	}
 	if gate.Kernel != nil {
 		addKernel(p, gate.Kernel)
@@ -84,8 +84,8 @@ func (d *doctor) printStatus(ctx context.Context) error {
 	}
 	p.Print(&d.out)
 	if gate.Kernel != nil {
-		for _, m := range gate.Kernel.Missing { // long lines, which would widen the table
-			if m.For == "costs" { // without which nothing steps down
+		for _, m := range gate.Kernel.Missing { // printed after the table, because these lines are long
+			if m.For == "costs" { // priorities need exact costs, so they are missing as well
 				m.For = "exact costs and priority"
 			}
 			fmt.Fprintf(&d.out, "missing for %s: %s\n", view.Text(m.For), view.Text(m.What))
@@ -94,38 +94,54 @@ func (d *doctor) printStatus(ctx context.Context) error {
 			}
 		}
 	}
+	if len(reply.Conditions) > 0 { // at the end, because the beginning may have left the screen
+		fmt.Fprintln(&d.out)
+		d.printConditions(reply.Conditions)
+	}
 	return nil
 }
 
-// printInstances shows what is wrong with several instances, in what they differ, and a line for each.
-func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
+// status asks several instances for their status. wrong lists their current conditions and the differences between
+// them, the worst first.
+func (f *fleet) status(ctx context.Context) (all []api.StatusReply, instances []api.Instance, wrong []api.Condition, err error) {
 	const path = "/v1/status"
 	answers, err := f.ask(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	now := float64(time.Now().UnixMilli()) / 1000
-	all, err := understood[api.StatusReply](path, answers)
+	all, err = understood[api.StatusReply](path, answers)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	var instances []api.Instance
-	var wrong []api.Condition
 	for i := range all {
-		r := &all[i].T
-		r.Instance.Name, r.Instance.Ahead = all[i].by, r.Instance.Now-now
+		r, name := &all[i], answers[i].from.name
+		r.Instance.Name, r.Instance.Ahead = name, r.Instance.Now-now
 		instances = append(instances, r.Instance)
 		for _, c := range r.Conditions {
-			c.What = all[i].by + ": " + c.What
+			c.What = name + ": " + c.What
 			wrong = append(wrong, c)
 		}
 	}
 	wrong = append(wrong, api.Drift(instances)...)
-	slices.SortStableFunc(wrong, func(a, b api.Condition) int { return map[bool]int{true: 1}[b.Bad] - map[bool]int{true: 1}[a.Bad] })
-	d.printConditions(wrong)
+	api.WorstFirst(wrong)
+	return all, instances, wrong, nil
+}
+
+// printInstances shows the conditions of several instances, the differences between them, and a line for
+// each.
+func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
+	all, instances, wrong, err := f.status(ctx)
+	if err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		d.printConditions(wrong)
+		fmt.Fprintln(&d.out)
+	}
 	t := view.NewTable(fmt.Sprintf("instances  %d of %d answer", len(all), len(f.all)), "Held", "Clients", "Uptime", "Clock[s]", "Release", "Mode", "Sharing", "Secret", "Instance")
 	for i := range all {
-		r, n := &all[i].T, &instances[i]
+		r, n := &all[i], &instances[i]
 		t.Add(strconv.Itoa(r.Held), strconv.Itoa(r.Connections.Addresses), view.Duration(r.Uptime), fmt.Sprintf("%+.1f", n.Ahead),
 			n.Release, n.Mode, n.Sharing, cmp.Or(n.Secret, "-"), n.Name)
 	}
@@ -133,20 +149,17 @@ func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// printConditions prints what is wrong now, above all else.
+// printConditions prints what is currently wrong, and what to do about it.
 func (d *doctor) printConditions(all []api.Condition) {
 	for _, c := range all {
 		view.Paragraph(&d.out, "! "+c.What, d.screen().width)
 		view.Paragraph(&d.out, "  "+c.Do, d.screen().width)
 	}
-	if len(all) > 0 {
-		fmt.Fprintln(&d.out)
-	}
 }
 
-// addConnections shows how many there are, and the clients with the most.
+// addConnections shows the number of connections, and the clients with the most of them.
 func addConnections(p *view.Pairs, c connlimit.Stats) {
-	p.Add("connections", "%d of at most %d, from %d addresses", c.Open, c.Most, c.Addresses)
+	p.Add("connections", "%d of at most %d, from %s", c.Open, c.Most, view.Addresses(c.Addresses))
 	if c.Shed+c.Refused == 0 {
 		return
 	}
@@ -156,22 +169,19 @@ func addConnections(p *view.Pairs, c connlimit.Stats) {
 	}
 }
 
-// addCertificate shows for how long it is valid, and what is wrong with it.
-func addCertificate(p *view.Pairs, now time.Time, c api.Certificate) {
-	line := "missing"
-	switch days := math.Round(c.Expires.Sub(now).Abs().Hours() / 24); {
-	case c.Expires.After(now):
-		line = fmt.Sprintf("valid to %s (days left: %.0f)", c.Expires.Format(time.DateOnly), days)
-	case !c.Expires.IsZero():
-		line = fmt.Sprintf("expired on %s (days ago: %.0f)", c.Expires.Format(time.DateOnly), days)
+// addCertificate shows until when a certificate is valid. Conditions warn before it expires and afterwards.
+func addCertificate(p *view.Pairs, c api.Certificate) {
+	line := "none"
+	if !c.Expires.IsZero() {
+		line = "valid to " + c.Expires.Format(time.DateOnly)
 	}
 	if c.Fault != "" {
-		line += "; not in use: " + c.Fault
+		line += "; the new file is not in use: " + c.Fault
 	}
 	p.Add("certificate "+c.File, "%s", line)
 }
 
-// addTree adds whatever a program tells of itself, a line for each value.
+// addTree adds a line for each value of any JSON document.
 func addTree(p *view.Pairs, name string, v any) {
 	inside := func(key string) string {
 		if strings.TrimSpace(name) == "" {
@@ -199,14 +209,15 @@ func addTree(p *view.Pairs, name string, v any) {
 		}
 	case string:
 		p.Add(name, "%s", v)
-	case float64: // all numbers of JSON; a million is not to become 1e+06
+	case float64: // any number; %v would print a million as 1e+06
 		p.Add(name, "%s", strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64))
 	default:
 		p.Add(name, "%v", v)
 	}
 }
 
-// addKernel shows what the kernel helps with.
+// addKernel shows how the costs of requests are measured, and whether the kernel gives short requests
+// priority.
 func addKernel(p *view.Pairs, k *api.Kernel) {
 	of := "not yet"
 	if k.Seconds > 0 {
@@ -224,20 +235,9 @@ func addKernel(p *view.Pairs, k *api.Kernel) {
 		}
 		p.Add("  "+cmp.Or(known[c.Source], c.Source), "%s%.2f CPU-s", requests, c.CPU)
 	}
-	steps := "no process steps down"
+	steps := "off"
 	if k.Steps {
-		steps = "long requests' processes step down"
+		steps = "on"
 	}
-	p.Add("priority", "%s; %s now lower", steps, view.Count(uint64(max(0, k.Lowered))))
-	for _, s := range k.Stepped {
-		p.Add("  to "+lowered(s.Below), "%s times since the start", view.Count(s.Steps))
-	}
-}
-
-// lowered names how far a process has stepped down.
-func lowered(below int) string {
-	if below > 19 { // there is no such nice value
-		return "idle"
-	}
-	return strconv.Itoa(below) + " lower"
+	p.Add("priority", "%s; processes lowered now: %s", steps, view.Count(uint64(max(0, k.Lowered))))
 }

@@ -16,20 +16,20 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// The most rows that are shown unless --limit says otherwise.
+// The number of rows that are shown without --limit.
 const (
-	rowsOfEach = 10 // when all classes are
-	rowsOfOne  = 50
+	rowsOfEach = 10 // of all classes
+	rowsOfOne  = 50 // of one class
 )
 
-// choice is what the flags of the table choose.
+// choice holds the flags of the tables.
 type choice struct {
 	bucket, sort string
-	limit        int // 0: as many as usual
+	limit        int // 0: rowsOfEach or rowsOfOne
 	json         bool
 }
 
-// tables is the command without a name: the tables of the classes.
+// tables makes the command that runs if no other command is given. It shows a table for each class.
 func (d *doctor) tables() *cobra.Command {
 	var ask choice
 	c := &cobra.Command{
@@ -41,10 +41,10 @@ func (d *doctor) tables() *cobra.Command {
   Cpu[s]   CPU-seconds that it recently used, per second
   Req/s    requests that it recently made, per second
   Last[s]  time since its last request
-  Title    the key: an address, a network, a User-Agent family, …; of a robot also how it was
+  Title    the key: an address, a network, a User-Agent family, …; for a robot also how it was
            verified, and when the list of its addresses was last fetched
 
-top shows all of it live. To have tempomat slow no client, set throttle: {mode: observe} in
+top shows all of this live. To stop tempomat from slowing clients, set throttle: {mode: observe} in
 /etc/tempomat/tempomat.yaml, then run tempomat-doctor reload.`,
 		Example: `  tempomat-doctor --sort cpu
   tempomat-doctor --bucket slash24 --limit 100
@@ -67,7 +67,7 @@ top shows all of it live. To have tempomat slow no client, set throttle: {mode: 
 	return c
 }
 
-// showTables prints the table of one class, or those of all.
+// showTables prints the table of one class, or of all classes.
 func (d *doctor) showTables(ctx context.Context, ask choice) error {
 	c, err := d.fleet(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *doctor) showTables(ctx context.Context, ask choice) error {
 			return err
 		}
 		if t.Total == 0 && len(classes) > 1 && (class.Name == config.SessionClass || class.Name == config.RobotClass) {
-			continue // it is not used
+			continue // this class is not in use
 		}
 		if i > 0 {
 			fmt.Fprintln(&d.out)
@@ -98,7 +98,7 @@ func (d *doctor) showTables(ctx context.Context, ask choice) error {
 	return nil
 }
 
-// query is the choice as parameters of /v1/buckets.
+// query returns the parameters of /v1/buckets.
 func (ask choice) query(rows int) url.Values {
 	return url.Values{"class": {ask.bucket}, "sort": {ask.sort}, "limit": {strconv.Itoa(cmp.Or(ask.limit, rows))}}
 }
@@ -119,11 +119,12 @@ func printable(t api.BucketsReply) *view.Table {
 	return out
 }
 
-// screen is how much there is to print on, in characters; 0 is without limit.
+// screen is the size of the screen in characters; 0 means no limit.
 type screen struct{ width, height int }
 
-// screen finds the size of the screen. watch has the output in a pipe and tells the size by
-// COLUMNS and LINES; a terminal is asked; a file or another program takes all.
+// screen returns the size of the screen. It uses COLUMNS and LINES if they are set, as watch does because it
+// reads the output from a pipe. Otherwise it asks the terminal. Output to files and other programs has no
+// limit.
 func (d *doctor) screen() screen {
 	s := screen{width: size(d.env, "COLUMNS"), height: size(d.env, "LINES")}
 	width, height := terminalSize(d.stdout)
@@ -136,7 +137,7 @@ func (d *doctor) screen() screen {
 	return s
 }
 
-// size reads a variable that is a number above 0.
+// size reads a variable that contains a number above 0. It returns 0 for anything else.
 func size(env []string, name string) int {
 	n, err := strconv.Atoi(variable(env, name))
 	if err != nil || n < 0 {
@@ -145,7 +146,7 @@ func size(env []string, name string) int {
 	return n
 }
 
-// terminalSize asks a terminal; 0, 0: it is none.
+// terminalSize asks the terminal for its size. It returns 0, 0 if w isn't a terminal.
 func terminalSize(w any) (width, height int) {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -1,68 +1,36 @@
 package main
 
 import (
-	"errors"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"tempomat/cmd/tempomat-doctor/internal/view"
-	"tempomat/cmd/tempomat-doctor/internal/view/toptest"
 	"tempomat/internal/testkit"
+	"tempomat/proxy/admin/admintest"
 )
 
-// asDoctor has the test program be the doctor, for tests that need a process of it.
+// asDoctor is a variable that makes the test program the doctor, for tests that need a process.
 const asDoctor = "TEMPOMAT_TEST_AS_DOCTOR"
 
 // openTerminal runs the doctor with args in a terminal of a size. env is name=value.
 func openTerminal(t *testing.T, width, height int, env []string, args ...string) *testkit.Terminal {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return testkit.OpenTerminal(t, width, height, append(env, asDoctor+"=1"), append([]string{self}, args...)...)
 }
 
 // serveDocuments serves the documents of an attack on a socket.
-func serveDocuments(t *testing.T) (s *toptest.Server, path string) {
+func serveDocuments(t *testing.T) (s *admintest.Server, path string) {
 	t.Helper()
-	s, path = toptest.New(), socketPath(t)
-	listenDocuments(t, s, path)
+	s, path = admintest.New(), socketPath(t)
+	serveSocket(t, path, s)
 	return s, path
 }
 
-// listenDocuments serves documents until the test ends or stop is called.
-func listenDocuments(t *testing.T, s *toptest.Server, path string) (stop func()) {
-	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		_ = server.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// TestTopInATerminal: the frames that a real terminal shows are those that were drawn.
+// TestTopInATerminal: a real terminal shows the frames of the goldens.
 func TestTopInATerminal(t *testing.T) {
 	_, path := serveDocuments(t)
 	x := openTerminal(t, 80, 24, nil, "top", "--socket", path)
@@ -76,32 +44,18 @@ func TestTopInATerminal(t *testing.T) {
 	x.Shows("ended with 0")
 }
 
-// sameAs waits until the terminal shows a golden, but for the sparklines, which go on.
+// sameAs waits until the terminal shows a golden.
 func sameAs(t *testing.T, x *testkit.Terminal, name string) {
 	t.Helper()
-	want, err := os.ReadFile(filepath.Join("..", "..", "testdata", "doctor", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	x.Until(name+":\n"+string(want), func(screen string) bool {
-		return strings.TrimSpace(withoutSparks(screen)) == strings.TrimSpace(withoutSparks(string(want)))
-	})
+	want := testkit.ReadFile(t, filepath.Join("..", "..", "testdata", "doctor", name))
+	x.Until(name+":\n"+want, func(screen string) bool { return strings.TrimSpace(screen) == strings.TrimSpace(want) })
 }
 
-// withoutSparks is a frame without what stands beside the table of the groups.
-func withoutSparks(frame string) string {
-	lines := strings.Split(frame, "\n")
-	for i := 2; i < min(8, len(lines)) && len(lines) > 20; i++ {
-		lines[i] = strings.TrimRight(view.Cut(lines[i], 52), "~ ")
-	}
-	return strings.Join(lines, "\n")
-}
-
-// TestTopLives: it takes another size, says that the proxy is away and is there again when
-// that is, explains, pauses, and leaves the terminal as it was.
+// TestTopLives: top explains a row, takes another size, says that the proxy is away, shows it again when it
+// is back, pauses, and restores the terminal.
 func TestTopLives(t *testing.T) {
-	s, path := toptest.New(), socketPath(t)
-	stop := listenDocuments(t, s, path)
+	s, path := admintest.New(), socketPath(t)
+	stop := serveSocket(t, path, s)
 	x := openTerminal(t, 80, 24, []string{"NO_COLOR=1"}, "top", "-socket", path, "-interval", "200ms", "-pane", "keys")
 	x.Shows("10.1.0.7")
 	x.Press("Down", "Down", "Enter")
@@ -118,9 +72,9 @@ func TestTopLives(t *testing.T) {
 		}
 	}
 	stop()
-	x.Shows("No answer from the proxy for")
+	x.Shows("No answer since")
 	x.Shows("there is no such socket")
-	listenDocuments(t, s, path)
+	serveSocket(t, path, s)
 	x.Shows("CPU 7.41 of 8 [kkk")
 	x.Press("p")
 	x.Shows("PAUSED")
@@ -128,30 +82,7 @@ func TestTopLives(t *testing.T) {
 	x.Shows("ended with 0")
 }
 
-// TestTopIsSuspended: it gives the terminal to the shell and takes it again, and nothing is
-// typed into the shell meanwhile.
-func TestTopIsSuspended(t *testing.T) {
-	_, path := serveDocuments(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := testkit.OpenTerminal(t, 80, 24, []string{asDoctor + "=1", "PS1=shell: "}, "bash", "--norc", "-i")
-	x.Press(self+" top --socket "+path, "Enter")
-	x.Shows("[overview]")
-	x.Press("C-z")
-	x.Shows("Stopped")
-	x.Press("fg", "Enter")
-	x.Shows("[overview]")
-	x.Press("3")
-	x.Shows("[pages]")
-	x.Press("q")
-	x.Until("the shell's line is empty", func(screen string) bool { return strings.HasSuffix(strings.TrimSpace(screen), "shell:") })
-	x.Press("stty -a | grep -c -- ' echo '", "Enter")
-	x.Shows("\n1\n")
-}
-
-// TestTopInAPipe: one frame, without colours, the same for a terminal that is dumb.
+// TestTopInAPipe: without a terminal, or with a dumb one, top prints one frame without colours.
 func TestTopInAPipe(t *testing.T) {
 	_, path := serveDocuments(t)
 	env := []string{"LANG=C.UTF-8", "TERM=xterm-256color"}

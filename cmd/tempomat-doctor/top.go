@@ -18,11 +18,11 @@ import (
 const (
 	leastInterval = 200 * time.Millisecond
 	mostInterval  = time.Hour
-	pipedWidth    = 120 // of a frame that is not for a terminal
+	pipedWidth    = 120 // the size of a frame that isn't for a terminal
 	pipedHeight   = 50
 )
 
-// top shows who uses the server, live.
+// top makes the command that shows live which clients use the server.
 func (d *doctor) top() *cobra.Command {
 	var once, document bool
 	pane, interval := "", time.Second
@@ -43,15 +43,15 @@ It respects NO_COLOR.`,
   tempomat-doctor top --once | mail -s 'who uses the server' root`,
 		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			o, err := d.topOptions(pane, interval)
+			at, err := paneOf(pane, interval)
 			if err != nil {
 				return err
 			}
 			if document {
-				path, query := o.Pane.Document()
+				path, query := at.Document()
 				return d.answer(c.Context(), d.fleet, path, query, true, nil, nil)
 			}
-			return d.showTop(c.Context(), o, once)
+			return d.showTop(c.Context(), at, interval, once)
 		},
 	}
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask, 200ms to 1h")
@@ -62,7 +62,8 @@ It respects NO_COLOR.`,
 	return c
 }
 
-func (d *doctor) topOptions(pane string, interval time.Duration) (view.Options, error) {
+// paneOf returns the pane of that name, and checks the flags.
+func paneOf(pane string, interval time.Duration) (view.Pane, error) {
 	var faults []error
 	at := slices.Index(view.Panes(), pane)
 	if at < 0 {
@@ -71,10 +72,10 @@ func (d *doctor) topOptions(pane string, interval time.Duration) (view.Options, 
 	if interval < leastInterval || interval > mostInterval {
 		faults = append(faults, fmt.Errorf("--interval: %s is not from %s to %s", interval, leastInterval, "1h"))
 	}
-	return view.Options{Interval: interval, Pane: view.Pane(at)}, errors.Join(faults...)
+	return view.Pane(at), errors.Join(faults...)
 }
 
-func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
+func (d *doctor) showTop(ctx context.Context, pane view.Pane, interval time.Duration, once bool) error {
 	c, err := d.fleet(ctx)
 	if err != nil {
 		return err
@@ -83,9 +84,9 @@ func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 	live := lines > 0
 	term := variable(d.env, "TERM")
 	if live && !once && term != "" && term != "dumb" {
-		return view.Live(ctx, c, o, func() (tcell.Screen, error) {
-			// The terminal is asked nothing: what it answers late would be typed into the shell.
-			tcell.RegisterEncoding("US-ASCII", tcell.GetEncoding("UTF-8")) // of the locale C, whose terminals know Unicode today
+		return view.Live(ctx, c, pane, interval, func() (tcell.Screen, error) {
+			// OptNegotiation is off, because a late answer from the terminal would appear as input in the shell.
+			tcell.RegisterEncoding("US-ASCII", tcell.GetEncoding("UTF-8")) // today, terminals with the locale C also display Unicode
 			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {
 				err = errors.Join(errors.New("can't use the terminal; --once needs none"), err)
@@ -95,7 +96,7 @@ func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 	}
 	on := d.screen()
 	if live {
-		on.height-- // for the shell, below
+		on.height-- // the last line is for the shell's prompt
 	}
 	if on.width == 0 {
 		on.width = pipedWidth
@@ -103,5 +104,5 @@ func (d *doctor) showTop(ctx context.Context, o view.Options, once bool) error {
 	if on.height <= 0 {
 		on.height = pipedHeight
 	}
-	return view.Once(ctx, &d.out, c, o, on.width, on.height)
+	return view.Once(ctx, &d.out, c, pane, on.width, on.height)
 }

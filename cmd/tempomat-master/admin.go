@@ -33,14 +33,15 @@ type (
 	identifiersReply struct {
 		Version int                      `json:"version"`
 		Domain  string                   `json:"domain"`
-		Rows    []master.IdentifierState `json:"rows"` // who waits longest first
+		Rows    []master.IdentifierState `json:"rows"` // the longest wait first
 	}
 )
 
-// maxIdentifiers is how many are told of in one answer.
+// maxIdentifiers limits the identifiers in one answer.
 const maxIdentifiers = 10_000
 
-// listenAdmin listens where the doctor asks; nil without: the master goes on anyway.
+// listenAdmin opens the admin socket for the doctor. It returns nil if none is configured, or if opening it
+// fails; the master then runs without it.
 func (s *server) listenAdmin(ctx context.Context, address string) net.Listener {
 	if address == "" {
 		return nil
@@ -99,22 +100,21 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the doctor has gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(v) // fails only if the doctor has disconnected
 }
 
-// metricsHandler answers Prometheus.
+// metricsHandler serves metrics to Prometheus.
 func (s *server) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{s.master.State, s.output.Lost})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, Registry: registry, // which counts what is missing
+		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError, Registry: registry, // the registry counts errors
 	}))
 	return mux
 }
 
-// collector tells Prometheus how the master stands. Domains are labels,
-// identifiers never are.
+// collector converts the master's state to metrics. Domains are labels, identifiers never are.
 type collector struct {
 	state     func() master.State
 	lostLines func() uint64
@@ -144,7 +144,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		count("accounting", accounting, d.Counts.Accepted, "domain", d.Name, "status", "accepted")
 		count("accounting", accounting, d.Counts.Delayed, "domain", d.Name, "status", "delayed")
 		count("accounting", accounting, d.Counts.Rejected, "domain", d.Name, "status", "rejected")
-		count("throttled", "Orders to wait that were made.", d.Counts.Throttled, "domain", d.Name)
+		count("throttled", "Orders to wait.", d.Counts.Throttled, "domain", d.Name)
 		count("skewed", "Messages dropped because their times were too far from the master's.", d.Counts.Skewed, "domain", d.Name)
 		count("no_cost", "Messages without the cost that a credit rule needs.", d.Counts.NoCost, "domain", d.Name)
 		count("evicted", "Identifiers forgotten because there were too many.", d.Counts.Evicted, "domain", d.Name)
@@ -156,8 +156,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	count("unknown_domain", "Messages of domains that are not configured.", s.Counts.UnknownDomain)
 	count("overload_dropped", "Accounting dropped, oldest first, because there was too much.", s.Counts.Overload)
-	count("late", "Orders that were past before they could be sent.", s.Counts.Late)
-	count("resyncs", "Requests for all that is known of a domain.", s.Counts.Resyncs)
+	count("late", "Orders that expired before they could be sent.", s.Counts.Late)
+	count("resyncs", "Requests for the whole state of a domain.", s.Counts.Resyncs)
 	count("log_lines_lost", "Lines of the log that were lost: it could not be written, or its reader was too slow.", c.lostLines())
-	gauge("unsaved", "Identifiers that the store does not have as they are.", s.Unsaved)
+	gauge("unsaved", "Identifiers whose current state is not in the store yet.", s.Unsaved)
 }

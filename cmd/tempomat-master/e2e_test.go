@@ -4,10 +4,8 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,34 +14,25 @@ import (
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
-	"tempomat/limiter/smockron/master"
 	"tempomat/proxy/admin/api"
 )
 
 const (
 	greedy  = "greedy"
-	hostile = "\x1b]0;owned\a\r\n{\"msg\":\"forged\"}"
+	hostile = "\x1b]0;owned\a\r\n"
 	address = "198.51.100.7"
 )
 
-// TestMaster runs the program from its start to its end, with a gatekeeper, and all
-// that asks it and that it tells.
+// TestMaster runs the program from start to end, with a gatekeeper and all its clients.
 func TestMaster(t *testing.T) {
 	host, port := "127.0.0.1", testkit.FreePorts(t, 2)
 	metrics := testkit.FreeAddress(t)
-	statistics, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer statistics.Close()
 	rules := fmt.Sprintf(`listen: tcp://%s:%d
 domains:
   api: {rate: 1/min, burst: 2}
   www.slash32: {rule: credit, cpus: 0.01, burst: 1s}
-statsd: {host: 127.0.0.1, port: %d, prefix: "m."}
 metrics: %q
-log: {accounting: 1000}
-`, host, port, statistics.LocalAddr().(*net.UDPAddr).Port, metrics)
+`, host, port, metrics)
 	m := startMaster(t, rules)
 	at := smockron.Addresses{Accounting: fmt.Sprintf("tcp://%s:%d", host, port), Control: fmt.Sprintf("tcp://%s:%d", host, port+1)}
 	g := startGatekeeper(t, at)
@@ -56,35 +45,26 @@ log: {accounting: 1000}
 	})
 	g.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: address}, Cost: 2 * time.Second, At: now, Received: now, Until: now})
 	testkit.Eventually(t, "both who took too much have to wait", func() bool {
-		return g.waits("api", greedy).After(time.Now()) && g.waits("slash32", address).After(time.Now())
+		return g.waits("api", greedy) && g.waits("slash32", address)
 	})
 	testkit.Eventually(t, "the master has counted all that it was told", func() bool {
 		s := m.status()
 		return s.Domains[0].Counts.Accepted == 6 && s.Domains[0].Counts.Delayed == 1 && s.Domains[1].Counts.Accepted == 1
 	})
-	if until := g.waits("api", hostile); !until.IsZero() {
-		t.Errorf("who asked once waits until %v", until)
+	if g.waits("api", hostile) {
+		t.Error("a client that asked once waits")
 	}
 
 	t.Run("status", func(t *testing.T) { tellsStatus(t, m) })
 	t.Run("identifiers", func(t *testing.T) { tellsIdentifiers(t, m) })
-	t.Run("metrics", func(t *testing.T) { tellsMetrics(t, "http://"+metrics+"/metrics") })
-	t.Run("statsd", func(t *testing.T) { tellsStatistics(t, statistics) })
-	t.Run("log", func(t *testing.T) {
-		m.await(0, `"logger":"accounting"`, `"domain":"api"`, `"status":"ACCEPTED"`, `"identifier":"`+greedy+`"`)
-		m.await(0, `"status":"DELAYED"`, `"identifier":"late"`, `"delayed":0.25`)
-		m.await(0, `"domain":"www.slash32"`, `"identifier":"`+address+`"`, `"cost":2`)
-		m.await(0, `"identifier":"\u001b]0;owned\u0007\r\n{\"msg\":\"forged\"}"`)
-	})
+	t.Run("metrics", func(t *testing.T) { tellsMetrics(t, m, "http://"+metrics+"/metrics") })
 	t.Run("reload", func(t *testing.T) { reloads(t, m, rules) })
-	if fresh := startGatekeeper(t, at); !fresh.waits("api", greedy).After(time.Now()) {
+	if fresh := startGatekeeper(t, at); !fresh.waits("api", greedy) {
 		t.Error("a gatekeeper that comes later is not told")
 	}
 	t.Run("end", func(t *testing.T) {
-		m.signal(syscall.SIGTERM)
-		if status := m.exit(); status != 0 {
-			t.Errorf("the exit status is %d", status)
-		}
+		m.Signal(syscall.SIGTERM)
+		m.Exits(0)
 		m.await(0, `"msg":"ended"`)
 		if _, err := os.Stat(m.admin); !os.IsNotExist(err) {
 			t.Errorf("the admin socket is still there: %v", err)
@@ -109,7 +89,7 @@ func tellsStatus(t *testing.T, m *masterProcess) {
 	if api.Name != "api" || api.Gatekeepers != 1 || api.Identifiers != 3 || len(api.Rules) != 1 || !strings.HasPrefix(api.Rules[0], "bucket") {
 		t.Errorf("domain %+v", api)
 	}
-	if c := api.Counts; c.Accepted != 6 || c.Delayed != 1 || c.Throttled == 0 || c.Delay != 0.25 {
+	if c := api.Counts; c.Accepted != 6 || c.Delayed != 1 || c.Throttled == 0 {
 		t.Errorf("counts of %s: %+v", api.Name, c)
 	}
 	if c := www.Counts; www.Name != "www.slash32" || c.Accepted != 1 || c.Throttled != 1 || c.NoCost != 0 {
@@ -139,12 +119,12 @@ func tellsIdentifiers(t *testing.T, m *masterProcess) {
 	}
 }
 
-func tellsMetrics(t *testing.T, url string) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
-	status, text := fetch(t, client, http.MethodGet, url)
+func tellsMetrics(t *testing.T, m *masterProcess, url string) {
+	status, body := m.fetch(http.MethodGet, url, nil)
 	if status != http.StatusOK {
 		t.Fatalf("answered %d", status)
 	}
+	text := string(body)
 	for _, line := range []string{
 		`tempomat_master_accounting_total{domain="api",status="accepted"} 6`,
 		`tempomat_master_accounting_total{domain="api",status="delayed"} 1`,
@@ -164,28 +144,10 @@ func tellsMetrics(t *testing.T, url string) {
 	}
 }
 
-// tellsStatistics waits until statsd was sent all requests.
-func tellsStatistics(t *testing.T, from *net.UDPConn) {
-	_ = from.SetReadDeadline(time.Now().Add(testkit.Patience))
-	datagram := make([]byte, 64<<10)
-	for total := 0; total < 8; {
-		n, err := from.Read(datagram)
-		if err != nil {
-			t.Fatalf("%v; so far %d of 8 requests", err, total)
-		}
-		for line := range strings.SplitSeq(string(datagram[:n]), "\n") {
-			if count, is := strings.CutPrefix(line, "m.request.total:"); is {
-				more, _ := strconv.Atoi(strings.TrimSuffix(count, "|c"))
-				total += more
-			}
-		}
-	}
-}
-
-// reloads reads a good file, then bad ones, by both ways. What is known stays.
+// reloads reads a valid file, then invalid ones, in both ways. The state stays.
 func reloads(t *testing.T, m *masterProcess, rules string) {
-	m.configure(t, strings.Replace(rules, "domains:\n", "maxSkew: 5s\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
-	m.signal(syscall.SIGHUP)
+	m.configure(strings.Replace(rules, "domains:\n", "maxSkew: 5s\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
+	m.Signal(syscall.SIGHUP)
 	from := m.await(0, `"msg":"reloaded"`)
 	m.await(0, `"msg":"changed"`, `"key":"maxSkew"`, `"old":"10s"`, `"new":"5s"`)
 	m.await(0, `"msg":"changed"`, `"key":"domains"`, "more bucket")
@@ -201,9 +163,9 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 	}
 	stays(1, 0)
 
-	m.configure(t, "domains:\n  api: {rate: 5/week, burst: 1}\nlogs: 1\n")
-	m.signal(syscall.SIGHUP)
-	const rejected = `"msg":"configuration rejected; the running one stays"`
+	m.configure("domains:\n  api: {rate: 5/week, burst: 1}\nlogs: 1\n")
+	m.Signal(syscall.SIGHUP)
+	const rejected = `"msg":"configuration rejected; the current one stays in use"`
 	m.await(from, rejected, `"line":3`, `"key":"domains.api.rate"`, "5/week")
 	from = m.await(from, rejected, `"line":4`, `"key":"logs"`)
 	var e api.ErrorReply
@@ -212,69 +174,17 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 	}
 	stays(1, 2)
 
-	m.configure(t, strings.Replace(rules, "domains:\n", "queue: 500\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
+	m.configure(strings.Replace(rules, "domains:\n", "store: redis://127.0.0.1:1\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
 	var s statusReply
 	if status := m.ask(http.MethodPost, "/v1/reload", &s); status != http.StatusOK || s.Reloads != 2 {
 		t.Errorf("the admin API answers %d %+v", status, s)
 	}
-	m.await(from, `"msg":"changed, but only a restart can put it in force"`, `"key":"queue"`, `"new":"500"`)
+	m.await(from, `"msg":"changed, but takes effect only after a restart"`, `"key":"store"`)
 	stays(2, 2)
 }
 
-// TestMasterKilled: what a master knew is known to the one that takes its place, by
-// its store.
-func TestMasterKilled(t *testing.T) {
-	redis := testkit.StartRedis(t)
-	socket := "ipc://" + shortDir(t) + "/m"
-	at := smockron.Addresses{Accounting: socket, Control: socket + ".control"}
-	m := startMaster(t, fmt.Sprintf("listen: %s\nstore: %s\ndomains: {api: {rate: 1/min, burst: 2}, www.slash32: }\n", socket, redis.Address))
-	g := startGatekeeper(t, at)
-	g.pass(greedy, 5)
-	testkit.Eventually(t, "the greedy one has to wait", func() bool { return g.waits("api", greedy).After(time.Now()) })
-	awaitSaved(t, g, redis.Address)
-	m.signal(syscall.SIGKILL)
-	if status := m.exit(); status != -1 {
-		t.Fatalf("killed, it ended with %d", status)
-	}
-	m.restart(t)
-	var r identifiersReply
-	testkit.Eventually(t, "the new master knows", func() bool {
-		m.ask(http.MethodGet, "/v1/identifiers?domain=api&limit=1", &r)
-		return len(r.Rows) == 1 && r.Rows[0].Identifier == greedy && r.Rows[0].Wait > 0
-	})
-	redis.Kill()
-	testkit.Eventually(t, "something is to be saved, and cannot be", func() bool {
-		g.pass(greedy, 1)
-		return strings.Contains(m.stderr.String(), `"msg":"can't reach the store; state stays in memory until it is back"`)
-	})
-	redis.Start()
-	m.await(0, `"msg":"the store is back"`)
-}
-
-// awaitSaved waits until the store has what the master knew before. It has what
-// came before the second mark when it has the mark: batches go one after another.
-func awaitSaved(t *testing.T, g *gatekeeper, redis string) {
-	t.Helper()
-	store, err := master.OpenRedisStore("redis://" + redis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	for i := range 2 {
-		mark := fmt.Sprintf("mark %d", i)
-		g.pass(mark, 1)
-		testkit.Eventually(t, "it is saved", func() bool {
-			found := false
-			if err := store.Load(t.Context(), "api", func(r master.Record) { found = found || r.Identifier == mark }); err != nil {
-				t.Fatal(err)
-			}
-			return found
-		})
-	}
-}
-
-// TestASecondMasterTakesOver: each of two masters is told everything, so that after the end of one the
-// other goes on with all debts, also for a gatekeeper that comes later; and the first, when it is back.
+// TestASecondMasterTakesOver: each of two masters gets everything. If one ends, the other continues with all
+// debts, even for a gatekeeper that connects later; and so does the first one when it returns.
 func TestASecondMasterTakesOver(t *testing.T) {
 	start := func() (*masterProcess, smockron.Addresses) {
 		port := testkit.FreePorts(t, 2)
@@ -287,19 +197,19 @@ func TestASecondMasterTakesOver(t *testing.T) {
 	testkit.Eventually(t, "both are there", func() bool { return g.synced() == 2 })
 	g.pass(greedy, 5)
 	testkit.Eventually(t, "both know", func() bool {
-		return one.status().Domains[0].Counts.Accepted == 5 && other.status().Domains[0].Counts.Accepted == 5 && g.waits("api", greedy).After(time.Now())
+		return one.status().Domains[0].Counts.Accepted == 5 && other.status().Domains[0].Counts.Accepted == 5 && g.waits("api", greedy)
 	})
-	one.signal(syscall.SIGKILL)
-	one.exit()
-	if fresh := startGatekeeper(t, atOne, atOther); !fresh.waits("api", greedy).After(time.Now()) {
+	one.Signal(syscall.SIGKILL)
+	one.Exit()
+	if fresh := startGatekeeper(t, atOne, atOther); !fresh.waits("api", greedy) {
 		t.Error("the other master lets through who owes")
 	}
 	now := time.Now()
 	if !g.Offer(limiter.Charge{Key: limiter.Key{Class: "slash32", ID: address}, Cost: 2 * time.Second, At: now, Received: now, Until: now}) {
 		t.Error("the charge is dropped")
 	}
-	testkit.Eventually(t, "the other one orders", func() bool { return g.waits("slash32", address).After(time.Now()) })
-	one.restart(t)
+	testkit.Eventually(t, "the other one orders", func() bool { return g.waits("slash32", address) })
+	one.restart()
 	testkit.Eventually(t, "the first is back", func() bool { return g.synced() == 2 })
 	g.pass("late", 5)
 	testkit.Eventually(t, "it is told", func() bool { return one.status().Domains[0].Counts.Accepted == 5 })

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,41 +12,19 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// gatekeeper is one of the test's own, with what it was told.
+// gatekeeper is a gatekeeper of the test, with a limiter that receives the masters' orders.
 type gatekeeper struct {
 	*smockron.Gatekeeper
-	told *told
+	*limiter.Limiter
 }
 
-// told is a limiter.Sink that remembers until when each has to wait.
-type told struct {
-	mu    sync.Mutex // guards the following
-	until map[limiter.Key]time.Time
-}
-
-// Debit implements limiter.Sink.
-func (*told) Debit(time.Time, limiter.Charge) {}
-
-// SetReplicas implements limiter.Sink.
-func (*told) SetReplicas(time.Time, int) {}
-
-// Learn implements limiter.Sink.
-func (*told) Learn(time.Time, []byte) {}
-
-// Raise implements limiter.Sink.
-func (s *told) Raise(_ time.Time, k limiter.Key, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until.After(s.until[k]) {
-		s.until[k] = until
-	}
-}
-
-// startGatekeeper connects one to masters until the test ends, and waits for one of them. It shares the class
-// api by requests and slash32 by CPU time.
+// startGatekeeper connects a gatekeeper to masters until the test ends, and waits for one of them. It shares
+// the class api by requests and slash32 by CPU time.
 func startGatekeeper(t *testing.T, masters ...smockron.Addresses) *gatekeeper {
 	t.Helper()
-	g := &gatekeeper{told: &told{until: make(map[limiter.Key]time.Time)}}
+	g := &gatekeeper{Limiter: limiter.New(time.Now(), limiter.Policy{Memory: time.Hour, Classes: []limiter.ClassInfo{
+		{Name: "api", Budget: limiter.Budget{CPUs: 1}}, {Name: "slash32", Budget: limiter.Budget{CPUs: 1}},
+	}}, 16, nil)}
 	var routes []smockron.Route
 	for _, a := range masters {
 		routes = append(routes, smockron.Route{Domain: "api", Class: "api", Master: a, Requests: true},
@@ -56,7 +33,7 @@ func startGatekeeper(t *testing.T, masters ...smockron.Addresses) *gatekeeper {
 	g.Gatekeeper = smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: routes})
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- g.Run(ctx, g.told) }()
+	go func() { done <- g.Run(ctx, g.Limiter) }()
 	t.Cleanup(func() {
 		end()
 		if err := <-done; err != nil {
@@ -69,7 +46,7 @@ func startGatekeeper(t *testing.T, masters ...smockron.Addresses) *gatekeeper {
 	return g
 }
 
-// synced is how many masters have told it what they know.
+// synced returns how many masters have sent it their state.
 func (g *gatekeeper) synced() (n int) {
 	for _, s := range g.State() {
 		if s.Present && s.Synced {
@@ -79,7 +56,7 @@ func (g *gatekeeper) synced() (n int) {
 	return n
 }
 
-// pass tells the master of requests that were let through.
+// pass reports admitted requests to the master.
 func (g *gatekeeper) pass(id string, requests int) {
 	for range requests {
 		now := time.Now()
@@ -87,9 +64,8 @@ func (g *gatekeeper) pass(id string, requests int) {
 	}
 }
 
-// waits returns until when somebody has to wait, zero if not at all.
-func (g *gatekeeper) waits(class, id string) time.Time {
-	g.told.mu.Lock()
-	defer g.told.mu.Unlock()
-	return g.told.until[limiter.Key{Class: class, ID: id}]
+// waits tells whether an identifier owes something.
+func (g *gatekeeper) waits(class, id string) bool {
+	row, known := g.Find(time.Now(), limiter.Key{Class: class, ID: id})
+	return known && row.Level < 0
 }

@@ -1,10 +1,9 @@
-// Command tempomat-master tells gatekeepers which identifiers have to wait: tempomat-proxy
-// sidecars, and the Node and nginx gatekeepers of Smockron.
+// Command tempomat-master tells all gatekeepers of a site how long clients must wait. Gatekeepers are
+// tempomat-proxy instances, and the Node and nginx gatekeepers of Smockron.
 //
-// The configuration is ours or the first Smockron master's. SIGHUP reads it again,
-// SIGTERM and SIGINT end it, when the store has what is known. The exit status is 0
-// after a signal or a valid configuration, 1 after a failure, 2 for a wrong command
-// line.
+// It reads its own configuration or that of the original Smockron master. SIGHUP makes it reload the file. On
+// SIGTERM and SIGINT, it saves its state and ends. The exit status is 0 after a signal or a valid
+// configuration, 1 after a failure, and 2 for a wrong command line.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// usualFile is read if none is named.
+// usualFile is the default of -config.
 const usualFile = "/etc/tempomat/master.yaml"
 
 func main() {
@@ -39,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	check, file := false, ""
 	root := &cobra.Command{
 		Use:     "tempomat-master",
-		Short:   "Tell Smockron gatekeepers which clients have to wait",
+		Short:   "Tell Smockron gatekeepers which clients must wait",
 		Version: version,
 		Args:    daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/smockron/master"
 )
 
-// TestStatisticsAreInTheManual: each name of Prometheus.
+// TestStatisticsAreInTheManual: the manual has each name of a Prometheus metric.
 func TestStatisticsAreInTheManual(t *testing.T) {
-	text, err := os.ReadFile("../../docs/master.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, "../../docs/master.md")
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collector{func() master.State {
 		return master.State{
@@ -24,12 +21,10 @@ func TestStatisticsAreInTheManual(t *testing.T) {
 		}
 	}, func() uint64 { return 0 }})
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range families {
 		name := f.GetName()
-		if short := "…" + strings.TrimPrefix(name, "tempomat_master"); !strings.Contains(string(text), "`"+name) && !strings.Contains(string(text), "`"+short) {
+		if short := "…" + strings.TrimPrefix(name, "tempomat_master"); !strings.Contains(text, "`"+name) && !strings.Contains(text, "`"+short) {
 			t.Errorf("docs/master.md does not mention %s", name)
 		}
 	}

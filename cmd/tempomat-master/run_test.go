@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
 
-// TestCheck: a file is read, and said what it means: ours, and one of the first
-// master, whose rules are those of kind bucket.
+// TestCheck reads a file and prints its meaning: a file of tempomat, and one of the original master, whose
+// rules are those of kind bucket.
 func TestCheck(t *testing.T) {
 	for _, name := range []string{"ours", "first"} {
 		file := "../../testdata/master/" + name + ".yaml"
@@ -50,10 +50,10 @@ func TestCommandLine(t *testing.T) {
 		if status != c.status {
 			t.Errorf("%s: status %d, want %d", c.args, status, c.status)
 		}
-		if !hasAll(stdout.String(), c.stdout) || len(c.stdout) == 0 && stdout.Len() > 0 {
+		if !testkit.HasAll(stdout.String(), c.stdout) || len(c.stdout) == 0 && stdout.Len() > 0 {
 			t.Errorf("%s: stdout %q, want %q", c.args, &stdout, c.stdout)
 		}
-		if !hasAll(stderr.String(), c.stderr) || len(c.stderr) == 0 && stderr.Len() > 0 {
+		if !testkit.HasAll(stderr.String(), c.stderr) || len(c.stderr) == 0 && stderr.Len() > 0 {
 			t.Errorf("%s: stderr %q, want %q", c.args, &stderr, c.stderr)
 		}
 	}

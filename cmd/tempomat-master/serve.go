@@ -1,21 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"os/signal"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
-	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
 )
@@ -28,45 +24,42 @@ type server struct {
 	level   zap.AtomicLevel
 	started time.Time
 	master  *master.Master
-	ledger  *ledger
 
-	mu       sync.Mutex // guards the following: one reload at a time
+	mu       sync.Mutex // guards the following, so only one reload runs at a time
 	config   *config.Master
-	begun    *config.Master // that of the start, which is in force where a change needs a restart
-	statsd   *statsd
+	begun    *config.Master // the configuration at the start: settings that need a restart keep its values
 	reloads  uint64
 	rejected uint64
 }
 
-// newServer makes the parts; it opens nothing.
+// newServer makes a server. It opens no sockets or files.
 func newServer(c *config.Master, file string, output *daemon.Output) *server {
 	level := zap.NewAtomicLevel()
 	log := daemon.NewLog(output, level)
 	s := &server{
 		file: file, output: output, log: log, level: level, started: time.Now(), config: c, begun: c,
-		master: master.New(settings(c)), ledger: newLedger(log.Named("accounting")),
+		master: master.New(settings(c)),
 	}
-	s.statsd = &statsd{state: s.master.State, log: log}
-	s.apply(c)
+	s.adopt(c)
 	return s
 }
 
-// apply puts in force what can change while the master runs, except for its rules.
-func (s *server) apply(c *config.Master) {
-	daemon.SetLevel(s.level, c.Log.Level)
-	s.ledger.limit(c.Log.Accounting)
-	s.statsd.to.Store(&c.Statsd)
+// adopt sets the log's level, and logs keys of the file that have no effect.
+func (s *server) adopt(c *config.Master) {
+	daemon.SetLevel(s.level, c.LogLevel)
+	for _, warning := range c.Warnings {
+		s.log.Warn(warning)
+	}
 }
 
 // run serves until the context ends.
 func (s *server) run(ctx context.Context) error {
 	c := s.config
 	options := master.ServeOptions{
-		Addresses: smockron.Addresses(c.Listen), Queue: c.Queue, Now: time.Now,
-		Seen: s.ledger.note, Trouble: s.storeTrouble,
+		Addresses: smockron.Addresses(c.Listen), Now: time.Now, Trouble: s.storeTrouble,
 	}
 	if c.Store != "" {
-		store, err := master.OpenRedisStore(c.Store)
+		store, err := master.OpenStore(c.Store)
 		if err != nil {
 			return err
 		}
@@ -77,9 +70,8 @@ func (s *server) run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
-	all.Go(func() { s.statsd.run(ctx) })
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // before anything can take long: unheeded, it would end the program
+	signal.Notify(hangups, syscall.SIGHUP) // first, because until then SIGHUP ends the program
 	defer signal.Stop(hangups)
 	all.Go(func() { s.reloadOn(ctx, hangups) })
 	if l := daemon.ListenMetrics(ctx, c.Metrics, s.log); l != nil {
@@ -105,13 +97,13 @@ func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			_ = s.reload() // it has logged what is wrong
+			_ = s.reload() // reload has logged the error
 		}
 	}
 }
 
-// reload reads the configuration again and puts it in force, as a whole or not at
-// all. Domains whose rules stay the same keep what is known of their identifiers.
+// reload reads the file again and applies all of it or, if it is invalid, nothing. Domains whose rules don't
+// change keep the state of their identifiers.
 func (s *server) reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,14 +117,14 @@ func (s *server) reload() error {
 	}
 	daemon.LogChanges(s.log, config.Reloaded(config.ChangedMaster(s.config, c), config.ChangedMaster(s.begun, c)))
 	s.master.Configure(settings(c))
-	s.apply(c)
+	s.adopt(c)
 	s.config = c
 	s.reloads++
 	s.log.Info("reloaded", zap.String("file", s.file))
 	return nil
 }
 
-// storeTrouble logs that the store went away, or is back.
+// storeTrouble logs that the store failed, or works again.
 func (s *server) storeTrouble(err error) {
 	if err != nil {
 		s.log.Warn("can't reach the store; state stays in memory until it is back", zap.Error(err))
@@ -141,7 +133,7 @@ func (s *server) storeTrouble(err error) {
 	}
 }
 
-// settings are the configuration's rules as the master takes them.
+// settings converts the configuration for the master.
 func settings(c *config.Master) master.Settings {
 	s := master.Settings{MaxSkew: c.MaxSkew}
 	for _, d := range c.Domains {
@@ -153,44 +145,4 @@ func settings(c *config.Master) master.Settings {
 		s.Domains = append(s.Domains, n)
 	}
 	return s
-}
-
-// ledger logs accounting, but no more than so many lines in a second.
-type ledger struct {
-	log     *zap.Logger
-	limited atomic.Pointer[zap.Logger]
-}
-
-func newLedger(log *zap.Logger) *ledger { return &ledger{log: log} }
-
-func (l *ledger) limit(lines int) {
-	l.limited.Store(l.log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, lines, 0)
-	})))
-}
-
-// note logs one message, if there is room for it in this second.
-func (l *ledger) note(a *smockron.Accounting) {
-	if a.Resync {
-		return
-	}
-	entry := l.limited.Load().Check(zap.InfoLevel, "accounting")
-	if entry == nil {
-		return
-	}
-	status := map[limiter.Event]string{limiter.Delayed: "DELAYED", limiter.Rejected: "REJECTED"}[a.Event]
-	fields := []zap.Field{
-		zap.ByteString("domain", a.Domain), zap.String("status", cmp.Or(status, "ACCEPTED")), zap.ByteString("identifier", a.Identifier),
-		zap.Time("received", time.UnixMilli(a.Received)),
-	}
-	if a.Event == limiter.Delayed {
-		fields = append(fields, zap.Duration("delayed", time.Duration(a.Until-a.Received)*time.Millisecond))
-	}
-	if a.HasCost {
-		fields = append(fields, zap.Duration("cost", a.Cost))
-	}
-	if info := a.Words(); len(info) > 0 {
-		fields = append(fields, zap.ByteString("info", info))
-	}
-	entry.Write(fields...)
 }

@@ -21,7 +21,7 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// openAdmin opens the admin API's socket. Without it, nil, the site goes on anyway.
+// openAdmin opens the admin API's socket. If that fails, it returns nil, and the proxy runs without the API.
 func (s *sidecar) openAdmin(address string) net.Listener {
 	if address == "" {
 		return nil
@@ -34,8 +34,8 @@ func (s *sidecar) openAdmin(address string) net.Listener {
 	return l
 }
 
-// serveAdmin answers the doctor, and browsers, until the context ends. Either listener may
-// be nil.
+// serveAdmin serves tempomat-doctor (on unix) and browsers (on web) until the context ends. Either listener
+// may be nil.
 func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
 		Ledger:     s.limiter,
@@ -51,7 +51,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Waiting:    s.loaded.keysWaiting,
 		Inside:     s.shown(),
 		Inspector:  s.inspector,
-		History:    s.history.reply(),
+		History:    s.pastHours(),
 		Access:     &s.access,
 		Log:        s.logs.log,
 	})
@@ -59,7 +59,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		limit, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := admin.Shutdown(limit); err != nil {
-			s.logs.log.Debug("admin API cut", zap.Error(err))
+			s.logs.log.Debug("closed admin API connections that did not end in time", zap.Error(err))
 		}
 	})
 	defer shut()
@@ -75,14 +75,15 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 
 func (s *sidecar) logEnd(err error) {
 	if err != nil {
-		s.logs.log.Error("admin API ended", zap.Error(err))
+		s.logs.log.Error("the admin API has failed", zap.Error(err))
 	}
 }
 
-// topHolders is how many addresses and networks are told that hold most connections.
+// topHolders is how many addresses and networks with the most connections the status lists.
 const topHolders = 10
 
-// instance is what it must have in common with those that it shares with.
+// instance describes this proxy to the other instances of its fleet, which compare the description with their
+// own.
 func (s *sidecar) instance(now time.Time) api.Instance {
 	c := s.loaded.inForce()
 	name, err := os.Hostname()
@@ -99,7 +100,7 @@ func (s *sidecar) instance(now time.Time) api.Instance {
 	return i
 }
 
-// adminURL is the URL at which others reach a listening address; empty: they can't.
+// adminURL returns the URL at which other machines reach the address in admin.web. It is empty if they can't.
 func adminURL(web string) string {
 	host, port, err := net.SplitHostPort(web)
 	if err != nil || host == "localhost" {
@@ -112,7 +113,7 @@ func adminURL(web string) string {
 	case host != "" && !at.IsUnspecified():
 		return "http://" + web
 	}
-	all, _ := net.InterfaceAddrs() // none: not reachable
+	all, _ := net.InterfaceAddrs() // on an error the list is empty, and the address counts as not reachable
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
 			return "http://" + net.JoinHostPort(n.IP.String(), port)
@@ -136,32 +137,33 @@ func (s *sidecar) status() api.StatusReply {
 	}
 }
 
-// The length of a token, in bytes: one that is shorter can be guessed.
+// Limits of a token's length, in bytes. A shorter one could be guessed.
 const (
 	leastToken = 16
 	mostToken  = 512
 )
 
-// openWeb listens for browsers. Without it, nil, the site goes on anyway.
+// openWeb opens the socket for browsers. If that fails, it returns nil, and the proxy runs without the
+// dashboard.
 func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 	if c.Web == "" {
 		return nil
 	}
 	l, err := admin.ListenWeb(ctx, c.Web)
 	if err != nil {
-		s.logs.log.Error("no dashboard over TCP", zap.Error(err))
+		s.logs.log.Error("can't serve the dashboard over TCP", zap.Error(err))
 		return nil
 	}
 	s.logs.log.Info("the dashboard is served", zap.Stringer("at", l.Addr()))
 	return l
 }
 
-// grant reads the token again. An invalid one leaves the old one in force; at the start there
-// is none, and no client gets in.
+// grant reads the token again. If the file is invalid, the old token stays valid. At the start there is no
+// old token, so all requests are rejected.
 func (s *sidecar) grant(c config.Admin) {
 	token, err := readToken(c.Token)
 	if err != nil {
-		says := "the token of the dashboard stays as it was"
+		says := "the dashboard keeps its previous token"
 		if !s.access.Granted() {
 			says = "the dashboard rejects all requests until a reload finds a token"
 		}
@@ -171,13 +173,13 @@ func (s *sidecar) grant(c config.Admin) {
 	s.access.Set(token, c.Hosts)
 }
 
-// readToken reads the file of the token, whose last line break does not count; that of no
-// file is empty.
+// readToken reads the token's file, without a line break at its end. If no file is configured, the token is
+// empty.
 func readToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := daemon.ReadSecret(file, mostToken+2) // and a line break
+	text, err := daemon.ReadSecret(file, mostToken+2) // the token and a line break
 	if err != nil {
 		return "", fmt.Errorf("admin.token: %w", err)
 	}

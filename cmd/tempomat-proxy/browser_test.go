@@ -17,10 +17,10 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// browsers begin with a page, each with a profile of its own and nobody before it.
+// browsers open a page, each with a new profile and no proxy.
 var browsers = map[string]func(t *testing.T, page string, words ...string){"Chromium": startChromium, "Firefox": startFirefox}
 
-// startChromium says that it is not headless, which robots are.
+// startChromium hides that it is headless, because tempomat treats headless browsers as robots.
 func startChromium(t *testing.T, page string, words ...string) {
 	c := testkit.StartChromium(t, append(words,
 		"--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36")...)
@@ -30,15 +30,13 @@ func startChromium(t *testing.T, page string, words ...string) {
 func startFirefox(t *testing.T, page string, words ...string) {
 	path, home := testkit.Program(t, "firefox-esr", "firefox"), tempDir(t)
 	profile := filepath.Join(home, "profile")
-	if err := os.Mkdir(profile, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(profile, "user.js"), "user_pref('network.proxy.type', 0);\nuser_pref('browser.shell.checkDefaultBrowser', false);\nuser_pref('datareporting.policy.dataSubmissionEnabled', false);\n")
-	startProcess(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, append(words, "--headless", "--no-remote", "--profile", profile, page)...)
+	testkit.Must(t, os.Mkdir(profile, 0o700))
+	testkit.ReplaceFile(t, filepath.Join(profile, "user.js"), "user_pref('network.proxy.type', 0);\nuser_pref('browser.shell.checkDefaultBrowser', false);\nuser_pref('datareporting.policy.dataSubmissionEnabled', false);\n")
+	testkit.Start(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, append(words, "--headless", "--no-remote", "--profile", profile, page)...)
 }
 
-// guide is a server beside the site. It hears from the pages that a browser shows, the first of which is its own, and has
-// it visit one after the other.
+// guide is a server next to the site. It receives reports from the pages that a browser shows, beginning with
+// its own, and makes the browser visit one page after the other.
 type guide struct {
 	url string
 
@@ -74,7 +72,7 @@ func startGuide(t *testing.T) *guide {
 	return g
 }
 
-// open has the browser visit a page.
+// open makes the browser visit a page.
 func (g *guide) open(t *testing.T, page string) {
 	t.Helper()
 	select {
@@ -84,12 +82,12 @@ func (g *guide) open(t *testing.T, page string) {
 	}
 }
 
-// script is what a page has to run once it is shown.
+// script is the script that a page must run once it is shown.
 func (g *guide) script() string {
 	return fmt.Sprintf("fetch('%s/?' + encodeURIComponent(location.href + ' ' + document.title)).then(a => a.text()).then(next => { if (next) location = next })", g.url)
 }
 
-// shows tells whether a page with such a title is what was shown last.
+// shows reports whether a page with that title was shown last.
 func (g *guide) shows(page, title string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

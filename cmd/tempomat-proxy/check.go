@@ -2,14 +2,11 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	osuser "os/user"
@@ -27,9 +24,11 @@ import (
 	"tempomat/cmd/internal/policy"
 	"tempomat/cmd/tempomat-proxy/internal/sharing"
 	"tempomat/config"
+	"tempomat/proxy/errorpage"
 )
 
-// check prints what the configuration means: in short, or every key.
+// check reads the configuration and the files that it names, and prints a summary. If verbose is set, it
+// prints every key instead.
 func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error {
 	if checked, err := s.checkAsService(ctx, stdout, verbose); checked {
 		return err
@@ -39,11 +38,11 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 		return withNextStep(err)
 	}
 	var certificates bytes.Buffer
-	if err := errors.Join(s.refuseCircle(ctx, cfg, addresses(cfg.Listen)), checkFiles(cfg, time.Now(), &certificates)); err != nil {
+	if err := checkFiles(cfg, time.Now(), &certificates); err != nil {
 		return err
 	}
 	if s.file == "" {
-		fmt.Fprintf(stdout, "no configuration file (%s): these are the defaults\n", usualFile)
+		fmt.Fprintf(stdout, "no configuration file (%s): the defaults apply\n", usualFile)
 	} else {
 		fmt.Fprintf(stdout, "%s is valid\n", s.file)
 	}
@@ -61,58 +60,23 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 	return nil
 }
 
-// findHost bounds the search for the addresses of the backend's name.
-const findHost = 2 * time.Second
-
-// refuseCircle is the error of a backend that the proxy serves itself, at one of these addresses: where sockets
-// were handed over, or a reload cannot change them, these are others than listen names. The configuration has
-// its own check, which asks the system nothing.
-func (s source) refuseCircle(ctx context.Context, c *config.Config, served []string) error {
-	local, _ := net.InterfaceAddrs() // without them the loopback's are known
-	system := config.System{
-		Find: func(host string) []netip.Addr {
-			ctx, cancel := context.WithTimeout(ctx, findHost)
-			defer cancel()
-			found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // a request that comes back is found out, too
-			for i, a := range found {
-				found[i] = a.Unmap().WithZone("")
-			}
-			return found
-		},
-		Own: func(a netip.Addr) bool {
-			return a.IsLoopback() || slices.ContainsFunc(local, func(l net.Addr) bool {
-				n, ok := l.(*net.IPNet)
-				return ok && n.IP.Equal(a.AsSlice())
-			})
-		},
-	}
-	for _, address := range served {
-		if c.Backend.IsServedAt(address, system) {
-			return fmt.Errorf("%s: backend: %s: is the proxy's own address (listen %s): requests would go in a circle. "+
-				"Give the address of the web server", cmp.Or(s.file, "defaults"), c.Backend.URL, address)
-		}
-	}
-	return nil
-}
-
 const setupHint = `"tempomat-proxy setup" shows what it would change on this machine, and writes it with -write`
 
-// withNextStep adds what to do if the file is missing.
+// withNextStep adds a hint to the error of a missing file.
 func withNextStep(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w\n%s; without -config the defaults run", err, setupHint)
+		return fmt.Errorf("%w\n%s; without -config, the defaults apply", err, setupHint)
 	}
 	return err
 }
 
-// checkFiles reads what the configuration names, as a start does, and prints which
-// certificates there are. The error is what would keep the proxy from starting; what would
-// only be logged is a warning.
+// checkFiles reads the files that the configuration names, as the proxy does at the start, and prints the
+// certificates. It returns errors that would keep the proxy from starting. Errors that the proxy would only
+// log are printed as warnings.
 func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
-	_, err := readPages(c)
-	databases := mmdb.New(zap.NewNop())
-	opened, other := policy.Databases(c, databases)
-	other = errors.Join(other, checkSecrets(c, opened))
+	_, err := errorpage.Load(c.ErrorPages.Directory)
+	databases, unusable := policy.Databases(c, mmdb.New(zap.NewNop()))
+	other := checkSecrets(c, databases)
 	e := newEncryption(zap.NewNop())
 	fatal, faults := e.read(c)
 	if fatal {
@@ -130,14 +94,14 @@ func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 		}
 	}
 	warnEach(out, "tls.certificates: ", faults)
-	warnEach(out, "", databases.Fault())
+	warnEach(out, "", unusable)
 	warnEach(out, "", sharing.CheckSecret(c))
 	_, fault := readToken(c.Admin.Token)
 	warnEach(out, "", fault)
 	return nil
 }
 
-// checkSecrets reads the files of secrets without which nothing starts: of exemptions, and Redis's.
+// checkSecrets reads the secrets that the proxy needs at the start: those of exemptions and of Redis.
 func checkSecrets(c *config.Config, databases map[string]classify.Database) error {
 	_, err := policy.Classifier(c, databases)
 	if len(c.Coordination.Redis.Addresses) > 0 {
@@ -158,17 +122,18 @@ func warnEach(out io.Writer, about string, err error) {
 }
 
 const (
-	// serviceFiles is the directory of the configurations that the service's units name.
+	// serviceFiles is the directory of the service's configuration.
 	serviceFiles = "/etc/tempomat"
 	serviceUnit  = "tempomat-proxy.service"
-	// serviceUser is the user that runs it, unless the unit was changed.
+	// serviceUser is the user of the service if the administrator hasn't changed the unit.
 	serviceUser = "tempomat"
-	// checkWithin bounds how long a check as another user may take.
+	// checkWithin is the longest time that a check as another user may take.
 	checkWithin = 30 * time.Second
 )
 
-// checkAsService has the same check made by a process of the service's user if root asks for a file of the service's: root
-// may read all files, and the service may not. checked is whether it was made.
+// checkAsService repeats the check in a process of the service's user, if root checks a file of the service.
+// Root can read every file, but the service may not be able to. checked is false if this process must check
+// the file itself.
 func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bool) (checked bool, err error) {
 	if os.Geteuid() != 0 || filepath.Dir(s.file) != serviceFiles {
 		return false, nil
@@ -178,17 +143,17 @@ func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bo
 	name, groups := unitUser(ctx)
 	u, err := osuser.Lookup(name)
 	if err != nil || u.Uid == "0" {
-		return false, nil // the service is not installed, or may read what root may
+		return false, nil // the service isn't installed, or it runs as root
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return false, nil // as root, then
+		return false, nil // check it as root instead
 	}
 	return s.checkAs(ctx, program, u, groups, stdout, verbose)
 }
 
-// unitUser is the user as which systemd runs the service, empty for root, and its groups in
-// addition to the user's own.
+// unitUser returns the user that systemd runs the service as (empty for root), and the groups that its unit
+// adds to the user's.
 func unitUser(ctx context.Context) (name string, groups []string) {
 	text, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,User,SupplementaryGroups", serviceUnit).Output()
 	lines := strings.Split(string(text), "\n")
@@ -206,7 +171,7 @@ func unitUser(ctx context.Context) (name string, groups []string) {
 	return name, groups
 }
 
-// checkAs is the same check in a process of a user.
+// checkAs runs this program with -check as another user.
 func (s source) checkAs(ctx context.Context, program string, u *osuser.User, groups []string, stdout io.Writer, verbose bool) (checked bool, err error) {
 	who, err := credential(u, groups)
 	if err != nil {
@@ -218,21 +183,21 @@ func (s source) checkAs(ctx context.Context, program string, u *osuser.User, gro
 	}
 	c := exec.CommandContext(ctx, program, args...) //nolint:gosec // the program itself
 	c.Dir = "/"
-	// Of root's environment what is a setting only: the rest is none of that user's business.
+	// Only tempomat's variables are passed on, because root's other variables may contain secrets.
 	c.Env = slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return !strings.HasPrefix(v, "TEMPOMAT_") })
 	var faults bytes.Buffer
 	c.Stdout, c.Stderr, c.SysProcAttr = stdout, &faults, &syscall.SysProcAttr{Credential: who}
 	err = c.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return true, fmt.Errorf("the service (user %s) can't start with this:\n%s", u.Username, strings.TrimSpace(faults.String()))
+		return true, fmt.Errorf("the service (user %s) can't start with this configuration:\n%s", u.Username, strings.TrimSpace(faults.String()))
 	}
 	if err != nil {
-		fmt.Fprintf(stdout, "warning: checked as root, and not as the service (user %s): %v\n", u.Username, err)
+		fmt.Fprintf(stdout, "warning: checked as root instead of as the service (user %s): %v\n", u.Username, err)
 	}
 	return err == nil, nil
 }
 
-// credential is what a process of a user has, which is in some groups more.
+// credential makes the credential of a process that runs as a user, with additional groups.
 func credential(u *osuser.User, more []string) (*syscall.Credential, error) {
 	groups, err := u.GroupIds()
 	if err != nil {

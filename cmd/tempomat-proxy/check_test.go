@@ -13,8 +13,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestCheckReadsCertificates: what would keep a start from serving is an error of -check,
-// what would only be logged a warning.
+// TestCheckReadsCertificates: -check reports an error for faults that would keep the proxy from starting, and
+// a warning for faults that the proxy would only log.
 func TestCheckReadsCertificates(t *testing.T) {
 	dir := t.TempDir()
 	authority := testkit.NewAuthority(t)
@@ -44,12 +44,12 @@ func TestCheckReadsCertificates(t *testing.T) {
 		"redis":        {certificates: dir, rest: "coordination: {redis: {addresses: [127.0.0.1:1], password: /absent}}\n", status: 1, errs: "coordination.redis.password: open /absent"},
 		"token":        {certificates: dir, rest: "admin: {web: \"127.0.0.1:1\", token: /absent}\n", out: "warning: admin.token: "},
 		"gossip":       {certificates: dir, rest: "coordination: {kind: gossip, gossip: {join: [10.0.0.1:7946], keyFile: /absent}}\n", out: "warning: coordination.secret: stat /absent"},
-		"error pages":  {certificates: dir, rest: "errorPages: {directory: " + dir + "}\n", status: 1, errs: "good.crt: is not the name of a page"},
-		"both at once": {certificates: "/nowhere", rest: "robotsTxt: /absent\n", status: 1, errs: "robotsTxt: open /absent"},
+		"error pages":  {certificates: dir, rest: "errorPages: {directory: /absent}\n", status: 1, errs: "errorPages.directory: open /absent"},
+		"both at once": {certificates: "/nowhere", rest: "errorPages: {directory: /absent}\n", status: 1, errs: "/absent: no such file or directory\ntls.certificates: no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "tempomat.yaml")
-			writeFile(t, file, fmt.Sprintf("backend: http://127.0.0.1:80\nlisten: [{address: \":443\", tls: true}]\ntls: {certificates: [%s]}\n%s", c.certificates, c.rest))
+			testkit.ReplaceFile(t, file, fmt.Sprintf("backend: http://127.0.0.1:80\nlisten: [{address: \":443\", tls: true}]\ntls: {certificates: [%s]}\n%s", c.certificates, c.rest))
 			var out, errs strings.Builder
 			status := run(t.Context(), []string{"-check", "-config", file}, nil, &out, &errs)
 			if status != c.status || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) || (status == 1) != (out.Len() == 0) {
@@ -59,28 +59,14 @@ func TestCheckReadsCertificates(t *testing.T) {
 	}
 }
 
-// reachable is a directory that all users may pass.
-func reachable(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "tempomat-check-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// TestCheckAsTheService: what the service's user may not read is told, though root may.
+// TestCheckAsTheService: files that the service's user may not read are reported, although root may read
+// them.
 func TestCheckAsTheService(t *testing.T) {
 	testkit.Root(t, "only root can be somebody else")
 	nobody, err := osuser.Lookup("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := reachable(t)
+	testkit.Must(t, err)
+	dir := testkit.ShortDir(t)
+	testkit.Must(t, os.Chmod(dir, 0o755)) // lets all users enter
 	program := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(dir, "tempomat-proxy"))
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().Add(time.Hour), "www.example")
 	file := filepath.Join(dir, "tempomat.yaml")
@@ -91,7 +77,7 @@ func TestCheckAsTheService(t *testing.T) {
 		groups    []string // of the unit
 	}{
 		"all may be read":     {"", 0o644, "", "is valid", nil},
-		"not the key":         {"", 0o600, "(user nobody) can't start with this:\n", "", nil},
+		"not the key":         {"", 0o600, "(user nobody) can't start with this configuration:\n", "", nil},
 		"and why":             {"", 0o600, "permission denied", "", nil},
 		"a group's key":       {"", 0o640, "permission denied", "", nil},
 		"a group of the unit": {"", 0o640, "", "is valid", []string{"root"}},
@@ -100,16 +86,12 @@ func TestCheckAsTheService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 			err := errors.Join(os.Chmod(filepath.Join(dir, "cert.pem"), 0o644), os.Chmod(filepath.Join(dir, "key.pem"), c.keyMode))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			yaml := "listen: [{address: \":443\", tls: true}]\ntls: {certificates: [{certificate: " + dir + "/cert.pem, key: " + dir + "/key.pem}]}\n"
 			if c.yaml != "" {
 				yaml = c.yaml
 			}
-			if err := os.WriteFile(file, []byte("backend: http://127.0.0.1:80\n"+yaml), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, file, "backend: http://127.0.0.1:80\n"+yaml, 0o644)
 			var out strings.Builder
 			checked, err := (source{file: file}).checkAs(t.Context(), program, nobody, c.groups, &out, false)
 			if !checked || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.says) || (out.Len() == 0) != (c.says == "") {
@@ -117,9 +99,7 @@ func TestCheckAsTheService(t *testing.T) {
 			}
 		})
 	}
-	if err := os.Chmod(program, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(program, 0o700))
 	var out strings.Builder
 	if checked, err := (source{file: file}).checkAs(t.Context(), program, nobody, nil, &out, false); checked || err != nil || !strings.HasPrefix(out.String(), "warning: checked as root") {
 		t.Errorf("what cannot be tried: %v\n%s", err, &out)

@@ -19,7 +19,7 @@ import (
 
 const megabyte = 1 << 20
 
-// protocols are the ways in. A client of each speaks only that.
+// protocols are the protocols for requests. Each client speaks only one of them.
 var protocols = []struct {
 	name   string
 	major  int
@@ -29,8 +29,8 @@ var protocols = []struct {
 	{"h2c", 2, newH2C},
 }
 
-// newClient makes an HTTP/1.1 client whose connections end with the test. It
-// changes nothing on its own: no compression, no redirects.
+// newClient makes an HTTP/1.1 client whose connections end with the test. It changes nothing by default: no
+// compression, no redirects.
 func newClient(t *testing.T) *http.Client { return newClientOf(t, &http.Transport{}) }
 
 // newH2C makes a client of HTTP/2 without TLS.
@@ -68,7 +68,7 @@ type answer struct {
 	took time.Duration
 }
 
-// fetch asks for something and reads the answer.
+// fetch sends a request and reads the answer.
 func fetch(t *testing.T, c *http.Client, method, url string, h http.Header, body io.Reader) answer {
 	t.Helper()
 	from := time.Now()
@@ -81,13 +81,11 @@ func fetch(t *testing.T, c *http.Client, method, url string, h http.Header, body
 	return answer{res, string(text), time.Since(from)}
 }
 
-// open asks for something. A header Host goes to where it belongs.
+// open sends a request. A header Host is set in the right place.
 func open(t *testing.T, c *http.Client, method, url string, h http.Header, body io.Reader) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if h != nil {
 		req.Header = h
 	}
@@ -99,18 +97,15 @@ func open(t *testing.T, c *http.Client, method, url string, h http.Header, body 
 	return res
 }
 
-// from is the header of a request that a client of that address sent.
+// from returns the header of a request from a client with that address.
 func from(client string) http.Header { return http.Header{"X-Forwarded-For": {client}} }
 
-// later asks for a page in the background and tells the status, or what went
-// wrong.
+// later requests a page in the background and returns the status, or what went wrong.
 func (s *sidecarProcess) later(h http.Header, path string) <-chan string {
 	s.t.Helper()
 	c := newClient(s.t)
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, err)
 	req.Header = h
 	got := make(chan string, 1)
 	go func() {
@@ -141,7 +136,7 @@ func (s *sidecarProcess) ask(path string, reply any) (status int) {
 	return a.StatusCode
 }
 
-// account is the row of a key, and whether it is known.
+// account returns the row of a key, and whether it is known.
 func (s *sidecarProcess) account(class, id string) (limiter.Row, bool) {
 	s.t.Helper()
 	var reply api.KeyReply
@@ -149,14 +144,14 @@ func (s *sidecarProcess) account(class, id string) (limiter.Row, bool) {
 	return reply.Row, status == http.StatusOK
 }
 
-// stats is what the proxy says of itself.
+// stats returns the proxy's status.
 func (s *sidecarProcess) stats() (reply api.StatusReply) {
 	s.t.Helper()
 	s.ask("/v1/status", &reply)
 	return reply
 }
 
-// scrape adds up the series that begin so, as they are at this moment.
+// scrape adds up the current values of the series whose names begin with name.
 func (s *sidecarProcess) scrape(address, name string) (sum float64) {
 	s.t.Helper()
 	text := fetch(s.t, newClient(s.t), http.MethodGet, "http://"+address+"/metrics", nil, nil).body

@@ -1,50 +1,62 @@
 package main
 
 import (
+	"net"
+	"regexp"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// TestCommands: the commands that there are, and what is none is refused with a hint.
+// TestCommands: the commands that there are, and what is none is refused with a hint; and what a file comes to that
+// cannot be served.
 func TestCommands(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer taken.Close()
+	at, dir := taken.Addr().String(), t.TempDir()
+	good, bad, busy, none := dir+"/good.yaml", dir+"/bad.yaml", dir+"/busy.yaml", dir+"/none.yaml"
+	testkit.WriteFile(t, good, "listen: 127.0.0.1:0\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\n", 0o600)
+	testkit.WriteFile(t, bad, "throttle: {mode: fast}\n", 0o600)
+	testkit.WriteFile(t, busy, "listen: ["+at+"]\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\n", 0o600)
 	for args, want := range map[string]struct {
 		status   int
 		out, err []string
 	}{
-		"help":               {0, []string{"tempomat-proxy [flags]", "\n  setup ", "--check", "--config file"}, nil},
+		"help":               {0, []string{"tempomat-proxy [flags]", "\n setup ", "--check", "--config file"}, nil},
 		"-help":              {0, []string{"--config file"}, nil},
 		"setup -help":        {0, []string{"--write", "--undo"}, nil},
-		"config docs":        {0, []string{"## Reference\n", "#### `throttle.maxHold`\n"}, nil},
-		"config schema":      {0, []string{`"https://json-schema.org/draft/2020-12/schema"`, `"maxHold"`}, nil},
-		"config docs x":      {2, nil, []string{`unexpected argument "x"`}},
-		"config schema -x":   {2, nil, []string{`unknown shorthand flag: 'x'`}},
-		"config":             {0, []string{"docs ", "schema "}, nil},
 		"setup -write -undo": {2, nil, []string{"setup takes -write or -undo, not both"}},
 		"serve":              {2, nil, []string{`tempomat-proxy: unknown command "serve"`, "See tempomat-proxy --help"}},
 		"\x1b[2J":            {2, nil, []string{`unknown command "\x1b[2J"`}},
 		"-check more":        {2, nil, []string{`unknown command "more"`}},
 		"-demo-attack":       {2, nil, []string{"unknown flag: --demo-attack"}},
-		"-v":                 {2, nil, []string{"-v goes with -check only"}},
+		"-v":                 {2, nil, []string{"-v requires -check"}},
+		"-config":            {2, nil, []string{"flag needs an argument: --config"}},
+		"-version":           {0, []string{version + "\n"}, nil},
+
+		"-config " + bad:         {1, nil, []string{bad + ":1: throttle.mode: fast: must be"}},
+		"-check -config " + bad:  {1, nil, []string{bad + ":1: throttle.mode: fast: must be"}},
+		"-config " + none:        {1, nil, []string{"none.yaml: no such file or directory\n" + setupHint}},
+		"-check -config " + none: {1, nil, []string{"none.yaml: no such file or directory\n" + setupHint}},
+		"-config " + busy:        {1, nil, []string{"listen on " + at + ": listen tcp " + at + ": bind: address already in use"}},
+		"-check -config " + good: {0, []string{good + " is valid\n"}, nil},
+		// checking opens nothing: the port is taken
+		"-check -config " + busy:    {0, []string{"\nadmin.listen off\n"}, nil},
+		"-check -v -config " + busy: {0, []string{"\nadmin.listen off\n"}, nil},
 	} {
 		var out, errs strings.Builder
 		status := run(t.Context(), strings.Fields(args), nil, &out, &errs)
-		if status != want.status || (out.Len() > 0) != (want.out != nil) || (errs.Len() > 0) != (want.err != nil) {
-			t.Errorf("%s: status %d, want %d\nstdout: %s\nstderr: %s", args, status, want.status, &out, &errs)
-		}
-		for _, part := range want.out {
-			if !strings.Contains(out.String(), part) {
-				t.Errorf("%s: no %q in stdout: %s", args, part, &out)
-			}
-		}
-		for _, part := range want.err {
-			if !strings.Contains(errs.String(), part) {
-				t.Errorf("%s: no %q in stderr: %s", args, part, &errs)
-			}
+		columns := regexp.MustCompile(" +").ReplaceAllString(out.String(), " ") // however wide they are
+		if status != want.status || (out.Len() > 0) != (want.out != nil) || (errs.Len() > 0) != (want.err != nil) ||
+			!testkit.HasAll(columns, want.out) || !testkit.HasAll(errs.String(), want.err) {
+			t.Errorf("%s: status %d, want %+v\nstdout: %s\nstderr: %s", args, status, want, &out, &errs)
 		}
 	}
 }
 
-// TestThePackagesFileChangesNothing: setup may replace it, and no file with a setting.
+// TestThePackagesFileChangesNothing: setup may replace the package's file, but no file with a setting.
 func TestThePackagesFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]bool{"../../deploy/package/tempomat.yaml": true, "../../deploy/tempomat.yaml": true, "../../testdata/config/good/limits.yaml": false} {

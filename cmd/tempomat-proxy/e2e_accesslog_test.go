@@ -9,15 +9,13 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestNoRequestWaitsForTheLog has the log be a pipe that is not read, a full disk, and a closed
-// pipe. Requests go on, what is lost is counted, and the process ends when it is told to.
+// TestNoRequestWaitsForTheLog: the log is a pipe that is not read, a full disk, or a closed pipe. Requests
+// continue, lost lines are counted, and the process ends when it is told to.
 func TestNoRequestWaitsForTheLog(t *testing.T) {
 	t.Parallel()
 	pipe := func(t *testing.T) (in, out *os.File) {
 		in, out, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = in.Close() })
 		return in, out
 	}
@@ -49,7 +47,7 @@ func TestNoRequestWaitsForTheLog(t *testing.T) {
 				long := "/" + strings.Repeat("\u009b", 240) + "?" // each character takes six in the log
 				h := http.Header{"Host": {strings.Repeat("a.", 250) + "example"}}
 				lost := func() uint64 { return s.stats().Counters["logLinesLost"] }
-				due := access == "all" || in == nil // sampled, a second has too few lines to fill the queue
+				due := access == "all" || in == nil // in mode sampled, a second has too few lines to fill the queue
 				for i := 0; i < 300 || due && lost() == 0; i++ {
 					if i == 3000 {
 						t.Fatal("no line is lost")
@@ -68,7 +66,7 @@ func TestNoRequestWaitsForTheLog(t *testing.T) {
 						_, _ = text.Write(buffer[:n])
 					}
 				}()
-				text.Await(t, 0, `"msg":"lines left out: the log could not be written"`, `"lines_left_out":`)
+				text.Await(t, 0, `"msg":"lines were lost: the log could not be written"`, `"lines_left_out":`)
 			})
 		}
 	}
@@ -80,7 +78,7 @@ func startProxyLogging(t *testing.T, stderr *os.File, yaml string) *sidecarProce
 	s, address := unstarted(t), "127.0.0.1:"+freePort(t)
 	s.url = "http://" + address
 	s.configure(t, plain(t), yaml+"listen: "+address+"\n")
-	s.process = startProcessWith(t, []*os.File{stderr}, nil, "sh", "-c", `exec "$0" "$@" 2>&3 3>&-`, program(t, "tempomat-proxy"), "-config", s.file)
-	s.listens(address)
+	s.process = testkit.StartWith(t, []*os.File{stderr}, nil, "sh", "-c", `exec "$0" "$@" 2>&3 3>&-`, program(t, "tempomat-proxy"), "-config", s.file)
+	s.Listens(address)
 	return s
 }

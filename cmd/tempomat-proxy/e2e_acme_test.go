@@ -18,8 +18,8 @@ import (
 	"tempomat/proxy/certificates/pebbletest"
 )
 
-// TestWorldACME has the program get a certificate, serve it, and have it again at once after a start
-// without an authority.
+// TestWorldACME: the program gets a certificate, serves it, and serves it again at once after a start without
+// an authority.
 func TestWorldACME(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -48,7 +48,7 @@ func TestWorldACME(t *testing.T) {
 	if a := fetch(t, newClient(t), http.MethodGet, "http://"+plain+"/a", http.Header{"Host": {"site.example"}}, nil); a.StatusCode != 301 || a.Header.Get("Location") != "https://site.example/a" {
 		t.Errorf("%s to %s", a.Status, a.Header.Get("Location"))
 	}
-	s.kill()
+	s.Kill()
 	info, err := os.Stat(filepath.Join(state, "acme"))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", info, err)
@@ -57,7 +57,7 @@ func TestWorldACME(t *testing.T) {
 	if serves() {
 		t.Error("a certificate of another authority is served")
 	}
-	s.kill()
+	s.Kill()
 	startProxyWith(t, env, nil, backend, yaml)
 	if !serves() {
 		t.Error("the certificate is not served at once")

@@ -14,8 +14,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldBrowserIsRedirected has real browsers come to a full site for the first
-// time. Their users see the page that they asked for, at its URL.
+// TestWorldBrowserIsRedirected: real browsers visit a full site for the first time. Their users see the page
+// that they requested, at its URL.
 func TestWorldBrowserIsRedirected(t *testing.T) {
 	t.Parallel()
 	for name, start := range browsers {
@@ -25,15 +25,15 @@ func TestWorldBrowserIsRedirected(t *testing.T) {
 			start(t, g.url+"/start")
 			landsOnce(t, g, f, "/w/page?title=a%2Fb;c&d=%C3%A4", "#part", 1)
 			landsOnce(t, g, f, "/second", "", 0)
-			if n, want := f.stats().Counters["requests"], uint64(2*2+1+2); n != want { // dear ones and who outwaits, too
+			if n, want := f.stats().Counters["requests"], uint64(2*2+1+2); n != want { // including the expensive ones and those of outwait
 				t.Errorf("%d requests in all, want %d", n, want)
 			}
 		})
 	}
 }
 
-// outwait waits until a newcomer was redirected: whoever waited before that and
-// was to be redirected, was.
+// outwait waits until a newcomer was redirected: every earlier request that must be redirected was redirected
+// by then.
 func (f *fullSite) outwait(t *testing.T, client string) {
 	t.Helper()
 	if got := got(open(t, newClient(t), http.MethodGet, f.url+"/", clicked(client), nil)); got != "302 ./" {
@@ -59,8 +59,8 @@ func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, red
 	}
 }
 
-// pictures is a site with ten workers whose pages /N have N pictures, each of which holds a worker for a while. Once
-// all have come, or failed, the page's title tells how many of each.
+// pictures is a site with ten workers whose pages /N have N pictures, each of which holds a worker for a
+// while. Once all have loaded or failed, the page's title has both numbers.
 func pictures(t *testing.T, g *guide) string {
 	workers := make(chan struct{}, 10)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,8 +86,8 @@ function tell() { if (good + bad == `, n, `) { document.title = good + " good, "
 	return backend.URL
 }
 
-// TestWorldPagesOfManyPictures: whatever the mode, a browser gets all pictures of a page, however many they are, at its first
-// visit and when it comes back.
+// TestWorldPagesOfManyPictures: in every mode, a browser gets all pictures of a page, however many, both at
+// its first visit and when it returns.
 func TestWorldPagesOfManyPictures(t *testing.T) {
 	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
 		for protocol, listen := range map[string]string{"HTTP/2": overTLS, "HTTP/1.1": "listen: 127.0.0.1:0\n#%s\n"} {

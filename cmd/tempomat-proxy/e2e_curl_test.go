@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestCurl has the client that everybody has send and fetch in every way that it knows, in the clear and over TLS.
+// TestCurl: curl sends and fetches in every way that it supports, without TLS and with it.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -44,20 +46,21 @@ func TestCurl(t *testing.T) {
 	_, port, _ := net.SplitHostPort(secure.site)
 	dir := tempDir(t)
 	file, part := filepath.Join(dir, "file"), filepath.Join(dir, "part")
-	writeFile(t, file, content)
+	testkit.ReplaceFile(t, file, content)
 	for root, flags := range map[string]string{
 		s.url:                          "",
 		"https://site.example:" + port: "--cacert " + secure.caFile + " --connect-to site.example:" + port + ":" + secure.site,
 	} {
 		h2 := map[bool]string{true: "--http2", false: "--http2-prior-knowledge"}[flags != ""]
 		plain := map[bool]string{true: "2", false: "1.1"}[flags != ""] // what --http2 comes to
-		writeFile(t, part, content[:70000])
+		testkit.ReplaceFile(t, part, content[:70000])
 		const told = "\n%{http_version} %{http_code} %{size_download} %{size_upload} %{num_connects}\n"
 		for _, c := range []struct{ name, args, want string }{
 			{"HTTP/1.0", "--http1.0 -r 2-5 /", "2345\n1.1 206 4 0 1"},
 			{"HTTP/1.1", "--http1.1 -r 2-5 /", "2345\n1.1 206 4 0 1"},
 			{"HTTP/2", h2 + " -r 2-5 /", "2345\n2 206 4 0 1"},
 			{"HTTP/2, asked for by an upgrade or in the handshake", "--http2 -r 2-5 /", "2345\n" + plain + " 206 4 0 1"},
+			{"no newer than TLS 1.2", "--http1.1 --tls-max 1.2 -r 2-5 /", "2345\n1.1 206 4 0 1"},
 			{"one connection", "--http1.1 -r 2-5 / -r 2-5 /", "2345\n1.1 206 4 0 1\n2345\n1.1 206 4 0 0"},
 			{"HEAD", "--http1.1 -I -o /dev/null /", "\n1.1 200 0 0 1"},
 			{"all of it", h2 + " /", content + "\n2 200 100000 0 1"},
@@ -75,15 +78,15 @@ func TestCurl(t *testing.T) {
 				}
 				args = append(args, word)
 			}
-			if status, out, errs := execute(t, nil, "curl", args...); status != 0 || strings.TrimSuffix(out, "\n") != c.want {
+			if status, out, errs := testkit.Execute(t, nil, "curl", args...); status != 0 || strings.TrimSuffix(out, "\n") != c.want {
 				t.Errorf("%s at %s: status %d, %.200q, want %.200q\n%s", c.name, root, status, out, c.want, errs)
 			}
 		}
-		if _, out, _ := execute(t, nil, "cat", part); out != content {
+		if _, out, _ := testkit.Execute(t, nil, "cat", part); out != content {
 			t.Error("what was resumed is not what it was")
 		}
 	}
-	if status, _, _ := execute(t, nil, "curl", "-sS", "--noproxy", "*", "--max-time", "0.2", s.url+"/late"); status != 28 {
+	if status, _, _ := testkit.Execute(t, nil, "curl", "-sS", "--noproxy", "*", "--max-time", "0.2", s.url+"/late"); status != 28 {
 		t.Errorf("a client that gives up ends with status %d", status)
 	}
 	if a := s.get("203.0.113.1", "/"); a.StatusCode != http.StatusOK {

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"tempomat/config"
+	"tempomat/internal/testkit"
 )
 
-// notRun are the commands of the documentation that TestDocumentedCommands does not run, by their first
-// words, and why.
+// notRun are the documented commands that TestDocumentedCommands does not run, by their first words, and why.
 var notRun = map[string]string{
 	"a2dismod": onlyInRecipes, "a2enconf": onlyInRecipes, "a2enmod": onlyInRecipes, "a2disconf": onlyInRecipes, "a2ensite": onlyInRecipes,
 	"apachectl": onlyInRecipes, "apache2ctl": onlyInRecipes,
@@ -24,7 +24,6 @@ var notRun = map[string]string{
 	"journalctl": "there is no journal in a test", "sudo": changesMachine,
 	"openssl": "it is not ours: it makes random characters", "head": "it is not ours: it makes random characters",
 	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
-	"zcat": "its file is the reader's; replay is tested with logs of its own",
 	"curl -s http://www.example.org/tempomat-check.php": "TestWorldRecipes does it",
 	"curl -I http://localhost/":                         atReader, "curl -si -A": atReader, "curl -so /dev/null -w": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
 	"curl -H": "it asks admin.web: TestToken does",
@@ -37,15 +36,14 @@ const (
 	atReader       = "it is for the reader's own site"
 )
 
-// onlyParsed are those of ours that cannot run here. That their flags are right is seen by
-// adding one that is wrong, which has to be the first that is complained of.
+// onlyParsed are commands of tempomat that can't run here. The test checks their flags by adding a wrong one,
+// which must be the first that is reported.
 var onlyParsed = []string{
 	"tempomat-doctor top", "tempomat-doctor master",
 	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-proxy secret", "tempomat-master -config", "tempomat-doctor reload --socket",
 }
 
-// TestDocumentedCommands runs every command of README and docs against a sidecar, or knows why
-// not.
+// TestDocumentedCommands runs every command of README and docs against a sidecar, unless it is listed above.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	s := startProxy(t, "http://127.0.0.1:9", "throttle: {mode: observe}\n")
@@ -63,25 +61,19 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// documentedCommands are the commands, and for each a page that has it. Of the recipes those of
-// ours: TestWorldRecipes runs the others.
+// documentedCommands returns the commands, each with a page that has it. From the recipes it takes only
+// commands of tempomat: TestWorldRecipes runs the others.
 func documentedCommands(t *testing.T) map[string]string {
 	t.Helper()
-	tested, err := os.ReadFile("e2e_recipes_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tested := testkit.ReadFile(t, "e2e_recipes_test.go")
 	all := make(map[string]string)
 	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, page)
 		recipe, isRecipe := strings.CutPrefix(page, "../../docs/recipes/")
-		if isRecipe && !strings.Contains(string(tested), `page: "`+strings.TrimSuffix(recipe, ".md")+`"`) {
+		if isRecipe && !strings.Contains(tested, `page: "`+strings.TrimSuffix(recipe, ".md")+`"`) {
 			t.Errorf("%s is no recipe that TestWorldRecipes follows", page)
 		}
-		for _, command := range commandsIn(string(text)) {
+		for _, command := range commandsIn(text) {
 			if !isRecipe || ours.MatchString(command) {
 				all[command] = strings.TrimPrefix(page, "../../")
 			}
@@ -95,9 +87,7 @@ func documents(t *testing.T) []string {
 	all := []string{"../../README.md"}
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/recipes/*.md", "../../deploy/*/README.md"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		all = append(all, found...)
 	}
 	if len(all) < 20 {
@@ -109,14 +99,14 @@ func documents(t *testing.T) []string {
 var (
 	shell   = regexp.MustCompile("(?ms)^ *```(?:sh|console|bash)[^\n]*\n(.*?)^ *```")
 	comment = regexp.MustCompile(`\s#\s.*$`)
-	// explanation is what stands in a second column of a list of commands, or takes the output.
+	// explanation is the second column in a list of commands, or a redirection of the output.
 	explanation = regexp.MustCompile(` {2,}| [|>] `)
 	ours        = regexp.MustCompile(`^tempomat-(proxy|doctor|master)\b`)
 	anyFenced   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 )
 
-// commandsIn are the commands of a page: all lines of fences that say sh, and those lines of
-// indented blocks that begin with a program that is known.
+// commandsIn returns the commands of a page: all lines of fences marked sh, and the lines of indented blocks
+// that begin with a known program.
 func commandsIn(page string) (all []string) {
 	add := func(line string, known bool) {
 		line = strings.TrimSpace(comment.ReplaceAllString(strings.TrimPrefix(strings.TrimSpace(line), "$ "), ""))
@@ -156,7 +146,7 @@ func isProgram(word string) bool {
 	return ours.MatchString(word) || slices.Contains([]string{"make", "curl", "bin/tempomat-proxy", "bin/tempomat-doctor", "bin/tempomat-master", "GET"}, word)
 }
 
-// reader does what the documentation says.
+// reader carries out the documentation.
 type reader struct{ *sidecarProcess }
 
 // try returns what is wrong with a command; empty: nothing.
@@ -186,7 +176,7 @@ func (r *reader) try(t *testing.T, command string) string {
 	return r.runs(t, words)
 }
 
-// hasTarget looks whether there is something to make.
+// hasTarget checks whether a make target exists.
 func (r *reader) hasTarget(targets []string) string {
 	text, err := os.ReadFile("../../Makefile")
 	if err != nil {
@@ -200,14 +190,14 @@ func (r *reader) hasTarget(targets []string) string {
 	return ""
 }
 
-// asks gets paths of the admin API.
+// asks requests paths of the admin API.
 func (r *reader) asks(t *testing.T, paths []string) string {
 	for _, path := range paths {
 		if strings.HasPrefix(path, "#") {
 			return ""
 		}
 		if strings.HasPrefix(path, "/v1/master") || strings.HasPrefix(path, "/v1/identifiers") {
-			continue // the master's; and what does not end
+			continue // the master's paths, and those that don't end
 		}
 		status := fetch(t, newUnixClient(t, r.admin), http.MethodGet, "http://tempomat"+path, nil, nil).StatusCode
 		if status != http.StatusOK && !(strings.HasPrefix(path, "/v1/key") && status == http.StatusNotFound) {
@@ -217,7 +207,7 @@ func (r *reader) asks(t *testing.T, paths []string) string {
 	return ""
 }
 
-// parses has a program read its command line, which ends with a flag that there is not.
+// parses checks a program's command line: it adds an unknown flag, which must be reported.
 func (r *reader) parses(words []string) string {
 	out, _ := exec.Command(program(r.t, words[0]), append(words[1:len(words):len(words)], "--nonsense")...).CombinedOutput() // it fails
 	if !strings.Contains(string(out), "nonsense") {
@@ -226,7 +216,7 @@ func (r *reader) parses(words []string) string {
 	return ""
 }
 
-// runs runs a command with files that are there. The doctor may not know whom it is asked for.
+// runs runs a command with files that exist. The doctor may not know the client in the question.
 func (r *reader) runs(t *testing.T, words []string) string {
 	args := slices.Clone(words[1:])
 	for i, a := range args {
@@ -238,31 +228,25 @@ func (r *reader) runs(t *testing.T, words []string) string {
 		case "/etc/tempomat/master.yaml":
 			args[i] = "../../deploy/master.yaml"
 		case "/etc/smockron/config.json":
-			return "" // the file of the first master: its tests have some
-		case "ACCESS_LOG", "/var/log/apache2/access.log", "access.log":
-			return "" // replay's own tests have logs
+			return "" // the original master's file, which its own tests cover
 		}
 	}
 	env := []string{"TEMPOMAT_ADMIN_LISTEN=unix:" + r.admin}
-	status, _, errs := execute(t, env, program(t, words[0]), args...)
+	status, _, errs := testkit.Execute(t, env, program(t, words[0]), args...)
 	if status == 2 || status != 0 && words[0] != "tempomat-doctor" {
 		return errs
 	}
 	return ""
 }
 
-// TestYAMLInDocs: what the pages have for tempomat.yaml is sound, with what a part of it
-// leaves out.
+// TestYAMLInDocs: the pages' examples for tempomat.yaml are valid, once the parts that they omit are added.
 func TestYAMLInDocs(t *testing.T) {
 	t.Parallel()
 	fenced := regexp.MustCompile("(?ms)^```yaml(?: title=\"[^\"]*tempomat.yaml\")?\n(.*?)^```")
 	found := 0
 	for _, page := range documents(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
+		text := testkit.ReadFile(t, page)
+		for _, block := range fenced.FindAllStringSubmatch(text, -1) {
 			found++
 			whole := block[1]
 			for key, value := range map[string]string{"backend": "http://127.0.0.1:3000", "listen": `[{address: ":443", tls: true}, ":8888"]`} {

@@ -6,8 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +19,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// masterProcess is a running tempomat-master, and how to start it again.
+// masterProcess is a running tempomat-master that can be restarted.
 type masterProcess struct {
 	*process
 	t       *testing.T
@@ -27,48 +27,35 @@ type masterProcess struct {
 	address string // for accounting
 }
 
-// startMaster starts tempomat-master on sockets of its own, with further lines of
-// configuration.
+// startMaster starts tempomat-master on its own sockets, with further lines of configuration.
 func startMaster(t *testing.T, yaml string) *masterProcess {
 	t.Helper()
 	dir := tempDir(t)
 	m := &masterProcess{t: t, file: filepath.Join(dir, "master.yaml"), address: "ipc://" + filepath.Join(dir, "m")}
-	writeFile(t, m.file, fmt.Sprintf("listen: %q\nadmin: {listen: \"unix:%s\"}\n", m.address, filepath.Join(dir, "admin"))+yaml)
+	testkit.ReplaceFile(t, m.file, fmt.Sprintf("listen: %q\nadmin: {listen: \"unix:%s\"}\n", m.address, filepath.Join(dir, "admin"))+yaml)
 	m.start()
 	return m
 }
 
 func (m *masterProcess) start() {
 	m.t.Helper()
-	m.process = startProcess(m.t, nil, program(m.t, "tempomat-master"), "-config", m.file)
-	m.stderr.Await(m.t, 0, `"msg":"serving"`)
+	m.process = testkit.Start(m.t, nil, program(m.t, "tempomat-master"), "-config", m.file)
+	m.Stderr.Await(m.t, 0, `"msg":"serving"`)
 }
 
-// crash ends it with no time for anything.
+// crash kills it without warning.
 func (m *masterProcess) crash() {
 	m.t.Helper()
-	m.signal(syscall.SIGKILL)
-	m.exit()
+	m.Signal(syscall.SIGKILL)
+	m.Exit()
 }
 
-// coordination has a sidecar share through it.
+// coordination is the configuration of a sidecar that shares through it.
 func (m *masterProcess) coordination() string {
 	return fmt.Sprintf("coordination: {kind: smockron, smockron: {master: %q, site: shop}}\n", m.address)
 }
 
-// startFleet starts sidecars that share their accounts through a master.
-func startFleet(t *testing.T, n int, m *masterProcess, backend, yaml string) (cars []*sidecarProcess) {
-	t.Helper()
-	for range n {
-		cars = append(cars, startProxy(t, backend, yaml+m.coordination()))
-	}
-	for _, s := range cars {
-		s.linked(true)
-	}
-	return cars
-}
-
-// links are how a sidecar stands with its masters.
+// links returns the state of a sidecar's connections to its masters.
 func (s *sidecarProcess) links() []smockron.LinkState {
 	s.t.Helper()
 	var reply struct {
@@ -78,7 +65,7 @@ func (s *sidecarProcess) links() []smockron.LinkState {
 	return reply.State
 }
 
-// linked waits until its master is there and has told what it knows, or is gone.
+// linked waits until its master is connected and has sent its state, or is gone.
 func (s *sidecarProcess) linked(want bool) {
 	s.t.Helper()
 	testkit.Eventually(s.t, fmt.Sprint("there is a master: ", want), func() bool {
@@ -87,14 +74,14 @@ func (s *sidecarProcess) linked(want bool) {
 	})
 }
 
-// debt is what a client's address owes, in CPU-seconds.
+// debt returns the debt of a client's address, in CPU-seconds.
 func (s *sidecarProcess) debt(client string) float64 {
 	s.t.Helper()
 	row, _ := s.account("slash32", client)
 	return max(0, -row.Level)
 }
 
-// served asks as a client, who is served.
+// served sends a request as a client, which must be served.
 func (s *sidecarProcess) served(client string) {
 	s.t.Helper()
 	if a := s.get(client, "/"); a.StatusCode != http.StatusOK {
@@ -102,7 +89,7 @@ func (s *sidecarProcess) served(client string) {
 	}
 }
 
-// refused waits until a client's debt is known, and asks as that client.
+// refused waits until a client's debt is known, and sends a request as that client.
 func (s *sidecarProcess) refused(client string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, "the debt of "+client+" is known", func() bool { return s.debt(client) > 0.02 })
@@ -111,8 +98,20 @@ func (s *sidecarProcess) refused(client string) {
 	}
 }
 
-// TestFleet has a client spend at one of three sidecars, which all know. The master
-// crashes, is gone for a while, and comes back to what is in Redis.
+// doctor runs tempomat-doctor for the master, and reduces runs of spaces to one.
+func (m *masterProcess) doctor(args ...string) string {
+	m.t.Helper()
+	socket := filepath.Join(filepath.Dir(m.file), "admin")
+	status, out, errs := testkit.Execute(m.t, nil, program(m.t, "tempomat-doctor"), append(args, "--socket", socket)...)
+	if status != 0 || errs != "" {
+		m.t.Fatalf("%q: status %d: %s", args, status, errs)
+	}
+	return regexp.MustCompile(" +").ReplaceAllString(out, " ")
+}
+
+// TestFleet: a client spends its credit at one of three sidecars; all of them learn of it, and the doctor
+// shows it at the master. The master crashes, is gone for a while, and resumes with the state in Redis, which
+// then also fails for a while.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
@@ -121,13 +120,20 @@ func TestFleet(t *testing.T) {
 	m := startMaster(t, "store: redis://"+r.Address+`
 domains:
   shop.slash32: {rule: credit, cpus: 0.0001, burst: 0s, memory: 1h}
+  counted:
 `)
 	const yaml = `cpuCount: 1
 cost: {source: wall}
 classes: {slash32: {share: 0.0001, burst: 0s}, slash24: off, slash16: off, userAgent: off}
 throttle: {mode: cap, maxHold: 1s, memory: 1h}
 `
-	cars := startFleet(t, 3, m, backend.URL, yaml)
+	var cars []*sidecarProcess
+	for range 3 {
+		cars = append(cars, startProxy(t, backend.URL, yaml+m.coordination()))
+	}
+	for _, s := range cars {
+		s.linked(true)
+	}
 	const debtor, newcomer, late = "198.51.100.1", "198.51.100.2", "198.51.100.3"
 	cars[0].served(debtor)
 	for _, s := range cars {
@@ -135,12 +141,26 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	}
 	testkit.Eventually(t, "the debt is in the store", func() bool { return r.Ask("EXISTS throttle;shop.slash32;"+debtor) == ":1" })
 
+	if out := m.doctor("master", "shop.slash32"); !regexp.MustCompile(`(?m)^ ?[1-9][0-9.]* 20[0-9-]+ [0-9:.]+ 198\.51\.100\.1$`).MatchString(out) {
+		t.Errorf("the doctor does not show when the debtor may ask again:\n%s", out)
+	}
+	if out := m.doctor("reload"); out != "reloaded\n" {
+		t.Errorf("reload says %q", out)
+	}
+	out := m.doctor("master")
+	for _, want := range []string{"release " + builtVersion + "\n", "|domains 2\n", "reloads 1\n", " counted no rules: only counted\n", " shop.slash32 credit 0.0001 CPU-s/s, burst 0s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+
 	m.crash()
 	for _, s := range cars {
 		s.linked(false)
-		s.refused(debtor) // what was known stays known
+		s.Stderr.Await(t, 0, "can't be reached; this instance")
+		s.refused(debtor) // known debts stay known
 	}
-	cars[0].served(newcomer) // nobody waits for a master
+	cars[0].served(newcomer) // requests never wait for a master
 	cars[0].refused(newcomer)
 	for _, s := range cars[1:] {
 		s.served(newcomer) // they cannot know
@@ -151,26 +171,33 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	m.start()
 	for _, s := range append(cars, forgetful) {
 		s.linked(true)
-		s.refused(debtor) // the master has told all of it that was there before
+		s.Stderr.Await(t, 0, "sharing accounts with it")
+		s.refused(debtor) // the master has sent everything that it had before
 	}
 	if d := cars[1].debt(late); d > 0 {
 		t.Errorf("what was spent while there was no master is owed elsewhere: %.3f CPU-s", d)
 	}
 	forgetful.served("203.0.113.1")
 	cars[2].refused("203.0.113.1")
+
+	r.Kill()
+	cars[0].served("203.0.113.2")
+	m.Stderr.Await(t, 0, `"msg":"can't reach the store; state stays in memory until it is back"`)
+	r.Start()
+	m.Stderr.Await(t, 0, `"msg":"the store is back"`)
 }
 
-// newSecret makes a file of a fleet's secret.
+// newSecret makes a file with a fleet's secret.
 func newSecret(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(tempDir(t), "secret")
-	if status, out, errors := execute(t, nil, program(t, "tempomat-proxy"), "secret", "new", file); status != 0 || !strings.Contains(out, "fingerprint") {
+	if status, out, errors := testkit.Execute(t, nil, program(t, "tempomat-proxy"), "secret", "new", file); status != 0 || !strings.Contains(out, "fingerprint") {
 		t.Fatal(out, errors)
 	}
 	return file
 }
 
-// knows tells whether a client is known there.
+// knows reports whether the sidecar knows a client.
 func (s *sidecarProcess) knows(client string) bool {
 	s.t.Helper()
 	_, out, _ := s.doctor("explain", client)
@@ -179,12 +206,12 @@ func (s *sidecarProcess) knows(client string) bool {
 
 // fleetWay is a way to share, and how to break it.
 type fleetWay struct {
-	of         func(n int) string // what the n-th of at most five instances has in coordination
+	of         func(n int) string // coordination settings of the n-th of at most five instances
 	fail, mend func()
 }
 
-// fleetWays are all ways to share. Redis hangs for a while; gossip is split, each instance from all others; of two
-// masters both are killed, and one comes back.
+// fleetWays are all ways to share. Redis hangs for a while; gossip is split, each instance from all others;
+// both of two masters are killed, and one returns.
 func fleetWays() map[string]func(*testing.T) fleetWay {
 	return map[string]func(*testing.T) fleetWay{
 		"redis": func(t *testing.T) fleetWay {
@@ -207,7 +234,7 @@ func fleetWays() map[string]func(*testing.T) fleetWay {
 	}
 }
 
-// cables carry what is sent to some addresses to others, by UDP and TCP, unless they are cut.
+// cables forward UDP and TCP from some addresses to others, unless they are cut.
 type cables struct {
 	from, to []string
 	cut      atomic.Bool
@@ -216,25 +243,22 @@ type cables struct {
 func newCables(t *testing.T, n int) *cables {
 	t.Helper()
 	c := &cables{}
-	for range n {
-		from, to := testkit.FreeAddress(t), testkit.FreeAddress(t)
+	for len(c.from) < n {
+		streams, err := net.Listen("tcp", "127.0.0.1:0")
+		testkit.Must(t, err)
+		packets, err := net.ListenPacket("udp", streams.Addr().String())
+		if err != nil { // somebody else has it
+			_ = streams.Close()
+			continue
+		}
+		from, to := streams.Addr().String(), testkit.FreeAddress(t)
 		c.from, c.to = append(c.from, from), append(c.to, to)
-		packets, err := net.ListenPacket("udp", from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		streams, err := net.Listen("tcp", from)
-		if err != nil {
-			t.Fatal(err)
-		}
 		t.Cleanup(func() {
 			_ = packets.Close()
 			_ = streams.Close()
 		})
 		address, err := net.ResolveUDPAddr("udp", to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		go c.carryPackets(packets, address)
 		go c.carryStreams(streams, to)
 	}
@@ -277,40 +301,49 @@ func (c *cables) carryStreams(from net.Listener, to string) {
 	}
 }
 
-// TestAFleetKnowsPeople has a person visit one of three sidecars until it is known there: the others know it
-// within a moment, and so does one that begins later. One with another secret is told, and learns nothing.
+// TestAFleetKnowsPeople: a person logs in at one of three sidecars, and the others know it within a moment.
+// After a rotation of the secret, so does a sidecar that starts then, and the others know its clients. Gossip
+// also shares a robot's charges. An instance with another secret is reported, and learns nothing.
 func TestAFleetKnowsPeople(t *testing.T) {
 	t.Parallel()
+	backend := pageBackend(t)
 	for kind, open := range fleetWays() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") }))
-			t.Cleanup(backend.Close)
 			secret, other, way := newSecret(t), newSecret(t), open(t)
 			start := func(n int, secret string) *sidecarProcess {
-				return startProxy(t, backend.URL, fmt.Sprintf("coordination: {secret: %q, %s}\n", secret, way.of(n)))
+				return startProxy(t, backend, slowly+fmt.Sprintf("coordination: {secret: %q, %s}\n", secret, way.of(n)))
 			}
 			cars := []*sidecarProcess{start(0, secret), start(1, secret), start(2, secret)}
-			const person = "198.51.100.1"
-			testkit.Eventually(t, "it is known where it is", func() bool {
-				cars[0].get(person, "/")
-				time.Sleep(time.Second)
-				return cars[0].knows(person)
-			})
-			for _, s := range cars[1:] {
-				t.Logf("known elsewhere after %v", testkit.Eventually(t, "it is known elsewhere", func() bool { return s.knows(person) }))
+			isKnown := func(person, robot string, by *sidecarProcess, to ...*sidecarProcess) {
+				t.Helper()
+				for range 2 {
+					fetch(t, newClient(t), http.MethodGet, by.url+"/login", clicked(person), nil)
+				}
+				for _, s := range to {
+					testkit.Eventually(t, person+" is known elsewhere", func() bool { return s.knows(person) })
+				}
+				by.get(robot, "/")
+				for _, s := range to {
+					testkit.Eventually(t, "by gossip, a robot's charge is known elsewhere", func() bool {
+						_, charged := s.account("slash32", robot)
+						return charged || kind != "gossip"
+					})
+				}
 			}
+			const person = "198.51.100.1"
+			isKnown(person, "203.0.113.1", cars[0], cars...)
+			replaceSecret(t, secret, cars...)
 			late, stranger := start(3, secret), start(4, other)
 			testkit.Eventually(t, "who begins later knows it", func() bool { return late.knows(person) })
+			isKnown("198.51.100.2", "203.0.113.2", late, cars...)
 			testkit.Eventually(t, "it has met the others", func() bool {
 				var share api.ShareReply
 				late.ask("/v1/share", &share)
 				return len(share.Instances) == len(cars) && share.Instances[0].Mode == "fair"
 			})
-			began := time.Now()
-			stranger.stderr.Await(t, 0, "another coordination.secret")
-			cars[1].stderr.Await(t, 0, "another coordination.secret")
-			t.Logf("another secret is told after %v", time.Since(began))
+			stranger.Stderr.Await(t, 0, "another coordination.secret")
+			cars[1].Stderr.Await(t, 0, "another coordination.secret")
 			if stranger.knows(person) || !cars[1].knows(person) {
 				t.Error("without the secret it is known, or it is forgotten")
 			}
@@ -321,40 +354,36 @@ func TestAFleetKnowsPeople(t *testing.T) {
 	}
 }
 
-// replaceSecret replaces a fleet's secret by one that signs at once, as those reload it that have it, which must be some.
+// replaceSecret replaces a fleet's secret with one that signs at once, and reloads all cars, of which there
+// must be some.
 func replaceSecret(t *testing.T, file string, cars ...*sidecarProcess) {
 	t.Helper()
 	setTime := func(from, to time.Time, form string) { // in the file
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, file, strings.Replace(string(text), from.UTC().Format(form), to.UTC().Format(form), 1))
+		text := testkit.ReadFile(t, file)
+		testkit.ReplaceFile(t, file, strings.Replace(text, from.UTC().Format(form), to.UTC().Format(form), 1))
 	}
 	reload := func() {
 		for _, s := range cars {
-			read := s.stderr.Len()
-			s.signal(syscall.SIGHUP)
-			s.stderr.Await(t, read, reloaded)
+			s.reload(reloaded)
 		}
 	}
 	now := time.Now()
-	setTime(now, now.Add(-time.Hour), "2006-01-02T15") // or it cannot be rotated yet
-	if status, out, errors := execute(t, nil, program(t, "tempomat-proxy"), "secret", "rotate", file); status != 0 {
+	setTime(now, now.Add(-time.Hour), "2006-01-02T15") // otherwise it can't be rotated yet
+	if status, out, errors := testkit.Execute(t, nil, program(t, "tempomat-proxy"), "secret", "rotate", file); status != 0 {
 		t.Fatal(out, errors)
 	}
 	reload()
 	setTime(time.Now().Add(10*time.Minute), time.Now().Add(-time.Minute), "2006-01-02T15:04")
 	reload()
 	for _, s := range cars {
-		if strings.Contains(s.stderr.String(), "stays as it was") {
+		if strings.Contains(s.Stderr.String(), "previous one stays in use") {
 			t.Error("the secret was not replaced")
 		}
 	}
 }
 
-// TestAPassOfAFleet: a newcomer that one sidecar redirected is redirected by no other, also while the secret is
-// replaced.
+// TestAPassOfAFleet: if one sidecar has redirected a newcomer, no other one does so again, even while the
+// secret is replaced.
 func TestAPassOfAFleet(t *testing.T) {
 	t.Parallel()
 	secret := newSecret(t)

@@ -14,11 +14,10 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldGarden has the servers that people have before and behind the proxy carry the same
-// requests with it, and compares what the backend at the end has seen, and what the client
-// was answered, with what was sent. Where two neighbours disagreed on where a request
-// ends, one would be missing, or one be there that nobody sent, or an answer belong to
-// another one.
+// TestWorldGarden puts common servers in front of the proxy and behind it, which must carry the same requests
+// with it and without it. It compares what the backend at the end received, and what the client was answered,
+// with what was sent. If two neighbours disagreed about where a request ends, a request would be missing, one
+// would appear that was never sent, or an answer would belong to another request.
 func TestWorldGarden(t *testing.T) {
 	t.Parallel()
 	for _, g := range gardeners {
@@ -29,7 +28,7 @@ func TestWorldGarden(t *testing.T) {
 			c := &chain{backend: b, client: visitor{address: strings.TrimPrefix(s.url, "http://"), patience: testkit.Patience}, keeps: true}
 			c.run(t, g)
 			if t.Failed() {
-				t.Logf("the proxy's log:\n%s", s.stderr)
+				t.Logf("the proxy's log:\n%s", s.Stderr)
 			}
 			c.compare(t)
 		})
@@ -46,8 +45,8 @@ func TestWorldGarden(t *testing.T) {
 	}
 }
 
-// TestWorldNoSpellingTellsOrigin has servers that pass fields on in the environment take what a
-// client says of itself, in each spelling: none gets through the proxy. Without it most do.
+// TestWorldNoSpellingTellsOrigin: servers that pass fields on in the environment accept a client's claims
+// about itself, in any spelling: none passes the proxy. Without the proxy, most do.
 func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 	t.Parallel()
 	const spoofed = "203.0.113.9"
@@ -56,8 +55,7 @@ func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 		name  string
 		start func(t *testing.T) (url string)
 	}{
-		{"Caddy with php-cgi", startCaddyPHP}, {"lighttpd's CGI", startLighttpdCGI}, {"php -S", startPHP},
-		{"Apache with PHP", startApachePHP}, {"nginx with php-fpm", startNginxPHP},
+		{"lighttpd's CGI", startLighttpdCGI}, {"php -S", startPHP}, {"Apache with PHP", startApachePHP},
 	} {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +66,7 @@ func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 			passes := startProxy(t, base, observed+"trustedProxies: []\nunderscores: true\n")
 			taken := 0
 			for separator := range strings.SplitSeq("!#$%&'*+.^_`|~-", "") {
-				for _, n := range []int{1, -1} { // the first hyphen, and each
+				for _, n := range []int{1, -1} { // the first hyphen, and every hyphen
 					h := http.Header{}
 					for _, name := range []string{"X-Forwarded-For", "X-Real-IP", "X-Forwarded-Proto"} {
 						h[strings.Replace(name, "-", separator, n)] = []string{spoofed}
@@ -91,15 +89,15 @@ func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 	}
 }
 
-// chain is a client, servers one behind the other, and a backend at the end.
+// chain is a client, several servers in a row, and a backend at the end.
 type chain struct {
 	backend *recorder
 	client  visitor
 	keeps   bool // the first server closes no connection without need
 
 	n    int
-	want map[string]record // what the backend is to have seen, by who it is
-	may  map[string]bool   // what it may not have seen at all
+	want map[string]record // requests that the backend must receive, by their ids
+	may  map[string]bool   // requests that the backend may receive in part or not at all
 }
 
 func (c *chain) next() string {
@@ -173,13 +171,13 @@ func (c *chain) step(s step) error {
 			return c.client.ends()
 		}
 		if r.kind == "refused" && a.hints == 0 {
-			c.client.close() // what comes next would be its body
+			c.client.close() // the next bytes would be its body
 		}
 	}
 	return nil
 }
 
-// broken looks at the answer to a body that breaks off. There may be none.
+// broken checks the answer to a body that breaks off. There may be none.
 func (c *chain) broken(a visited, err error) error {
 	defer c.client.close()
 	switch {
@@ -193,18 +191,18 @@ func (c *chain) broken(a visited, err error) error {
 	return c.client.ends()
 }
 
-// ends tells whether an answer ends the connection: not without need.
+// ends reports whether an answer ends the connection, which it may only do if necessary.
 func (s *sent) ends(a visited) bool {
 	switch {
 	case s.closes, strings.Contains(s.fields, "close"):
 		return true
 	case s.minor == 0 && s.kind == "chunks":
-		return a.closes // as long as nobody knows its length
+		return a.closes // because its length is unknown
 	}
 	return s.kind == "refused" && a.hints == 0
 }
 
-// check compares an answer with what was asked for.
+// check compares an answer with the request.
 func (s *sent) check(id string, a visited) error {
 	if a.status != s.status || a.id != id {
 		return fmt.Errorf("answered by %d of %q (%q), want %d", a.status, a.id, clip(a.body), s.status)
@@ -227,9 +225,9 @@ func (s *sent) check(id string, a visited) error {
 	return nil
 }
 
-// agree sends what may be understood in several ways to a server before the proxy, which
-// may take it as it likes. The two have to agree on what it is then: nobody is asked what
-// was not said, or twice, and each answer is that of its request.
+// agree sends ambiguous requests to a server in front of the proxy, which may understand them as it likes.
+// The two must agree: nothing reaches the backend that was not sent, or twice, and each answer belongs to its
+// request.
 func (c *chain) agree(t *testing.T) {
 	smuggled := 0
 	for _, d := range doubts() {
@@ -255,7 +253,7 @@ func (c *chain) agree(t *testing.T) {
 			}
 			at := slices.Index(due, a.id)
 			switch {
-			case a.id == "smuggled": // the server before the proxy takes it for a request
+			case a.id == "smuggled": // the server in front of the proxy understands it as a request
 				smuggled++
 				continue
 			case at < 0:
@@ -275,8 +273,8 @@ func (c *chain) agree(t *testing.T) {
 	c.compare(t)
 }
 
-// asksBeside has a request over a connection of its own be answered: on a slow machine
-// what was sent before has come to where it goes by then.
+// asksBeside sends a request over a new connection and waits for the answer: on a slow machine, earlier
+// requests have arrived by then.
 func (c *chain) asksBeside() error {
 	beside := visitor{address: c.client.address, patience: testkit.Patience}
 	defer beside.close()
@@ -294,7 +292,7 @@ func (c *chain) asksBeside() error {
 	return err
 }
 
-// compare looks at what the backend has seen.
+// compare checks the requests that the backend received.
 func (c *chain) compare(t *testing.T) {
 	c.client.close()
 	seen, faults := c.backend.all()

@@ -16,14 +16,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// regular is a browser with its cookies, which visits a fleet's site again and again.
+// regular is a browser with cookies that visits a fleet's site again and again.
 type regular struct {
 	address string
 
 	mu        sync.Mutex // guards the following
 	visits    int
 	redirects int
-	slowest   time.Duration // since it was asked last
+	slowest   time.Duration // since the last check
 	failures  []string      // the same
 }
 
@@ -62,7 +62,14 @@ func (v *regular) browse(ctx context.Context, c *http.Client, site string) {
 	}
 }
 
-// siege is a fleet behind HAProxy whose queue robots never let run dry.
+// count returns the number of its visits.
+func (v *regular) count() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.visits
+}
+
+// siege is a fleet behind HAProxy whose queue robots always keep full.
 type siege struct {
 	t        *testing.T
 	site     string
@@ -70,20 +77,18 @@ type siege struct {
 	visitors []*regular
 }
 
-// pass waits until each visitor has visited so often since, and tells what became of that: none may fail, except for as many
-// as were on their way to an instance that ended.
+// pass waits until each visitor has made enough new visits, and checks them: none may fail, except for those
+// on the way to an instance that ended.
 func (s *siege) pass(what string, lost int) {
 	s.t.Helper()
 	var failures []string
 	var slowest time.Duration
+	from := make(map[*regular]int)
 	for _, v := range s.visitors {
-		visits := func() int {
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			return v.visits
-		}
-		from := visits()
-		testkit.Eventually(s.t, v.address+" visits", func() bool { return visits() > from+6 })
+		from[v] = v.count()
+	}
+	for _, v := range s.visitors {
+		testkit.Eventually(s.t, v.address+" visits", func() bool { return v.count() > from[v]+4 })
 		v.mu.Lock()
 		failures, slowest = append(failures, v.failures...), max(slowest, v.slowest)
 		v.failures, v.slowest = nil, 0
@@ -95,7 +100,7 @@ func (s *siege) pass(what string, lost int) {
 	}
 }
 
-// known waits until all instances know all visitors, or says which does not.
+// known waits until all instances know all visitors, or reports which instance doesn't.
 func (s *siege) known(wait bool) {
 	s.t.Helper()
 	for _, v := range s.visitors {
@@ -112,10 +117,10 @@ func (s *siege) known(wait bool) {
 	}
 }
 
-// TestWorldFleetBehindHAProxy has visitors come to three instances in turn, in front of an Apache that robots keep busy. All
-// instances know them, also while what they share through hangs, is split or was killed; one that was killed knows them
-// again. Each browser is redirected once, also if the secret is replaced in the meantime, and one with another secret
-// disturbs none.
+// TestWorldFleetBehindHAProxy: visitors are sent to three instances in turn, in front of an Apache that
+// robots keep busy. All instances know the visitors, even while their way of sharing hangs, is split or was
+// killed; an instance that was killed knows them again. Each browser is redirected once, even if the secret
+// is replaced in the meantime, and an instance with another secret disturbs none of them.
 func TestWorldFleetBehindHAProxy(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t)
@@ -135,24 +140,24 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 				config += fmt.Sprintf("    server s%d %s check inter 200ms\n", i, strings.TrimPrefix(s.cars[i].url, "http://"))
 			}
 			file := filepath.Join(tempDir(t), "haproxy.cfg")
-			writeFile(t, file, haproxyHead+config)
-			startProcess(t, nil, testkit.Program(t, "haproxy"), "-db", "-f", file).listens(front)
+			testkit.ReplaceFile(t, file, haproxyHead+config)
+			testkit.Start(t, nil, testkit.Program(t, "haproxy"), "-db", "-f", file).Listens(front)
 			s.begin()
 
 			s.known(true)
 			s.pass("calm", 0)
 			reads := s.logs()
 			way.fail()
-			s.await(reads, "not to be reached")
+			s.await(reads, "can't be reached; this instance")
 			s.pass("cut off", 0)
 			s.known(false)
 			reads = s.logs()
 			way.mend()
-			s.await(reads, "sharing with it")
+			s.await(reads, "sharing accounts with it")
 			s.pass("together again", 0)
 			address := strings.TrimPrefix(s.cars[0].url, "http://")
-			s.cars[0].signal(syscall.SIGKILL)
-			s.cars[0].exit()
+			s.cars[0].Signal(syscall.SIGKILL)
+			s.cars[0].Exit()
 			s.pass("one was killed", 2*len(s.visitors))
 			s.cars[0] = start(0, address, secret) // with nothing saved
 			s.known(true)
@@ -162,7 +167,7 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 			s.known(false)
 			reads = s.logs()
 			began := time.Now()
-			start(3, testkit.FreeAddress(t), newSecret(t)).stderr.Await(t, 0, "another coordination.secret")
+			start(3, testkit.FreeAddress(t), newSecret(t)).Stderr.Await(t, 0, "another coordination.secret")
 			s.await(reads, "another coordination.secret")
 			t.Logf("another secret is told after %v", time.Since(began))
 			s.pass("one has another secret", 0)
@@ -177,7 +182,7 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 	}
 }
 
-// begin has robots and visitors come, until the test ends.
+// begin starts robots and visitors, which run until the test ends.
 func (s *siege) begin() {
 	ctx, end := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -206,18 +211,18 @@ func (s *siege) begin() {
 	}
 }
 
-// logs are how far the instances' logs have come.
+// logs returns the current lengths of the instances' logs.
 func (s *siege) logs() (reads []int) {
 	for _, car := range s.cars {
-		reads = append(reads, car.stderr.Len())
+		reads = append(reads, car.Stderr.Len())
 	}
 	return reads
 }
 
-// await waits until all of them have logged it since.
+// await waits until all instances have logged a text since then.
 func (s *siege) await(reads []int, what string) {
 	s.t.Helper()
 	for i, car := range s.cars {
-		car.stderr.Await(s.t, reads[i], what)
+		car.Stderr.Await(s.t, reads[i], what)
 	}
 }

@@ -16,14 +16,12 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestNothingIsLeft runs the program within the test, asks it for all kinds of
-// things, and looks which goroutines are left after its end.
+// TestNothingIsLeft runs the program in the test's process, sends all kinds of requests, and checks which
+// goroutines are left at its end.
 func TestNothingIsLeft(t *testing.T) {
 	backend := startApache(t)
 	graphite, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = graphite.Close() })
 	var samples atomic.Int64 // bytes of them
 	go func() {
@@ -33,7 +31,7 @@ func TestNothingIsLeft(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {
+	for _, mode := range []string{"fair", "cap", "cooperative"} {
 		t.Run(mode, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
 			s := unstarted(t)
@@ -50,13 +48,13 @@ robots: {refresh: off}
 			defer end()
 			status := make(chan int, 1)
 			stdout := new(testkit.Output)
-			go func() { status <- run(ctx, []string{"-config", s.file}, nil, stdout, s.stderr) }()
+			go func() { status <- run(ctx, []string{"-config", s.file}, nil, stdout, s.Stderr) }()
 			s.serves()
 			t.Run("asks", func(t *testing.T) { s.asksForEverything(t, mode) })
 			testkit.Eventually(t, "Graphite is told", func() bool { return samples.Load() > 0 })
 			end()
 			if got := <-status; got != 0 {
-				t.Errorf("status %d\n%s", got, s.stderr)
+				t.Errorf("status %d\n%s", got, s.Stderr)
 			}
 			if out := stdout.String(); out != "" {
 				t.Errorf("it printed %q", out)
@@ -68,7 +66,7 @@ robots: {refresh: off}
 	}
 }
 
-// asksForEverything ends with requests of all kinds still under way.
+// asksForEverything returns while requests of all kinds are still under way.
 func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 	for i, p := range protocols {
 		c := p.client(t)
@@ -79,7 +77,7 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 		fetch(t, c, http.MethodHead, s.url+"/page.php?ms=1", as("2"), nil)
 		fetch(t, c, http.MethodPost, s.url+"/upload.php", as("3"), strings.NewReader(strings.Repeat("x", megabyte)))
 		fetch(t, c, http.MethodGet, s.url+"/headers.php?status=404", as("4"), nil)
-		// clients that leave in the middle of things
+		// clients that disconnect in the middle
 		for j, path := range []string{"/download.php?mb=1000", "/sse.php?n=1000&ms=10"} {
 			res := open(t, c, http.MethodGet, s.url+path, as(fmt.Sprint(5+j)), nil)
 			if _, err := io.ReadFull(res.Body, make([]byte, 20)); err != nil {
@@ -92,25 +90,20 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 		s.leaves(t, c, http.MethodPost, "/upload.php", as("8"), half)
 	}
 	debtor := http.Header{"X-Forwarded-For": {"203.0.113.1"}, "X-Debtor": {"1"}}
-	switch mode {
-	case "observe":
-		return
-	case "cap", "fair": // the first one goes; others wait for what it cost
+	if mode != "cooperative" { // the first one runs; others wait for its cost to be paid
 		fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	}
 	_ = s.later(debtor, "/page.php?ms=50") // held until the end
 	testkit.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
 }
 
-// leaves has a client ask, and go once the request is at the backend. That goes
-// on with it until the end, unless it waits for the client.
+// leaves sends a request, and disconnects once it is at the backend. The backend continues to the end, unless
+// it waits for the client.
 func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path string, h http.Header, body io.Reader) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	req.Header = h
 	gone := make(chan struct{})
 	go func() {

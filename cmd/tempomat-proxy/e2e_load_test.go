@@ -14,9 +14,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// underLoad has clients ask for a page without a pause, and does something after each hundred of their requests: none
-// may fail. Each has a connection of its own; every fourth a new one for each request, and as many speak HTTP/2. They
-// ask over TLS, unless secure is nil.
+// underLoad lets clients request a page without a pause, and calls do after each hundred requests: none may
+// fail. Each client has its own connection; every fourth opens a new one for each request, and as many speak
+// HTTP/2. They use TLS unless secure is nil.
 func underLoad(t *testing.T, secure *tls.Config, url string, steps int, do func(i int)) {
 	t.Helper()
 	const clients = 8
@@ -64,13 +64,13 @@ func asker(i int, secure *tls.Config) *http.Client {
 		transport.Protocols.SetUnencryptedHTTP2(true)
 	case i%4 == 2:
 		transport.ForceAttemptHTTP2 = true
-	case i%8 == 3 && secure != nil: // the other ones do not resume
+	case i%8 == 3 && secure != nil: // the other clients do not resume sessions
 		transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	return &http.Client{Transport: transport, Timeout: 2 * testkit.Patience}
 }
 
-// asks asks once. The error is what is wrong with the answer.
+// asks sends one request. The error describes what is wrong with the answer.
 func asks(c *http.Client, url string) error {
 	res, err := c.Get(url)
 	if err != nil {
@@ -83,15 +83,15 @@ func asks(c *http.Client, url string) error {
 	return nil
 }
 
-// pageBackend answers everything with a page, says of those who log in that they are persons, and of what is dear that
-// it cost two CPU-seconds.
+// pageBackend answers everything with a page, declares clients that log in to be people, and reports that
+// expensive pages cost two CPU-seconds.
 func pageBackend(t *testing.T) (url string) {
 	t.Helper()
 	url, _, _ = slowBackend(t)
 	return url
 }
 
-// slowBackend is pageBackend, where what is asked for under /slow comes and waits until release.
+// slowBackend is a pageBackend whose pages under /slow arrive and wait until release.
 func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()) {
 	t.Helper()
 	came, gate := make(chan struct{}, 16), make(chan struct{})
@@ -104,7 +104,7 @@ func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()
 		case "/login":
 			w.Header().Set("Tempomat-Standing", "yes")
 		case "/dear":
-			time.Sleep(50 * time.Millisecond) // in which a hundred CPUs can do as much
+			time.Sleep(50 * time.Millisecond) // time in which a hundred CPUs could do as much
 			w.Header().Set("Tempomat-Cost", "2")
 		}
 		_, _ = io.WriteString(w, "page")

@@ -16,9 +16,10 @@ import (
 	"tempomat/proxy/handover"
 )
 
-// manager hears what a service tells systemd (NOTIFY_SOCKET), and keeps sockets as its file descriptor store does: what
-// has the same name is kept next to it, and what is forgotten are all of a name. It does not see that two descriptors are
-// the same socket, which systemd keeps once.
+// manager receives a service's messages to systemd (NOTIFY_SOCKET), and keeps sockets like its file
+// descriptor store: sockets with the same name are kept next to each other, and a name is forgotten with all
+// its sockets. Unlike systemd, it doesn't notice that two descriptors are the same socket, which systemd
+// keeps only once.
 type manager struct {
 	t       *testing.T
 	notify  string
@@ -30,29 +31,23 @@ type manager struct {
 	said []notice
 }
 
-// notice is what a process has said.
+// notice is a message of a process.
 type notice struct {
 	text string
 	pid  int
 }
 
-// closesAfter is for how long what is forgotten stays open, though all that was said is heard.
+// closesAfter is how long forgotten sockets stay open, even after all messages were received.
 const closesAfter = 50 * time.Millisecond
 
 func startManager(t *testing.T) *manager {
 	t.Helper()
 	m := &manager{t: t, notify: filepath.Join(tempDir(t), "notify"), kept: make(map[string][]*os.File)}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.notify, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	raw, err := conn.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_PASSCRED, 1) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_PASSCRED, 1) }))
 	var all sync.WaitGroup
 	all.Go(func() {
 		text, control := make([]byte, 4096), make([]byte, 4096)
@@ -79,7 +74,7 @@ func (m *manager) hear(message string, control []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	said, sent := notice{text: message}, []*os.File(nil)
-	messages, _ := syscall.ParseSocketControlMessage(control) // none of what cannot be read
+	messages, _ := syscall.ParseSocketControlMessage(control) // a message that can't be read has none
 	for _, c := range messages {
 		if who, err := syscall.ParseUnixCredentials(&c); err == nil {
 			said.pid = int(who.Pid)
@@ -99,12 +94,12 @@ func (m *manager) hear(message string, control []byte) {
 	case strings.HasPrefix(message, "FDSTOREREMOVE=1\n"):
 		forgotten := m.kept[name]
 		delete(m.kept, name)
-		m.closing.Go(func() { // as systemd, which has a thread for it
+		m.closing.Go(func() { // like systemd, which uses a thread for that
 			time.Sleep(closesAfter)
 			closeFiles(forgotten)
 		})
 	}
-	closeFiles(sent) // that of a barrier tells that this was reached
+	closeFiles(sent) // closing the descriptor of a barrier reports that the barrier was reached
 }
 
 func closeFiles(files []*os.File) {
@@ -113,7 +108,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// next waits for what is said next.
+// next waits for the next message.
 func (m *manager) next() (said notice) {
 	m.t.Helper()
 	testkit.Eventually(m.t, "systemd is told something", func() bool {
@@ -129,12 +124,11 @@ func (m *manager) next() (said notice) {
 	return said
 }
 
-// keeps is what is kept when all that was told is heard, as the next process gets it, and the names of that.
+// keeps returns the kept files in the form that the next process gets, and their names, after all messages
+// were received.
 func (m *manager) keeps() (files []*os.File, names []string) {
 	m.t.Helper()
-	if err := (handover.Store{Notify: m.notify}).Wait(); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, (handover.Store{Notify: m.notify}).Wait())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(m.kept)) {
@@ -145,13 +139,11 @@ func (m *manager) keeps() (files []*os.File, names []string) {
 	return files, names
 }
 
-// duplicate leaves the socket's flags alone, which Fd does not: the process that serves it has the same.
+// duplicate leaves the socket's flags alone, unlike Fd: the process that serves it shares them.
 func (m *manager) duplicate(f *os.File) *os.File {
 	m.t.Helper()
 	raw, err := f.SyscallConn()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	var fd int
 	var failed error
 	if err := raw.Control(func(from uintptr) { fd, failed = syscall.Dup(int(from)) }); err != nil || failed != nil {
@@ -175,7 +167,7 @@ func newManaged(t *testing.T, backend, yaml string) *managed {
 	return m
 }
 
-// begin starts the program with all that the manager keeps.
+// begin starts the program with everything that the manager keeps.
 func (m *managed) begin() {
 	m.t.Helper()
 	files, names := m.keeps()
@@ -183,14 +175,14 @@ func (m *managed) begin() {
 	closeFiles(files) // the process has its own
 }
 
-// begins starts it and waits until it serves.
+// begins starts the program and waits until it serves.
 func (m *managed) begins() {
 	m.t.Helper()
 	m.begin()
 	m.serves()
 }
 
-// names are those of what is kept, each once: the manager does not see what it has.
+// names returns the names of the kept sockets, each once, because the manager doesn't notice duplicates.
 func (m *managed) names() string {
 	m.t.Helper()
 	files, names := m.keeps()

@@ -17,10 +17,8 @@ import (
 func (a *apache) workers() (pids []int) {
 	a.t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	parent := strconv.Itoa(a.proc.Pid)
+	testkit.Must(a.t, err)
+	parent := strconv.Itoa(a.Proc.Pid)
 	for _, name := range names {
 		text, _ := os.ReadFile(name) // it may have ended
 		_, rest, _ := strings.Cut(string(text), ") ")
@@ -32,13 +30,11 @@ func (a *apache) workers() (pids []int) {
 	return pids
 }
 
-// lowered is how many workers of Apache have another priority than its own.
+// lowered returns how many workers of Apache have a different priority from its own.
 func (a *apache) lowered() (n int) {
 	a.t.Helper()
-	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // who runs the tests may have lowered all of them
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the caller of the tests may have lowered all of them
+	testkit.Must(a.t, err)
 	for _, pid := range a.workers() {
 		policy, _, errno := unix.Syscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(pid), 0, 0)
 		nice, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
@@ -49,7 +45,7 @@ func (a *apache) lowered() (n int) {
 	return n
 }
 
-// attack has some long pages run whose workers step down.
+// attack runs some long pages whose workers step down.
 func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string) {
 	t.Helper()
 	for _, client := range []string{"198.51.100.7", "198.51.101.7"} {
@@ -59,14 +55,14 @@ func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string)
 	return pages
 }
 
-// TestPriorities has the workers of a real Apache step down, and kills, reloads and ends the
-// proxy meanwhile: they have their own priority afterwards, each time.
+// TestPriorities: the workers of a real Apache step down while the proxy is reloaded and ended: each time
+// they have their own priority afterwards.
 func TestPriorities(t *testing.T) {
 	testkit.Root(t, "to raise priorities again takes CAP_SYS_NICE")
 	backend := startApache(t, "--workers", "6")
 	const yaml = "trustedProxies: [127.0.0.1/32]\ngate: {priority: on}\n"
 	s := startProxy(t, backend.url, yaml)
-	s.stderr.Await(t, 0, "long requests' processes step down")
+	s.Stderr.Await(t, 0, "processes of long requests get a lower priority")
 	for _, page := range backend.attack(t, s) {
 		if got := <-page; got != "200 OK" {
 			t.Error(got)
@@ -77,30 +73,16 @@ func TestPriorities(t *testing.T) {
 	}
 
 	backend.attack(t, s)
-	s.signal(syscall.SIGKILL)
-	<-s.ended
-	if backend.lowered() == 0 {
-		t.Fatal("nothing is left behind: the test shows nothing")
+	for range 20 {
+		s.reload(reloaded)
 	}
-	s.startAgain()
-	s.stderr.Await(t, 0, "put back priorities")
-	if n := backend.lowered(); n > 0 {
-		t.Errorf("%d workers are lowered after the next start", n)
-	}
-
-	backend.attack(t, s)
-	from := 0
-	for range 100 {
-		s.signal(syscall.SIGHUP)
-		_, from = s.stderr.Await(t, from, `"msg":"reloaded"`)
-	}
-	s.signal(syscall.SIGTERM)
-	if status := s.exit(); status != 0 || backend.lowered() > 0 {
-		t.Errorf("reloaded a hundred times: status %d, %d lowered", status, backend.lowered())
+	s.Signal(syscall.SIGTERM)
+	if status := s.Exit(); status != 0 || backend.lowered() > 0 {
+		t.Errorf("reloaded again and again: status %d, %d lowered", status, backend.lowered())
 	}
 }
 
-// TestNoPriorities says in one line what is missing, and serves.
+// TestNoPriorities: one log line says what is missing, and the site is served.
 func TestNoPriorities(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t, "--workers", "4")
@@ -110,15 +92,14 @@ func TestNoPriorities(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startProxy(t, c.url, c.yaml)
-			s.signal(syscall.SIGHUP)
-			s.stderr.Await(t, 0, `"msg":"reloaded"`)
-			if log := s.stderr.String(); strings.Count(log, "no process steps down") != 1 || !strings.Contains(log, c.why) {
+			s.reload(reloaded)
+			if log := s.Stderr.String(); strings.Count(log, "process priorities aren't lowered") != 1 || !strings.Contains(log, c.why) {
 				t.Errorf("want one line that tells of %q:\n%s", c.why, log)
 			}
 		})
 	}
 	s := startProxy(t, backend.url, "gate: {priority: off}\n")
-	if got := s.get("198.51.100.7", "/page.php?ms=5").StatusCode; got != 200 || strings.Contains(s.stderr.String(), "steps down") {
-		t.Errorf("status %d, log:\n%s", got, s.stderr)
+	if got := s.get("198.51.100.7", "/page.php?ms=5").StatusCode; got != 200 || strings.Contains(s.Stderr.String(), "lower") {
+		t.Errorf("status %d, log:\n%s", got, s.Stderr)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -17,37 +16,35 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// prometheus is a running one.
+// prometheus is a running Prometheus.
 type prometheus struct {
 	t   *testing.T
 	url string
 }
 
-// startPrometheus has it ask the targets each second, and evaluate our alerts.
-func startPrometheus(t *testing.T, targets string, flags ...string) *prometheus {
+// startPrometheus starts one that scrapes the targets each second, and evaluates tempomat's alerts.
+func startPrometheus(t *testing.T, targets string) *prometheus {
 	t.Helper()
 	path := testkit.Program(t, "prometheus")
 	alerts, err := filepath.Abs("../../deploy/prometheus/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir, listen := tempDir(t), "127.0.0.1:"+freePort(t)
 	file := filepath.Join(dir, "prometheus.yml")
-	writeFile(t, file, `global: {scrape_interval: 1s, evaluation_interval: 1s}
+	testkit.ReplaceFile(t, file, `global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: ["`+alerts+`"]
 scrape_configs: [{job_name: tempomat-proxy, static_configs: [{targets: [`+targets+`]}]}]
 `)
 	args := []string{"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + listen}
-	startProcess(t, nil, path, append(args, flags...)...)
+	testkit.Start(t, nil, path, args...)
 	return &prometheus{t: t, url: "http://" + listen}
 }
 
-// ask asks its API; what it says as an error is returned.
+// ask sends a request to its API, and returns the error that the API reports.
 func (p *prometheus) ask(path string, query url.Values, into any) (wrong string) {
 	p.t.Helper()
 	r, err := http.Get(p.url + path + "?" + query.Encode())
 	if err != nil {
-		return err.Error() // it has not begun to listen
+		return err.Error() // it doesn't listen yet
 	}
 	defer r.Body.Close()
 	reply := struct{ Data, Error any }{Data: into}
@@ -58,7 +55,7 @@ func (p *prometheus) ask(path string, query url.Values, into any) (wrong string)
 	return wrong
 }
 
-// query returns how many series an expression has, and the value of the first.
+// query returns the number of series of an expression, and the value of the first.
 func (p *prometheus) query(expr string) (n int, value float64, wrong string) {
 	p.t.Helper()
 	var data struct {
@@ -81,15 +78,10 @@ func (p *prometheus) value(expr string) float64 {
 // panelQueries are all expressions of the dashboard, with values for its variables.
 func panelQueries(t *testing.T) (all []string) {
 	t.Helper()
-	data, err := os.ReadFile("../../deploy/grafana/tempomat.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, found := range regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`).FindAllSubmatch(data, -1) {
+	data := testkit.ReadFile(t, "../../deploy/grafana/tempomat.json")
+	for _, found := range regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`).FindAllStringSubmatch(data, -1) {
 		var expr string
-		if err := json.Unmarshal(found[1], &expr); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal([]byte(found[1]), &expr))
 		all = append(all, strings.NewReplacer("$__rate_interval", "10s", "$job", ".*", "$instance", ".*").Replace(expr))
 	}
 	if len(all) < 40 {
@@ -98,7 +90,7 @@ func panelQueries(t *testing.T) (all []string) {
 	return all
 }
 
-// checkPanels looks whether all panels of the dashboard show something.
+// checkPanels checks that all panels of the dashboard have data.
 func (p *prometheus) checkPanels() {
 	p.t.Helper()
 	empty := 0
@@ -117,7 +109,7 @@ func (p *prometheus) checkPanels() {
 	}
 }
 
-// checkRules waits until all alerts were evaluated, and looks how that went.
+// checkRules waits until all alerts were evaluated, and checks the result.
 func (p *prometheus) checkRules() {
 	p.t.Helper()
 	var rules struct {
@@ -136,7 +128,7 @@ func (p *prometheus) checkRules() {
 	}
 }
 
-// startBreaking is a backend that breaks off what is asked of it below /broken.
+// startBreaking starts a backend that breaks off its answers below /broken.
 func startBreaking(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -148,12 +140,12 @@ func startBreaking(t *testing.T) string {
 	return s.URL
 }
 
-// TestWorldPrometheus has a real one ask a real proxy, and puts all expressions of the alerts and
-// of the dashboard to it.
+// TestWorldPrometheus runs a real Prometheus with a real proxy, and evaluates all expressions of the alerts
+// and of the dashboard.
 func TestWorldPrometheus(t *testing.T) {
 	t.Parallel()
 	metrics := "127.0.0.1:" + freePort(t)
-	p := startPrometheus(t, metrics, "--enable-feature=exemplar-storage")
+	p := startPrometheus(t, metrics)
 	s := startProxy(t, startBreaking(t), "metrics: \""+metrics+"\"\nlimits: [{name: login, path: /login, rate: 1/hour}]\n")
 	ask := func() {
 		for _, path := range []string{"/", "/login", "/broken"} {
@@ -166,16 +158,6 @@ func TestWorldPrometheus(t *testing.T) {
 	})
 	p.checkPanels()
 	p.checkRules()
-	var exemplars []struct {
-		Exemplars []struct{ Labels map[string]string }
-	}
-	testkit.Eventually(t, "an example has the id of its request", func() bool {
-		ask()
-		wrong := p.ask("/api/v1/query_exemplars", url.Values{
-			"query": {"tempomat_request_duration_seconds_bucket"}, "start": {"0"}, "end": {"9999999999"},
-		}, &exemplars)
-		return wrong == "" && len(exemplars) > 0 && len(exemplars[0].Exemplars[0].Labels["request_id"]) == 8
-	})
 	if got, want := s.scrape(metrics, "tempomat_requests_total{"), float64(s.stats().Counters["requests"]); got != want {
 		t.Errorf("Prometheus is told of %v requests, the doctor of %v", got, want)
 	}

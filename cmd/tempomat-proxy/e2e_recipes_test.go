@@ -28,32 +28,32 @@ func TestWorldRecipes(t *testing.T) {
 // recipes are the pages.
 func recipes() []recipe {
 	return []recipe{
-		{page: "apache", with: "-mod-php", scheme: "http", install: installModPHP, start: startModPHP},
-		{page: "apache", with: "-php-fpm", scheme: "http", install: installApacheFPM, start: startApacheFPM, more: findsPHPFPM},
-		{page: "nginx-php-fpm", scheme: "http", install: installNginx(nginxSite), start: startNginxFPM, more: findsPHPFPM},
-		{page: "apache-tls", scheme: "https", install: installApacheTLS, start: startApacheTLS, more: crowdWaits},
-		{page: "nginx-tls", scheme: "https", install: installNginx(nginxTLSSite), start: startNginxFPM},
-		{page: "haproxy", on: "apache", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxy},
-		{page: "haproxy-proxy-protocol", on: "apache", scheme: "https", install: installBehindHAProxy, start: startBehindHAProxyTCP, more: refusesWithoutHeader},
-		{page: "own-tls", on: "apache", scheme: "https", install: installModPHP, start: startOwnTLS, more: redirectsToHTTPS},
-		{page: "varnish", on: "apache", scheme: "http", install: installBehindVarnish, start: startBehindVarnish},
-		{page: "cloudflare", on: "apache", scheme: "https", install: installBehindCloudflare, start: startBehindCloudflare, more: cloudflareMoves},
-		{page: "applications", section: "Node", scheme: "http", install: installNode, start: startApplication},
-		{page: "applications", section: "Python", scheme: "http", install: installPython, start: startApplication},
-		{page: "applications", section: "Ruby", scheme: "http", install: installRuby, start: startApplication},
+		{page: "apache", with: "-mod-php", scheme: "http", install: installModPHP, start: serving("8080 80", apacheServes, tempomatServes)},
+		{page: "apache", with: "-php-fpm", scheme: "http", install: installApacheFPM, start: serving("8080 80", phpFPMServes, apacheServes, tempomatServes), more: findsPHPFPM},
+		{page: "nginx-php-fpm", scheme: "http", install: installNginx(nginxSite), start: serving("8080 80", phpFPMServes, nginxServes, tempomatServes), more: findsPHPFPM},
+		{page: "apache-tls", scheme: "https", install: installApacheTLS, start: serving("8080 443 8888", apacheServes, frontApacheServes, tempomatServes), more: crowdWaits},
+		{page: "nginx-tls", scheme: "https", install: installNginx(nginxTLSSite), start: serving("8080 443 8888", phpFPMServes, nginxServes, tempomatServes)},
+		{page: "haproxy", on: "apache", scheme: "https", install: installBehindHAProxy, start: serving("8080 8888 443", apacheServes, tempomatServes, haproxyServes)},
+		{page: "haproxy-proxy-protocol", on: "apache", scheme: "https", install: installBehindHAProxy, start: serving("8080 8888 8443 443 80", apacheServes, tempomatServes, haproxyServes), more: refusesWithoutHeader},
+		{page: "own-tls", on: "apache", scheme: "https", install: installModPHP, start: serving("8080 443 80", apacheServes, tempomatServes), more: redirectsToHTTPS},
+		{page: "varnish", on: "apache", scheme: "http", install: installBehindVarnish, start: serving("8080 8888 80", apacheServes, tempomatServes, serviceServes("varnish.service.d/tempomat.conf"))},
+		{page: "cloudflare", on: "apache", scheme: "https", install: installBehindCloudflare, start: serving("8080 80", apacheServes, tempomatServes), more: cloudflareMoves},
+		{page: "applications", section: "Node", scheme: "http", install: installNode, start: serving("3000 80", serviceServes("app.service"), tempomatServes)},
+		{page: "applications", section: "Python", scheme: "http", install: installPython, start: serving("3000 80", serviceServes("app.service"), tempomatServes)},
+		{page: "applications", section: "Ruby", scheme: "http", install: installRuby, start: serving("3000 80", serviceServes("app.service"), tempomatServes)},
 	}
 }
 
 // recipe is a page.
 type recipe struct {
 	page    string
-	with    string           // which of several servers the page is followed with
-	section string           // that is followed before "Change"; empty: none
-	on      string           // the page that is followed before it; empty: none
+	with    string           // server to follow the page with, if there are several
+	section string           // section that is followed before "Change"; empty: none
+	on      string           // page that is followed before this one; empty: none
 	scheme  string           // of the site
 	install func(m *machine) // what is there before
-	start   func(m *machine) // what the page has changed, until it serves
-	more    func(m *machine) // what else it promises; nil: nothing
+	start   func(m *machine) // applies the page's changes, until the site is served
+	more    func(m *machine) // checks the page's other promises; nil: none
 }
 
 func (r recipe) run(t *testing.T) {
@@ -90,7 +90,7 @@ func (r recipe) run(t *testing.T) {
 	}
 }
 
-// prepare has what is there before the page's changes.
+// prepare creates the state before the page's changes.
 func (r recipe) prepare(m *machine) {
 	r.install(m)
 	if r.on != "" {
@@ -109,12 +109,6 @@ func installModPHP(m *machine) {
 	m.site()
 }
 
-func startModPHP(m *machine) {
-	m.startApache2()
-	m.startTempomat()
-	m.await("8080", "80")
-}
-
 func installApacheFPM(m *machine) {
 	m.apache2("mpm_event")
 	m.phpFPM()
@@ -122,14 +116,30 @@ func installApacheFPM(m *machine) {
 	m.shell("a2enmod proxy_fcgi setenvif\na2enconf php8.2-fpm")
 }
 
-func startApacheFPM(m *machine) {
-	m.startPHPFPM()
-	m.startApache2()
-	m.startTempomat()
-	m.awaitAll()
+// serving starts servers in their order, and waits until a program listens on each port that the page names.
+func serving(ports string, servers ...func(m *machine)) func(m *machine) {
+	return func(m *machine) {
+		for _, starts := range servers {
+			starts(m)
+		}
+		m.await(strings.Fields(ports)...)
+	}
 }
 
-// installApacheTLS has a site as certbot makes it.
+func apacheServes(m *machine)      { m.startApache2() }
+func frontApacheServes(m *machine) { m.startApache2At("/etc/apache2-front") }
+func phpFPMServes(m *machine)      { m.startPHPFPM() }
+func nginxServes(m *machine)       { m.start("nginx", m.path("/bin/nginx"), "-g", "daemon off;") }
+func tempomatServes(m *machine)    { m.startTempomat() }
+func haproxyServes(m *machine) {
+	m.start("haproxy", "/usr/sbin/haproxy", "-db", "-f", m.path("/etc/haproxy/haproxy.cfg"))
+}
+
+func serviceServes(unit string) func(m *machine) {
+	return func(m *machine) { m.startService(unit) }
+}
+
+// installApacheTLS creates a site like one of certbot's.
 func installApacheTLS(m *machine) {
 	installModPHP(m)
 	m.write("/etc/apache2/sites-available/www.example.org-le-ssl.conf", m.local(`<VirtualHost *:443>
@@ -141,13 +151,6 @@ func installApacheTLS(m *machine) {
 </VirtualHost>
 `))
 	m.shell("a2enmod ssl\na2ensite www.example.org-le-ssl")
-}
-
-func startApacheTLS(m *machine) {
-	m.startApache2()
-	m.startApache2At("/etc/apache2-front")
-	m.startTempomat()
-	m.awaitAll()
 }
 
 // installNginx has one site, of which the function's argument says how it listens.
@@ -189,48 +192,14 @@ server {
 `
 )
 
-func startNginxFPM(m *machine) {
-	m.startPHPFPM()
-	m.startNginx()
-	m.startTempomat()
-	m.awaitAll()
-}
-
 func installBehindHAProxy(m *machine) {
 	installModPHP(m)
 	m.haproxy()
 }
 
-func startBehindHAProxy(m *machine) {
-	m.startApache2()
-	m.startTempomat()
-	m.startHAProxy()
-	m.await("8080", "8888", "443")
-}
-
-func startBehindHAProxyTCP(m *machine) {
-	m.startApache2()
-	m.startTempomat()
-	m.startHAProxy()
-	m.await("8080", "8888", "8443", "443", "80")
-}
-
-func startOwnTLS(m *machine) {
-	m.startApache2()
-	m.startTempomat()
-	m.await("8080", "443", "80")
-}
-
 func installBehindVarnish(m *machine) {
 	installModPHP(m)
 	m.varnish()
-}
-
-func startBehindVarnish(m *machine) {
-	m.startApache2()
-	m.startTempomat()
-	m.startService("varnish.service.d/tempomat.conf")
-	m.await("8080", "8888", "80")
 }
 
 func installNode(m *machine) {
@@ -265,16 +234,10 @@ end)
 `)
 }
 
-// application is a service that shows the scheme and the address that it takes a visitor to have.
+// application is a service that shows the visitor's scheme and address as it sees them.
 func (m *machine) application(command, file, text string) {
 	m.write("/srv/app/"+file, text)
 	m.write("/etc/systemd/system/app.service", m.local("[Service]\nEnvironment=HOST=0.0.0.0 PORT=80\nExecStart="+command+"\n"))
-}
-
-func startApplication(m *machine) {
-	m.startService("app.service")
-	m.startTempomat()
-	m.await("3000", "80")
 }
 
 // redirectsToHTTPS asks the plain port.
@@ -286,14 +249,14 @@ func redirectsToHTTPS(m *machine) {
 	}
 }
 
-// refusesWithoutHeader has a visitor connect to tempomat itself.
+// refusesWithoutHeader connects a visitor to tempomat itself.
 func refusesWithoutHeader(m *machine) {
 	redirectsToHTTPS(m)
 	m.shell("! curl -s --haproxy-protocol http://127.0.0.1:8888/")
 }
 
-// site has a page that shows all that PHP is told, one that shows who asks, and a directory, whose name without
-// a slash is redirected.
+// site has a page that shows everything that PHP gets, one that shows the visitor, and a directory, whose
+// name without a slash is redirected.
 func (m *machine) site() {
 	m.write("/var/www/html/who.php", "<?php header('Cache-Control: no-store'); echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['HTTPS'] ?? '', ' ', $_SERVER['HTTP_HOST'];\n")
 	const spy = "<?php header('Content-Type: application/json'); header('Cache-Control: no-store'); echo json_encode($_SERVER);\n"
@@ -301,5 +264,5 @@ func (m *machine) site() {
 	m.write("/var/www/html/dir/index.php", spy)
 }
 
-// haproxyHead is what a configuration begins with.
+// haproxyHead is the beginning of a configuration.
 const haproxyHead = "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"

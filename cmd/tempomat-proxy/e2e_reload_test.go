@@ -3,42 +3,29 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
 
-// ways are the ways to have the proxy read its configuration again. Each
-// returns when that is done, with the log's line that says so.
-var ways = []struct {
-	name   string
-	reload func(s *sidecarProcess, from int, outcome string) (next int)
-}{
-	{"SIGHUP", func(s *sidecarProcess, from int, outcome string) int {
-		s.signal(syscall.SIGHUP)
-		_, next := s.stderr.Await(s.t, from, outcome)
-		return next
-	}},
-	{"doctor", func(s *sidecarProcess, from int, outcome string) int {
-		status, out, errs := s.doctor("reload")
-		if want := outcome == reloaded; (status == 0) != want || strings.Contains(out, "reloaded\n") != want {
-			s.t.Errorf("the doctor: %d %q %q", status, out, errs)
-		}
-		if outcome == rejected && !strings.Contains(errs, "tempomat.yaml:4: throttle.mode: fast: must be") {
-			s.t.Errorf("the doctor does not say what is wrong: %q", errs)
-		}
-		_, next := s.stderr.Await(s.t, from, outcome)
-		return next
-	}},
-}
-
 const (
 	reloaded = `"msg":"reloaded"`
-	rejected = `"msg":"configuration rejected; the running one stays"`
+	rejected = `"msg":"configuration rejected; the current one stays in use"`
 )
+
+// reload has the proxy read its configuration again, and waits for the log's line that says so.
+func (s *sidecarProcess) reload(outcome string) {
+	s.t.Helper()
+	from := s.Stderr.Len()
+	s.Signal(syscall.SIGHUP)
+	s.Stderr.Await(s.t, from, outcome)
+}
 
 const observing = `throttle: {mode: observe, maxHold: 1s}
 cpuCount: 1
@@ -48,43 +35,38 @@ classes: {slash32: {share: 0.01, burst: 0s}, slash24: {share: 0.25}, slash16: of
 func TestReload(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t)
-	for _, way := range ways {
-		t.Run(way.name, func(t *testing.T) {
-			t.Parallel()
-			s := startProxy(t, backend.url, observing)
-			const debtor = "198.51.100.1"
-			for range 2 {
-				s.get(debtor, "/page.php?ms=300")
-			}
-			before, _ := s.account("slash32", debtor)
-			if before.Level > -0.3 {
-				t.Fatalf("%s has no debt: %+v", debtor, before)
-			}
-			t.Run("good", func(t *testing.T) { takesGoodFile(t, s, backend, way.reload) })
-			after, _ := s.account("slash32", debtor)
-			// It earned something meanwhile; that it lost its debt would be more.
-			if after.Level < before.Level || after.Level > before.Level+0.2 {
-				t.Errorf("the debt was %v and is %v", before.Level, after.Level)
-			}
-			// What was only observed before counts now.
-			if a := s.get(debtor, "/style.css"); a.StatusCode != http.StatusTooManyRequests {
-				t.Errorf("the debtor got %s", a.Status)
-			}
-			t.Run("bad", func(t *testing.T) { keepsOnBadFile(t, s, backend, way.reload) })
-			t.Run("restart", func(t *testing.T) { namesWhatNeedsRestart(t, s, backend, way.reload) })
-		})
+	s := startProxy(t, backend.url, observing)
+	const debtor = "198.51.100.1"
+	for range 2 {
+		s.get(debtor, "/page.php?ms=300")
 	}
+	before, _ := s.account("slash32", debtor)
+	if before.Level > -0.3 {
+		t.Fatalf("%s has no debt: %+v", debtor, before)
+	}
+	t.Run("good", func(t *testing.T) { takesGoodFile(t, s, backend) })
+	after, _ := s.account("slash32", debtor)
+	// It has earned something since; losing its debt would be more.
+	if after.Level < before.Level || after.Level > before.Level+0.2 {
+		t.Errorf("the debt was %v and is %v", before.Level, after.Level)
+	}
+	// Requests that were only observed before count now.
+	if a := s.get(debtor, "/style.css"); a.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the debtor got %s", a.Status)
+	}
+	t.Run("bad", func(t *testing.T) { keepsOnBadFile(t, s, backend) })
+	t.Run("restart", func(t *testing.T) { namesWhatNeedsRestart(t, s, backend) })
 }
 
-func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
-	from := s.stderr.Len()
+func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache) {
+	from := s.Stderr.Len()
 	s.configure(t, backend.url, strings.NewReplacer("observe", "cap", "0.25", "0.5", "slash16: off", "slash16: {share: 0.75}").Replace(observing))
-	reload(s, from, reloaded)
-	s.stderr.Await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
-	s.stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
-	s.stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
-	if n := s.stderr.Count(from, `"msg":"changed`); n != 3 {
-		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.stderr)
+	s.reload(reloaded)
+	s.Stderr.Await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
+	s.Stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
+	s.Stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
+	if n := s.Stderr.Count(from, `"msg":"changed`); n != 3 {
+		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.Stderr)
 	}
 	var known api.ClassesReply
 	s.ask("/v1/classes", &known)
@@ -100,17 +82,17 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache, reload func
 	}
 }
 
-func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
-	from := s.stderr.Len()
+func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache) {
+	from := s.Stderr.Len()
 	var before, after api.ClassesReply
 	s.ask("/v1/classes", &before)
 	s.configure(t, backend.url, "throttle: {mode: fast}\nclasses:\n  slash32: {share: 7, bust: 1s}\n")
-	reload(s, from, rejected)
+	s.reload(rejected)
 	for _, fault := range []string{
 		`tempomat.yaml:4: throttle.mode: fast: `, `"line":4,"key":"throttle.mode"`,
 		`"line":6,"key":"classes.slash32.share"`, `"line":6,"key":"classes.slash32.bust"`,
 	} {
-		s.stderr.Await(t, from, rejected, fault)
+		s.Stderr.Await(t, from, rejected, fault)
 	}
 	s.ask("/v1/classes", &after)
 	if fmt.Sprint(after.Classes) != fmt.Sprint(before.Classes) {
@@ -124,8 +106,8 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache, reload fun
 	}
 }
 
-// TestReloadOfNoSite: a file that was cut off has no backend, and one whose backend is the address that is served, whatever
-// listen says now, has the proxy ask itself. Both are refused, and the site is served as before.
+// TestReloadOfNoSite: a truncated file has no backend, and if the backend is the served address, whatever
+// listen says now, the proxy would call itself. Both files are refused, and the site is served as before.
 func TestReloadOfNoSite(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -133,24 +115,22 @@ func TestReloadOfNoSite(t *testing.T) {
 	for text, fault := range map[string]string{
 		"":               "tempomat.yaml: backend: is not given",
 		"# backend: x\n": "tempomat.yaml: backend: is not given",
-		"listen: ':8888'\nstate: off\nbackend: " + s.url + "\n": "requests would go in a circle",
+		"listen: ':8888'\nstate: off\nbackend: " + s.url + "\n": "requests would loop",
 	} {
-		from := s.stderr.Len()
-		writeFile(t, s.file, text)
+		from := s.Stderr.Len()
+		testkit.ReplaceFile(t, s.file, text)
 		if status, _, errs := s.doctor("reload"); status == 0 || !strings.Contains(errs, fault) {
 			t.Errorf("%q: %d, %s", text, status, errs)
 		}
-		s.stderr.Await(t, from, rejected, fault)
+		s.Stderr.Await(t, from, rejected, fault)
 		if a := s.get("203.0.113.1", "/"); a.StatusCode != http.StatusOK {
 			t.Errorf("%q: the running one serves %s", text, a.Status)
 		}
-		if status, _, errs := execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", s.file); status == 0 && strings.Contains(fault, "backend:") {
+		if status, _, errs := testkit.Execute(t, nil, program(t, "tempomat-proxy"), "-check", "-config", s.file); status == 0 && strings.Contains(fault, "backend:") {
 			t.Errorf("%q is sound: %s", text, errs)
 		}
 	}
-	if err := os.Remove(s.file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(s.file))
 	if status, _, errs := s.doctor("reload"); status == 0 || !strings.Contains(errs, "no such file") {
 		t.Errorf("without a file: %d, %s", status, errs)
 	}
@@ -159,28 +139,84 @@ func TestReloadOfNoSite(t *testing.T) {
 	}
 }
 
-func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache, reload func(*sidecarProcess, int, string) int) {
-	from := s.stderr.Len()
+func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
+	from := s.Stderr.Len()
 	s.configure(t, backend.url, "listen: 127.0.0.1:1\ntable: {size: 2048}\n")
-	reload(s, from, reloaded)
-	const waits = `"msg":"changed, but only a restart can put it in force"`
-	s.stderr.Await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
-	s.stderr.Await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
-	if n := s.stderr.Count(from, waits); n != 2 {
-		t.Errorf("%d keys are said to need a restart, want 2:\n%s", n, s.stderr)
+	s.reload(reloaded)
+	const waits = `"msg":"changed, but takes effect only after a restart"`
+	s.Stderr.Await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
+	s.Stderr.Await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
+	if n := s.Stderr.Count(from, waits); n != 2 {
+		t.Errorf("%d keys are said to need a restart, want 2:\n%s", n, s.Stderr)
 	}
 	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
 		t.Errorf("the listener serves %s", a.Status)
 	}
-	const doctorSays = "These settings need a restart: listen, table.size\n"
-	for range 2 { // they wait on, though the file is the same as at the reload before
+	const doctorSays = "reloaded\nThese settings need a restart: listen, table.size\n"
+	for range 2 { // the keys still wait, although the file hasn't changed since the last reload
 		if _, out, _ := s.doctor("reload"); !strings.Contains(out, doctorSays) {
 			t.Errorf("the doctor says %q, want %q", out, doctorSays)
 		}
 	}
-	from = s.stderr.Len()
+	from = s.Stderr.Len()
 	s.configure(t, backend.url, "cpuCount: 1\n")
-	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.stderr.Count(from, waits) != 0 {
-		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.stderr)
+	if _, out, _ := s.doctor("reload"); strings.Contains(out, "restart") || s.Stderr.Count(from, waits) != 0 {
+		t.Errorf("what it began with waits for a restart: %q\n%s", out, s.Stderr)
+	}
+}
+
+// TestFilesOfTheConfiguration: a file that the configuration names is read with it and at each reload. A broken one is
+// named with its fault, and what was read before stays in force.
+func TestFilesOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(strings.Join(r.Header["X-Forwarded-For"], ", ")))
+	}))
+	t.Cleanup(echo.Close)
+	const client, nobody = "198.51.100.9", "http://127.0.0.1:9"
+	for name, c := range map[string]struct {
+		backend, yaml, file   string   // yaml has %s for the file's directory
+		first, second, broken string   // what is in the file
+		before, after         string   // what a client is shown
+		changed, rejected     []string // lines of the log
+	}{
+		"error pages": {
+			nobody, "errorPages: {directory: %s}\n", "error.html",
+			"<title>first {{.Language}}</title>", "<title>second {{.Language}}</title>", "<!doctype html>\n<title>broken {{.Langage}}</title>",
+			"<title>first de</title>", "<title>second de</title>",
+			nil, []string{"error.html:2:", "Langage"},
+		},
+		"trusted proxies": {
+			echo.URL, "trustedProxies: [\"file:%s/proxies.txt\"]\n", "proxies.txt",
+			"# nobody here\n192.0.2.1\n", "192.0.2.1\n\n127.0.0.0/8 # this machine\n", "192.0.2.1\n<html>\n",
+			"127.0.0.1", client + ", 127.0.0.1",
+			[]string{`"msg":"changed"`, `"key":"trustedProxies","old":"file:`, ` (1)","new":"file:`, ` (2)"`}, []string{"proxies.txt:2:", "trustedProxies"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			put := func(text string) { testkit.WriteFile(t, filepath.Join(dir, c.file), text, 0o644) }
+			put(c.first)
+			s := startProxy(t, c.backend, fmt.Sprintf(c.yaml, dir))
+			shows := func(when, want string) {
+				t.Helper()
+				h := from(client)
+				h.Set("Accept", "text/html")
+				h.Set("Accept-Language", "de")
+				if a := fetch(t, newClient(t), http.MethodGet, s.url+"/", h, nil); a.body != want {
+					t.Errorf("%s: %s %q, want %q", when, a.Status, a.body, want)
+				}
+			}
+			shows("at first", c.before)
+			put(c.second)
+			s.reload(reloaded)
+			s.Stderr.Await(t, 0, c.changed...)
+			shows("after another one", c.after)
+			put(c.broken)
+			s.reload(rejected)
+			s.Stderr.Await(t, 0, append(c.rejected, rejected)...)
+			shows("after a broken file", c.after)
+		})
 	}
 }

@@ -16,30 +16,26 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// supervised is a socket that is open whatever process serves it, as systemd's are.
+// supervised returns a socket that stays open whatever process serves it, like systemd's.
 func supervised(t *testing.T, network, at string) (net.Listener, *os.File) {
 	t.Helper()
 	l, err := net.Listen(network, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	socket, err := l.(interface{ File() (*os.File, error) }).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	return l, socket
 }
 
-// handOver starts the program with sockets that are open, as systemd does.
+// handOver starts the program with open sockets, as systemd does.
 func (s *sidecarProcess) handOver(files []*os.File, names []string, env ...string) {
 	s.t.Helper()
 	env = append(env, fmt.Sprint("LISTEN_FDS=", len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
-	s.process = startProcessWith(s.t, files, env, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(s.t, "tempomat-proxy"), "-config", s.file)
+	s.process = testkit.StartWith(s.t, files, env, "/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, program(s.t, "tempomat-proxy"), "-config", s.file)
 }
 
-// refuses tells whether nobody listens at an address.
+// refuses reports whether no program listens at an address.
 func refuses(address string) bool {
 	c, err := net.Dial("tcp", address)
 	if err == nil {
@@ -48,8 +44,8 @@ func refuses(address string) bool {
 	return err != nil
 }
 
-// TestSupervisedRestartsRefuseNobody: sockets that a supervisor has opened are served by each process that is started with
-// them, and by one that takes another one's place; they stay the supervisor's.
+// TestSupervisedRestartsRefuseNobody: sockets that a supervisor has opened are served by each process that is
+// started with them, and by its successor; they remain the supervisor's.
 func TestSupervisedRestartsRefuseNobody(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tempDir(t), "front.sock")
@@ -60,37 +56,36 @@ func TestSupervisedRestartsRefuseNobody(t *testing.T) {
 	start := func() {
 		s.handOver([]*os.File{tcp, unix}, nil)
 		s.serves()
-		s.stderr.Await(t, 0, `"msg":"not serving a listen address`)
+		s.Stderr.Await(t, 0, `"msg":"not serving a listen address`)
 	}
 	start()
 	underLoad(t, nil, "http://"+l.Addr().String()+"/", 4, func(i int) {
 		if i == 3 {
 			before := s
 			s = s.successor()
-			before.exits(0)
+			before.Exits(0)
 			return
 		}
-		s.signal(os.Interrupt)
-		s.exits(0)
+		s.Signal(os.Interrupt)
+		s.Exits(0)
 		start()
 	})
 	if a := fetch(t, newUnixClient(t, path), http.MethodGet, "http://socket/", nil, nil); a.StatusCode != 200 {
 		t.Error(a.Status)
 	}
-	s.signal(syscall.SIGTERM)
-	s.exits(0)
+	s.Signal(syscall.SIGTERM)
+	s.Exits(0)
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the supervisor's file is gone: %v", err)
 	}
 }
 
-// TestHandedOverNonsense: what is no socket is told, and one that the backend's address leads to, or that may have TLS.
+// TestHandedOverNonsense: the proxy reports a descriptor that isn't a socket, one that the backend's address
+// leads to, and one that may need TLS.
 func TestHandedOverNonsense(t *testing.T) {
 	t.Parallel()
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer null.Close()
 	l, own := supervised(t, "tcp", "127.0.0.1:0")
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(0, 3, 0), "site.example")
@@ -100,20 +95,20 @@ func TestHandedOverNonsense(t *testing.T) {
 		file          *os.File
 		backend, yaml string
 	}{
-		"is no listening socket":        {null, "127.0.0.1:1", "listen: 192.0.2.1:1\n"},
-		"requests would go in a circle": {own, l.Addr().String(), "listen: 192.0.2.1:1\n"},
-		"but is not in listen":          {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
+		"isn't a listening socket": {null, "127.0.0.1:1", "listen: 192.0.2.1:1\n"},
+		"requests would loop":      {own, l.Addr().String(), "listen: 192.0.2.1:1\n"},
+		"but is not in listen":     {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
 	} {
 		s := unstarted(t)
 		s.configure(t, "http://"+c.backend, c.yaml)
 		s.handOver([]*os.File{c.file}, nil)
-		s.exits(1)
-		s.stderr.Await(t, 0, want)
+		s.Exits(1)
+		s.Stderr.Await(t, 0, want)
 	}
 }
 
-// TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs, after an end that was asked for and
-// after a crash; and while requests finish after SIGINT, another program can have the port.
+// TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs, after a requested end
+// and after a crash; while requests finish after SIGINT, another program can have the port.
 func TestKeptRestartsRefuseNobody(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t, pageBackend(t), "state: off\nlog: {access: off}\n")
@@ -124,39 +119,38 @@ func TestKeptRestartsRefuseNobody(t *testing.T) {
 		if m.begins(); m.url != url {
 			t.Fatalf("it serves %s, not %s", m.url, url)
 		}
-		m.stderr.Await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+		m.Stderr.Await(t, 0, `"msg":"serving sockets that the service manager kept"`)
 	}
 	underLoad(t, nil, url+"/", 3, func(int) {
-		m.signal(syscall.SIGTERM)
-		m.exits(0)
+		m.Signal(syscall.SIGTERM)
+		m.Exits(0)
 		if refuses(strings.TrimPrefix(url, "http://")) {
 			t.Error("refused while no process runs")
 		}
 		again()
 	})
-	m.signal(syscall.SIGKILL)
-	m.exit()
+	m.Signal(syscall.SIGKILL)
+	m.Exit()
 	again()
 	if answer := m.get("198.51.100.1", "/"); answer.StatusCode != 200 {
 		t.Error(answer.Status)
 	}
-	m.signal(syscall.SIGINT)
-	m.stderr.Await(t, 0, `"msg":"draining"`)
+	m.Signal(syscall.SIGINT)
+	m.Stderr.Await(t, 0, `"msg":"draining"`)
 	if names := m.names(); names != "" {
 		t.Errorf("after SIGINT it keeps %q", names)
 	}
 }
 
-// TestKeptElsewhere: what listen does not name any more is kept no more, even where it is in the way of what listen names
-// now.
+// TestKeptElsewhere: sockets that listen no longer names are dropped, even if they are in the way of its new
+// addresses.
 func TestKeptElsewhere(t *testing.T) {
 	t.Parallel()
 	backend, port := pageBackend(t), freePort(t)
 	m := newManaged(t, backend, "state: off\nlisten: [\"127.0.0.1:"+port+"\", \"unix:"+filepath.Join(tempDir(t), "front")+"\"]\n")
 	again := func(listen string) {
 		t.Helper()
-		m.signal(syscall.SIGTERM)
-		m.exit()
+		m.Kill()
 		m.configure(t, backend, "state: off\nlisten: ["+listen+"]\n")
 		m.begins()
 	}
@@ -167,25 +161,26 @@ func TestKeptElsewhere(t *testing.T) {
 		}
 	}
 	m.begins()
-	is("kept-127.0.0.1%3A" + port) // and not the unix socket
+	is("kept-127.0.0.1%3A" + port) // but not the unix socket
 	again(`":` + port + `"`)       // the old one would be in the way
 	is("kept-%3A" + port)
-	again(`"[::]:` + port + `"`) // the same, in other words
-	m.stderr.Await(t, 0, `"msg":"serves sockets that the service manager has kept"`)
+	again(`"[::]:` + port + `"`) // the same address, written differently
+	m.Stderr.Await(t, 0, `"msg":"serving sockets that the service manager kept"`)
 	is("kept-%5B%3A%3A%5D%3A" + port)
 	again(`"127.0.0.1:0"`)
 	is("kept-127.0.0.1%3A0")
 	testkit.Eventually(t, "the port that nobody serves is free", func() bool { return refuses("127.0.0.1:" + port) })
 
-	// A process that replaces another one tells what is kept from then on.
+	// A process that replaces another one decides what is kept from then on.
 	m.configure(t, backend, "state: off\nlisten: \"127.0.0.1:"+port+"\"\n")
 	next := m.successor()
-	m.exit()
+	m.Exit()
 	m.sidecarProcess = next
 	is("kept-127.0.0.1%3A" + port)
 }
 
-// TestKeptByWhatCannotServe: a process that cannot start gives the sockets up, so that nobody waits for what does not come.
+// TestKeptByWhatCannotServe: a process that can't start gives up the sockets, so that clients don't wait in
+// vain.
 func TestKeptByWhatCannotServe(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -199,11 +194,10 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 			t.Parallel()
 			m := newManaged(t, backend, "state: off\n")
 			m.begins()
-			m.signal(syscall.SIGTERM)
-			m.exit()
+			m.Kill()
 			m.configure(t, backend, "state: off\n"+yaml)
 			m.begin()
-			m.exits(1)
+			m.Exits(1)
 			if got := m.names(); got != "" {
 				t.Errorf("it keeps %q", got)
 			}
@@ -212,13 +206,12 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 	}
 }
 
-// TestKeptBesideASocketUnit: with a socket unit its sockets are served, and nothing else is kept.
+// TestKeptBesideASocketUnit: with a socket unit, its sockets are served, and no others are kept.
 func TestKeptBesideASocketUnit(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t, pageBackend(t), "state: off\n")
 	m.begins()
-	m.signal(syscall.SIGTERM)
-	m.exit()
+	m.Kill()
 	l, socket := supervised(t, "tcp", "127.0.0.1:0")
 	files, names := m.keeps()
 	m.handOver(append([]*os.File{socket}, files...), []string{"tempomat-proxy.socket", names[0]}, "NOTIFY_SOCKET="+m.notify)
@@ -229,7 +222,7 @@ func TestKeptBesideASocketUnit(t *testing.T) {
 	}
 }
 
-// TestNotify: systemd is told what it waits for.
+// TestNotify: systemd gets the messages that it waits for.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t, "http://127.0.0.1:9", "")
@@ -250,34 +243,30 @@ func TestNotify(t *testing.T) {
 		}
 	}
 	hears("BARRIER=1", "FDSTORE=1\nFDNAME=kept-127.0.0.1%3A0", "READY=1")
-	m.signal(syscall.SIGHUP)
+	m.Signal(syscall.SIGHUP)
 	hears("RELOADING=1", "READY=1")
 	m.configure(t, "http://127.0.0.1:9", "throttle: {mode: fast}\n")
-	m.signal(syscall.SIGHUP)
-	hears("RELOADING=1", "READY=1") // a bad file is no reason to be down
-	m.signal(syscall.SIGTERM)
+	m.Signal(syscall.SIGHUP)
+	hears("RELOADING=1", "READY=1") // the proxy continues despite an invalid file
+	m.Signal(syscall.SIGTERM)
 	hears("STOPPING=1")
 }
 
-// installed is a sidecar that runs from a file of its own, which a test may replace.
+// installed is a sidecar that runs from its own file, which a test may replace.
 type installed struct {
 	*sidecarProcess
 	program string
 }
 
-// install puts another file in the program's place, as a package manager does.
-func (s *installed) install(text []byte) {
+// install replaces the program's file, as a package manager does.
+func (s *installed) install(text string) {
 	s.t.Helper()
 	next := filepath.Join(s.dir, "next")
-	if err := os.WriteFile(next, text, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(next, s.program); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.WriteFile(s.t, next, text, 0o755)
+	testkit.Must(s.t, os.Rename(next, s.program))
 }
 
-// startInstalled tells a manager what it tells systemd.
+// startInstalled starts one that sends its messages for systemd to a manager.
 func startInstalled(t *testing.T, m *manager) *installed {
 	t.Helper()
 	file := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(tempDir(t), "tempomat-proxy"))
@@ -287,37 +276,25 @@ func startInstalled(t *testing.T, m *manager) *installed {
 
 func copyOf(t *testing.T, from, to string) string {
 	t.Helper()
-	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, to, testkit.ReadFile(t, from), 0o755)
 	return to
 }
 
-// successor has a process start the one that takes its place, and waits until that serves. Both write the same log.
+// successor makes a process start its successor, and waits until that serves. Both write to the same log.
 func (s *sidecarProcess) successor() *sidecarProcess {
 	s.t.Helper()
-	from := s.stderr.Len()
-	s.signal(syscall.SIGUSR2)
-	line, _ := s.stderr.Await(s.t, from, `"msg":"serving"`)
+	from := s.Stderr.Len()
+	s.Signal(syscall.SIGUSR2)
+	line, _ := s.Stderr.Await(s.t, from, `"msg":"serving"`)
 	said := parseServed(s.t, line)
-	proc, err := os.FindProcess(said.PID)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	next := *s
-	next.process = &process{t: s.t, proc: proc, path: s.path, stdout: s.stdout, stderr: s.stderr, said: s.said, followed: make(chan struct{}), ended: make(chan struct{})}
+	next.process = s.Successor(said.PID)
 	next.url = "http://" + said.Listen[0]
-	close(s.followed)
-	next.awaitEnd()
 	return &next
 }
 
-// TestSucceed: at SIGUSR2 the program that now is where this one was started from takes its place, and nobody is refused;
-// one that cannot start leaves all as it was. Systemd is told which process is the service.
+// TestSucceed: at SIGUSR2, the program that is now at this one's path takes over, and no connection is
+// refused; one that can't start changes nothing. Systemd learns which process is the service.
 func TestSucceed(t *testing.T) {
 	t.Parallel()
 	systemd := startManager(t)
@@ -325,16 +302,12 @@ func TestSucceed(t *testing.T) {
 	var next *sidecarProcess
 	underLoad(t, nil, s.url+"/", 2, func(i int) {
 		if i == 0 {
-			s.install([]byte("no program"))
-			s.signal(syscall.SIGUSR2)
-			s.stderr.Await(t, 0, `"level":"error"`, "no other process takes over; this one goes on")
+			s.install("no program")
+			s.Signal(syscall.SIGUSR2)
+			s.Stderr.Await(t, 0, `"level":"error"`, "no other process takes over; this one continues")
 			return
 		}
-		text, err := os.ReadFile(program(t, "tempomat-proxy"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.install(text)
+		s.install(testkit.ReadFile(t, program(t, "tempomat-proxy")))
 		next = s.successor()
 	})
 	hears := func(text string) (said notice) {
@@ -344,90 +317,123 @@ func TestSucceed(t *testing.T) {
 		}
 		return said
 	}
-	if want := "MAINPID=" + strconv.Itoa(next.proc.Pid); !strings.Contains(hears("MAINPID=").text, want) {
-		t.Errorf("systemd was not told that process %d is the service", next.proc.Pid)
+	if want := "MAINPID=" + strconv.Itoa(next.Proc.Pid); !strings.Contains(hears("MAINPID=").text, want) {
+		t.Errorf("systemd was not told that process %d is the service", next.Proc.Pid)
 	}
-	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", next.proc.Pid)); err != nil || at != s.program {
+	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", next.Proc.Pid)); err != nil || at != s.program {
 		t.Errorf("the service is %q %v, want %q", at, err, s.program)
 	}
-	s.exits(0)
-	for hears("WATCHDOG=1").pid != next.proc.Pid {
+	s.Exits(0)
+	for hears("WATCHDOG=1").pid != next.Proc.Pid {
 	}
 }
 
-// TestFirstProcessOfAContainer: the container would end with its first process, which so stays as long as a successor
-// runs, and passes signals on.
+// TestFirstProcessOfAContainer: the container would end with its first process, so this one stays as long as
+// a successor runs, and passes signals on.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	t.Parallel()
 	testkit.Root(t, "only root makes a space of process numbers")
 	backend, came, release := slowBackend(t)
 	s := startProxyWith(t, nil, []string{"unshare", "--pid", "--fork", "--mount-proc"}, backend, "state: off\n")
-	inside, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.proc.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := strconv.Atoi(strings.TrimSpace(string(inside)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inside := testkit.ReadFile(t, fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.Proc.Pid))
+	first, err := strconv.Atoi(strings.TrimSpace(inside))
+	testkit.Must(t, err)
 	signal := func(sig syscall.Signal, want string) {
 		t.Helper()
-		from := s.stderr.Len()
-		if err := syscall.Kill(first, sig); err != nil {
-			t.Fatal(err)
-		}
-		s.stderr.Await(t, from, want)
+		from := s.Stderr.Len()
+		testkit.Must(t, syscall.Kill(first, sig))
+		s.Stderr.Await(t, from, want)
 	}
 	long := s.later(nil, "/slow")
 	<-came
 	signal(syscall.SIGUSR2, `"msg":"draining"`)
-	signal(syscall.SIGHUP, `"msg":"reloaded"`) // of the next one, while the first one drains
+	signal(syscall.SIGHUP, `"msg":"reloaded"`) // from the next one, while the first one drains
 	release()
 	if got := <-long; got != "200 OK" {
 		t.Errorf("what was under way ended with %q", got)
 	}
-	s.stderr.Await(t, 0, `"msg":"ended"`)
+	s.Stderr.Await(t, 0, `"msg":"ended"`)
 	signal(syscall.SIGUSR2, `"msg":"ended"`)
 	if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
 		t.Error(a.Status)
 	}
 	signal(syscall.SIGTERM, `"msg":"ended"`)
-	s.exits(0)
+	s.Exits(0)
 }
 
-// TestSuccessorKeepsAccounts: what clients owe, and who is known, are as they were.
-func TestSuccessorKeepsAccounts(t *testing.T) {
+// TestSuccessorKnowsClients: a person keeps the standing, and the history continues; debts are forgiven, as
+// at a restart.
+func TestSuccessorKnowsClients(t *testing.T) {
 	t.Parallel()
 	const person, debtor = "203.0.113.5", "203.0.113.6"
-	url := pageBackend(t)
-	for _, state := range []string{"off", filepath.Join(tempDir(t), "state")} {
-		s := startProxy(t, url, "state: "+state+"\ncpuCount: 100\ncost: {source: header}\n"+
-			"classes: {slash32: {share: 0.0001, burst: 0s}, slash24: {share: 0.0001, burst: 5s}}\n")
-		s.get(debtor, "/dear")
-		testkit.Eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
-		login := clicked(person)
-		fetch(t, newClient(t), http.MethodGet, s.url+"/login", login, nil)
-		fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
-		was, _ := s.account("slash32", person)
-		row, _ := s.account("slash32", debtor)
-		network, _ := s.account("slash24", "203.0.113.0/24")
-		s = s.successor()
-		// They earn a hundredth of a CPU-second in each second.
-		if r, _ := s.account("slash32", debtor); r.Level < row.Level || r.Level > 0 {
-			t.Errorf("state %s: the debtor had %.3f and has %.3f", state, row.Level, r.Level)
-		}
-		if r, _ := s.account("slash24", "203.0.113.0/24"); r.Level < network.Level || r.Level > network.Level+1 {
-			t.Errorf("state %s: its network had %.3f and has %.3f", state, network.Level, r.Level)
-		}
-		fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
-		if is, _ := s.account("slash32", person); was.Client == nil || is.Client == nil || was.Client.Standing <= 1 || is.Client.Standing != was.Client.Standing {
-			t.Errorf("state %s: the person stood at %+v and stands at %+v", state, was.Client, is.Client)
-		}
+	s := startProxy(t, pageBackend(t), "state: "+filepath.Join(tempDir(t), "state")+"\ncpuCount: 100\ncost: {source: header}\nclasses: {slash32: {share: 0.0001, burst: 0s}}\n")
+	s.get(debtor, "/dear")
+	testkit.Eventually(t, "a debt", func() bool { r, _ := s.account("slash32", debtor); return r.Level < -1 })
+	login := clicked(person)
+	fetch(t, newClient(t), http.MethodGet, s.url+"/login", login, nil)
+	fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
+	was, _ := s.account("slash32", person)
+	s = s.successor()
+	if r, known := s.account("slash32", debtor); known && r.Level < 0 {
+		t.Errorf("the debtor still has %.3f", r.Level)
+	}
+	fetch(t, newClient(t), http.MethodGet, s.url+"/", login, nil)
+	if is, _ := s.account("slash32", person); was.Client == nil || is.Client == nil || was.Client.Standing <= 1 || is.Client.Standing != was.Client.Standing {
+		t.Errorf("the person stood at %+v and stands at %+v", was.Client, is.Client)
 	}
 }
 
-// TestSucceedTwice: while the first process still answers what it was asked, the second is replaced, too. What is asked
-// of the admin API is answered by the newest, and the socket is closed as that ends.
+// TestHistoryOfProcesses: the history survives a replacement, a restart and a crash, and disappears when it
+// is switched off.
+func TestHistoryOfProcesses(t *testing.T) {
+	t.Parallel()
+	url := pageBackend(t)
+	state := filepath.Join(tempDir(t), "state")
+	yaml := "state: " + state + "\n"
+	p := startProxy(t, url, yaml)
+	tells := func(want uint64) {
+		t.Helper()
+		testkit.Eventually(t, fmt.Sprint(want, " requests are told of"), func() (told bool) {
+			var reply api.HistoryReply
+			p.ask("/v1/history?hours=2", &reply)
+			n, keys := uint64(0), uint64(0)
+			for _, h := range reply.Hours {
+				n += h.Requests
+				for _, c := range h.Classes[:min(1, len(h.Classes))] { // an hour that has just begun has no classes
+					for _, k := range c.Keys {
+						keys += k.Requests
+					}
+				}
+			}
+			return n == want && keys == want
+		})
+	}
+	again := func() {
+		p.Kill()
+		p.startAgain()
+	}
+	for range 3 {
+		p.get("203.0.113.9", "/page?x=1")
+	}
+	tells(3)
+	p.get("203.0.113.9", "/page?x=1")
+	p = p.successor() // the successor also gets requests that were not added up yet
+	tells(4)
+	again()
+	tells(4)
+	testkit.Must(t, p.Proc.Kill())
+	<-p.Ended
+	again()
+	tells(4)
+	p.configure(t, url, yaml+"history: {hours: 0}\n")
+	again()
+	if status := p.ask("/v1/history", nil); status != 404 {
+		t.Errorf("status %d of a history that is switched off", status)
+	}
+}
+
+// TestSucceedTwice: while the first process still answers its requests, the second one is also replaced. The
+// newest process answers the admin API, and the socket is closed when it ends.
 func TestSucceedTwice(t *testing.T) {
 	t.Parallel()
 	url, slow, release := slowBackend(t)
@@ -435,11 +441,11 @@ func TestSucceedTwice(t *testing.T) {
 	answer := first.later(from("198.51.100.1"), "/slow")
 	<-slow
 	second := first.successor()
-	first.stderr.Await(t, 0, `"msg":"draining"`)
+	first.Stderr.Await(t, 0, `"msg":"draining"`)
 	second.get("198.51.100.2", "/")
 	second.get("198.51.100.2", "/")
 	third := second.successor()
-	second.exits(0)
+	second.Exits(0)
 	third.get("198.51.100.3", "/")
 	if n := third.stats().Counters["requests"]; n != 1 {
 		t.Errorf("the newest process was asked %d times, by its own account; want once", n)
@@ -448,18 +454,19 @@ func TestSucceedTwice(t *testing.T) {
 	if got := <-answer; got != "200 OK" {
 		t.Errorf("what the first process was asked: %s", got)
 	}
-	first.exits(0)
+	first.Exits(0)
 	if status, out, errs := third.doctor("status"); status != 0 {
 		t.Errorf("the processes before have taken the socket away: %s%s", out, errs)
 	}
-	third.signal(syscall.SIGTERM)
-	third.exits(0)
+	third.Signal(syscall.SIGTERM)
+	third.Exits(0)
 	if _, err := os.Stat(third.admin); err == nil {
 		t.Error("the admin socket is left behind")
 	}
 }
 
-// TestSuccessorListensElsewhere: what is alike is taken over, what is new is opened, and what is left is closed.
+// TestSuccessorListensElsewhere: sockets for the same addresses are taken over, new addresses are opened, and
+// the others are closed.
 func TestSuccessorListensElsewhere(t *testing.T) {
 	t.Parallel()
 	url, dir := pageBackend(t), tempDir(t)
@@ -471,7 +478,7 @@ func TestSuccessorListensElsewhere(t *testing.T) {
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.url, "http://"))
 	s.configure(t, url, listens("localhost:"+port, "unix:"+at("new"), "unix:"+at("stays")))
 	next := s.successor()
-	s.exit()
+	s.Exit()
 	if next.url != s.url {
 		t.Errorf("it serves %s, not %s", next.url, s.url)
 	}
@@ -488,7 +495,7 @@ func TestSuccessorListensElsewhere(t *testing.T) {
 	}
 }
 
-// TestSuccessorSharesOn: the port where sidecars tell each other is free as the process that takes over wants it.
+// TestSuccessorSharesOn: the port on which instances share is free when the new process needs it.
 func TestSuccessorSharesOn(t *testing.T) {
 	t.Parallel()
 	at := "127.0.0.1:" + freePort(t)
@@ -504,14 +511,14 @@ func TestSuccessorSharesOn(t *testing.T) {
 		if reply.Trouble != "" {
 			t.Errorf("nothing is shared: %s", reply.Trouble)
 		}
-		old.exit()
-		if s.stderr.Count(0, `"level":"error"`) > 0 {
-			t.Errorf("errors:\n%s", s.stderr)
+		old.Exit()
+		if s.Stderr.Count(0, `"level":"error"`) > 0 {
+			t.Errorf("errors:\n%s", s.Stderr)
 		}
 	}
 }
 
-// TestSuccessorFails: a process that cannot serve leaves the one that runs as it is.
+// TestSuccessorFails: if a process can't serve, the running one stays as it is.
 func TestSuccessorFails(t *testing.T) {
 	t.Parallel()
 	url, dir := pageBackend(t), tempDir(t)
@@ -524,10 +531,10 @@ func TestSuccessorFails(t *testing.T) {
 		"it is wrong":         {"throttle: {mode: fast}\n", "throttle.mode"},
 	} {
 		s.configure(t, url, c.yaml)
-		from := s.stderr.Len()
-		s.signal(syscall.SIGUSR2)
-		s.stderr.Await(t, from, c.want)
-		s.stderr.Await(t, from, "no other process takes over; this one goes on")
+		from := s.Stderr.Len()
+		s.Signal(syscall.SIGUSR2)
+		s.Stderr.Await(t, from, c.want)
+		s.Stderr.Await(t, from, "no other process takes over; this one continues")
 		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
 			t.Errorf("%s: %s", name, a.Status)
 		}
@@ -537,11 +544,10 @@ func TestSuccessorFails(t *testing.T) {
 	}
 	s.configure(t, url, good)
 	next := s.successor()
-	if s.exits(0); next.url != s.url {
+	if s.Exits(0); next.url != s.url {
 		t.Errorf("%s is served, not %s", next.url, s.url)
 	}
-	next.signal(syscall.SIGTERM)
-	next.exit()
+	next.Kill()
 	for _, file := range []string{socket, s.admin} {
 		if _, err := os.Stat(file); err == nil {
 			t.Errorf("%s is left behind", file)
@@ -549,16 +555,16 @@ func TestSuccessorFails(t *testing.T) {
 	}
 }
 
-// TestEndsWhileTheNextStarts: a process that is told to end does so, and what it had started to take its place ends as
-// well.
+// TestEndsWhileTheNextStarts: a process that is told to end does so, and so does the successor that it had
+// started.
 func TestEndsWhileTheNextStarts(t *testing.T) {
 	t.Parallel()
 	s := startInstalled(t, startManager(t))
-	s.install([]byte("#!/bin/sh\n[ \"$1\" != start-successor ] || { \"$0\" & exit 0; }\necho starts >&2\ncat <&4 >/dev/null\n"))
-	s.signal(syscall.SIGUSR2)
-	s.stderr.Await(t, 0, "starts")
-	s.signal(syscall.SIGTERM)
-	s.exits(0) // which includes that nobody writes its log any more
+	s.install("#!/bin/sh\n[ \"$1\" != start-successor ] || { \"$0\" & exit 0; }\necho starts >&2\ncat <&4 >/dev/null\n")
+	s.Signal(syscall.SIGUSR2)
+	s.Stderr.Await(t, 0, "starts")
+	s.Signal(syscall.SIGTERM)
+	s.Exits(0) // which includes that no process writes its log any more
 	if _, err := os.Stat(s.admin); err == nil {
 		t.Error("the admin socket is left behind")
 	}

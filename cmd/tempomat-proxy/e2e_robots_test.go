@@ -26,8 +26,8 @@ import (
 
 const googlebotSays = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
-// nameServer serves the names of two crawlers, one of which is a liar. It returns its address
-// and how many questions it was asked.
+// nameServer serves the names of two crawlers, one of which is forged. It returns its address and the number
+// of its queries.
 func nameServer(t *testing.T) (string, *atomic.Int64) {
 	t.Helper()
 	records := map[string]string{
@@ -39,9 +39,7 @@ func nameServer(t *testing.T) (string, *atomic.Int64) {
 	}
 	questions := new(atomic.Int64)
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &dns.Server{PacketConn: c, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		questions.Add(1)
 		m, q := new(dns.Msg).SetReply(r), r.Question[0]
@@ -66,13 +64,11 @@ func nameServer(t *testing.T) (string, *atomic.Int64) {
 func reverse(t *testing.T, address string) string {
 	t.Helper()
 	name, err := dns.ReverseAddr(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return name
 }
 
-// asRobot asks for a page as a client of an address with a User-Agent.
+// asRobot requests a page as a client of an address with a User-Agent.
 func (s *sidecarProcess) asRobot(address, agent string) {
 	s.t.Helper()
 	h := from(address)
@@ -82,7 +78,7 @@ func (s *sidecarProcess) asRobot(address, agent string) {
 	}
 }
 
-// accounts are the keys of a class, as the doctor shows them.
+// accounts returns the keys of a class, as the doctor shows them.
 func (s *sidecarProcess) accounts(class string) string {
 	s.t.Helper()
 	status, stdout, stderr := s.doctor("--bucket", class)
@@ -92,14 +88,14 @@ func (s *sidecarProcess) accounts(class string) string {
 	return stdout
 }
 
-// TestRobots: a true crawler has one account over its addresses, a forged one is charged by
-// its address as ever, and a robot of a list, or with nothing but a name, has its own; the
-// doctor shows them by name.
+// TestRobots: a true crawler has one account for all its addresses, and a forged one is charged by its
+// address as usual. A robot from a list, or with nothing but a name, has its own account; the doctor shows
+// them by name.
 func TestRobots(t *testing.T) {
 	t.Parallel()
 	server, questions := nameServer(t)
 	file := filepath.Join(tempDir(t), "gptbot.json")
-	writeFile(t, file, `{"creationTime": "2026-11-01", "prefixes": [{"ipv6Prefix": "2001:db8:77::/48"}, {"ipv4Prefix": "203.0.113.0/28"}]}`)
+	testkit.ReplaceFile(t, file, `{"creationTime": "2026-11-01", "prefixes": [{"ipv6Prefix": "2001:db8:77::/48"}, {"ipv4Prefix": "203.0.113.0/28"}]}`)
 	backend := plain(t)
 	yaml := fmt.Sprintf("log: {access: all}\nrobots: {resolver: %q, known: [{name: gptbot, addresses: [%q]}]}\n", server, "file:"+file)
 	s := startProxy(t, backend, yaml)
@@ -110,11 +106,11 @@ func TestRobots(t *testing.T) {
 	testkit.Eventually(t, "a verified robot has its account", func() bool {
 		s.asRobot("66.249.66.1", googlebotSays)
 		s.asRobot("2001:4860:4801::1", googlebotSays)
-		return strings.Count(s.stderr.String(), `"evidence":"verified"`) >= 4 && strings.Contains(s.accounts("robot"), "googlebot")
+		return strings.Count(s.Stderr.String(), `"evidence":"verified"`) >= 4 && strings.Contains(s.accounts("robot"), "googlebot")
 	})
 	testkit.Eventually(t, "the liar is found out", func() bool {
 		s.asRobot("198.51.100.1", googlebotSays)
-		return strings.Contains(s.stderr.String(), "forged")
+		return strings.Contains(s.Stderr.String(), "forged")
 	})
 	s.asRobot("2001:db8:77::5", "Mozilla/5.0 (compatible; GPTBot/1.2)")
 	s.asRobot("192.0.2.9", "SomeBot/1.0")
@@ -138,25 +134,25 @@ func TestRobots(t *testing.T) {
 		t.Errorf("%d questions for three addresses", got)
 	}
 
-	writeFile(t, file, "not a list\n")
+	testkit.ReplaceFile(t, file, "not a list\n")
 	if status, _, stderr := s.doctor("reload"); status == 0 || !strings.Contains(stderr, file) {
 		t.Errorf("a broken list is taken: %d %s", status, stderr)
 	}
-	writeFile(t, file, "192.0.2.128/25 # a line\n")
+	testkit.ReplaceFile(t, file, "192.0.2.128/25 # a line\n")
 	if status, _, stderr := s.doctor("reload"); status != 0 {
 		t.Fatal(stderr)
 	}
 	s.asRobot("2001:db8:77::5", "Mozilla/5.0 (compatible; GPTBot/1.2)")
 	testkit.Eventually(t, "who is on the list no more is a liar", func() bool {
-		return strings.Count(s.stderr.String(), "forged") > 1 && strings.Contains(s.accounts("slash32"), "2001:db8:77")
+		return strings.Count(s.Stderr.String(), "forged") > 1 && strings.Contains(s.accounts("slash32"), "2001:db8:77")
 	})
 }
 
-// operators are the servers of all robots' operators, behind a proxy that a process may name in HTTPS_PROXY.
+// operators are the servers of all robots' operators, behind a proxy that HTTPS_PROXY may name.
 type operators struct {
 	env     []string
 	mu      sync.Mutex                  // guards the following
-	answers map[string]http.HandlerFunc // by host and path; else 404
+	answers map[string]http.HandlerFunc // answers by host and path; others get 404
 }
 
 func startOperators(t *testing.T) *operators {
@@ -164,7 +160,7 @@ func startOperators(t *testing.T) *operators {
 	o := &operators{answers: make(map[string]http.HandlerFunc)}
 	authority := testkit.NewAuthority(t)
 	pool := filepath.Join(tempDir(t), "ca.pem")
-	writeFile(t, pool, string(authority.PEM()))
+	testkit.ReplaceFile(t, pool, string(authority.PEM()))
 	origin := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()
 		answer := o.answers[r.Host+r.URL.Path]
@@ -174,7 +170,7 @@ func startOperators(t *testing.T) *operators {
 		}
 		answer(w, r)
 	}))
-	origin.Config.ErrorLog = log.New(io.Discard, "", 0) // hosts that it has no certificate for are as good as down
+	origin.Config.ErrorLog = log.New(io.Discard, "", 0) // hosts without a certificate count as down
 	origin.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "openai.com", "chatgpt.com", "claude.com", "www.bing.com")}}
 	origin.StartTLS()
 	t.Cleanup(origin.Close)
@@ -193,7 +189,7 @@ func startOperators(t *testing.T) *operators {
 		}
 		defer from.Close()
 		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(to, read) }() // what was read ahead as well
+		go func() { _, _ = io.Copy(to, read) }() // including the bytes that were read ahead
 		_, _ = io.Copy(from, to)
 	}))
 	t.Cleanup(proxy.Close)
@@ -207,14 +203,14 @@ func (o *operators) answer(at string, with http.HandlerFunc) {
 	o.answers[at] = with
 }
 
-// prefixes is the answer of a list of one network.
+// prefixes answers with a list of one network.
 func prefixes(network string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"prefixes": [{"ipv4Prefix": %q}]}`, network)
 	}
 }
 
-// asSigner asks for a page with a signature, as Web Bot Auth has it.
+// asSigner requests a page with a Web Bot Auth signature.
 func (s *sidecarProcess) asSigner(t *testing.T, key ed25519.PrivateKey, signer, agent string) {
 	t.Helper()
 	now := time.Now().Unix()
@@ -230,8 +226,8 @@ func (s *sidecarProcess) asSigner(t *testing.T, key ed25519.PrivateKey, signer, 
 	}
 }
 
-// TestListsOfRobots: the operators' lists are fetched, through a proxy, tell crawlers from what
-// fetches for people, and outlive a restart; so do the keys of who signs.
+// TestListsOfRobots: the operators' lists are fetched through a proxy, distinguish crawlers from fetchers for
+// people, and survive a restart; so do the keys of signers.
 func TestListsOfRobots(t *testing.T) {
 	t.Parallel()
 	o := startOperators(t)
@@ -251,18 +247,18 @@ func TestListsOfRobots(t *testing.T) {
 			s.asRobot("203.0.113.33", browser)
 			s.asRobot("198.51.100.1", "GPTBot/1.2")
 			text := s.accounts("robot")
-			return strings.Contains(text, "gptbot  (by its list, 1 prefixes of 20") && strings.Contains(text, "openai for people") && strings.Contains(s.stderr.String(), `"forged"`)
+			return strings.Contains(text, "gptbot  (by its list, 1 prefixes of 20") && strings.Contains(text, "openai for people") && strings.Contains(s.Stderr.String(), `"forged"`)
 		})
 	}
 	fetched()
 	testkit.Eventually(t, "the log says what is not believed", func() bool {
-		return strings.Contains(s.stderr.String(), `"list":"https://openai.com/searchbot.json"`) && strings.Contains(s.stderr.String(), "the server answers 404")
+		return strings.Contains(s.Stderr.String(), `"list":"https://openai.com/searchbot.json"`) && strings.Contains(s.Stderr.String(), "the server answers 404")
 	})
 	testkit.Eventually(t, "a signed request is its signer's", func() bool {
 		s.asSigner(t, key, "https://chatgpt.com", browser)
 		return strings.Contains(s.accounts("robot"), "openai for people  (by its list, by its signature, 1 prefixes")
 	})
-	s.kill()
+	s.Kill()
 	o.answer("openai.com/gptbot.json", nil)
 	o.answer("openai.com/chatgpt-user.json", nil)
 	s.startAgain(o.env...)

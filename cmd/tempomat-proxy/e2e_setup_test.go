@@ -25,15 +25,15 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// setupMachine is a machine with a web server as its package leaves it, and a systemctl that starts and stops the real
-// programs.
+// setupMachine is a machine with a web server as its package installs it, and a systemctl that starts and
+// stops the real programs.
 type setupMachine struct {
 	*machine
 	place  setup.Place
-	server *process // apache2 or nginx
+	server *process // Apache
 	proxy  *process
 	runs   []string
-	// breaks is a command that fails, as it begins.
+	// breaks is a command that fails when it begins.
 	breaks string
 }
 
@@ -59,8 +59,6 @@ func debianApache(t *testing.T) *setupMachine {
 	return newSetupMachine(t, func(m *machine) { m.apache2("mpm_event") })
 }
 
-func debianNginx(t *testing.T) *setupMachine { return newSetupMachine(t, (*machine).nginx) }
-
 // Run implements setup.Runner.
 func (m *setupMachine) Run(_ context.Context, argv ...string) (string, error) {
 	line := strings.Join(argv, " ")
@@ -73,13 +71,13 @@ func (m *setupMachine) Run(_ context.Context, argv ...string) (string, error) {
 	case "systemctl":
 		verb := slices.IndexFunc(argv[1:], func(a string) bool { return !strings.HasPrefix(a, "-") })
 		return m.systemctl(argv[1+verb], argv[len(argv)-1])
-	case "tempomat-proxy", "nginx":
+	case "tempomat-proxy":
 		argv[0] = m.path("/bin/" + argv[0])
 	default:
 		argv[0] = testkit.Program(m.t, argv[0])
 	}
 	c := exec.Command(argv[0], argv[1:]...)
-	c.Env = append(cleanEnv(), m.env()...)
+	c.Env = append(testkit.Environment(), m.env()...)
 	text, err := c.CombinedOutput()
 	return string(text), err
 }
@@ -96,16 +94,16 @@ func (m *setupMachine) systemctl(verb, unit string) (string, error) {
 		return "inactive\n", errors.New("exit status 3")
 	case "kill":
 		if *slot != nil {
-			(*slot).signal(os.Interrupt)
+			(*slot).Signal(os.Interrupt)
 		}
 	case "reload-or-restart":
 		if *slot != nil {
-			return m.Run(m.t.Context(), reloadCommand(unit)...)
+			return m.Run(m.t.Context(), "apache2ctl", "graceful")
 		}
 		*slot = m.startUnit(unit)
 	case "restart", "stop":
 		if *slot != nil {
-			(*slot).kill()
+			(*slot).Kill()
 			*slot = nil
 		}
 		if verb == "restart" {
@@ -115,23 +113,12 @@ func (m *setupMachine) systemctl(verb, unit string) (string, error) {
 	return "", nil
 }
 
-// reloadCommand is what the units have systemd run.
-func reloadCommand(unit string) []string {
-	if unit == "nginx" {
-		return []string{"nginx", "-s", "reload"}
-	}
-	return []string{"apache2ctl", "graceful"}
-}
-
 // Terminate implements setup.Runner.
 func (m *setupMachine) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
 func (m *setupMachine) startUnit(unit string) *process {
-	switch unit {
-	case "apache2":
+	if unit == "apache2" {
 		return m.startApache2()
-	case "nginx":
-		return m.startNginx()
 	}
 	m.startTempomat()
 	return m.tempomat.process
@@ -155,16 +142,16 @@ func (m *setupMachine) sameState(before map[string]string) {
 	}
 }
 
-// siteVisitor is whom a proxy on the loopback forwards for, as tempomat-proxy believes and a
+// siteVisitor is the visitor that a proxy on the loopback forwards for. tempomat-proxy trusts that, but a
 // server that was not set up does not.
 const siteVisitor = "203.0.113.9"
 
-// seen tells whether the server's logs name the visitor.
+// seen reports whether the server's logs name the visitor.
 func (m *setupMachine) seen() bool {
 	return strings.Contains(m.logs(), siteVisitor)
 }
 
-// siteAnswer is what the site says.
+// siteAnswer is an answer of the site.
 type siteAnswer struct {
 	status         int
 	location, body string
@@ -208,68 +195,60 @@ func (m *setupMachine) serves(port int, secure bool) {
 	})
 }
 
-// TestWorldSetup puts the proxy before Debian's Apache and nginx, as their packages leave
-// them, asks, and takes it all back.
+// TestWorldSetup puts the proxy in front of Debian's Apache as its package installs it, sends requests, and
+// undoes everything.
 func TestWorldSetup(t *testing.T) {
 	t.Parallel()
-	servers := map[string]func(*testing.T) *setupMachine{"apache2": debianApache, "nginx": debianNginx}
-	for unit, install := range servers {
-		t.Run(unit, func(t *testing.T) {
-			t.Parallel()
-			m := install(t)
-			before := m.state()
-			m.systemctl("restart", unit)
-			m.serves(m.place.HTTP, false)
-			if status, said := m.setup(); status != 0 || !strings.Contains(said, "Nothing is changed yet") {
-				t.Fatalf("%d:\n%s", status, said)
-			}
-			m.sameState(before)
-			m.breaks = "systemctl enable" // when the server has moved already
-			if status, said := m.setup("-write"); status != 1 || !strings.Contains(said, "everything is as it was") {
-				t.Errorf("%d:\n%s", status, said)
-			}
-			m.sameState(before)
-			m.serves(m.place.HTTP, false)
-			status, said := m.setup("-write")
-			if status != 0 {
-				t.Fatalf("%d:\n%s\n%v", status, said, m.runs)
-			}
-			if m.seen() {
-				t.Error("the server believes anybody")
-			}
-			a, err := m.get(m.place.HTTP, false, "/")
-			if err != nil || a.body != "the first page\n" {
-				t.Errorf("%+v, %v", a, err)
-			}
-			testkit.Eventually(t, "the server logs the visitor", m.seen)
-			// The server redirects to its directory with the visitor's port, not its own.
-			if a, err := m.get(m.place.HTTP, false, "/sub"); err != nil || a.status != 301 || a.location != "http://site.example/sub/" {
-				t.Errorf("%+v, %v", a, err)
-			}
-			// Who comes through the proxy is not this machine: Require local holds.
-			if a, err := m.get(m.place.HTTP, false, "/server-status"); err != nil || a.status == 200 {
-				t.Errorf("%+v, %v", a, err)
-			}
-			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
-				t.Errorf("once more: %d:\n%s", status, said)
-			}
-			if unit == "nginx" { // -undo also helps where the proxy doesn't run
-				m.systemctl("stop", "tempomat-proxy")
-			}
-			if status, said := m.setup("-undo"); status != 0 {
-				t.Errorf("%d:\n%s", status, said)
-			}
-			m.sameState(before)
-			m.serves(m.place.HTTP, false)
-			if status, said := m.setup("-undo"); status != 0 || !strings.Contains(said, "Nothing to undo") {
-				t.Errorf("once more: %d:\n%s", status, said)
-			}
-		})
+	m := debianApache(t)
+	before := m.state()
+	m.systemctl("restart", "apache2")
+	m.serves(m.place.HTTP, false)
+	if status, said := m.setup(); status != 0 || !strings.Contains(said, "Nothing has been changed yet") {
+		t.Fatalf("%d:\n%s", status, said)
+	}
+	m.sameState(before)
+	m.breaks = "systemctl enable" // when the server has already moved
+	if status, said := m.setup("-write"); status != 1 || !strings.Contains(said, "all changes were undone") {
+		t.Errorf("%d:\n%s", status, said)
+	}
+	m.sameState(before)
+	m.serves(m.place.HTTP, false)
+	status, said := m.setup("-write")
+	if status != 0 {
+		t.Fatalf("%d:\n%s\n%v", status, said, m.runs)
+	}
+	if m.seen() {
+		t.Error("the server believes anybody")
+	}
+	a, err := m.get(m.place.HTTP, false, "/")
+	if err != nil || a.body != "the first page\n" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	testkit.Eventually(t, "the server logs the visitor", m.seen)
+	// The server redirects to its directory with the visitor's port, not its own.
+	if a, err := m.get(m.place.HTTP, false, "/sub"); err != nil || a.status != 301 || a.location != "http://site.example/sub/" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	// Requests through the proxy don't come from this machine, so Require local applies.
+	if a, err := m.get(m.place.HTTP, false, "/server-status"); err != nil || a.status == 200 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
+		t.Errorf("once more: %d:\n%s", status, said)
+	}
+	m.systemctl("stop", "tempomat-proxy") // -undo also helps where the proxy doesn't run
+	if status, said := m.setup("-undo"); status != 0 {
+		t.Errorf("%d:\n%s", status, said)
+	}
+	m.sameState(before)
+	m.serves(m.place.HTTP, false)
+	if status, said := m.setup("-undo"); status != 0 || !strings.Contains(said, "Nothing to undo") {
+		t.Errorf("once more: %d:\n%s", status, said)
 	}
 }
 
-// TestWorldSetupEdited: sites are edited and added once setup has been here; -undo gives all of them the
-// port back, with and without systemd.
+// TestWorldSetupEdited: sites are edited and added after setup; -undo gives all of them the port back, with
+// and without systemd.
 func TestWorldSetupEdited(t *testing.T) {
 	t.Parallel()
 	for _, systemd := range []bool{true, false} {

@@ -17,7 +17,7 @@ sites:
   calm: {hosts: [calm.test], share: 3}
 `
 
-// sites is what the gate tells of the sites, by their names.
+// sites returns the gate's state of the sites, by name.
 func (s *sidecarProcess) sites() map[string]limiter.SiteState {
 	s.t.Helper()
 	var g api.GateReply
@@ -29,8 +29,8 @@ func (s *sidecarProcess) sites() map[string]limiter.SiteState {
 	return all
 }
 
-// TestSitesAsApacheHasThem: however a client writes a host, the site is the one whose virtual
-// host Apache answers with; and a host that is nobody's is none.
+// TestSitesAsApacheHasThem: however a client writes a host, it counts for the site whose virtual host Apache
+// answers with; an unknown host counts for no site.
 func TestSitesAsApacheHasThem(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t, "--hosts", "crawled.test,www.crawled.test,calm.test")

@@ -11,23 +11,23 @@ import (
 	"testing"
 )
 
-// fullSite is a site with one worker, which a dear page keeps for as long as the
-// test wants: whoever else comes has to wait.
+// fullSite is a site with one worker, which an expensive page holds for as long as the test wants, so all
+// other clients must wait.
 type fullSite struct {
 	*sidecarProcess
 	script string // of its pages
 
 	mu    sync.Mutex // guards the following
-	asked []string   // what came to the backend: method, target, and the cookies
+	asked []string   // requests at the backend: method, target, and the cookies
 	dear  chan struct{}
-	here  chan struct{} // a dear page has come
+	here  chan struct{} // an expensive page has arrived
 }
 
-// oneWorker has everybody wait behind one page, however short theirs are.
+// oneWorker makes all requests wait behind one page, however short they are.
 const oneWorker = "cpuCount: 1\ncost: {source: wall}\ngate: {heavy: 1, usage: off}\nstate: off\n"
 
-// startFullSite starts the proxy before such a site, with further lines of
-// configuration. The site has room until it is filled.
+// startFullSite starts the proxy in front of such a site, with further lines of configuration. The site has
+// room until it is filled.
 func startFullSite(t *testing.T, yaml string) *fullSite {
 	t.Helper()
 	f := &fullSite{here: make(chan struct{}, 1)}
@@ -37,7 +37,7 @@ func startFullSite(t *testing.T, yaml string) *fullSite {
 	return f
 }
 
-// serve answers with a page that shows in its title where it was asked for.
+// serve answers with a page whose title is the requested target.
 func (f *fullSite) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/dear" {
 		f.mu.Lock()
@@ -54,7 +54,7 @@ func (f *fullSite) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "<!doctype html><html><head><title>%s</title><link rel=icon href=data:,></head><body>a page<script>%s</script></body></html>\n", r.RequestURI, f.script)
 }
 
-// saw is what the backend was asked for since it was asked last, in order.
+// saw returns the requests at the backend since its last call, in order.
 func (f *fullSite) saw() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,10 +81,10 @@ func (f *fullSite) fill(t *testing.T) (empty func()) {
 	})
 }
 
-// redirected is how many requests were since the proxy started.
+// redirected returns how many requests were redirected since the start.
 func (f *fullSite) redirected() uint64 { return f.stats().Counters["redirected"] }
 
-// clicked is the header of a person's click, from an address.
+// clicked returns the header of a user's click, from an address.
 func clicked(client string) http.Header {
 	h := from(client)
 	h.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
@@ -92,7 +92,7 @@ func clicked(client string) http.Header {
 	return h
 }
 
-// got is a status and where it leads.
+// got formats a status and its redirect target.
 func got(res *http.Response) string {
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// recorder is the backend at the end of the garden. It keeps every request that came to its end. A request tells by its path
-// who it is, and what kind of answer it wants: /ID/KIND.
+// recorder is the backend at the end of the garden. It records every request that arrived completely. A
+// request's path, /ID/KIND, has its name and the kind of answer that it wants.
 type recorder struct {
 	address string
 
@@ -24,14 +24,14 @@ type recorder struct {
 	faults  []string // of bodies
 }
 
-// record is a request that came to its end.
+// record is a request that arrived completely.
 type record struct{ id, method, target, body string }
 
 func startRecorder(t *testing.T) *recorder {
 	t.Helper()
 	b := &recorder{}
 	s := httptest.NewUnstartedServer(b)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // who gives up may do so anywhere
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients and servers may disconnect at any point
 	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -41,7 +41,7 @@ func startRecorder(t *testing.T) *recorder {
 	return b
 }
 
-// of is what came of a request.
+// of returns the records of a request.
 func (b *recorder) of(id string) []record {
 	all, _ := b.all()
 	return slices.DeleteFunc(all, func(r record) bool { return r.id != id })
@@ -53,7 +53,7 @@ func (b *recorder) all() ([]record, []string) {
 	return slices.Clone(b.records), slices.Clone(b.faults)
 }
 
-// contentOf is what the answer to a request says.
+// contentOf returns the content of the answer to a request.
 func contentOf(id, method, body string) string {
 	return fmt.Sprintf("%s %s with %d bytes\n", id, method, len(body))
 }
@@ -85,7 +85,7 @@ func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answerAs(w, id, kind, contentOf(id, r.Method, string(body)))
 }
 
-// answerAs is the kind that is asked for.
+// answerAs sends an answer of the requested kind.
 func answerAs(w http.ResponseWriter, id, kind, content string) {
 	h := w.Header()
 	switch kind {
@@ -121,7 +121,7 @@ func answerAs(w http.ResponseWriter, id, kind, content string) {
 	_, _ = io.WriteString(w, content)
 }
 
-// written is an answer byte by byte, and the end of the connection.
+// written sends an answer byte by byte, and closes the connection.
 func written(w http.ResponseWriter, rest string) {
 	c, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// doubt is a request that servers understand in several ways. ID stands in it for what
-// names it, N for the length of requestOfABody, and S for that.
+// doubt is a request that servers may understand in several ways. In its text, ID stands for its name, N for
+// the length of requestOfABody, and S for requestOfABody itself.
 type doubt struct{ group, name, text string }
 
 const doubtHost = "Host: garden.example\r\n"
 
-// doubts are the cases of the lists of attacks on the framing of requests: two lengths
-// (CL.CL, CL.TE, TE.TE), what hides a field from some, and what ends a line or a chunk for
-// some only.
+// doubts are the cases from lists of attacks on the framing of requests: two lengths (CL.CL, CL.TE, TE.TE),
+// fields that only some servers see, and line or chunk ends that only some accept.
 func doubts() (all []doubt) {
 	add := func(group, name, text string) { all = append(all, doubt{group, name, text}) }
 	post := func(group, name, fields, body string) {
@@ -136,7 +135,7 @@ func doubts() (all []doubt) {
 	return all
 }
 
-// written is the request, and another one that follows it.
+// written returns the request, followed by another one.
 func (d *doubt) written(id, next string) string {
 	text := strings.NewReplacer("ID", id, "Content-Length: N", fmt.Sprintf("Content-Length: %d", len(requestOfABody))).Replace(d.text)
 	text = strings.Replace(text, "Content-Length : N", fmt.Sprintf("Content-Length : %d", len(requestOfABody)), 1)

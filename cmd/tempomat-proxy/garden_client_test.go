@@ -17,7 +17,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// visitor is a client of the garden: raw bytes out, answers in.
+// visitor is a client of the garden: it sends raw bytes and reads answers.
 type visitor struct {
 	address  string
 	patience time.Duration // until an answer begins
@@ -29,10 +29,10 @@ type visitor struct {
 // visited is an answer.
 type visited struct {
 	status int
-	id     string // of the request that it answers; empty: none of the backend's
+	id     string // id of the answered request; empty: the answer isn't the backend's
 	body   string
-	closes bool // the connection, as the answer tells
-	hints  int  // 100 and other answers before it
+	closes bool // whether the connection closes, according to the answer
+	hints  int  // number of 100s and other interim answers
 }
 
 func (v *visitor) open() error {
@@ -55,7 +55,8 @@ func (v *visitor) close() {
 	}
 }
 
-// say writes at once. That the other side has closed shows as its answer is read.
+// say writes without waiting for an answer. If the other side has closed the connection, reading the answer
+// shows that.
 func (v *visitor) say(text string) error {
 	if err := v.open(); err != nil {
 		return err
@@ -74,7 +75,7 @@ func isReset(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// begins waits for an answer to begin. The end of the connection shows as it is read.
+// begins waits for the beginning of an answer. Reading shows the end of the connection.
 func (v *visitor) begins() error {
 	_ = v.conn.SetReadDeadline(time.Now().Add(v.patience))
 	defer func() { _ = v.conn.SetReadDeadline(time.Now().Add(testkit.Patience)) }()
@@ -84,8 +85,8 @@ func (v *visitor) begins() error {
 	return nil
 }
 
-// read reads an answer. Who waits to be told to go on is told by goOn. After a timeout it
-// may be read on.
+// read reads an answer. If the client waits for a 100, goOn sends the rest. After a timeout, read may be
+// called again.
 func (v *visitor) read(method string, goOn func() error) (a visited, err error) {
 	for {
 		if err := v.begins(); err != nil {
@@ -113,7 +114,7 @@ func (v *visitor) read(method string, goOn func() error) (a visited, err error) 
 	}
 }
 
-// ends waits for the end of the connection, before which nothing else may come.
+// ends waits for the end of the connection, before which no more bytes may come.
 func (v *visitor) ends() error {
 	defer v.close()
 	rest, err := io.ReadAll(v.in)

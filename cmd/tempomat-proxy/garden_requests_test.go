@@ -9,19 +9,19 @@ import (
 
 // sent is a request that a client of the garden sends.
 type sent struct {
-	kind    string // of the answer that is wanted, see recorder
+	kind    string // kind of answer that is wanted; see recorder
 	method  string
-	minor   int    // of the version of HTTP
+	minor   int    // minor version of HTTP
 	fields  string // lines
 	body    string // what it means
-	coded   string // how it is written, if that is not the same
-	expects bool   // the body is sent when it is asked for
+	coded   string // body as it is written, if that differs
+	expects bool   // the body is sent only when the server asks for it
 	status  int    // of the answer
-	closes  bool   // the connection is not kept after it
-	breaks  bool   // the body is none: it is refused
+	closes  bool   // the connection closes after the request
+	breaks  bool   // the body is invalid and is refused
 }
 
-// text is what is written, in two parts: the head, and the body.
+// text returns the request in two parts: the head, and the body.
 func (s *sent) text(id string) (head, body string) {
 	if body = s.coded; body == "" {
 		body = s.body
@@ -29,7 +29,7 @@ func (s *sent) text(id string) (head, body string) {
 	return fmt.Sprintf("%s /%s/%s HTTP/1.%d\r\nHost: garden.example\r\n%s\r\n", s.method, id, s.kind, s.minor, s.fields), body
 }
 
-// step is what a client sends at once: one request, or several.
+// step is what a client sends in one piece: one request, or several.
 type step struct {
 	name     string
 	requests []sent
@@ -39,13 +39,13 @@ func lengthOf(body string) string { return fmt.Sprintf("Content-Length: %d\r\n",
 
 const chunkedField = "Transfer-Encoding: chunked\r\n"
 
-// upload is a body that no buffer of a socket takes at once.
+// upload is a body that is larger than any socket buffer.
 var upload = strings.Repeat("0123456789abcde\n", 20000)
 
-// requestOfABody looks like a request, and is none.
+// requestOfABody looks like a request, but is a body.
 const requestOfABody = "GET /smuggled/x HTTP/1.1\r\nHost: garden.example\r\n\r\n"
 
-// chunks writes a body in two of them.
+// chunks writes a body in two chunks.
 func chunks(body string) string {
 	half := len(body) / 2
 	return fmt.Sprintf("%x\r\n%s\r\n%X\r\n%s\r\n0\r\n\r\n", half, body[:half], len(body)-half, body[half:])
@@ -87,7 +87,7 @@ func (s sent) expecting() sent {
 	return s
 }
 
-// steps are what every chain is to carry, on one connection as far as that is kept.
+// steps are the requests that every chain must carry, on one connection if it stays open.
 func steps() []step {
 	one := func(name string, s sent) step { return step{name, []sent{s}} }
 	return []step{

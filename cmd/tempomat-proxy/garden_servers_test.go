@@ -12,21 +12,21 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// gardener is a server that passes requests on to the next one, as Debian has it.
+// gardener is a server that passes requests on to the next one, configured as in Debian.
 type gardener struct {
 	name string
-	// start starts it, and returns the address on the loopback that it serves at.
+	// start starts the server, and returns its address on the loopback.
 	start func(t *testing.T, next string) (address string)
-	// lacks are the steps that it cannot do by itself, whoever is beside it.
+	// lacks are the steps that the server itself can't do, whatever its neighbour.
 	lacks []string
 }
 
-// gardeners are the servers that people have before or behind the proxy.
+// gardeners are common servers in front of the proxy or behind it.
 //
-// What they lack was seen without the proxy. nginx before 1.29 takes a 103 for the answer.
-// Varnish 7.1 answers 503 to a 103, to what extends a chunk, and to trailers; of a body in
-// chunks that it refuses it passes on an empty one as complete. lighttpd 1.4.69 writes the
-// trailer of an answer into its head, with a bare CR, for which the proxy answers 502.
+// Their gaps (lacks) also exist without the proxy. nginx before 1.29 treats a 103 as the answer. Varnish 7.1
+// answers 503 to a 103, to chunk extensions and to trailers; if it refuses a body in chunks, it passes on an
+// empty one as complete. lighttpd 1.4.69 writes the trailer of an answer into its head, with a bare CR, for
+// which the proxy answers 502.
 var gardeners = []gardener{
 	{"nginx", startNginx, []string{"103 first"}},
 	{"Apache", startApacheProxy, nil},
@@ -36,18 +36,18 @@ var gardeners = []gardener{
 	{"Node", startNode, nil},
 }
 
-// startServer starts one of them with a configuration, which is told the directory to use
-// and where to listen, and waits until it listens.
+// startServer starts a server with a configuration, which gets the directory to use and the port to listen
+// on, and waits until it listens.
 func startServer(t *testing.T, config func(dir, port string) string, command func(dir, file string) []string) string {
 	t.Helper()
 	dir, port := tempDir(t), freePort(t)
 	file := filepath.Join(dir, "conf")
-	writeFile(t, file, config(dir, port))
-	if err := os.Chmod(dir, 0o755); err != nil { // for the user that a server may change to
+	testkit.ReplaceFile(t, file, config(dir, port))
+	if err := os.Chmod(dir, 0o755); err != nil { // for the user that a server may switch to
 		t.Fatal(err)
 	}
 	words := command(dir, file)
-	startProcess(t, nil, words[0], words[1:]...).listens("127.0.0.1:" + port)
+	testkit.Start(t, nil, words[0], words[1:]...).Listens("127.0.0.1:" + port)
 	return "127.0.0.1:" + port
 }
 
@@ -98,7 +98,7 @@ func startApacheProxy(t *testing.T, next string) string {
 		return text + "StartServers 1\nServerLimit 1\nThreadsPerChild 25\nMaxRequestWorkers 25\nMaxKeepAliveRequests 0\n" +
 			"AllowEncodedSlashes NoDecode\nProxyPreserveHost On\nProxyPass / http://" + next + "/ nocanon\n"
 	}, func(_, file string) []string {
-		return []string{"setsid", program, "-f", file, "-DFOREGROUND"} // it ends its whole group of processes
+		return []string{"setsid", program, "-f", file, "-DFOREGROUND"} // it ends its whole process group
 	})
 }
 
@@ -109,7 +109,7 @@ func isFile(name string) bool {
 
 func startHAProxy(t *testing.T, next string) string { return startHAProxyTo(t, next) }
 
-// startHAProxyH2 starts one that speaks HTTP/2 with the next server.
+// startHAProxyH2 starts one that uses HTTP/2 to the next server.
 func startHAProxyH2(t *testing.T, next string) string { return startHAProxyTo(t, next+" proto h2") }
 
 func startHAProxyTo(t *testing.T, next string) string {
@@ -150,7 +150,7 @@ func startNode(t *testing.T, next string) string {
 	}, func(_, file string) []string { return []string{program, file} })
 }
 
-// nodeProxy passes requests on, as one writes that with Node's own module.
+// nodeProxy passes requests on, with Node's own module.
 const nodeProxy = `
 const http = require('http')
 const agent = new http.Agent({ keepAlive: true })
@@ -170,77 +170,17 @@ http.createServer((q, r) => {
 }).listen(%s, '127.0.0.1')
 `
 
-// environmentPage prints what of a request is in a script's environment.
+// environmentPage prints the part of a request that a script finds in its environment.
 const environmentPage = `<?php
 header('Content-Type: text/plain');
 foreach ($_SERVER as $name => $value) if (is_string($value)) echo "$name=$value\n";
 `
 
-// writePage writes a file that servers of other users can read.
+// writePage writes a file that servers with other users can read.
 func writePage(t *testing.T, name, text string) {
 	t.Helper()
-	writeFile(t, name, text)
-	if err := os.Chmod(name, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func startCaddyPHP(t *testing.T) string {
-	program, php := testkit.Program(t, "caddy"), testkit.Program(t, "php-cgi")
-	site, at := "", ""
-	fcgi := startServer(t, func(dir, own string) string {
-		writePage(t, filepath.Join(dir, "env.php"), environmentPage)
-		site, at = dir, "127.0.0.1:"+own
-		return ""
-	}, func(string, string) []string { return []string{php, "-b", at} })
-	return "http://" + startServer(t, func(_, own string) string {
-		return fmt.Sprintf("{\n\tadmin off\n}\nhttp://127.0.0.1:%s {\n\troot * %s\n\tphp_fastcgi %s\n}\n", own, site, fcgi)
-	}, func(dir, file string) []string {
-		return []string{"env", "HOME=" + dir, program, "run", "--adapter", "caddyfile", "--config", file}
-	}) + "/env.php"
-}
-
-// startNginxPHP is the usual pair, and nginx passes on even fields that it usually drops.
-func startNginxPHP(t *testing.T) string {
-	program := testkit.Program(t, "nginx")
-	php := phpFPMProgram(t)
-	params, err := filepath.Abs(debian + "nginx/fastcgi_params")
-	if err != nil {
-		t.Fatal(err)
-	}
-	site := ""
-	fcgi := startServer(t, func(dir, own string) string {
-		writePage(t, filepath.Join(dir, "env.php"), environmentPage)
-		site = dir
-		user := ""
-		if os.Getuid() == 0 {
-			user = "user = root\ngroup = root\n" // others may not reach the page
-		}
-		return "[global]\nerror_log = /dev/stderr\n[www]\n" + user + "listen = 127.0.0.1:" + own + "\npm = static\npm.max_children = 2\n"
-	}, func(_, file string) []string { return []string{php, "-F", "-R", "-n", "-y", file} })
-	return "http://" + startServer(t, func(dir, own string) string {
-		return fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log stderr;
-events { worker_connections 256; }
-http {
-	access_log off; underscores_in_headers on; ignore_invalid_headers off;
-	client_body_temp_path %[1]s/1; proxy_temp_path %[1]s/2; fastcgi_temp_path %[1]s/3; uwsgi_temp_path %[1]s/4; scgi_temp_path %[1]s/5;
-	server {
-		listen 127.0.0.1:%[2]s;
-		location / { fastcgi_pass %[4]s; include %[5]s; fastcgi_param SCRIPT_FILENAME %[3]s$fastcgi_script_name; }
-	}
-}
-`, dir, own, site, fcgi, params)
-	}, func(dir, file string) []string { return []string{program, "-e", "stderr", "-p", dir, "-c", file} }) + "/env.php"
-}
-
-// phpFPMProgram is Debian's, which has its version in its name.
-func phpFPMProgram(t *testing.T) string {
-	t.Helper()
-	found, err := filepath.Glob("/usr/sbin/php-fpm*")
-	if err != nil || len(found) == 0 {
-		return testkit.Program(t, "php-fpm")
-	}
-	return found[len(found)-1]
+	testkit.ReplaceFile(t, name, text)
+	testkit.Must(t, os.Chmod(name, 0o644))
 }
 
 func startLighttpdCGI(t *testing.T) string {

@@ -21,8 +21,8 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// watchWorkers has the hints look at the backend if it runs on this machine and
-// there is a gate that makes something of them.
+// watchWorkers starts to watch the backend's workers, if the backend is on this machine and the queue needs
+// to know them.
 func (s *sidecar) watchWorkers(c *config.Config) {
 	u, err := url.Parse(c.Backend.URL)
 	if err == nil && policy.IsLocal(c.Backend.URL) && c.Throttle.HasGate() {
@@ -32,7 +32,7 @@ func (s *sidecar) watchWorkers(c *config.Config) {
 	s.backend.Watch(nil)
 }
 
-// learner passes on what is seen of the backend.
+// learner passes what is observed of the backend to the handler and the limiter.
 type learner struct {
 	*limiter.Limiter
 	handler *proxy.Handler
@@ -44,8 +44,8 @@ func (l learner) Backlog(now time.Time, queued, processes int) {
 	l.Limiter.Backlog(now, queued, processes)
 }
 
-// endHints has the backend's processes be as they were, and measures no more, whatever is
-// reloaded.
+// endHints restores the priorities of the backend's processes and ends all measurements. Later reloads don't
+// start them again.
 func (s *sidecar) endHints() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,12 +53,11 @@ func (s *sidecar) endHints() {
 	s.bills.end()
 }
 
-// openHints opens what tells of the backend's workers, of their CPU time, and of
-// their priority.
+// openHints starts to watch the backend's workers, to measure their CPU time, and to change their priorities.
 func (s *sidecar) openHints() {
 	backend, err := host.OpenBackend()
 	if err != nil {
-		s.logs.log.Warn("the queue in front of the backend's workers is not seen", zap.Error(err))
+		s.logs.log.Warn("can't see the backend's accept queue", zap.Error(err))
 	}
 	s.backend = backend
 	s.watchWorkers(s.config)
@@ -66,15 +65,16 @@ func (s *sidecar) openHints() {
 	s.bills.restart(s.config)
 	s.priorities.handler, s.priorities.log = s.handler, s.logs.log
 	s.priorities.restart(s.config)
-	s.costs.Note(time.Now(), s.handler.Policy().Meter.Sums()) // so nothing at the start is missed
+	s.costs.Note(time.Now(), s.handler.Policy().Meter) // otherwise costs would be missed at the start
 }
 
-// openUsage opens the meter of CPU use, with the backend's own use separate; nil if there is none.
+// openUsage opens the meter of the CPU use, which measures the backend's own use separately. It returns nil
+// if the use isn't measured.
 func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
 		if c.Gate.Heavy == 0 {
-			s.logs.log.Warn("the backend's CPU use is not measured: as many requests of a size at a time as CPUs; set gate.heavy if it has others",
+			s.logs.log.Warn("the backend's CPU use isn't measured, so the number of requests of a size that compute at a time is this machine's number of CPUs; if the backend has a different number, set gate.heavy",
 				zap.String("backend", c.Backend.URL), zap.Int("heavy", policy.Room(c)))
 		}
 		return nil
@@ -85,24 +85,25 @@ func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	}
 	use, err := host.OpenUsage(cgroup, policy.CPUs(c), backend)
 	if err != nil {
-		s.logs.log.Warn("the number of requests that compute at a time follows nothing", zap.Error(err))
+		s.logs.log.Warn("can't measure the CPU use, so the number of requests that compute at a time doesn't adapt to it", zap.Error(err))
 		return nil
 	}
 	use.Lost = func(err error) {
-		s.logs.log.Warn("the number of requests that compute at a time stays as it is", zap.Error(err))
+		s.logs.log.Warn("can no longer measure the CPU use, so the number of requests that compute at a time stays as it is", zap.Error(err))
 	}
 	use.Steps = s.handler.Steps
 	return use
 }
 
-// kernel is what the kernel helps with, and what is missing for it.
+// kernel reports which features of the kernel are used, and which are missing.
 func (s *sidecar) kernel() api.Kernel {
-	costs, of := s.costs.Lately(time.Now(), s.handler.Policy().Meter.Sums())
+	costs, of := s.costs.Lately(time.Now(), s.handler.Policy().Meter)
 	return kernelReply(costs, of, s.priorities.numbers(), s.bills.lacks(), s.priorities.lacks())
 }
 
-// kernelReply reports what recently ended requests cost, how processes stepped down, and what is
-// missing: for the bill, without which nothing steps down either, and for the steps.
+// kernelReply reports the costs of requests that ended recently, how priorities were changed, and what is
+// missing. bill is why costs aren't measured, and steps why priorities aren't changed. If costs aren't
+// measured, priorities can't be changed either.
 func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, bill, steps error) api.Kernel {
 	n := costs.Requests
 	k := api.Kernel{
@@ -118,7 +119,7 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 	for i, n := range p.Steps {
 		k.Stepped = append(k.Stepped, api.StepRow{Below: host.StepDown(i + 1), Steps: n})
 	}
-	if n.Process > 0 { // workers tell, where they are not found
+	if n.Process > 0 { // workers report their costs, even if this process can't find them
 		bill = nil
 	}
 	if bill != nil {
@@ -131,9 +132,8 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 	return k
 }
 
-// lackedFor is what the steps lack if the bill lacks it: with a backend that reports costs
-// (cost.source: header) the bill lacks nothing, but tempomat doesn't look which process serves a
-// request, which the steps need.
+// lackedFor returns which feature needs the missing thing. If the backend itself reports costs (cost.source:
+// header), it is only priorities, which depend on knowing the process that serves a request.
 func lackedFor(bill error, told uint64) string {
 	if told > 0 && errors.Is(bill, errNotMeasured) {
 		return "priority"
@@ -145,7 +145,8 @@ func missing(what string, err error) api.MissingRow {
 	return api.MissingRow{For: what, What: err.Error(), Remedy: remedy(err)}
 }
 
-// remedy is what to do, and where that is described; empty: nothing can be done.
+// remedy returns what the administrator should do, and where that is documented. It is empty if nothing
+// helps.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, errNotWanted):
@@ -159,9 +160,9 @@ func remedy(err error) string {
 	case errors.Is(err, errDeaf):
 		return "set cost.socket to a path in an existing directory that the proxy may write, such as unix:/run/tempomat/worker.sock, and reload (docs/exact-costs.md)"
 	case errors.Is(err, errUntold):
-		return "let the workers load their file, set TEMPOMAT_SOCKET if the path is not /run/tempomat/worker.sock, and let their user enter its directory; or grant both rights (docs/exact-costs.md, Check that it works)"
+		return "let the workers load their file, set TEMPOMAT_SOCKET if the path is not /run/tempomat/worker.sock, and let their user enter its directory; or grant both capabilities (docs/exact-costs.md, Check that it works)"
 	case errors.Is(err, host.ErrRight):
-		return "let the workers report (cost.socket), which needs no right, or grant both rights: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
+		return "let the workers report (cost.socket), which needs no privilege, or grant both capabilities: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case errors.Is(err, host.ErrElsewhere), errors.Is(err, host.ErrHidden):
 		return "give proxy and backend one PID namespace and one network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case host.IsForbidden(err):
@@ -171,42 +172,37 @@ func remedy(err error) string {
 	}
 }
 
-// bills has the CPU time of the backend's workers measured.
+// bills measures the CPU time of the backend's workers.
 type bills struct {
 	handler *proxy.Handler
 	log     *zap.Logger
 
-	key  billKey // of what runs
+	key  billKey // settings of the current measurement
 	stop context.CancelFunc
 	runs sync.WaitGroup
 
 	mu         sync.Mutex // guards the following
-	missing    error      // why workers are not measured; nil: they are, or it isn't known yet
-	costSocket error      // why none can report: it isn't configured, or the socket can't be opened; nil: they can
+	missing    error      // why workers aren't measured; nil if they are, or if that isn't known yet
+	unreported error      // why no worker has reported to cost.socket; nil if one has, or if the socket isn't configured
 }
 
-// Why the CPU time of workers is not measured, in addition to what package host tells.
+// Reasons why the CPU time of workers isn't measured. Package host has more.
 var (
 	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
 	errDeaf        = errors.New("workers cannot report by cost.socket")
 	errUntold      = errors.New("no worker reports by cost.socket")
-	errNoSocket    = errors.New("there is no cost.socket")
 )
 
-// lacks is why workers are not measured; nil: they are, as far as is known. An administrator
-// who has set cost.socket gets told what is wrong with it, not that there is such a key.
+// lacks returns why workers aren't measured, or nil if they are, as far as is known. If cost.socket is set,
+// the error first says what is wrong with the socket.
 func (b *bills) lacks() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.missing == nil, errors.Is(b.costSocket, errNoSocket):
+	if b.missing == nil || b.unreported == nil {
 		return b.missing
-	case b.costSocket != nil:
-		return fmt.Errorf("%w: %w", errDeaf, b.costSocket)
-	default:
-		return fmt.Errorf("%w, and none is found: %w", errUntold, b.missing)
 	}
+	return fmt.Errorf("%w, and none is found: %w", b.unreported, b.missing)
 }
 
 func (b *bills) miss(err error) {
@@ -215,37 +211,24 @@ func (b *bills) miss(err error) {
 	b.missing = err
 }
 
-// hear notes whether workers can tell.
-func (b *bills) hear(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.costSocket = err
-}
-
-// isDeaf reports whether the socket could not be opened. Its directory may be there by the next reload.
-func (b *bills) isDeaf() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.costSocket != nil && !errors.Is(b.costSocket, errNoSocket)
-}
-
-// billKey is what a reload has to change for it to begin again.
+// billKey contains the settings that start a new measurement if a reload changes them.
 type billKey struct {
 	backend string
 	cost    config.Cost
 }
 
-// restart measures as the configuration has it, or not at all. One goroutine at a time
-// calls it, and end.
+// restart starts, changes or stops the measurement according to the configuration. Only one goroutine at a
+// time may call restart and end.
 func (b *bills) restart(c *config.Config) {
 	key := billKey{c.Backend.URL, c.Cost}
-	if key == b.key && !b.isDeaf() {
+	if key == b.key && !errors.Is(b.unreported, errDeaf) { // the socket's directory may have been created since
 		return
 	}
 	b.end()
 	b.key = key
-	b.miss(errNotMeasured)
-	b.hear(errNoSocket)
+	b.mu.Lock()
+	b.missing, b.unreported = errNotMeasured, nil
+	b.mu.Unlock()
 	if policy.Meter(c.Cost.Source, 1).Measures() {
 		b.begin(c)
 	}
@@ -259,7 +242,7 @@ func (b *bills) begin(c *config.Config) {
 	if !policy.IsLocal(c.Backend.URL) {
 		b.miss(errElsewhere)
 		if c.Cost.Source == "process" || c.Cost.Socket != "" {
-			warn("the CPU time of the backend's workers is not measured: it is on another machine", zap.String("backend", c.Backend.URL))
+			warn("the CPU time of the backend's workers can't be measured, because they are on another machine", zap.String("backend", c.Backend.URL))
 		}
 		return
 	}
@@ -277,44 +260,34 @@ func (b *bills) begin(c *config.Config) {
 	}
 	tell := func(err error) {
 		if b.miss(err); err != nil {
-			warn("no right to see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
+			warn("tempomat may not see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
 			return
 		}
 		b.log.Info("the CPU time of requests is measured at the backend's workers")
 	}
-	t := host.NewTracker(finder, costSocket, b.database(c.Cost.Database), tell)
+	t := host.NewTracker(finder, costSocket, tell)
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	b.runs.Go(func() { b.handler.Bill(ctx, t) })
 }
 
-// listen opens the socket that workers tell by; nil: there is none.
+// listen opens the socket to which workers report, or returns nil if there is none.
 func (b *bills) listen(address string) *host.CostSocket {
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok {
 		return nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	costSocket, err := host.OpenCostSocket(path)
-	if b.hear(err); err != nil {
+	if b.unreported = errUntold; err != nil {
+		b.unreported = fmt.Errorf("%w: %w", errDeaf, err)
 		b.log.Warn("workers cannot report which request they serve", zap.Error(err))
-		return nil
 	}
 	return costSocket
 }
 
-func (b *bills) database(source string) *host.Database {
-	if source == "off" {
-		return nil
-	}
-	d, err := host.OpenDatabase(strings.TrimPrefix(source, "auto"))
-	if err != nil {
-		b.log.Warn("the CPU time of databases is not charged", zap.Error(err))
-		return nil
-	}
-	return d
-}
-
-// end measures no more.
+// end stops measuring.
 func (b *bills) end() {
 	if b.stop != nil {
 		b.stop()
@@ -323,48 +296,44 @@ func (b *bills) end() {
 	}
 }
 
-// priorities has the backend's processes step down in priority as their requests compute.
+// priorities lowers the priority of the backend's processes while their requests compute for long.
 type priorities struct {
 	handler *proxy.Handler
 	log     *zap.Logger
 
 	mu      sync.Mutex // guards the following
 	keeper  *host.Keeper
-	failed  bool                // it was given up, until the next reload
-	retired host.PriorityCounts // of Keepers before
-	told    string              // what is missing, as last logged
-	missing error               // why nothing steps down; nil: it does
+	counts  host.PriorityCounts // of earlier Keepers
+	missing error               // why no priority is lowered; nil if priorities are lowered
 }
 
-// restart puts all back as it was, and has processes step down as the configuration has it,
-// or not at all.
+// restart applies the configuration. If the configuration doesn't allow lower priorities, it restores the
+// priorities of all processes.
 func (p *priorities) restart(c *config.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed, p.missing = false, nil
-	if err := p.openLocked(c); err != nil {
-		p.missing = err
-		p.closeLocked()
-		p.missLocked(c, err)
+	before := p.missing
+	if p.missing = p.openLocked(c); p.missing == nil {
+		p.handler.SetStepper(p.keeper, p.giveUp)
 		return
 	}
-	p.told = ""
-	p.handler.SetStepper(p.keeper, p.giveUp)
-	p.keeper.Restore()
-	before := p.keeper.Counts().Recovered
-	p.keeper.MendAll(workersOf(c))
-	if n := p.keeper.Counts().Recovered - before; n > 0 {
-		p.log.Info("put back priorities of processes that were left behind", zap.Uint64("processes", n))
+	p.closeLocked()
+	if !errors.Is(p.missing, errNotWanted) && !errors.Is(p.missing, errNobodySlowed) && (before == nil || before.Error() != p.missing.Error()) {
+		say := p.log.Info
+		if c.Gate.Priority == "on" {
+			say = p.log.Warn
+		}
+		say("process priorities aren't lowered; everything else works as usual", zap.Error(p.missing))
 	}
 }
 
-// Why nothing is to step down, or cannot.
+// Reasons why priorities shouldn't or can't be lowered.
 var (
 	errNotWanted    = errors.New("gate.priority is off")
 	errNobodySlowed = errors.New("no request is slowed: throttle.mode is not fair, or throttle.shadow is on")
 )
 
-// openLocked opens the Keeper if it is wanted and there is none.
+// openLocked opens a Keeper if one is needed and none is open.
 func (p *priorities) openLocked(c *config.Config) (err error) {
 	switch {
 	case c.Gate.Priority == "off":
@@ -378,74 +347,51 @@ func (p *priorities) openLocked(c *config.Config) (err error) {
 	case p.keeper != nil:
 		return nil
 	}
-	if p.keeper, err = host.OpenKeeper(); err != nil {
+	if p.keeper, err = host.OpenKeeper(p.counts); err != nil {
 		return err
 	}
-	p.log.Info("long requests' processes step down in priority")
+	p.log.Info("processes of long requests get a lower priority")
 	return nil
 }
 
-// closeLocked puts all back and ends it.
+// closeLocked restores all priorities and closes the Keeper.
 func (p *priorities) closeLocked() {
 	p.handler.SetStepper(nil, nil)
 	if p.keeper == nil {
 		return
 	}
 	p.keeper.Close()
-	p.retired, p.keeper = p.retired.Plus(p.keeper.Counts()), nil
+	p.counts, p.keeper = p.keeper.Counts(), nil
 }
 
-// workersOf are the backend's workers as far as they are known before they serve a request.
-func workersOf(c *config.Config) []int {
-	u, err := url.Parse(c.Backend.URL)
-	if err != nil || !policy.IsLocal(c.Backend.URL) {
-		return nil
-	}
-	return host.Workers(u)
-}
-
-// missLocked logs once what is missing.
-func (p *priorities) missLocked(c *config.Config, err error) {
-	if errors.Is(err, errNotWanted) || errors.Is(err, errNobodySlowed) || p.told == err.Error() {
-		return
-	}
-	p.told = err.Error()
-	say := p.log.Info
-	if c.Gate.Priority == "on" {
-		say = p.log.Warn
-	}
-	say("no process steps down in priority; everything else is as usual", zap.Error(err))
-}
-
-// giveUp notes that priorities can't be changed after all.
+// giveUp notes that priorities turned out not to be changeable.
 func (p *priorities) giveUp(err error) {
-	p.log.Warn("no process steps down in priority any more; everything else is as usual", zap.Error(err))
+	p.log.Warn("process priorities are no longer lowered; everything else works as usual", zap.Error(err))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed, p.missing = true, err
+	p.missing = err
 }
 
-// lacks is why nothing steps down; nil: it does.
+// lacks returns why no priority is lowered, or nil if priorities are lowered.
 func (p *priorities) lacks() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.missing
 }
 
-// end puts all back. Nothing steps down afterwards.
+// end restores all priorities. None is lowered afterwards.
 func (p *priorities) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closeLocked()
 }
 
-// numbers is what was done.
+// numbers returns how often priorities were changed.
 func (p *priorities) numbers() metrics.Priorities {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := metrics.Priorities{On: p.keeper != nil && !p.failed, PriorityCounts: p.retired}
-	if p.keeper != nil {
-		n.PriorityCounts = n.Plus(p.keeper.Counts())
+	if p.keeper == nil {
+		return metrics.Priorities{PriorityCounts: p.counts}
 	}
-	return n
+	return metrics.Priorities{On: p.missing == nil, PriorityCounts: p.keeper.Counts()}
 }

@@ -11,14 +11,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
+	"tempomat/config"
 	"tempomat/cpuaccount"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// TestKernelReply: what is missing is told once, with what to do, and only if it is missing.
+// TestKernelReply checks that what is missing is shown once, with a remedy, and only if it is
+// missing.
 func TestKernelReply(t *testing.T) {
 	forbidden := fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): %w", fs.ErrPermission)
 	known := cpuaccount.Sums{Process: time.Second, Requests: cpuaccount.Requests{Process: 3}}
@@ -27,7 +32,7 @@ func TestKernelReply(t *testing.T) {
 		on          bool
 		bill, steps error
 		acts        bool
-		missing     []string // for what, and a word of the remedy
+		missing     []string // what lacks something, and a word of the remedy
 	}{
 		"all is there":                    {known, true, nil, nil, true, nil},
 		"nothing was seen yet":            {cpuaccount.Sums{}, true, nil, nil, true, nil},
@@ -78,13 +83,25 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 	}
 }
 
-// TestRemediesAreDescribed: the files that a remedy names are there.
+// TestRemediesAreDescribed checks that the files named in a remedy exist.
 func TestRemediesAreDescribed(t *testing.T) {
 	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errElsewhere, errDeaf, errUntold, host.ErrRight, host.ErrHidden, host.ErrElsewhere, fs.ErrPermission} {
 		_, rest, _ := strings.Cut(remedy(err), "(docs/")
 		name, _, ok := strings.Cut(rest, ".md")
 		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {
 			t.Errorf("%v: %s: %v", err, remedy(err), missing)
+		}
+	}
+}
+
+// TestElsewhereIsSaid: cost.source process warns of a backend on another machine, and auto doesn't.
+func TestElsewhereIsSaid(t *testing.T) {
+	for source, want := range map[string]int{"process": 1, "auto": 0} {
+		core, logs := observer.New(zapcore.WarnLevel)
+		b := &bills{log: zap.New(core)}
+		b.restart(&config.Config{Traffic: config.Traffic{Backend: config.Backend{URL: "http://192.0.2.1"}}, Cost: config.Cost{Source: source}})
+		if got := logs.Len(); got != want || !errors.Is(b.lacks(), errElsewhere) {
+			t.Errorf("%s: %d warnings, want %d; %v", source, got, want, b.lacks())
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"tempomat/cmd/internal/policy"
-	"tempomat/config"
 	"tempomat/internal/testkit"
 )
 
@@ -22,7 +20,7 @@ func plain(t *testing.T) string {
 	return s.URL
 }
 
-// TestStrictLimits asks two sidecars, which count together in Redis, then kills it.
+// TestStrictLimits sends requests to two sidecars that count together in Redis, then kills Redis.
 func TestStrictLimits(t *testing.T) {
 	t.Parallel()
 	r := testkit.StartRedis(t)
@@ -46,18 +44,5 @@ coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
 	}
 	if got := cars[0].stats().Counters; got["strictChecks"] != 2 || got["strictFailures"] == 0 {
 		t.Errorf("%v", got)
-	}
-}
-
-// TestSessionsAreNotShared: all other classes are.
-func TestSessionsAreNotShared(t *testing.T) {
-	p := policy.Limits(config.Default())
-	if len(p.Classes) != 6 {
-		t.Errorf("%v", p.Classes)
-	}
-	for _, c := range p.Classes {
-		if c.Budget.LocalOnly != (c.Name == policy.SessionClass) {
-			t.Errorf("%s is local only: %v", c.Name, c.Budget.LocalOnly)
-		}
 	}
 }

@@ -22,11 +22,11 @@ import (
 	"tempomat/proxy/host"
 )
 
-// connections bound how many are open, by the descriptors and the memory that there are.
+// connections limits the number of open connections by this process's descriptors and memory.
 type connections struct {
 	table *connlimit.Table
 	log   *zap.Logger
-	heads int // bytes that large headers may take
+	heads int // most bytes of memory for large headers
 }
 
 func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
@@ -39,22 +39,23 @@ func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connecti
 	return &connections{table: connlimit.New(now, most), log: proxy.Capped(log), heads: forHeads(memory)}, nil
 }
 
-// memoryLimit is how much there is for this process, of the machine and of its cgroup, in bytes.
+// memoryLimit returns how much memory this process may use, in bytes: that of the machine, or its cgroup's
+// limit if that is lower.
 func memoryLimit(log *zap.Logger) uint64 {
 	most, err := memlimit.FromSystem()
 	if err != nil {
-		log.Warn("how much memory there is is unknown: connections are bounded by descriptors alone", zap.Error(err))
+		log.Warn("can't find out how much memory there is, so only file descriptors limit the number of connections", zap.Error(err))
 		most = math.MaxUint64
 	}
-	if limit, err := memlimit.FromCgroup(); err == nil { // else it has none
+	if limit, err := memlimit.FromCgroup(); err == nil { // otherwise there is no limit
 		most = min(most, limit)
 	}
 	return most
 }
 
-// memoryOfEach is what a connection takes at most before its request is one that the
-// limiter decides on, in bytes: 14 KB here for one that sends half a head, and as much
-// in the kernel. TLS takes 10 KB more, and 33 KB of one that has sent whole records of 16 KB.
+// memoryOfEach returns the most memory, in bytes, that a connection takes before its request reaches the
+// limiter. A connection that has sent half of its headers takes 14 KB here and the same amount in the kernel.
+// TLS takes 10 KB more, or 33 KB after records of 16 KB.
 func memoryOfEach(c *config.Config) uint64 {
 	if hasTLS(c) {
 		return 64 << 10
@@ -62,17 +63,17 @@ func memoryOfEach(c *config.Config) uint64 {
 	return 32 << 10
 }
 
-// fitting is how many connections may be open where there is so much memory, in bytes, and
-// each takes so much of it: as many as take a quarter of it. The rest is the site's.
+// fitting returns how many connections of the given size fit into a quarter of the memory. The rest is for
+// the site.
 func fitting(memory, each uint64) int {
 	return int(max(1, min(memory/4/each, math.MaxInt32)))
 }
 
-// forHeads is how much large headers may take, in bytes, of so much memory: an eighth, as
-// the garbage collector lets that become a quarter.
+// forHeads returns how many bytes of the memory large headers may take: an eighth, because memory that hasn't
+// been garbage collected yet can double that.
 func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 
-// guard has listeners go on where there is no descriptor left.
+// guard wraps listeners, so that they don't fail when the process has no descriptors left.
 func (c *connections) guard(listeners []net.Listener) []net.Listener {
 	guarded := make([]net.Listener, len(listeners))
 	for i, l := range listeners {
@@ -81,21 +82,21 @@ func (c *connections) guard(listeners []net.Listener) []net.Listener {
 	return guarded
 }
 
-// full makes room for a connection that cannot be accepted.
+// full closes another connection if a new one can't be accepted.
 func (c *connections) full(err error) {
 	if c.table.Shed() {
-		c.log.Warn("no descriptor was left for a connection: another one was closed", zap.Error(err))
+		c.log.Warn("no file descriptor was left for a new connection, so another connection was closed", zap.Error(err))
 	} else {
-		c.log.Error("no descriptor is left for a connection, and none can be closed", zap.Error(err))
+		c.log.Error("no file descriptor is left for a new connection, and no other connection can be closed", zap.Error(err))
 	}
 }
 
-// peer is the other end's user.
+// peer returns the address of a connection's other end, and whether it is a trusted proxy.
 func (s *sidecar) peer(remote string) (peer netip.Addr, trusted bool) {
 	return s.handler.Policy().Classifier.Peer(remote)
 }
 
-// withHint is the error of listening on that address, and in a line below it what to do.
+// withHint adds advice to an error of listening on an address.
 func withHint(err error, address string) error {
 	hint := ""
 	switch {
@@ -110,12 +111,12 @@ func withHint(err error, address string) error {
 	return fmt.Errorf("%w\n  %s", err, hint)
 }
 
-// deniedHint says how to be let listen on a port that is for root, or in a directory.
+// deniedHint says how to get the right to listen on a port below 1024, or to create a unix socket.
 func deniedHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		return fmt.Sprintf("%s has no right to make %s: give it the directory, or name another one", user(), path)
+		return fmt.Sprintf("%s may not create %s: give that user write access to the directory, or set another path", user(), path)
 	}
-	const first = 1024 // or as net.ipv4.ip_unprivileged_port_start has it
+	const first = 1024 // the default of net.ipv4.ip_unprivileged_port_start
 	if portOf(address) >= first {
 		return ""
 	}
@@ -123,21 +124,21 @@ func deniedHint(address string) string {
 	if path, err := os.Executable(); err == nil {
 		self = path
 	}
-	return fmt.Sprintf("ports below %d (net.ipv4.ip_unprivileged_port_start) are for root, or for a process with that right: "+
+	return fmt.Sprintf("ports below %d (net.ipv4.ip_unprivileged_port_start) require root or CAP_NET_BIND_SERVICE: "+
 		"run it as a service with AmbientCapabilities=CAP_NET_BIND_SERVICE, as tempomat-proxy.service does; "+
 		"or setcap cap_net_bind_service=+ep %s; or listen on a port from %d on", first, self, first)
 }
 
-// user is the user of this process.
+// user names the user of this process.
 func user() string { return "user " + strconv.Itoa(os.Geteuid()) }
 
-// inUseHint says who holds the port, or how to see it.
+// inUseHint says which processes listen on the port, or how to find them.
 func inUseHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		return fmt.Sprintf("another process serves it; as root, \"ss -xlp src %s\" shows which", path)
 	}
 	port := portOf(address)
-	var names []string // in quotes, as a name may hold anything
+	var names []string // quoted, because a program's name may contain anything
 	ours := false
 	for _, l := range host.Listeners(port) {
 		name := fmt.Sprintf("%q (process %d)", l.Program, l.Process)
@@ -156,7 +157,7 @@ func inUseHint(address string) string {
 	return hint
 }
 
-// portOf is the address's port; 0 if it has none.
+// portOf returns the port of an address, or 0 if it has none.
 func portOf(address string) int {
 	_, text, _ := net.SplitHostPort(address)
 	port, _ := strconv.Atoi(text)

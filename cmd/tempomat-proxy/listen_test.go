@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"tempomat/config"
+	"tempomat/internal/testkit"
 )
 
-// TestParts: connections leave three quarters of the memory to the site and large headers seven eighths, and the bounds are
-// numbers that any machine can count to.
+// TestParts: connections leave three quarters of the memory to the site, and large headers seven eighths; the
+// limits fit into any machine's integers.
 func TestParts(t *testing.T) {
 	for memory, want := range map[uint64][2]int{
 		0: {1, 0}, 100 << 10: {1, 12800}, 512 << 20: {4096, 64 << 20}, 24 << 30: {196_608, math.MaxInt32}, math.MaxUint64: {math.MaxInt32, math.MaxInt32},
@@ -26,7 +27,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestListenHints: what to do stands below what the system said.
+// TestListenHints: the advice follows the system's message.
 func TestListenHints(t *testing.T) {
 	for _, c := range []struct {
 		address string
@@ -36,7 +37,7 @@ func TestListenHints(t *testing.T) {
 		{":80", syscall.EACCES, []string{"ports below 1024 (", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "setcap cap_net_bind_service=+ep /", "from 1024 on"}},
 		{"[::1]:99", syscall.EACCES, []string{"ports below 1024 ("}},
 		{":1024", syscall.EACCES, nil},
-		{"unix:/srv/a.sock", syscall.EACCES, []string{"has no right to make /srv/a.sock"}},
+		{"unix:/srv/a.sock", syscall.EACCES, []string{"may not create /srv/a.sock"}},
 		{":1", syscall.EADDRINUSE, []string{`another process listens there; as root, "ss -ltnp 'sport = :1'" shows which`}},
 		{"unix:/run/a.sock", syscall.EADDRINUSE, []string{`"ss -xlp src /run/a.sock"`}},
 		{":80", syscall.EADDRNOTAVAIL, nil},
@@ -55,12 +56,10 @@ func TestListenHints(t *testing.T) {
 	}
 }
 
-// TestListenNamesTheHolder: this process itself, where it holds the port.
+// TestListenNamesTheHolder: the error names this process, which holds the port.
 func TestListenNamesTheHolder(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer taken.Close()
 	_, err = listen(t.Context(), []string{taken.Addr().String()})
 	if err == nil || !strings.Contains(err.Error(), ": bind: address already in use\n  ") ||

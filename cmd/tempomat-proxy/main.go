@@ -1,12 +1,11 @@
-// Command tempomat-proxy is a sidecar: a reverse proxy in front of one backend that
-// charges each request what it costs, and lets no client take more than its
-// share of the server. commandLine has its flags and commands.
+// Command tempomat-proxy is a reverse proxy in front of one backend. It charges each client for the CPU time
+// of its requests, and lets no client take more than its share of the server. commandLine defines its flags
+// and commands.
 //
-// SIGHUP reads the configuration again, SIGUSR2 has a new process take this one's place,
-// SIGTERM and SIGINT finish what is under way; with SIGINT systemd keeps no
-// socket over that.
-// The exit status is 0 after a signal or a valid configuration, 1 after a
-// failure, 2 for a wrong command line.
+// On SIGHUP, it reads the configuration again. On SIGUSR2, it starts a new process that replaces it. On
+// SIGTERM and SIGINT, it finishes running requests and ends; after SIGINT, systemd doesn't keep the sockets.
+// The exit status is 0 after a signal or a valid configuration, 1 after a failure, and 2 for a wrong command
+// line.
 package main
 
 import (
@@ -34,13 +33,14 @@ var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	context.AfterFunc(ctx, stop) // a second signal does not wait for the drain
+	context.AfterFunc(ctx, stop) // a second signal ends the program without waiting for requests
 	status := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
-// The files that are looked for when none is named; the second is the original's.
+// Configuration files to try, in this order, if no flag names one. The second is the file of the original
+// tempomat.
 const (
 	usualFile    = "/etc/tempomat/tempomat.yaml"
 	originalFile = "/etc/tempomat.json"
@@ -48,7 +48,7 @@ const (
 
 // run is the program. It returns the exit status.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == startCommand { // the program's own, which no help shows
+	if len(args) > 0 && args[0] == startCommand { // only a running proxy uses it, so the help doesn't show it
 		return daemon.Status(startSuccessor(args[1:]), stderr)
 	}
 	replaced := false
@@ -59,7 +59,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	return outlive()
 }
 
-// commandLine is its flags and commands.
+// commandLine defines the program's flags and commands.
 func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.Command {
 	var file string
 	var check, verbose bool
@@ -69,7 +69,7 @@ func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.
 		Version: version,
 		Args: func(c *cobra.Command, args []string) error {
 			if verbose && !check {
-				return errors.New("-v goes with -check only; -version prints the version")
+				return errors.New("-v requires -check; -version prints the version")
 			}
 			return cobra.NoArgs(c, args)
 		},
@@ -100,27 +100,13 @@ func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.
 	f.StringVar(&file, "config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
 	f.BoolVar(&check, "check", false, "read the configuration, print what it means, and do nothing else")
 	f.BoolVarP(&verbose, "verbose", "v", false, "with -check: print every key, and what each class may use")
-	root.AddCommand(configCommand(stdout), setupCommand(stdout), secretCommand(stdout))
+	root.AddCommand(setupCommand(stdout), secretCommand(stdout))
 	return root
 }
 
-func configCommand(stdout io.Writer) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Print what the configuration may have"}
-	c.AddCommand(
-		&cobra.Command{
-			Use: "docs", Short: "Print the reference of the configuration, as Markdown", Args: daemon.Arguments(0),
-			Run: func(*cobra.Command, []string) { config.Reference(stdout) },
-		},
-		&cobra.Command{
-			Use: "schema", Short: "Print the configuration's JSON Schema, for editors", Args: daemon.Arguments(0),
-			RunE: func(*cobra.Command, []string) error { return config.Schema(stdout) },
-		})
-	return c
-}
-
-// secretCommand is for the file of coordination.secret.
+// secretCommand makes the commands that create, show and rotate the file of coordination.secret.
 func secretCommand(stdout io.Writer) *cobra.Command {
-	c := &cobra.Command{Use: "secret", Short: "Make, show or rotate the secret that several instances have in common"}
+	c := &cobra.Command{Use: "secret", Short: "Make, show or rotate the secret that several instances share"}
 	add := func(use, short string, do func(file string, now time.Time, out io.Writer) error) {
 		c.AddCommand(&cobra.Command{
 			Use: use + " [FILE]", Short: short, Args: cobra.MaximumNArgs(1),
@@ -131,7 +117,7 @@ func secretCommand(stdout io.Writer) *cobra.Command {
 	}
 	add("new", "Make the file ("+sharing.DefaultSecretFile+")", sharing.MakeSecret)
 	add("show", "Print the fingerprint of its secret", sharing.ShowSecret)
-	add("rotate", "Replace its secret; the one before still counts for a day", sharing.RotateSecret)
+	add("rotate", "Replace its secret; the previous one stays valid for a day", sharing.RotateSecret)
 	return c
 }
 
@@ -153,12 +139,12 @@ func setupCommand(stdout io.Writer) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&write, "write", false, "make the changes, all or none of them")
-	c.Flags().BoolVar(&undo, "undo", false, "take back what -write did")
+	c.Flags().BoolVar(&undo, "undo", false, "undo the changes of -write")
 	return c
 }
 
-// changesNothing reports whether a configuration leaves everything at its default. The package's
-// does, and names no backend, which the proxy itself would require.
+// changesNothing reports whether a configuration sets only default values, like the package's file. Such a
+// file names no backend, so the proxy wouldn't start with it.
 func changesNothing(file string) bool {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -13,16 +13,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// scratch is where all tests of the package keep their files. Sockets are in
-// it, whose paths have to be short.
+// scratch is the directory of all tests in the package. It also contains sockets, whose paths must be short.
 var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tempomat-") })
 
-// TestMain has the test's own binary write a log where it is asked to.
 func TestMain(m *testing.M) {
-	if os.Getenv(writerVariable) != "" {
-		writeForever(writtenFile)
-	}
-	// The successors of a process are nobody's children once they run: this one's, with that.
+	// When a process's successors run, they have no parent; this makes them children of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -39,17 +34,13 @@ func TestMain(m *testing.M) {
 func tempDir(t *testing.T) string {
 	t.Helper()
 	root, err := scratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir, err := os.MkdirTemp(root, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return dir
 }
 
-// builtVersion is what the programs are told to be.
+// builtVersion is the version that the programs are built with.
 const builtVersion = "v1.2.3-test"
 
 // programs builds all programs once and returns their directory.
@@ -62,12 +53,10 @@ var programs = sync.OnceValues(func() (string, error) {
 	return bin, testkit.Build(bin, []string{"-ldflags", "-w -X main.version=" + builtVersion}, "tempomat/cmd/tempomat-proxy", "tempomat/cmd/tempomat-doctor", "tempomat/cmd/tempomat-master")
 })
 
-// program returns the path of one of them.
+// program returns the path of one of the programs.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return filepath.Join(bin, name)
 }

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -35,9 +32,8 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// policies makes proxy policies of configurations. It keeps what a reload does
-// not change: connections to the backend, the count of what runs there, and the
-// bodies that wait.
+// policies converts configurations to proxy policies. It keeps the parts that outlive a reload, such as
+// connections to the backend, knowledge about clients, counts of requests, and buffered bodies.
 type policies struct {
 	log       *zap.Logger
 	cost      costKey
@@ -52,7 +48,7 @@ type policies struct {
 	resolver  resolver
 	proofs    proof.Proofs
 	spools    *spool.Store
-	checked   string // directory of the spools
+	checked   string // the last spool directory that was checked
 }
 
 type costKey struct {
@@ -60,23 +56,23 @@ type costKey struct {
 	cpus   float64
 }
 
-// begin makes what a reload does not change; it opens nothing.
+// begin makes the parts that outlive reloads. It opens no files or connections.
 func (p *policies) begin(counts *requestCounts, log *zap.Logger) (err error) {
 	p.log, p.counts = log, counts
 	if p.standing, err = newStanding(); err != nil {
 		return err
 	}
-	p.proofs = proof.Proofs{Names: proof.NewNames(p.resolver.system()), Publishers: proof.NewPublishers(proof.Transport(), log)}
-	p.proofs.OnSilence(p.tellSilence)
+	p.proofs = proof.Proofs{Names: proof.NewNames(p.resolver.system(), log), Publishers: proof.NewPublishers(proof.Transport(), log)}
 	p.newcomer = newcomer.New()
 	p.databases = mmdb.New(log)
 	return nil
 }
 
-// make returns a policy, or an error that the configuration's own checks missed. Connections to
-// the backend change last, because the policy in force needs them if anything else fails.
+// make returns the policy of a configuration, or an error that the checks of the configuration can't find. It
+// replaces the connections to the backend last, because if anything else fails, the current policy still
+// needs the old ones.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
-	pages, err := readPages(c)
+	pages, err := errorpage.Load(c.ErrorPages.Directory)
 	if err != nil {
 		return nil, err
 	}
@@ -100,19 +96,15 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 
 		Unavailable: policy.Unavailable(c),
 
-		Pages:     pages.errors,
-		RobotsTxt: pages.robots,
+		Pages: pages,
 
 		Underscores: c.Underscores,
 	}, nil
 }
 
-// rulesOf makes the rules by which clients are classified and their requests charged.
+// rulesOf makes the rules by which clients are classified and requests are charged.
 func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
-	databases, err := policy.Databases(c, p.databases)
-	if err != nil {
-		return r, err
-	}
+	databases, _ := policy.Databases(c, p.databases) // the log names files that can't be used
 	if r.Classifier, err = policy.Classifier(c, databases); err != nil {
 		return r, err
 	}
@@ -122,9 +114,7 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	if r.Robots, err = policy.Robots(c, p.proofs); err != nil {
 		return r, err
 	}
-	if p.resolver.ask(c.Robots.Resolver) {
-		p.proofs.AskAgain()
-	}
+	p.resolver.server.Store(&c.Robots.Resolver)
 	var known []robots.Robot
 	if r.Robots != nil {
 		known = r.Robots.Robots
@@ -137,17 +127,8 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	return r, nil
 }
 
-// tellSilence logs that no DNS server answers for robots' addresses, or that one answers again.
-func (p *policies) tellSilence(err error) {
-	if err != nil {
-		p.log.Warn("can't verify robots by DNS: the resolver doesn't answer. They share the account of unverified robots until it does", zap.Error(err))
-		return
-	}
-	p.log.Info("the names of robots' addresses are answered again")
-}
-
-// upstreamOf returns the connections that there are, or others if the backend is another
-// one.
+// upstreamOf returns the current connections to the backend, or new ones if the backend's configuration has
+// changed.
 func (p *policies) upstreamOf(b config.Backend) (*proxy.Upstream, error) {
 	if p.upstream != nil && p.backend == b {
 		return p.upstream, nil
@@ -163,25 +144,19 @@ func (p *policies) upstreamOf(b config.Backend) (*proxy.Upstream, error) {
 	return upstream, nil
 }
 
-// keepDatabases keeps the databases of the configuration that stays in force.
-func (p *policies) keepDatabases(c *config.Config) {
-	_, _ = policy.Databases(c, p.databases) // it could have them before
-}
-
 const (
-	// inMemory is how much of a body is in memory, in bytes: as much as most are long.
+	// inMemory is how many bytes of a body are kept in memory. Most bodies are shorter.
 	inMemory = 64 << 10
-	// perAddress is the part of memory and disk that one address may use: several have room
-	// next to the one that takes the most.
+	// perAddress is the fraction of the buffer that one address may use, so that no address can fill it alone.
 	perAddress = 0.25
-	// dialTimeout is how long another machine may take to accept a connection, and a backend
-	// there that is away is told after it.
+	// dialTimeout is how long a backend on another machine may take to accept a connection. After that, it
+	// counts as down.
 	dialTimeout = 5 * time.Second
 )
 
-// bufferOf puts limits in force and keeps what waits already.
+// bufferOf sets the buffer's limits. Bodies that are already buffered stay.
 func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
-	descriptors, _ := host.Limit() // unknown: one file, and the start has said why
+	descriptors, _ := host.Limit() // on an error it is 0, and the start has logged why
 	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Files: host.ForClients(descriptors), Address: perAddress}
 	if p.spools == nil {
 		p.spools = spool.NewStore(l)
@@ -190,7 +165,7 @@ func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
 	if p.checked != b.Directory {
 		p.checked = b.Directory
 		if err := spool.Check(b.Directory); err != nil {
-			p.log.Warn("buffer.directory is unfit; name a directory on a disk", zap.String("directory", b.Directory), zap.Error(err))
+			p.log.Warn("buffer.directory can't be used; set it to a directory on a disk", zap.String("directory", b.Directory), zap.Error(err))
 		}
 	}
 	return proxy.Buffer{
@@ -217,57 +192,18 @@ func access(name string) telemetry.Access {
 	return telemetry.AccessOff
 }
 
-// longestRobots is how long a robots.txt may be, in bytes: as much of it as robots have to
-// read (RFC 9309, 2.5).
-const longestRobots = 500 << 10
-
-// pages are what the proxy itself answers with.
-type pages struct {
-	errors *errorpage.Set
-	robots []byte // nil: the backend's
-}
-
-// readPages reads the files that a configuration names. The error tells of all of them.
-func readPages(c *config.Config) (p pages, err error) {
-	p.errors, err = errorpage.Load(errorpage.Options{Directory: c.ErrorPages.Directory, Languages: c.ErrorPages.Languages})
-	var other error
-	if c.RobotsTxt != "" {
-		p.robots, other = readRobots(c.RobotsTxt)
-	}
-	return p, errors.Join(err, other)
-}
-
-// readRobots reads a robots.txt; it is not nil if there is no error.
-func readRobots(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("robotsTxt: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, longestRobots+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("robotsTxt: %w", err)
-	case len(text) > longestRobots:
-		return nil, fmt.Errorf("robotsTxt: %s has more than %d bytes, which is as much as robots read", name, longestRobots)
-	}
-	return text, nil
-}
-
-// requestBuckets is how many buckets of limits that are not strict are remembered.
+// requestBuckets is how many buckets are kept for limits that aren't strict.
 const requestBuckets = 1 << 16
 
-// requestCounts is where requests are counted. It is made once: a reload must not
-// forget them.
+// requestCounts counts requests for limits. It is made only once, because a reload must not reset the counts.
 type requestCounts struct {
-	memory   *quota.MemoryStore
-	checker  *redis.Checker // nil: no limit is strict, and none can become so without a restart
-	totals   *telemetry.Counts
-	accounts quota.Accounts // for clients that are told their credit
+	memory  *quota.MemoryStore
+	checker *redis.Checker // nil without Redis, so no limit can be strict until a restart
+	totals  *telemetry.Counts
 }
 
-func newRequestCounts(c *config.Config, totals *telemetry.Counts, accounts quota.Accounts) (*requestCounts, error) {
-	counts := &requestCounts{memory: quota.NewMemoryStore(requestBuckets), totals: totals, accounts: accounts}
+func newRequestCounts(c *config.Config, totals *telemetry.Counts) (*requestCounts, error) {
+	counts := &requestCounts{memory: quota.NewMemoryStore(requestBuckets), totals: totals}
 	if len(c.Coordination.Redis.Addresses) == 0 {
 		return counts, nil
 	}
@@ -279,7 +215,7 @@ func newRequestCounts(c *config.Config, totals *telemetry.Counts, accounts quota
 	return counts, nil
 }
 
-// strict tells how counting in Redis fares; nil: nothing is counted there.
+// strict returns the metrics of limits that are counted in Redis, or nil if there are none.
 func (c *requestCounts) strict() *metrics.Strict {
 	if c.checker == nil {
 		return nil
@@ -294,11 +230,10 @@ func (c *requestCounts) close() {
 	}
 }
 
-// limits makes the configuration's limits in requests; nil if there are none, and
-// nothing to tell of.
+// limits makes the configuration's `limits`; nil if there are none.
 func (c *requestCounts) limits(cfg *config.Config) proxy.RequestLimits {
-	o := quota.Options{Own: c.memory, Accounts: c.accounts, Headers: headersOf(cfg.Headers)}
-	if len(cfg.Limits) == 0 && o.Headers != quota.WithCredit {
+	o := quota.Options{Own: c.memory, Headers: headersOf(cfg.Headers)}
+	if len(cfg.Limits) == 0 {
 		return nil
 	}
 	if c.checker != nil {
@@ -312,36 +247,27 @@ func (c *requestCounts) limits(cfg *config.Config) proxy.RequestLimits {
 	return quota.New(o)
 }
 
-// headersOf is a value of headers, which the configuration has checked.
+// headersOf converts the value of the key headers, which was validated with the configuration.
 func headersOf(name string) quota.Headers {
 	switch name {
 	case "ratelimit":
 		return quota.Classic
-	case "draft":
+	case "draft", "draft-credit": // the second value is from a release that also sent the client's credit
 		return quota.Draft
-	case "draft-credit":
-		return quota.WithCredit
 	}
 	return quota.NoHeaders
 }
 
-// bucketOf is a limit as its package takes it: each interval of the rate one request is forgotten.
+// bucketOf converts a limit: one request drips out of the bucket in each interval of the rate.
 func bucketOf(l config.Limit) quota.Bucket {
 	return quota.Bucket{Size: int64(l.AtOnce()), DripRate: l.Rate.Interval().Milliseconds(), DripSize: 1}
 }
 
-// resolver is whom DNS is asked of: a server, or those that the system has.
+// resolver is the address of the DNS server to use; empty means the system's servers.
 type resolver struct{ server atomic.Pointer[string] }
 
-// ask has a server be asked from now on; empty: those that the system has. It tells whether
-// that is another one than before.
-func (r *resolver) ask(server string) (another bool) {
-	before := r.server.Swap(&server)
-	return before != nil && *before != server
-}
-
-// system is the resolver that asks it. It does without C, whose look-ups do not end when
-// no request waits for them any more.
+// system returns a net.Resolver that uses this server. It uses Go's own implementation, because lookups by
+// the C library can't be cancelled.
 func (r *resolver) system() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if s := r.server.Load(); s != nil && *s != "" {
@@ -351,8 +277,8 @@ func (r *resolver) system() *net.Resolver {
 	}}
 }
 
-// standing is what judges it, with the configuration's values; nil if that is
-// off. It is made once, as a reload must not forget whom it has seen.
+// standingOf returns the judge of clients' standing, configured with c, or nil if there is no gate. The judge
+// is made only once, because a reload must not forget what it knows about clients.
 func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
 	if !policy.JudgesStanding(c) {
 		return nil, nil
@@ -360,7 +286,7 @@ func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
 	return p.standing, p.standing.Configure(policy.Standing(c))
 }
 
-// newcomersOf is what redirects newcomers; nil if that is off, or no request waits.
+// newcomersOf returns the redirector of newcomers, or nil if redirects are off or requests never wait.
 func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
 	if !c.Newcomers.Redirect || !c.Throttle.GateActs() {
 		return nil
@@ -368,7 +294,7 @@ func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
 	return p.newcomer
 }
 
-// newStanding makes a Judge that has seen no clients.
+// newStanding makes a Judge that knows no clients.
 func newStanding() (*standing.Judge, error) {
 	var secret [16]byte
 	rand.Read(secret[:]) // it never fails

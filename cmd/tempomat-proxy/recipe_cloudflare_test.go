@@ -18,14 +18,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// cloudflare is what the page of that name is about, as far as it is documented: where it connects
-// from, what it says of visitors, and where it lists its networks.
+// cloudflare imitates the documented behaviour of Cloudflare: the addresses it connects from, what it reports
+// about visitors, and its list of networks.
 type cloudflare struct {
-	address atomic.Value // of its server, as a string
+	address atomic.Value // address of its server, as a string
 	list    atomic.Value // of ips-v4
 }
 
-// installBehindCloudflare has people come to Cloudflare.
+// installBehindCloudflare makes visitors use Cloudflare.
 func installBehindCloudflare(m *machine) {
 	installModPHP(m)
 	c := &cloudflare{}
@@ -41,7 +41,7 @@ func installBehindCloudflare(m *machine) {
 	m.write(".curlrc", string(text)+"connect-to = \"www.cloudflare.com:443:127.0.0.1:"+m.tlsServer(lists)+"\"\n")
 }
 
-// tlsServer starts one and returns its port.
+// tlsServer starts a TLS server and returns its port.
 func (m *machine) tlsServer(h http.Handler) string {
 	s := httptest.NewUnstartedServer(h)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{m.key}, MinVersion: tls.VersionTLS12}
@@ -62,7 +62,7 @@ func (c *cloudflare) edge(port string) http.Handler {
 		visitor, _, _ := net.SplitHostPort(r.In.RemoteAddr)
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", "origin"
 		r.Out.Header = r.In.Header.Clone()
-		for _, name := range []string{"CF-Connecting-IP", "X-Forwarded-Proto"} { // as it is written by who pretends, too
+		for _, name := range []string{"CF-Connecting-IP", "X-Forwarded-Proto"} { // including the spelling that a lying visitor uses
 			delete(r.Out.Header, name)
 		}
 		said := append(r.In.Header["X-Forwarded-For"], visitor)
@@ -73,14 +73,8 @@ func (c *cloudflare) edge(port string) http.Handler {
 	}}
 }
 
-func startBehindCloudflare(m *machine) {
-	m.startApache2()
-	m.startTempomat()
-	m.await("8080", "80")
-}
-
-// cloudflareMoves has Cloudflare connect from another network, which is right as soon as the list has
-// been fetched; and fetches what is no list.
+// cloudflareMoves makes Cloudflare connect from another network, which is trusted once the list has been
+// fetched; then it fetches an invalid list.
 func cloudflareMoves(m *machine) {
 	m.t.Helper()
 	c, v := m.cloudflare, m.visitor("https")
@@ -96,7 +90,7 @@ func cloudflareMoves(m *machine) {
 		m.must(err)
 		c.list.Store(broken)
 		script := exec.CommandContext(m.t.Context(), m.path(daily))
-		script.Env = append(cleanEnv(), m.env()...)
+		script.Env = append(testkit.Environment(), m.env()...)
 		if out, err := script.CombinedOutput(); err == nil || !strings.Contains(string(out), "trustedProxies: "+strings.Fields(broken)[0]) {
 			m.t.Errorf("the script takes %q for a list: %v %s", broken, err, out)
 		}
@@ -106,7 +100,7 @@ func cloudflareMoves(m *machine) {
 	}
 	c.list.Store("127.0.0.4/32")
 	m.shell(daily)
-	m.tempomat.stderr.Await(m.t, 0, reloaded)
+	m.tempomat.Stderr.Await(m.t, 0, reloaded)
 	testkit.Eventually(m.t, "Apache has read the new list", func() bool { return remote() == visitorAddress })
 	direct := m.visitor("http")
 	if got := direct.told(direct.pretending())["REMOTE_ADDR"]; got != visitorAddress {

@@ -17,11 +17,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// machine is a Debian of its own, as far as servers see it: below a directory are the files
-// that they have below /, as Debian ships them, and each port that a page names is another one
-// here. Nothing else of a page is changed.
+// machine looks like a separate Debian to servers: a directory contains the files that Debian has below /,
+// and each port that a page names is replaced by a free one. Nothing else in a page is changed.
 type machine struct {
 	t     *testing.T
 	page  *recipePage
@@ -30,17 +31,17 @@ type machine struct {
 	php   string // Debian's version of it
 
 	servers    []server    // that run
-	cloudflare *cloudflare // nil: nobody stands before it
+	cloudflare *cloudflare // nil: Cloudflare isn't in front of it
 	tempomat   *sidecarProcess
-	authority  *x509.CertPool // that its certificate is of; nil: it has none
+	authority  *x509.CertPool // authority of its certificate; nil: it has none
 	key        tls.Certificate
-	gates      map[string]string // where a port of the site is come to; not in it: at the port itself
+	gates      map[string]string // entry for a port of the site; ports that aren't in it are used directly
 }
 
-// visitorAddress is who asks: not the address that servers on this machine come from.
+// visitorAddress is the address of visitors. Servers on this machine use another one.
 const visitorAddress = "127.0.0.2"
 
-// recipeRoot is where all machines are. Servers give up root's rights, so everybody may enter.
+// recipeRoot is the directory of all machines. Servers drop root's privileges, so every user may enter it.
 var recipeRoot = sync.OnceValues(func() (string, error) {
 	root, err := scratch()
 	if err != nil {
@@ -49,7 +50,7 @@ var recipeRoot = sync.OnceValues(func() (string, error) {
 	return root, os.Chmod(root, 0o711)
 })
 
-// newMachine makes one with a site that was not installed yet. page has what is to be changed.
+// newMachine makes a machine whose site isn't installed yet. page has the changes to make.
 func newMachine(t *testing.T, page *recipePage) *machine {
 	t.Helper()
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
@@ -59,7 +60,7 @@ func newMachine(t *testing.T, page *recipePage) *machine {
 		t.Fatal(err)
 	}
 	m := &machine{t: t, page: page, dir: tempDir(t), ports: map[string]string{}, gates: map[string]string{}}
-	m.must(os.Chmod(m.dir, 0o755)) // for the users that servers change to
+	m.must(os.Chmod(m.dir, 0o755)) // for the users that servers switch to
 	for _, port := range []string{"80", "443", "8080", "8443", "8888", "3000", "6081"} {
 		m.ports[port] = freePort(t)
 	}
@@ -82,12 +83,10 @@ func newMachine(t *testing.T, page *recipePage) *machine {
 
 func (m *machine) must(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 }
 
-// path is where a file of the machine is.
+// path returns the path of a file of the machine.
 func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
 
 var (
@@ -96,13 +95,13 @@ var (
 	portOfMachine = regexp.MustCompile(`(www\.example\.org:|:|[Ll]isten |\.port = "|PORT=)(\d+)\b`)
 )
 
-// local has a page's text mean this machine.
+// local adapts a page's text to this machine.
 func (m *machine) local(text string) string {
 	text = pathOfMachine.ReplaceAllString(text, "${1}"+m.dir+"/$2")
 	text = portOfMachine.ReplaceAllStringFunc(text, func(found string) string {
 		digits := strings.TrimLeftFunc(found, func(c rune) bool { return c < '0' || c > '9' })
 		here, ok := m.ports[digits]
-		if before := strings.TrimSuffix(found, digits); ok && before != "www.example.org:" { // that is what people see
+		if before := strings.TrimSuffix(found, digits); ok && before != "www.example.org:" { // this name is visible to people
 			return before + here
 		}
 		return found
@@ -123,13 +122,13 @@ func (m *machine) write(name, text string) {
 	m.must(os.WriteFile(m.path(name), []byte(text), mode))
 }
 
-// copy takes over a directory or file of this Debian.
+// copy copies a directory or file of this Debian.
 func (m *machine) copy(from string) {
 	m.t.Helper()
 	m.copyAs(from, from)
 }
 
-// copyAs takes it over to another path.
+// copyAs copies it to another path.
 func (m *machine) copyAs(from, to string) {
 	m.t.Helper()
 	m.must(filepath.WalkDir(from, func(source string, d fs.DirEntry, err error) error {
@@ -155,11 +154,11 @@ func (m *machine) copyAs(from, to string) {
 	}))
 }
 
-// stand puts programs in the place of those that would reach beyond the machine.
+// stand replaces programs that would affect more than this machine.
 func (m *machine) stand() {
 	m.t.Helper()
 	m.write("bin/apt", "#!/bin/sh\n")
-	m.write("bin/chgrp", "#!/bin/sh\n") // to users that only an installed package has
+	m.write("bin/chgrp", "#!/bin/sh\n") // to users that only an installed package creates
 	m.write("bin/systemctl", "#!/bin/sh\n[ \"$1\" != reload ] || ! cd "+m.path("/run/reload")+" || for pid in *; do [ ! -e $pid ] || kill -$(cat $pid) $pid; done\n")
 	m.write("bin/nginx", "#!/bin/sh\nexec /usr/sbin/nginx -p "+m.dir+" -c "+m.path("/etc/nginx/nginx.conf")+` -e stderr "$@"`+"\n")
 	m.write("bin/tempomat-doctor", "#!/bin/sh\nexec "+program(m.t, "tempomat-doctor")+` "$@"`+"\n")
@@ -167,7 +166,7 @@ func (m *machine) stand() {
 	m.comesTo("", "")
 }
 
-// comesTo has those who ask for a port of the site come elsewhere.
+// comesTo sends requests for a port of the site elsewhere.
 func (m *machine) comesTo(port, elsewhere string) {
 	m.t.Helper()
 	m.gates[port] = elsewhere
@@ -178,7 +177,7 @@ func (m *machine) comesTo(port, elsewhere string) {
 	m.write(".curlrc", text)
 }
 
-// gate is where people come to who ask for a port.
+// gate returns the port that requests for a port go to.
 func (m *machine) gate(port string) string { return cmp.Or(m.gates[port], m.ports[port]) }
 
 func (m *machine) env() []string {
@@ -198,15 +197,15 @@ func (m *machine) shell(lines string) string {
 	}
 	var out, errs strings.Builder
 	c := exec.CommandContext(m.t.Context(), "bash", "-euo", "pipefail", "-c", local)
-	c.Stdout, c.Stderr, c.Env, c.Dir = &out, &errs, append(cleanEnv(), m.env()...), m.dir
+	c.Stdout, c.Stderr, c.Env, c.Dir = &out, &errs, append(testkit.Environment(), m.env()...), m.dir
 	if err := c.Run(); err != nil {
 		m.t.Fatalf("%s.md: %v:\n%s%s%s", m.page.name, err, lines, out.String(), errs.String())
 	}
 	return out.String()
 }
 
-// follow does what a section says, in its order: it writes the files, runs the lines, and
-// compares what they print with the text that follows them.
+// follow carries out a section in its order: it writes the files, runs the lines, and compares their output
+// with the text that follows them.
 func (m *machine) follow(section string) {
 	m.t.Helper()
 	var printed string
@@ -237,7 +236,7 @@ func (m *machine) followPage(name string, sections ...string) {
 	m.page = own
 }
 
-// check does what docs/recipes.md says to see that a recipe works.
+// check carries out the check in docs/recipes.md.
 func (m *machine) check(scheme string) {
 	m.t.Helper()
 	own := m.page
@@ -251,7 +250,7 @@ func (m *machine) check(scheme string) {
 	m.page = own
 }
 
-// state is each file and link of the configuration and of the site: its mode, owner and text, or where it leads.
+// state returns each file and link of the configuration and of the site: its mode, owner, and text or target.
 func (m *machine) state() map[string]string {
 	m.t.Helper()
 	all := map[string]string{}

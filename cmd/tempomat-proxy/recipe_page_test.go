@@ -3,41 +3,39 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// recipePage is a page of docs/recipes. What it has the reader do is what the tests do.
+// recipePage is a page of docs/recipes. The tests follow its instructions.
 type recipePage struct {
 	name   string
 	blocks []recipeBlock
 }
 
-// recipeBlock is what stands between two fences.
+// recipeBlock is the text between two fences.
 type recipeBlock struct {
-	section  string // the heading that it stands under
+	section  string // heading above the block
 	language string
-	file     string // that it is, as a whole; empty: it is none
+	file     string // file whose whole text this is; empty: none
 	text     string
 }
 
-// fence begins a block, with the file's name as its title.
+// fence is the beginning of a block, with the file's name as its title.
 var fence = regexp.MustCompile("^```(\\w+)(?: title=\"(/[^\"]+)\")?$")
 
 func readRecipe(t *testing.T, name string) *recipePage {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../docs/recipes", name+".md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, filepath.Join("../../docs/recipes", name+".md"))
 	p := &recipePage{name: name}
 	var section string
 	var block *recipeBlock
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range strings.Split(text, "\n") {
 		if block != nil {
 			if line == "```" {
 				p.blocks, block = append(p.blocks, *block), nil
@@ -64,12 +62,12 @@ func readRecipe(t *testing.T, name string) *recipePage {
 	return p
 }
 
-// has tells whether there are blocks under a section.
+// has reports whether a section has blocks.
 func (p *recipePage) has(section string) bool {
 	return slices.ContainsFunc(p.blocks, func(b recipeBlock) bool { return b.section == section })
 }
 
-// under are the blocks of a section. A page without them would show nothing.
+// under returns the blocks of a section. It fails if there are none, because the page would show nothing.
 func (p *recipePage) under(t *testing.T, section string) (blocks []recipeBlock) {
 	t.Helper()
 	for _, b := range p.blocks {

@@ -15,14 +15,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// These are the modules that Debian's Apache has on, beside the one that runs requests.
+// The modules that Debian's Apache enables, in addition to the one that runs requests.
 var apacheModules = strings.Fields("access_compat alias auth_basic authn_core authn_file authz_core authz_host authz_user " +
 	"autoindex deflate dir env filter mime negotiation reqtimeout setenvif status")
 
-// debian is what Debian's packages put into /etc.
+// debian is the part of Debian's packages that is in /etc.
 const debian = "../../testdata/debian/"
 
-// apache2 installs Debian's Apache with some more modules, as Debian would have it.
+// apache2 installs Debian's Apache with some more modules, as Debian does.
 func (m *machine) apache2(modules ...string) {
 	m.t.Helper()
 	m.need("/usr/sbin/apache2", "apache2")
@@ -50,8 +50,7 @@ func (m *machine) apache2(modules ...string) {
 	}
 }
 
-// need skips the test where a file of a package of Debian is not here, but where CI runs it
-// fails.
+// need skips the test if a file of a Debian package is missing, but fails in CI.
 func (m *machine) need(file, pack string) {
 	m.t.Helper()
 	if isFile(file) {
@@ -63,7 +62,7 @@ func (m *machine) need(file, pack string) {
 	m.t.Skipf("%s.md needs %s of Debian's %s, which is not here: make deps", m.page.name, file, pack)
 }
 
-// enable switches a part of a server's configuration on, as Debian does.
+// enable enables a part of a server's configuration, as Debian does.
 func (m *machine) enable(server, kind, name string) {
 	m.t.Helper()
 	dir := m.path("/etc/" + server + "/" + kind + "-enabled")
@@ -73,17 +72,17 @@ func (m *machine) enable(server, kind, name string) {
 
 func (m *machine) startApache2() *process { return m.startApache2At("/etc/apache2") }
 
-// startApache2At starts one of several, as Debian's units do: each has a directory.
+// startApache2At starts one of several Apaches, as Debian's units do: each has a directory.
 func (m *machine) startApache2At(dir string) *process {
 	m.t.Helper()
-	p := m.start("apache2", "env", "APACHE_CONFDIR="+m.path(dir), "bash", "-c", `. "$APACHE_CONFDIR/envvars" && mkdir -p "$APACHE_RUN_DIR" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -f apache2.conf -DFOREGROUND`) // it ends its whole group
+	p := m.start("apache2", "env", "APACHE_CONFDIR="+m.path(dir), "bash", "-c", `. "$APACHE_CONFDIR/envvars" && mkdir -p "$APACHE_RUN_DIR" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -f apache2.conf -DFOREGROUND`) // it ends its whole process group
 	m.reloads(p, "USR1")
 	return p
 }
 
-// reloads has systemctl reload send a server that signal.
+// reloads makes systemctl reload send a server that signal.
 func (m *machine) reloads(p *process, name string) {
-	m.write(fmt.Sprintf("/run/reload/%d", p.proc.Pid), name)
+	m.write(fmt.Sprintf("/run/reload/%d", p.Proc.Pid), name)
 }
 
 // phpFPM installs Debian's php-fpm.
@@ -115,11 +114,6 @@ func (m *machine) nginx() {
 	}
 }
 
-func (m *machine) startNginx() *process {
-	m.t.Helper()
-	return m.start("nginx", m.path("/bin/nginx"), "-g", "daemon off;")
-}
-
 // haproxy installs Debian's HAProxy.
 func (m *machine) haproxy() {
 	m.t.Helper()
@@ -133,12 +127,7 @@ func (m *machine) haproxy() {
 	file := "/etc/haproxy/haproxy.cfg"
 	text, err := os.ReadFile(m.path(file))
 	m.must(err)
-	m.write(file, regexp.MustCompile(`(?m)^\s*(chroot|user|group) .*\n`).ReplaceAllString(string(text), "")) // what only root can do
-}
-
-func (m *machine) startHAProxy() {
-	m.t.Helper()
-	m.start("haproxy", "/usr/sbin/haproxy", "-db", "-f", m.path("/etc/haproxy/haproxy.cfg"))
+	m.write(file, regexp.MustCompile(`(?m)^\s*(chroot|user|group) .*\n`).ReplaceAllString(string(text), "")) // settings that only root can use
 }
 
 // varnish installs Debian's Varnish.
@@ -149,7 +138,7 @@ func (m *machine) varnish() {
 	m.write("/etc/varnish/secret", "secret\n")
 }
 
-// startService starts what a unit of systemd starts, as the user that the test is.
+// startService starts the program of a systemd unit, as the test's user.
 func (m *machine) startService(unit string) {
 	m.t.Helper()
 	text, err := os.ReadFile(m.path("/etc/systemd/system/" + unit))
@@ -184,7 +173,7 @@ func (m *machine) startService(unit string) {
 // start starts a server of the machine. It ends with the test.
 func (m *machine) start(name string, command ...string) *process {
 	m.t.Helper()
-	p := startProcess(m.t, m.env(), command[0], command[1:]...)
+	p := testkit.Start(m.t, m.env(), command[0], command[1:]...)
 	m.servers = append(m.servers, server{p, name})
 	return p
 }
@@ -201,35 +190,18 @@ func (m *machine) startTempomat() {
 	file := m.path("/etc/tempomat/tempomat.yaml")
 	p := m.start("tempomat", program(m.t, "tempomat-proxy"), "-config", file)
 	m.reloads(p, "HUP")
-	m.tempomat = &sidecarProcess{process: p, dir: m.dir, file: file, admin: m.path("/run/tempomat/admin.sock")}
+	m.tempomat = &sidecarProcess{process: p, t: m.t, dir: m.dir, file: file, admin: m.path("/run/tempomat/admin.sock")}
 }
 
-// front is the port that people come to.
-func (m *machine) front() string {
-	if m.authority != nil {
-		return "443"
-	}
-	return "80"
-}
-
-// awaitAll waits for the backend, tempomat and what speaks TLS before it.
-func (m *machine) awaitAll() {
-	m.t.Helper()
-	m.await("8080", m.front())
-	if m.front() == "443" {
-		m.await("8888")
-	}
-}
-
-// await waits until somebody listens at each port that the page names.
+// await waits until a program listens on each port that the page names.
 func (m *machine) await(ports ...string) {
 	m.t.Helper()
 	for _, port := range ports {
 		testkit.Eventually(m.t, "somebody listens at port "+port, func() bool {
 			for _, s := range m.servers {
 				select {
-				case <-s.ended:
-					m.t.Fatalf("%s.md: %s ended with status %d:\n%s%s%s", m.page.name, s.name, s.status, s.stdout, s.stderr, m.logs())
+				case <-s.Ended:
+					m.t.Fatalf("%s.md: %s ended with status %d:\n%s%s%s", m.page.name, s.name, s.Status, s.Stdout, s.Stderr, m.logs())
 				default:
 				}
 			}
@@ -239,7 +211,7 @@ func (m *machine) await(ports ...string) {
 	}
 }
 
-// logs is what servers wrote into files.
+// logs returns the servers' log files.
 func (m *machine) logs() string {
 	var all strings.Builder
 	files, _ := filepath.Glob(m.path("/var/log/*"))

@@ -10,7 +10,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// certificate has one for www.example.org.
+// certificate creates a certificate for www.example.org.
 func (m *machine) certificate() {
 	m.t.Helper()
 	authority := testkit.NewAuthority(m.t)
@@ -23,7 +23,7 @@ func (m *machine) certificate() {
 	m.authority = authority.Pool
 }
 
-// certbot puts a certificate where certbot does: links in a directory to files in another one.
+// certbot stores a certificate like certbot: links in a directory to files in another one.
 func (m *machine) certbot(name string, chain, key []byte, mode os.FileMode) {
 	m.t.Helper()
 	live, archive := "/etc/letsencrypt/live/"+name+"/", "/etc/letsencrypt/archive/"+name+"/"

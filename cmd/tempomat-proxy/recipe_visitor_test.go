@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// recipeVisitor is somebody at another machine.
+// recipeVisitor is a user at another machine.
 type recipeVisitor struct {
 	*machine
 	client *http.Client
@@ -20,7 +20,7 @@ type recipeVisitor struct {
 
 func (m *machine) visitor(scheme string) *recipeVisitor { return m.visitorFrom(visitorAddress, scheme) }
 
-// visitorFrom is one of that address.
+// visitorFrom returns a visitor with that address.
 func (m *machine) visitorFrom(address, scheme string) *recipeVisitor {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	port := m.gate(map[string]string{"http": "80", "https": "443"}[scheme])
@@ -38,10 +38,10 @@ func (v *recipeVisitor) get(path string, h http.Header) answer {
 	return fetch(v.t, v.client, http.MethodGet, v.scheme+"://www.example.org"+path, h, nil)
 }
 
-// pretended is where somebody says to come from who does not.
+// pretended is the address that a lying visitor claims to have.
 const pretended = "198.51.100.66"
 
-// pretending is what somebody sends who would like to come from elsewhere, otherwise.
+// pretending is the header of a visitor that claims to be elsewhere.
 func (v *recipeVisitor) pretending() http.Header {
 	h := http.Header{}
 	other := map[string]string{"http": "https", "https": "http"}[v.scheme]
@@ -56,7 +56,7 @@ func (v *recipeVisitor) pretending() http.Header {
 	return h
 }
 
-// cannotPretend compares what a page shows to an honest visitor and to one who pretends.
+// cannotPretend compares the page for an honest visitor with the page for one that lies.
 func (v *recipeVisitor) cannotPretend(path string) {
 	v.t.Helper()
 	honest, liar := v.get(path, nil), v.get(path, v.pretending())
@@ -71,7 +71,7 @@ func (v *recipeVisitor) cannotPretend(path string) {
 	}
 }
 
-// told is what PHP is told of a request.
+// told returns what PHP learns about a request.
 func (v *recipeVisitor) told(h http.Header) (server map[string]any) {
 	v.t.Helper()
 	a := v.get("/spy.php", h)
@@ -81,7 +81,7 @@ func (v *recipeVisitor) told(h http.Header) (server map[string]any) {
 	return server
 }
 
-// cannotPretendToPHP looks for all that was pretended in all that PHP is told.
+// cannotPretendToPHP looks for false claims in everything that PHP learns.
 func (v *recipeVisitor) cannotPretendToPHP() {
 	v.t.Helper()
 	want := map[string]any{
@@ -107,8 +107,8 @@ func (v *recipeVisitor) cannotPretendToPHP() {
 	}
 }
 
-// isRedirected asks for a directory without its slash. The server's own redirect has to lead
-// to where the visitor has come, not to where the server listens.
+// isRedirected requests a directory without its slash. The server's own redirect must lead to the address
+// that the visitor used, not to the one at which the server listens.
 func (v *recipeVisitor) isRedirected() {
 	v.t.Helper()
 	a := v.get("/dir", nil)

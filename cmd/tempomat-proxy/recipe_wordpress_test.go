@@ -16,13 +16,13 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWordPress has somebody log in to WordPress, write a post and read it, in a real Chromium over HTTPS,
-// behind each of the ways to have TLS. The blog is Debian's, and is told nothing of what stands before it but
-// that its home begins with https; what it does not learn of that is a redirect to itself.
+// TestWordPress: a user logs in to WordPress, writes a post and reads it, in a real Chromium over HTTPS, with
+// each recipe for TLS. The blog is Debian's. It doesn't know the servers in front of it, only that its home
+// begins with https; if it didn't learn the scheme, it would redirect to itself.
 func TestWordPress(t *testing.T) {
 	b := newBlog(t)
 	for _, r := range recipes() {
-		if r.scheme != "https" || r.page == "cloudflare" { // whose test plays it in the middle of a connection
+		if r.scheme != "https" || r.page == "cloudflare" { // whose test takes Cloudflare's part in the middle of a connection
 			continue
 		}
 		t.Run(r.page, func(t *testing.T) {
@@ -45,7 +45,7 @@ const (
 	blogSecret = "Secret-pass-1"
 )
 
-// logsIn comes as somebody who has never been there.
+// logsIn logs in as a user who has never been there.
 func (p *person) logsIn(t *testing.T) {
 	t.Helper()
 	p.Visit(blogHome + "/wp-admin/")
@@ -72,7 +72,7 @@ func (p *person) posts(t *testing.T, title string) {
 	p.isWhole(t)
 }
 
-// isWhole checks that nothing of the page is without TLS, or from where the server listens.
+// isWhole checks that nothing in the page comes without TLS, or from the server's own address.
 func (p *person) isWhole(t *testing.T) {
 	t.Helper()
 	if odd := p.sees("return performance.getEntriesByType('resource').map(e => e.name).filter(n => n.startsWith('http:') || n.includes('example.org:'))"); odd != "" {
@@ -83,7 +83,7 @@ func (p *person) isWhole(t *testing.T) {
 	}
 }
 
-// blog is Debian's WordPress, installed, and its database.
+// blog is Debian's WordPress, installed, with its database.
 type blog struct{ dir, site, socket string }
 
 func newBlog(t *testing.T) *blog {
@@ -101,19 +101,15 @@ func newBlog(t *testing.T) *blog {
 	}
 	dir := tempDir(t)
 	b := &blog{dir: dir, site: filepath.Join(dir, "site"), socket: filepath.Join(dir, "db.sock")}
-	if err := os.Chmod(dir, 0o777); err != nil { // the database makes its socket there
+	if err := os.Chmod(dir, 0o777); err != nil { // the database creates its socket there
 		t.Fatal(err)
 	}
 	b.startDatabase(t)
 	b.run(t, "cp", "-rL", "/usr/share/wordpress", b.site)
 	b.run(t, "chown", "-R", "www-data:www-data", filepath.Join(b.site, "wp-content"))
-	if err := os.WriteFile(filepath.Join(b.site, "wp-config.php"), []byte(fmt.Sprintf(blogConfig, b.socket, blogHome)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(b.site, "wp-config.php"), fmt.Sprintf(blogConfig, b.socket, blogHome), 0o644)
 	install := filepath.Join(dir, "install.php")
-	if err := os.WriteFile(install, []byte(fmt.Sprintf(blogInstall, b.site, blogSecret)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, install, fmt.Sprintf(blogInstall, b.site, blogSecret), 0o644)
 	b.run(t, "php", install)
 	return b
 }
@@ -150,7 +146,7 @@ func (b *blog) startDatabase(t *testing.T) {
 	t.Helper()
 	data := filepath.Join(b.dir, "db")
 	b.run(t, "mariadb-install-db", "--no-defaults", "--user=mysql", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=socket", "--innodb-log-file-size=16M")
-	startProcess(t, nil, "/usr/sbin/mariadbd", "--no-defaults", "--user=mysql", "--datadir="+data, "--socket="+b.socket,
+	testkit.Start(t, nil, "/usr/sbin/mariadbd", "--no-defaults", "--user=mysql", "--datadir="+data, "--socket="+b.socket,
 		"--pid-file="+filepath.Join(b.dir, "db.pid"), "--skip-networking", "--innodb-log-file-size=16M")
 	testkit.Eventually(t, "the database is there", func() bool {
 		return exec.CommandContext(t.Context(), "mariadb-admin", "--no-defaults", "--socket="+b.socket, "ping").Run() == nil
@@ -159,7 +155,7 @@ func (b *blog) startDatabase(t *testing.T) {
 		"create database blog character set utf8mb4; create user blog@localhost identified by 'blog'; grant all on blog.* to blog@localhost")
 }
 
-// startPerson starts a browser that believes the machine's certificate and finds its site.
+// startPerson starts a browser that trusts the machine's certificate and finds its site.
 func startPerson(m *machine) *person {
 	m.t.Helper()
 	site, err := x509.ParseCertificate(m.key.Certificate[0])
@@ -169,11 +165,11 @@ func startPerson(m *machine) *person {
 		"--host-resolver-rules=MAP www.example.org:443 127.0.0.1:"+m.gate("443")+", MAP * ~NOTFOUND, EXCLUDE 127.0.0.1").Open(testkit.Look{Width: 1280, Height: 800})}
 }
 
-// person has a real Chromium, with one page.
+// person is a real Chromium with one page.
 type person struct{ *testkit.Tab }
 
-// sees runs a script in the page and returns what it gives, as text. Where the page cannot run
-// it yet that is empty.
+// sees runs a script in the page and returns its result as text. If the page can't run it yet, the text is
+// empty.
 func (p *person) sees(script string) (text string) {
 	_ = p.TryEval("String((() => { try { "+script+" } catch (e) { return '' } })() ?? '')", &text)
 	return text

@@ -17,12 +17,12 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// phpWorkers is how many php-fpm has, as Debian configures it.
+// phpWorkers is the number of php-fpm's workers in Debian's configuration.
 const phpWorkers = 5
 
-// findsPHPFPM has more people come at a time than php-fpm has workers, whose number is found by
-// its configuration. php-fpm begins with two and starts the others as they are needed, while
-// connections wait: that does not prove that it has fewer.
+// findsPHPFPM sends more requests at a time than php-fpm has workers, whose number comes from its
+// configuration. php-fpm begins with two and starts others as needed, while connections wait: that doesn't
+// prove that it has fewer.
 func findsPHPFPM(m *machine) {
 	m.t.Helper()
 	const page = "/var/www/html/slow.php"
@@ -37,7 +37,7 @@ func findsPHPFPM(m *machine) {
 	requests := m.tempomat.stats().Counters["requests"]
 	testkit.Eventually(m.t, "all have asked several times", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		if n := m.workers(); n > 0 && n < phpWorkers { // 0: it looks at this moment
+		if n := m.workers(); n > 0 && n < phpWorkers { // 0: it is just looking
 			m.t.Errorf("%s.md: tempomat takes php-fpm to have %d workers", m.page.name, n)
 		}
 		return m.tempomat.stats().Counters["requests"] > requests+100
@@ -46,8 +46,8 @@ func findsPHPFPM(m *machine) {
 	all.Wait()
 }
 
-// workers is how many workers tempomat takes php-fpm to have. Where others run on this machine, too, it may be more than
-// there are.
+// workers returns the number of php-fpm workers according to tempomat. If others run on this machine as well,
+// it may be too high.
 func (m *machine) workers() int {
 	m.t.Helper()
 	var gate api.GateReply
@@ -60,7 +60,7 @@ func (m *machine) workers() int {
 	return gate.Workers
 }
 
-// asks has a visitor ask for a page again and again, until the context ends.
+// asks makes a visitor request a page again and again, until the context ends.
 func (m *machine) asks(ctx context.Context, visitor, path string) {
 	v := m.visitorFrom(visitor, "http")
 	for {
@@ -75,7 +75,7 @@ func (m *machine) asks(ctx context.Context, visitor, path string) {
 	}
 }
 
-// try asks for a page, from any goroutine.
+// try requests a page, from any goroutine.
 func (v *recipeVisitor) try(ctx context.Context, path string) (status int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.scheme+"://www.example.org"+path, http.NoBody)
 	if err != nil {
@@ -90,8 +90,8 @@ func (v *recipeVisitor) try(ctx context.Context, path string) (status int, body 
 	return answer.StatusCode, string(text), err
 }
 
-// crowdWaits has more visitors come at a time than Apache may have threads as Debian ships it, where
-// Apache stands both before tempomat and behind it. None of them may keep the pages from being computed.
+// crowdWaits sends more requests at a time than Debian's Apache may have threads, with Apache both in front
+// of tempomat and behind it. None of them may keep pages from being computed.
 func crowdWaits(m *machine) {
 	m.t.Helper()
 	const crowd, page = 300, "/var/www/html/slow.php"
@@ -105,7 +105,7 @@ func crowdWaits(m *machine) {
 			switch status, body, err := v.try(m.t.Context(), "/slow.php"); {
 			case err == nil && status == http.StatusOK && body == "slow":
 				served.Add(1)
-			case err != nil || status != http.StatusServiceUnavailable: // as many wait as may
+			case err != nil || status != http.StatusServiceUnavailable: // as many wait as allowed
 				m.t.Errorf("somebody of the crowd is answered %d %q, %v", status, body, err)
 			}
 		})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,13 +14,14 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// source is where the configuration comes from, again at each reload.
+// source is where the configuration comes from, at the start and at each reload.
 type source struct {
 	file string // empty: the defaults and the environment
 	env  []string
 }
 
-// findFile returns the file to use. Only one that is named has to exist.
+// findFile returns the configuration file to use: the given one, or the first of the usual ones that exists,
+// or none.
 func findFile(named string) string {
 	if named != "" {
 		return named
@@ -38,24 +38,24 @@ func (s source) load() (*config.Config, error) {
 	return config.Load(s.file, s.env) // without a file: the defaults
 }
 
-// loaded is what came of the configurations that were read.
+// loaded stores the current configuration, and the results of reloads.
 type loaded struct {
 	mu       sync.Mutex // guards the following
 	config   *config.Config
 	reloads  uint64
 	rejected uint64
-	faulty   bool     // the last one was rejected
-	waiting  []string // keys that a restart puts in force
+	faulty   bool     // the last reload was rejected
+	waiting  []string // keys whose changes take effect only after a restart
 }
 
-// start takes the first one.
+// start stores the configuration at the start.
 func (l *loaded) start(c *config.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.config = c
 }
 
-// put says that a reload put one in force, except for the changes that wait for a restart.
+// put stores the configuration that a reload has applied, except for changes that need a restart.
 func (l *loaded) put(c *config.Config, changes []config.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,14 +69,14 @@ func (l *loaded) put(c *config.Config, changes []config.Change) {
 	}
 }
 
-// keysWaiting are those that a restart puts in force.
+// keysWaiting returns the keys whose changes take effect only after a restart.
 func (l *loaded) keysWaiting() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting
 }
 
-// reject logs that one was rejected.
+// reject counts a rejected reload.
 func (l *loaded) reject() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,22 +84,21 @@ func (l *loaded) reject() {
 	l.rejected++
 }
 
-// rejects reports whether the last configuration was rejected.
+// rejects reports whether the last reload was rejected.
 func (l *loaded) rejects() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.faulty
 }
 
-// inForce is the configuration that the program runs by. Unlike sidecar.config it can be
-// asked for while a reload goes on.
+// inForce returns the current configuration. Unlike sidecar.config, it can be read during a reload.
 func (l *loaded) inForce() *config.Config {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.config
 }
 
-// tell fills in what is told of it.
+// tell fills in the metrics about the configuration and its reloads.
 func (l *loaded) tell(n *metrics.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,9 +106,8 @@ func (l *loaded) tell(n *metrics.State) {
 	n.Reloads, n.Rejected, n.ReloadOK = l.reloads, l.rejected, !l.faulty
 }
 
-// reload reads the configuration again and puts it in force, as a whole or not
-// at all: a bad one is logged, fault by fault, and the running one stays.
-// Listeners, connections, held requests and every debt survive.
+// reload reads the configuration again and applies all of it, or nothing. If it is invalid, each error is
+// logged and the current configuration stays. No listener, connection, waiting request or debt is lost.
 func (s *sidecar) reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +115,7 @@ func (s *sidecar) reload() error {
 	defer daemon.Notify(s.logs.log, daemon.Ready)
 	c, err := s.source.load()
 	if err == nil {
-		err = s.source.refuseCircle(context.Background(), c, servedAt(s.succession.sockets))
+		err = refuseCircle(c, s.succession.sockets)
 	}
 	if err != nil {
 		return s.rejectLocked(err)
@@ -125,11 +123,10 @@ func (s *sidecar) reload() error {
 	policy, err := s.policies.make(c)
 	if err != nil {
 		s.statistics.setNames(s.config)
-		s.policies.keepDatabases(s.config)
 		return s.rejectLocked(err)
 	}
 	if err := s.encryption.load(c); err != nil {
-		s.logs.log.Error("the certificates before stay", zap.Error(err))
+		s.logs.log.Error("the previous certificates stay in use", zap.Error(err))
 	}
 	s.warn(c)
 	changes := config.Reloaded(config.Changed(s.config, c), config.Changed(s.begun, c))
@@ -137,10 +134,6 @@ func (s *sidecar) reload() error {
 	s.handler.SetPolicy(policy)
 	s.sharing.Reload(policy.Limits)
 	daemon.SetLevel(s.logs.level, c.Log.Level)
-	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
-	if s.config.Graphite != c.Graphite || s.config.Log.DelayThreshold != c.Log.DelayThreshold {
-		s.reports.restart(c)
-	}
 	s.watchWorkers(c)
 	s.bills.restart(c)
 	s.priorities.restart(c)
@@ -152,7 +145,7 @@ func (s *sidecar) reload() error {
 	return nil
 }
 
-// warn logs what the configuration gives in vain.
+// warn logs the configuration's warnings, such as keys without effect.
 func (s *sidecar) warn(c *config.Config) {
 	for _, warning := range c.Warnings {
 		s.logs.log.Warn("configuration", zap.String("warning", warning))

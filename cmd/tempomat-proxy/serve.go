@@ -27,6 +27,7 @@ import (
 	"tempomat/proxy/host"
 	"tempomat/proxy/inspect"
 	"tempomat/proxy/telemetry"
+	"tempomat/proxy/telemetry/book"
 )
 
 // sidecar is the running program.
@@ -44,7 +45,7 @@ type sidecar struct {
 	state       *stateFile
 	accessLog   *telemetry.AccessLog
 	statistics  *statistics
-	history     *pastHours
+	history     *book.History // nil: none is kept
 	inspector   *inspect.Inspector
 	handler     *proxy.Handler
 	server      *proxy.Server
@@ -56,16 +57,15 @@ type sidecar struct {
 	tasks       singletonTasks
 	fdStore     *fdStore
 	inherited   handover.Inherited
-	unserved    []handover.Socket // inherited, and not named by the configuration
+	unserved    []handover.Socket // inherited, but not in the configuration
 	succession  succession
 
-	mu      sync.Mutex // guards the following: one reload at a time
-	config  *config.Config
-	begun   *config.Config // that of the start, which is in force where a change needs a restart
-	reports *reports
+	mu     sync.Mutex // guards the following, so only one reload runs at a time
+	config *config.Config
+	begun  *config.Config // the configuration at the start: keys that need a restart keep its values
 }
 
-// newSidecar makes the parts; it opens nothing.
+// newSidecar makes all parts of the program. It opens no sockets.
 func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) {
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c, begun: c}
 	daemon.SetLevel(car.logs.level, c.Log.Level)
@@ -76,7 +76,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.limiter = limiter.New(car.started, policy.Limits(c), c.Table.Size, car.sharing.Sharer())
-	counts, err := newRequestCounts(c, car.statistics.counts, car.limiter)
+	counts, err := newRequestCounts(c, car.statistics.counts)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +87,15 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	car.state = newState(c.State, map[string]memory{
+	car.state = &stateFile{c.State, map[string]memory{
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins, "robots": car.policies.proofs,
-	}, car.logs.log)
-	car.history = newPastHours(c, car.statistics.words, car.logs.log)
-	car.reports = &reports{ledger: car.limiter, series: car.series, log: car.logs.log}
-	car.makeHandler(c, policy)
+	}, car.logs.log}
+	if c.History.Hours > 0 {
+		car.history = book.NewHistory(c.History.Hours, car.statistics.words)
+		car.state.parts["history"] = car.history
+	}
+	car.makeHandler(policy)
 	if car.connections, err = newConnections(car.started, c, car.logs.log); err != nil {
 		return nil, err
 	}
@@ -103,21 +105,21 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	return car, nil
 }
 
-// makeHandler makes what decides on requests, and what looks into it.
-func (s *sidecar) makeHandler(c *config.Config, policy *proxy.Policy) {
+// makeHandler makes the handler of requests, and the inspector that shows the handler's state in the admin
+// API.
+func (s *sidecar) makeHandler(policy *proxy.Policy) {
 	s.accessLog = telemetry.NewAccessLog(s.logs.access, s.statistics.words)
-	s.accessLog.SetCombined(s.logs.lines(c.Log.Format))
 	s.handler = proxy.NewHandler(s.limiter, policy, append(s.statistics.recorders(), s.accessLog))
 	s.inspector = &inspect.Inspector{
 		Requests: s.handler, Ledger: s.limiter, Guess: s.handler.Guess(),
 		Pinned: &s.policies.pins, Recent: s.statistics.book.Recent, Log: s.logs.log,
 	}
 	s.handler.TellWorkers(func(n int, by string) {
-		s.logs.log.Info("the backend has another number of workers (0: any)", zap.Int("workers", n), zap.String("by", by))
+		s.logs.log.Info("the backend's number of workers has changed (0: unknown)", zap.Int("workers", n), zap.String("by", by))
 	})
 }
 
-// makeServer makes what reads requests from connections.
+// makeServer makes the server that reads requests from connections.
 func (s *sidecar) makeServer(c *config.Config) {
 	var challenges func(http.ResponseWriter, *http.Request) bool
 	if len(c.TLS.ACME.Hosts) > 0 {
@@ -131,21 +133,20 @@ func (s *sidecar) makeServer(c *config.Config) {
 	})
 }
 
-// header is how long the header of a request may take, from its first byte to its end: some KB
-// pass any line in less, and a client that sends slower holds a connection for nothing.
+// header is how long a client may take to send a request's headers, from the first byte. Even the slowest
+// connections transfer a few KB in that time.
 const header = 10 * time.Second
 
-// linger is for how long connections that are open are served as the program ends:
-// longer than from one request of a page to the next.
+// linger is how long open connections are still served when the program ends. It is longer than the pause
+// between two requests of a page.
 const linger = 250 * time.Millisecond
 
-// lingerReplaced is linger if another process already serves, so no client waits for the end:
-// it leaves connections time to become idle.
+// lingerReplaced is used instead of linger if another process already serves. No client then waits for the
+// end of this process, so connections get more time to become idle.
 const lingerReplaced = 2 * time.Second
 
-// serve runs the sidecar until the context ends and what is under way has
-// finished. If a process hands over to it, it takes that one's place; replaced tells whether
-// another process has taken this one's in the end.
+// serve runs the sidecar until the context ends and its requests have finished. If a running process started
+// it, it replaces that process. replaced reports whether another process has replaced this one.
 func serve(ctx context.Context, c *config.Config, s source, in handover.Inherited, f *fdStore, stderr io.Writer) (replaced bool, err error) {
 	defer func() {
 		if err != nil && !replaced {
@@ -169,17 +170,17 @@ func serve(ctx context.Context, c *config.Config, s source, in handover.Inherite
 	return car.succession.gone(), err
 }
 
-// hear is the signals that are obeyed. It is called before anything can take long: unheard, they
-// would end the program.
+// hear subscribes to the signals that the sidecar handles. It must be called first, because until then these
+// signals would end the program.
 func hear() chan os.Signal {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
 	return signals
 }
 
-// run serves the sockets. With a predecessor it does so next to it at first.
+// run serves the sockets. If there is a predecessor, both processes serve them at first.
 func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-chan os.Signal) error {
-	work, stop := context.WithCancel(context.Background()) // outlives ctx by the drain
+	work, stop := context.WithCancel(context.Background()) // lives longer than ctx: until the drain has ended
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
@@ -198,9 +199,9 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-
 	if err := s.takeOver(sockets); err != nil {
 		return errors.Join(err, s.drain())
 	}
-	s.beginTasks(ctx.Err) // not ready while draining
+	s.beginTasks(ctx.Err) // reports not ready while draining
 	defer func() {
-		s.takeIn(time.Now()) // so the history is saved with them
+		s.takeIn(time.Now()) // puts the last requests into the history before it is saved
 		s.tasks.end()
 	}()
 	s.announce()
@@ -208,34 +209,26 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-
 	return s.untilTheEnd(ctx, signals, failed)
 }
 
-// prepare makes entrances of the sockets, and has the sidecar remember what the predecessor
-// does, or what was saved.
+// prepare makes an entrance for each socket, and loads the state file.
 func (s *sidecar) prepare(sockets []handover.Socket) ([]proxy.Entrance, error) {
 	err := s.encryption.begin(s.config, sockets)
 	entrances, e := s.entrances(sockets, s.config)
-	if err = errors.Join(err, e, s.source.refuseCircle(context.Background(), s.config, servedAt(sockets))); err != nil {
+	if err = errors.Join(err, e, refuseCircle(s.config, sockets)); err != nil {
 		return nil, err
 	}
 	s.sharing.Trust(time.Now(), sharing.Trusted{
 		Known: s.limiter.Known(), Standing: s.policies.standing, Passes: s.policies.newcomer,
 		Tickets: func(keys [][32]byte) { s.encryption.config.SetSessionTicketKeys(keys) }, Self: s.instance,
 	})
-	if s.inherited.From != nil {
-		return entrances, s.remember()
-	}
 	s.state.complain()
 	s.state.load()
-	if s.history != nil {
-		s.history.load()
-	}
 	return entrances, nil
 }
 
-// start starts what goes on next to the requests until the context ends.
+// start starts the goroutines that run in addition to the requests until the context ends.
 func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.handler.Drive(ctx) })
 	all.Go(func() { s.runInside(ctx) })
-	all.Go(func() { s.policies.databases.Run(ctx) })
 	all.Go(func() { s.policies.proofs.Run(ctx) })
 	s.openHints()
 	if use := s.openUsage(s.backend); use != nil {
@@ -245,7 +238,7 @@ func (s *sidecar) start(ctx context.Context, all *sync.WaitGroup) {
 	all.Go(func() { s.encryption.run(ctx) })
 }
 
-// untilTheEnd heeds signals until the context ends and what is under way has finished.
+// untilTheEnd handles signals until the context ends, and then drains.
 func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, failed <-chan error) error {
 	for {
 		select {
@@ -257,9 +250,9 @@ func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, fai
 				s.succession.started.Wait()
 				return err
 			}
-			failed = nil // another process serves
+			failed = nil // another process serves now, so the error doesn't matter
 		case <-ctx.Done():
-			s.succession.started.Wait() // it gives up, or this process was replaced
+			s.succession.started.Wait() // waits until a successor that doesn't serve yet has given up
 			if interrupted(ctx) {
 				s.fdStore.giveUp()
 			}
@@ -268,9 +261,9 @@ func (s *sidecar) untilTheEnd(ctx context.Context, signals <-chan os.Signal, fai
 	}
 }
 
-// interrupted reports whether SIGINT ended a context of signal.NotifyContext. SIGTERM may be a
-// restart, over which the service manager keeps the sockets; SIGINT gives the ports to another
-// program while requests finish.
+// interrupted reports whether SIGINT ended a context of signal.NotifyContext. After SIGTERM, which may be
+// part of a restart, the service manager keeps the sockets. After SIGINT it closes them, so another program
+// can use the ports while requests finish.
 func interrupted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && strings.HasPrefix(cause.Error(), os.Interrupt.String())
@@ -282,7 +275,7 @@ func (s *sidecar) obey(ctx context.Context, sig os.Signal) {
 		return
 	}
 	s.succession.reloads.Store(true)
-	_ = s.reload() // it has logged what is wrong
+	_ = s.reload() // reload has logged the error
 }
 
 func (s *sidecar) announce() {
@@ -292,32 +285,32 @@ func (s *sidecar) announce() {
 	for _, l := range s.succession.sockets {
 		at = append(at, l.Addr().String())
 	}
-	s.fdStore.update(s.succession.sockets, s.logs.log) // before a restart can be asked for
+	s.fdStore.update(s.succession.sockets, s.logs.log) // before systemd learns that this process is ready, because then it may restart it
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
 		zap.Float64("cpus", policy.CPUs(s.config)), zap.String("file", s.source.file),
 		zap.Int("pid", os.Getpid()))
 	s.warn(s.config)
-	if s.inherited.From != nil { // so systemd treats this process as the service
+	if s.inherited.From != nil { // makes systemd treat this process as the service
 		daemon.Notify(s.logs.log, daemon.Ready+"\n"+daemon.MainPID(os.Getpid()))
 		return
 	}
 	daemon.Notify(s.logs.log, daemon.Ready)
 }
 
-// drain lets what is under way finish, the held requests included.
+// drain waits until all requests have finished, including those in the queue, but at most for timeouts.drain.
 func (s *sidecar) drain() error {
 	s.mu.Lock()
 	limit := s.config.Timeouts.Drain
 	s.mu.Unlock()
-	if !s.succession.gone() { // else another process is the service now
+	if !s.succession.gone() { // otherwise another process represents the service now
 		daemon.Notify(s.logs.log, daemon.Stopping)
 	}
 	s.logs.log.Info("draining", zap.Duration("limit", limit), zap.Int("held", s.limiter.Held()))
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if err := s.server.Drain(ctx); err != nil {
-		s.logs.log.Warn("cut what did not finish", zap.Error(err))
+		s.logs.log.Warn("aborted requests that did not finish in time", zap.Error(err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,12 +320,12 @@ func (s *sidecar) drain() error {
 	return nil
 }
 
-// pingsInTime is how many pings fit into the time after which systemd ends a program that sends
-// none, so a single late one does no harm.
+// pingsInTime is how many pings are sent in the time after which systemd ends an unresponsive program, so
+// that a late ping does no harm.
 const pingsInTime = 3
 
-// watch tells systemd's watchdog that requests are served, until the context ends or
-// another process serves. Without a watchdog (WatchdogSec= of the unit) it does nothing.
+// watch pings systemd's watchdog until the context ends or another process serves. Without
+// WatchdogSec= in the unit it does nothing.
 func (s *sidecar) watch(ctx context.Context) {
 	limit, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
@@ -346,19 +339,19 @@ func (s *sidecar) watch(ctx context.Context) {
 	w.run(ctx, limit/pingsInTime)
 }
 
-// accepts looks whether a connection could be accepted, which needs the lock of the table
-// of connections, and whether this process is the one that accepts them.
+// accepts returns as soon as it gets the lock of the table of connections, which each new connection needs.
+// It reports whether this process still serves.
 func (s *sidecar) accepts() bool {
 	s.connections.table.Stats(0)
 	return !s.succession.gone()
 }
 
-// watchdog pings only while the request path answers: the driver, which needs the locks
-// that each request needs, has made a pass since the last ping. That the backend answers
-// does not matter: another start of the proxy would not help it.
+// watchdog pings only while requests can be served: the driver, which takes the same locks as each request,
+// must have made a pass since the last ping. If the backend doesn't answer, pings continue, because a restart
+// of the proxy wouldn't help.
 type watchdog struct {
 	passes func() int64
-	serves func() bool // may block for as long as the request path does; false: for good
+	serves func() bool // blocks if the request path blocks; returns false once another process serves
 	ping   func()
 	log    *zap.Logger
 }

@@ -18,8 +18,8 @@ import (
 	"tempomat/proxy/handover"
 )
 
-// open takes over those of the inherited sockets that listen names, and opens the others. A
-// supervisor's sockets are always served.
+// open takes over the inherited sockets that are in listen, and opens the other addresses. Sockets that
+// systemd passed (LISTEN_FDS) are always served.
 func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	c, log := s.config, s.logs.log
 	var served, supervised []handover.Socket
@@ -31,7 +31,7 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 		}
 	}
 	if len(supervised) > 0 {
-		log.Info("serves sockets that were handed over (LISTEN_FDS): listen opens none")
+		log.Info("serving the sockets that systemd passed (LISTEN_FDS); no other address of listen is opened")
 		warnUnserved(c, supervised, log)
 		s.unserved = append(s.unserved, served...)
 		s.forgetUnserved()
@@ -40,9 +40,9 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	taken, missing, rest := match(served, addresses(c.Listen))
 	s.unserved = append(s.unserved, rest...)
 	if len(taken) > 0 && s.inherited.From == nil {
-		log.Info("serves sockets that the service manager has kept", zap.Int("sockets", len(taken)))
+		log.Info("serving sockets that the service manager kept", zap.Int("sockets", len(taken)))
 	}
-	s.forgetUnserved() // before others are opened: they may be at the same port
+	s.forgetUnserved() // close these first, because they may use the same ports
 	opened, err := listen(ctx, missing)
 	for tries := 0; errors.Is(err, syscall.EADDRINUSE) && len(rest) > 0 && s.inherited.From == nil && tries < freedTries && ctx.Err() == nil; tries++ {
 		time.Sleep(freedPause)
@@ -51,8 +51,8 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	return append(taken, opened...), err
 }
 
-// forgetUnserved closes the inherited sockets that are not served, here and at the service
-// manager; if another process still serves them, once that is over.
+// forgetUnserved closes inherited sockets that aren't served, here and in systemd's store. If another process
+// still serves them, it does nothing until it is called again after that process has ended.
 func (s *sidecar) forgetUnserved() {
 	if s.inherited.From == nil && len(s.unserved) > 0 {
 		handover.Close(s.unserved)
@@ -61,7 +61,7 @@ func (s *sidecar) forgetUnserved() {
 	}
 }
 
-// listen opens all addresses, or none.
+// listen opens all addresses, or none of them.
 func listen(ctx context.Context, addresses []string) (sockets []handover.Socket, err error) {
 	for _, a := range addresses {
 		l, e := proxy.Listen(ctx, a)
@@ -78,8 +78,9 @@ func listen(ctx context.Context, addresses []string) (sockets []handover.Socket,
 	return sockets, nil
 }
 
-// match finds the sockets that addresses name, and what is left of either. Those that are
-// taken have the spelling of the addresses.
+// match finds the sockets for the addresses. It also returns addresses without a socket, and sockets without
+// an address. If a socket matches an address that is written differently, the socket's Address becomes that
+// address.
 func match(offered []handover.Socket, addresses []string) (taken []handover.Socket, missing []string, rest []handover.Socket) {
 	rest = slices.Clone(offered)
 	for _, a := range addresses {
@@ -95,8 +96,7 @@ func match(offered []handover.Socket, addresses []string) (taken []handover.Sock
 	return taken, missing, rest
 }
 
-// isAlike reports whether a socket listens where an address says, even if another
-// spelling of it was given.
+// isAlike reports whether a socket listens on an address, even if the two are written differently.
 func isAlike(address string, s handover.Socket) bool {
 	if address == s.Address {
 		return true
@@ -112,7 +112,7 @@ func isAlike(address string, s handover.Socket) bool {
 		if err != nil || want.Port == 0 || want.Port != at.Port {
 			return false
 		}
-		if want.IP == nil { // all addresses of both kinds
+		if want.IP == nil { // all addresses of IPv4 and IPv6
 			want.IP = net.IPv6unspecified
 		}
 		return want.IP.Equal(at.IP) && want.Zone == at.Zone
@@ -120,21 +120,24 @@ func isAlike(address string, s handover.Socket) bool {
 	return false
 }
 
-// servedAt are the addresses of sockets, in the form of listen.
-func servedAt(sockets []handover.Socket) (all []string) {
+// refuseCircle returns an error if the backend is one of the proxy's own sockets. The configuration's own
+// check isn't enough, because inherited sockets, or those opened before a reload, may have addresses other
+// than those in listen.
+func refuseCircle(c *config.Config, sockets []handover.Socket) error {
 	for _, s := range sockets {
-		a := s.Addr()
-		if a.Network() == "unix" {
-			all = append(all, "unix:"+a.String())
-			continue
+		address := s.Addr().String()
+		if s.Addr().Network() == "unix" {
+			address = "unix:" + address
 		}
-		all = append(all, a.String())
+		if c.Backend.IsServedAt(address) {
+			return fmt.Errorf("backend: %s: is the proxy's own address (%s): requests would loop. Set the address of the web server", c.Backend.URL, address)
+		}
 	}
-	return all
+	return nil
 }
 
-// warnUnserved logs the addresses in listen without a socket that was handed over: an
-// administrator who set them expects the site there. It ignores the default.
+// warnUnserved logs the addresses in listen for which systemd passed no socket, because an administrator who
+// set them expects the site to be served there. It ignores the default of listen.
 func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) {
 	if slices.Equal(c.Listen, config.Default().Listen) {
 		return
@@ -147,15 +150,15 @@ func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) 
 	}
 }
 
-// fdStore is the service manager's store of this service's sockets: clients that connect during a
-// restart then wait. It is for one goroutine at a time. A nil one keeps nothing.
+// fdStore is systemd's store of this service's sockets. Because of it, clients that connect during a restart
+// wait instead of being refused. Only one goroutine at a time may use it. A nil fdStore stores nothing.
 type fdStore struct {
 	handover.Store
-	addresses []string // of those that are kept
+	addresses []string // of the sockets in the store
 }
 
-// The manager closes what it is to forget a moment after it was told: a port of it is tried
-// again so often, with such a pause.
+// systemd closes a socket a moment after it was told to remove it. Until then, opening the port fails, so
+// opening is tried this often with this pause.
 const (
 	freedTries = 500
 	freedPause = 10 * time.Millisecond
@@ -165,7 +168,7 @@ func newFDStore() *fdStore {
 	return &fdStore{Store: handover.Store{Notify: os.Getenv("NOTIFY_SOCKET")}}
 }
 
-// adopt notes that sockets are kept since the process before this one.
+// adopt records the sockets that the previous process put into the store.
 func (f *fdStore) adopt(sockets []handover.Socket) {
 	for _, s := range sockets {
 		if s.Address != "" {
@@ -174,7 +177,7 @@ func (f *fdStore) adopt(sockets []handover.Socket) {
 	}
 }
 
-// forget has sockets kept no longer.
+// forget removes sockets from the store.
 func (f *fdStore) forget(sockets []handover.Socket, log *zap.Logger) {
 	var err error
 	for _, s := range sockets {
@@ -185,7 +188,7 @@ func (f *fdStore) forget(sockets []handover.Socket, log *zap.Logger) {
 	}
 }
 
-// update has sockets kept, which are served from now on, and no others.
+// update puts the sockets that are served now into the store, and removes all others.
 func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	if f == nil {
 		return
@@ -198,7 +201,7 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	}
 	f.addresses = nil
 	for _, s := range sockets {
-		if s.Address == "" { // a supervisor has it
+		if s.Address == "" { // systemd keeps it anyway
 			continue
 		}
 		kept, err := f.Keep(s)
@@ -212,15 +215,15 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	}
 }
 
-// giveUp removes all sockets from the store, because this process cannot serve and it is
-// unknown when the next one can, or because another program gets the ports. Clients that
-// connect are then refused.
+// giveUp removes all sockets from the store. It is called when this process can't serve and it is unknown
+// when the next one starts, or when another program takes over the ports. Clients that connect are then
+// refused.
 func (f *fdStore) giveUp() {
 	if f == nil {
 		return
 	}
 	for _, a := range f.addresses {
-		_ = f.Forget(a) // the process ends with an error of its own
+		_ = f.Forget(a) // the process ends anyway, with an error that explains why
 	}
 	if len(f.addresses) > 0 {
 		_ = f.Wait()

@@ -7,7 +7,7 @@ import (
 	"tempomat/proxy/handover"
 )
 
-// fixedListener listens nowhere and says that it does.
+// fixedListener listens nowhere but has an address.
 type fixedListener struct {
 	net.Listener
 	at net.Addr
@@ -15,7 +15,7 @@ type fixedListener struct {
 
 func (l fixedListener) Addr() net.Addr { return l.at }
 
-// TestIsAlike: an address may be spelt in another way, and still is the same.
+// TestIsAlike checks that two spellings of an address count as the same.
 func TestIsAlike(t *testing.T) {
 	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
 	for _, c := range []struct {

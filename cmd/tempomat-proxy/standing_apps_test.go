@@ -19,9 +19,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestStandingOfPeople has somebody log in to a real WordPress and a real MediaWiki behind the
-// proxy, with what deploy/ has for them: who is logged in is attested, at once and to nobody
-// else, no client sees the header, and one that a client sends is dropped.
+// TestStandingOfPeople: a user logs in to a real WordPress and a real MediaWiki behind the proxy, with the
+// files from deploy/. Logged-in users are attested, at once and only to the proxy; no client sees the header,
+// and a header from a client is dropped.
 func TestStandingOfPeople(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *application{"wordpress": startWordPress, "mediawiki": startMediaWiki} {
 		t.Run(name, func(t *testing.T) {
@@ -56,14 +56,14 @@ func TestStandingOfPeople(t *testing.T) {
 	}
 }
 
-// application is one that people log in to.
+// application is an application with a login.
 type application struct {
 	backend, host, page string
 	others              []string // further pages
 	login               func(*member)
 }
 
-// member is somebody with a browser, at the proxy or before the application itself.
+// member is a user with a browser, at the proxy or directly at the application.
 type member struct {
 	t         *testing.T
 	proxy     *sidecarProcess
@@ -76,16 +76,14 @@ type member struct {
 func (app *application) visitor(t *testing.T, s *sidecarProcess, address string) *member {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c := newClient(t)
 	c.Jar = jar
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &member{t: t, proxy: s, url: s.url, from: address, host: app.host, client: c}
 }
 
-// at is the same browser elsewhere on this machine: cookies know no ports.
+// at returns the same browser at another port of this machine, because cookies ignore ports.
 func (v *member) at(url string) *member {
 	w := *v
 	w.url = url
@@ -113,12 +111,12 @@ func (v *member) get(page string) answer {
 	return a
 }
 
-// evidence is that of its last request that was logged.
+// evidence returns the evidence of its last logged request.
 func (v *member) evidence() (last string) {
 	v.t.Helper()
 	testkit.Eventually(v.t, "the request is logged", func() bool {
 		seen := false
-		for line := range strings.Lines(v.proxy.stderr.String()) {
+		for line := range strings.Lines(v.proxy.Stderr.String()) {
 			var of struct{ Client, Evidence string }
 			if json.Unmarshal([]byte(line), &of) == nil && of.Client == v.from {
 				last, seen = of.Evidence, true
@@ -129,17 +127,15 @@ func (v *member) evidence() (last string) {
 	return last
 }
 
-// servePHP serves a directory with PHP's own server, and has it wait until a page is there.
+// servePHP serves a directory with PHP's own server, and waits until a page can be fetched.
 func servePHP(t *testing.T, env []string, root, host, page string) string {
 	t.Helper()
 	address := "127.0.0.1:" + freePort(t)
-	startProcess(t, env, "/usr/bin/php", "-S", address, "-t", root)
+	testkit.Start(t, env, "/usr/bin/php", "-S", address, "-t", root)
 	c := newClient(t)
 	testkit.Eventually(t, "PHP serves "+root, func() bool {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+page, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Host = host
 		res, err := c.Do(r)
 		if err != nil {
@@ -154,29 +150,20 @@ func servePHP(t *testing.T, env []string, root, host, page string) string {
 func startWordPress(t *testing.T) *application {
 	b := newBlog(t)
 	const host = "www.example.org"
-	write(t, filepath.Join(b.site, "wp-config.php"), fmt.Sprintf(blogConfig, b.socket, "http://"+host))
+	testkit.WriteFile(t, filepath.Join(b.site, "wp-config.php"), fmt.Sprintf(blogConfig, b.socket, "http://"+host), 0o644)
 	plugins := filepath.Join(b.site, "wp-content", "mu-plugins")
-	if err := os.MkdirAll(plugins, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(plugins, 0o755))
 	b.run(t, "cp", "../../deploy/wordpress/tempomat-standing.php", plugins)
 	app := &application{host: host, page: "/?p=1", others: []string{"/wp-admin/profile.php", "/index.php?rest_route=/"}}
 	app.backend = servePHP(t, nil, b.site, host, "/?p=1")
 	app.login = func(v *member) {
-		v.get("/wp-login.php") // it sees whether cookies are kept
+		v.get("/wp-login.php") // it checks whether cookies are kept
 		a := v.ask(http.MethodPost, "/wp-login.php", url.Values{"log": {"admin"}, "pwd": {blogSecret}, "testcookie": {"1"}, "wp-submit": {"Log In"}})
 		if a.StatusCode != http.StatusFound {
 			v.t.Fatalf("logging in: %s\n%.2000s", a.Status, a.body)
 		}
 	}
 	return app
-}
-
-func write(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func startMediaWiki(t *testing.T) *application {
@@ -186,23 +173,16 @@ func startMediaWiki(t *testing.T) *application {
 	}
 	b := &blog{dir: tempDir(t)}
 	b.socket = filepath.Join(b.dir, "db.sock")
-	if err := os.Chmod(b.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(b.dir, 0o777))
 	b.startDatabase(t)
 	const host = "wiki.example.org"
 	b.run(t, "php", root+"/maintenance/install.php", "--dbtype", "mysql", "--dbserver", "localhost:"+b.socket, "--dbname", "blog", "--dbuser", "blog", "--dbpass", "blog",
 		"--installdbuser", "blog", "--installdbpass", "blog", "--server", "http://"+host, "--scriptpath", "", "--lang", "en", "--pass", blogSecret, "--confpath", b.dir, "Wiki", "Admin")
 	settings := filepath.Join(b.dir, "LocalSettings.php")
 	snippet, err := filepath.Abs("../../deploy/mediawiki/tempomat-standing.php")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, settings, fmt.Sprintf("%s\n$wgCacheDirectory = '%s';\n$wgSessionCacheType = CACHE_DB;\nrequire_once '%s';\n", text, b.dir, snippet))
+	testkit.Must(t, err)
+	text := testkit.ReadFile(t, settings)
+	testkit.WriteFile(t, settings, fmt.Sprintf("%s\n$wgCacheDirectory = '%s';\n$wgSessionCacheType = CACHE_DB;\nrequire_once '%s';\n", text, b.dir, snippet), 0o644)
 	app := &application{host: host, page: "/index.php?title=Main_Page", others: []string{"/api.php?action=query&meta=userinfo&format=json"}}
 	app.backend = servePHP(t, []string{"MW_CONFIG_FILE=" + settings}, root, host, "/index.php?title=Special:Version")
 	token := regexp.MustCompile(`name="wpLoginToken"[^>]*value="([^"]+)"|value="([^"]+)"[^>]*name="wpLoginToken"`)

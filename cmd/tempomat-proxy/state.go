@@ -1,89 +1,130 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
-	"tempomat/config"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/telemetry"
-	"tempomat/proxy/telemetry/book"
 )
 
-// stateFile keeps what parts remember in a file.
-type stateFile struct {
-	path     string // empty: none
-	kind     string
-	version  int
-	most     int64         // bytes that are read of it
-	every    time.Duration // is how often it is saved: what a crash forgets
-	collect  func() ([]savedPart, error)
-	remember func([]savedPart) error
-	log      *zap.Logger
-	// What is said where the file cannot be read, or written.
-	unread, unsaved string
+// memory is a part of the proxy whose memory is saved across restarts.
+type memory interface {
+	AppendBinary(b []byte) ([]byte, error)
+	UnmarshalBinary(data []byte) error
 }
 
-// load gives the parts what they remembered. Without a file, or with a damaged one or one of another release, they
-// begin again: that is no reason not to serve.
+// stateFile saves the memory of some parts in a file. The file contains no debts, because a restart forgives
+// them. It contains hashes of clients, the keys of these hashes and of newcomers' passes, and the networks
+// and keys that robots' operators publish. Only the pins and the history contain the names of clients.
+type stateFile struct {
+	path  string // empty: none
+	parts map[string]memory
+	log   *zap.Logger
+}
+
+const (
+	stateVersion = 2
+	// largestState is the most bytes that are read. A typical file has 5 MB.
+	largestState = 64 << 20
+	// saveEvery is the time between two saves. A crash loses no more than that.
+	saveEvery = 5 * time.Minute
+)
+
+// saved is the content of the file, as gob.
+type saved struct {
+	Version int
+	Parts   map[string][]byte
+}
+
+// load restores the memory of the parts. If there is no file, or it can't be read, they start without memory,
+// because the proxy should serve anyway.
 func (f *stateFile) load() {
 	if f.path == "" {
 		return
 	}
-	text, err := readOwn(f.path, f.most)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	if err := f.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.log.Warn("the state file can't be used: known clients and the history are forgotten", zap.String("file", f.path), zap.Error(err))
 	}
-	if err == nil {
-		err = f.take(text)
-	}
-	f.tell(err)
 }
 
-// take gives the parts what a file's text has.
-func (f *stateFile) take(text []byte) error {
-	parts, err := decodeSaved(text, f.kind, f.version)
+func (f *stateFile) read() error {
+	text, err := readOwn(f.path, largestState)
 	if err != nil {
 		return err
 	}
-	return f.remember(parts)
-}
-
-func (f *stateFile) tell(err error) {
-	if err != nil {
-		f.log.Warn(f.unread, zap.String("file", f.path), zap.Error(err))
+	var s saved
+	if err := gob.NewDecoder(bytes.NewReader(text)).Decode(&s); err != nil {
+		return fmt.Errorf("it is damaged, or from another release: %w", err)
 	}
-}
-
-// write writes the file's text.
-func (f *stateFile) write(w io.Writer) error {
-	parts, err := f.collect()
-	if err != nil {
-		return err
+	if s.Version != stateVersion {
+		return fmt.Errorf("it has version %d, but this release reads version %d", s.Version, stateVersion)
 	}
-	return (&saved{f.kind, f.version, parts}).write(w)
+	for name, part := range f.parts {
+		if data, has := s.Parts[name]; has {
+			if e := part.UnmarshalBinary(data); e != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
+			}
+		}
+	}
+	return err
 }
 
-// save replaces the file as a whole, or leaves it as it was.
-func (f *stateFile) save() error { return replaceFile(f.path, f.write) }
+// readOwn reads a file of at most most bytes. It fails unless only this process's user and root can write the
+// file, because otherwise the content can't be trusted. It doesn't follow a symbolic link.
+func readOwn(path string, most int64) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // doesn't block if it is a pipe
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("it is not a file of at most %d MB", most>>20)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if ok && owner.Uid != 0 && int64(owner.Uid) != int64(os.Geteuid()) || info.Mode().Perm()&0o022 != 0 {
+		return nil, errors.New("users other than root and this process's user can write it")
+	}
+	return io.ReadAll(io.LimitReader(file, most))
+}
 
-// run saves every so often until the context ends, and then once more. Of failures only the first is told.
-func (f *stateFile) run(ctx context.Context) {
+// save replaces the whole file, or leaves it unchanged. Only this process's user may read the file.
+func (f *stateFile) save() error {
 	if f.path == "" {
-		return
+		return nil
 	}
-	ticks := time.NewTicker(f.every)
+	s := saved{stateVersion, make(map[string][]byte)}
+	for name, part := range f.parts {
+		data, err := part.AppendBinary(nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.Parts[name] = data
+	}
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o750); err != nil {
+		return err
+	}
+	return daemon.ReplaceFile(f.path, 0o600, daemon.Keep, daemon.Keep, func(w io.Writer) error { return gob.NewEncoder(w).Encode(&s) })
+}
+
+// run saves every saveEvery until the context ends, and then once more. It logs only the first failure.
+func (f *stateFile) run(ctx context.Context) {
+	ticks := time.NewTicker(saveEvery)
 	defer ticks.Stop()
 	told := false
 	for ended := false; !ended; {
@@ -94,139 +135,35 @@ func (f *stateFile) run(ctx context.Context) {
 		}
 		if err := f.save(); err != nil && !told {
 			told = true
-			f.log.Warn(f.unsaved, zap.String("file", f.path), zap.Error(err))
+			f.log.Warn("the state can't be saved: a restart will forget which clients are known", zap.String("file", f.path), zap.Error(err))
 		}
 	}
 }
 
-// complain says at once, and not only when it is saved for the first time, that a state cannot
-// be saved: systemd makes its directory, a start by hand does not.
+// complain warns at the start if the state can't be saved. systemd creates the directory for the service, but
+// a program that was started by hand may not have it.
 func (f *stateFile) complain() {
 	dir := filepath.Dir(f.path)
 	if err := syscall.Access(dir, writeAndPass); f.path != "" && err != nil {
-		f.log.Warn("no state can be saved, so a restart will forget who is known: this process may not write into the directory. "+
-			"Make it (install -d -o USER -m 750 DIRECTORY), name another file by the key state or TEMPOMAT_STATE, or set state: \"off\"",
+		f.log.Warn("the state can't be saved, so a restart will forget which clients are known: this process may not write to the directory. "+
+			"Create it (install -d -o USER -m 750 DIRECTORY), set another file with the key state or TEMPOMAT_STATE, or set state: \"off\"",
 			zap.String("directory", dir), zap.Error(err))
 	}
 }
 
-// writeAndPass is W_OK and X_OK of access(2).
+// writeAndPass is W_OK | X_OK of access(2).
 const writeAndPass = 2 | 1
 
-// memory is what a part remembers beyond a restart.
-type memory interface {
-	AppendBinary(b []byte) ([]byte, error)
-	UnmarshalBinary(data []byte) error
+// saveState saves the state file. Its history then includes the requests that have just ended.
+func (s *sidecar) saveState() error {
+	s.takeIn(time.Now())
+	return s.state.save()
 }
 
-// The state file is of this kind and version.
-const (
-	stateKind    = "state"
-	stateVersion = 1
-	// largestState bounds what is read of it, in bytes; a usual one has 1.5 MB.
-	largestState = 64 << 20
-)
-
-// newState keeps what parts remember, by their names. It holds no debts, which a restart forgives, and of clients
-// nothing that could be read but the pins: only hashes, and the keys of those and of newcomers' passes.
-func newState(path string, parts map[string]memory, log *zap.Logger) *stateFile {
-	return &stateFile{
-		path: path, kind: stateKind, version: stateVersion, most: largestState, every: 5 * time.Minute, log: log,
-		unread: "known clients are forgotten", unsaved: "a restart will forget who is known",
-		collect: func() (all []savedPart, err error) {
-			for _, name := range slices.Sorted(maps.Keys(parts)) {
-				b, err := parts[name].AppendBinary(nil)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", name, err)
-				}
-				all = append(all, savedPart{name, b})
-			}
-			return all, nil
-		},
-		remember: func(all []savedPart) (err error) {
-			for _, p := range all {
-				if part, ok := parts[p.Name]; ok {
-					if e := part.UnmarshalBinary(p.Data); e != nil {
-						err = errors.Join(err, fmt.Errorf("%s: %w", p.Name, e))
-					}
-				}
-			}
-			return err
-		},
-	}
-}
-
-const (
-	// The history's file is of this kind and version. Each of its parts is an hour.
-	historyKind    = "history"
-	historyVersion = 3
-	hourPart       = "hour"
-	// largestHistory bounds what is read of it, in bytes; a full one has 6 MB at most.
-	largestHistory = 16 << 20
-)
-
-// pastHours is the history and its file. A nil one keeps none.
-type pastHours struct {
-	*book.History
-	*stateFile
-}
-
-// newPastHours makes a history, nil if none is to be kept. Its file is next to the state file; without that it is
-// only in memory.
-func newPastHours(c *config.Config, words *telemetry.Words, log *zap.Logger) *pastHours {
-	if c.History.Hours == 0 {
+// pastHours returns the function that gives the admin API the history, or nil if none is kept.
+func (s *sidecar) pastHours() func(hours int) api.HistoryReply {
+	if s.history == nil {
 		return nil
 	}
-	h := book.NewHistory(c.History.Hours, words)
-	return &pastHours{h, &stateFile{
-		path: historyPath(c), kind: historyKind, version: historyVersion, most: largestHistory, every: 15 * time.Minute, log: log,
-		unread: "the history starts again: its file can't be read", unsaved: "a restart will forget the history",
-		collect: func() (parts []savedPart, err error) {
-			for _, b := range h.Blocks() {
-				parts = append(parts, savedPart{hourPart, b})
-			}
-			return parts, nil
-		},
-		remember: func(parts []savedPart) error {
-			var hours [][]byte
-			for _, p := range parts {
-				if p.Name != hourPart {
-					return fmt.Errorf("a part is called %q", p.Name)
-				}
-				hours = append(hours, p.Data)
-			}
-			return h.Restore(hours)
-		},
-	}}
-}
-
-func historyPath(c *config.Config) string {
-	if c.State == "" {
-		return ""
-	}
-	return c.State + ".history"
-}
-
-// reply is the admin API's function, nil if there is no history.
-func (p *pastHours) reply() func(hours int) api.HistoryReply {
-	if p == nil {
-		return nil
-	}
-	return p.Reply
-}
-
-// forgetHistory removes the file that an earlier configuration had kept, since who
-// switches the history off does not want it to lie about.
-func forgetHistory(c *config.Config, log *zap.Logger) {
-	path := historyPath(c)
-	if c.History.Hours > 0 || path == "" {
-		return
-	}
-	text, err := readOwn(path, largestHistory)
-	if err == nil && isSaved(text) {
-		err = os.Remove(path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the history that was kept is still there", zap.String("file", path), zap.Error(err))
-	}
+	return s.history.Reply
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/gob"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +13,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/internal/testkit"
 )
 
-// note is a memory of one thing.
+// note is a memory of one text.
 type note struct{ text string }
 
 func (n *note) AppendBinary(b []byte) ([]byte, error) { return append(b, n.text...), nil }
@@ -21,20 +26,20 @@ func (n *note) UnmarshalBinary(data []byte) error     { n.text = string(data); r
 func noted(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	n := &note{text}
-	return newState(path, map[string]memory{"note": n}, zap.New(core)), n, logs
+	return &stateFile{path, map[string]memory{"note": n}, zap.New(core)}, n, logs
 }
 
-// besides is where a file is until it takes its place.
+// besides returns the path of a file until it takes its final place.
 func besides(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
 
-// TestStateIsReplaced whatever lies in its place, and beside it.
+// TestStateIsReplaced: saving works whatever is at the file's path or next to it.
 func TestStateIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	precious := filepath.Join(dir, "precious")
-	writeFile(t, precious, "precious")
+	testkit.ReplaceFile(t, precious, "precious")
 	for name, lies := range map[string]func(path string) error{
 		"nothing":        func(string) error { return nil },
 		"a link":         func(path string) error { return os.Symlink(precious, path) },
@@ -43,12 +48,8 @@ func TestStateIsReplaced(t *testing.T) {
 		"a hard link":    func(path string) error { return os.Link(precious, besides(path)) },
 	} {
 		path := filepath.Join(dir, name, "state")
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := lies(path); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		testkit.Must(t, lies(path))
 		f, _, _ := noted(path, "what there is to remember")
 		if err := f.save(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -70,58 +71,39 @@ func TestStateIsReplaced(t *testing.T) {
 	}
 }
 
-// TestStateIsNotSaved leaves nothing beside the file, and the file as it was.
-func TestStateIsNotSaved(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(tempDir(t), "state")
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f, _, _ := noted(path, "x")
-	if err := f.save(); err == nil {
-		t.Error("a directory was replaced")
-	}
-	if _, err := os.Lstat(besides(path)); err == nil {
-		t.Error("something is left behind")
-	}
-}
-
-// TestStateIsBelieved only of a file that nobody else can have written.
+// TestStateIsBelieved: the file is used only if no other user can have written it.
 func TestStateIsBelieved(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	good := filepath.Join(dir, "good")
 	f, _, _ := noted(good, "x")
-	if err := f.save(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.save())
 	text, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, make := range map[string]func(path string) error{
-		"a link":               func(path string) error { return os.Symlink(good, path) },
-		"a pipe":               func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"a directory":          func(path string) error { return os.Mkdir(path, 0o700) },
-		"too large":            func(path string) error { return makeHole(path) },
+		"a link":      func(path string) error { return os.Symlink(good, path) },
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"too large": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, largestState+1))
+		},
 		"written by everybody": func(path string) error { return writeWithMode(path, text, 0o666) },
 		"written by a group":   func(path string) error { return writeWithMode(path, text, 0o620) },
 		"of another form":      func(path string) error { return writeWithMode(path, []byte(`{"note": "ZnJvbSBiZWZvcmU="}`), 0o600) },
-		"damaged":              func(path string) error { return writeWithMode(path, text[:len(text)-3], 0o600) },
+		"cut off":              func(path string) error { return writeWithMode(path, text[:len(text)-1], 0o600) },
+		"of another version": func(path string) error {
+			return writeSaved(path, saved{Version: 1, Parts: map[string][]byte{"note": {1}}})
+		},
 	} {
 		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
-		if err := make(path); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, make(path))
 		f, n, logs := noted(path, "")
 		if f.load(); n.text != "" || logs.Len() != 1 {
 			t.Errorf("%s: it remembers %q, and says %v", name, n.text, logs.All())
 		}
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(good, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chown(good, 65534, 65534))
 		f, n, logs := noted(good, "")
 		if f.load(); n.text != "" || logs.Len() != 1 {
 			t.Errorf("of another user: it remembers %q, and says %v", n.text, logs.All())
@@ -130,20 +112,15 @@ func TestStateIsBelieved(t *testing.T) {
 }
 
 func writeWithMode(path string, text []byte, mode os.FileMode) error {
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return err
-	}
-	return os.Chmod(path, mode)
+	return errors.Join(os.WriteFile(path, text, 0o600), os.Chmod(path, mode))
 }
 
-func makeHole(path string) error {
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		return err
-	}
-	return os.Truncate(path, largestState+1)
+func writeSaved(path string, s saved) error {
+	var text bytes.Buffer
+	return errors.Join(gob.NewEncoder(&text).Encode(&s), os.WriteFile(path, text.Bytes(), 0o600))
 }
 
-// TestStateWithoutDirectory: a start says that nothing can be saved, and where.
+// TestStateWithoutDirectory: a start reports that nothing can be saved, and where.
 func TestStateWithoutDirectory(t *testing.T) {
 	dir := tempDir(t)
 	for path, warns := range map[string]bool{filepath.Join(dir, "state"): false, filepath.Join(dir, "missing", "state"): true, "": false} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,7 +11,6 @@ import (
 	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
-	"tempomat/limiter"
 	"tempomat/proxy/admin"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/inspect"
@@ -22,25 +20,24 @@ import (
 )
 
 const (
-	// drainEvery is how often requests that are over are added up.
+	// drainEvery is the time between two runs that add up finished requests.
 	drainEvery = 250 * time.Millisecond
-	// drainsPerPoint makes a point each second.
+	// drainsPerPoint is how many of these runs make a second.
 	drainsPerPoint = int(time.Second / drainEvery)
 )
 
-// statistics are what requests add up to, for those who look inside.
+// statistics adds up requests for the admin API and the metrics.
 type statistics struct {
-	feed      *telemetry.Feed
 	book      *book.Book
 	counts    *telemetry.Counts
 	words     *telemetry.Words
-	durations *metrics.Durations // nil: they aren't exported
+	durations *metrics.Durations // nil if there are no metrics for Prometheus
 }
 
 func newStatistics(began time.Time, c *config.Config) *statistics {
 	b := book.New(began)
 	counts := telemetry.NewCounts()
-	i := &statistics{feed: telemetry.NewFeed(counts), counts: counts, words: telemetry.NewWords(), book: b}
+	i := &statistics{counts: counts, words: telemetry.NewWords(), book: b}
 	if c.Metrics != "" {
 		i.durations = metrics.NewDurations()
 	}
@@ -48,16 +45,16 @@ func newStatistics(began time.Time, c *config.Config) *statistics {
 	return i
 }
 
-// recorders take in each request that has ended.
+// recorders returns the recorders that are called for each request that has ended.
 func (i *statistics) recorders() telemetry.Recorders {
-	all := telemetry.Recorders{i.feed}
+	all := telemetry.Recorders{i.counts}
 	if i.durations != nil {
 		all = append(all, i.durations)
 	}
 	return all
 }
 
-// setNames tells which classes and request limits are counted by name.
+// setNames sets which classes and limits are counted by name.
 func (i *statistics) setNames(c *config.Config) {
 	var classes, names []string
 	for _, class := range policy.Limits(c).Classes {
@@ -69,16 +66,16 @@ func (i *statistics) setNames(c *config.Config) {
 	i.counts.SetNames(classes, names)
 }
 
-// takeIn adds up the requests that were over until now.
+// takeIn adds up the requests that have ended since the last call.
 func (s *sidecar) takeIn(now time.Time) {
 	sinks := []telemetry.Sink{s.statistics.words, s.statistics.book}
 	if s.history != nil {
 		sinks = append(sinks, s.history)
 	}
-	s.statistics.feed.Drain(now, sinks...)
+	s.statistics.counts.Drain(now, sinks...)
 }
 
-// runInside adds up until the context ends.
+// runInside adds up finished and running requests until the context ends.
 func (s *sidecar) runInside(ctx context.Context) {
 	i := s.statistics
 	ticks := time.NewTicker(drainEvery)
@@ -92,9 +89,9 @@ func (s *sidecar) runInside(ctx context.Context) {
 			s.takeIn(now)
 			running = s.handler.SoFar(now, running[:0])
 			i.book.Running(now, running)
-			clear(running) // or the strings would stay alive
+			clear(running) // otherwise the requests' strings would stay in memory
 			if n%drainsPerPoint == 0 {
-				s.costs.Note(now, s.handler.Policy().Meter.Sums())
+				s.costs.Note(now, s.handler.Policy().Meter)
 				i.book.Tick(now, s.moment(now))
 			}
 		}
@@ -105,10 +102,10 @@ func (s *sidecar) moment(now time.Time) book.Moment {
 	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState(), CPUs: policy.CPUs(s.loaded.inForce())}
 }
 
-// mostPlaces is how many pages are told that requests at the backend are for.
+// mostPlaces is how many pages with requests at the backend the overview lists.
 const mostPlaces = 5
 
-// overview is which clients use the server at this moment.
+// overview shows which clients use the server now.
 func (s *sidecar) overview() api.OverviewReply {
 	now, c := time.Now(), s.loaded.inForce()
 	m := s.moment(now)
@@ -121,16 +118,16 @@ func (s *sidecar) overview() api.OverviewReply {
 	return reply
 }
 
-// estimated is what part of the last minute's costs is estimated from time.
+// estimated returns the fraction of the last minute's costs that was estimated from response times, 0 to 1.
 func (s *sidecar) estimated(now time.Time) float64 {
-	c, _ := s.costs.Lately(now, s.handler.Policy().Meter.Sums())
+	c, _ := s.costs.Lately(now, s.handler.Policy().Meter)
 	if all := c.Process + c.Database + c.Told + c.Estimated; all > 0 {
 		return float64(c.Estimated) / float64(all)
 	}
 	return 0
 }
 
-// conditions are what is wrong at this moment.
+// conditions lists what is currently wrong.
 func (s *sidecar) conditions() []api.Condition { return s.overview().Conditions }
 
 func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condition {
@@ -143,28 +140,22 @@ func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condit
 	return inspect.Conditions(now, h)
 }
 
-// mostRecent is how many verdicts are looked through for those that are alike.
+// mostRecent is how many recent verdicts are grouped into similar ones.
 const mostRecent = 10_000
 
-// shown is what the admin API shows of it.
+// shown returns the functions of the admin API that show the statistics.
 func (s *sidecar) shown() admin.Inside {
 	b := s.statistics.book
-	recent := func(limit int, each bool) api.RecentReply {
-		if each {
-			return b.Recent(limit)
-		}
+	recent := func(limit int) api.RecentReply {
 		all := b.Recent(mostRecent)
 		all.Rows = inspect.Grouped(all.Rows, limit)
 		return all
 	}
-	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent, Series: b.Series}
+	return admin.Inside{Overview: s.overview, Shapes: b.Shapes, Recent: recent}
 }
 
-// series is what Graphite gets.
-func (s *sidecar) series() map[string]float64 { return metrics.Series(s.numbers()) }
-
-// numbers is all metrics at this moment. It does not take s.mu: a reload, which has it, waits
-// for those that ask.
+// numbers returns all current metrics. It doesn't lock s.mu, because a reload holds that lock while it waits
+// for goroutines that call numbers.
 func (s *sidecar) numbers() *metrics.State {
 	n := &metrics.State{
 		Release: version,
@@ -181,55 +172,25 @@ func (s *sidecar) numbers() *metrics.State {
 	return n
 }
 
-// reports sends statistics out: to Graphite, and into the log.
-type reports struct {
-	ledger *limiter.Limiter
-	series func() map[string]float64
-	log    *zap.Logger
-
-	end     context.CancelFunc // nil: nothing runs
-	ended   bool               // for good
-	running sync.WaitGroup
-}
-
-// restart begins to report as the configuration says, and ends what it said
-// before.
-func (r *reports) restart(c *config.Config) {
-	if r.ended {
-		return
-	}
-	r.stop()
-	ctx, end := context.WithCancel(context.Background())
-	r.end = end
-	r.running.Go(func() {
-		metrics.NewStatLog(r.ledger, c.Log.DelayThreshold, time.Now, r.log).Run(ctx)
-	})
+// sendToGraphite sends the metrics to Graphite, if the configuration names one, until the context ends.
+func (s *sidecar) sendToGraphite(ctx context.Context) {
+	c := s.begun
 	if c.Graphite.Address == "" {
 		return
 	}
 	hostname, err := os.Hostname()
 	if err != nil {
-		r.log.Warn("the host has no name", zap.Error(err))
+		s.logs.log.Warn("the host has no name", zap.Error(err))
 		hostname = "localhost"
 	}
-	r.running.Go(func() {
-		metrics.NewGraphite(metrics.GraphiteOptions{
-			Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
-			Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
-			Ledger: r.ledger, Totals: r.series, Now: time.Now, Log: r.log,
-		}).Run(ctx)
-	})
+	metrics.NewGraphite(metrics.GraphiteOptions{
+		Address: c.Graphite.Address, Prefix: c.Graphite.Prefix, Hostname: hostname,
+		Interval: c.Graphite.Interval, Threshold: c.Log.DelayThreshold,
+		Ledger: s.limiter, Totals: func() map[string]float64 { return metrics.Series(s.numbers()) }, Now: time.Now, Log: s.logs.log,
+	}).Run(ctx)
 }
 
-// stop ends the reports and waits until they have ended.
-func (r *reports) stop() {
-	if r.end != nil {
-		r.end()
-		r.running.Wait()
-	}
-}
-
-// logs is where the program writes what it has to say.
+// logs are the program's log, the access log, and the output that both use.
 type logs struct {
 	level  zap.AtomicLevel
 	output *daemon.Output
@@ -242,12 +203,4 @@ func newLogs(w io.Writer) *logs {
 	l.log = daemon.NewLog(l.output, l.level)
 	l.access = daemon.NewLog(daemon.Later{Output: l.output}, zap.InfoLevel).Named("access")
 	return l
-}
-
-// lines is where requests are logged as lines of text; nil: they are logged as all else is.
-func (l *logs) lines(format string) io.Writer {
-	if format != "combined" {
-		return nil
-	}
-	return daemon.Later{Output: l.output}
 }

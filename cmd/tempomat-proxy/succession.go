@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -22,29 +21,24 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// startCommand is the program's own, for what is between a process and the one that takes its
-// place: "tempomat-proxy start-successor ARGUMENT..." starts the program and ends.
+// startCommand is a command that only the program itself uses: "tempomat-proxy start-successor ARGUMENT..."
+// starts the program again and ends. A process uses it to start its successor.
 const startCommand = "start-successor"
 
-// longestStart bounds how long the next process takes until it serves. A start takes
-// milliseconds; one that resolves the names of a cluster first may take seconds.
+// longestStart is how long the next process may take to become ready. A start takes milliseconds.
 const longestStart = time.Minute
 
-// accountsPart names what a process hands over of its accounts; the history is named historyKind,
-// and the rest as in the state file.
-const accountsPart = "accounts"
-
-// succession is how the next process takes this one's place.
+// succession is the state of a handover to the next process.
 type succession struct {
-	sockets []handover.Socket // that are served
+	sockets []handover.Socket // the sockets that are served
 	leave   context.CancelFunc
 	started sync.WaitGroup
-	asked   atomic.Bool  // the next one is starting, or serves
-	reloads atomic.Bool  // the configuration was read again since, and the next one may have an older one
-	by      atomic.Int64 // the process that serves now; 0: this one
+	asked   atomic.Bool  // the next process is starting, or serves
+	reloads atomic.Bool  // the configuration was reloaded since then, so the next process may have read an older one
+	by      atomic.Int64 // the number of the process that serves now; 0: this one
 }
 
-// gone reports whether another process has taken this one's place.
+// gone reports whether another process has replaced this one.
 func (s *succession) gone() bool { return s.by.Load() != 0 }
 
 func listeners(sockets []handover.Socket) (ls []net.Listener) {
@@ -54,19 +48,19 @@ func listeners(sockets []handover.Socket) (ls []net.Listener) {
 	return ls
 }
 
-// succeed starts a process that takes this one's place, from the file that this one was started
-// from: a package may have put a newer program there. If it cannot serve, or the context ends
-// before it does, this process keeps its place.
+// succeed starts a process that replaces this one. It runs the file from which this process was started,
+// where a package may have installed a newer program. If the new process can't serve, or the context ends
+// first, this process continues.
 func (s *sidecar) succeed(ctx context.Context) {
 	if s.succession.asked.Swap(true) {
-		s.logs.log.Warn("another process is taking over at this moment, or has; nothing further is started")
+		s.logs.log.Warn("another process is taking over or has taken over already; no further process is started")
 		return
 	}
 	s.succession.reloads.Store(false)
 	s.succession.started.Go(func() {
 		if err := s.handOver(ctx); err != nil {
 			s.succession.asked.Store(false)
-			s.logs.log.Error("no other process takes over; this one goes on", zap.Error(err))
+			s.logs.log.Error("no other process takes over; this one continues", zap.Error(err))
 		}
 	})
 }
@@ -77,17 +71,20 @@ func (s *sidecar) handOver(ctx context.Context) error {
 		return err
 	}
 	sockets := s.succession.sockets
-	s.logs.log.Info("starts a process that takes this one's place", zap.String("program", program), zap.Int("sockets", len(sockets)))
+	s.logs.log.Info("starting a new process to replace this one", zap.String("program", program), zap.Int("sockets", len(sockets)))
+	if err := s.saveState(); err != nil {
+		s.logs.log.Warn("the state can't be saved: the next process won't know which clients are known", zap.Error(err))
+	}
 	next, err := handover.Start(program, startCommand, os.Args[1:], sockets)
 	if err != nil {
 		return err
 	}
-	pid, err := next.Give(ctx, longestStart, s.recall)
+	pid, err := next.Serves(ctx, longestStart)
 	if err != nil {
 		return err
 	}
 	if os.Getpid() == 1 {
-		passOn() // what a container is told while this process drains is for the next one
+		passOn() // signals to a container go to its first process, but are meant for the new one
 	}
 	for i := range sockets {
 		sockets[i].LeaveFile(true)
@@ -99,7 +96,7 @@ func (s *sidecar) handOver(ctx context.Context) error {
 		s.logs.log.Warn("the process that took over got no answer", zap.Int("pid", pid), zap.Error(err))
 	}
 	if s.succession.reloads.Load() {
-		_ = syscall.Kill(pid, syscall.SIGHUP) // it may have ended
+		_ = syscall.Kill(pid, syscall.SIGHUP) // fails only if the process has ended
 	}
 	daemon.Notify(s.logs.log, daemon.MainPID(pid))
 	s.logs.log.Info("was replaced", zap.Int("pid", pid))
@@ -107,7 +104,7 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	return nil
 }
 
-// startSuccessor starts this program with other arguments, and does not wait for it.
+// startSuccessor starts this program with other arguments, and doesn't wait for it.
 func startSuccessor(args []string) error {
 	program, err := os.Executable()
 	if err == nil {
@@ -116,67 +113,15 @@ func startSuccessor(args []string) error {
 	return err
 }
 
-// recall sends what this process remembers.
-func (s *sidecar) recall(send func(name string, data []byte) error) error {
-	parts, err := s.state.collect()
-	if err != nil {
-		return err
-	}
-	for _, p := range parts {
-		if err := send(p.Name, p.Data); err != nil {
-			return err
-		}
-	}
-	if s.history != nil {
-		s.takeIn(time.Now())
-		var text bytes.Buffer
-		if err := s.history.write(&text); err != nil {
-			return err
-		}
-		if err := send(historyKind, text.Bytes()); err != nil {
-			return err
-		}
-	}
-	return tellAccounts(time.Now(), s.limiter, func(data []byte) error { return send(accountsPart, data) })
-}
-
-// remember has the sidecar remember what its predecessor does, its accounts included.
-func (s *sidecar) remember() error {
-	var parts []savedPart
-	remembered := s.history == nil
-	err := s.inherited.From.Parts(func(name string, data []byte) error {
-		switch name {
-		case accountsPart:
-			return takeAccounts(time.Now(), s.limiter, data)
-		case historyKind:
-			if s.history != nil {
-				s.history.tell(s.history.take(data))
-				remembered = true
-			}
-		default:
-			parts = append(parts, savedPart{name, data})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	s.state.tell(s.state.remember(parts))
-	if !remembered { // the predecessor keeps none
-		s.history.load()
-	}
-	return nil
-}
-
-// takeOver makes the predecessor, if there is one, give up all its work, because this process
-// serves. On an error it won't, and this process must end.
+// takeOver tells the predecessor, if there is one, that this process serves, and waits until it has stopped
+// its tasks. If takeOver returns an error, the predecessor continues, and this process must end.
 func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	if s.inherited.From == nil {
 		return nil
 	}
 	switch err := s.inherited.From.Serving(); {
 	case errors.Is(err, handover.ErrSilent):
-		s.logs.log.Error("serves, and so may the process that it replaces: end that one (kill -9)", zap.Error(err))
+		s.logs.log.Error("this process serves, but the one that it replaces may still serve as well: end that one (kill -9)", zap.Error(err))
 	case err != nil:
 		return err
 	}
@@ -191,22 +136,22 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	return nil
 }
 
-// passOn has the successors of this process, if it is the first one of a container, get the
-// signals that it gets.
+// passOn forwards signals that this process gets to its successors. It is needed in a container, whose
+// signals go to its first process.
 func passOn() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		for sig := range signals {
 			for _, pid := range children() {
-				_ = syscall.Kill(pid, sig.(syscall.Signal)) // it may have ended
+				_ = syscall.Kill(pid, sig.(syscall.Signal)) // fails only if the process has ended
 			}
 		}
 	}()
 }
 
-// outlive waits for the successors of this process, if it is the first one of a container,
-// which would end with it. It returns the exit status of the one that ended last.
+// outlive waits until all successors of this process have ended, because a container ends when its first
+// process ends. It returns the exit status of the last one.
 func outlive() (status int) {
 	for {
 		var ended syscall.WaitStatus
@@ -219,11 +164,11 @@ func outlive() (status int) {
 	}
 }
 
-// children are the processes that have no parent but this one.
+// children returns the processes whose parent is this one.
 func children() (pids []int) {
-	tasks, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is right
+	tasks, _ := filepath.Glob("/proc/self/task/*/children") // it fails only for a bad pattern
 	for _, file := range tasks {
-		text, _ := os.ReadFile(file) // a thread that has ended has none
+		text, _ := os.ReadFile(file) // a thread that has ended has no children
 		for word := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil {
 				pids = append(pids, pid)
@@ -233,27 +178,23 @@ func children() (pids []int) {
 	return pids
 }
 
-// singletonTasks are what only one process does for a site: it saves its state, shares its
-// accounts, reports, and answers the doctor and Prometheus. A process that another one
-// replaces gives them up as it begins to drain.
+// singletonTasks are the tasks that only one process at a time may do: saving the state, sharing accounts,
+// sending to Graphite, and answering the doctor and Prometheus. A process that was replaced ends them before
+// it drains.
 type singletonTasks struct {
 	stop  context.CancelFunc
 	stops sync.Once
 	all   sync.WaitGroup
 }
 
-// beginTasks begins them. The process before this one, if there is one, has given them up.
+// beginTasks starts the tasks. If there is a predecessor, it must have ended its own.
 func (s *sidecar) beginTasks(ready func() error) {
 	t := &s.tasks
-	ctx, stop := context.WithCancel(context.Background())
-	t.stop = func() { stop(); s.endReports() }
+	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // end calls stop
+	t.stop = stop
 	t.all.Go(func() { s.state.run(ctx) })
-	forgetHistory(s.config, s.logs.log)
-	if s.history != nil {
-		t.all.Go(func() { s.history.run(ctx) })
-	}
 	t.all.Go(func() { s.sharing.Run(ctx, s.limiter) })
-	s.reports.restart(s.config)
+	t.all.Go(func() { s.sendToGraphite(ctx) })
 	if l := daemon.ListenMetrics(ctx, s.config.Metrics, s.logs.log); l != nil {
 		t.all.Go(func() {
 			daemon.Serve(ctx, l, metrics.Handler(s.numbers, s.statistics.durations), "metrics", s.logs.log)
@@ -266,16 +207,7 @@ func (s *sidecar) beginTasks(ready func() error) {
 	}
 }
 
-// endReports ends the reports for good, whatever is reloaded.
-func (s *sidecar) endReports() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reports.stop()
-	s.reports.ended = true
-}
-
-// end gives the tasks up. When it returns, the state is saved for the last time, and
-// what it had open is closed.
+// end ends the tasks. When it returns, the state is saved and the sockets of the tasks are closed.
 func (t *singletonTasks) end() {
 	t.stops.Do(t.stop)
 	t.all.Wait()

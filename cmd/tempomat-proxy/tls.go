@@ -24,20 +24,20 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// encryption is what connections over TLS need.
+// encryption holds the certificates and the configuration of TLS connections.
 type encryption struct {
 	log    *zap.Logger
 	store  *certificates.Store
-	issuer *certificates.Issuer // nil: no certificates are got
+	issuer *certificates.Issuer // nil without tls.acme
 	config *tls.Config
 }
 
-// newEncryption reads no file yet.
+// newEncryption makes an encryption without certificates.
 func newEncryption(log *zap.Logger) *encryption {
 	return &encryption{log: log, store: certificates.New(log)}
 }
 
-// begin reads what there is, for what comes in at sockets.
+// begin reads the certificates, and prepares ACME for the ports of the sockets.
 func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 	if len(c.TLS.ACME.Hosts) == 0 {
 		e.config = e.store.Config(nil)
@@ -68,26 +68,25 @@ func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
 	return e.load(c)
 }
 
-// hasTLS reports whether any address is served with TLS.
+// hasTLS reports whether TLS is served on any address.
 func hasTLS(c *config.Config) bool {
 	return slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.TLS })
 }
 
-// load reads the certificates. Unreadable ones do not keep the others from being served; with
-// none at all there is an error.
+// load reads the certificates. If some can't be read, the others are served. If none can be read, load
+// returns an error.
 func (e *encryption) load(c *config.Config) error {
 	if fatal, err := e.read(c); fatal {
 		return err
 	}
-	return nil // the log has it
+	return nil // the store has logged the error
 }
 
-// read is load. fatal says that there is nothing to serve with; the error tells of all that
-// cannot be read.
+// read is like load, but returns all errors. fatal is true if there is no certificate to serve.
 func (e *encryption) read(c *config.Config) (fatal bool, err error) {
 	err = e.store.Load(sources(c.TLS.Certificates))
 	if hasTLS(c) && e.store.First() == nil && len(c.TLS.ACME.Hosts) == 0 {
-		return true, errors.Join(errors.New("tls.certificates: there is no certificate that can be used"), err)
+		return true, errors.Join(errors.New("tls.certificates: no certificate can be used"), err)
 	}
 	return false, err
 }
@@ -99,7 +98,7 @@ func sources(all []config.CertificateFiles) (s []certificates.Source) {
 	return s
 }
 
-// run watches the files, and renews what was got, until the context ends.
+// run watches the files and renews ACME's certificates until the context ends.
 func (e *encryption) run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -109,12 +108,12 @@ func (e *encryption) run(ctx context.Context) {
 	e.store.Run(ctx)
 }
 
-// challenge answers an authority's request, if it is for this process.
+// challenge answers the request of an ACME authority. It returns false for any other request.
 func (e *encryption) challenge(w http.ResponseWriter, r *http.Request) bool {
 	return e.issuer != nil && e.issuer.Challenge(w, r)
 }
 
-// states are those of all certificates.
+// states are the states of all certificates.
 func (e *encryption) states() []certificates.State {
 	states := e.store.States()
 	if e.issuer != nil {
@@ -123,7 +122,7 @@ func (e *encryption) states() []certificates.State {
 	return states
 }
 
-// status is what the admin API tells of them.
+// status lists the certificates as the admin API shows them.
 func (e *encryption) status() (all []api.Certificate) {
 	for _, s := range e.states() {
 		all = append(all, api.Certificate{File: s.Certificate, Expires: s.Expires, Fault: s.Fault})
@@ -131,7 +130,7 @@ func (e *encryption) status() (all []api.Certificate) {
 	return all
 }
 
-// entrances says how connections begin at sockets, which stand for entries of listen.
+// entrances makes an entrance for each socket, with the options of its entry in listen.
 func (s *sidecar) entrances(sockets []handover.Socket, c *config.Config) ([]proxy.Entrance, error) {
 	all := make([]proxy.Entrance, len(sockets))
 	guarded := s.connections.guard(listeners(sockets))
@@ -148,8 +147,8 @@ func (s *sidecar) entrances(sockets []handover.Socket, c *config.Config) ([]prox
 	return all, nil
 }
 
-// entryOf is the entry of listen that a socket stands for. One that a supervisor has opened may
-// be none of them: that is clear only where all begin alike.
+// entryOf returns the entry of listen to which a socket belongs. A socket that systemd passed may belong to
+// none. Then it gets the options of the first entry; if the entries have different options, that is an error.
 func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener, error) {
 	i := slices.IndexFunc(entries, func(l config.Listener) bool { return isAlike(l.Address, socket) })
 	if i >= 0 {
@@ -158,13 +157,13 @@ func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener
 	first := entries[0]
 	for _, l := range entries {
 		if l.Address = first.Address; l != first {
-			return first, fmt.Errorf("the socket %s was handed over (LISTEN_FDS), but is not in listen, whose entries differ: name it there with or without TLS", socket.Addr())
+			return first, fmt.Errorf("the socket %s was handed over (LISTEN_FDS), but is not in listen, and the entries there differ: add it, with or without TLS", socket.Addr())
 		}
 	}
 	return first, nil
 }
 
-// addresses are those of entries of listen.
+// addresses returns the addresses of entries of listen.
 func addresses(entries []config.Listener) (all []string) {
 	for _, l := range entries {
 		all = append(all, l.Address)
@@ -172,10 +171,10 @@ func addresses(entries []config.Listener) (all []string) {
 	return all
 }
 
-// connStats counts how connections have begun, and logs what an administrator can do something
-// about. The methods may be called concurrently.
+// connStats counts the results of TLS handshakes and PROXY headers, and warns about failures that an
+// administrator can fix. Its methods may be called concurrently.
 type connStats struct {
-	log *zap.Logger // capped
+	log *zap.Logger // with a limited rate
 
 	mu     sync.Mutex // guards the following
 	counts map[front.Step]map[string]uint64
@@ -188,7 +187,7 @@ func newConnStats(c *config.Config, log *zap.Logger) *connStats {
 	return b
 }
 
-// expect has a step counted from 0 on, if there is any.
+// expect adds the counters of a step that can occur, so that they are reported even while they are 0.
 func (b *connStats) expect(step front.Step, is bool) {
 	if !is {
 		return
@@ -199,7 +198,7 @@ func (b *connStats) expect(step front.Step, is bool) {
 	}
 }
 
-// note counts a step.
+// note counts the result of a step.
 func (b *connStats) note(step front.Step, result front.Result, remote string, err error) {
 	b.mu.Lock()
 	b.counts[step][string(result)]++
@@ -210,17 +209,17 @@ func (b *connStats) note(step front.Step, result front.Result, remote string, er
 	fields := []zap.Field{zap.String("client", remote), zap.String("result", string(result)), zap.Error(err)}
 	switch result {
 	case front.ResultUntrusted:
-		b.log.Warn("closed a connection: its peer is none of trustedProxies, which alone may send the PROXY protocol", fields...)
+		b.log.Warn("closed a connection: its peer isn't in trustedProxies, and only trusted proxies may use the PROXY protocol", fields...)
 	case front.ResultMalformed:
 		b.log.Warn("closed a connection of a trusted proxy that does not begin with the PROXY protocol", fields...)
 	case front.ResultCertificate:
 		b.log.Warn("a handshake failed: there is no certificate", fields...)
-	default: // what scanners do all day
-		b.log.Debug("a connection did not come to a request", append(fields, zap.String("step", string(step)))...)
+	default: // scanners cause these all the time
+		b.log.Debug("a connection ended before its first request", append(fields, zap.String("step", string(step)))...)
 	}
 }
 
-// tell is what was counted.
+// tell returns the counts.
 func (b *connStats) tell() metrics.ConnStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()

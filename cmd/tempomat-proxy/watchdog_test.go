@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestWatchdog: systemd hears nothing while the request path stands still, however that
-// comes about, and nothing more once another process serves.
+// TestWatchdog: systemd gets no message while the request path is blocked, for whatever reason, nor after
+// another process serves.
 func TestWatchdog(t *testing.T) {
 	const every = 10 * time.Second
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestWatchdog(t *testing.T) {
 						return !replaced
 					},
 				}
-				time.Sleep(50 * time.Millisecond) // the driver's passes and the pings are never at the same moment
+				time.Sleep(50 * time.Millisecond) // passes of the driver and pings never happen at the same moment
 				all.Go(func() { w.run(ctx, every) })
 				time.Sleep(time.Second)
 				for m, want := range c.pings {

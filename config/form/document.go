@@ -14,11 +14,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// MaxFile is the largest configuration that is read, in bytes.
+// MaxFile is the largest size of a configuration, in bytes.
 const MaxFile = 1 << 20
 
-// Document parses the text into the tree of its only document, whose top is a
-// mapping free of duplicates and of YAML's references; nil if there is none.
+// Document parses a text that contains at most one document, and returns its mapping without duplicate keys
+// and references. It returns nil if the text is empty or can't be parsed.
 func (r *Reader) Document(data []byte, name string) *yaml.Node {
 	whole := Source{File: name}
 	if len(data) > MaxFile {
@@ -26,7 +26,7 @@ func (r *Reader) Document(data []byte, name string) *yaml.Node {
 		return nil
 	}
 	if line := oddLine(data); line > 0 {
-		r.Fault(Source{File: name, Line: line}, "", "is not UTF-8 text without control characters")
+		r.Fault(Source{File: name, Line: line}, "", "must be UTF-8 text without control characters")
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -59,7 +59,7 @@ func (r *Reader) Document(data []byte, name string) *yaml.Node {
 	return top
 }
 
-// oddLine is the first line with a character that text does not have; 0 if there is none.
+// oddLine returns the first line with invalid UTF-8 or a control character, or 0.
 func oddLine(data []byte) int {
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		odd := func(c rune) bool { return c < ' ' && c != '\t' && c != '\r' || c == 0x7f }
@@ -70,9 +70,8 @@ func oddLine(data []byte) int {
 	return 0
 }
 
-// prune reports and removes what YAML allows and this configuration does not:
-// aliases, anchors, tags, merge keys, keys that are no text, and duplicates. It
-// is false if n itself has to go.
+// prune reports and removes what YAML allows but this configuration doesn't: aliases, anchors, tags, merge
+// keys, keys that aren't text, and duplicate keys. It returns false if the node itself must be removed.
 func (r *Reader) prune(at Source, n *yaml.Node) bool {
 	at = at.On(n)
 	switch {
@@ -124,18 +123,18 @@ func (r *Reader) prunePairs(at Source, n *yaml.Node) {
 	n.Content = kept
 }
 
-// syntaxLine finds the line in the YAML library's messages.
+// syntaxLine extracts the line number from an error of the YAML library.
 var syntaxLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// unknownAnchor is the one message that a reference causes and has no line.
+// unknownAnchor matches the library's error for an unknown reference, which doesn't contain a line number.
 var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 
-// parserMessage are the messages of the library's parser, whose lines count
-// from 0; those of its scanner count from 1.
+// parserMessage matches errors of the library's parser, which counts lines from 0. The library's scanner
+// counts lines from 1.
 var parserMessage = regexp.MustCompile(`^(did not find expected (<|node content|'-'|key|',')|found undefined tag|found duplicate %)`)
 
-// syntaxFault says where the text stops being YAML. Tabs get their own words,
-// because the library's do not help who cannot see them.
+// syntaxFault says where the text is no longer valid YAML. For tabs it has an explanation of its own, because
+// they are invisible and the library's message doesn't mention them.
 func syntaxFault(data []byte, name string, err error) Fault {
 	f := Fault{File: name, Problem: err.Error()}
 	if m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " ")); m != nil {

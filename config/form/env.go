@@ -11,14 +11,14 @@ import (
 
 const envPrefix = "TEMPOMAT_"
 
-// foreign are variables that begin as ours and are not: those of the tests, and
-// those that Kubernetes and Docker set for a service that is called tempomat. A name that ends in
-// PORT could be meant for us as well: theirs has a URL.
+// foreign matches variables that have this prefix but another purpose: those of the tests, and those that
+// Kubernetes and Docker set for a service named tempomat. A name that ends in PORT doesn't match if its value
+// isn't a URL, because it may be a user's mistake.
 var foreign = regexp.MustCompile(
 	`^TEMPOMAT_((VECTORS|TEST)_.*|(.*_)?SERVICE_HOST|(.*_)?SERVICE_PORT(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?)=|` +
 		`^TEMPOMAT_(.*_)?PORT=(tcp|udp|sctp)://`)
 
-// Variable is the environment's name of a path: throttle.maxHold is
+// Variable returns the name of the variable for a path. For throttle.maxHold, it is
 // TEMPOMAT_THROTTLE_MAX_HOLD.
 func Variable(path string) string {
 	var b strings.Builder
@@ -37,11 +37,10 @@ func Variable(path string) string {
 	return b.String()
 }
 
-// Environment lays TEMPOMAT_ variables over what the file gave. env holds
-// "NAME=value" as os.Environ does. refuse says why a setting cannot be given now;
-// empty: it can.
+// Environment applies TEMPOMAT_ variables, which override the file. env holds "NAME=value" pairs as os.Environ
+// returns them. refuse returns the reason why a setting can't be set, or an empty string.
 func (r *Reader) Environment(env []string, table []Setting, refuse func(s Setting) string) {
-	seen := make(map[string]string) // path -> the variable that set it
+	seen := make(map[string]string) // by path: the variable that set it
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
 		if !strings.HasPrefix(name, envPrefix) || foreign.MatchString(pair) {
@@ -59,7 +58,7 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 			target = s.AliasOf
 		}
 		if other, twice := seen[target]; twice && other != name {
-			r.Fault(at, "", other+" sets the same; keep one of the two")
+			r.Fault(at, "", other+" sets the same key; keep only one of them")
 			continue
 		}
 		seen[target] = name
@@ -72,8 +71,8 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 	}
 }
 
-// unknownVariable notes one that does not exist, with the one that may be meant:
-// that of an original key's modern form, or one that is spelt much like it.
+// unknownVariable reports a variable that doesn't exist. It suggests the variable for the new form of an
+// original key, or a variable with a similar name.
 func (r *Reader) unknownVariable(at Source, table []Setting) {
 	var names []string
 	modern := ""
@@ -86,7 +85,7 @@ func (r *Reader) unknownVariable(at Source, table []Setting) {
 		case s.Legacy:
 			modern = Variable(s.AliasOf)
 		default:
-			r.Fault(at, "", "is no single value; give it in the file")
+			r.Fault(at, "", "can't be set by a variable; set it in the file")
 			return
 		}
 	}

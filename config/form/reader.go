@@ -11,26 +11,26 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Reader reads a tree into settings, and notes every fault and goes on.
+// Reader reads a YAML tree into settings, and collects all faults.
 type Reader struct {
 	Faults Faults
-	Given  map[string]Source // dotted paths that were given, and where
+	Given  map[string]Source // by dotted path: where the key was given
 
-	// Warnings name each key of the file that no longer exists.
+	// Warnings has a line for each key of the file that no longer exists or is deprecated.
 	Warnings []string
 }
 
-// NewReader has read nothing yet.
+// NewReader returns a reader that has read nothing yet.
 func NewReader() *Reader { return &Reader{Given: make(map[string]Source)} }
 
-// Source is where something was given: a key in a line, or a variable.
+// Source is where a value comes from: a key in a line, or a variable.
 type Source struct {
 	File string
 	Line int
-	Key  string // dotted path, or the variable's name
+	Key  string // the dotted path, or the variable's name
 }
 
-// On is the same key at n's line.
+// On returns the same key at the line of a node.
 func (s Source) On(n *yaml.Node) Source {
 	if n.Line > 0 {
 		s.Line = n.Line
@@ -38,7 +38,7 @@ func (s Source) On(n *yaml.Node) Source {
 	return s
 }
 
-// Under is a key inside this one.
+// Under returns a key inside this one.
 func (s Source) Under(key string) Source {
 	if s.Key != "" {
 		key = s.Key + "." + key
@@ -47,13 +47,13 @@ func (s Source) Under(key string) Source {
 	return s
 }
 
-// Item is the i-th member of this list.
+// Item returns the i-th member of this list.
 func (s Source) Item(i int) Source {
 	s.Key += "[" + strconv.Itoa(i) + "]"
 	return s
 }
 
-// Fault notes one. value is already made fit for printing by Quoted.
+// Fault adds a fault. value must be a result of Quoted or QuotedNode.
 func (r *Reader) Fault(at Source, value, problem string) {
 	key := at.Key
 	if key != "" {
@@ -62,7 +62,7 @@ func (r *Reader) Fault(at Source, value, problem string) {
 	r.Faults = append(r.Faults, Fault{File: at.File, Line: at.Line, Key: key, Value: value, Problem: problem})
 }
 
-// Faulty is true if a fault of that key or of a member of it is known already.
+// Faulty reports whether a key or one of its members already has a fault.
 func (r *Reader) Faulty(path string) bool {
 	at, given := r.Given[path]
 	if !given {
@@ -76,7 +76,7 @@ func (r *Reader) Faulty(path string) bool {
 	return false
 }
 
-// Sorted are the faults in the order of Faults; nil if there are none.
+// Sorted returns the faults in the order of Faults, or nil if there are none.
 func (r *Reader) Sorted() error {
 	if len(r.Faults) == 0 {
 		return nil
@@ -85,8 +85,8 @@ func (r *Reader) Sorted() error {
 	return r.Faults
 }
 
-// Mapping reads each key of n by the setting at its path. prefix is the path of
-// n, with a dot at its end, or empty at the top.
+// Mapping reads each key of a mapping with the setting at its path. prefix is the path of the mapping with a
+// dot at its end, or empty at the top.
 func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -98,14 +98,14 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 		case value.Kind == yaml.MappingNode && len(inside) > 0:
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
-			if other, given := r.Given[path]; given && other.Key == here.Key { // in a section, and dotted next to it
+			if other, given := r.Given[path]; given && other.Key == here.Key { // once inside its section, and once as a dotted key
 				r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", other.Line))
 				continue
 			}
 			r.Given[path] = here
 			r.read(s, here.On(value), value)
 		case len(inside) > 0 && IsNull(value):
-			// a section whose keys are all commented out
+			// all keys of the section are commented out
 		case len(inside) > 0:
 			r.Fault(here, QuotedNode(value), "must be a mapping with "+keyNames(inside))
 		default:
@@ -114,7 +114,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 	}
 }
 
-// Member reads a mapping of its own by its keys, and says whether nothing is wrong with it.
+// Member reads a mapping that has a table of its own, and reports whether it has no faults.
 func (r *Reader) Member(at Source, n *yaml.Node, keys []Setting) bool {
 	before, outside := len(r.Faults), r.Given
 	r.Given = make(map[string]Source)
@@ -128,11 +128,11 @@ func (r *Reader) Member(at Source, n *yaml.Node, keys []Setting) bool {
 	return len(r.Faults) == before
 }
 
-// mostNamed is how many keys a mapping may have to be listed.
+// mostNamed is the largest number of keys that a message lists.
 const mostNamed = 10
 
-// unknown notes a key that does not exist, with the one that may be meant, or those of
-// its mapping, if they are few.
+// unknown reports a key that doesn't exist. It suggests a similar key, or lists the keys of the mapping if
+// there are few.
 func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 	problem := "unknown key"
 	table = slices.DeleteFunc(slices.Clone(table), Setting.Went)
@@ -146,8 +146,8 @@ func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 	r.Fault(at, "", problem)
 }
 
-// meant is the key of this mapping that is most like key, or the path of one
-// that has its name elsewhere.
+// meant returns the most similar key of this mapping, or the path of a key with the same name in another
+// section.
 func meant(key, prefix string, table []Setting) string {
 	if name := Nearest(key, inside(table, prefix)); name != "" {
 		return name
@@ -160,7 +160,7 @@ func meant(key, prefix string, table []Setting) string {
 	return ""
 }
 
-// RefuseTwice notes what the file gives in two forms, such as slash32Share and
+// RefuseTwice reports settings that the file contains in two forms, such as slash32Share and
 // classes.slash32.share.
 func (r *Reader) RefuseTwice(table []Setting) {
 	for _, s := range table {
@@ -169,40 +169,41 @@ func (r *Reader) RefuseTwice(table []Setting) {
 			continue
 		}
 		if other, twice := r.Given[s.AliasOf]; twice {
-			r.Fault(at, "", fmt.Sprintf("%s in line %d sets the same; keep one of the two", other.Key, other.Line))
+			r.Fault(at, "", fmt.Sprintf("%s in line %d sets the same key; keep only one of them", other.Key, other.Line))
 		}
 	}
 }
 
-// read sets what a key says, or tells what to write instead of it.
+// read sets the value of a key. If the key no longer exists, it adds a warning that says what to write
+// instead.
 func (r *Reader) read(s Setting, at Source, n *yaml.Node) {
 	if s.Gone != "" {
 		r.Gone(at, s.Gone)
 		return
 	}
 	if s.Old != "" {
-		r.warn(at, "is the old way to write it; "+s.Old)
+		r.warn(at, "is deprecated; "+s.Old)
 	}
 	s.Value.Read(r, at, n)
 }
 
-// Gone notes that what was given there has no effect any more. What to write instead ends the line.
+// Gone warns that a key no longer has an effect, and says what to write instead.
 func (r *Reader) Gone(at Source, instead string) { r.warn(at, "has no effect any more; "+instead) }
 
 func (r *Reader) warn(at Source, problem string) {
 	r.Warnings = append(r.Warnings, Fault{File: at.File, Line: at.Line, Key: at.Key, Problem: problem}.Error())
 }
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one error in a configuration.
 type Fault struct {
 	File    string // the file's name, or "environment"
-	Line    int    // the line, from 1; 0: none, as in the environment
-	Key     string // the key as a dotted path, or the variable's name; empty: the file as a whole
-	Value   string // what was given, shortened for printing; may be empty
+	Line    int    // the line, from 1; 0 if there is none, as in the environment
+	Key     string // the dotted path, or the variable's name; empty: the whole file
+	Value   string // the value, shortened for printing; may be empty
 	Problem string // what is wrong with it and what is allowed
 }
 
-// Error is the fault in one line: file:line: key: value: problem.
+// Error returns the fault in one line: file:line: key: value: problem.
 func (f Fault) Error() string {
 	parts := make([]string, 0, 4)
 	place := f.File
@@ -217,18 +218,18 @@ func (f Fault) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// environment is the file name of what the environment gives.
+// environment replaces the file name in faults of environment variables.
 const environment = "environment"
 
-// Faults is everything that is wrong with a configuration: those of the file
-// in the order of its lines, then those of the environment.
+// Faults is everything that is wrong with a configuration: first the faults of the file in the order of its
+// lines, then those of the environment.
 type Faults []Fault
 
-// maxFaults bounds what Error prints, so that a file of another kind does not
-// fill the log.
+// maxFaults is the largest number of faults that Error prints. Otherwise a file of another kind could fill the
+// log.
 const maxFaults = 100
 
-// Error has one line per fault, at most 100 of them.
+// Error returns one line for each fault, at most 100.
 func (f Faults) Error() string {
 	var b strings.Builder
 	for i, fault := range f {
@@ -258,11 +259,11 @@ func (f Faults) sort() {
 	})
 }
 
-// maxQuoted is the longest piece of a value that a message repeats, in bytes.
+// maxQuoted is the largest number of bytes of a value that a message repeats.
 const maxQuoted = 80
 
-// Quoted is a value made fit for a message: short, on one line, and without the
-// password of a URL, also where its scheme was left out.
+// Quoted prepares a value for a message: it shortens the value, keeps it on one line, and hides the password
+// of a URL, even if the URL has no scheme.
 func Quoted(value string) string {
 	_, rest, full := strings.Cut(value, "://")
 	if !full {
@@ -281,11 +282,11 @@ func Quoted(value string) string {
 	return value
 }
 
-// maxSuggestKey is the longest unknown key for which a known one is sought.
+// maxSuggestKey is the longest unknown key for which Nearest looks for a known one.
 const maxSuggestKey = 64
 
-// Nearest is the name that is most like key, ignoring case; empty if none is
-// near enough to be meant.
+// Nearest returns the name that is most similar to a key, ignoring case, or an empty string if no name is
+// similar enough.
 func Nearest(key string, names []string) string {
 	if len(key) > maxSuggestKey {
 		return ""
@@ -300,7 +301,7 @@ func Nearest(key string, names []string) string {
 	return best
 }
 
-// distance is Levenshtein's: the fewest bytes to insert, remove or replace.
+// distance returns the Levenshtein distance: the fewest bytes to insert, remove or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -321,10 +322,10 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// IsNull is true for a key without a value, and for null and ~.
+// IsNull reports whether a value is missing, null or ~.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// KindName names the kind of n.
+// KindName describes the kind of a node in words.
 func KindName(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -337,7 +338,7 @@ func KindName(n *yaml.Node) string {
 	return "a single value"
 }
 
-// QuotedNode is a single value fit for a message; empty for anything larger.
+// QuotedNode returns a single value prepared for a message, or an empty string for a list or a mapping.
 func QuotedNode(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""
@@ -359,7 +360,7 @@ func isOrAre(names []string) string {
 	return "are"
 }
 
-// listed are words as a sentence has them: a, b and c.
+// listed joins words as in a sentence, for example "a, b and c".
 func listed(last string, words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSectionsNameTheirKeys where they are no mappings.
+// TestSectionsNameTheirKeys: if a section isn't a mapping, the error names its keys.
 func TestSectionsNameTheirKeys(t *testing.T) {
 	var n int
 	value := Integer(0, 9).In(&n)
@@ -25,7 +25,7 @@ func TestSectionsNameTheirKeys(t *testing.T) {
 	}
 }
 
-// TestQuotedHidesPasswords of a URL, with a scheme or without one.
+// TestQuotedHidesPasswords: Quoted hides the password of a URL, with a scheme or without one.
 func TestQuotedHidesPasswords(t *testing.T) {
 	for value, want := range map[string]string{
 		"redis://user:secret@host:abc": "redis://***@host:abc", "user:secret@host:abc": "***@host:abc", ":sec@ret@host": "***@host",

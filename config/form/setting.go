@@ -1,10 +1,8 @@
-// Package form reads a configuration file of YAML or JSON, and the environment over
-// it, into settings: a table that has for each key its path, the field that it sets,
-// what is allowed and what it means. It notes everything that is wrong, with file,
-// line, key and value, instead of the first fault only. From the same table come the
-// reference in Markdown and the JSON Schema.
+// Package form reads a configuration file in YAML or JSON, and environment variables that override it. A table
+// of settings contains the path of each key, the field that it sets, and the allowed values. All faults are
+// reported at once, each with file, line, key and value.
 //
-// It knows no key of tempomat's: those are in package config.
+// Package config, not this package, contains tempomat's keys.
 package form
 
 import (
@@ -14,59 +12,43 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Setting is one key of the configuration: its path and what it sets.
+// Setting is a key of the configuration.
 type Setting struct {
-	Path     string // dotted: throttle.maxHold
+	Path     string // with dots, such as throttle.maxHold
 	Value    Value
-	Doc      string // what it means, in one or two sentences of Markdown
-	Unit     string // what a number counts; empty: the value has its unit in it, or none
-	Zero     string // what 0 stands for; empty: 0 is a number like the others
-	Default  string // what it is if it is not given, as Markdown; empty: the value's text
-	Required bool   // of a member: it must be given
-	Restart  bool   // it cannot change while the program runs
-	AliasOf  string // this is another form of the setting with that path
-	Legacy   bool   // this is a key of the original's file, and has no variable
-	Gone     string // what to write instead of a key that has no effect any more, and so no Value; empty: it has one
-	Old      string // what to write instead of a key that has its effect still, for this release; empty: it stays
+	Zero     string // what 0 means; empty if 0 is an ordinary number
+	Required bool   // a member of a list must have this key
+	Nested   bool   // a mapping, or a list of mappings, which no variable can hold
+	Restart  bool   // a change takes effect only after a restart
+	AliasOf  string // the path of the setting for which this one is another name
+	Legacy   bool   // a key of the original's file, for which there is no variable
+	Gone     string // what to write instead of a key that no longer has an effect; such a key has no Value
+	Old      string // what to write instead of a key that still has an effect in this release
 }
 
-// Value is what one key sets.
+// Value reads and prints the value of a key.
 type Value interface {
-	// Read sets it from n, or notes a fault at that source.
+	// Read sets the value from a node, or adds a fault.
 	Read(r *Reader, at Source, n *yaml.Node)
-	// Text is how it would be written; a scalar or a list reads it back as it is.
+	// Text returns the value as it is written in a file. For scalars and lists, Read accepts the text.
 	Text() string
-	// Spec is what it may be.
-	Spec() Spec
 }
 
-// Spec is what a value may be, for the reference and for editors.
-type Spec struct {
-	Type       string    // in the reference: "duration"
-	Allowed    string    // which ones, as Markdown; may be empty
-	Schema     Schema    // the same as JSON Schema, as far as that can say it
-	Table      string    // Markdown that stands below it in the reference; may be empty
-	Nested     bool      // a mapping, or a list of mappings, which no variable can hold
-	Members    []Setting // the keys of one member, if it may be a mapping
-	MemberPath string    // what stands between the path and a member's key in the reference: "[]."
-}
+// HasVariable reports whether an environment variable can set the key.
+func (s Setting) HasVariable() bool { return !s.Legacy && !s.Nested }
 
-// HasVariable is true if a variable of the environment can set it.
-func (s Setting) HasVariable() bool { return !s.Legacy && (s.Gone != "" || !s.Value.Spec().Nested) }
-
-// Went reports whether the key is accepted for the sake of older files only.
+// Went reports whether the key is accepted only because files for older releases contain it.
 func (s Setting) Went() bool { return s.Gone != "" || s.Old != "" }
 
-// Own are the settings that each say something of their own: no second forms, and none
-// that went.
+// Own returns the settings without aliases and without keys for which Went is true.
 func Own(table []Setting) []Setting {
 	return slices.DeleteFunc(slices.Clone(table), func(s Setting) bool { return s.AliasOf != "" || s.Went() })
 }
 
-// lastName is the path's last part.
+// lastName returns the last part of a path.
 func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// inside are the names of the keys directly under a prefix, each once.
+// inside returns the names of the keys directly below a prefix, each once.
 func inside(table []Setting, prefix string) []string {
 	var names []string
 	for _, s := range table {

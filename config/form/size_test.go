@@ -30,7 +30,7 @@ func TestSizeIsReadAsItIsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.Int64Min(0).Draw(t, "size")
 		if got, err := parseSize(formatSize(want)); got != want || err != nil {
-			t.Fatalf("%d is written %q, and read %d, %v", want, formatSize(want), got, err)
+			t.Fatalf("%d is printed as %q, and read as %d, %v", want, formatSize(want), got, err)
 		}
 	})
 }

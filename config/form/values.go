@@ -12,22 +12,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Scalar is a kind of values that one piece of text holds.
+// Scalar reads and prints values that are written as a single string.
 type Scalar[T any] struct {
-	Type    string // as in Spec
-	Allowed string
-	Schema  Schema
-	// Parse reads the text. Its error says what is allowed, and follows the key and the
-	// value in a message.
+	// Parse reads the string. Its error says what is allowed; in a message, the error follows the key and the
+	// value.
 	Parse func(text string) (T, error)
-	// Format writes it so that Parse reads it again.
+	// Format prints the value as Parse reads it.
 	Format func(T) string
 }
 
-// In is the kind's value at p.
+// In returns a Value that reads into p.
 func (s Scalar[T]) In(p *T) Value { return scalarIn[T]{s, p} }
 
-// But is the kind with a further check of what Parse has read, and one message for all that is wrong.
+// But adds a check to Parse. All errors then have the same message.
 func (s Scalar[T]) But(problem string, sound func(x T) bool) Scalar[T] {
 	parse := s.Parse
 	s.Parse = func(text string) (T, error) {
@@ -47,10 +44,6 @@ type scalarIn[T any] struct {
 
 func (s scalarIn[T]) Text() string { return s.Format(*s.p) }
 
-func (s scalarIn[T]) Spec() Spec {
-	return Spec{Type: s.Type, Allowed: s.Allowed, Schema: s.Schema}
-}
-
 func (s scalarIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 	readText(r, at, n, func(text string) error {
 		x, err := s.Parse(text)
@@ -61,7 +54,7 @@ func (s scalarIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 	})
 }
 
-// readText hands set the text of a single value.
+// readText passes the text of a single value to set.
 func readText(r *Reader, at Source, n *yaml.Node, set func(text string) error) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
@@ -75,22 +68,19 @@ func readText(r *Reader, at Source, n *yaml.Node, set func(text string) error) {
 	}
 }
 
-// Text is a kind of texts, as parse keeps them.
-func Text(allowed string, parse func(text string) (string, error)) Scalar[string] {
-	return Scalar[string]{
-		Allowed: allowed, Schema: Schema{"type": "string"},
-		Parse: parse, Format: func(text string) string { return text },
-	}
+// Text reads strings, and stores what parse returns.
+func Text(parse func(text string) (string, error)) Scalar[string] {
+	return Scalar[string]{Parse: parse, Format: func(text string) string { return text }}
 }
 
-// Checked is a kind of texts that are kept as they are.
-func Checked(allowed string, check func(text string) error) Scalar[string] {
-	return Text(allowed, func(text string) (string, error) { return text, check(text) })
+// Checked reads strings and stores them unchanged.
+func Checked(check func(text string) error) Scalar[string] {
+	return Text(func(text string) (string, error) { return text, check(text) })
 }
 
-// Simple is a kind of texts of which all that is wrong with one is told in one way.
-func Simple(allowed, problem string, read func(text string) (kept string, ok bool)) Scalar[string] {
-	return Text(allowed, func(text string) (string, error) {
+// Simple reads strings, with the same message for all errors.
+func Simple(problem string, read func(text string) (kept string, ok bool)) Scalar[string] {
+	return Text(func(text string) (string, error) {
 		kept, ok := read(text)
 		if !ok {
 			return "", errors.New(problem)
@@ -99,23 +89,19 @@ func Simple(allowed, problem string, read func(text string) (kept string, ok boo
 	})
 }
 
-// OrOff also takes the words, in any case, for no text at all, which is written as the
-// first of them. The word "" stands for an empty text.
+// OrOff accepts the given words, in any case, as an empty string. Format prints the first of them. An empty
+// string itself is accepted only if "" is among the words.
 func OrOff(s Scalar[string], words ...string) Scalar[string] {
-	s.Allowed += ", or `" + words[0] + "`"
-	s.Schema = AnyOf(oneOf(words), s.Schema)
 	s.Format = func(text string) string { return cmp.Or(text, words[0]) }
 	return orNothing(s, words[0], words)
 }
 
-// OrEmpty also takes an empty text.
-func OrEmpty(s Scalar[string], means string) Scalar[string] {
-	s.Allowed += ", or empty: " + means
-	s.Schema = AnyOf(s.Schema, Schema{"const": ""})
+// OrEmpty also accepts an empty string.
+func OrEmpty(s Scalar[string]) Scalar[string] {
 	return orNothing(s, "empty", []string{""})
 }
 
-// orNothing has some words stand for no text, which a message calls by a name.
+// orNothing accepts the given words as an empty string. name is what messages call them.
 func orNothing(s Scalar[string], name string, words []string) Scalar[string] {
 	parse := s.Parse
 	s.Parse = func(text string) (string, error) {
@@ -131,16 +117,9 @@ func orNothing(s Scalar[string], name string, words []string) Scalar[string] {
 	return s
 }
 
-// oneOf is the schema of words in any case.
-func oneOf(words []string) Schema {
-	return AnyOf(Schema{"enum": words}, Schema{"type": "string", "pattern": anyCase(words...)})
-}
-
-// Choice takes one of the words, in any case.
+// Choice accepts one of the words, in any case.
 func Choice(words ...string) Scalar[string] {
 	return Scalar[string]{
-		Allowed: "one of `" + strings.Join(words, "`, `") + "`",
-		Schema:  oneOf(words),
 		Parse: func(text string) (string, error) {
 			if i := slices.IndexFunc(words, sameWord(text)); i >= 0 {
 				return words[i], nil
@@ -151,17 +130,15 @@ func Choice(words ...string) Scalar[string] {
 	}
 }
 
-// sameWord reports whether a word is text, in any case.
+// sameWord returns a function that reports whether a word equals text in any case.
 func sameWord(text string) func(word string) bool {
 	return func(word string) bool { return strings.EqualFold(word, text) }
 }
 
-// Duration takes Go's syntax. A bare number is refused, even 0, because nobody
-// can tell seconds from milliseconds.
+// Duration accepts Go's syntax. It rejects a number without a unit, even 0, because the unit could be seconds
+// or milliseconds.
 func Duration(least, most time.Duration) Scalar[time.Duration] {
 	return Scalar[time.Duration]{
-		Allowed: fmt.Sprintf("`%s` to `%s`", FormatDuration(least), FormatDuration(most)),
-		Schema:  Schema{"type": "string", "pattern": `^[+-]?([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+$`},
 		Parse: func(text string) (time.Duration, error) {
 			if _, err := parseNumber(text); err == nil {
 				return 0, fmt.Errorf("has no unit; write for example %ss or %sms", text, text)
@@ -179,7 +156,7 @@ func Duration(least, most time.Duration) Scalar[time.Duration] {
 	}
 }
 
-// FormatDuration is a duration without the zero parts that Go prints: 2m, not 2m0s.
+// FormatDuration prints a duration without the zero parts that Go adds: 2m instead of 2m0s.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -191,10 +168,9 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Boolean is true or false.
+// Boolean accepts true and false.
 func Boolean() Scalar[bool] {
 	return Scalar[bool]{
-		Type: "boolean", Schema: Schema{"type": []string{"boolean", "string"}, "pattern": anyCase("true", "false")},
 		Parse: func(text string) (bool, error) {
 			switch strings.ToLower(text) {
 			case "true":
@@ -208,11 +184,9 @@ func Boolean() Scalar[bool] {
 	}
 }
 
-// Integer is a whole number.
+// Integer accepts whole numbers.
 func Integer(least, most int) Scalar[int] {
 	return Scalar[int]{
-		Type: "whole number", Allowed: fmt.Sprintf("%d to %d", least, most),
-		Schema: Schema{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": `^[+-]?[0-9]+$`},
 		Parse: func(text string) (int, error) {
 			i, err := strconv.Atoi(text)
 			if err != nil || i < least || i > most {
@@ -224,25 +198,22 @@ func Integer(least, most int) Scalar[int] {
 	}
 }
 
-// Number is a decimal number, at least so large and at most so large. The message of a fault is
-// "must be " and then allowed.
+// Number accepts decimal numbers from least to most. The error is "must be " followed by allowed.
 func Number(allowed string, least, most float64) Scalar[float64] {
 	return Scalar[float64]{
-		Allowed: allowed,
-		Schema:  Schema{"type": []string{"number", "string"}, "minimum": least, "maximum": most, "pattern": `^[-+0-9.eE]+$`},
 		Parse: func(text string) (float64, error) {
 			x, err := parseNumber(text)
 			if err != nil || !(x >= least && x <= most) {
 				return 0, errors.New("must be " + allowed)
 			}
-			return x + 0, nil // no negative zero
+			return x + 0, nil // turns a negative zero into zero
 		},
 		Format: FormatNumber,
 	}
 }
 
-// parseNumber takes decimal numbers only: what else Go takes (hexadecimal, Inf,
-// NaN) is a slip in a configuration.
+// parseNumber accepts only decimal numbers. The other forms that Go accepts (hexadecimal, Inf, NaN) are
+// probably mistakes in a configuration.
 func parseNumber(text string) (float64, error) {
 	if strings.Trim(text, "+-0123456789.eE") != "" {
 		return 0, errors.New("not a number")
@@ -250,18 +221,16 @@ func parseNumber(text string) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// FormatNumber writes x as it is read again.
+// FormatNumber prints a number as Number reads it.
 func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// sizeUnits are what a size may end in, the largest first. They are powers of
-// 1024, as Apache, nginx and PHP have them.
+// sizeUnits returns the units of sizes, the largest first. They are powers of 1024, as in Apache, nginx and
+// PHP.
 func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 
-// Size takes a number of bytes, at most so many: 65536, 64KB.
+// Size accepts a number of bytes up to most, such as 65536 or 64KB.
 func Size(most int64) Scalar[int64] {
 	return Scalar[int64]{
-		Allowed: "`0` to `" + formatSize(most) + "`",
-		Schema:  Schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": most, "pattern": `^[0-9]+( *[kKmMgGtT]?[bB])?$`},
 		Parse: func(text string) (int64, error) {
 			n, err := parseSize(text)
 			if err == nil && n > most {
@@ -273,7 +242,7 @@ func Size(most int64) Scalar[int64] {
 	}
 }
 
-// parseSize reads a size in bytes.
+// parseSize parses a size in bytes.
 func parseSize(text string) (int64, error) {
 	digits, unit := strings.ToUpper(text), int64(1)
 	for i, name := range sizeUnits() {
@@ -292,7 +261,7 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// formatSize is a size in the largest unit that leaves a whole number.
+// formatSize prints a size in the largest unit that leaves a whole number.
 func formatSize(n int64) string {
 	for i, name := range sizeUnits() {
 		unit := int64(1) << (10 * (len(sizeUnits()) - 1 - i))
@@ -303,17 +272,17 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// List is a kind of lists: a list of YAML, or one text with commas.
+// List reads lists, written as a YAML list or as a string with commas.
 type List[T any] struct {
 	Of       Scalar[T]
-	Most     int  // members
-	Distinct bool // none may be there twice
-	// Mapping are the keys of a member that is written as a mapping; nil: none is. What it
-	// says is read once more as text.
+	Most     int  // the most members
+	Distinct bool // each member may occur only once
+	// Mapping returns the keys of a member that is written as a mapping. The mapping is then formatted as a
+	// string, and checked like one. If Mapping is nil, mappings aren't allowed.
 	Mapping func(*T) []Setting
 }
 
-// In is the kind's value at p.
+// In returns a Value that reads into p.
 func (l List[T]) In(p *[]T) Value { return listIn[T]{l, p} }
 
 type listIn[T any] struct {
@@ -327,22 +296,6 @@ func (l listIn[T]) Text() string {
 		texts = append(texts, l.Of.Format(x))
 	}
 	return strings.Join(texts, ", ")
-}
-
-func (l listIn[T]) Spec() Spec {
-	allowed := fmt.Sprintf("at most %d", l.Most)
-	if l.Of.Allowed != "" {
-		allowed += "; each " + l.Of.Allowed
-	}
-	items, members := l.Of.Schema, []Setting(nil)
-	if l.Mapping != nil {
-		members = l.Mapping(new(T))
-		items = AnyOf(items, MappingSchema(members))
-	}
-	return Spec{
-		Type: "list", Allowed: allowed, Members: members, MemberPath: "[].",
-		Schema: AnyOf(Schema{"type": "array", "maxItems": l.Most, "items": items}, Schema{"type": "string"}),
-	}
 }
 
 func (l listIn[T]) add(text string) error {
@@ -410,18 +363,17 @@ func tooMany(n, most int) string {
 	return fmt.Sprintf("has %d members; at most %d are allowed", n, most)
 }
 
-// Members is a kind of lists whose members are mappings.
+// Members reads lists whose members are mappings.
 type Members[T any] struct {
-	Most    int                  // members
-	Least   int                  // keys of each
-	Example string               // such a list, as a message has it
-	Needs   string               // the keys that a member has to have, as a message has them
-	New     func() T             // one of which nothing is given
-	Keys    func(*T) []Setting   // its keys
-	Check   func(*T, []T) string // what is wrong with one, in addition to those before it; empty: nothing. It is asked if no key alone is wrong; nil: nothing is
+	Most    int                  // the most members
+	Example string               // an example for messages
+	Needs   string               // the keys that a member must have, for messages
+	New     func() T             // returns a member with the defaults
+	Keys    func(*T) []Setting   // returns the keys of a member
+	Check   func(*T, []T) string // checks a member whose keys are valid against those before it; returns an error text or ""; may be nil
 }
 
-// In is the kind's value at p.
+// In returns a Value that reads into p.
 func (m Members[T]) In(p *[]T) Value { return membersIn[T]{m, p} }
 
 type membersIn[T any] struct {
@@ -438,7 +390,8 @@ func (m membersIn[T]) Text() string {
 	return strings.Join(texts, "; ")
 }
 
-// Said is what keys say that plain ones do not, in one line. What has to be given needs no name.
+// Said returns, in one line, the keys whose values differ from those of a member with only defaults. Required
+// keys are printed without their names.
 func Said(keys, plain []Setting) string {
 	var parts []string
 	for i, s := range keys {
@@ -455,11 +408,6 @@ func Said(keys, plain []Setting) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func (m membersIn[T]) Spec() Spec {
-	x := m.New()
-	return ListOfMappings(m.Keys(&x), m.Most, m.Least)
 }
 
 func (m membersIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
@@ -479,7 +427,7 @@ func (m membersIn[T]) Read(r *Reader, at Source, n *yaml.Node) {
 		r.Given[here.Key] = here
 		if item.Kind != yaml.MappingNode {
 			r.Fault(here, QuotedNode(item), "must be a mapping with "+m.Needs)
-			*m.p = append(*m.p, m.New()) // so that the others keep their numbers
+			*m.p = append(*m.p, m.New()) // keeps the indices of the other members
 			continue
 		}
 		x := m.New()

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle is a process whose files of /proc are kept open, so that it can be read often. The
-// files are of that process, and never of one that has its number later: once it is gone they
-// cannot be read any more. It is not for concurrent use.
+// Handle keeps a process's files in /proc open, for frequent reading. The files always belong to that process:
+// after it has ended, they can't be read, even if another process gets its number. A Handle must not be used
+// concurrently.
 type Handle struct {
 	id   ID
 	stat int
 	wait int // schedstat; negative: the kernel has none
 }
 
-// Open opens two files of the process that has that number now. The error wraps
-// fs.ErrNotExist if there is none.
+// Open opens the files of the process that has this number now. The error wraps fs.ErrNotExist if there is
+// none.
 func Open(pid int) (*Handle, error) {
 	f, err := openProc(pid, "stat")
 	if err != nil {
@@ -31,7 +31,7 @@ func Open(pid int) (*Handle, error) {
 		if f, err := openProc(pid, "schedstat"); err == nil {
 			h.wait = f
 		}
-		_, err = h.read() // or the second file may be of another process
+		_, err = h.read() // checks that both files belong to the same process
 	}
 	if err != nil {
 		h.Close()
@@ -40,11 +40,11 @@ func Open(pid int) (*Handle, error) {
 	return h, nil
 }
 
-// ID is the process.
+// ID returns the process's ID.
 func (h *Handle) ID() ID { return h.id }
 
-// Usage returns what the process has used since its start. It takes some 2 µs. The error
-// wraps fs.ErrNotExist if the process is gone.
+// Usage returns what the process has used since its start. This takes about 2 µs. The error wraps
+// fs.ErrNotExist if the process has ended.
 func (h *Handle) Usage() (u Usage, err error) {
 	var text [128]byte
 	if h.wait >= 0 {
@@ -56,7 +56,7 @@ func (h *Handle) Usage() (u Usage, err error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("process %d: %w", h.id.PID, err)
 	}
-	s, err := h.read() // the last one: so the number was this process's all the time
+	s, err := h.read() // comes last, to show that the number still belongs to this process
 	if err != nil {
 		return Usage{}, err
 	}
@@ -65,20 +65,20 @@ func (h *Handle) Usage() (u Usage, err error) {
 }
 
 func (h *Handle) read() (s Stat, err error) {
-	var line [512]byte // names have 64 characters at most, and numbers 20
+	var line [512]byte // names have at most 64 characters, and numbers 20
 	n, err := peek(h.stat, line[:])
 	if err != nil || n == 0 {
 		return s, fmt.Errorf("process %d: %w", h.id.PID, os.ErrNotExist)
 	}
-	if s, err = ParseStat(line[:n]); err != nil {
+	if _, err = s.parse(line[:n]); err != nil {
 		return s, fmt.Errorf("process %d: %w", h.id.PID, err)
 	}
 	return s, nil
 }
 
-// Close closes the files. The Handle is not used any more.
+// Close closes the files. The Handle must not be used after that.
 func (h *Handle) Close() {
-	_ = unix.Close(h.stat) // they were only read
+	_ = unix.Close(h.stat) // errors don't matter, because the files were only read
 	if h.wait >= 0 {
 		_ = unix.Close(h.wait)
 	}

@@ -1,12 +1,11 @@
-// Package process names a process of this machine for good, and tells what it has used of
-// the CPUs.
+// Package process identifies processes on this machine and reads their CPU time.
 //
 // # What is counted
 //
-// The kernel's clock of a process counts ns on a CPU, of all its threads, those that have
-// ended included. What its children used, and theirs, is added when it has waited for them,
-// in steps of 10 ms. While a thread is on a CPU its last few ms may be missing (a tick of the
-// kernel); when it sleeps, none are. No right is needed for either.
+// The kernel's CPU clock of a process counts the nanoseconds that all its threads have spent on a CPU,
+// including threads that have ended. The time of its children is added, in steps of 10 ms, when the process
+// has waited for them to end. The last few milliseconds of a running thread may be missing. Reading these
+// clocks needs no privileges.
 package process
 
 import (
@@ -20,28 +19,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID is a process. A number that is used again is another process: it has another start.
+// ID identifies a process. If another process gets its number later, the start differs.
 type ID struct {
-	PID   int    // as this process's PID namespace has it
-	Start uint64 // in clock ticks after the machine's start
+	PID   int    // its number in the PID namespace of this program
+	Start uint64 // in clock ticks since the machine started
 }
 
 // Usage is what a process has used since its start.
 type Usage struct {
 	CPU     time.Duration // of its threads, and of the children that it has waited for
-	Queued  time.Duration // that its first thread was ready to run and had no CPU; 0 where the kernel does not count it
-	Threads int           // that it has now
+	Queued  time.Duration // how long its first thread waited for a CPU; 0 if the kernel doesn't count it
+	Threads int           // current number of threads
 }
 
-// Read returns the process that has that number now. The error wraps fs.ErrNotExist if
-// there is none.
+// Read returns the ID of the process that has this number now. The error wraps fs.ErrNotExist if there is
+// none.
 func Read(pid int) (ID, error) {
 	s, err := statOf(pid)
 	return ID{PID: s.PID, Start: s.Start}, err
 }
 
-// Alive reports whether the process still runs. One that has ended but was not waited for
-// does not.
+// Alive reports whether the process is still running. A zombie isn't.
 func (id ID) Alive() bool {
 	s, err := statOf(id.PID)
 	return err == nil && s.Start == id.Start && s.State != 'Z' && s.State != 'X'
@@ -49,7 +47,7 @@ func (id ID) Alive() bool {
 
 func statOf(pid int) (Stat, error) {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if errors.Is(err, unix.ESRCH) || err == nil && len(line) == 0 { // it has ended in the meantime
+	if errors.Is(err, unix.ESRCH) || err == nil && len(line) == 0 { // the process has just ended
 		err = os.ErrNotExist
 	}
 	if err != nil {
@@ -58,13 +56,13 @@ func statOf(pid int) (Stat, error) {
 	return ParseStat(line)
 }
 
-// The kernel answers the following within a few µs and never waits, so that the runtime is not told of
-// them: for each system call of which it is, it looks after all threads for a ms, which costs
-// more than these calls.
+// The kernel handles the following calls within microseconds and never blocks. They bypass Go's scheduler,
+// because its work for an ordinary system call takes longer than these calls.
 
 // peek reads the beginning of an open file of /proc.
 func peek(file int, to []byte) (n int, err error) {
-	// The offset, 0, is one or two registers, on some machines after one that is not used.
+	// The offset is 0, so all registers that may contain it are 0; which ones contain it depends on the
+	// architecture.
 	r, _, e := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(file), uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(len(to)), 0, 0, 0) //nolint:gosec // as unix.Pread does
 	if e != 0 {
 		return 0, e
@@ -72,15 +70,17 @@ func peek(file int, to []byte) (n int, err error) {
 	return int(r), nil
 }
 
-// onCPU is the kernel's CPU clock of a process, clock_getcpuclockid(3).
+// onCPU reads the kernel's CPU clock of a process; see clock_getcpuclockid(3).
 func onCPU(pid int) (time.Duration, error) {
-	clock := int32(^pid)<<3 | 2 //nolint:gosec // numbers of processes have 22 bits
+	clock := int32(^pid)<<3 | 2 //nolint:gosec // process numbers have at most 22 bits
 	var t unix.Timespec
 	_, _, e := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0) //nolint:gosec // as unix.ClockGettime does
-	if e == unix.EINVAL {                                                                              // no process has the number
+	switch e {
+	case 0:
+		return time.Duration(t.Nano()), nil
+	case unix.EINVAL: // no process has this number
 		return 0, os.ErrNotExist
-	} else if e != 0 {
+	default:
 		return 0, e
 	}
-	return time.Duration(t.Nano()), nil
 }

@@ -11,24 +11,22 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tempomat/internal/testkit"
 )
 
-// usage is what a process has used.
+// usage returns the CPU time that a process has used.
 func usage(t *testing.T, pid int) Usage {
 	t.Helper()
 	h, err := Open(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer h.Close()
 	u, err := h.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return u
 }
 
-// TestOwn compares with what the kernel tells a process of itself and its children.
+// TestOwn compares the usage with what the kernel reports to a process about itself and its children.
 func TestOwn(t *testing.T) {
 	id, err := Read(os.Getpid())
 	if err != nil || id.PID != os.Getpid() || id.Start == 0 || !id.Alive() {
@@ -36,13 +34,9 @@ func TestOwn(t *testing.T) {
 	}
 	before := usage(t, os.Getpid())
 	child := exec.CommandContext(t.Context(), "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
-	if err := child.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, child.Run())
 	var self, children unix.Rusage
-	if err := errors.Join(unix.Getrusage(unix.RUSAGE_SELF, &self), unix.Getrusage(unix.RUSAGE_CHILDREN, &children)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(unix.Getrusage(unix.RUSAGE_SELF, &self), unix.Getrusage(unix.RUSAGE_CHILDREN, &children)))
 	after := usage(t, os.Getpid())
 	if off := after.CPU - used(&self) - used(&children); off < -20*time.Millisecond || off > 60*time.Millisecond || after.Queued < 0 || after.Threads < 2 {
 		t.Errorf("%+v, which is %v off", after, off)
@@ -56,7 +50,7 @@ func used(r *unix.Rusage) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// TestEnded: a process that nobody has waited for is not alive, and after that there is none.
+// TestEnded: a process that hasn't been waited for isn't alive, and after that it doesn't exist.
 func TestEnded(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "cat")
 	in, err := child.StdinPipe()
@@ -69,21 +63,17 @@ func TestEnded(t *testing.T) {
 	}
 	earlier := id
 	if earlier.Start--; earlier.Alive() {
-		t.Error("the process that had the number before is alive")
+		t.Error("the process that had the number earlier is alive")
 	}
 	_ = in.Close()
 	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_PID, id.PID, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Waitid(unix.P_PID, id.PID, &info, unix.WEXITED|unix.WNOWAIT, nil))
 	if id.Alive() {
-		t.Error("it has ended, and is alive")
+		t.Error("it has ended, but is alive")
 	}
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, child.Wait())
 	if _, err := Read(id.PID); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("read what has ended: %v", err)
+		t.Errorf("read after the process has ended: %v", err)
 	}
 }
 
@@ -100,7 +90,7 @@ func TestParseStat(t *testing.T) {
 	} {
 		got, err := ParseStat([]byte(text))
 		if (err == nil) != (name != "") || string(got.Name) != name && err == nil {
-			t.Errorf("%q is %+v of %q, %v", text, got, got.Name, err)
+			t.Errorf("%q is parsed as %+v of %q, %v", text, got, got.Name, err)
 		}
 		if got.Name = nil; err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)

@@ -7,33 +7,39 @@ import (
 	"time"
 )
 
-// tick is the unit of what /proc tells, the same on every machine that Go runs on.
+// tick is the unit of times in /proc. It is the same on every machine that Go runs on.
 const tick = 10 * time.Millisecond
 
-// errNoStat: the text is not the kernel's.
-var errNoStat = errors.New("no line of /proc/PID/stat")
+// errNoStat means that the text didn't come from the kernel.
+var errNoStat = errors.New("not a line of /proc/PID/stat")
 
-// Stat is what /proc/PID/stat tells, proc_pid_stat(5).
+// Stat is the content of /proc/PID/stat; see proc_pid_stat(5).
 type Stat struct {
 	PID, Parent int
-	Name        []byte // a part of the line
+	Name        []byte // refers to the line's memory
 	State       byte
 	Own         time.Duration // CPU time of its threads, in steps of 10 ms
-	Children    time.Duration // of the children that it has waited for, and theirs
+	Children    time.Duration // CPU time of its descendants that were waited for
 	Nice        int
 	Threads     int
 	Start       uint64
 }
 
-// ParseStat reads "7 (name) S 1 …": the name may have any characters.
+// ParseStat reads "7 (name) S 1 …". The name may contain any characters.
 func ParseStat(line []byte) (s Stat, err error) {
+	s.Name, err = s.parse(line)
+	return s, err
+}
+
+// parse reads everything except the name, which it returns, so the line doesn't escape to the heap.
+func (s *Stat) parse(line []byte) (name []byte, err error) {
 	begin, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if begin < 1 || end < begin {
-		return s, errNoStat
+		return nil, errNoStat
 	}
-	s.Name = line[begin+1 : end]
+	name = line[begin+1 : end]
 	if s.PID, err = strconv.Atoi(string(line[:begin-1])); err != nil {
-		return s, errNoStat
+		return name, errNoStat
 	}
 	rest := bytes.TrimLeft(line[end+1:], " ")
 	for column := 3; len(rest) > 0; column++ {
@@ -45,16 +51,16 @@ func ParseStat(line []byte) (s Stat, err error) {
 		}
 		if column == 22 {
 			s.Start, err = strconv.ParseUint(string(field), 10, 64)
-			return s, err
+			return name, err
 		}
 		if err := s.take(column, field); err != nil {
-			return s, err
+			return name, err
 		}
 	}
-	return s, errNoStat
+	return name, errNoStat
 }
 
-// take takes in the field of a column, as proc_pid_stat(5) counts them.
+// take stores the field of a column, as numbered in proc_pid_stat(5).
 func (s *Stat) take(column int, field []byte) error {
 	const parent, user, childrenSystem, nice, threads = 4, 14, 17, 19, 20
 	if column != parent && column != nice && column != threads && (column < user || column > childrenSystem) {
@@ -80,8 +86,8 @@ func (s *Stat) take(column int, field []byte) error {
 	return nil
 }
 
-// ParseQueued reads the second field of /proc/PID/schedstat, for how long the first thread was ready to run
-// and had no CPU; not ok: there is none.
+// ParseQueued reads the second field of /proc/PID/schedstat, the time for which the first thread waited
+// for a CPU.
 func ParseQueued(text []byte) (d time.Duration, ok bool) {
 	_, rest, _ := bytes.Cut(text, []byte{' '})
 	second, _, _ := bytes.Cut(rest, []byte{' '})

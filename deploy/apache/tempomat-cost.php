@@ -1,12 +1,12 @@
 <?php
-// Tells tempomat-proxy what a request cost: the response header
+// Reports to tempomat-proxy what a request has cost. The response header
 //
 //     Tempomat-Cost: 0.012345
 //
-// is the CPU time, in seconds, that PHP used for the request (user and system
-// time, programs that it ran included). For php.ini's auto_prepend_file; see
-// README.md beside this file. Needs nothing, keeps nothing, prints nothing.
-// PHP 5.6 to 8.4.
+// is the CPU time in seconds that PHP and the programs that it ran used for the
+// request (user and system time). Load this file with auto_prepend_file; see
+// README.md in this directory. It prints nothing and stores nothing.
+// For PHP 5.6 to 8.4.
 
 if (PHP_SAPI !== 'cli' && !PHP_ZTS && function_exists('getrusage')
     && function_exists('header_register_callback') && !function_exists('tempomat_cost_cpu')) {
@@ -25,7 +25,7 @@ if (PHP_SAPI !== 'cli' && !PHP_ZTS && function_exists('getrusage')
         return $sum;
     }
 
-    /** The time at the first call is the start; later calls tell what came after it. */
+    /** The first call records the start; later calls return the CPU time since then, in seconds. */
     function tempomat_cost_since_start()
     {
         static $start = null;
@@ -35,7 +35,7 @@ if (PHP_SAPI !== 'cli' && !PHP_ZTS && function_exists('getrusage')
         return max(0.0, tempomat_cost_cpu() - $start);
     }
 
-    /** Runs when PHP is about to send the response's header: the latest moment there is. */
+    /** Runs when PHP is about to send the headers, the last moment at which one can be added. */
     function tempomat_cost_send()
     {
         if (!headers_sent()) {
@@ -46,11 +46,12 @@ if (PHP_SAPI !== 'cli' && !PHP_ZTS && function_exists('getrusage')
     tempomat_cost_since_start();
     header_register_callback('tempomat_cost_send');
 
-    // Output that waits in a buffer keeps the header waiting, so the cost of a
-    // whole small page gets in. Where php.ini has a buffer (output_buffering,
-    // 4096 in the php.ini that PHP ships) a larger one takes its place: as many
-    // levels as before, so pages that flush do what they always did. Where it has
-    // none, pages may count on flush() alone; nothing is changed for them.
+    // PHP sends the headers with the first output, so the longer output is buffered,
+    // the more of the page's cost the header contains. If php.ini sets a buffer
+    // (output_buffering, 4096 in the php.ini that PHP ships), replace it with a larger
+    // one. The number of buffer levels stays the same, so pages that flush work as
+    // before. If php.ini sets no buffer, don't add one: pages may rely on flush()
+    // alone to send output.
     if (ob_get_level() === 1 && ob_get_length() === 0
         && ob_list_handlers() === array('default output handler')) {
         ob_end_clean();

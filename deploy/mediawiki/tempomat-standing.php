@@ -1,11 +1,12 @@
 <?php
-// Tells tempomat-proxy who is logged in, so that these people go first while others wait. No
-// client sees it. At the end of LocalSettings.php (MediaWiki 1.39 and later):
+// Reports to tempomat-proxy which requests come from logged-in users, so they go first while the
+// server is full. Visitors don't see the header. Add to the end of LocalSettings.php
+// (MediaWiki 1.39 and later):
 //
 //     require_once '/etc/mediawiki/tempomat-standing.php';
 //
-// Where anybody may register, vouch for those only whom somebody gave a group: in place of
-// $user->isNamed() take $user->isAllowed( 'autopatrol' ).
+// If anyone can register on your wiki, send the header only for users who were given a group:
+// replace $user->isNamed() with $user->isAllowed( 'autopatrol' ).
 $wgTempomatStanding = static function ( $user, $request ) {
 	if ( $user->isNamed() ) {
 		$request->response()->header( 'Tempomat-Standing: yes' );

@@ -1,18 +1,17 @@
 <?php
-// Tells tempomat-proxy which process serves a request, so that the CPU time that the kernel
-// counts for it is that request's: cost.socket of tempomat.yaml. For php.ini's
-// auto_prepend_file; see README.md beside this file. Needs nothing, keeps nothing, prints
-// nothing, waits for nothing. Without the proxy, or its socket, it does nothing.
-// PHP 5.6 to 8.4.
+// Reports to tempomat-proxy which process serves a request, so the proxy can charge the CPU time of
+// that process to the request. Set cost.socket in tempomat.yaml, and load this file with
+// auto_prepend_file; see README.md in this directory. It prints nothing, stores nothing and never
+// waits. If the proxy or its socket is missing, it does nothing. For PHP 5.6 to 8.4.
 
 if (isset($_SERVER['HTTP_TEMPOMAT_REQUEST']) && PHP_SAPI !== 'cli' && !PHP_ZTS
     && function_exists('stream_socket_client') && !function_exists('tempomat_worker_tell')) {
 
-    /** Says that this process begins ('+') or has ended ('-') to serve the request. */
+    /** Reports that this process begins to serve the request ('+'), or has finished it ('-'). */
     function tempomat_worker_tell($what)
     {
         static $socket = null, $number = '';
-        // Whatever goes wrong is nobody's error: the site's own handler is not to see it.
+        // The site's own error handler must not see failures of this file.
         set_error_handler('tempomat_worker_ignore');
         if ($socket === null) {
             $path = getenv('TEMPOMAT_SOCKET');
@@ -23,7 +22,7 @@ if (isset($_SERVER['HTTP_TEMPOMAT_REQUEST']) && PHP_SAPI !== 'cli' && !PHP_ZTS
             }
         }
         if ($socket) {
-            @fwrite($socket, $what . $number); // no room: it is not told
+            @fwrite($socket, $what . $number); // if the socket's buffer is full, the report is lost
         }
         restore_error_handler();
     }

@@ -1,11 +1,11 @@
-"""Tells tempomat-proxy which process serves a request, so that the CPU time that the kernel
-counts for it is that request's: cost.socket of tempomat.yaml. For WSGI servers whose workers
-serve one request at a time, as gunicorn's sync workers do:
+"""Reports to tempomat-proxy which process serves a request, so the proxy can charge the CPU time
+of that process to the request. Set cost.socket in tempomat.yaml. This is for WSGI servers
+whose workers serve one request at a time, such as gunicorn's sync workers:
 
     from tempomat_worker import Worker
     application = Worker(application)
 
-Without the proxy, or its socket, it does nothing. Python 3.6 and later.
+If the proxy or its socket is missing, it does nothing. For Python 3.6 and later.
 """
 
 import socket
@@ -22,7 +22,7 @@ class Worker:
         try:
             self.socket.sendto((what + number).encode("ascii"), self.path)
         except (OSError, UnicodeError):
-            pass  # no room, or no program listens: it is not told
+            pass  # the socket's buffer is full, or no program listens: the report is lost
 
     def __call__(self, environ, start_response):
         number = environ.get("HTTP_TEMPOMAT_REQUEST")
@@ -37,7 +37,7 @@ class Worker:
 
 
 class Body:
-    """An answer's body; when it is closed the request is served."""
+    """The body of an answer. The server closes it when the request is finished."""
 
     def __init__(self, worker, number, body):
         self.worker, self.number, self.body = worker, number, body

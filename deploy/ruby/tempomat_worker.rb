@@ -1,11 +1,11 @@
-# Tells tempomat-proxy which process serves a request, so that the CPU time that the kernel
-# counts for it is that request's: cost.socket of tempomat.yaml. For Rack servers whose
-# workers serve one request at a time: puma with "workers N" and "threads 1, 1", unicorn.
+# Reports to tempomat-proxy which process serves a request, so the proxy can charge the CPU time of
+# that process to the request. Set cost.socket in tempomat.yaml. This is for Rack servers
+# whose workers serve one request at a time: puma with "workers N" and "threads 1, 1", or unicorn.
 #
 #   require "tempomat_worker"
 #   use TempomatWorker
 #
-# Without the proxy, or its socket, it does nothing. Ruby 2.5 and later.
+# If the proxy or its socket is missing, it does nothing. For Ruby 2.5 and later.
 
 require "rack/body_proxy"
 require "socket"
@@ -34,6 +34,6 @@ class TempomatWorker
   def tell(what, number)
     @socket.sendmsg_nonblock(what + number, 0, @address, exception: false)
   rescue SystemCallError
-    nil # no program listens: it is not told
+    nil # no program listens: the report is lost
   end
 end

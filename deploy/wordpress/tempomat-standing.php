@@ -1,11 +1,11 @@
 <?php
 /*
 Plugin Name: tempomat standing
-Description: Tells tempomat-proxy who is logged in, so that these people go first while others wait. No client sees it.
+Description: Reports to tempomat-proxy which requests come from logged-in users, so they go first while the server is full. Visitors don't see the header.
 
-Copy this file to wp-content/mu-plugins/ ("must use": nothing has to be switched on). Where
-anybody may register, vouch for those only whom somebody gave a role: in place of
-is_user_logged_in() take current_user_can( 'edit_posts' ).
+Copy this file to wp-content/mu-plugins/; WordPress loads such "must-use" plugins automatically.
+If anyone can register on your site, send the header only for users who were given a role:
+replace is_user_logged_in() with current_user_can( 'edit_posts' ).
 */
 add_action( 'init', function () {
 	if ( is_user_logged_in() && ! headers_sent() ) {

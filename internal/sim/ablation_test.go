@@ -12,7 +12,8 @@ import (
 	"tempomat/limiter"
 )
 
-// worth is which rows need each rule of the gate: without it, one of them is missed, or gets worse.
+// worth maps each rule of the gate to the rows that need it: without the rule, one of them is missed or gets
+// worse.
 func worth() map[string][]string {
 	return map[string][]string{
 		"Climbs":        {"longjobs-flat", "exports60s-3conn-pages300ms"},
@@ -57,21 +58,21 @@ func worth() map[string][]string {
 	}
 }
 
-// Without a rule a row is worse that gets so much less of what a table shows.
+// Without a rule, a row counts as worse if one of these figures changes by so much.
 const (
-	worseGood   = 0.05 // of the requests: fewer are answered within a second
-	worseFailed = 0.05 // more of them fail
-	worseP95    = 1.25 // times as long
-	worseMs     = 50   // and longer by that
+	worseGood   = 0.05 // of the requests: this part fewer are answered within a second
+	worseFailed = 0.05 // this part more of them fail
+	worseP95    = 1.25 // p95 grows to this multiple
+	worseMs     = 50   // and by this much
 )
 
-// without is the row with some rules off.
+// without returns the row with some rules off.
 func (r row) without(rules limiter.Rules) row {
 	r.change = func(p *limiter.Policy) { p.Without |= rules }
 	return r
 }
 
-// medians are what each kind of a row's clients gets, of three seeds.
+// medians returns the medians of three seeds for each of a row's kinds of clients.
 func (r row) medians() (map[string]result, error) {
 	all := map[string]result{}
 	runs := map[string][]result{}
@@ -90,7 +91,7 @@ func (r row) medians() (map[string]result, error) {
 	return all, nil
 }
 
-// needs tells in which way the row is worse without a rule; empty: in none.
+// needs tells how the row gets worse without a rule; empty: it doesn't.
 func (r row) needs(rule limiter.Rules) (worse string, err error) {
 	missed, _, err := r.isMissed()
 	if err != nil {
@@ -116,8 +117,8 @@ func (r row) needs(rule limiter.Rules) (worse string, err error) {
 	return strings.TrimSuffix(worse, "; "), err
 }
 
-// TestAblation plays rows without each rule: a rule without which no row gets worse is not needed. The rows
-// of a rule come first; with TEMPOMAT_WORTH=all, all others are played after them.
+// TestAblation plays rows without each rule: a rule without which no row gets worse is not needed. The rows of
+// a rule come first; with TEMPOMAT_WORTH=all, all others are played after them.
 func TestAblation(t *testing.T) {
 	all := askedForWorth(t)
 	table, names := rows(true), []string(nil)
@@ -152,7 +153,7 @@ func TestAblation(t *testing.T) {
 	})
 	for i, rule := range rules {
 		if _, ok := mine[rule.Name]; !ok {
-			t.Errorf("%s: no row is named for it", rule.Name)
+			t.Errorf("%s: no row is listed for this rule", rule.Name)
 		}
 		if missing[i] != "" {
 			t.Errorf("%s: %s", rule.Name, missing[i])

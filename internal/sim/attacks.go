@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Attacks are scenarios that the regular ones leave out, in families: each has
-// one idea, and parameters.
+// Attacks returns scenarios in addition to the regular ones, in families. The scenarios of a family share one
+// idea and differ in parameters.
 func Attacks() (all []Scenario) {
 	for _, family := range [][]Scenario{
 		misguessed(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
-		morePolls(), crowds(), insideOffices(), likePeople(), innocents(), dearPeople(),
+		morePolls(), crowds(), insideOffices(), likePeople(), innocents(), expensivePeople(),
 	} {
 		all = append(all, family...)
 	}
@@ -26,7 +26,7 @@ func Attacks() (all []Scenario) {
 	return all
 }
 
-// siege is a scenario that reports on some kinds of clients.
+// siege returns a scenario that reports results for some kinds of clients.
 func siege(name string, of site, clients func() []*Client, kinds ...string) Scenario {
 	s := Scenario{Name: name, CPUs: 2, Workers: 16, Waiting: 0.95, site: of, end: Attack + 180, clients: clients}
 	for _, k := range kinds {
@@ -35,34 +35,28 @@ func siege(name string, of site, clients func() []*Client, kinds ...string) Scen
 	return s
 }
 
-// alike is a site whose pages all cost the same: standing is earned by cookies
-// and parts.
+// alike returns a site whose pages all cost the same, so clients can get a standing only with cookies and
+// parts of pages.
 func alike() site { return site{cookies: true, parts: true} }
 
-// dearPages are a crawler's that cost so many seconds, each with a URL of its own.
-func dearPages(parallel int, path string, cost float64) []*Client {
+// expensivePages returns a crawler whose pages each cost the given number of CPU-seconds and have different URLs.
+func expensivePages(parallel int, path string, cost float64) []*Client {
 	cs := crawlers(1, parallel, 0x20000001, 0, robot, path)
 	cs[0].Pages, cs[0].Timeout = []Page{{Path: path, Query: "n=", CPU: cost}}, 1000
 	return cs
 }
 
-// asking has clients ask for other pages.
+// asking makes clients request the given pages.
 func asking(cs []*Client, pages []Page) []*Client {
-	for _, c := range cs {
-		c.Pages = pages
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Pages = pages })
 }
 
-// browsing has clients load the parts of their pages and bring cookies back.
+// browsing makes clients load the parts of their pages and send cookies back.
 func browsing(cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Browser = true
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Browser = true })
 }
 
-// likePeople are crawlers that ask for people's pages, and bring cookies back.
+// likePeople returns scenarios with crawlers that request people's pages and send cookies back.
 func likePeople() (all []Scenario) {
 	for _, n := range []int{20, 120} {
 		all = append(all, siege(fmt.Sprintf("flat-%daddr-browser", n), alike(), func() []*Client {
@@ -72,9 +66,8 @@ func likePeople() (all []Scenario) {
 	return all
 }
 
-// innocents are robots that do no harm, in addition to crawlers that do: one that
-// crawls slowly, one that uses an API, one that calls a hook, and one that looks
-// whether the site lives.
+// innocents returns scenarios with harmless robots in addition to harmful crawlers: a robot that crawls
+// slowly, one that uses an API, one that calls a webhook, and one that checks whether the site is up.
 func innocents() []Scenario {
 	robots := func() []*Client {
 		return []*Client{
@@ -92,8 +85,8 @@ func innocents() []Scenario {
 	}, "hook", "probe", "api", "google", "human")}
 }
 
-// search is a page. Its URL has a parameter of the round, or none with a negative
-// one.
+// search returns a page whose URL has a parameter with a different name in each round. If round is negative,
+// the URL doesn't have that parameter.
 func search(round int, cost float64) []Page {
 	query := "q="
 	if round >= 0 {
@@ -102,8 +95,8 @@ func search(round int, cost float64) []Page {
 	return []Page{{Path: "/search", Query: query, CPU: cost}}
 }
 
-// training is a burst of cheap requests from an address, and expensive a burst of
-// expensive ones.
+// training returns a client that makes a burst of cheap requests from an address; dear returns one that makes
+// expensive requests.
 func training(address uint32, at float64, pages []Page) *Client {
 	return &Client{
 		Kind: "train", Address: address, Agent: browser(0), Pages: pages,
@@ -118,8 +111,8 @@ func dear(address uint32, parallel int, from, to float64, pages []Page) *Client 
 	}
 }
 
-// misguessed are attackers that teach the proxy that a parameter is cheap, and
-// then ask for what is expensive, again and again with another parameter.
+// misguessed returns scenarios with attackers that teach the proxy that a parameter is cheap, and then request
+// expensive pages with it. They repeat this with other parameters.
 func misguessed() (all []Scenario) {
 	for _, x := range []struct {
 		name                        string
@@ -152,10 +145,10 @@ func misguessed() (all []Scenario) {
 	return all
 }
 
-// Stepping are crawls before a backend whose workers step down in priority as their
-// requests compute. People get their pages nearly as on the idle site, whose 95th percentile
-// is 29 ms, or 222 ms where all pages are alike; next to 120 crawlers that ask no more than
-// people do, as without.
+// Stepping returns scenarios with crawls of a backend whose workers reduce their priority while their requests
+// compute. People must get their pages almost as fast as on the idle site, where the 95th percentile is 29 ms,
+// or 222 ms if all pages cost the same. Next to 120 crawlers that request no more than people do, they must
+// get them as fast as without the lower priorities.
 func Stepping() (all []Scenario) {
 	demands := map[string][]Demand{
 		"crawl1":                    {{Kind: "human", Good: 1, P95: 40}},
@@ -185,7 +178,7 @@ func Stepping() (all []Scenario) {
 	return all
 }
 
-// longJobs are exports of many seconds, which one address asks for on some
+// longJobs returns scenarios with exports that take many seconds. One address requests them on several
 // connections.
 func longJobs() []Scenario {
 	jobs := func(name string, of site, crowd func([]*Client) []*Client, parallel int, page Page) Scenario {
@@ -203,8 +196,8 @@ func longJobs() []Scenario {
 		jobs("lj-flat-30s-20conn", alike(), thinking, 20, Page{Path: "/export", Query: "id=", CPU: 30}))
 }
 
-// besideExports are pages that are expensive themselves, in addition to a few exports of a minute: while
-// these compute, known people and newcomers wait for each other, and for nobody else.
+// besideExports returns scenarios with pages that are expensive themselves, and a few exports that take a
+// minute. While the exports compute, known people and newcomers must wait only for each other.
 func besideExports() (all []Scenario) {
 	for _, x := range []struct {
 		page, job float64
@@ -216,7 +209,7 @@ func besideExports() (all []Scenario) {
 	} {
 		page := []Page{{Path: "/page", CPU: x.page}}
 		s := siege(fmt.Sprintf("exports%gs-%dconn-pages%gms%s", x.job, x.parallel, 1000*x.page, x.machine), site{}, func() []*Client {
-			return join(asking(thinking(people(2)), page), newcomers(40, Attack+20, Attack+170, page), dearPages(x.parallel, "/export", x.job))
+			return join(asking(thinking(people(2)), page), newcomers(40, Attack+20, Attack+170, page), expensivePages(x.parallel, "/export", x.job))
 		}, "new", "human")
 		if x.machine != "" {
 			s.CPUs, s.Workers = 1, 8
@@ -226,12 +219,12 @@ func besideExports() (all []Scenario) {
 	return all
 }
 
-// plainSites have pages of one cost, neither light nor heavy, and a crawler whose
-// pages cost more.
+// plainSites returns scenarios with pages that all cost the same, neither light nor heavy, and a crawler
+// whose pages cost more.
 func plainSites() (all []Scenario) {
 	for _, cost := range []float64{0.12, 0.15, 0.3} {
 		all = append(all, siege(fmt.Sprintf("plain-people%gms-crawl2s", cost*1000), alike(), func() []*Client {
-			return join(asking(thinking(people(10)), []Page{{Path: "/page", CPU: cost}}), dearPages(4, "/heavy", 2))
+			return join(asking(thinking(people(10)), []Page{{Path: "/page", CPU: cost}}), expensivePages(4, "/heavy", 2))
 		}, "human"))
 	}
 	return all

@@ -4,20 +4,19 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"tempomat/classify/robots"
 	"tempomat/limiter"
 )
 
-// TestRowsAreFound looks whether each bar and reference is about a scenario that
-// there is, and whether no two scenarios have one name.
+// TestRowsAreFound checks that each bar and reference names an existing scenario, and that no two scenarios
+// have the same name.
 func TestRowsAreFound(t *testing.T) {
 	rows := map[string]bool{}
 	for _, s := range Attacks() {
 		if rows[s.Name] {
-			t.Errorf("%s is there twice", s.Name)
+			t.Errorf("two scenarios are named %s", s.Name)
 		}
 		rows[s.Name] = true
 		judged := false
@@ -26,12 +25,12 @@ func TestRowsAreFound(t *testing.T) {
 			judged = judged || d.Good > 0 || d.P95 > 0 || d.Failed >= 0
 		}
 		if !judged {
-			t.Errorf("nothing is demanded of %s", s.Name)
+			t.Errorf("%s has no demands", s.Name)
 		}
 	}
 	for row := range bars() {
 		if !rows[row] {
-			t.Errorf("nobody plays %s", row)
+			t.Errorf("no scenario is named %s", row)
 		}
 	}
 	for i, all := range [][]Scenario{Scenarios(), Machines()} {
@@ -43,9 +42,9 @@ func TestRowsAreFound(t *testing.T) {
 	}
 }
 
-// TestColdStart has the proxy start in the middle of an attack on a site whose
-// pages are all one script, told apart by a parameter, as nobody and nothing is
-// known yet. A few must wait until it is found out what is cheap.
+// TestColdStart starts the proxy in the middle of an attack on a site whose pages are all one script,
+// distinguished by a parameter. At first the proxy knows no client and no price. A few people must wait until
+// it has learned what is cheap.
 func TestColdStart(t *testing.T) {
 	seeds := uint64(10)
 	page := func(cost float64, query string) []Page {
@@ -66,24 +65,22 @@ func TestColdStart(t *testing.T) {
 				c.Pages, c.Think, c.From = page(heavyPage, "route=search&n="), crowd.think, 0
 				clients = append(clients, c)
 			}
-			w, err := NewWorld(seed+1, s, limiter.Fair)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := newWorld(t, seed+1, s, limiter.Fair)
 			w.Run(clients, 0, 25)
 			p90, slowest := w.Percentile("human", .9), w.Percentile("human", 1)
 			if !(p90 < 75) || !(slowest < 3000) {
-				t.Errorf("%s, seed %d: people's p90 %.0f ms, at most %.0f ms", name, seed+1, p90, slowest)
+				t.Errorf("%s, seed %d: people's p90 is %.0f ms, want at most %.0f ms", name, seed+1, p90, slowest)
 			}
 		}
 	}
 }
 
-// networksOfRobot are the /16 networks that a robot comes from, with so many addresses each.
+// networksOfRobot is the number of /16 networks that a robot comes from, and addressesOfEach that of its
+// addresses in each.
 const networksOfRobot, addressesOfEach = 20, 25
 
-// manyAddresses is a robot with a connection from each of 500 addresses of 20 networks, or as
-// many robots.
+// manyAddresses returns a robot with a connection from each of 500 addresses of 20 networks, or as many
+// robots.
 func manyAddresses(agent func(i int) string) (cs []*Client) {
 	for network := range networksOfRobot {
 		for i := range addressesOfEach {
@@ -97,21 +94,21 @@ func manyAddresses(agent func(i int) string) (cs []*Client) {
 	return cs
 }
 
-// TestRobotIsAClient: a robot that says who it is gets as much from 500 addresses as one
-// client from one, whether it is verified or not; so do many names that nobody knows, all of
-// them together. People do not notice.
+// TestRobotIsAClient: a robot that names itself gets as much from 500 addresses as one client from one
+// address, whether it is verified or not. Many unknown names get as much, all of them together. People don't
+// notice.
 func TestRobotIsAClient(t *testing.T) {
 	named := func(name string) func(int) string { return func(int) string { return name } }
 	for _, x := range []struct {
 		what     string
 		agent    func(i int) string
 		verified bool
-		most     float64 // that they get of what one client does
+		most     float64 // of what one client gets
 	}{
 		{"verified", named("Mozilla/5.0 (compatible; ExampleBot/2.1)"), true, 1.15},
 		{"by its name", named("Mozilla/5.0 (compatible; ExampleBot/2.1)"), false, 1.15},
 		{"16 names", func(i int) string { return fmt.Sprintf("bot%c/1.0", 'a'+rune(i%16)) }, false, 1.15},
-		{"500 names", func(i int) string { return fmt.Sprintf("bot%c%c/1.0", 'a'+rune(i/26), 'a'+rune(i%26)) }, false, 1.6}, // as many wait at a time that how far they are ahead counts no further
+		{"500 names", func(i int) string { return fmt.Sprintf("bot%c%c/1.0", 'a'+rune(i/26), 'a'+rune(i%26)) }, false, 1.6}, // so many wait at a time that the limit of the lead applies
 	} {
 		s := Scenario{
 			CPUs: 2, Workers: 16,
@@ -128,25 +125,22 @@ func TestRobotIsAClient(t *testing.T) {
 			}
 			s.Verified = []robots.Robot{all}
 		}
-		w, err := NewWorld(1, s, limiter.Fair)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorld(t, 1, s, limiter.Fair)
 		w.Run(s.Clients(), Attack+20, Attack+90)
 		used := func(kind string) float64 { return w.backend.usedBy[kind] - w.usedBy[kind] }
 		t.Logf("%s: the robot used %.1f CPU-s, one client %.1f, people %.1f; people's p95 is %.0f ms",
 			x.what, used("robot"), used("rival"), used("human"), w.Percentile("human", 0.95))
 		if part := used("robot") / used("rival"); part > x.most || part < 0.8 {
-			t.Errorf("%s: it got %.2f times what one client did", x.what, part)
+			t.Errorf("%s: the robot got %.2f times what one client got", x.what, part)
 		}
 		if good := w.Good("human"); good < 0.98 {
-			t.Errorf("%s: %.1f%% of people's pages are there within a second", x.what, 100*good)
+			t.Errorf("%s: %.1f%% of people's pages are answered within a second", x.what, 100*good)
 		}
 	}
 }
 
-// TestFetcherForPeople: what an operator has fetch for people, with a browser's name from 10
-// networks, is one client beside its crawler from 10 others, and before it. People go before both.
+// TestFetcherForPeople: an operator's fetcher for people, with a browser's name and from 10 networks, is one
+// client beside the operator's crawler from 10 other networks, and goes before it. People go before both.
 func TestFetcherForPeople(t *testing.T) {
 	operator := []robots.Robot{
 		{Name: "trainbot", Operator: "Lab", Kind: robots.Training, Agents: []string{"TrainBot"}},
@@ -173,24 +167,21 @@ func TestFetcherForPeople(t *testing.T) {
 			return join(people(10), all)
 		},
 	}
-	w, err := NewWorld(1, s, limiter.Fair)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := newWorld(t, 1, s, limiter.Fair)
 	w.Run(s.Clients(), Attack+20, Attack+90)
 	used := func(kind string) float64 { return w.backend.usedBy[kind] - w.usedBy[kind] }
 	if part := used("fetcher") / used("robot"); part < 1.3 || part > 1.7 {
-		t.Errorf("the fetcher used %.1f CPU-s, %.2f times what the crawler did", used("fetcher"), part)
+		t.Errorf("the fetcher used %.1f CPU-s, %.2f times what the crawler used", used("fetcher"), part)
 	}
 	if good := w.Good("human"); good < 0.98 {
-		t.Errorf("%.1f%% of people's pages are there within a second", 100*good)
+		t.Errorf("%.1f%% of people's pages are answered within a second", 100*good)
 	}
 }
 
-// TestEntrances: people who come to log in or to register, once, are served while a crawl of 500
-// addresses follows the very same links as all others, whether newcomers are redirected or not, and
-// whether the crawl follows redirects. The strangers' order does it: to let such pages go before
-// others helps the crawl as well, and was seen to keep people out.
+// TestEntrances: people who come once, to log in or to register, are served while a crawl of 500 addresses
+// follows the very same links as everyone else, whether newcomers are redirected or not, and whether the crawl
+// follows redirects or not. The order among strangers achieves it. Letting such pages go first would help the
+// crawl as well, and has kept people out.
 func TestEntrances(t *testing.T) {
 	entrances := []Page{{Path: "/login", Query: "to=", CPU: 0.1, Part: 0.3}, {Path: "/register", CPU: 0.1, Part: 0.2}, {Path: "/wiki", Query: "n=", CPU: 0.3}}
 	for _, redirect := range []bool{false, true} {
@@ -207,42 +198,11 @@ func TestEntrances(t *testing.T) {
 				return join(people(10), visitors, crawl)
 			})
 			s.Redirect = redirect
-			w, err := NewWorld(1, s, limiter.Fair)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := newWorld(t, 1, s, limiter.Fair)
 			w.Run(s.Clients(), Attack+20, Attack+200)
 			if first, known := w.Good("new"), w.Good("human"); first < 0.98 || known < 0.99 {
-				t.Errorf("redirect %t, follows after %gs: %.1f%% of first visitors and %.1f%% of people are served within a second", redirect, follows, 100*first, 100*known)
+				t.Errorf("redirect %t, follows after %gs: %.1f%% of first visitors and %.1f%% of people were served within a second", redirect, follows, 100*first, 100*known)
 			}
 		}
 	}
-}
-
-// TestRedirects plays newcomers beside crawlers, with and without their redirect.
-func TestRedirects(t *testing.T) {
-	all := Redirects()
-	var table strings.Builder
-	fmt.Fprintf(&table, "%-39s %-6s %6s %6s %6s %6s %6s | %6s %7s | without: %6s %6s %6s %6s\n",
-		"scenario", "who", "<1s", "<5s", "p50", "p95", "fail", "cpu", "waiting", "<1s", "p50", "p95", "cpu")
-	for _, s := range all {
-		var kinds []string
-		for _, d := range s.Demands {
-			kinds = append(kinds, d.Kind)
-		}
-		results := play(t, s, limiter.Fair, kinds...)
-		plain := s
-		plain.Redirect = false
-		without := play(t, plain, limiter.Fair, kinds...)
-		for _, k := range kinds {
-			r, o := results[k], without[k]
-			fmt.Fprintf(&table, "%-39s %-6s %5.1f%% %5.1f%% %6.0f %6.0f %5.1f%% | %5.1f%% %6.1f%% |         %5.1f%% %6.0f %6.0f %5.1f%%\n",
-				s.Name, k, 100*r.good, 100*r.good5, r.p50, r.p95, 100*r.failed, 100*r.used, 100*r.waiting,
-				100*o.good, o.p50, o.p95, 100*o.used)
-		}
-		if !onlySome() {
-			judge(t, s, s.missed(results))
-		}
-	}
-	t.Log("\n" + table.String())
 }

@@ -5,69 +5,68 @@ import (
 	"math"
 )
 
-// acceptQueue is how many requests wait for a worker before others are turned
-// away: Apache's ListenBacklog.
+// acceptQueue is how many requests can wait for a worker before others are rejected, as with Apache's
+// ListenBacklog.
 const acceptQueue = 511
 
-// anyWorkers is how many workers a backend has that needs none to wait: an
-// event-driven one.
+// anyWorkers is the number of workers of a backend in which no request has to wait for one, such as an
+// event-driven server.
 const anyWorkers = 1 << 20
 
-// backend has workers, and shares its CPUs among those that compute: evenly, or by their
-// weights where some have stepped down. A worker has one request from its first byte to the last one of the answer: it
-// receives the body, waits for a database, computes, and sends the answer.
+// backend has workers, and divides its CPUs among the workers that compute: evenly, or by their weights if
+// some have reduced their priority. A worker handles one request from its first byte to the last byte of the
+// answer: it receives the body, waits for a database, computes, and sends the answer.
 type backend struct {
 	*engine
 	cpus    float64
-	workers int // that have been started
-	most    int // of them
+	workers int // workers that have been started
+	most    int // the largest number of workers
 	forks   forks
-	fork    int     // how many it starts next
-	pressed float64 // when somebody waited for one last
-	beside  float64 // weight of what else computes on the machine
+	fork    int     // how many workers it starts next
+	pressed float64 // when a request last waited for a worker
+	beside  float64 // the weight of other programs that compute on the machine
 	taker   taker
 
-	ranks   [steps + 1]rank // those that compute, by how far they have stepped down
-	holding int             // workers that have a request and compute nothing
+	ranks   [steps + 1]rank // the computing requests, by how far their priority has been reduced
+	holding int             // workers that have a request and don't compute
 	queue   []*request
 	version int
 	used    used
 	usedBy  map[string]float64 // by kind of client
 }
 
-// used is what of the CPUs was, in seconds.
+// used is how much of the CPUs was used.
 type used struct {
 	own    float64 // CPU-seconds
-	others float64 // the same, by what else is on the machine and is not niced
-	short  float64 // in which a request that computed waited for a CPU
-	lacked float64 // for which all together did
+	others float64 // CPU-seconds used by other programs that aren't niced
+	short  float64 // seconds in which a computing request waited for a CPU
+	lacked float64 // total seconds for which requests waited for a CPU
 }
 
-// taker is who takes the answers.
+// taker receives the answers.
 type taker interface {
-	// taking is for how many seconds an answer holds its worker from when it is
-	// computed.
+	// taking returns how many seconds an answer holds its worker after it was computed.
 	taking(r *request) float64
-	// begun tells that an answer begins that holds its worker.
+	// begun is called when an answer that holds its worker begins.
 	begun(r *request)
-	// done tells that an answer is complete, or broken off, and its worker free.
+	// done is called when an answer is complete or was aborted, which frees its worker.
 	done(r *request)
 }
 
-// stage is where a request is at the backend.
+// stage is the stage of a request at the backend.
 type stage uint8
 
 const (
-	outside   stage = iota // or in the accept queue
-	receiving              // its body
+	outside   stage = iota // not at the backend, or in the accept queue
+	receiving              // receiving its body
 	sleeping
 	computing
-	sending // its answer
+	sending // sending its answer
 )
 
 func (b *backend) busy() int { return b.computes() + b.holding }
 
-// send takes a request in, and tells whether there was room for it.
+// send takes in a request. It returns false if there is no room for it.
 func (b *backend) send(r *request) bool {
 	b.press()
 	if b.busy() < b.workers {
@@ -101,7 +100,7 @@ func (b *backend) compute(r *request) {
 	b.schedule()
 }
 
-// schedule has the next one be done when it is.
+// schedule schedules the next end of a computation.
 func (b *backend) schedule() {
 	b.version++
 	if b.computes() == 0 {
@@ -135,7 +134,7 @@ func (b *backend) finish() {
 	}
 }
 
-// refill gives free workers to who waits for them.
+// refill gives free workers to waiting requests.
 func (b *backend) refill() {
 	for len(b.queue) > 0 && b.busy() < b.workers {
 		r := b.queue[0]
@@ -144,8 +143,8 @@ func (b *backend) refill() {
 	}
 }
 
-// hold has a request keep its worker for some seconds without computing, or
-// until it is released.
+// hold makes a request keep its worker for some seconds without computing, or until it is released. After
+// that, hold calls then.
 func (b *backend) hold(r *request, s stage, seconds float64, then func()) {
 	if seconds <= 0 {
 		then()
@@ -162,29 +161,29 @@ func (b *backend) hold(r *request, s stage, seconds float64, then func()) {
 	})
 }
 
-// release ends what a request holds its worker for.
+// release ends a hold.
 func (b *backend) release(r *request) {
-	r.holds++ // the timer has nothing to end any more
+	r.holds++ // the timer then has no effect
 	r.stage = outside
 	b.holding--
 	r.then()
 }
 
-// end is that of a request which held its worker without computing at last.
+// end ends a request that held its worker at last without computing.
 func (b *backend) end(r *request) {
 	b.refill()
 	b.taker.done(r)
 }
 
-// hangUp closes the connection of a request. A backend notices that only as it
-// reads or writes: what sleeps or computes runs on.
+// hangUp closes the connection of a request. A backend notices that only when it reads or writes, so a request
+// that sleeps or computes continues.
 func (b *backend) hangUp(r *request) {
 	switch {
 	case r.stage == receiving, r.stage == outside && r.uploading(b.now) > 0:
 		r.broken = true
 	case r.stage == sending && r.page.Stream > 0:
 		hold := r.holds
-		b.after(eventEach, func() { // it notices as it sends the next event
+		b.after(eventEach, func() { // the backend notices when it sends the next event
 			if r.holds == hold {
 				b.release(r)
 			}
@@ -198,20 +197,20 @@ func (b *backend) hangUp(r *request) {
 	}
 }
 
-// steps there are down from a worker's own priority, and what those that have gone so far
-// weigh: Linux' weights of the nice values 0, 5 and 10, and of SCHED_IDLE.
+// steps is by how many steps a worker can reduce its priority. weights returns the weight of a worker after
+// each number of steps: those of Linux for the nice values 0, 5 and 10, and for SCHED_IDLE.
 const steps = 3
 
 func weights() [steps + 1]float64 { return [...]float64{1024, 335, 110, 3} }
 
-// rank is the requests that compute and have stepped down equally far.
+// rank holds the computing requests whose priority has been reduced by the same number of steps.
 type rank struct {
 	jobs
-	speed  float64 // what each of them gets, in CPU-seconds per second
-	served float64 // and has got since the start
+	speed  float64 // the service that each of them gets, in CPU-seconds per second
+	served float64 // the service that each has had since the start, in CPU-seconds
 }
 
-// jobs is a heap of requests by the service at which they are done.
+// jobs is a heap of requests, ordered by the service at which they are finished.
 type jobs []*request
 
 func (j jobs) Len() int           { return len(j) }
@@ -235,7 +234,7 @@ func (j *jobs) Pop() any {
 	return x
 }
 
-// computes is how many do.
+// computes returns how many requests compute.
 func (b *backend) computes() (n int) {
 	for i := range b.ranks {
 		n += len(b.ranks[i].jobs)
@@ -243,7 +242,7 @@ func (b *backend) computes() (n int) {
 	return n
 }
 
-// join has a request compute that needs so much more, in CPU-seconds.
+// join makes a request compute that still needs the given number of CPU-seconds.
 func (b *backend) join(r *request, step int, needs float64) {
 	k := &b.ranks[step]
 	r.step, r.doneAt = step, k.served+needs
@@ -251,10 +250,10 @@ func (b *backend) join(r *request, step int, needs float64) {
 	b.share()
 }
 
-// had is what a request that computes has got so far, in CPU-seconds.
+// had returns how much service a computing request has had so far, in CPU-seconds.
 func (b *backend) had(r *request) float64 { return r.cpu - (r.doneAt - b.ranks[r.step].served) }
 
-// lower has a request that computes step down.
+// lower reduces the priority of a computing request.
 func (b *backend) lower(r *request, step int) {
 	if r.stage != computing || step <= r.step {
 		return
@@ -265,7 +264,7 @@ func (b *backend) lower(r *request, step int) {
 	b.schedule()
 }
 
-// share gives each its part of the CPUs by its weight, but nobody more than one CPU.
+// share gives each request its part of the CPUs according to its weight, but at most one CPU.
 func (b *backend) share() {
 	left, weight := b.cpus, b.beside
 	for i, w := range weights() {
@@ -282,7 +281,7 @@ func (b *backend) share() {
 	}
 }
 
-// pass lets time pass.
+// pass advances the time by some seconds.
 func (b *backend) pass(seconds float64) {
 	own := b.used.own
 	if b.lacksCPU() {
@@ -299,7 +298,7 @@ func (b *backend) pass(seconds float64) {
 	}
 }
 
-// isShort reports whether a request waits for a worker, or for a CPU.
+// isShort reports whether any request waits for a worker or for a CPU.
 func (b *backend) isShort() bool { return len(b.queue) > 0 || b.lacksCPU() }
 
 func (b *backend) lacksCPU() bool {
@@ -311,10 +310,11 @@ func (b *backend) lacksCPU() bool {
 	return false
 }
 
-// nearly is the part of a CPU that who computes has at least if none is short: what is niced takes some.
+// nearly is the smallest fraction of a CPU that each computing request gets if CPUs aren't short. Niced
+// programs use the rest.
 const nearly = 0.95
 
-// untilDone is for how many seconds the next one computes.
+// untilDone returns how many seconds it takes until the next computation is finished.
 func (b *backend) untilDone() float64 {
 	next := math.Inf(1)
 	for i := range b.ranks {
@@ -325,7 +325,7 @@ func (b *backend) untilDone() float64 {
 	return next
 }
 
-// done takes out those that are done.
+// done removes and returns the requests whose computations are finished.
 func (b *backend) done() (all []*request) {
 	for i := range b.ranks {
 		k := &b.ranks[i]
@@ -337,33 +337,34 @@ func (b *backend) done() (all []*request) {
 	return all
 }
 
-// forks is how a backend starts the processes that its workers are, up to as many as it may have.
+// forks is how a backend starts the processes of its workers, up to the configured number.
 type forks uint8
 
 const (
-	// allAtOnce: all are there from the start.
+	// allAtOnce starts all processes at the beginning.
 	allAtOnce forks = iota
-	// prefork is Apache's, as Debian configures it: five at first, and more each second while fewer than
-	// five are idle, each time twice as many.
+	// prefork is Apache's way, as configured in Debian. It starts five processes first. While fewer than five
+	// are idle, it starts more each second, each time twice as many as before.
 	prefork
-	// dynamic is php-fpm's: two at first, and one more each second in which none is idle.
+	// dynamic is php-fpm's default. It starts two processes first, and one more in each second in which none
+	// is idle.
 	dynamic
-	// onDemand is php-fpm's other one: one more for each request that finds none idle.
+	// onDemand is another mode of php-fpm. It starts one process for each request that finds none idle.
 	onDemand
 )
 
-// Figures of Debian's configuration.
+// Values from Debian's configuration.
 const (
 	forkEach               = 1.0 // seconds
 	preforkAtFirst         = 5
-	spareLeast, spareMost  = 5, 10 // idle processes of Apache's
+	spareLeast, spareMost  = 5, 10 // idle processes of Apache
 	forkMost               = 32
 	dynamicAtFirst         = 2
-	dynamicLeast, idleMost = 1, 3 // idle processes of php-fpm's
-	idleFor                = 10.0 // seconds, until one that was started on demand ends
+	dynamicLeast, idleMost = 1, 3 // idle processes of php-fpm
+	idleFor                = 10.0 // seconds after which an idle process that was started on demand ends
 )
 
-// start has the first processes run.
+// start starts the first processes.
 func (b *backend) start(how forks) {
 	b.forks, b.most, b.fork, b.pressed = how, b.workers, 1, math.Inf(-1)
 	switch how {
@@ -379,7 +380,7 @@ func (b *backend) start(how forks) {
 	b.every(forkEach, b.maintain)
 }
 
-// maintain starts processes and ends idle ones, once a second.
+// maintain starts processes and ends idle ones. It is called once a second.
 func (b *backend) maintain() {
 	least, most, forkMost := spareLeast, spareMost, forkMost
 	switch b.forks {
@@ -405,7 +406,7 @@ func (b *backend) maintain() {
 	}
 }
 
-// press starts a process on demand for a request that comes.
+// press starts a process on demand for a request that arrives.
 func (b *backend) press() {
 	if b.forks != onDemand || b.busy() < b.workers {
 		return
@@ -414,19 +415,19 @@ func (b *backend) press() {
 	b.workers = min(b.most, b.workers+1)
 }
 
-// other is what else computes on a machine, on each of its CPUs.
+// other describes a program that computes on each of the machine's CPUs in addition to the backend.
 type other struct {
-	weight       float64 // 1024: as one of the backend's requests
+	weight       float64 // 1024: the same as that of one of the backend's requests
 	every, lasts float64 // seconds; 0: all the time
 }
 
-// Weights of other programs: of an ordinary one, and of one at nice 19.
+// Weights of an ordinary program, and of a program at nice 19.
 const (
 	ordinaryWeight = 1024
 	nicedWeight    = 15
 )
 
-// begin has it compute.
+// begin starts the program.
 func (o other) begin(b *backend) {
 	if o.weight == 0 {
 		return

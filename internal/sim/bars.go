@@ -2,9 +2,8 @@ package sim
 
 import "slices"
 
-// bar is what a gate got for a kind of clients when its policy was found by
-// simulation, an average over three seeds; or what the one before it got, where
-// that was more.
+// bar is what the gate achieved for a kind of clients when its policy was found by simulation, averaged over
+// three seeds. If its predecessor achieved more, the bar is the predecessor's result.
 type bar struct {
 	scenario, kind string
 	good           float64 // percent of requests answered within a second
@@ -12,14 +11,14 @@ type bar struct {
 	failed         float64 // percent
 }
 
-// demand is what is asked of the gate: a tenth less at most. Where nearly
-// everybody was served, nearly everybody must be.
+// demand returns what the gate must achieve: at least nine tenths of the bar. If almost all requests were
+// served then, almost all must be served now.
 func (b bar) demand() Demand {
 	missing := min(0.1*b.good, 2+100-b.good)
 	return Demand{Kind: b.kind, Good: (b.good - missing) / 100, P95: 1.1 * b.p95, Failed: (1.1*b.failed + 2) / 100}
 }
 
-// bars are demands by scenario and kind.
+// bars returns the demands by scenario and kind.
 func bars() map[string]Demand {
 	all := map[string]Demand{}
 	for _, b := range slices.Concat(barsOfCosts(), barsOfCrowds()) {
@@ -28,10 +27,10 @@ func bars() map[string]Demand {
 	return all
 }
 
-// barsOfCosts are those where it matters what single requests cost, and wait for.
+// barsOfCosts returns the bars of scenarios in which the costs and waits of single requests matter.
 func barsOfCosts() []bar {
 	return []bar{
-		// Requests that cost more than is guessed.
+		// Requests that cost more than guessed.
 		{"misguess-control", "human", 100, 57, 0},
 		{"misguess8addr", "human", 96, 837, 2},
 		{"train3s-8addr", "human", 96, 876, 0},
@@ -63,7 +62,7 @@ func barsOfCosts() []bar {
 		{"polls120s-8conn-pages1500ms", "new", 0, 2300, 0},
 		{"halves-20conn-2.5s-pages20ms", "new", 100, 270, 0},
 		{"halves-20conn-2.5s-pages20ms", "human", 100, 280, 0},
-		{"halves-20conn-2.5s-pages100ms", "new", 0, 1520, 0}, // 1400 while what slept was charged for that, 1450 while the room never doubled
+		{"halves-20conn-2.5s-pages100ms", "new", 0, 1520, 0}, // 1400 when sleeping was charged, 1450 before the room could double
 		{"halves-20conn-10s-pages20ms", "new", 100, 300, 0},
 		{"halves-20conn-10s-pages20ms", "human", 100, 290, 0},
 		{"halves-20conn-10s-pages100ms", "new", 0, 1750, 0},
@@ -72,10 +71,11 @@ func barsOfCosts() []bar {
 	}
 }
 
-// barsOfCrowds are those where it matters how many clients there are, and who looks like whom.
+// barsOfCrowds returns the bars of scenarios in which the number of clients, and how similar they look,
+// matters.
 func barsOfCrowds() []bar {
 	return []bar{
-		// Many sessions of one address, or addresses of a User-Agent.
+		// Many sessions at one address, or addresses with one User-Agent.
 		{"sess-16-heavy400-flat", "new", 100, 485, 0},
 		{"sess-16-heavy400-flat", "human", 100, 379, 0},
 		{"sess-64-heavy400-flat", "new", 100, 467, 0},
@@ -116,16 +116,16 @@ func barsOfCrowds() []bar {
 	}
 }
 
-// reference is what the gate got for a kind of clients in a scenario before it was
-// a ladder: the median over five seeds of their p95 in milliseconds, on two CPUs
-// and then on each of the machines.
+// reference is what the gate achieved for a kind of clients in a scenario before it had a ladder: the median
+// over five seeds of their 95th percentile in milliseconds, first on two CPUs and then on each of the
+// machines.
 type reference struct {
 	scenario, kind string
 	p95            [5]float64
 }
 
-// limit has a scenario demand that its clients get what they got before, except for a
-// tenth. The machine is 0 for the one with two CPUs, or 1 and more of machines.
+// limit requires that a scenario's clients get at least nine tenths of what they got then. machine is 0 for
+// the one with two CPUs, or an index into machines plus one.
 func (s *Scenario) limit(machine int) {
 	for _, r := range references() {
 		for i, d := range s.Demands {

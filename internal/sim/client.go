@@ -17,77 +17,77 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// Page is something that a client asks for.
+// Page is a page that a client requests.
 type Page struct {
 	Path  string
-	Part  float64 // of the client's requests; of the last page, all that is left
-	CPU   float64 // seconds, mostly: half to one and a half times as much
-	Sleep float64 // seconds that a worker waits in the meantime, for a database say
-	Exact bool    // always costs the same
-	Query string  // of its URL; a number follows that no other request has
+	Part  float64 // the fraction of the client's requests; the last page gets the rest
+	CPU   float64 // CPU-seconds; unless Exact, the cost varies from half to one and a half times this
+	Sleep float64 // seconds for which the worker also waits, for example for a database
+	Exact bool    // the cost doesn't vary
+	Query string  // the beginning of the URL's query; a unique number follows
 
 	Upload  float64 // bytes of the request's body
-	Chunked bool    // nobody is told how many they are, so that the proxy passes them on as they come
+	Chunked bool    // the size isn't announced, so the proxy passes the body on while it arrives
 	Answer  float64 // bytes of the answer
-	Stream  float64 // seconds that the answer goes on, an event each second
+	Stream  float64 // seconds that the answer lasts, with an event each second
 }
 
-// eventEach is how often a stream has an event, in seconds.
+// eventEach is how often a stream sends an event, in seconds.
 const eventEach = 1.0
 
-// Client is one source of requests. It asks in a closed loop on Parallel
-// connections, or, with a Rate, whether it is answered or not. It asks again
-// when it has read its answer, or left.
+// Client is one source of requests. Without a Rate, it makes requests in a closed loop on Parallel
+// connections: the next request follows when the answer was read or the client gave up. With a Rate, it makes
+// requests regardless of answers.
 type Client struct {
-	Kind     string // people are "human", "nat" and "admin"
+	Kind     string // "human", "nat" and "admin" are people
 	Address  uint32 // IPv4
-	Host     string // whom it asks; empty: the only site, or that of the others
+	Host     string // the requested host; empty: the only site, or the one for all other hosts
 	Agent    string
 	Parallel int     // at least 1
 	Rate     float64 // requests per second; 0: a closed loop
-	Fresh    bool    // a new address for each request
-	Roams    bool    // another address of its /24 for each request
-	Think    float64 // mean seconds between an answer and the next request
+	Fresh    bool    // each request comes from a new address
+	Roams    bool    // each request comes from another address in the client's /24
+	Think    float64 // mean number of seconds between an answer and the next request
 	Pages    []Page
-	Browser  bool    // it loads the parts of its pages and brings cookies back
-	Attested bool    // the site vouches for it
+	Browser  bool    // it loads the parts of its pages and sends cookies back
+	Attested bool    // the backend vouches for the client
 	Timeout  float64 // seconds until it gives up
-	Retry    float64 // seconds that it waits after a failure, at least
-	Speed    float64 // bytes per second that it sends and reads; 0: any number
-	HangsUp  float64 // seconds after which it leaves, answered or not; 0: never
-	From, To float64 // seconds; To 0: the end
-	Once     bool    // it asks for one page, and its parts
-	Types    int     // so many keystrokes a page: each asks, and gives up what the one before asked for
-	// Parts are what a browser loads after a page; none: those of the site. It does so on so many
-	// connections; 0: one.
+	Retry    float64 // the shortest pause after a failure, in seconds
+	Speed    float64 // bytes per second that the client sends and reads; 0: no limit
+	HangsUp  float64 // seconds after which it disconnects, answered or not; 0: never
+	From, To float64 // times in seconds between which the client makes requests; To 0: until the end
+	Once     bool    // it requests only one page, with its parts
+	Types    int     // keystrokes per page; each makes a request and aborts the previous one
+	// Parts are what a browser loads after a page; without them, it loads the site's parts. Connections is how
+	// many connections it uses for that; 0 means one.
 	Parts       []Page
 	Connections int
-	// Follows is after how many seconds it follows a redirect, with the cookie that
-	// came with it, which it keeps; 0: it never does.
+	// Follows is how many seconds pass before the client follows a redirect. It sends the cookie that came
+	// with the redirect, and keeps it. 0 means that it never follows redirects.
 	Follows float64
 
 	site   *site
-	random *rand.Rand // its own, so that it thinks for as long whatever others do; nil: the world's
-	cookie string     // the site's
-	pass   string     // a newcomer's
+	random *rand.Rand // its own, so other clients don't change how long it thinks; nil: the world's
+	cookie string     // the site's cookie
+	pass   string     // a newcomer's pass
 	roamed uint32
 }
 
-// site is what all clients' pages have in common.
+// site contains the properties that the pages of all clients have in common.
 type site struct {
-	cookies bool // it gives a session's cookie to who has none
-	parts   bool // its pages have two parts, files of 0.2 ms
+	cookies bool // the site sets a session cookie for clients without one
+	parts   bool // each page has two parts, which are files that cost 0.2 ms
 }
 
-// fileCost is that of a part of a page, in CPU-seconds.
+// fileCost is the cost of a part of a page, in CPU-seconds.
 const fileCost = 0.0002
 
 func part() Page { return Page{Path: "/theme.css", CPU: fileCost, Exact: true} }
 
-// Part tells parts of pages from pages.
+// Part distinguishes parts of pages from pages.
 func (c *Client) Part(path string) bool { return strings.HasSuffix(path, ".css") }
 
-// pick chooses a page.
+// pick chooses one of the client's pages.
 func (c *Client) pick() Page {
 	x := c.random.Float64()
 	for _, p := range c.Pages[:len(c.Pages)-1] {
@@ -99,7 +99,7 @@ func (c *Client) pick() Page {
 	return c.Pages[len(c.Pages)-1]
 }
 
-// start has the client ask from From on.
+// start makes the client send requests, beginning at From.
 func (c *Client) start(w *World) {
 	c.site = &w.site
 	if c.random == nil {
@@ -152,7 +152,7 @@ func (c *Client) browse(w *World) {
 	w.ask(c, c.pick(), then)
 }
 
-// load asks for the parts of a page, and calls then when the last one is there.
+// load requests the parts of a page, and calls then after the last one has arrived.
 func (c *Client) load(w *World, then func()) {
 	parts := c.Parts
 	if len(parts) == 0 {
@@ -179,10 +179,10 @@ func (c *Client) load(w *World, then func()) {
 	}
 }
 
-// keyEach is how many seconds pass between two keystrokes.
+// keyEach is the time between two keystrokes, in seconds.
 const keyEach = 0.15
 
-// enter types what it looks for. Only what the last keystroke asks for counts.
+// enter simulates typing into a search field. Only the result of the last keystroke matters.
 func (c *Client) enter(w *World, then func(ok bool)) {
 	var last *visit
 	for i := range c.Types {
@@ -199,7 +199,7 @@ func (c *Client) enter(w *World, then func(ok bool)) {
 	}
 }
 
-// request makes one of the client's.
+// request makes a request for a page.
 func (c *Client) request(w *World, page Page) *request {
 	cost := page.CPU
 	if !page.Exact {
@@ -214,16 +214,16 @@ func (c *Client) request(w *World, page Page) *request {
 	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address), at: w.balance(address)}
 }
 
-// follow makes the request that a redirect of another one asks for.
+// follow makes the request that follows a redirect of another request.
 func (c *Client) follow(w *World, r *request) *request {
 	address := c.from(w)
 	return &request{client: c, page: r.page, cpu: r.cpu, asked: r.asked, http: c.message(r.page, r.http.URL, address), at: w.balance(address)}
 }
 
-// from is the address of the client's next request.
+// from returns the address of the client's next request.
 func (c *Client) from(w *World) uint32 {
 	switch {
-	case c.Fresh: // of a /16 of its own
+	case c.Fresh: // in a /16 that no other client uses
 		w.fresh += 0x10000
 		return w.fresh
 	case c.Roams:
@@ -233,7 +233,7 @@ func (c *Client) from(w *World) uint32 {
 	return c.Address
 }
 
-// message makes a request for a page as it comes to the proxy.
+// message makes the HTTP request for a page, as it arrives at the proxy.
 func (c *Client) message(page Page, target *url.URL, from uint32) *http.Request {
 	agent, method := c.Agent, http.MethodGet
 	if c.Fresh {
@@ -245,7 +245,7 @@ func (c *Client) message(page Page, target *url.URL, from uint32) *http.Request 
 	h := http.Header{
 		"User-Agent": {agent}, "Accept": {"*/*"}, "Accept-Language": {"en"}, "Accept-Encoding": {"gzip"},
 	}
-	if method == http.MethodGet && !c.Part(page.Path) { // a navigation, or what passes for one
+	if method == http.MethodGet && !c.Part(page.Path) { // a navigation, or a request that looks like one
 		h["Accept"] = []string{"text/html,application/xhtml+xml,*/*;q=0.8"}
 	}
 	if c.Browser && c.cookie != "" {
@@ -262,7 +262,7 @@ func (c *Client) message(page Page, target *url.URL, from uint32) *http.Request 
 	}
 }
 
-// browser is one of six User-Agents that people have.
+// browser returns one of six User-Agents of browsers.
 func browser(i int) string {
 	agents := [...]string{
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36",
@@ -275,22 +275,21 @@ func browser(i int) string {
 	return agents[i%len(agents)]
 }
 
-// robot is a program that does not say that it is one.
+// robot returns the User-Agent of a program that doesn't identify itself as a robot.
 func robot(i int) string { return fmt.Sprintf("fetcher%c/1.0", 'a'+rune(i%26)) }
 
-// visit is what a client goes through for one page: a request, and another one if
-// it follows a redirect.
+// visit is a client's request for one page, including the request that follows a redirect.
 type visit struct {
 	*World
 	client   *Client
-	request  *request // the last one
-	answered bool     // its answer has begun
+	request  *request // the last request
+	answered bool     // the answer has begun
 	ended    bool
 	then     func(ok bool)
 }
 
-// ask sends a request for a page and calls then when the answer was read, or the
-// client left. The latency is until the answer begins.
+// ask sends a request for a page, and calls then when the answer has been read or the client has given up. The
+// latency is the time until the answer begins.
 func (w *World) ask(c *Client, page Page, then func(ok bool)) *visit {
 	v := &visit{World: w, client: c, then: then}
 	r := c.request(w, page)
@@ -320,7 +319,7 @@ func (v *visit) send(r *request) {
 	}
 }
 
-// receive takes an answer that begins.
+// receive handles the beginning of an answer.
 func (v *visit) receive(status int, h http.Header) {
 	if v.ended {
 		return
@@ -346,7 +345,7 @@ func (v *visit) receive(status int, h http.Header) {
 	}
 }
 
-// leave is what a client does that has lost its patience.
+// leave ends the visit of a client that has lost patience.
 func (v *visit) leave() {
 	if v.ended {
 		return
@@ -358,21 +357,23 @@ func (v *visit) leave() {
 	v.end(false)
 }
 
-// abort is what a client does that has no use for the answer any more.
+// abort ends the visit of a client that no longer needs the answer.
 func (v *visit) abort() {
-	v.answered = true // not for it
+	v.answered = true // keeps this from counting as a failure
 	v.leave()
 }
 
 func (v *visit) end(ok bool) {
-	if !v.ended {
-		v.ended = true
-		v.request.at.spool.drop(v.request)
-		v.then(ok)
+	if v.ended {
+		return
 	}
+	then := v.then
+	v.request.at.spool.drop(v.request)
+	v.ended, v.request, v.then = true, nil, nil // the timeout still refers to the visit, perhaps for many minutes
+	then(ok)
 }
 
-// keep takes the cookies that a client keeps.
+// keep stores those cookies of an answer that the client keeps.
 func (c *Client) keep(h http.Header) {
 	for _, line := range h["Set-Cookie"] {
 		given, _, _ := strings.Cut(line, ";")
@@ -387,41 +388,40 @@ func (c *Client) keep(h http.Header) {
 	}
 }
 
-// request is one on its way.
+// request is a request in progress.
 type request struct {
 	client *Client
 	page   Page
 	http   *http.Request
-	cpu    float64 // what it will cost; nobody knows
+	cpu    float64 // its cost, which the proxy doesn't know
 	asked  float64 // when its client began to send it
 
 	// at the backend
 	stage  stage
 	doneAt float64
 	since  float64 // when it began to compute
-	had    float64 // of the CPUs, in seconds, as was last read
-	queued float64 // the same of what it waited for them
-	step   int     // how far it has stepped down
-	index  int     // among those that have stepped down as far
-	holds  int     // how often it began or ended to hold its worker without computing
-	then   func()  // what comes after that
-	broken bool    // its connection was closed before all of it had come
+	had    float64 // CPU time used so far, as last read
+	queued float64 // how long it has waited for a CPU, as last read
+	step   int     // how many steps its priority has been reduced
+	index  int     // its index in the heap of its rank
+	holds  int     // how often it has begun or ended to hold its worker without computing
+	then   func()  // called after a hold
+	broken bool    // its connection was closed before the whole body had arrived
 
 	// at the proxy
 	at *proxy
 	lifecycle.Life
 	running bool
-	begun   bool    // its answer has
-	gone    bool    // its client left
+	begun   bool    // its answer has begun
+	gone    bool    // its client has disconnected
 	spooled float64 // bytes
 
 	// at the client
-	answer func(status int, header http.Header) // it begins
-	over   func()                               // nothing more comes
+	answer func(status int, header http.Header) // called when the answer begins
+	over   func()                               // called when the answer has ended
 }
 
-// takes is for how many seconds so many bytes are on the way to or from the
-// client.
+// takes returns how many seconds it takes to transfer the given number of bytes to or from the client.
 func (r *request) takes(bytes float64) float64 {
 	if r.client.Speed == 0 {
 		return 0
@@ -429,12 +429,12 @@ func (r *request) takes(bytes float64) float64 {
 	return max(0, bytes/r.client.Speed)
 }
 
-// uploading is for how many more seconds the body comes.
+// uploading returns how many more seconds the body needs to arrive.
 func (r *request) uploading(now float64) float64 {
 	return max(0, r.asked+r.takes(r.page.Upload)-now)
 }
 
-// answer takes down one that the proxy gives itself. It has no body.
+// answer records an answer of the proxy itself. It ignores the body.
 type answer struct {
 	status int
 	header http.Header

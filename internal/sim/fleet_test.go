@@ -10,20 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/gossip"
 	"tempomat/limiter/smockron"
 	"tempomat/limiter/smockron/master"
 )
 
-// network is what the instances of a fleet are connected by, on virtual time: a message comes after half to one and a
-// half times the delay, or never.
+// network connects the instances of a fleet, on virtual time: a message arrives after half to one and a half
+// times the delay, or never.
 type network struct {
 	*engine
-	delay, loss float64 // seconds; the part of messages
+	delay, loss float64 // seconds; the fraction of messages
 	random      *rand.Rand
 	members     []*member
-	bytes       int // of all messages, each counted where it is sent and where it comes
+	bytes       int // of all messages, counted at the sender and at the receiver
 }
 
 func (n *network) send(size int, comes func()) {
@@ -33,15 +34,15 @@ func (n *network) send(size int, comes func()) {
 	}
 }
 
-// way is how the instances share.
+// way is a way in which the instances share state.
 type way struct {
 	name        string
 	delay, loss float64
-	// begin has a network's member share, which is the latest of its fleet, once it has its sink.
+	// begin connects the newest member of a fleet, once it has its sink.
 	begin func(hub any, m *member)
-	// carry has all others get a packet.
+	// carry delivers a packet to all others.
 	carry func(m *member, packet []byte)
-	hub   func(limiter.Policy) any // what they share through
+	hub   func(limiter.Policy) any // creates what they share through
 }
 
 // member is the Sharer of one instance.
@@ -52,7 +53,7 @@ type member struct {
 	sink    limiter.Sink
 	replica *gossip.Replica
 	charges []limiter.Charge
-	offer   func(limiter.Charge) // nil: it is kept until the next tick
+	offer   func(limiter.Charge) // nil: a charge waits for the next tick
 }
 
 // Offer implements limiter.Sharer.
@@ -84,7 +85,7 @@ func (m *member) Run(_ context.Context, in limiter.Sink) error {
 // Status implements limiter.Sharer.
 func (m *member) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
 
-// open makes the sharers of a fleet, and tells of what they are connected by.
+// open prepares the sharers of a fleet, and reports the network that connects them.
 func (w way) open(size int, wired func(*network)) func(*engine) limiter.Sharer {
 	var n *network
 	var hub any
@@ -102,11 +103,11 @@ func (w way) open(size int, wired func(*network)) func(*engine) limiter.Sharer {
 	}
 }
 
-// What the ways put around a message: IP and UDP with encryption, and TCP with the framing of a pipeline.
+// The bytes that each way adds to a message: IP, UDP and encryption, or TCP and the framing of a pipeline.
 const datagram, segment = 28 + 45, 52
 
-// waysToShare are gossip by datagrams, Redis and a master. The protocol of gossip and what a master decides are what is
-// shipped; Redis is its script, in Go.
+// waysToShare returns gossip by datagrams, Redis, and a master. The protocol of gossip and the master's
+// decisions are the product's own. Redis is its script, translated to Go.
 func waysToShare() []way {
 	return []way{
 		{name: "gossip", delay: 0.001, loss: 0.02, begin: beginGossip, carry: func(m *member, packet []byte) {
@@ -156,7 +157,8 @@ func beginGossip(_ any, m *member) {
 	})
 }
 
-// accounts are what is in Redis: when each key has earned all that it was charged, and logs of the keys that owe and of packets.
+// accounts is the state in Redis: when each key has earned all its charges, and logs of indebted keys and of
+// packets.
 type accounts struct {
 	policy  limiter.Policy
 	full    map[limiter.Key]float64
@@ -169,7 +171,7 @@ type owed struct {
 	until float64
 }
 
-// What goes to Redis and comes back for one key that is charged, and of one that owes, in bytes without the key.
+// The bytes sent and received for each key that is charged, and for each indebted key, without the key itself.
 const chargeSize, entrySize = 280, 110
 
 func beginRedis(hub any, m *member) {
@@ -221,7 +223,7 @@ func beginRedis(hub any, m *member) {
 	})
 }
 
-// charge is the script.
+// charge is the script in Redis.
 func (a *accounts) charge(now float64, k limiter.Key, takes float64, b limiter.Budget) {
 	burst := b.Burst.Seconds() / b.CPUs
 	full := min(max(a.full[k], now)+takes, now+burst+limiter.DefaultMemory.Seconds())
@@ -230,7 +232,7 @@ func (a *accounts) charge(now float64, k limiter.Key, takes float64, b limiter.B
 	}
 }
 
-// masterOf has the classes of a policy that are shared as domains.
+// masterOf returns a master whose domains are the shared classes of a policy.
 func masterOf(p limiter.Policy) *master.Master {
 	s := master.Settings{}
 	for _, c := range p.Classes {
@@ -243,7 +245,7 @@ func masterOf(p limiter.Policy) *master.Master {
 	return master.New(s)
 }
 
-// accountingSize and orderSize are what an accounting message and an order have beside the identifier, in bytes.
+// accountingSize and orderSize are the bytes of an accounting message and of an order without the identifier.
 const accountingSize, orderSize = 75, 55
 
 func beginMaster(hub any, m *member) {
@@ -265,18 +267,18 @@ func beginMaster(hub any, m *member) {
 	}
 }
 
-// besieged is a kind of site with its people, and newcomers who come while it is crawled.
+// besieged is a type of site with its people, and with newcomers who arrive during a crawl.
 type besieged struct {
 	name  string
 	site  site
 	page  Page // of people
-	deep  Page // of crawlers, of the same path
+	deep  Page // of crawlers, with the same path
 	parts []Page
 }
 
 func besiegedSites() []besieged {
 	return []besieged{
-		{ // no cookies; load.php puts styles together; crawlers ask for what people ask for
+		{ // no cookies; load.php joins styles; crawlers request what people request
 			name: "wiki", site: site{parts: true}, page: Page{Path: "/index.php", Query: "title=", CPU: 0.2},
 			deep: Page{Path: "/index.php", Query: "title=", CPU: 0.2}, parts: []Page{{Path: "/load.css", CPU: 0.02}, {Path: "/load.css", CPU: 0.02}},
 		},
@@ -287,7 +289,8 @@ func besiegedSites() []besieged {
 	}
 }
 
-// besiege is the load of n machines of two CPUs, with a crawl by one address, by 500, or by a new one for each request.
+// besiege returns the load of n machines of two CPUs each, with a crawl from one address, from 500, or from a
+// new address for each request.
 func (b besieged) besiege(n int, crawl string) Scenario {
 	s := redirects(b.name+"-"+crawl, b.site, func() []*Client {
 		known := asking(people(20*n), []Page{b.page})
@@ -311,12 +314,12 @@ func (b besieged) besiege(n int, crawl string) Scenario {
 		return join(all, flood(3/b.deep.CPU*2*float64(n), true, []Page{b.deep}))
 	})
 	s.Name = b.name + "-" + crawl
-	// A share is of one machine's CPUs: on n machines it is set n times as high (docs/several-machines.md).
+	// A share is part of one machine's CPUs: for n machines it is n times as high (docs/several-machines.md).
 	s.change = func(p *limiter.Policy) { *p = sharesOf(*p, float64(n)*2/p.Gate.CPUs) }
 	return s
 }
 
-// sharesOf is a policy with so many times the shares.
+// sharesOf returns a policy with its shares multiplied.
 func sharesOf(p limiter.Policy, times float64) limiter.Policy {
 	p.Classes = slices.Clone(p.Classes)
 	for i := range p.Classes {
@@ -325,18 +328,18 @@ func sharesOf(p limiter.Policy, times float64) limiter.Policy {
 	return p
 }
 
-// fleetRow is one row of the table: a siege of so many instances, or of one that is as large as all of them.
+// fleetRow is one row of the table: a siege of a fleet, or of one instance that is as large.
 type fleetRow struct {
 	besieged
 	crawl   string
 	n       int
-	by      *way    // nil: they share nothing
-	balance string  // one, turns, sticky; apart: in turns, with no secret
+	by      *way    // nil: the instances share nothing
+	balance string  // one, turns, sticky; apart: in turns, without a secret
 	long    float64 // seconds of the siege
 
-	human, new, used float64 // percent of requests that were answered within a second, and of the CPUs
-	kilobytes        float64 // that each instance sends and gets in a second
-	megabytes        float64 // of memory for each, its part of the site and the clients included
+	human, new, used float64 // percent of requests answered within a second, and of the CPUs
+	kilobytes        float64 // sent and received by each instance in a second
+	megabytes        float64 // of memory for each instance, including its part of the site and the clients
 }
 
 func (r *fleetRow) play(seed uint64) error {
@@ -377,11 +380,11 @@ func (r *fleetRow) String() string {
 
 const fleetHead = "site         n             by         |  human    new    cpu | kB/s each\n"
 
-// TestFleets has three instances behind a balancer do as well as one of three times the size, whichever way they share,
-// whether requests come in turns or an address always to the same instance. One row of each site and crawl is of instances
-// without a secret: they share debts, and not whom they know.
+// TestFleets checks that three instances behind a balancer do as well as one of three times the size, however
+// they share state, and whether requests are balanced in turns or by address. For each site and crawl, one row
+// has instances without a secret: they share debts, but not known clients.
 func TestFleets(t *testing.T) {
-	within := map[string]float64{"turns": 2, "sticky": 10} // points: of a few hundred addresses one instance has more than its part
+	within := map[string]float64{"turns": 2, "sticky": 10} // percentage points; a few hundred addresses are not divided evenly
 	var rows []*fleetRow
 	for _, b := range besiegedSites() {
 		for _, crawl := range []string{"1", "500", "new"} {
@@ -414,14 +417,14 @@ func TestFleets(t *testing.T) {
 		if r.balance == "one" {
 			one = r
 		} else if most, judged := within[r.balance]; judged && (r.human < one.human-most || r.new < one.new-most) {
-			t.Errorf("want at most %g points less than of one of three times the size:\n%v%v", most, one, r)
+			t.Errorf("want at most %g points less than one instance of three times the size gets:\n%v%v", most, one, r)
 		}
 	}
 	t.Log(table)
 }
 
-// TestLargeFleets prints what fleets of 10 and 100 instances do, and what sharing takes of each: traffic, and memory beside
-// that of instances that share nothing.
+// TestLargeFleets prints how fleets of 10 and 100 instances do, and what sharing costs each of them: traffic,
+// and memory in excess of that of instances that share nothing.
 func TestLargeFleets(t *testing.T) {
 	if !isFull() && !(onlySome() && named("large")) {
 		t.Skip("is for make scenarios")
@@ -433,9 +436,7 @@ func TestLargeFleets(t *testing.T) {
 	}{{10, 120}, {100, 10}} {
 		row := func(by *way, balance string) {
 			r := &fleetRow{besieged: besiegedSites()[0], crawl: "new", n: size.n, by: by, balance: balance, long: size.long}
-			if err := r.play(1); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, r.play(1))
 			t.Logf("%s  %7.2f", strings.TrimSuffix(r.String(), "\n"), r.megabytes)
 		}
 		row(nil, "turns")

@@ -1,6 +1,6 @@
 package sim
 
-// What those who hold workers ask for. What they send and read is slow.
+// Pages of clients that hold workers because they send and read slowly.
 func upload() Page { return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3} }
 func chunks() Page {
 	return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3, Chunked: true}
@@ -19,19 +19,19 @@ const (
 	megabit    = 125e3
 )
 
-// addresses are how attackers are spread: so many, step apart.
+// addresses says how an attacker's addresses are distributed: n addresses, each step after the previous one.
 type addresses struct {
 	n    int
 	step uint32
 }
 
 const (
-	neighbours = 1       // of one /24
-	strewn     = 0x10000 // each in a /16 of its own
+	neighbours = 1       // all in one /24
+	strewn     = 0x10000 // each in another /16
 )
 
-// holders ask for a page on so many connections of each of their addresses, and
-// never lose patience.
+// holders returns clients that request a page on the given number of connections from each of their addresses,
+// and never give up.
 func holders(a addresses, parallel int, page Page, speed float64) (cs []*Client) {
 	for i := range a.n {
 		cs = append(cs, &Client{
@@ -42,20 +42,15 @@ func holders(a addresses, parallel int, page Page, speed float64) (cs []*Client)
 	return cs
 }
 
-// visitors are people who look at a site whose pages are one script, told apart
-// by parameters.
+// visitors returns people who visit a site on which one script serves all pages, with different parameters.
 func visitors(n int) []*Client {
-	cs := people(n)
-	for _, c := range cs {
-		c.Pages = []Page{{Path: "/page", Query: "ms=20&sleep=0&p=", CPU: lightPage}}
-	}
-	return cs
+	return each(people(n), func(c *Client) { c.Pages = []Page{{Path: "/page", Query: "ms=20&sleep=0&p=", CPU: lightPage}} })
 }
 
-// unharmed is what people must get, whoever holds workers.
+// unharmed returns what people must get, no matter which clients hold workers.
 func unharmed() []Demand { return []Demand{{Kind: "human", Good: 0.99, P95: 100}} }
 
-// besides is a scenario of people, who must be unharmed, and others.
+// besides returns a scenario with people, who must be unharmed, and other clients.
 func besides(name string, others func() []*Client) Scenario {
 	return Scenario{
 		Name: name, CPUs: 2, Workers: 16, site: site{cookies: true, parts: true},
@@ -64,7 +59,7 @@ func besides(name string, others func() []*Client) Scenario {
 	}
 }
 
-// cold is the same scenario with a proxy that has just started.
+// cold returns the same scenario with a proxy that has just started.
 func cold(s Scenario) Scenario {
 	clients := s.clients
 	s.Name, s.Cold = s.Name+"-cold", true
@@ -72,8 +67,8 @@ func cold(s Scenario) Scenario {
 	return s
 }
 
-// HoldingWorkers are scenarios of clients that use no CPU and hold the backend's
-// workers: they send and read slowly, or have answers that take long.
+// HoldingWorkers returns scenarios with clients that use almost no CPU time but hold the backend's workers:
+// they send and read slowly, or request answers that take long.
 func HoldingWorkers() (all []Scenario) {
 	all = slowPages()
 	for _, x := range []struct {
@@ -107,8 +102,8 @@ func HoldingWorkers() (all []Scenario) {
 	return append(all, holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
 }
 
-// fullSpools are readers of more than the proxy keeps, for an address or at all:
-// the rest is passed on as they read it, and holds workers.
+// fullSpools returns scenarios with clients that read slowly, and more than the proxy may buffer for an
+// address or in total. The proxy passes on the rest at their speed, so they hold workers.
 func fullSpools() (all []Scenario) {
 	for _, x := range []struct {
 		name     string
@@ -128,7 +123,8 @@ func fullSpools() (all []Scenario) {
 	return all
 }
 
-// holdersAndCrawler is all of them at once, in addition to who wants CPU.
+// holdersAndCrawler returns a scenario with all kinds of these clients at once, and a crawler that wants CPU
+// time.
 func holdersAndCrawler() Scenario {
 	s := besides("all+crawl", func() []*Client {
 		cs := lone(20)
@@ -143,41 +139,29 @@ func holdersAndCrawler() Scenario {
 	return s
 }
 
-// listeners are people some of whom have an event stream open.
+// listeners returns a scenario with people, some of whom have an event stream open.
 func listeners() Scenario {
-	s := besides("people-stream-6", func() (cs []*Client) {
-		for _, c := range people(6) {
-			c.Kind, c.Pages, c.Think, c.Timeout = "stream", []Page{eventStream()}, 1, 30
-			cs = append(cs, c)
-		}
-		return cs
+	s := besides("people-stream-6", func() []*Client {
+		return each(people(6), func(c *Client) { c.Kind, c.Pages, c.Think, c.Timeout = "stream", []Page{eventStream()}, 1, 30 })
 	})
 	s.Demands = append(s.Demands, Demand{Kind: "stream", Good: 0.99})
 	return s
 }
 
-// downloads are people some of whom fetch something large on a slow line.
+// downloads returns a scenario with people, some of whom download large files on slow connections.
 func downloads() Scenario {
-	s := besides("people-8MB-20", func() (cs []*Client) {
-		for _, c := range people(20) {
-			c.Kind, c.Pages, c.Speed, c.Think = "reader", []Page{huge()}, megabit, 5
-			cs = append(cs, c)
-		}
-		return cs
+	s := besides("people-8MB-20", func() []*Client {
+		return each(people(20), func(c *Client) { c.Kind, c.Pages, c.Speed, c.Think = "reader", []Page{huge()}, megabit, 5 })
 	})
 	s.Demands = append(s.Demands, Demand{Kind: "reader", Good: 0.99})
 	return s
 }
 
-// slowPages are a site whose own people's pages wait, in addition to others that would have all workers which are not
-// kept for short ones.
+// slowPages returns scenarios of a site whose own people's pages wait, and clients that would hold all workers
+// that aren't kept for short requests.
 func slowPages() (all []Scenario) {
 	waiting := func() []*Client {
-		cs := asking(people(30), []Page{{Path: "/report", CPU: lightPage, Sleep: 2}})
-		for _, c := range cs {
-			c.Think = 8
-		}
-		return cs
+		return each(asking(people(30), []Page{{Path: "/report", CPU: lightPage, Sleep: 2}}), func(c *Client) { c.Think = 8 })
 	}
 	add := func(name string, good5 float64, clients func() []*Client) {
 		s := siege(name, alike(), clients, "human")
@@ -190,14 +174,13 @@ func slowPages() (all []Scenario) {
 	return all
 }
 
-// HangUps are scenarios of clients that ask for expensive pages and leave at once.
-// The backend works on for nobody; that is to be paid, and to stand in nobody's
-// way.
+// HangUps returns scenarios with clients that request expensive pages and disconnect at once. The backend
+// continues to work on these pages. The clients must pay for that, and must not delay others.
 func HangUps() (all []Scenario) {
 	for _, x := range []struct {
 		name  string
 		from  addresses
-		rate  float64 // requests per second of each address
+		rate  float64 // requests per second from each address
 		after float64 // seconds
 		page  Page
 	}{
@@ -229,22 +212,18 @@ func HangUps() (all []Scenario) {
 	return all
 }
 
-// nineSeconds is a page of the site's one script.
+// nineSeconds returns an expensive page of the site's only script.
 func nineSeconds() Page {
 	return Page{Path: "/page", Query: "ms=9500&sleep=0&p=", CPU: 9.5, Exact: true}
 }
 
-// leavers ask so often, and leave so many seconds later.
+// leavers returns clients that make requests at a rate, and disconnect after the given number of seconds.
 func leavers(a addresses, rate, after float64, page Page) []*Client {
-	cs := holders(a, 1, page, 0)
-	for _, c := range cs {
-		c.Rate, c.HangsUp = rate, after
-	}
-	return cs
+	return each(holders(a, 1, page, 0), func(c *Client) { c.Rate, c.HangsUp = rate, after })
 }
 
-// UnsetWorkers are scenarios of backends of whose workers the proxy is told
-// nothing: few of them, as php-fpm has, or any number, as it needs none to wait.
+// UnsetWorkers returns scenarios in which the proxy isn't told the backend's number of workers. Either there
+// are few, as in php-fpm, or any number, because no request has to wait for one.
 func UnsetWorkers() (all []Scenario) {
 	for _, x := range []struct {
 		name    string
@@ -257,10 +236,10 @@ func UnsetWorkers() (all []Scenario) {
 		{"fpm-5-sleep", 5, func() []*Client { return holders(addresses{1, 0}, 20, sleeper(), 0) }, nil},
 		{"fpm-5-stream", 5, func() []*Client { return holders(addresses{1, 0}, 20, eventStream(), 0) }, nil},
 		{"event-crawl", anyWorkers, func() []*Client { return lone(20) }, nil},
-		{"event-stream-200", anyWorkers, func() []*Client { return renamed("stream", holders(addresses{200, strewn}, 1, eventStream(), 0)) },
-			[]Demand{{Kind: "stream", P95: 3000}}}, // all come within a second and a half
+		{"event-stream-200", anyWorkers, func() []*Client { return called("stream", holders(addresses{200, strewn}, 1, eventStream(), 0)) },
+			[]Demand{{Kind: "stream", P95: 3000}}}, // all of them arrive within 1.5 s
 		{"event-poll-60", anyWorkers, func() []*Client { return polling(60) }, []Demand{{Kind: "poll", P95: 26e3}}},
-		{"event-db-100", anyWorkers, func() []*Client { return renamed("db", waitingPages(100, 1)) },
+		{"event-db-100", anyWorkers, func() []*Client { return called("db", waitingPages(100, 1)) },
 			[]Demand{{Kind: "db", P95: 1300}}},
 	} {
 		s := besides(x.name, x.others)
@@ -269,12 +248,4 @@ func UnsetWorkers() (all []Scenario) {
 		all = append(all, s)
 	}
 	return all
-}
-
-// renamed counts clients as of another kind.
-func renamed(kind string, cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Kind = kind
-	}
-	return cs
 }

@@ -1,14 +1,14 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"tempomat/limiter"
 )
 
-// TestBuffering checks, without a gate, that a slow client holds no worker of a
-// proxy that reads bodies ahead and spools answers, and all of them of one that
-// does not.
+// TestBuffering checks without a gate that a slow client holds no worker of a proxy that reads bodies ahead
+// and spools answers, and holds all workers of one that doesn't.
 func TestBuffering(t *testing.T) {
 	for _, s := range HoldingWorkers() {
 		if s.Name != "upload-1x24" && s.Name != "upload-24x1" && s.Name != "read-1x24" && s.Name != "read-8MB-24x1" {
@@ -19,21 +19,17 @@ func TestBuffering(t *testing.T) {
 		}
 		s.Plain = true
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.good < 0.5) {
-			t.Errorf("%s, not buffered: people good %.1f%%: that is no attack", s.Name, 100*r.good)
+			t.Errorf("%s without buffering is no attack: people good %.1f%%", s.Name, 100*r.good)
 		}
 	}
 }
 
-// TestReadingForAnHour has a client read images at 64 B/s, which takes longer
-// than an hour.
+// TestReadingForAnHour has a client read images at 64 B/s, which takes more than an hour.
 func TestReadingForAnHour(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		s := besides("hour", nil)
 		s.Plain = plain
-		w, err := NewWorld(1, s, limiter.Fair)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorld(t, 1, s, limiter.Fair)
 		held := 0
 		w.every(1, func() {
 			if w.now > Attack+1 {
@@ -43,7 +39,7 @@ func TestReadingForAnHour(t *testing.T) {
 		w.Run(holders(addresses{1, 0}, 24, image(), crawling), 0, 3600)
 		if kept := w.proxy.spool.used[0x20000001]; plain {
 			if held == 0 || kept > 0 {
-				t.Errorf("not spooled: %d workers held, %.0f bytes kept: nothing is tested", held, kept)
+				t.Errorf("this tests nothing: without a spool, %d workers held, %.0f bytes kept", held, kept)
 			}
 		} else if held > 0 || kept != 24*image().Answer {
 			t.Errorf("%d workers held, %.0f bytes kept after an hour; want none, and 24 images", held, kept)
@@ -51,31 +47,31 @@ func TestReadingForAnHour(t *testing.T) {
 	}
 }
 
-// TestGateCountsAll looks whether the gate knows of all that is at the backend
-// while it is there, and of nothing when all clients have left or been served.
+// TestGateCountsAll checks that the gate knows all requests at the backend while they are there, and none
+// after all clients have left or been served.
 func TestGateCountsAll(t *testing.T) {
-	for _, s := range demanding() {
-		if s.Cold {
-			continue // the same clients
-		}
+	all := slices.DeleteFunc(demanding(), func(s Scenario) bool { return s.Cold }) // these have the same clients
+	parallel(len(all), func(i int) {
+		s := all[i]
 		if unseen := playToTheEnd(t, s); unseen > 0 {
-			t.Errorf("%s: %d requests at the backend that the gate knows nothing of", s.Name, unseen)
+			t.Errorf("%s: the gate doesn't know %d requests at the backend", s.Name, unseen)
 		}
 		if s.Plain = true; s.Name == "hangup-4/s-30ms" {
 			if unseen := playToTheEnd(t, s); unseen == 0 {
-				t.Errorf("%s: who forgets those that left forgets nobody: nothing is tested", s.Name)
+				t.Errorf("%s: this tests nothing: a gate that forgets requests whose client has left forgets none", s.Name)
 			}
 		}
-	}
+	})
 }
 
-// playToTheEnd has clients come for a while, and returns how many requests were
-// at the backend at most of which the gate knew nothing.
+// playToTheEnd has clients visit for a while. It returns the largest number of requests at the backend that
+// the gate didn't know.
 func playToTheEnd(t *testing.T, s Scenario) (unseen int) {
 	t.Helper()
 	w, err := NewWorld(1, s, limiter.Fair)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return 0
 	}
 	clients := s.Clients()
 	for _, c := range clients {
@@ -96,7 +92,7 @@ func playToTheEnd(t *testing.T, s Scenario) (unseen int) {
 	}
 	for address, n := range p.spool.used {
 		if n != 0 {
-			t.Errorf("%s: %.0f bytes are spooled for %x", s.Name, n, address)
+			t.Errorf("%s: %.0f bytes are still spooled for %x", s.Name, n, address)
 		}
 	}
 	return unseen

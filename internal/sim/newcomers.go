@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// newcomers are so many people, each with an address of their own, who come
-// evenly between two times and ask for one page, once.
+// newcomers returns n people with different addresses, who arrive evenly between two times and request one
+// page once.
 func newcomers(n int, from, to float64, pages []Page) (cs []*Client) {
 	for i := range n {
 		begin := from + (to-from)*float64(i)/float64(n)
@@ -15,28 +15,36 @@ func newcomers(n int, from, to float64, pages []Page) (cs []*Client) {
 	return cs
 }
 
-// fewNew and manyNew come while an attack is on.
+// fewNew and manyNew return newcomers who arrive during an attack.
 func fewNew(pages []Page) []*Client  { return newcomers(100, Attack+20, Attack+170, pages) }
 func manyNew(pages []Page) []*Client { return newcomers(150, Attack+20, Attack+170, pages) }
 
-// newcomersBeside are newcomers of a site of light pages, in addition to attacks.
+// attack is a named crowd of clients that attack a site.
+type attack struct {
+	name   string
+	others func() []*Client
+}
+
+// besideNewcomers returns attacks on a site with light pages. In some, the attackers request the same path.
+func besideNewcomers() []attack {
+	return []attack{
+		{"new+oneshot30heavy-samepath", func() []*Client { return flood(30, true, heavy("/page")) }},
+		{"new+lightshot100", func() []*Client { return flood(100, true, light()) }},
+		{"new+dist120-samepath", func() []*Client { return dist(120, "/page") }},
+	}
+}
+
+// newcomersBeside returns scenarios with newcomers to a site with light pages, in addition to attacks.
 func newcomersBeside() (all []Scenario) {
-	for _, x := range []struct {
-		name   string
-		others func() []*Client
-	}{
-		{"oneshot30heavy-samepath", func() []*Client { return flood(30, true, heavy("/page")) }},
-		{"lightshot100", func() []*Client { return flood(100, true, light()) }},
-		{"full-queue", func() []*Client { return join(flood(60, true, heavy("/heavy")), flood(60, true, light())) }},
-		{"dist120-samepath", func() []*Client { return dist(120, "/page") }},
-	} {
-		all = append(all, siege("new+"+x.name, site{}, func() []*Client {
+	full := attack{"new+full-queue", func() []*Client { return join(flood(60, true, heavy("/heavy")), flood(60, true, light())) }}
+	for _, x := range append(besideNewcomers(), full) {
+		all = append(all, siege(x.name, site{}, func() []*Client {
 			return join(people(20), manyNew(light()), x.others())
 		}, "new", "human"))
 	}
 	return append(all, siege("new+shot40-parts", site{parts: true}, func() []*Client {
 		visits := manyNew(light())
-		for _, c := range visits { // as a wiki's, whose styles are put together by the backend
+		for _, c := range visits { // as in a wiki, where the backend combines style sheets
 			c.Rate, c.To, c.Once, c.Connections = 0, 0, true, 3
 			c.Parts = []Page{{Path: "/a.css", CPU: 0.05}, {Path: "/b.css", CPU: 0.05}, {Path: "/c.css", CPU: 0.05}, part()}
 		}
@@ -44,8 +52,8 @@ func newcomersBeside() (all []Scenario) {
 	}, "new", "human"))
 }
 
-// strangersOfFlatSites are newcomers of a site whose pages all cost the same,
-// next to a crawler that has a new address for each request.
+// strangersOfFlatSites returns scenarios with newcomers to a site whose pages all cost the same, and a crawler
+// that uses a new address for each request.
 func strangersOfFlatSites() (all []Scenario) {
 	for _, rate := range []float64{10, 13, 20} {
 		all = append(all, siege(fmt.Sprintf("res-flat-%g/s", rate), alike(), func() []*Client {
@@ -55,8 +63,8 @@ func strangersOfFlatSites() (all []Scenario) {
 	return all
 }
 
-// crowds are flash crowds: newcomers who all come within ten seconds, to a site
-// that few people were at, with a crawler next to them and without.
+// crowds returns scenarios with flash crowds: newcomers who all arrive within ten seconds at a site with few
+// visitors, with and without a crawler.
 func crowds() []Scenario {
 	crowd := func(name string, n int, cost float64, crawlers int) Scenario {
 		pages := []Page{{Path: "/page", CPU: cost}}
@@ -71,24 +79,19 @@ func crowds() []Scenario {
 	}
 }
 
-// dearPeople are people whose own pages are expensive, so that they use most of the
-// machine by themselves: without the crawler, 100, 99 and 99 % come within a second.
-func dearPeople() (all []Scenario) {
+// expensivePeople returns scenarios with people whose own pages are so expensive that they use most of the
+// machine. Without the crawler, 100, 99 and 99 % of the pages are served within a second.
+func expensivePeople() (all []Scenario) {
 	for _, x := range []struct {
 		people            int
-		page, crawl, good float64 // seconds; the part of pages within a second
+		page, crawl, good float64 // seconds; good: the fraction of pages served within a second
 	}{
 		{24, 0.090, 1, 0.98}, {20, 0.150, 2, 0.9}, {8, 0.300, 5, 0.7},
 	} {
 		name := fmt.Sprintf("dear-people%gms-crawl%gs", 1000*x.page, x.crawl)
-		s := siege(name, site{cookies: true, parts: true}, func() []*Client {
-			cs := people(x.people)
-			for _, c := range cs {
-				c.Pages = []Page{{Path: "/page", CPU: x.page}}
-			}
-			crawler := lone(4)
-			crawler[0].Pages = []Page{{Path: "/page", Query: "n=", CPU: x.crawl}}
-			return join(cs, crawler)
+		s := siege(name, alike(), func() []*Client {
+			return join(asking(people(x.people), []Page{{Path: "/page", CPU: x.page}}),
+				asking(lone(4), []Page{{Path: "/page", Query: "n=", CPU: x.crawl}}))
 		}, "human")
 		s.Demands[0].Good, s.Waiting = x.good, 0.9
 		all = append(all, s, cold(s))
@@ -96,8 +99,8 @@ func dearPeople() (all []Scenario) {
 	return all
 }
 
-// sessions are crawlers of many faces, at a site whose pages all cost the same
-// and that newcomers come to: cookies of one address, or addresses that share a
+// sessions returns scenarios of a site whose pages all cost the same and which newcomers visit, with crawlers
+// that appear as many clients: through many cookies at one address, or through many addresses with one
 // User-Agent.
 func sessions() (all []Scenario) {
 	for _, n := range []int{16, 64} {
@@ -118,15 +121,19 @@ func sessions() (all []Scenario) {
 	return append(all, oneAgent, addresses)
 }
 
-// Redirects are scenarios of newcomers next to crawlers, behind a proxy that
-// redirects newcomers. Browsers follow; crawlers do not, or do.
+// Redirects returns scenarios with newcomers and crawlers, and a proxy that redirects newcomers. Browsers
+// follow redirects. In some scenarios, crawlers do as well.
 func Redirects() (all []Scenario) {
 	for _, rate := range []float64{10, 13, 20} {
 		all = append(all, flatRedirects(fmt.Sprintf("res-flat-%g/s", rate), func() []*Client {
 			return flood(rate, true, flat())
 		}))
 	}
-	all = append(all, lightRedirects()...)
+	for _, x := range besideNewcomers() {
+		all = append(all, redirects(x.name, site{}, func() []*Client {
+			return join(people(20), firstVisits(150, Attack+20, Attack+170, light()), x.others())
+		}))
+	}
 	for _, x := range []struct {
 		n   int
 		cpu float64
@@ -136,7 +143,7 @@ func Redirects() (all []Scenario) {
 	return append(all, crawlerRedirects()...)
 }
 
-// redirects is a scenario whose known people must hardly notice.
+// redirects returns a scenario in which known people must hardly notice the attack.
 func redirects(name string, s site, clients func() []*Client) Scenario {
 	return Scenario{
 		Name: name + "+redirect", CPUs: 2, Workers: 16, site: s, Redirect: true, end: 240, clients: clients,
@@ -144,101 +151,58 @@ func redirects(name string, s site, clients func() []*Client) Scenario {
 	}
 }
 
-// flatRedirects are of a site whose pages all cost the same, and that gives cookies.
+// flatRedirects returns a scenario of a site that sets cookies and whose pages all cost the same.
 func flatRedirects(name string, others func() []*Client) Scenario {
-	return redirects(name, site{cookies: true, parts: true}, func() []*Client {
+	return redirects(name, alike(), func() []*Client {
 		return join(thinking(people(20)), firstVisits(100, Attack+20, Attack+170, flat()), others())
 	})
 }
 
-// lightRedirects are of a site whose pages are light, and that gives no cookies.
-func lightRedirects() (all []Scenario) {
-	for _, x := range []struct {
-		name   string
-		others func() []*Client
-	}{
-		{"new+lightshot100", func() []*Client { return flood(100, true, light()) }},
-		{"new+oneshot30heavy-samepath", func() []*Client { return flood(30, true, heavy("/page")) }},
-		{"new+dist120-samepath", func() []*Client { return dist(120, "/page") }},
-	} {
-		all = append(all, redirects(x.name, site{}, func() []*Client {
-			return join(people(20), firstVisits(150, Attack+20, Attack+170, light()), x.others())
-		}))
-	}
-	return all
-}
-
-// crowdRedirects is a crowd that comes within ten seconds, in addition to a crawler.
+// crowdRedirects returns a scenario with a crowd that arrives within ten seconds, and a crawler.
 func crowdRedirects(n int, cpu float64) Scenario {
 	pages := []Page{{Path: "/page", CPU: cpu}}
 	return redirects(fmt.Sprintf("flash%d-%gms+crawl", n, cpu*1000), site{}, func() []*Client {
-		known := people(5)
-		for _, c := range known {
-			c.Pages = pages
-		}
-		return join(known, firstVisits(n, Attack+30, Attack+40, pages), lone(20))
+		return join(asking(people(5), pages), firstVisits(n, Attack+30, Attack+40, pages), lone(20))
 	})
 }
 
 // roundTrip is how many seconds a crawler takes to follow a redirect.
 const roundTrip = 0.02
 
-// crawlerRedirects are crawlers that know of the redirect, on a site whose pages
-// all cost the same, and on one where theirs are expensive under the path of people's.
+// crawlerRedirects returns scenarios with crawlers that follow the redirect: on a site whose pages all cost
+// the same, and on one where the crawler's pages are expensive but have the same path as people's pages.
 func crawlerRedirects() (all []Scenario) {
-	for _, x := range []struct {
-		name     string
-		crawlers func() []*Client
-	}{
+	for _, x := range []attack{
 		{"again-40", func() []*Client { return strewnCrawlers(40, 1) }},
 		{"follow-40", func() []*Client { return following(strewnCrawlers(40, 1)) }},
 		{"follow-1x40", func() []*Client { return following(strewnCrawlers(1, 40)) }},
 		{"follow-roam-10x4", func() []*Client { return roaming(following(strewnCrawlers(10, 4))) }},
 	} {
-		all = append(all, flatRedirects("flat+"+x.name, x.crawlers))
-		s := redirects("heavy+"+x.name, site{cookies: true, parts: true}, func() []*Client {
-			crawlers := x.crawlers()
-			for _, c := range crawlers {
-				c.Pages = heavy("/page")
-			}
-			return join(people(20), firstVisits(150, Attack+20, Attack+170, light()), crawlers)
-		})
-		all = append(all, s)
+		all = append(all, flatRedirects("flat+"+x.name, x.others))
+		all = append(all, redirects("heavy+"+x.name, alike(), func() []*Client {
+			return join(people(20), firstVisits(150, Attack+20, Attack+170, light()), asking(x.others(), heavy("/page")))
+		}))
 	}
 	return all
 }
 
-// firstVisits are newcomers whose browsers follow a redirect.
+// firstVisits returns newcomers whose browsers follow a redirect.
 func firstVisits(n int, from, to float64, pages []Page) []*Client {
-	cs := newcomers(n, from, to, pages)
-	for _, c := range cs {
-		c.Follows = 0.1
-	}
-	return cs
+	return each(newcomers(n, from, to, pages), func(c *Client) { c.Follows = 0.1 })
 }
 
-// strewnCrawlers pass for browsers, ask for the pages that people ask for, and
-// again at once whatever comes of it.
+// strewnCrawlers returns crawlers that look like browsers, request the pages that people request, and make the
+// next request at once, whatever the answer is.
 func strewnCrawlers(n, parallel int) []*Client {
-	cs := flatCrawlers(n, parallel, 0)
-	for _, c := range cs {
-		c.Retry = 0
-	}
-	return cs
+	return each(flatCrawlers(n, parallel, 0), func(c *Client) { c.Retry = 0 })
 }
 
-// following has crawlers follow redirects, with the cookie that comes with them.
+// following makes crawlers follow redirects with the cookie that comes with them.
 func following(cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Follows = roundTrip
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Follows = roundTrip })
 }
 
-// roaming has crawlers change their address within its network.
+// roaming makes crawlers change their address within its /24.
 func roaming(cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Roams = true
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Roams = true })
 }

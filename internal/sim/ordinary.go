@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ordinary is a load that nobody means harm by. Its clients are of a machine with two CPUs; on another
-// there are as many more.
+// ordinary is a load without an attack. Its numbers of clients are for a machine with two CPUs; on others,
+// they are scaled by the number of CPUs.
 type ordinary struct {
 	name    string
 	beside  other
@@ -14,7 +14,8 @@ type ordinary struct {
 	clients func(n func(int) int) []*Client
 }
 
-// users ask one after the other, from an address each, and wait for a minute.
+// users returns people with different addresses who make one request after another, and wait for up to a
+// minute.
 func users(n int, think float64, p Page) (cs []*Client) {
 	for i := range n {
 		cs = append(cs, &Client{
@@ -25,47 +26,38 @@ func users(n int, think float64, p Page) (cs []*Client) {
 	return cs
 }
 
-// others are users of another kind, with addresses of their own.
+// others returns users of another kind, with other addresses.
 func others(kind string, n int, think float64, p Page) []*Client {
-	cs := users(n, think, p)
-	for _, c := range cs {
-		c.Kind, c.Address = kind, c.Address+0x10000
-	}
-	return cs
+	return each(users(n, think, p), func(c *Client) { c.Kind, c.Address = kind, c.Address+0x10000 })
 }
 
-// each changes every client.
-func each(cs []*Client, change func(i int, c *Client)) []*Client {
-	for i, c := range cs {
-		change(i, c)
-	}
-	return cs
-}
-
-// with parts has browsers load so many parts of each page, on so many connections.
+// withParts makes browsers load the given number of parts of each page, on the given number of connections.
 func withParts(cs []*Client, parts, connections int) []*Client {
-	return each(cs, func(_ int, c *Client) { c.Parts, c.Connections = slices.Repeat([]Page{part()}, parts), connections })
+	return each(cs, func(c *Client) { c.Parts, c.Connections = slices.Repeat([]Page{part()}, parts), connections })
 }
 
-// once has each ask once, within some seconds.
+// once makes each client send only one request. The requests arrive within the given number of seconds.
 func once(cs []*Client, within float64) []*Client {
-	return each(cs, func(i int, c *Client) { c.Once, c.From = true, within*float64(i)/float64(len(cs)) })
+	for i, c := range cs {
+		c.Once, c.From = true, within*float64(i)/float64(len(cs))
+	}
+	return cs
 }
 
 // behind puts clients behind one address.
 func behind(cs []*Client) []*Client {
-	return each(cs, func(_ int, c *Client) { c.Address = 0xc0a80101 })
+	return each(cs, func(c *Client) { c.Address = 0xc0a80101 })
 }
 
-// waits is a page that computes for a moment, and waits for a remote service.
+// waits returns a page that computes for a moment, and then waits for a remote service.
 func waits(seconds float64) Page { return Page{Path: "/page", CPU: 0.005, Sleep: seconds} }
 
 func computes(seconds float64) Page { return Page{Path: "/page", CPU: seconds} }
 
-// quick are people whose pages are light, in addition to what others do.
+// quick returns people with light pages, to be added to other clients.
 func quick(n int) []*Client { return withParts(others("quick", n, 1, computes(0.030)), 6, 6) }
 
-// waiting are sites whose pages wait most of their time.
+// waiting returns loads of sites whose pages wait for most of their time.
 func waiting() (all []ordinary) {
 	for _, x := range []struct {
 		users int
@@ -90,7 +82,7 @@ func waiting() (all []ordinary) {
 		}},
 		ordinary{name: "streams60x15s", clients: func(n func(int) int) []*Client {
 			streams := others("stream", n(60), 0, Page{Path: "/events", CPU: 0.005, Stream: 15})
-			return join(each(streams, func(_ int, c *Client) { c.Timeout = 120 }), quick(n(5)))
+			return join(each(streams, func(c *Client) { c.Timeout = 120 }), quick(n(5)))
 		}},
 		ordinary{name: "polls60x20s", clients: func(n func(int) int) []*Client {
 			return join(others("poll", n(60), 0, Page{Path: "/poll", CPU: 0.001, Sleep: 20}), quick(n(5)))
@@ -98,7 +90,7 @@ func waiting() (all []ordinary) {
 	)
 }
 
-// manyAtOnce are many people at once.
+// manyAtOnce returns loads with many people at once.
 func manyAtOnce() []ordinary {
 	return []ordinary{
 		{name: "flash200x80ms", clients: func(n func(int) int) []*Client {
@@ -125,7 +117,7 @@ func manyAtOnce() []ordinary {
 	}
 }
 
-// browsers are pages as browsers load them.
+// browsers returns loads with pages that are loaded as browsers load them.
 func browsers() []ordinary {
 	return []ordinary{
 		{name: "400parts-http2", clients: func(n func(int) int) []*Client {
@@ -137,16 +129,16 @@ func browsers() []ordinary {
 		{name: "29xhr+4s", clients: func(n func(int) int) []*Client {
 			slow := []Page{{Path: "/report", CPU: 0.005, Sleep: 4}}
 			light := slices.Repeat([]Page{{Path: "/api", CPU: 0.005}}, 29)
-			return each(users(n(4), 1, computes(0.020)), func(_ int, c *Client) { c.Parts, c.Connections = append(slow, light...), 6 })
+			return each(users(n(4), 1, computes(0.020)), func(c *Client) { c.Parts, c.Connections = append(slow, light...), 6 })
 		}},
 		{name: "typing5+2s", clients: func(n func(int) int) []*Client {
-			searching := each(users(n(5), 3, Page{Path: "/search", CPU: 0.005, Sleep: 2}), func(_ int, c *Client) { c.Types = 5 })
+			searching := each(users(n(5), 3, Page{Path: "/search", CPU: 0.005, Sleep: 2}), func(c *Client) { c.Types = 5 })
 			return join(searching, quick(n(5)))
 		}},
 	}
 }
 
-// neighbours are sites that have the machine together with something else.
+// besideOthers returns loads of sites that share the machine with another program.
 func besideOthers() (all []ordinary) {
 	for _, x := range []struct {
 		name string
@@ -167,23 +159,23 @@ func besideOthers() (all []ordinary) {
 	return all
 }
 
-// machineKind is what an ordinary load is played on, and what the proxy sees of it.
+// machineKind is a machine for an ordinary load, and what the proxy can see of it.
 type machineKind struct {
 	name          string
 	cpus, workers int
 	forks         forks
 	sees          sees
-	told          bool // the kernel tells what requests cost
+	told          bool // the kernel reports what requests cost
 }
 
-// sees is what the proxy sees of a backend.
+// sees is how much the proxy can see of a backend.
 type sees uint8
 
 const (
-	finds   sees = iota // how many workers it is configured to have, and its accept queue
-	queue               // its accept queue
-	said                // the administrator says how many workers it has
-	nothing             // only what is used of the machine
+	finds   sees = iota // its configured number of workers, and its accept queue
+	queue               // only its accept queue
+	said                // its number of workers is set in the proxy's configuration
+	nothing             // only the CPU use of the machine
 )
 
 func machineKinds() []machineKind {
@@ -205,8 +197,9 @@ func machineKinds() []machineKind {
 	}
 }
 
-// Ordinary are sites that nobody attacks, on machines of all kinds: all of them on the commonest and a
-// fifth on each of the others, or all on all.
+// Ordinary returns sites without an attack, on machines of all kinds. If all is set, every load is combined
+// with every kind of machine. Otherwise, all loads are combined with the most common kind, and a fifth of them
+// with each of the others.
 func Ordinary(all bool) (rows []Scenario) {
 	loads := slices.Concat(waiting(), manyAtOnce(), browsers(), besideOthers())
 	for i, m := range machineKinds() {

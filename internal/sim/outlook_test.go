@@ -7,20 +7,19 @@ import (
 	"tempomat/limiter"
 )
 
-// lookEach is how often the queue is looked at, in seconds: at moments that follow no
-// beat of the proxy's.
+// lookEach is the interval of the looks at the queue in seconds. They coincide with no tick of the proxy.
 const lookEach = 0.37
 
-// foresight holds what was said of who waits against what then happens.
+// foresight compares what was reported about waiting requests with what then happens.
 type foresight struct {
 	t     *testing.T
 	proxy *proxy
-	told  map[*request]limiter.Outlook // at the last look, until somebody went
-	next  map[string]int               // by kind of client: how often one of them went next of those looked at
-	right map[string]int               // and nobody was said to go before it
+	told  map[*request]limiter.Outlook // at the last look, until a request started
+	next  map[string]int               // by kind of client: how often one of them started next of those looked at
+	right map[string]int               // and no request was said to go before it
 	why   map[limiter.Barrier]int
 	gate  limiter.GateState // at the last look
-	kept  int               // went next though for want of room it could not, and there is no more room than then
+	kept  int               // started next, though reported as lacking room, and there is no more room than then
 }
 
 func (f *foresight) look() {
@@ -29,16 +28,16 @@ func (f *foresight) look() {
 	f.told = map[*request]limiter.Outlook{}
 	for i, o := range p.limiter.Outlooks(p.time(), tickets(p.waiting)) {
 		if !o.Waits {
-			f.t.Errorf("%.2f s: of a request that waits it is said that it does not", p.now)
+			f.t.Errorf("%.2f s: a waiting request is reported as not waiting", p.now)
 		}
 		if o.Barrier == 0 {
-			f.t.Errorf("%.2f s: nothing is said to keep a request that waits", p.now)
+			f.t.Errorf("%.2f s: no reason is reported for a request that waits", p.now)
 		}
 		f.told[p.waiting[i]] = o
 		f.why[o.Barrier]++
 	}
 	if len(f.told) > 0 && !f.anyFirst() {
-		f.t.Errorf("%.2f s: %d wait, and none goes next", p.now, len(f.told))
+		f.t.Errorf("%.2f s: %d wait, but none is reported as the next", p.now, len(f.told))
 	}
 }
 
@@ -51,7 +50,7 @@ func (f *foresight) anyFirst() bool {
 	return false
 }
 
-// went takes in who goes to the backend. Only the first after a look counts.
+// went records a request that goes to the backend. Only the first after a look counts.
 func (f *foresight) went(r *request) {
 	o, ok := f.told[r]
 	if !ok {
@@ -66,8 +65,8 @@ func (f *foresight) went(r *request) {
 	}
 }
 
-// roomier tells whether there is more room than at the last look, but for one that has
-// just gone: fewer compute of some size, or more may.
+// roomier tells whether there is more room than at the last look, not counting the request that has just
+// started: fewer compute at some size, or more may.
 func (f *foresight) roomier() bool {
 	now, more := f.proxy.limiter.GateState(), 0
 	for i, n := range now.Computing {
@@ -86,9 +85,9 @@ func tickets(of []*request) (all []*limiter.Ticket) {
 	return all
 }
 
-// TestOutlooksComeTrue: whoever goes next was said to have nobody before it, unless new
-// requests or answers have changed that meanwhile: nearly always, of people as well as of
-// crawlers. A minute with one seed is no proof: all minutes are judged together.
+// TestOutlooksComeTrue: the request that goes next was reported to have none before it, unless new requests or
+// answers have changed that meanwhile. This holds nearly always, for people as well as for crawlers. A minute
+// with one seed proves nothing, so all minutes are judged together.
 func TestOutlooksComeTrue(t *testing.T) {
 	const rightly, ofEach, seeds = 0.88, 0.8, 5
 	for name, why := range map[string][]limiter.Barrier{
@@ -104,10 +103,7 @@ func TestOutlooksComeTrue(t *testing.T) {
 			s := all[slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })]
 			f := &foresight{t: t, next: map[string]int{}, right: map[string]int{}, why: map[limiter.Barrier]int{}}
 			for seed := range uint64(seeds) {
-				w, err := NewWorld(1+seed, s, limiter.Fair)
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := newWorld(t, 1+seed, s, limiter.Fair)
 				f.proxy, f.told = w.proxy, nil
 				w.proxy.went = f.went
 				w.every(lookEach, f.look)
@@ -117,21 +113,21 @@ func TestOutlooksComeTrue(t *testing.T) {
 			for kind, n := range f.next {
 				next, right = next+n, right+f.right[kind]
 				if n >= 10 && float64(f.right[kind]) < ofEach*float64(n) {
-					t.Errorf("of %s, %d of %d went next as was said", kind, f.right[kind], n)
+					t.Errorf("of %s, %d of %d went next as reported", kind, f.right[kind], n)
 				}
 			}
 			if name == "res-flat-10/s" && f.next["new"] < 5 {
 				t.Errorf("only %d newcomers went next", f.next["new"])
 			}
 			if float64(f.kept) > (1-rightly)*float64(next) {
-				t.Errorf("%d of %d went though what was said to keep them had not changed", f.kept, next)
+				t.Errorf("%d of %d went, though the reported reason had not changed", f.kept, next)
 			}
 			if next < 30 || float64(right) < rightly*float64(next) {
-				t.Errorf("%d of %d went next as was said, want %.0f %%: %v of %v", right, next, 100*rightly, f.right, f.next)
+				t.Errorf("%d of %d went next as reported, want %.0f %%: %v of %v", right, next, 100*rightly, f.right, f.next)
 			}
 			for _, b := range why {
 				if f.why[b] == 0 {
-					t.Errorf("barrier %d was never told of", b)
+					t.Errorf("barrier %d was never reported", b)
 				}
 			}
 		})

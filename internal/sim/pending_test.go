@@ -2,22 +2,21 @@ package sim
 
 import "path"
 
-// What the gate misses.
+// The reasons why the gate misses demands.
 const (
-	both      = "one address holds all that it may, and crawls as well"
-	first30s  = "all are strangers for half a minute, who may hold half of the workers, and polls hold them"
-	floods    = "more newcomers than there is room for, and a few dozen samples"
-	inside    = "nothing tells people of an office without cookies from the crawler in it that asks for their pages"
-	lookalike = "crawlers that do all that browsers do, and ask for the pages that people ask for, have as much a right to them"
-	bystander = "a robot that seldom asks for something dear has no more than its share: of 140, a page in 20 s"
+	both      = "one address holds as many workers as it may, and crawls as well"
+	first30s  = "for half a minute all clients are strangers, who may hold half of the workers, and polls hold these"
+	floods    = "more newcomers than there is room for, and only a few dozen samples"
+	inside    = "nothing distinguishes the people of an office without cookies from the crawler in it that requests their pages"
+	lookalike = "crawlers that behave like browsers, and request the pages that people request, have the same right to them"
+	bystander = "a robot that rarely requests an expensive page gets no more than its share: among 140, a page every 20 s"
 	crowded   = "on one CPU the second page of a size halves the speed of the first"
-	dozens    = "an office of dozens weighs as eight"
-	few       = "of thirty newcomers the p95 is the wait of one"
+	dozens    = "an office of dozens counts as eight clients"
+	few       = "the p95 of thirty newcomers is the wait of a single one"
 )
 
-// scatters tells whether a row is missed by one seed and met by another, as its figure
-// lies at its bound, or is of a few dozen samples. Of these only what is missed for
-// another reason is news.
+// scatters tells whether some seeds miss a row and others meet it, as its figure is close to its limit, or comes from a
+// few dozen samples. Such a row can be met and stay pending.
 func scatters(why string) bool {
 	switch why {
 	case first30s, floods, crowded, dozens, few, bystander, inside:
@@ -26,8 +25,8 @@ func scatters(why string) bool {
 	return false
 }
 
-// pending are scenarios whose demands are not met yet, and why. One that is met
-// has to be taken out, unless it scatters.
+// pending returns the scenarios whose demands are not met yet, and why. One that is met must be removed,
+// unless it scatters.
 func pending() map[string]string {
 	all := map[string]string{}
 	for why, names := range map[string][]string{
@@ -48,19 +47,19 @@ func pending() map[string]string {
 	return all
 }
 
-// pendingOrdinary tells why an ordinary site of that name is harmed as yet, and by which pattern; empty:
-// it is not to be.
+// pendingOrdinary returns why the gate still harms an ordinary site of that name, and the pattern that lists
+// it; empty: the gate must not harm it.
 func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
-		"some of few workers are kept for short requests": {
+		"of few workers, some are kept for short requests": {
 			"30x5ms+*s-16w*", "shop*-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
 			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5", "29xhr+4s-dynamic5",
 		},
-		"people come before who asks for what is dear": {"export8s-*", "api8x200ms-dynamic5"},
-		"what nobody knows yet is tried one after the other": {
+		"people go before clients that request expensive pages": {"export8s-*", "api8x200ms-dynamic5"},
+		"pages without an estimate are tried one at a time": {
 			"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "20x5ms+0.3s-prefork-told", "20x5ms+0.05s-150w-queue", "class150x5ms+1s-150w-queue",
 		},
-		"nobody tells whose the use of the CPUs is": {"15x8ms+.6s-busy-*-blind"},
+		"nothing tells which program uses the CPUs": {"15x8ms+.6s-busy-*-blind"},
 	} {
 		for _, p := range patterns {
 			if is, err := path.Match(p, name); is && err == nil {

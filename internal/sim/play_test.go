@@ -9,13 +9,14 @@ import (
 	"sync"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// The environment says what the tables have beyond an ordinary run:
-// TEMPOMAT_SCENARIOS=full plays five seeds instead of one, and the rare rows as well.
-// TEMPOMAT_SEEDS=3 plays three. TEMPOMAT_ONLY=res-flat,flash plays the rows whose
-// names have one of these in them, rare or not, and judges nothing.
+// The environment selects what the tables have beyond an ordinary run. TEMPOMAT_SCENARIOS=full plays five
+// seeds instead of one, and the rare rows as well. TEMPOMAT_SEEDS=3 plays three seeds.
+// TEMPOMAT_ONLY=res-flat,flash plays the rows whose names contain one of these, rare or not, and judges
+// nothing.
 func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
 
 func onlySome() bool { return os.Getenv("TEMPOMAT_ONLY") != "" }
@@ -30,12 +31,12 @@ func seeds() int {
 	return 1
 }
 
-// named tells whether the environment asks for a row of that name.
+// named tells whether the environment selects a row of that name.
 func named(row string) bool {
 	return slices.ContainsFunc(strings.Split(os.Getenv("TEMPOMAT_ONLY"), ","), func(part string) bool { return strings.Contains(row, part) })
 }
 
-// chosen are the scenarios that the environment asks for.
+// chosen returns the scenarios that the environment selects.
 func chosen(all []Scenario) (some []Scenario) {
 	for _, s := range all {
 		if onlySome() && named(s.Name) || !onlySome() && (!s.Rare || isFull()) {
@@ -45,7 +46,7 @@ func chosen(all []Scenario) (some []Scenario) {
 	return some
 }
 
-// result is the median over the seeds, and the worst.
+// result holds the median over the seeds, and the worst.
 type result struct {
 	asked                 int // the sum
 	good, good5           float64
@@ -54,29 +55,30 @@ type result struct {
 	held                  int
 }
 
+// newWorld is like NewWorld, but an error ends the test.
+func newWorld(t *testing.T, seed uint64, s Scenario, mode limiter.Mode) *World {
+	t.Helper()
+	w, err := NewWorld(seed, s, mode)
+	testkit.Must(t, err)
+	return w
+}
+
 // play runs a scenario with each seed and reports on some kinds of clients.
 func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[string]result {
 	t.Helper()
 	return playAll(t, []Scenario{s}, mode, func(Scenario) []string { return kinds })[0]
 }
 
-// playAll runs scenarios with each seed, as many worlds at once as there are CPUs,
-// and reports on each in their order.
+// playAll runs scenarios with each seed, as many worlds at a time as there are CPUs, and reports on them in
+// their order.
 func playAll(t *testing.T, all []Scenario, mode limiter.Mode, kinds func(Scenario) []string) []map[string]result {
 	t.Helper()
 	n := seeds()
 	runs, errs := make([]map[string]result, len(all)*n), make([]error, len(all)*n)
-	places := make(chan struct{}, runtime.GOMAXPROCS(0))
-	var wait sync.WaitGroup
-	for i := range runs {
-		places <- struct{}{}
-		wait.Go(func() {
-			s := all[i/n]
-			runs[i], errs[i] = playOnce(s, uint64(i%n+1), mode, kinds(s))
-			<-places
-		})
-	}
-	wait.Wait()
+	parallel(len(runs), func(i int) {
+		s := all[i/n]
+		runs[i], errs[i] = playOnce(s, uint64(i%n+1), mode, kinds(s))
+	})
 	results := make([]map[string]result, len(all))
 	for i, s := range all {
 		results[i] = map[string]result{}
@@ -131,14 +133,14 @@ func median(rs []result) result {
 		p99: mid(func(r result) float64 { return r.p99 }), used: mid(func(r result) float64 { return r.used }),
 		attack: mid(func(r result) float64 { return r.attack }), waiting: 1,
 	}
-	for _, r := range rs { // of these the worst counts
+	for _, r := range rs { // of these, the worst counts
 		m.asked += r.asked
 		m.failed, m.waiting, m.held = max(m.failed, r.failed), min(m.waiting, r.waiting), max(m.held, r.held)
 	}
 	return m
 }
 
-// parallel does n things, as many at a time as there are CPUs.
+// parallel calls do for 0 to n-1, as many at a time as there are CPUs.
 func parallel(n int, do func(i int)) {
 	places := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup

@@ -2,31 +2,25 @@ package sim
 
 import "fmt"
 
-// polling are people's long polls: each asks again as soon as it is answered.
-func polling(n int) (cs []*Client) {
-	for _, c := range people(n) {
+// polling returns people with long polls. Each sends the next poll as soon as the previous one is answered.
+func polling(n int) []*Client {
+	return each(people(n), func(c *Client) {
 		c.Kind, c.Pages, c.Think, c.Timeout = "poll", []Page{{Path: "/poll", CPU: 0.001, Sleep: 25}}, 0.05, 60
-		cs = append(cs, c)
-	}
-	return cs
+	})
 }
 
-// waitingPages are people's pages that wait for a database.
+// waitingPages returns people whose pages wait for a database.
 func waitingPages(n int, sleep float64) []*Client {
-	cs := people(n)
-	for _, c := range cs {
-		c.Pages = []Page{{Path: "/page", CPU: 0.010, Sleep: sleep}}
-	}
-	return cs
+	return each(people(n), func(c *Client) { c.Pages = []Page{{Path: "/page", CPU: 0.010, Sleep: sleep}} })
 }
 
-// Polls are scenarios of honest requests that hold workers and compute nothing:
-// long polls, and pages that wait for a database.
+// Polls returns scenarios with legitimate requests that hold workers and compute little: long polls, and pages
+// that wait for a database.
 func Polls() (all []Scenario) {
 	for _, x := range []struct {
 		polls  int
 		crawl  bool
-		failed float64 // of the polls
+		failed float64 // the fraction of the polls that may fail
 	}{
 		{10, false, 0}, {20, false, 0.15}, {30, false, -1}, {40, false, -1},
 		{10, true, 0.01}, {20, true, 0.15},
@@ -44,13 +38,13 @@ func Polls() (all []Scenario) {
 	return append(all, databases()...)
 }
 
-// databases are sites whose pages wait for one.
+// databases returns scenarios of sites whose pages wait for a database.
 func databases() (all []Scenario) {
 	for _, x := range []struct {
 		name            string
 		people, workers int
 		sleep           float64
-		crawler         float64 // seconds that its pages wait; 0: none
+		crawler         float64 // seconds that its pages wait; 0: no crawler
 		p95             float64
 	}{
 		{"db-20-300ms", 20, 16, 0.3, 0, 400},
@@ -78,8 +72,8 @@ func databases() (all []Scenario) {
 	return all
 }
 
-// morePolls are long polls and pages that wait for a database, as Polls are, of
-// other numbers and at a site that gives no cookies.
+// morePolls returns more scenarios like those of Polls, with other numbers of clients and a site that sets no
+// cookies.
 func morePolls() (all []Scenario) {
 	for _, n := range []int{20, 40} {
 		all = append(all, siege(fmt.Sprintf("poll-%d-people", n), site{}, func() []*Client {
@@ -95,20 +89,20 @@ func morePolls() (all []Scenario) {
 		return join(waitingPages(20, 0.3), asking(lone(30), []Page{{Path: "/heavy", CPU: 0.010, Sleep: 2}}))
 	}, "human"))
 	all = append(append(all, strangersPolls()...), halves()...)
-	for i := range all { // workers run out, not CPUs
+	for i := range all { // workers are short, not CPUs
 		all[i].Waiting = 0
 	}
 	return all
 }
 
-// halves are pages that compute half of their time and wait for a database in the other, of a crawler,
-// where workers are no limit; and such that wait for 50 s before they compute for 10.
+// halves returns scenarios with a crawler whose pages compute for half of their time and wait for a database
+// in the other half, or wait for 50 s before they compute for 10 s. There are enough workers.
 func halves() (all []Scenario) {
 	for _, report := range []Page{{CPU: 2.5, Sleep: 2.5}, {CPU: 10, Sleep: 50}} {
 		for _, cost := range []float64{0.02, 0.1} {
 			page := []Page{{Path: "/page", CPU: cost}}
 			s := siege(fmt.Sprintf("halves-20conn-%gs-pages%gms", report.CPU, 1000*cost), site{cookies: true}, func() []*Client {
-				crawler := dearPages(20, "/report", report.CPU)
+				crawler := expensivePages(20, "/report", report.CPU)
 				crawler[0].Pages[0].Sleep = report.Sleep
 				return join(asking(thinking(people(15)), page), newcomers(100, Attack+20, Attack+170, page), crawler)
 			}, "new", "human")
@@ -119,13 +113,13 @@ func halves() (all []Scenario) {
 	return all
 }
 
-// strangersPolls are those of one client that nobody knows, which hold all that strangers may, and
-// newcomers of a small site whose pages are expensive: nobody knows what these cost, either.
+// strangersPolls returns scenarios of a small site with expensive pages. The long polls of one unknown client
+// hold all workers that strangers may hold. Newcomers request pages whose cost isn't known yet.
 func strangersPolls() (all []Scenario) {
 	for _, cost := range []float64{0.8, 1.5} {
 		page := []Page{{Path: "/page", CPU: cost}}
 		all = append(all, siege(fmt.Sprintf("polls120s-8conn-pages%gms", 1000*cost), site{cookies: true}, func() []*Client {
-			polls := dearPages(8, "/poll", 0.001)
+			polls := expensivePages(8, "/poll", 0.001)
 			polls[0].Pages[0].Sleep = 120
 			return join(asking(thinking(people(1)), page), newcomers(30, Attack+20, Attack+170, page), polls)
 		}, "new", "human"))

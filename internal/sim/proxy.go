@@ -17,8 +17,8 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// proxy is a sidecar without HTTP. What is decided of a request is the very code
-// of the real one, package lifecycle; here is what there waits, reads and writes.
+// proxy is a simulated instance without HTTP. It decides about requests with the code of the real proxy,
+// package lifecycle. This file replaces the code that waits, reads and writes.
 type proxy struct {
 	*engine
 	limiter *limiter.Limiter
@@ -29,13 +29,13 @@ type proxy struct {
 	told    bool
 	blind   bool
 	spool   spool
-	waiting []*request // in the order of their arrival, as maps have none
+	waiting []*request // in order of arrival; a map would have a random order
 	running []*request
 	version int
-	went    func(*request) // is told who goes to the backend; nil: nobody
+	went    func(*request) // called with each request that goes to the backend; may be nil
 }
 
-// newProxy makes the instance of that number in its fleet.
+// newProxy makes an instance. number is its number in its fleet.
 func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) (*proxy, error) {
 	rules, err := rulesOf(s, byte(number+1)) //nolint:gosec // a secret, which may be any
 	if err != nil {
@@ -51,7 +51,7 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) 
 		spool: spool{most: s.Spool, used: map[uint32]float64{}},
 	}
 	p.told, p.blind = s.Told || s.Steps, s.Blind
-	if s.Finds || s.Unset && !s.Blind && b.most < usualWorkers { // php-fpm, whose configuration tells
+	if s.Finds || s.Unset && !s.Blind && b.most < usualWorkers { // like php-fpm, whose configuration contains the number
 		p.limiter.Found(e.time(), b.most, "php-fpm")
 	}
 	b.taker = p
@@ -72,8 +72,9 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) 
 	return p, nil
 }
 
-// join has an instance share with the others of its fleet, also whom it knows if there is a secret. The sharer of
-// a simulation runs by the engine's time: its Run comes back at once.
+// join makes an instance share with the others of its fleet. If there is a secret, it also shares which
+// clients are known. The Run method of a simulation's sharer returns at once, because the sharer uses the
+// engine's time.
 func (p *proxy) join(sharer limiter.Sharer, secret bool) error {
 	if secret {
 		x := known.NewExchange()
@@ -92,10 +93,10 @@ func (p *proxy) join(sharer limiter.Sharer, secret bool) error {
 	return sharer.Run(context.Background(), p.limiter)
 }
 
-// arrive takes a request in. Its body is read before it asks for a place, but of
-// one of unknown length only for a while.
+// arrive handles a request that arrives. Its body is read before the gate is asked. A body of unknown length
+// is read only for a while.
 func (p *proxy) arrive(r *request) {
-	r.Classify(p.time(), p.gate, &p.rules, r.http, classify.Seen{})
+	r.Classify(p.time(), p.gate, &p.rules, r.http)
 	d := r.uploading(p.now)
 	if r.page.Chunked {
 		d = min(d, aheadTime)
@@ -111,7 +112,7 @@ func (p *proxy) arrive(r *request) {
 	})
 }
 
-// queue has a request wait for its turn, or until it is redirected.
+// queue makes a request wait for its turn, or until it is redirected.
 func (p *proxy) queue(r *request) {
 	r.Arrive(p.time(), !p.plain && r.uploading(p.now) > 0)
 	p.waiting = append(p.waiting, r)
@@ -124,7 +125,7 @@ func (p *proxy) queue(r *request) {
 	}
 }
 
-// redirect sends a newcomer that still waits to where it wants to go.
+// redirect redirects a newcomer that is still waiting to the same page.
 func (p *proxy) redirect(r *request) {
 	i := slices.Index(p.waiting, r)
 	if i < 0 {
@@ -138,23 +139,29 @@ func (p *proxy) redirect(r *request) {
 	r.answer(a.status, a.header)
 }
 
-// poll looks who was decided, and asks for the time at which the limiter wants
-// to be called.
+// poll handles the requests that the limiter has decided about, and schedules the next call of the limiter.
 func (p *proxy) poll() {
 	select {
 	case <-p.limiter.Due():
 		p.advance()
 	default:
 	}
-	for i := 0; i < len(p.waiting); i++ {
+	// Checking every waiting request would take long. Usually, the limiter still holds all of them. Handling
+	// one decision may make the limiter release other requests.
+	for p.limiter.Held() < len(p.waiting) {
+		i := slices.IndexFunc(p.waiting, isDecided)
 		r := p.waiting[i]
-		select {
-		case <-r.Decided():
-			p.waiting = slices.Delete(p.waiting, i, i+1)
-			p.decided(r)
-			i = -1 // it may have let others go
-		default:
-		}
+		p.waiting = slices.Delete(p.waiting, i, i+1)
+		p.decided(r)
+	}
+}
+
+func isDecided(r *request) bool {
+	select {
+	case <-r.Decided():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -175,7 +182,7 @@ func (p *proxy) decided(r *request) {
 	}
 }
 
-// begin has a request go to the backend.
+// begin sends a request to the backend.
 func (p *proxy) begin(r *request) {
 	r.Begin(p.time())
 	r.running = true
@@ -183,13 +190,14 @@ func (p *proxy) begin(r *request) {
 		p.went(r)
 	}
 	p.running = append(p.running, r)
-	if d := r.uploading(p.now); d > 0 { // its client pays no CPU for being slow
+	if d := r.uploading(p.now); d > 0 { // it isn't charged CPU time because its client is slow
 		r.Pause(p.time())
 		p.after(d, func() { r.Resume(p.time()) })
 	}
 }
 
-// settle ends a request at the backend, which has finished (done) or was given up.
+// settle ends a request at the backend. done is true if the backend has finished it, and false if the proxy
+// gave it up.
 func (p *proxy) settle(r *request, done bool) {
 	p.read(r)
 	r.Settle(p.time(), done, r.broken)
@@ -200,12 +208,12 @@ func (p *proxy) settle(r *request, done bool) {
 	p.poll()
 }
 
-// taking is for how long an answer holds its worker: as long as a stream goes
-// on, or until its client has read what nobody else has room for.
+// taking returns how many seconds an answer holds its worker: as long as a stream lasts, or until its client
+// has read what can't be buffered.
 func (p *proxy) taking(r *request) float64 {
 	switch {
 	case r.gone:
-		return 0 // it is drained
+		return 0 // the proxy reads the answer and discards it
 	case r.page.Stream > 0:
 		return r.page.Stream
 	case !p.plain && p.spool.keep(r):
@@ -214,7 +222,7 @@ func (p *proxy) taking(r *request) float64 {
 	return r.takes(r.page.Answer - socketBuffers)
 }
 
-// begun is called when an answer begins that is not complete yet.
+// begun is called when an answer begins that isn't complete yet.
 func (p *proxy) begun(r *request) {
 	h := p.answered(r)
 	if r.page.Stream > 0 && !p.plain {
@@ -226,11 +234,11 @@ func (p *proxy) begun(r *request) {
 	p.poll()
 }
 
-// done is called when the backend is. Of a stream that no program listens to, and of a
-// body that broke off, the end is none.
+// done is called when the backend has finished a request. It passes on the answer, unless the answer has
+// already begun or the request's body was incomplete.
 func (p *proxy) done(r *request) {
 	if !r.running {
-		return // it was forgotten
+		return // the proxy gave it up
 	}
 	var h http.Header
 	if !r.broken && !r.begun {
@@ -243,8 +251,8 @@ func (p *proxy) done(r *request) {
 	r.over()
 }
 
-// answered takes note of an answer and returns its header. The site gives
-// everybody a cookie who has none, if it gives any.
+// answered records that an answer has begun, and returns its headers. A site that sets cookies sets one for
+// each client without one.
 func (p *proxy) answered(r *request) http.Header {
 	r.begun = true
 	p.read(r)
@@ -261,8 +269,8 @@ func (p *proxy) answered(r *request) http.Header {
 	return h
 }
 
-// leave takes out a request whose client gave up. What runs, runs on: it keeps
-// its place until the backend is done.
+// leave handles a client that has given up. A running request keeps its place until the backend has finished
+// it.
 func (p *proxy) leave(r *request) {
 	r.gone = true
 	p.spool.drop(r)
@@ -281,7 +289,7 @@ func (p *proxy) leave(r *request) {
 	p.poll()
 }
 
-// How often the proxy looks after what, in seconds.
+// How often the proxy does its periodic work, in seconds.
 const (
 	tickEach    = 0.1
 	measureEach = 0.5
@@ -289,7 +297,7 @@ const (
 	stepEach    = 0.02
 )
 
-// tick is what the sidecar's driver does ten times a second.
+// tick does what the driver of the real proxy does ten times a second.
 func (p *proxy) tick() {
 	p.look()
 	now := p.time()
@@ -299,7 +307,7 @@ func (p *proxy) tick() {
 		}
 		r.Tick(now)
 		if p.plain && r.gone && r.SoFar(now) >= r.Guess {
-			p.settle(r, false) // a plain one forgets who has left
+			p.settle(r, false) // a plain proxy gives up requests whose clients have disconnected
 		}
 	}
 	for _, r := range p.waiting {
@@ -309,8 +317,8 @@ func (p *proxy) tick() {
 	p.poll()
 }
 
-// step sees what requests have used, and has workers step down whose requests have computed
-// for long.
+// step reads what requests have used, and reduces the priority of workers whose requests have computed for
+// long.
 func (p *proxy) step() {
 	for _, r := range p.running {
 		p.read(r)
@@ -318,7 +326,7 @@ func (p *proxy) step() {
 	}
 }
 
-// read has the kernel tell what a request has used.
+// read reads what a request has used, as reported by the kernel.
 func (p *proxy) read(r *request) {
 	if !p.told {
 		return
@@ -332,7 +340,7 @@ func (p *proxy) read(r *request) {
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// look is what the sidecar sees of the backend from outside.
+// look reports to the limiter what can be seen of the backend from outside.
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
 	if !p.blind {
@@ -340,7 +348,7 @@ func (p *proxy) look() {
 	}
 }
 
-// measure returns what measures the CPU use each time that it is called.
+// measure returns a function that measures the CPU use since its last call.
 func (p *proxy) measure() func() {
 	before := used{}
 	return func() {
@@ -348,7 +356,7 @@ func (p *proxy) measure() func() {
 		own, others, waits := b.used.own-before.own, b.used.others-before.others, (b.used.short-before.short)/measureEach
 		of := measureEach * b.cpus
 		use := cpuaccount.Use{CPUs: min(1, (own+others)/of), Own: own, Lacked: b.used.lacked - before.lacked, Pressure: -1}
-		if p.blind { // it was no more than that
+		if p.blind { // the backend's use isn't known, but it can't exceed that of all programs
 			use.Own, use.Lacked = use.Own+others, -1
 		} else {
 			use.CPUs = min(use.CPUs, max(own/of, waits))
@@ -359,7 +367,7 @@ func (p *proxy) measure() func() {
 	}
 }
 
-// lives yields those of all requests at the backend.
+// lives yields the lifecycles of all requests at the backend.
 func (p *proxy) lives(yield func(*lifecycle.Life) bool) {
 	for _, r := range p.running {
 		if !yield(&r.Life) {
@@ -368,7 +376,7 @@ func (p *proxy) lives(yield func(*lifecycle.Life) bool) {
 	}
 }
 
-// advance tells the limiter the time, and again when it wants to be told.
+// advance calls the limiter's Advance, and schedules the next call.
 func (p *proxy) advance() {
 	p.version++
 	next := p.limiter.Advance(p.time())
@@ -384,16 +392,16 @@ func (p *proxy) advance() {
 	})
 }
 
-// usualWorkers is how many a backend has at least that is no php-fpm.
+// usualWorkers is the smallest number of workers of a backend other than php-fpm.
 const usualWorkers = 16
 
 // TableSize is how many keys the limiter remembers.
 const TableSize = 65536
 
-// What follows is what tempomat-proxy makes of a configuration that says nothing,
-// which a test of its own holds against this.
+// The following values are what tempomat-proxy derives from an empty configuration. A separate test checks
+// that the two agree.
 
-// Classes are how requests are grouped.
+// Classes returns the classes by which requests are grouped.
 func Classes() []classify.Class {
 	return []classify.Class{
 		{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24},
@@ -401,12 +409,12 @@ func Classes() []classify.Class {
 	}
 }
 
-// Standing is how clients are judged.
+// Standing returns the settings with which clients are judged.
 func Standing() standing.Config {
 	return standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
 }
 
-// Robots is how robots are told that say who they are.
+// Robots returns the settings with which robots that identify themselves are recognised.
 func Robots() robots.Config {
 	return robots.Config{
 		Class: "robot", Replaces: []string{"slash32", "slash24", "slash16", "userAgent"},
@@ -414,8 +422,8 @@ func Robots() robots.Config {
 	}
 }
 
-// Policy is what the limiter is told, for so many CPUs and workers; 0 workers: it
-// is to learn their number.
+// Policy returns the limiter's policy for the given numbers of CPUs and workers. If workers is 0, the limiter
+// must find out the number of workers.
 func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	budget := func(share, workers float64, burst time.Duration) limiter.Budget {
 		return limiter.Budget{CPUs: share * cpus, Workers: workers, Burst: burst}
@@ -437,7 +445,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	}
 }
 
-// policyOf is what the limiter is told in a scenario.
+// policyOf returns the limiter's policy in a scenario.
 func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 	p := Policy(mode, cpus, s.configured())
 	if s.Systems != nil {
@@ -450,7 +458,7 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 	return p
 }
 
-// rulesOf is what the proxy goes by in a scenario, with a secret of its own.
+// rulesOf returns the proxy's rules in a scenario, with a secret of their own.
 func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules, err error) {
 	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
 	if s.Systems != nil {
@@ -476,29 +484,28 @@ func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules, err error) {
 	}
 	source := cpuaccount.Corrected
 	if s.Steps || s.Told {
-		source = cpuaccount.Process // what a worker costs that has stepped down, time does not tell
+		source = cpuaccount.Process // elapsed time doesn't show the cost of a worker with reduced priority
 	}
-	rules.Meter = cpuaccount.NewMeter(source, s.CPUs, 0)
+	rules.Meter = cpuaccount.NewMeter(source, s.CPUs)
 	if s.Redirect {
 		rules.Newcomers = newcomer.New()
 	}
 	return rules, nil
 }
 
-// socketBuffers is how many bytes of an answer the kernel takes between backend
-// and client.
+// socketBuffers is how many bytes of an answer the kernel buffers between backend and client.
 const socketBuffers = 64 << 10
 
-// aheadTime is for how many seconds a body of unknown length is read ahead.
+// aheadTime is how many seconds a body of unknown length is read before the gate is asked.
 const aheadTime = 1.0
 
-// spool keeps what clients are slow to read, so that no worker has to.
+// spool buffers answers that clients read slowly, so they don't hold workers.
 type spool struct {
-	most float64 // bytes for each address; 0: any number
+	most float64 // bytes for each address; 0: no limit
 	used map[uint32]float64
 }
 
-// keep takes in an answer, if there is room for it.
+// keep buffers an answer. It returns false if there is no room for it.
 func (s *spool) keep(r *request) bool {
 	n, a := r.page.Answer, r.client.Address
 	if r.takes(n) == 0 {
@@ -512,7 +519,7 @@ func (s *spool) keep(r *request) bool {
 	return true
 }
 
-// drop lets go of an answer that was read, or that nobody is there to read.
+// drop discards an answer that has been read or whose client has disconnected.
 func (s *spool) drop(r *request) {
 	if r.spooled > 0 {
 		s.used[r.client.Address] -= r.spooled

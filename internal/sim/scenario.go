@@ -8,78 +8,76 @@ import (
 	"tempomat/limiter"
 )
 
-// Scenario is a site and who comes to it. The attack begins at Attack.
+// Scenario is a site with its clients. The attack begins at Attack.
 type Scenario struct {
 	Name    string
 	CPUs    float64
 	Workers int    // of the backend
-	Unset   bool   // the proxy is not told how many workers there are
-	Finds   bool   // but it finds that in the backend's configuration
-	Blind   bool   // and it cannot look at the backend, only at the machine
-	Forks   forks  // how the backend starts them
-	Told    bool   // the kernel tells what each request has used
-	Beside  other  // what else computes on the machine
-	Cold    bool   // the proxy has just started: nobody is known, and the attack is on
-	Idle    string // the scenario without the attack; what people's latency is compared to
-	// Reference is what the simulator that the gate was found with has of it: the
-	// median over five seeds of people's p50 and p95, in milliseconds. Zero: none.
+	Unset   bool   // the proxy isn't told how many workers there are
+	Finds   bool   // the proxy finds that number in the backend's configuration
+	Blind   bool   // the proxy can't look at the backend, only at the machine
+	Forks   forks  // how the backend starts its workers
+	Told    bool   // the kernel reports what each request has used
+	Beside  other  // other programs that compute on the machine
+	Cold    bool   // the proxy has just started: no client is known, and the attack has begun
+	Idle    string // the scenario without the attack, with which people's latency is compared
+	// Reference is the result of the earlier simulator with which the gate was designed: the median over five
+	// seeds of people's 50th and 95th percentile, in milliseconds. Zero means that there is none.
 	Reference [2]float64
-	// Plain is a proxy that passes bodies and answers on as they come, and forgets
-	// who disconnected once the backend has worked for as long as was guessed.
+	// Plain makes the proxy pass on bodies and answers while they arrive. It gives up requests whose clients
+	// have disconnected once the backend has worked on them for the guessed time.
 	Plain bool
-	Spool float64 // bytes that the proxy keeps for each address; 0: any number
-	// Redirect has newcomers that wait redirected.
+	Spool float64 // bytes that the proxy buffers for each address; 0: no limit
+	// Redirect makes the proxy redirect newcomers that wait.
 	Redirect bool
 
-	// Systems, if there are any, are the autonomous systems that addresses are of, and have
-	// a class of their own, with a quarter of the CPUs each.
+	// Systems, if set, maps addresses to autonomous systems. These form a class, in which each system may use
+	// a quarter of the CPUs.
 	Systems classify.Database
-	// Verified are robots that can be verified there.
+	// Verified are the robots that can be verified in these systems.
 	Verified []robots.Robot
 
-	// Steps has workers step down in priority as their requests compute, and what each
-	// request has cost is told.
+	// Steps makes workers reduce their priority while their requests compute. The kernel then also reports what
+	// each request has cost.
 	Steps bool
 
-	// Sites are those of the backend that are told apart. The host of one is its name and
+	// Sites are the sites of the backend that are distinguished. The host of each is its name followed by
 	// ".test".
 	Sites []limiter.SiteInfo
 
-	// Instances are as many machines like that behind a balancer; 0: one. Requests go to them in turn, or, if it is
-	// Sticky, those of an address to the same one. They share as share has it, which makes the sharer of one more,
-	// and with Trust they have one secret.
+	// Instances is the number of equal machines behind a load balancer; 0 means one. Requests are distributed in
+	// turn. If Sticky is set, all requests of an address go to the same one. share makes the sharer of each
+	// instance. With Trust, all instances have the same secret.
 	Instances     int
 	Sticky, Trust bool
 	share         func(*engine) limiter.Sharer
 
-	// Rare is another of a family that is played in a full run.
+	// Rare is true if the scenario is run only in a full run, because it is similar to others.
 	Rare bool
 
-	// Demands are what each kind of clients must get, and Used and Waiting the
-	// least part of the CPUs that must be used: all the time, and while anybody
-	// waits at the gate. They hold from Attack, or from the start if it is Cold, to
-	// the scenario's end.
+	// Demands are what each kind of client must get. Used and Waiting are the smallest fractions of the CPUs
+	// that must be used: all the time, and while any request waits at the gate. They apply from Attack, or
+	// from the start if Cold is set, to the end of the scenario.
 	Demands []Demand
 	Used    float64
 	Waiting float64
 
 	end     float64               // seconds; 0: End
-	change  func(*limiter.Policy) // what is told to the limiter; nil: nothing
+	change  func(*limiter.Policy) // changes the limiter's policy; may be nil
 	site    site
 	clients func() []*Client
 }
 
-// Demand is what a kind of clients must get. The kind without anything else is
-// only reported.
+// Demand is what a kind of client must get. If only Kind is set, the results are reported without a check.
 type Demand struct {
 	Kind   string
-	Good   float64 // the least part of requests whose answer begins within a second
-	Good5  float64 // the same within five
-	P95    float64 // milliseconds, at most; 0: any
-	Failed float64 // the greatest part that may fail; negative: any
+	Good   float64 // the smallest fraction of requests whose answers begin within a second
+	Good5  float64 // the same, within five seconds
+	P95    float64 // the largest 95th percentile in milliseconds; 0: no limit
+	Failed float64 // the largest fraction of requests that may fail; negative: no limit
 }
 
-// configured is how many workers the proxy is told of; 0: it is not told.
+// configured returns the number of workers that the proxy is told, or 0 if it isn't told.
 func (s Scenario) configured() int {
 	if s.Unset {
 		return 0
@@ -87,7 +85,7 @@ func (s Scenario) configured() int {
 	return s.Workers
 }
 
-// until is when the run ends, in seconds.
+// until returns when the run ends, in seconds.
 func (s Scenario) until() float64 {
 	end := s.end
 	if end == 0 {
@@ -99,13 +97,13 @@ func (s Scenario) until() float64 {
 	return end
 }
 
-// Attack is when attacks begin, in seconds, and End when the run does.
+// Attack is when attacks begin, and End when the run ends, in seconds.
 const (
 	Attack = 60.0
 	End    = 360.0
 )
 
-// Clients makes those of the scenario, for one run.
+// Clients makes the clients of the scenario for one run.
 func (s Scenario) Clients() []*Client { return s.clients() }
 
 const (
@@ -124,7 +122,15 @@ func person(i int) *Client {
 	}
 }
 
-// people are so many persons, each with an address of their own.
+// each applies a change to every client.
+func each(cs []*Client, change func(c *Client)) []*Client {
+	for _, c := range cs {
+		change(c)
+	}
+	return cs
+}
+
+// people returns n people with different addresses.
 func people(n int) (cs []*Client) {
 	for i := range n {
 		cs = append(cs, person(i))
@@ -132,7 +138,7 @@ func people(n int) (cs []*Client) {
 	return cs
 }
 
-// office is so many persons behind one address.
+// office returns n people behind one address.
 func office(n int) (cs []*Client) {
 	for i := range n {
 		c := person(i)
@@ -142,15 +148,12 @@ func office(n int) (cs []*Client) {
 	return cs
 }
 
-// thinking makes clients that ask for pages that all cost the same, seldom.
+// thinking makes clients request pages that all cost the same, with long pauses.
 func thinking(cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Pages, c.Think = flat(), 8
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Pages, c.Think = flat(), 8 })
 }
 
-// crawlers are so many clients, their addresses step apart.
+// crawlers returns n clients whose addresses are step apart.
 func crawlers(n, parallel int, first, step uint32, agent func(int) string, path string) (cs []*Client) {
 	for i := range n {
 		cs = append(cs, &Client{
@@ -161,16 +164,12 @@ func crawlers(n, parallel int, first, step uint32, agent func(int) string, path 
 	return cs
 }
 
-// flatCrawlers ask for the pages that people ask for.
+// flatCrawlers returns crawlers that request the same pages as people.
 func flatCrawlers(n, parallel int, think float64) []*Client {
-	cs := crawlers(n, parallel, 0x20000001, 0x10000, browser, "")
-	for _, c := range cs {
-		c.Pages, c.Think = flat(), think
-	}
-	return cs
+	return each(crawlers(n, parallel, 0x20000001, 0x10000, browser, ""), func(c *Client) { c.Pages, c.Think = flat(), think })
 }
 
-// flood asks so often each second, answered or not.
+// flood returns a client that makes rate requests per second, answered or not.
 func flood(rate float64, fresh bool, pages []Page) []*Client {
 	return []*Client{{
 		Kind: "attack", Address: 0x20000001, Agent: robot(0), Rate: rate, Fresh: fresh,
@@ -186,7 +185,7 @@ func dist(n int, path string) []*Client {
 	return crawlers(n, 1, 0x22000001, 0x10000, browser, path)
 }
 
-// export is somebody whose one request takes a minute, and who goes on browsing.
+// export returns a person with a request that takes a minute, who continues to browse in the meantime.
 func export() []*Client {
 	admin := person(1)
 	admin.Kind, admin.Address = "admin", 0x30000001
@@ -196,14 +195,13 @@ func export() []*Client {
 	}}
 }
 
-// atOnce has attacks begin with the run.
+// atOnce makes attacks begin at the start of the run.
 func atOnce(cs []*Client) []*Client {
-	for _, c := range cs {
+	return each(cs, func(c *Client) {
 		if c.From == Attack {
 			c.From = 0
 		}
-	}
-	return cs
+	})
 }
 
 func join(all ...[]*Client) (cs []*Client) {
@@ -213,9 +211,8 @@ func join(all ...[]*Client) (cs []*Client) {
 	return cs
 }
 
-// Scenarios are those of the reference simulator, which had two CPUs. Sites whose
-// pages all cost the same give cookies and have parts, as standing is earned by
-// them.
+// Scenarios returns the scenarios of the earlier simulator, which had two CPUs. Sites whose pages all cost the
+// same set cookies and have parts, because these give clients their standing.
 func Scenarios() []Scenario {
 	all := scenariosOf(1)
 	for i := range all {
@@ -224,7 +221,7 @@ func Scenarios() []Scenario {
 	return all
 }
 
-// scenariosOf are the same with so many times the people and connections.
+// scenariosOf returns the same scenarios with people and connections multiplied by size.
 func scenariosOf(size float64) []Scenario {
 	n := func(usual int) int { return max(1, int(float64(usual)*size+0.5)) }
 	rate := func(usual float64) float64 { return usual * size }
@@ -280,20 +277,20 @@ func scenariosOf(size float64) []Scenario {
 	return all
 }
 
-// machine is another than that of Scenarios, which has two CPUs.
+// machine is a machine other than the one of Scenarios, which has two CPUs.
 type machine struct {
 	name string
 	cpus float64
-	size float64 // how many times the people and connections of two CPUs
+	size float64 // factor for the people and connections of the machine with two CPUs
 }
 
-// machines have as many people for each CPU, so that an idle site is as idle; the
-// last has one CPU and the people of two.
+// machines returns machines with as many people per CPU as the one with two CPUs, so the load without an
+// attack is the same. The last one has one CPU and the people of two.
 func machines() []machine {
 	return []machine{{"1cpu", 1, 0.5}, {"4cpu", 4, 2}, {"8cpu", 8, 4}, {"1cpu-crowded", 1, 1}}
 }
 
-// Machines are Scenarios on other machines. Most of them are Rare.
+// Machines returns Scenarios on other machines. Most of them are Rare.
 func Machines() (all []Scenario) {
 	usual := []string{"crawl1", "dist120", "nat+dist120", "mixed", "flat120", "flatnat"}
 	for i, m := range machines() {
@@ -309,7 +306,7 @@ func Machines() (all []Scenario) {
 	return all
 }
 
-// shares are sites of a backend with their shares, named a, b, c and so on.
+// shares returns the sites of a backend with the given shares, named a, b, c and so on.
 func shares(all ...float64) (sites []limiter.SiteInfo) {
 	for i, share := range all {
 		sites = append(sites, limiter.SiteInfo{Name: siteName(i), Share: share})
@@ -319,41 +316,29 @@ func shares(all ...float64) (sites []limiter.SiteInfo) {
 
 func siteName(i int) string { return "abcdefgh"[i : i+1] }
 
-// of has clients ask for a site.
+// of makes clients request the i-th site.
 func of(i int, cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Host = siteName(i) + ".test"
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Host = siteName(i) + ".test" })
 }
 
-// called has clients be of another kind.
+// called makes clients count as another kind.
 func called(kind string, cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Kind = kind
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Kind = kind })
 }
 
 // apart moves clients to other addresses.
 func apart(by uint32, cs []*Client) []*Client {
-	for _, c := range cs {
-		c.Address += by
-	}
-	return cs
+	return each(cs, func(c *Client) { c.Address += by })
 }
 
-// posing is a crawl that comes as people do: from so many addresses, with browsers that bring
-// cookies back and load the parts of their pages, for pages of so many CPU-seconds.
+// posing returns a crawl that looks like people: n addresses, with browsers that send cookies back and load
+// the parts of their pages. Each page takes cost CPU-seconds.
 func posing(n int, think, cost float64) []*Client {
 	return browsing(asking(flatCrawlers(n, 1, think), []Page{{Path: "/page", CPU: cost}}))
 }
 
-// saturating are clients that always ask, for pages of so many CPU-seconds.
+// saturating returns clients that always have a request in progress, for pages of cost CPU-seconds.
 func saturating(site, n int, cost float64) []*Client {
 	cs := called(siteName(site), of(site, apart(uint32(site)<<24, posing(n, 0, cost)))) //nolint:gosec // few
-	for _, c := range cs {
-		c.From, c.Timeout = 0, 1000
-	}
-	return cs
+	return each(cs, func(c *Client) { c.From, c.Timeout = 0, 1000 })
 }

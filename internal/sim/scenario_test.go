@@ -3,14 +3,13 @@ package sim
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"tempomat/limiter"
 )
 
-// bound is what a scenario must hold for a kind of client: latency at the 95th
-// percentile in milliseconds, or as a multiple of the idle site's.
+// bound is what a scenario must achieve for a kind of client: a latency at the 95th percentile in
+// milliseconds, or as a multiple of the idle site's.
 type bound struct {
 	kind      string
 	p95, idle float64
@@ -20,7 +19,7 @@ func bounds() map[string][]bound {
 	b := map[string][]bound{
 		"mixed": {{"human", 100, 0}, {"nat", 200, 0}},
 		"nat":   {{"nat", 0, 2}},
-		// The bound of a restart is three times the idle latency, 2 s after it.
+		// The bound after a restart is three times the idle latency, 2 s after it.
 		"restart":          {{"human", 0, 3}},
 		"oneshot-samepath": {{"human", 0, 2.5}},
 		"lightflood":       {{"human", 0, 3.5}},
@@ -38,50 +37,16 @@ func bounds() map[string][]bound {
 	return b
 }
 
-// TestScenarios plays the regular ones, and some of them on other machines; all
-// of them in a full run.
+// TestScenarios plays the regular scenarios, also on other machines. A full run includes the rare ones.
 func TestScenarios(t *testing.T) {
-	t.Run("2cpu", func(t *testing.T) {
-		idle := map[string]float64{}
-		playRegular(t, chosen(Scenarios()), func(s Scenario, results map[string]result) {
-			if s.Name == s.Idle {
-				idle[s.Name] = results["human"].p95
-			}
-			check(t, s, results, idle[s.Idle])
-		})
+	idle := map[string]float64{}
+	playTable(t, chosen(Scenarios()), func(s Scenario, results map[string]result) {
+		if s.Name == s.Idle {
+			idle[s.Name] = results["human"].p95
+		}
+		check(t, s, results, idle[s.Idle])
 	})
-	for _, m := range machines() {
-		t.Run(m.name, func(t *testing.T) {
-			var all []Scenario
-			for _, s := range Machines() {
-				if strings.HasSuffix(s.Name, "-"+m.name) {
-					all = append(all, s)
-				}
-			}
-			playRegular(t, chosen(all), func(Scenario, map[string]result) {})
-		})
-	}
-}
-
-// playRegular prints the table of some scenarios and judges them.
-func playRegular(t *testing.T, all []Scenario, check func(Scenario, map[string]result)) {
-	t.Helper()
-	var table strings.Builder
-	fmt.Fprintf(&table, "%-29s %-6s %5s %5s %5s %6s | %6s %6s %7s %5s | %s\n",
-		"scenario", "who", "p50", "p95", "p99", "fail", "cpu", "attack", "waiting", "held", "reference p50/p95")
-	for i, results := range playAll(t, all, limiter.Fair, demanded) {
-		s := all[i]
-		for _, k := range demanded(s) {
-			r := results[k]
-			fmt.Fprintf(&table, "%-29s %-6s %5.0f %5.0f %5.0f %5.1f%% | %5.1f%% %5.1f%% %6.1f%% %5d | %.0f/%.0f\n",
-				s.Name, k, r.p50, r.p95, r.p99, 100*r.failed, 100*r.used, 100*r.attack, 100*r.waiting, r.held, s.Reference[0], s.Reference[1])
-		}
-		if !onlySome() {
-			check(s, results)
-			judge(t, s, s.missed(results))
-		}
-	}
-	t.Log("\n" + table.String())
+	playTable(t, chosen(Machines()), nil)
 }
 
 func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
@@ -99,11 +64,11 @@ func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
 			t.Errorf("%s: %s p95 %.0f ms, %.2f%% failed; want at most %.0f ms and none", s.Name, b.kind, r.p95, 100*r.failed, most)
 		}
 		if r.waiting < 0.98 {
-			t.Errorf("%s: %.1f%% of the CPUs were used while somebody waited, want 98%%", s.Name, 100*r.waiting)
+			t.Errorf("%s: %.1f%% of the CPUs were used while requests waited, want 98%%", s.Name, 100*r.waiting)
 		}
 	}
 	if late && !missed && !scatters(why) {
-		t.Errorf("%s is pending (%s), but within its bounds", s.Name, why)
+		t.Errorf("%s is pending (%s), but meets its bounds", s.Name, why)
 	}
 	if s.Name == "lone" && results["attack"].used < 0.95 {
 		t.Errorf("a lone crawler uses %.1f%% of an idle server", 100*results["attack"].used)
@@ -117,7 +82,7 @@ func TestWithoutTheGate(t *testing.T) {
 			continue
 		}
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.p95 > 1000) {
-			t.Errorf("%s: p95 %.0f ms without the gate", s.Name, r.p95)
+			t.Errorf("%s is no attack: p95 %.0f ms without the gate", s.Name, r.p95)
 		}
 	}
 }
@@ -126,22 +91,19 @@ func TestWithoutTheGate(t *testing.T) {
 func TestSameSeedSameRun(t *testing.T) {
 	run := func(seed uint64) float64 {
 		s := Scenarios()[1]
-		w, err := NewWorld(seed, s, limiter.Fair)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorld(t, seed, s, limiter.Fair)
 		w.Run(s.Clients(), Attack, Attack+5)
 		return w.Percentile("human", .5) + w.Percentile("human", .99)
 	}
 	if a, b := run(7), run(7); a != b || math.IsNaN(a) {
-		t.Errorf("one seed, two runs: %v and %v", a, b)
+		t.Errorf("two runs with one seed differ: %v and %v", a, b)
 	}
 	if run(7) == run(8) {
-		t.Error("two seeds, one run")
+		t.Error("two seeds give the same run")
 	}
 }
 
-// TestMaxMin checks the oracle on cases that can be done by hand.
+// TestMaxMin checks the oracle with cases that can be computed by hand.
 func TestMaxMin(t *testing.T) {
 	for _, c := range []struct {
 		capacity float64
@@ -158,15 +120,15 @@ func TestMaxMin(t *testing.T) {
 		got := MaxMin(c.capacity, c.claims)
 		for i := range c.want {
 			if math.Abs(got[i]-c.want[i]) > 1e-9 {
-				t.Errorf("%v of %g: %v, want %v", c.claims, c.capacity, got, c.want)
+				t.Errorf("%v of %g: got %v, want %v", c.claims, c.capacity, got, c.want)
 				break
 			}
 		}
 	}
 }
 
-// TestGateIsMaxMinFair has crawlers of different greed and standing at one site,
-// and compares what each gets with the oracle.
+// TestGateIsMaxMinFair plays crawlers of different greed and standing at one site, and compares what each gets
+// with the oracle.
 func TestGateIsMaxMinFair(t *testing.T) {
 	s := Scenarios()[0]
 	var clients []*Client
@@ -184,11 +146,8 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	add(&Client{Parallel: 8, Pages: page}, 1, 9)
 	add(&Client{Parallel: 4, Pages: page, Attested: true}, 4, 9)
 	add(&Client{Rate: 0.25, Pages: page}, 1, 0.25*heavyPage)
-	w, err := NewWorld(3, s, limiter.Fair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Run(clients, 4500, 4800) // all debts are at their floor: while they grow, so do prices
+	w := newWorld(t, 3, s, limiter.Fair)
+	w.Run(clients, 4500, 4800) // all debts are at their floor: while they grow, prices grow, too
 	for i, want := range MaxMin(s.CPUs, claims) {
 		got := w.Used(clients[i].Kind) * s.CPUs
 		slack := 0.06 * want
@@ -201,15 +160,14 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	}
 }
 
-// Claim is what somebody wants of a capacity, and the weight of their claim.
+// Claim is how much of a capacity somebody wants, and the weight of the claim.
 type Claim struct {
 	Weight, Wants float64
 }
 
-// MaxMin divides a capacity max-min fairly: nobody gets more than they want, and
-// nobody's share by weight could be raised but by taking from somebody who has
-// less (Bertsekas and Gallager, Data Networks, 6.5.2). It fills all claims like
-// vessels, until they are full or nothing is left.
+// MaxMin divides a capacity max-min fairly: no claim gets more than it wants, and no claim's share by weight
+// could grow without taking from a claim that has less (Bertsekas and Gallager, Data Networks, 6.5.2). All
+// claims fill like vessels, until they are full or nothing is left.
 func MaxMin(capacity float64, claims []Claim) []float64 {
 	got := make([]float64, len(claims))
 	for {
@@ -222,7 +180,7 @@ func MaxMin(capacity float64, claims []Claim) []float64 {
 		if open == 0 || capacity <= 1e-12 {
 			return got
 		}
-		rise := capacity / open // of the level by weight, unless somebody is full before
+		rise := capacity / open // of the level by weight, unless a claim is full before
 		for i, c := range claims {
 			if got[i] < c.Wants {
 				rise = min(rise, (c.Wants-got[i])/c.Weight)

@@ -13,26 +13,26 @@ import (
 	"tempomat/limiter/known"
 )
 
-// Fleet makes sharers that are connected with each other, by one way to share.
+// Fleet makes sharers that are connected with each other through one way of sharing.
 type Fleet interface {
-	// Join returns the sharer of one more sidecar. It is not running yet.
+	// Join returns the sharer of one more instance. It isn't running yet.
 	Join(t testing.TB) limiter.Sharer
-	// Cut lets nothing through between the sidecars until Heal.
+	// Cut separates all instances from each other until Heal.
 	Cut()
 	Heal()
 }
 
-// What the fleets of the suite share, in CPU-seconds.
+// Rate, burst and cost of requests in the test's fleets, in CPU-seconds.
 const (
 	fleetRate  = 0.5
 	fleetBurst = 1.0
 	fleetCost  = 0.02
 )
 
-// Sharers is what every way to share has to stand, in real time: one limit for
-// all sidecars, nobody else pays, newcomers learn, and who is cut off works alone,
-// in full, and invents no debt when it is back. open makes a fleet for the classes
-// of a policy, which ends with the test.
+// Sharers tests what every way of sharing must provide, in real time: there is one limit for all instances; a
+// client's debt doesn't affect others; instances that join learn the debts; and an instance that is cut off
+// works alone, with all its limits, and causes no wrong debts when it is connected again. open makes a fleet
+// for the classes of a policy, which ends with the test.
 func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 	t.Helper()
 	for _, c := range []struct {
@@ -40,10 +40,10 @@ func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 		test func(*testing.T, *fleet)
 	}{
 		{"one limit for all", oneLimitForAll},
-		{"a newcomer learns of debts", aNewcomerLearns},
+		{"an instance that joins learns the debts", aNewcomerLearns},
 		{"alone when cut off", aloneWhenCutOff},
-		{"a full outbox delays nobody", aFullOutbox},
-		{"who is known is known to all", whoIsKnown},
+		{"a full outbox delays no request", aFullOutbox},
+		{"all instances learn known clients", whoIsKnown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := limiter.Policy{
@@ -57,13 +57,13 @@ func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 	}
 }
 
-// fleet is sidecars that share: limiters with their sharers running.
+// fleet is a fleet of running instances.
 type fleet struct {
 	Fleet
 	policy limiter.Policy
 }
 
-// sidecar is one of them.
+// sidecar is an instance of the fleet: a limiter with its running sharer.
 type sidecar struct {
 	*limiter.Limiter
 	sharer   limiter.Sharer
@@ -73,15 +73,15 @@ type sidecar struct {
 
 func clientKey(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
 
-// start runs one more sidecar until the test ends.
+// start runs one more instance until the test ends.
 func (f *fleet) start(t *testing.T) *sidecar { return f.startWith(t, 1) }
 
-// startWith runs one that has this secret.
+// startWith runs an instance with the given secret.
 func (f *fleet) startWith(t *testing.T, secret byte) *sidecar {
 	s := f.Join(t)
 	began := time.Now()
 	car := &sidecar{limiter.New(began, f.policy, 1<<12, s), s, known.NewExchange(), began}
-	car.Known().Share(car.exchange, [16]byte{1}) // only their packets tell them apart
+	car.Known().Share(car.exchange, [16]byte{1}) // instances with different secrets differ only in their packets
 	car.exchange.SetKeys([32]byte{secret}, [32]byte{secret})
 	car.exchange.Ask(time.Now())
 	ctx, end := context.WithCancel(context.Background())
@@ -99,7 +99,7 @@ func (f *fleet) startWith(t *testing.T, secret byte) *sidecar {
 	return car
 }
 
-// drive is what a proxy does for its limiter.
+// drive does what a proxy does for its limiter.
 func (s *sidecar) drive(ctx context.Context) {
 	ticks, tells := time.NewTicker(time.Millisecond), time.NewTicker(known.PackEvery)
 	defer ticks.Stop()
@@ -119,7 +119,7 @@ func (s *sidecar) drive(ctx context.Context) {
 	}
 }
 
-// ask sends one request of a client and waits until it is over; false if it was
+// ask sends one request from a client and waits until it has ended. It returns false if the request was
 // refused or the context ended first.
 func (s *sidecar) ask(ctx context.Context, client string, cost float64, takes time.Duration) bool {
 	c := time.Duration(cost * float64(time.Second))
@@ -140,7 +140,7 @@ func (s *sidecar) ask(ctx context.Context, client string, cost float64, takes ti
 	return true
 }
 
-// level is a client's balance in CPU-seconds, a whole burst if it is not known.
+// level returns a client's balance in CPU-seconds, which is a full burst if the client isn't known.
 func (s *sidecar) level(client string) float64 {
 	if r, ok := s.Find(time.Now(), clientKey(client)); ok {
 		return r.Level
@@ -148,13 +148,13 @@ func (s *sidecar) level(client string) float64 {
 	return fleetBurst
 }
 
-// connected waits until what is charged at one sidecar is known to all others.
+// connected waits until a charge at each instance is known to all others.
 func (f *fleet) connected(t *testing.T, cars []*sidecar, name string) {
 	t.Helper()
 	for i, from := range cars {
 		client, tries := fmt.Sprintf("%s-%d", name, i), 0
-		testkit.Eventually(t, "a charge of sidecar "+client+" is known to all", func() bool {
-			if tries++; tries%50 == 1 { // what was lost before they were connected stays lost
+		testkit.Eventually(t, "a charge of instance "+client+" is known to all", func() bool {
+			if tries++; tries%50 == 1 { // charges from before the instances were connected are lost
 				from.Debit(time.Now(), limiter.Charge{Key: clientKey(client), Cost: 0})
 				from.sharer.Offer(limiter.Charge{
 					Key: clientKey(client), Cost: 5 * time.Second, At: time.Now(), Received: time.Now(), Until: time.Now(),
@@ -170,7 +170,7 @@ func (f *fleet) connected(t *testing.T, cars []*sidecar, name string) {
 	}
 }
 
-// oneLimitForAll has one client ask three sidecars for all that it can get.
+// oneLimitForAll makes one client use three instances as much as it can.
 func oneLimitForAll(t *testing.T, f *fleet) {
 	const lasts = 8 * time.Second
 	cars := []*sidecar{f.start(t), f.start(t), f.start(t)}
@@ -196,37 +196,37 @@ func oneLimitForAll(t *testing.T, f *fleet) {
 	}
 	clients.Wait()
 	allowed := fleetBurst + fleetRate*lasts.Seconds()
-	t.Logf("one client at three sidecars: %.2f CPU-seconds of %.2f that one sidecar allows; overshoot at most %.2f", spent, allowed, worst)
-	// Where bursts are divided, a sidecar's own part of it is all that is left once it
-	// has heard of what the others let through.
+	t.Logf("one client at three instances used %.2f of the %.2f CPU-seconds that one instance allows; overshoot at most %.2f", spent, allowed, worst)
+	// If bursts are divided, an instance has only its own part of the burst left once it has received what the
+	// others let through.
 	least := fleetBurst/float64(len(cars)) + fleetRate*lasts.Seconds()
 	if spent < 0.9*least || spent > 1.1*allowed {
 		t.Errorf("the client got %.2f CPU-seconds, want %.2f to %.2f within a tenth", spent, least, allowed)
 	}
 	for i, car := range cars {
 		if l := car.level("neighbour"); l != fleetBurst {
-			t.Errorf("sidecar %d: a client that asked for nothing has %v", i, l)
+			t.Errorf("instance %d: a client that made no request has %v", i, l)
 		}
 	}
 }
 
-// aNewcomerLearns starts a sidecar when a client owes already.
+// aNewcomerLearns starts an instance when a client already owes.
 func aNewcomerLearns(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t)}
 	f.connected(t, cars, "link")
 	cars[0].ask(context.Background(), "debtor", 6, 0)
-	testkit.Eventually(t, "the other sidecar knows of the debt", func() bool { return cars[1].level("debtor") < 0 })
+	testkit.Eventually(t, "the other instance knows the debt", func() bool { return cars[1].level("debtor") < 0 })
 	late := f.start(t)
-	testkit.Eventually(t, "the newcomer knows of the debt", func() bool {
+	testkit.Eventually(t, "the new instance knows the debt", func() bool {
 		cars[0].Settle(time.Now(), cars[0].Arrive(time.Now(), limiter.Arrival{Client: clientKey("other")}), 0)
 		return late.level("debtor") < 0
 	})
 	if l := late.level("debtor"); l < fleetBurst/3-6-0.1 {
-		t.Errorf("the newcomer has the client owe more than it spent: %v", l)
+		t.Errorf("at the new instance, the client owes more than it spent: %v", l)
 	}
 }
 
-// aloneWhenCutOff cuts the fleet, lets one sidecar serve on, and heals it.
+// aloneWhenCutOff cuts the fleet, lets one instance continue to serve, and heals the fleet.
 func aloneWhenCutOff(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t)}
 	f.connected(t, cars, "link")
@@ -234,26 +234,26 @@ func aloneWhenCutOff(t *testing.T, f *fleet) {
 	now := context.Background()
 	for i := range 200 {
 		if !cars[0].ask(now, fmt.Sprintf("client-%d", i), fleetCost, 0) {
-			t.Fatalf("request %d was refused though its client owed nothing", i)
+			t.Fatalf("request %d was refused although its client owed nothing", i)
 		}
 	}
 	if !cars[1].ask(now, "spender", 3, 0) {
 		t.Fatal("a client within its burst was refused")
 	}
 	if l := cars[1].level("spender"); l > fleetBurst-3+0.5 {
-		t.Errorf("the sidecar that is alone does not keep its own books: %v", l)
+		t.Errorf("the instance that is cut off doesn't charge its clients: %v", l)
 	}
-	time.Sleep(500 * time.Millisecond) // a while, for what should not queue to queue
+	time.Sleep(500 * time.Millisecond) // time for charges to queue, which they must not
 	f.Heal()
 	f.connected(t, cars, "again")
-	least := fleetBurst / float64(len(cars)) // bursts may be divided
+	least := fleetBurst / float64(len(cars)) // the way of sharing may divide bursts
 	for i, car := range cars {
 		if l := car.level("spender"); l < least-3-0.1 {
-			t.Errorf("sidecar %d: the client owes more than it spent: %v", i, l)
+			t.Errorf("instance %d: the client owes more than it spent: %v", i, l)
 		}
 		for c := range 200 {
 			if l := car.level(fmt.Sprintf("client-%d", c)); l < least-fleetCost-0.01 {
-				t.Errorf("sidecar %d: client %d owes more than it spent: %v", i, c, l)
+				t.Errorf("instance %d: client %d owes more than it spent: %v", i, c, l)
 			}
 		}
 	}
@@ -264,8 +264,9 @@ func (s *sidecar) knows(client string) bool {
 	return s.Known().Has(time.Since(s.began), client)
 }
 
-// whoIsKnown has one sidecar know clients: all others do, also one that begins, and one whose secret is
-// another neither learns nor is believed. Packets that somebody makes up, or sends again, are worth nothing.
+// whoIsKnown makes instances learn known clients. All others must learn them as well, including one that
+// starts later. An instance with another secret must neither learn from the others nor be trusted by them.
+// Forged and replayed packets must have no effect.
 func whoIsKnown(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t), f.start(t)}
 	stranger := f.startWith(t, 2)
@@ -284,7 +285,7 @@ func whoIsKnown(t *testing.T, f *fleet) {
 		t.Logf("known to all after %v", all(fmt.Sprint("client-", i), cars...))
 	}
 	tell(stranger, "stranger")
-	for range 100 { // whoever reaches the way, but has not the secret
+	for range 100 { // packets of a sender without the secret
 		forged := known.NewExchange()
 		forged.SetKeys([32]byte{3}, [32]byte{3})
 		forged.Tell(known.Entry{Kind: known.OfClient, Hash: 1, At: time.Now().Unix()})
@@ -292,7 +293,7 @@ func whoIsKnown(t *testing.T, f *fleet) {
 			cars[0].sharer.Carry(p)
 		}
 	}
-	testkit.Eventually(t, "another secret is told", func() bool {
+	testkit.Eventually(t, "packets with another secret are reported", func() bool {
 		return cars[1].exchange.State().Foreign > 0 && cars[1].exchange.State().Forged > 0
 	})
 	late := f.start(t)
@@ -307,17 +308,17 @@ func whoIsKnown(t *testing.T, f *fleet) {
 	all("later", append(cars, late)...)
 	for i, s := range append(cars, late) {
 		if s.knows("stranger") || s.knows("nobody") {
-			t.Errorf("sidecar %d knows who is known to nobody with its secret", i)
+			t.Errorf("instance %d knows a client that no instance with its secret knows", i)
 		}
 	}
 	if stranger.knows("client-0") {
-		t.Error("without the secret a client is known")
+		t.Error("an instance without the secret knows a client")
 	}
 }
 
-// aFullOutbox offers more than any sharer can take while nobody takes it.
+// aFullOutbox offers more charges than any sharer can queue while none are sent.
 func aFullOutbox(t *testing.T, f *fleet) {
-	s := f.Join(t) // it does not run
+	s := f.Join(t) // its Run isn't called
 	dropped := 0
 	for i := range 1_000_000 {
 		now := time.Now()
@@ -326,6 +327,6 @@ func aFullOutbox(t *testing.T, f *fleet) {
 		}
 	}
 	if dropped == 0 {
-		t.Error("a million charges were taken and not one dropped: the queue is not bounded")
+		t.Error("a million charges were taken and none was dropped: the queue isn't bounded")
 	}
 }

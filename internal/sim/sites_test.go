@@ -6,21 +6,23 @@ import (
 	"net/netip"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// sited is a scenario of a backend with sites.
+// sited returns a scenario of a backend with sites.
 func sited(name string, sites []limiter.SiteInfo, clients func() []*Client) Scenario {
 	return Scenario{Name: name, CPUs: 2, Workers: 16, Sites: sites, site: alike(), end: Attack + 180, clients: clients}
 }
 
-// sitesOfShares are three sites whose clients always want more than there is, with shares of 1, 2 and 5.
+// sitesOfShares returns scenarios of three sites whose clients always want more than there is, with shares of
+// 1, 2 and 5.
 func sitesOfShares() (all []Scenario) {
 	for _, c := range []struct {
 		name    string
 		clients [3]int
 		cost    [3]float64
-		longer  float64 // how much longer it is played, as few pages are no measure
+		longer  float64 // how much longer the scenario runs, as a few pages are no measure
 	}{
 		{"pages that cost the same", [3]int{20, 20, 20}, [3]float64{0.15, 0.15, 0.15}, 0},
 		{"the smallest has most clients", [3]int{60, 30, 10}, [3]float64{0.15, 0.15, 0.15}, 0},
@@ -40,13 +42,21 @@ func sitesOfShares() (all []Scenario) {
 	return all
 }
 
-// judgeShares tells which of the sites get more or less than their shares of what is used, by 3 %.
-func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err error) {
+// playSited plays a scenario and measures it from the attack on.
+func playSited(s Scenario, seed uint64) (*World, error) {
 	w, err := NewWorld(seed, s, limiter.Fair)
+	if err == nil {
+		w.Run(s.Clients(), Attack, s.until())
+	}
+	return w, err
+}
+
+// judgeShares returns the sites that get 3 % more or less than their shares of what is used.
+func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err error) {
+	w, err := playSited(s, seed)
 	if err != nil {
 		return nil, "", err
 	}
-	w.Run(s.Clients(), Attack, s.until())
 	for i, site := range s.Sites {
 		got, want := w.Used(siteName(i))/w.Used(), site.Share/8
 		figures += fmt.Sprintf(" site %s has %.4f of the CPUs that were used;", site.Name, got)
@@ -57,17 +67,17 @@ func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err 
 	return missed, figures, nil
 }
 
-// aThousandth is a site with a share of 1:1000 whose pages take 3 s: people wait for one, and not for hours.
+// aThousandth is a site with a share of 1:1000 whose pages take 3 s: people wait for a page, but not for
+// hours.
 func aThousandth() Scenario {
 	return sited("a thousandth", shares(1, 1000), func() []*Client { return join(saturating(0, 20, 3), saturating(1, 20, 0.15)) })
 }
 
 func judgeThousandth(s Scenario, seed uint64) (missed []string, figures string, err error) {
-	w, err := NewWorld(seed, s, limiter.Fair)
+	w, err := playSited(s, seed)
 	if err != nil {
 		return nil, "", err
 	}
-	w.Run(s.Clients(), Attack, s.until())
 	got := w.Used("a") / w.Used()
 	if got < 0.02 || got > 0.075 {
 		missed = []string{fmt.Sprintf("it got %.4f of what was used, want 2 to 7.5 %%", got)}
@@ -75,20 +85,23 @@ func judgeThousandth(s Scenario, seed uint64) (missed []string, figures string, 
 	return missed, fmt.Sprintf(" it has %.4f of what was used", got), nil
 }
 
-// TestAThousandth: it gets a page in some 20 seconds, and no more.
+// TestAThousandth: the site gets a page in about 20 seconds, and no more.
 func TestAThousandth(t *testing.T) {
 	if missed, figures, err := judgeThousandth(aThousandth(), 1); err != nil || len(missed) > 0 {
 		t.Error(missed, figures, err)
 	}
 }
 
-// TestSitesGetTheirShares: they get the CPUs by their shares, whatever their pages cost, and however many clients each has.
+// TestSitesGetTheirShares: sites get the CPUs by their shares, whatever their pages cost, and however many
+// clients each has.
 func TestSitesGetTheirShares(t *testing.T) {
 	for _, s := range sitesOfShares() {
 		t.Run(s.Name, func(t *testing.T) {
-			missed, figures, err := judgeShares(s, 1)
-			if t.Log(figures); err != nil || len(missed) > 0 {
-				t.Error(missed, err)
+			for seed := range uint64(seeds()) {
+				missed, figures, err := judgeShares(s, seed+1)
+				if t.Log(figures); err != nil || len(missed) > 0 {
+					t.Error(seed+1, missed, err)
+				}
 			}
 		})
 	}
@@ -96,16 +109,12 @@ func TestSitesGetTheirShares(t *testing.T) {
 
 func playSites(t *testing.T, s Scenario) *World {
 	t.Helper()
-	w, err := NewWorld(1, s, limiter.Fair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end := s.until()
-	w.Run(s.Clients(), Attack, end)
+	w, err := playSited(s, 1)
+	testkit.Must(t, err)
 	return w
 }
 
-// TestIdleSitesShareIsEverybodys: what a site does not want, the others get by their shares.
+// TestIdleSitesShareIsEverybodys: the others get by their shares what a site doesn't use.
 func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	s := sited("one is idle", shares(1, 2, 5), func() []*Client { return join(saturating(0, 20, 0.15), saturating(1, 20, 0.4)) })
 	w := playSites(t, s)
@@ -116,9 +125,8 @@ func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	}
 }
 
-// TestNeighbourOfACrawl: a crawl on one site that comes as people of that site do, from many
-// addresses, with cookies, does not harm another site's people. Where nobody tells the sites
-// apart it does.
+// TestNeighbourOfACrawl: a crawl of one site, from many addresses, with cookies and as people of that site
+// browse, doesn't harm another site's people. It does where the sites are not distinguished.
 func TestNeighbourOfACrawl(t *testing.T) {
 	neighbours := func() []*Client { return called("neighbour", of(1, thinking(people(20)))) }
 	calm := playSites(t, sited("calm", shares(1, 1), neighbours))
@@ -142,8 +150,8 @@ func TestNeighbourOfACrawl(t *testing.T) {
 	}
 }
 
-// TestNeighbourOfAFlood: newcomers of one site are served while a flood comes to another one
-// from a new address for each request: strangers are one flow at each site.
+// TestNeighbourOfAFlood: newcomers of one site are served while another site is flooded from a new address for
+// each request: strangers are one flow at each site.
 func TestNeighbourOfAFlood(t *testing.T) {
 	newcomers := func() []*Client {
 		return called("new", of(1, []*Client{{Address: 0x20000001, Rate: 1, Fresh: true, Pages: flat(), Timeout: 30, From: Attack}}))
@@ -159,8 +167,8 @@ func TestNeighbourOfAFlood(t *testing.T) {
 	}
 }
 
-// TestInventedHostsGainNothing: a client may ask for any host. All that are no named site's are
-// together one site, so that who makes them up competes with itself, and with who asks for one.
+// TestInventedHostsGainNothing: a client can request any host. All hosts that are no named site are together
+// one site, so a client that invents hosts competes with itself and with the clients of other unnamed hosts.
 func TestInventedHostsGainNothing(t *testing.T) {
 	s := sited("invented", shares(1), func() (cs []*Client) {
 		invented := saturating(1, 80, 0.15)
@@ -172,12 +180,12 @@ func TestInventedHostsGainNothing(t *testing.T) {
 	w := playSites(t, s)
 	t.Logf("the named site got %.3f, 80 invented ones %.3f", w.Used("a"), w.Used("b"))
 	if math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
-		t.Error("invented hosts gain more than the share of what is no named site")
+		t.Error("invented hosts gain more than the share of the unnamed hosts")
 	}
 }
 
-// TestPeopleOfACrawledSite: whoever crawls a site cannot have its people share the CPUs with the crawl by asking
-// another site for a page now and then, so that the crawled one has more than its share.
+// TestPeopleOfACrawledSite: a crawler can't raise the share of the site that it crawls, at the expense of this
+// site's people, by requesting a page of another site now and then.
 func TestPeopleOfACrawledSite(t *testing.T) {
 	play := func(name string, clients ...[]*Client) *World {
 		s := sited(name, shares(1, 1), func() []*Client {
@@ -190,14 +198,14 @@ func TestPeopleOfACrawledSite(t *testing.T) {
 	rare[0].Think = 20
 	alone, beside := play("crawled"), play("beside another", rare)
 	was, is := alone.Percentile("own", .95), beside.Percentile("own", .95)
-	t.Logf("p95 %.0f ms; where another site is there %.0f ms", was, is)
+	t.Logf("p95 %.0f ms; next to another site %.0f ms", was, is)
 	if is > 1.2*was || beside.Good("own") < 1 {
-		t.Error("its people wait for the crawl as soon as another site is there")
+		t.Error("the people wait for the crawl as soon as another site is in use")
 	}
 }
 
-// hoster is an autonomous system that has all of the crawler's addresses and the office's;
-// others are of one of their own.
+// hoster maps the addresses of the crawler and the office to one autonomous system, and all others to another
+// one.
 type hoster struct{}
 
 func (hoster) ID(a netip.Addr) string {
@@ -207,15 +215,11 @@ func (hoster) ID(a netip.Addr) string {
 	return "AS64497"
 }
 
-// TestHosterInDebt: an autonomous system that 120 crawlers have brought into debt does not lock
-// out the office that is of the same: its people get their pages as they do where nobody
-// counts by systems.
+// TestHosterInDebt: an autonomous system that 120 crawlers have brought into debt doesn't lock out the office
+// in the same system. Its people get their pages as they do where no class counts by autonomous system.
 func TestHosterInDebt(t *testing.T) {
-	scenario := func(name string) Scenario {
-		s := Scenario{Name: name, CPUs: 2, Workers: 16, site: site{}, clients: func() []*Client { return join(people(20), office(30), dist(120, "/heavy")) }}
-		return s
-	}
-	without, with := scenario("nobody counts by systems"), scenario("a hoster in debt")
+	without := Scenario{Name: "a hoster in debt", CPUs: 2, Workers: 16, clients: func() []*Client { return join(people(20), office(30), dist(120, "/heavy")) }}
+	with := without
 	with.Systems = hoster{}
 	kinds := []string{"human", "nat", "attack"}
 	before, after := play(t, without, limiter.Fair, kinds...), play(t, with, limiter.Fair, kinds...)
@@ -224,24 +228,21 @@ func TestHosterInDebt(t *testing.T) {
 			before[kind].good, before[kind].p50, before[kind].p95, after[kind].good, after[kind].p50, after[kind].p95, after[kind].failed)
 	}
 	if o := after["nat"]; o.good < 0.97 || o.failed > 0.001 || o.good < before["nat"].good-0.02 {
-		t.Errorf("the office in the indebted system: %+v", o)
+		t.Errorf("the office in the indebted system gets %+v", o)
 	}
 	if o := after["human"]; o.good < before["human"].good-0.01 {
-		t.Errorf("people elsewhere: %+v, and %+v without", o, before["human"])
+		t.Errorf("people elsewhere get %+v, and %+v without", o, before["human"])
 	}
 	debt := debtOf(t, with)
 	if debt >= 0 {
-		t.Errorf("the system owes nothing (%g CPU-s): this shows nothing", -debt)
+		t.Errorf("this tests nothing: the system has no debt (%g CPU-s)", -debt)
 	}
 }
 
-// debtOf plays a scenario again and returns the level of the hoster's account at its end.
+// debtOf plays a scenario again and returns the final level of the hoster's account.
 func debtOf(t *testing.T, s Scenario) (level float64) {
 	t.Helper()
-	w, err := NewWorld(1, s, limiter.Fair)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := newWorld(t, 1, s, limiter.Fair)
 	w.Run(s.clients(), Attack, Attack+30)
 	w.proxy.limiter.Dump(w.time(), "asn", func(r limiter.Row) bool {
 		if r.ID == "AS64496" {

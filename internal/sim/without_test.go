@@ -3,27 +3,25 @@ package sim
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"tempomat/limiter"
 )
 
-// hog is what a crawler asks for: it takes so many seconds of a CPU, after so many of a worker alone.
+// hog is a crawler's page: it takes some seconds of a CPU, after it has held a worker for some others.
 type hog struct{ cpu, sleep float64 }
 
 func (h hog) String() string { return fmt.Sprintf("%g+%gs", h.sleep, h.cpu) }
 
-// beside is a site of few people and newcomers, who use a third of the CPUs, beside a hog.
+// beside is a site with a few people and newcomers, who use a third of the CPUs, beside a hog.
 type beside struct {
 	cpus, workers int
 	page          float64 // seconds of a CPU
 	hog           hog
 	parallel      int
-	spread        bool // over as many addresses
-	steps         bool // the kernel helps
+	spread        bool // each connection has its own address
+	steps         bool // workers reduce their priority
 }
 
 func (b beside) name() string {
@@ -52,7 +50,7 @@ func (b beside) scenario() Scenario {
 	return s
 }
 
-// sweep is a grid of them: a few, or all.
+// sweep returns a grid of rows: a few, or all.
 func sweep(all, steps bool) (grid []beside) {
 	machines, pages, parallel, spread := [][2]int{{1, 8}, {2, 16}}, []float64{0.02, 0.1, 0.3, 0.6}, []int{3, 20}, []bool{false}
 	hogs := []hog{{0.5, 0}, {2, 0}, {30, 0}, {120, 0}, {0.001, 30}}
@@ -77,17 +75,15 @@ func sweep(all, steps bool) (grid []beside) {
 	return grid
 }
 
-// compare plays it with the gate and without, prints both, and tells for whom more fails with it.
-func (b beside) compare() (lines string, worse []string, err error) {
-	s, kinds := b.scenario(), []string{"new", "human"}
-	with, err := playOnce(s, 1, limiter.Fair, kinds)
+// judgeBeside plays a scenario with the gate and without, formats both results, and returns the kinds of clients
+// for which more fails with it.
+func judgeBeside(s Scenario, seed uint64) (worse []string, lines string, err error) {
+	kinds := []string{"new", "human"}
+	with, err := playOnce(s, seed, limiter.Fair, kinds)
 	if err != nil {
-		return "", nil, err
+		return nil, "", err
 	}
-	without, err := playOnce(s, 1, limiter.Observe, kinds)
-	if err != nil {
-		return "", nil, err
-	}
+	without, err := playOnce(s, seed, limiter.Observe, kinds)
 	for _, k := range kinds {
 		f, o := with[k], without[k]
 		lines += fmt.Sprintf("\n%-52s %-6s %4d | good %3.0f%% %3.0f%% <5s %3.0f%% %3.0f%% p50 %6.0f %6.0f p95 %6.0f %6.0f fail %3.0f%% %3.0f%%",
@@ -96,31 +92,25 @@ func (b beside) compare() (lines string, worse []string, err error) {
 			worse = append(worse, fmt.Sprintf("%s: %.0f %% of %s fail, and %.0f %% without a gate", s.Name, 100*f.failed, k, 100*o.failed))
 		}
 	}
-	return lines, worse, nil
+	return worse, lines, err
 }
 
-// TestNobodyIsWorseOffThanWithoutGate plays sites beside hogs of all kinds: the gate is to make nobody's
-// requests fail that would not else. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps does
-// with the kernel's help, and TEMPOMAT_ONLY the rows whose names have a part in them.
+// TestNobodyIsWorseOffThanWithoutGate plays sites beside hogs of all kinds: the gate must not make requests
+// fail that would succeed without it. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps plays it with
+// the kernel's help, and TEMPOMAT_ONLY selects rows by parts of their names.
 func TestNobodyIsWorseOffThanWithoutGate(t *testing.T) {
 	mode := os.Getenv("TEMPOMAT_SCENARIOS")
 	grid := sweep(mode == "sweep" || mode == "sweep+steps", mode == "sweep+steps")
-	places, lines := make(chan struct{}, runtime.GOMAXPROCS(0)), make([]string, len(grid))
-	var all sync.WaitGroup
-	for i, b := range grid {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			var worse []string
-			var err error
-			if lines[i], worse, err = b.compare(); err != nil {
-				t.Error(err)
-			}
-			for _, w := range worse {
-				t.Error(w)
-			}
-		})
-	}
-	all.Wait()
-	t.Log("with the gate, and without" + strings.Join(lines, ""))
+	lines := make([]string, len(grid))
+	parallel(len(grid), func(i int) {
+		var worse []string
+		var err error
+		if worse, lines[i], err = judgeBeside(grid[i].scenario(), 1); err != nil {
+			t.Error(err)
+		}
+		for _, w := range worse {
+			t.Error(w)
+		}
+	})
+	t.Log("with the gate and without" + strings.Join(lines, ""))
 }

@@ -8,29 +8,29 @@ import (
 	"tempomat/limiter"
 )
 
-// World is a site, its clients, and what they got.
+// World is a site, its clients, and the results.
 type World struct {
 	*engine
 	site    site
-	backend *backend // of the first instance, mostly the only one
+	backend *backend // of the first instance, which is usually the only one
 	proxy   *proxy   // that instance
 	fleet   []*proxy // all instances
 	sticky  bool
-	turn    int // requests that came to the balancer
+	turn    int // requests that have arrived at the load balancer
 	fresh   uint32
 	number  int
-	from    float64 // measured since
+	from    float64 // start of the measurement
 
-	latency map[string][]float64 // by kind of client; a failure took for ever
-	usedBy  map[string]float64   // before from
+	latency map[string][]float64 // by kind of client; failures are infinite
+	usedBy  map[string]float64   // until from
 	used    float64
-	held    int     // most that waited
-	waited  float64 // seconds in which anybody did
-	worked  float64 // CPU-seconds used in them
-	short   float64 // seconds in which the backend had too few CPUs or workers for what it had
+	held    int     // the most requests that waited at once
+	waited  float64 // seconds in which any request waited
+	worked  float64 // CPU-seconds used in those seconds
+	short   float64 // seconds in which requests had to wait for a CPU or a worker of the backend
 }
 
-// NewWorld makes a site of a scenario with nobody there yet.
+// NewWorld makes the site of a scenario, without clients.
 func NewWorld(seed uint64, s Scenario, mode limiter.Mode) (*World, error) {
 	w := &World{
 		engine: newEngine(seed), site: s.site, sticky: s.Sticky,
@@ -52,7 +52,7 @@ func NewWorld(seed uint64, s Scenario, mode limiter.Mode) (*World, error) {
 	return w, nil
 }
 
-// balance is the instance that a request from an address goes to.
+// balance returns the instance to which a request from an address goes.
 func (w *World) balance(address uint32) *proxy {
 	if w.sticky {
 		return w.fleet[Hash(w.seed)(strconv.FormatUint(uint64(address), 10))%uint64(len(w.fleet))]
@@ -61,7 +61,7 @@ func (w *World) balance(address uint32) *proxy {
 	return w.fleet[w.turn%len(w.fleet)]
 }
 
-// Run plays the site for some seconds. What was before from is not measured.
+// Run runs the site with its clients until the given time. Only what happens after from is measured.
 func (w *World) Run(clients []*Client, from, until float64) {
 	w.from = from
 	for _, c := range clients {
@@ -77,7 +77,7 @@ func (w *World) Run(clients []*Client, from, until float64) {
 	w.run(until, w.pass)
 }
 
-// pass lets the time pass until the next event.
+// pass advances the time to the next event.
 func (w *World) pass(to float64) {
 	for _, p := range w.fleet {
 		used := p.backend.used.own
@@ -92,7 +92,7 @@ func (w *World) pass(to float64) {
 	}
 }
 
-// usedOwn is what all backends have used since the start, in CPU-seconds.
+// usedOwn returns what all backends have used since the start, in CPU-seconds.
 func (w *World) usedOwn() (x float64) {
 	for _, p := range w.fleet {
 		x += p.backend.used.own
@@ -100,10 +100,10 @@ func (w *World) usedOwn() (x float64) {
 	return x
 }
 
-// cpus are those of all backends.
+// cpus returns the number of CPUs of all backends.
 func (w *World) cpus() float64 { return w.backend.cpus * float64(len(w.fleet)) }
 
-// note takes down how long a client waited for its answer.
+// note records how long a client waited for its answer.
 func (w *World) note(r *request, ok bool) {
 	if r.asked < w.from {
 		return
@@ -122,8 +122,8 @@ func (w *World) note(r *request, ok bool) {
 	w.latency[kind] = append(w.latency[kind], took)
 }
 
-// Percentile is that of a kind of client's latencies, in milliseconds. Failures
-// count as infinite.
+// Percentile returns a percentile of the latencies of a kind of client, in milliseconds. Failures count as
+// infinite.
 func (w *World) Percentile(kind string, p float64) float64 {
 	l := slices.Sorted(slices.Values(w.latency[kind]))
 	if len(l) == 0 {
@@ -132,7 +132,7 @@ func (w *World) Percentile(kind string, p float64) float64 {
 	return 1000 * l[min(len(l)-1, int(p*float64(len(l))))]
 }
 
-// Failed is the part of a kind of client's requests that failed.
+// Failed returns the fraction of a kind of client's requests that failed.
 func (w *World) Failed(kind string) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
@@ -143,11 +143,10 @@ func (w *World) Failed(kind string) float64 {
 	return float64(n) / float64(len(w.latency[kind]))
 }
 
-// Good is the part of a kind of client's requests that were answered within a
-// second.
+// Good returns the fraction of a kind of client's requests that were answered within a second.
 func (w *World) Good(kind string) float64 { return w.Within(kind, 1) }
 
-// Within is the part that was answered within some seconds.
+// Within returns the fraction that was answered within most seconds.
 func (w *World) Within(kind string, most float64) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
@@ -158,19 +157,19 @@ func (w *World) Within(kind string, most float64) float64 {
 	return float64(n) / float64(len(w.latency[kind]))
 }
 
-// Answered is how many of a kind of client's requests were, each second.
+// Answered returns how many requests of a kind of client were answered per second.
 func (w *World) Answered(kind string) float64 {
 	return float64(w.Asked(kind)) * (1 - w.Failed(kind)) / (w.now - w.from)
 }
 
-// Short is the part of the time in which the backend had fewer CPUs or workers than its requests asked for.
+// Short returns the fraction of the time in which requests had to wait for a CPU or a worker of the backend.
 func (w *World) Short() float64 { return w.short / (w.now - w.from) / float64(len(w.fleet)) }
 
-// Asked is how many requests of a kind of client were answered or failed.
+// Asked returns how many requests of a kind of client were answered or failed.
 func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
 
-// Used is the part of the CPUs that was used, by some kinds of clients or, with
-// none given, by all.
+// Used returns the fraction of the CPUs that the given kinds of clients used or, if none are given, all of
+// them.
 func (w *World) Used(kinds ...string) float64 {
 	x := w.usedOwn() - w.used
 	if len(kinds) > 0 {
@@ -185,8 +184,8 @@ func (w *World) Used(kinds ...string) float64 {
 	return x / ((w.now - w.from) * w.cpus())
 }
 
-// UsedWhileWaiting is the part of the CPUs that was used while anybody waited at
-// the gate; 1 if nobody ever did.
+// UsedWhileWaiting returns the fraction of the CPUs that was used while any request waited at the gate. It
+// returns 1 if none ever waited.
 func (w *World) UsedWhileWaiting() float64 {
 	if w.waited == 0 {
 		return 1

@@ -19,7 +19,7 @@ import (
 
 // Authority issues certificates. Its methods may be called concurrently.
 type Authority struct {
-	Pool        *x509.CertPool // of it alone
+	Pool        *x509.CertPool // contains only this authority
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
@@ -34,9 +34,7 @@ func NewAuthority(t testing.TB) *Authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	a := &Authority{key: key, Pool: x509.NewCertPool()}
 	if a.certificate, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
@@ -45,12 +43,12 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// PEM is the Authority's own certificate.
+// PEM returns the Authority's own certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// Issue makes a certificate for names and addresses, valid until then, and its key, as PEM.
+// Issue makes a certificate for names and addresses, valid until the given time, and its key. Both are PEM.
 func (a *Authority) Issue(t testing.TB, until time.Time, names ...string) (certificate, key []byte) {
 	t.Helper()
 	k := newKey(t)
@@ -67,53 +65,39 @@ func (a *Authority) Issue(t testing.TB, until time.Time, names ...string) (certi
 		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &k.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
-// Pair is the same for a server in this process, valid for a day.
+// Pair issues a certificate for a server in this process, valid for a day.
 func (a *Authority) Pair(t testing.TB, names ...string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(a.Issue(t, time.Now().AddDate(0, 0, 1), names...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return pair
 }
 
-// WriteCertificate writes a certificate and its key to files, and makes their directories.
+// WriteCertificate writes a certificate and its key to files, and creates their directories.
 func WriteCertificate(t testing.TB, certificate, key []byte, certificateFile, keyFile string) {
 	t.Helper()
 	for file, data := range map[string][]byte{certificateFile: certificate, keyFile: key} {
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		Must(t, os.WriteFile(file, data, 0o600))
 	}
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return k
 }
 
 func serial(t testing.TB) *big.Int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return n
 }

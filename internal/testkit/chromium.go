@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Chromium is a real one, driven by its DevTools over a pipe, with a profile of its own.
+// Chromium is a real browser with its own profile, controlled through the DevTools protocol over a pipe.
 type Chromium struct {
 	t   testing.TB
 	out *os.File
@@ -27,7 +27,7 @@ type Chromium struct {
 	ended   chan struct{}
 }
 
-// message is one of the DevTools protocol.
+// message is a message of the DevTools protocol.
 type message struct {
 	ID      int                       `json:"id,omitempty"`
 	Session string                    `json:"sessionId,omitempty"`
@@ -37,27 +37,21 @@ type message struct {
 	Error   *struct{ Message string } `json:"error,omitempty"`
 }
 
-// StartChromium starts one, with further words on its command line, until the test ends.
+// StartChromium starts a browser with additional command-line arguments. It runs until the test ends.
 func StartChromium(t testing.TB, words ...string) *Chromium {
 	t.Helper()
 	path, home := Program(t, "chromium", "google-chrome", "chrome"), t.TempDir()
 	theirIn, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	in, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	words = append(words, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--hide-scrollbars", "--remote-debugging-pipe",
 		"--user-data-dir="+filepath.Join(home, "profile"), "about:blank")
 	cmd := exec.Command(path, words...) //nolint:gosec,noctx // ended by its Cleanup
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, cmd.Start())
 	_, _ = theirIn.Close(), theirOut.Close()
 	c := &Chromium{t: t, out: out, replies: make(map[int]chan message), ended: make(chan struct{})}
 	go c.read(in)
@@ -74,7 +68,7 @@ func StartChromium(t testing.TB, words ...string) *Chromium {
 	return c
 }
 
-// settle waits until the browser's last processes have left its profile alone.
+// settle waits until the browser's last processes no longer use its profile.
 func settle(home string) {
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if os.RemoveAll(home) == nil {
@@ -118,7 +112,7 @@ func (c *Chromium) send(m message) chan message {
 	return reply
 }
 
-// Do has the browser do something; into takes its result.
+// Do makes the browser execute a method, and stores the result in into.
 func (c *Chromium) Do(session, method string, params, into any) {
 	c.t.Helper()
 	if err := c.Try(session, method, params, into); err != nil {
@@ -126,7 +120,7 @@ func (c *Chromium) Do(session, method string, params, into any) {
 	}
 }
 
-// Try is Do, with an error instead of an end of the test.
+// Try is like Do, but returns an error instead of ending the test.
 func (c *Chromium) Try(session, method string, params, into any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -147,11 +141,11 @@ func (c *Chromium) Try(session, method string, params, into any) error {
 	case <-c.ended:
 		return errors.New("chromium ended")
 	case <-time.After(Patience):
-		return errors.New("chromium says nothing")
+		return errors.New("chromium doesn't answer")
 	}
 }
 
-// Tab is one page.
+// Tab is one page of the browser.
 type Tab struct {
 	*Chromium
 	session, target string
@@ -163,7 +157,7 @@ func (p *Tab) Close() {
 	p.Chromium.Do("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
 }
 
-// Look is how a page is looked at.
+// Look says how a page is displayed.
 type Look struct {
 	Width, Height int
 	Scheme        string // light or dark
@@ -191,19 +185,19 @@ func (c *Chromium) Open(l Look) *Tab {
 	return p
 }
 
-// Do has the page do something; into takes its result.
+// Do makes the page execute a method, and stores the result in into.
 func (p *Tab) Do(method string, params, into any) {
 	p.t.Helper()
 	p.Chromium.Do(p.session, method, params, into)
 }
 
-// Visit goes to an address.
+// Visit loads a URL.
 func (p *Tab) Visit(url string) {
 	p.t.Helper()
 	p.Do("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// Eval runs a JavaScript expression in the page and takes its value.
+// Eval evaluates a JavaScript expression in the page and stores its value in into.
 func (p *Tab) Eval(expression string, into any) {
 	p.t.Helper()
 	if err := p.TryEval(expression, into); err != nil {
@@ -211,7 +205,7 @@ func (p *Tab) Eval(expression string, into any) {
 	}
 }
 
-// TryEval is Eval, with an error instead of an end of the test.
+// TryEval is like Eval, but returns an error instead of ending the test.
 func (p *Tab) TryEval(expression string, into any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -232,7 +226,7 @@ func (p *Tab) TryEval(expression string, into any) error {
 	return json.Unmarshal(r.Result.Value, into)
 }
 
-// Await waits until an expression is true.
+// Await waits until a JavaScript expression is true.
 func (p *Tab) Await(what, expression string) {
 	p.t.Helper()
 	var err error
@@ -244,24 +238,24 @@ func (p *Tab) Await(what, expression string) {
 	}
 	var text string
 	_ = p.TryEval("document.body.innerText", &text)
-	p.t.Fatalf("in vain: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.Complaints(), "\n"))
+	p.t.Fatalf("not within the time limit: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.Complaints(), "\n"))
 }
 
-// Text is what an element shows.
+// Text returns the text of an element.
 func (p *Tab) Text(selector string) (text string) {
 	p.t.Helper()
 	p.Eval(fmt.Sprintf("document.querySelector(%q).textContent", selector), &text)
 	return text
 }
 
-// Rows are the texts of a table's body.
+// Rows returns the texts of the cells in a table's body.
 func (p *Tab) Rows(table string) (rows [][]string) {
 	p.t.Helper()
 	p.Eval(fmt.Sprintf("[...document.querySelectorAll('%s tbody tr')].map((r) => [...r.children].map((c) => c.textContent))", table), &rows)
 	return rows
 }
 
-// Press presses a key as a user does.
+// Press presses a key like a user.
 func (p *Tab) Press(key string) {
 	p.t.Helper()
 	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Space": 32}
@@ -278,20 +272,18 @@ func (p *Tab) Press(key string) {
 	p.Do("Input.dispatchKeyEvent", event, nil)
 }
 
-// Picture makes a screenshot, of the whole page if it is asked for.
+// Picture takes a screenshot: of the whole page if whole is set, otherwise of the visible part.
 func (p *Tab) Picture(whole bool) []byte {
 	p.t.Helper()
 	var shot struct{ Data string }
 	p.Do("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &shot)
 	data, err := base64.StdEncoding.DecodeString(shot.Data)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	Must(p.t, err)
 	return data
 }
 
-// Complaints are errors in the console, violations of the Content-Security-Policy, and
-// exceptions, in all tabs.
+// Complaints returns errors from the console, violations of the Content-Security-Policy, and exceptions, from
+// all tabs.
 func (c *Chromium) Complaints() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what other processes or goroutines do, before it
-// fails: far longer than any of it takes on a machine that is busy with other tests. It
-// says nothing about how fast that should be. A certificate that was not issued at first is
-// asked for again after a minute.
+// Patience is how long a test waits for other processes or goroutines before it fails. It is much longer than
+// anything takes on a machine that is busy with other tests, and says nothing about how fast things should be.
+// For example, a certificate that couldn't be issued is requested again after a minute.
 const Patience = 2 * time.Minute
 
-// Eventually waits until something holds, and returns how long that took. The test fails if
-// it does not come about within [Patience], with what it was. It asks every 2 ms; what is
-// expensive to ask may sleep by itself.
+// Eventually waits until holds returns true, and returns how long that took. If that takes longer than
+// [Patience], the test fails with a message that contains what. It calls holds every 2 ms; if holds is
+// expensive, it may sleep itself.
 func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -23,4 +22,14 @@ func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 		}
 	}
 	return time.Since(began)
+}
+
+// Ready receives from a channel if it can without waiting, and returns whether it did.
+func Ready[T any](c <-chan T) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Golden compares a text with the one that a file holds. With update, which is a flag of
-// the test, the file is written instead.
+// Golden compares a text with the contents of a file. If update is set, which is a flag of the test, it writes
+// the file instead.
 func Golden(t testing.TB, update bool, file, got string) {
 	t.Helper()
 	if update {
@@ -19,9 +19,7 @@ func Golden(t testing.TB, update bool, file, got string) {
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("differs from %s (-want +got):\n%s", filepath.Base(file), diff)
 	}

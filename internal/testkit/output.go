@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Output is what a program wrote so far. Its methods may be called concurrently.
+// Output stores what a program has written so far. Its methods may be called concurrently.
 type Output struct {
 	mu   sync.Mutex // guards the following
 	text []byte
@@ -22,20 +22,20 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close says that no more will come.
+// Close marks the end of the output.
 func (o *Output) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = true
 }
 
-// String is all that was written.
+// String returns everything that has been written.
 func (o *Output) String() string {
 	text, _ := o.after(0)
 	return text
 }
 
-// Len is how long it is, in bytes: where later lines begin.
+// Len returns the length in bytes, which is the position where later lines begin.
 func (o *Output) Len() int { return len(o.String()) }
 
 func (o *Output) after(from int) (text string, over bool) {
@@ -44,7 +44,8 @@ func (o *Output) after(from int) (text string, over bool) {
 	return string(o.text[from:]), o.over
 }
 
-// Await waits for a whole line behind the first bytes that has all parts, and returns it and where it ends.
+// Await waits for a complete line after position from that contains all parts. It returns the line, and where
+// it ends.
 func (o *Output) Await(t testing.TB, from int, parts ...string) (found string, next int) {
 	t.Helper()
 	next = from
@@ -54,33 +55,34 @@ func (o *Output) Await(t testing.TB, from int, parts ...string) (found string, n
 			if !strings.HasSuffix(line, "\n") {
 				break
 			}
-			if next += len(line); hasAll(line, parts) {
+			if next += len(line); HasAll(line, parts) {
 				found = strings.TrimSuffix(line, "\n")
 				return true
 			}
 		}
 		if over {
-			t.Fatalf("it ended without a line with %q in:\n%s", parts, o)
+			t.Fatalf("the output ended without a line with %q:\n%s", parts, o)
 		}
 		return false
 	})
 	return found, next
 }
 
-// Count is how many lines behind the first bytes have all parts.
+// Count returns how many lines after position from contain all parts.
 func (o *Output) Count(from int, parts ...string) (n int) {
 	text, _ := o.after(from)
 	for line := range strings.Lines(text) {
-		if hasAll(line, parts) {
+		if HasAll(line, parts) {
 			n++
 		}
 	}
 	return n
 }
 
-func hasAll(line string, parts []string) bool {
+// HasAll reports whether a text contains all parts.
+func HasAll(text string, parts []string) bool {
 	for _, p := range parts {
-		if !strings.Contains(line, p) {
+		if !strings.Contains(text, p) {
 			return false
 		}
 	}

@@ -6,26 +6,34 @@ import (
 	"sync"
 )
 
-// Pipes is a listener in memory, so that a test in a bubble of testing/synctest has
-// connections. Its methods may be called concurrently.
+// Pipes is a listener in memory. It provides connections to tests in a bubble of testing/synctest. Its methods
+// may be called concurrently.
 type Pipes struct {
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
-// NewPipes makes one.
+// NewPipes makes a Pipes.
 func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
-// Dial returns the client's end of a connection as soon as somebody accepts the other one,
-// or the context's error.
+// Dial returns the client's end of a connection as soon as the other end has been accepted, or an error of
+// Offer.
 func (l *Pipes) Dial(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
+	return near, l.Offer(ctx, far)
+}
+
+// Offer waits until the server's end of a connection is accepted. It returns the context's error, or
+// net.ErrClosed after Close.
+func (l *Pipes) Offer(ctx context.Context, far net.Conn) error {
 	select {
 	case l.conns <- far:
-		return near, nil
+		return nil
+	case <-l.closed:
+		return net.ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 }
 
@@ -39,7 +47,7 @@ func (l *Pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that were accepted stay.
+// Close implements net.Listener. Accepted connections stay open.
 func (l *Pipes) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

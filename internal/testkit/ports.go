@@ -7,35 +7,36 @@ import (
 	"testing"
 )
 
-// The ports of tests are below those that the kernel gives by itself, to connections and to
-// who listens at port 0 (on Linux from 32768): of these one that is free now may be anybody's
-// by the time that a server wants it, for a minute after its connection has ended as well.
+// The ports of tests are below those that the kernel assigns itself, to connections and to listeners at port 0
+// (on Linux from 32768). If a port above is free now, the kernel may assign it before a server can use it, and
+// it stays in use for a minute after a connection has ended.
 const (
 	firstPort = 12000
 	lastPort  = 31999
 )
 
-// FreePorts returns the first of n ports in a row that are free at 127.0.0.1, for TCP and
-// UDP, and that no other test is given before this one ends, of any process.
+// FreePorts returns the first of n consecutive ports that are free at 127.0.0.1, for TCP and UDP. No other
+// test, even in another process, gets them before this one ends.
 func FreePorts(t testing.TB, n int) (first int) {
 	t.Helper()
 	for range 1000 {
-		first := firstPort + rand.IntN(lastPort-firstPort-n+2) //nolint:gosec // only that others get others
+		first := firstPort + rand.IntN(lastPort-firstPort-n+2) //nolint:gosec // keeps tests from competing for the same ports
 		if takePorts(t, first, n) {
 			return first
 		}
 	}
-	t.Fatalf("no %d ports in a row are free", n)
+	t.Fatalf("no %d consecutive ports are free", n)
 	return 0
 }
 
-// FreeAddress is one of this machine, with a port of FreePorts.
+// FreeAddress returns an address on this machine with a port from FreePorts.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1))
 }
 
-// takePorts notes where all processes see it that ports are this test's, if they are free.
+// takePorts reserves ports for this test if they are free. Abstract Unix sockets show the reservation to all
+// processes.
 func takePorts(t testing.TB, first, n int) bool {
 	var notes []net.Listener
 	for port := first; port < first+n; port++ {
@@ -67,6 +68,6 @@ func isFree(address string) bool {
 
 func closeAll(notes []net.Listener) {
 	for _, l := range notes {
-		_ = l.Close() // nobody connects
+		_ = l.Close() // no client is connected
 	}
 }

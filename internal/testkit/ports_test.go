@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFreePorts: nobody else is given them before the test ends, and then somebody may be.
+// TestFreePorts: no other caller gets the ports until the test ends. Then they are free again.
 func TestFreePorts(t *testing.T) {
 	given := map[int]bool{}
 	t.Run("as many as there are", func(t *testing.T) {
@@ -14,21 +14,19 @@ func TestFreePorts(t *testing.T) {
 			first := FreePorts(t, 2)
 			for _, port := range []int{first, first + 1} {
 				if given[port] || port < firstPort || port > lastPort {
-					t.Errorf("port %d is given twice, or is none of ours", port)
+					t.Errorf("port %d is handed out twice, or is outside our range", port)
 				}
 				if takePorts(t, port, 1) {
-					t.Errorf("port %d is another's, too", port)
+					t.Errorf("port %d can be taken by another test", port)
 				}
 				given[port] = true
 			}
 		}
 		l, err := net.Listen("tcp", FreeAddress(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		defer l.Close()
 		if isFree(l.Addr().String()) {
-			t.Errorf("%s is free though somebody listens", l.Addr())
+			t.Errorf("%s is free, though a listener has it", l.Addr())
 		}
 	})
 	for port := range given {

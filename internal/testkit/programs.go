@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Program returns the path of the first of some programs that is here, on the PATH or in
-// /usr/sbin. Without any of them the test is skipped, but where CI runs it fails: nobody
-// else would notice that it is never run.
+// Program returns the path of the first of the given programs that exists, on the PATH or in /usr/sbin. If
+// there is none, the test is skipped. In CI it fails instead, because otherwise it might never run anywhere.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -20,12 +19,12 @@ func Program(t testing.TB, names ...string) string {
 			}
 		}
 	}
-	missing(t, "this test needs "+names[0]+", which is not here: make deps")
+	missing(t, "this test needs "+names[0]+", which isn't installed: run make deps")
 	return ""
 }
 
-// Root skips a test where it is not root who runs it, with the reason. CI has to be root,
-// and the test fails there.
+// Root skips a test if the user isn't root, and gives the reason. In CI, which must run as root, the test
+// fails instead.
 func Root(t testing.TB, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -41,9 +40,9 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// Build builds programs of this module, with the arguments of go build, into a directory. It looks
-// at each file that they are made of: go test remembers what a test has looked at, and so does
-// not take the result of other programs from its cache.
+// Build builds programs of this module into a directory. args are further arguments for go build. Build also
+// calls os.Stat for each source file: go test records the files that a test looks at, and runs a cached test
+// again if one of them has changed.
 func Build(dir string, args []string, packages ...string) error {
 	build := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", dir + "/"}, args...), packages...)...) //nolint:gosec,noctx // a test's own
 	if out, err := build.CombinedOutput(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Redis is a redis-server of a test's own, on a free port, with an empty directory.
+// Redis is a redis-server for one test, on a free port, with an empty directory.
 type Redis struct {
 	Address string
 
@@ -22,8 +22,8 @@ type Redis struct {
 	process *exec.Cmd
 }
 
-// StartRedis starts one, with arguments as of its configuration file, until the
-// test ends.
+// StartRedis starts a server that runs until the test ends. The arguments are settings as in its configuration
+// file.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	r := &Redis{Address: FreeAddress(t), t: t, args: args, dir: t.TempDir()}
@@ -32,9 +32,8 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return r
 }
 
-// RedisCommand makes a command of the server's program. Debian has it in the
-// package redis-tools, under another name; the package redis-server would begin to
-// run one.
+// RedisCommand makes a command that runs the server. Debian's package redis-tools contains the program under
+// another name. The package redis-server isn't used, because it would start a server.
 func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path := Program(t, "redis-server", "redis-check-rdb")
@@ -44,7 +43,7 @@ func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
 	return c
 }
 
-// Start starts it, again if it was killed: empty, as it keeps nothing on disk.
+// Start starts the server, or restarts it after Kill. It is empty then, because it keeps nothing on disk.
 func (r *Redis) Start() {
 	r.t.Helper()
 	_, port, _ := net.SplitHostPort(r.Address)
@@ -52,9 +51,7 @@ func (r *Redis) Start() {
 		"--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--loglevel", "warning", "--logfile", filepath.Join(r.dir, "log"),
 	}, r.args...)...)
-	if err := r.process.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	Must(r.t, r.process.Start())
 	Eventually(r.t, "redis-server listens", func() bool {
 		c, err := net.DialTimeout("tcp", r.Address, time.Second)
 		if err == nil {
@@ -64,7 +61,7 @@ func (r *Redis) Start() {
 	})
 }
 
-// Kill ends it, at once.
+// Kill ends the server immediately.
 func (r *Redis) Kill() {
 	if r.process != nil {
 		_ = r.process.Process.Signal(syscall.SIGCONT)
@@ -78,30 +75,24 @@ func (r *Redis) Kill() {
 func (r *Redis) Ask(command string) string {
 	r.t.Helper()
 	c, err := net.DialTimeout("tcp", r.Address, Patience)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	Must(r.t, err)
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(Patience))
 	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
 		r.t.Fatal(err)
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	Must(r.t, err)
 	return strings.TrimSpace(line)
 }
 
-// Pause stops it in its tracks: connections stay, and nothing answers.
+// Pause stops the server's process: connections stay open, but the server doesn't answer.
 func (r *Redis) Pause() { r.signal(syscall.SIGSTOP) }
 
-// Resume has it go on.
+// Resume continues the server's process.
 func (r *Redis) Resume() { r.signal(syscall.SIGCONT) }
 
 func (r *Redis) signal(s syscall.Signal) {
 	r.t.Helper()
-	if err := r.process.Process.Signal(s); err != nil {
-		r.t.Fatal(err)
-	}
+	Must(r.t, r.process.Process.Signal(s))
 }

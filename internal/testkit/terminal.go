@@ -10,28 +10,23 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what is to be shown, before it fails.
+// patience is how long a test waits for the terminal to show something before it fails.
 const patience = 30 * time.Second
 
-// Terminal is a tmux server of its own, with one program in it. It ends with the test.
+// Terminal is a separate tmux server with one program in it. It ends with the test.
 type Terminal struct {
 	t      testing.TB
 	socket string
 }
 
-// OpenTerminal runs a program (its path and its arguments) in a terminal of some columns and lines.
-// Env is name=value, in addition to the test's own; the locale is UTF-8. When the program ends the
-// terminal shows "ended with" and its status, and stays. Without tmux the test is skipped,
-// loudly.
+// OpenTerminal runs a program (its path and its arguments) in a terminal of the given size in columns and
+// lines. env contains name=value pairs to add to the test's own environment; the locale is UTF-8. When the
+// program ends, the terminal shows "ended with" and its status, and stays open. Without tmux, Program skips
+// the test, or fails it in CI.
 func OpenTerminal(t testing.TB, width, height int, env []string, program ...string) *Terminal {
 	t.Helper()
 	Program(t, "tmux")
-	dir, err := os.MkdirTemp("", "tmux") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	x := &Terminal{t: t, socket: filepath.Join(dir, "sock")}
+	x := &Terminal{t: t, socket: filepath.Join(ShortDir(t), "sock")}
 	words := append([]string{"env", "-u", "NO_COLOR", "LANG=C.UTF-8", "LC_ALL=C.UTF-8"}, append(env, program...)...)
 	for i, w := range words {
 		words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
@@ -60,33 +55,33 @@ func (x *Terminal) Press(keys ...string) {
 	x.Tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// Screen is what the terminal shows, as text.
+// Screen returns the text that the terminal shows.
 func (x *Terminal) Screen() string {
 	x.t.Helper()
 	return x.Tmux("capture-pane", "-p")
 }
 
-// coloured is what the terminal shows, with the escape sequences of its colours.
+// coloured returns what the terminal shows, with the escape sequences of its colours.
 func (x *Terminal) coloured() string {
 	x.t.Helper()
 	return x.Tmux("capture-pane", "-p", "-e")
 }
 
-// Shows waits until the terminal shows a text, and returns all that it shows then.
+// Shows waits until the terminal shows a text, and returns everything that it then shows.
 func (x *Terminal) Shows(text string) string {
 	x.t.Helper()
 	return x.Until("shows "+text, func(screen string) bool { return strings.Contains(screen, text) })
 }
 
-// Until waits until what the terminal shows is as it should be, and returns it.
+// Until waits until is returns true for the terminal's contents, and returns these.
 func (x *Terminal) Until(what string, is func(screen string) bool) string {
 	x.t.Helper()
 	return x.until(what, x.Screen, is)
 }
 
-// UntilColoured is Until, with the escape sequences of the colours. A program may draw all
-// again at any time, as when it learns the terminal's size: what was there a moment ago need
-// not be there now, so that one look more says nothing.
+// UntilColoured is Until with the escape sequences of the colours. It returns the same screen that it passed
+// to is, because the program may redraw everything at any time, for example when it learns the terminal's
+// size, so another look may differ.
 func (x *Terminal) UntilColoured(what string, is func(screen string) bool) string {
 	x.t.Helper()
 	return x.until(what, x.coloured, is)

@@ -4,22 +4,12 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestAverageFades: by a factor e in half a minute, the same for keys that are busy and for those
-// that are not; time that runs backwards changes nothing.
-func TestAverageFades(t *testing.T) {
-	for _, ago := range []time.Duration{-recent, 0, 1, recent / 100, recent / 17, recent / 16, recent / 15, recent, 5 * recent} {
-		a := average{last: time.Hour}
-		want := math.Exp(-max(0, float64(ago)/float64(recent)))
-		if got := a.decay(time.Hour + ago); math.Abs(float64(got)-want) > 1e-6 {
-			t.Errorf("after %v %v are left, want %v", ago, got, want)
-		}
-	}
-}
-
-// TestAverageIsOfTheLatest: the wait is the average of the first ten, and then a tenth each; costs
-// and requests are rates.
+// TestAverageIsOfTheLatest: the wait is the average of the first ten requests; each later one moves it by a
+// tenth. CPU time and requests are rates.
 func TestAverageIsOfTheLatest(t *testing.T) {
 	var a average
 	for i := range mostLatest {
@@ -36,10 +26,8 @@ func TestAverageIsOfTheLatest(t *testing.T) {
 	close("the wait after one more", float64(a.wait), 5.5)
 	close("the rate of requests", float64(a.reqs), 11./30)
 	close("that of costs", float64(a.cpu), 1)
-	a.note(time.Hour-time.Minute, 0, 5.5) // it began before, and ended later
-	if a.last != time.Hour {
-		t.Errorf("the latest was at %v", a.last)
-	}
+	a.note(time.Hour-time.Minute, 0, 5.5) // it began earlier, and ended later
+	testkit.Same(t, time.Hour, a.last, "the time of the latest request")
 	var s State
 	a.fill(&s, time.Hour+recent)
 	close("half a minute later, the rate", s.Requests, 12./30/math.E)
@@ -50,10 +38,8 @@ func TestAverageIsOfTheLatest(t *testing.T) {
 	later.note(time.Hour+recent, 30, 5.5)
 	close("a note later, the rate", float64(later.reqs), (12/math.E+1)/30)
 	close("the costs", float64(later.cpu), 1/math.E+1)
-	if later.last != time.Hour+recent {
-		t.Errorf("the latest was at %v", later.last)
-	}
+	testkit.Same(t, time.Hour+recent, later.last, "the time of the latest request")
 	if a.fill(&s, 0); s.Idle != 0 || math.Abs(s.CPU-1) > 1e-5 {
-		t.Errorf("before it, %v have passed, and %v is used", s.Idle, s.CPU)
+		t.Errorf("before it, %v passed and %v was used", s.Idle, s.CPU)
 	}
 }

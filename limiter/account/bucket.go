@@ -6,48 +6,47 @@ import (
 	"time"
 )
 
-// Bucket is the token bucket of one key, whose Key never changes. It belongs to a Table.
-// Its methods may be called concurrently.
+// Bucket is the token bucket of one key. It belongs to a Table. Its Key never changes, and its methods may be
+// called concurrently.
 type Bucket[V any] struct {
 	bucket
-	// Value is what the table's user keeps with the key. It is the user's to guard.
+	// Value is data that the table's user keeps for the key. The user must guard it against concurrent use.
 	Value V
 }
 
-// bucket is a Bucket except for the Value. Instants are durations since an epoch of the user's,
+// bucket is a Bucket without the Value. Times are durations since an epoch that the table's user chooses;
 // amounts are CPU-seconds.
 //
-// Its clock never runs backwards: a request that started before another one and is charged
-// after it finds the current level, and no credit is earned twice.
+// Time never runs backwards in a bucket. A charge with a time before last applies to the current level, so no
+// credit is earned twice.
 //
-// All of it is guarded by the lock, except for what never changes. The fields are in the order
-// in which a request needs them, because with a table larger than the processor's cache a
-// request's cost is its waits for memory.
+// The lock guards all fields except those that never change. Fields are in the order in which a request needs
+// them: in a table larger than the CPU cache, a request spends most of its time here waiting for memory.
 type bucket struct {
 	hash     uint32      // of the key; never changes
-	pins     int32       // requests that are charged with it or wait; never evicted above 0
-	lock     *sync.Mutex // its shard's; never changes
+	pins     int32       // requests that are charged to the bucket or wait for it; above 0, it is never evicted
+	lock     *sync.Mutex // the shard's; never changes
 	terms    *Terms
 	level    float64       // credit above zero, debt below
-	total    float64       // all that was ever charged less all that was given back
-	last     time.Duration // when level was right
-	waiting  int32         // requests that wait for its debt
-	held     int32         // requests and responses of this client that are held; pins as well
-	queued   float64       // the sum of the guesses of those that wait for its debt
-	standing float32       // of the client, and
+	total    float64       // the sum of all charges, minus what was given back
+	last     time.Duration // the time to which level applies
+	waiting  int32         // requests that wait until its debt is paid
+	held     int32         // requests and responses of this client that are held; counted in pins as well
+	queued   float64       // the sum of those requests' guesses
+	standing float32       // the client's standing, which multiplies the terms
 
 	Key  Key // never changes
 	used average
 
-	elsewhere int32  // requests that wait for something else than its debt
-	since     uint32 // when they began to, summed up, in milliseconds; it may wrap around
+	elsewhere int32  // requests that wait for something other than its debt
+	since     uint32 // the sum of the times at which they began to wait, in milliseconds; may overflow
 }
 
 func makeBucket(at time.Duration, k Key, t *Terms) bucket {
 	return bucket{Key: k, terms: t, level: t.Burst, last: at, standing: 1, used: average{last: at}}
 }
 
-// refillLocked adds what was earned since last.
+// refillLocked adds what the key has earned since last.
 func (b *bucket) refillLocked(at time.Duration) {
 	if at > b.last {
 		b.level = min(b.burst(), b.level+(at-b.last).Seconds()*b.rate())
@@ -55,15 +54,15 @@ func (b *bucket) refillLocked(at time.Duration) {
 	}
 }
 
-// chargeLocked takes x ≥ 0 and returns how much of it the bucket really lost:
-// less than x at the floor. That is what may be given back.
+// chargeLocked charges x ≥ 0 and returns how far the level actually fell. Near the floor, that is less than x.
+// No more than that may be given back.
 func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
 	if b.refillLocked(at); b.terms.External {
 		return 0
 	}
 	was := b.level
 	b.level = max(b.floor(), b.level-x)
-	if was < b.level { // it was below a floor that has been raised since
+	if was < b.level { // the level was already below the floor, which has been raised since
 		b.level = was
 	}
 	moved = was - b.level
@@ -71,14 +70,14 @@ func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
 	return moved
 }
 
-// giveBackLocked returns x ≥ 0 of what chargeLocked took.
+// giveBackLocked gives back x ≥ 0 of what chargeLocked took.
 func (b *bucket) giveBackLocked(at time.Duration, x float64) {
 	b.refillLocked(at)
 	b.level = min(max(b.level, b.burst()), b.level+x)
 	b.total -= x
 }
 
-// oweLocked makes the debt last at least until then.
+// oweLocked keeps the key in debt until at least the given time, as far as its floor allows.
 func (b *bucket) oweLocked(at, until time.Duration) {
 	b.refillLocked(at)
 	debt := max(b.floor(), -(until-at).Seconds()*b.rate())
@@ -88,57 +87,57 @@ func (b *bucket) oweLocked(at, until time.Duration) {
 	}
 }
 
-// debtLocked returns how long another request would have to wait for the key,
-// behind those that wait already, each of them counted with its guess.
+// debtLocked returns how long another request would have to wait for the key, behind those that already wait.
+// It assumes that each of those costs its guess.
 func (b *bucket) debtLocked(at time.Duration) time.Duration {
 	if b.refillLocked(at); b.terms.External {
 		return b.clears(-b.level)
 	}
 	wait := b.clears(b.queued - b.level)
 	if b.waiting > 0 {
-		return max(wait, 1) // never past those who wait
+		return max(wait, 1) // a new request never overtakes those that wait
 	}
 	return wait
 }
 
-// clears is how long the bucket takes to earn x, rounded up so that it has
-// been earned by then, and 0 if x is not above zero.
+// clears returns how long the bucket takes to earn x CPU-seconds, rounded up to a nanosecond. It returns 0 if
+// x isn't positive.
 func (b *bucket) clears(x float64) time.Duration {
-	if x <= 1e-9 { // what refilling in steps may leave by rounding
+	if x <= 1e-9 { // ignores rounding errors of several refills
 		return 0
 	}
 	return time.Duration(math.Ceil(x / b.rate() * float64(time.Second)))
 }
 
-// Earns is how long the key takes to earn x CPU-seconds.
+// Earns returns how long the key takes to earn x CPU-seconds, or 0 if x isn't positive.
 func (b *bucket) Earns(x float64) time.Duration {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	return b.clears(x)
 }
 
-// WaitForDebt counts n more requests as waiting for the debt to be paid, which will likely
-// cost so many CPU-seconds together: both are negative as they wait no longer.
+// WaitForDebt adds n to the requests that wait for the debt, and guess to the sum of their guesses in
+// CPU-seconds. Both are negative when requests stop waiting.
 func (b *bucket) WaitForDebt(n int32, guess float64) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	b.waiting += n
 	b.queued = max(0, b.queued+guess)
 	if b.waiting == 0 {
-		b.queued = 0 // no rounding is left behind
+		b.queued = 0 // discards rounding errors
 	}
 }
 
-// WaitElsewhere counts n more requests as waiting for something else, since then; n is
-// negative as they wait no longer.
+// WaitElsewhere adds n to the requests that have waited for something other than the debt since the given
+// time. When they stop waiting, call it with -n and the same time.
 func (b *bucket) WaitElsewhere(n int32, since time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	b.elsewhere += n
-	b.since += uint32(n) * milliseconds(since) //nolint:gosec // it may wrap around
+	b.since += uint32(n) * milliseconds(since) //nolint:gosec // overflow is intended
 }
 
-// Hold counts n more requests and responses as held, and returns how many are.
+// Hold counts n more requests and responses as held, and returns how many are held.
 func (b *bucket) Hold(n int32) int {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -146,29 +145,29 @@ func (b *bucket) Hold(n int32) int {
 	return int(b.held)
 }
 
-// waitedLocked is the average time in seconds that requests have waited elsewhere. The sum is
-// below the wrap-around, so the difference is right.
+// waitedLocked returns the average time in seconds that requests have waited elsewhere. The sums may have
+// overflowed, but their difference is right because the true value is small enough.
 func (b *bucket) waitedLocked(at time.Duration) float64 {
-	sum := uint32(b.elsewhere)*milliseconds(at) - b.since            //nolint:gosec // it may wrap around
+	sum := uint32(b.elsewhere)*milliseconds(at) - b.since            //nolint:gosec // overflow is intended
 	return float64(max(0, int32(sum))) / 1000 / float64(b.elsewhere) //nolint:gosec // the same
 }
 
 func milliseconds(d time.Duration) uint32 { return uint32(d.Milliseconds()) } //nolint:gosec // the same
 
-// deficitLocked is what would be lost if the bucket were forgotten now.
+// deficitLocked returns what the key would gain if the bucket were forgotten now.
 func (b *bucket) deficitLocked(at time.Duration) float64 {
 	b.refillLocked(at)
 	return b.burst() - b.level
 }
 
-// setTermsLocked goes on with other terms. A level above the new burst is cut.
+// setTermsLocked sets new terms. A level above the new burst is reduced to it.
 func (b *bucket) setTermsLocked(at time.Duration, t *Terms) {
 	b.refillLocked(at)
 	b.terms = t
 	b.level = min(b.level, b.burst())
 }
 
-// The terms, scaled by the client's standing.
+// These are the terms, scaled by the client's standing.
 func (b *bucket) rate() float64  { return b.factor() * b.terms.Rate }
 func (b *bucket) burst() float64 { return b.factor() * b.terms.Burst }
 func (b *bucket) floor() float64 { return b.factor() * b.terms.Floor }
@@ -180,8 +179,8 @@ func (b *bucket) factor() float64 {
 	return float64(b.standing)
 }
 
-// SetStanding multiplies what the terms give by the client's standing, and returns what the key
-// earns then, in CPU-seconds per second. Where the terms are Plain the standing counts for nothing: a hard cap is the same for all.
+// SetStanding sets the client's standing, which multiplies the terms, and returns what the key then earns, in
+// CPU-seconds per second. Plain terms ignore it, because a hard cap is the same for all clients.
 func (b *bucket) SetStanding(at time.Duration, standing float64) float64 {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -189,8 +188,8 @@ func (b *bucket) SetStanding(at time.Duration, standing float64) float64 {
 	return b.rate()
 }
 
-// debtRatioLocked is the key's debt as a part of the deepest that it can have, as far as
-// anything is more expensive for that.
+// debtRatioLocked returns the key's debt as a fraction of the deepest debt that it may have. It returns 0 if
+// debts of the class don't make requests more expensive.
 func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	if b.refillLocked(at); b.level >= 0 || b.terms.Aside {
 		return 0
@@ -198,9 +197,8 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	return min(1, b.level/b.floor())
 }
 
-// setStandingLocked continues with another standing of the client. Its debt stays, otherwise a
-// client that can change its standing could wash a debt away. A hard cap is the same for all
-// clients.
+// setStandingLocked sets the client's standing. The debt doesn't change; otherwise a client could reduce it
+// by changing its standing.
 func (b *bucket) setStandingLocked(at time.Duration, standing float64) {
 	if s := float32(standing); s != b.standing {
 		b.refillLocked(at)
@@ -212,34 +210,27 @@ func (b *bucket) setStandingLocked(at time.Duration, standing float64) {
 // recent is the time constant of the rates that the doctor shows.
 const recent = 30 * time.Second
 
-// latest is the weight of a request in the average wait, once there were some.
+// latest is the weight of each request in the average wait, after the first mostLatest requests.
 const (
 	latest     = 0.1
 	mostLatest = 10
 )
 
-// average is what a key recently used. Rates decay exponentially with time, so a key that falls
-// silent sinks in the doctor's table; the wait is an average over requests, because each has
-// one.
+// average is the recent use of a key. Rates decay exponentially with time, so an idle key sinks in the
+// doctor's table. The wait is an average over requests and doesn't decay with time.
 type average struct {
 	last      time.Duration // of the latest request
 	wait      float32       // s
-	n         uint8         // requests that wait is of, up to mostLatest
+	n         uint8         // how many requests the average covers, up to mostLatest
 	cpu, reqs float32       // CPU-s/s and requests/s at last
 }
 
+// decay returns the factor by which the rates have decayed since the latest request.
 func (a *average) decay(at time.Duration) float32 {
-	x := float64(at-a.last) / float64(recent)
-	switch {
-	case x <= 0:
-		return 1
-	case x < 1./16: // a busy key: three terms of the series are exact enough
-		return float32(1 - x*(1-x*(1./2-x/6)))
-	}
-	return float32(math.Exp(-x))
+	return float32(math.Exp(-max(0, float64(at-a.last)/float64(recent))))
 }
 
-// note takes in a request that is over and was delayed for wait seconds.
+// note adds a request that has ended and was delayed for wait seconds.
 func (a *average) note(at time.Duration, cost float64, wait float32) {
 	d := a.decay(at)
 	a.cpu = a.cpu*d + float32(cost/recent.Seconds())
@@ -256,30 +247,29 @@ func (a *average) fill(s *State, at time.Duration) {
 	s.Idle = max(0, at-a.last)
 }
 
-// Reservation is what one key has to do with a request: what it was charged for it, and how
-// much of that may be given back. Table's Lookup or Enter makes one of a zero Reservation.
-// The key's bucket is pinned until the request is settled, or leaves. It is not for several
-// goroutines at once.
+// Reservation is what one key was charged for a request, and how much of that may be given back. Table.Lookup
+// or Table.Enter fills a zero Reservation. The key's bucket is pinned until Settle or Leave. Only one
+// goroutine at a time may use a Reservation.
 type Reservation[V any] struct {
-	Bucket    *Bucket[V] // nil: the key is not known
-	Terms     *Terms     // those of its class as the request came
-	moved     float64    // what the charges really took, to give back no more
-	mark      float64    // the bucket's total just after they were taken
-	Waited    float32    // seconds that the request waited for this key, and elsewhere
-	debtRatio float32    // the key's as the reservation was made
-	reserved  bool       // charged, and at its place among what the key is charged with
+	Bucket    *Bucket[V] // nil: the key has no bucket
+	Terms     *Terms     // the terms of its class when the request arrived
+	moved     float64    // what the charges actually took; no more may be given back
+	mark      float64    // the bucket's total up to and including this request's charges
+	Waited    float32    // seconds for which the request waited, for this key and elsewhere
+	debtRatio float32    // the key's debt ratio when the reservation was made
+	reserved  bool       // the first charge was made, and not undone
 
-	Until  time.Duration // for an external class: when its peers let the request go, as of its arrival
-	Factor float64       // once settled, what the terms were multiplied by
+	Until  time.Duration // for an external class: until when the other instances delay the request, as known at its arrival
+	Factor float64       // set by Settle: the factor by which the terms were multiplied
 }
 
-// Change is what becomes of a charge: more is taken, or a part of it given back.
+// Change describes how a charge changes: it takes more, or gives back a part.
 type Change struct {
 	More float64 // CPU-seconds
 	Back float64 // 0 to 1
 }
 
-// Reserve takes the first charge of x CPU-seconds, if it was not taken yet.
+// Reserve makes the first charge of x CPU-seconds, unless it was made already.
 func (r *Reservation[V]) Reserve(at time.Duration, x float64) {
 	if r.reserved {
 		return
@@ -296,8 +286,8 @@ func (r *Reservation[V]) reserveLocked(at time.Duration, x float64) {
 	r.mark = r.Bucket.total
 }
 
-// DebtRatio is how far the key was in debt as a part of the most, 0 to 1, before it was
-// charged with x CPU-seconds, which it is now if they are to be reserved.
+// DebtRatio returns the key's debt before it was charged for this request, as a fraction of its deepest debt
+// from 0 to 1. If reserve is set, it also charges x CPU-seconds, unless that was done already.
 func (r *Reservation[V]) DebtRatio(at time.Duration, x float64, reserve bool) float64 {
 	if r.reserved {
 		return float64(r.debtRatio)
@@ -311,9 +301,9 @@ func (r *Reservation[V]) DebtRatio(at time.Duration, x float64, reserve bool) fl
 	return float64(r.debtRatio)
 }
 
-// Blocks is how long the key keeps the request waiting, were it the first of those that wait
-// for the debt. Peers who told it until when to wait count on it then, and do not tell it to
-// wait longer for those that came later.
+// Blocks returns how long the key keeps the request waiting, as if it were the first one in the queue. For an
+// external class, this is the time that the other instances had set when the request arrived. Their later
+// orders apply only to later requests.
 func (r *Reservation[V]) Blocks(at time.Duration) time.Duration {
 	b := r.Bucket
 	b.lock.Lock()
@@ -328,14 +318,14 @@ func (r *Reservation[V]) Blocks(at time.Duration) time.Duration {
 	return b.clears(-b.level)
 }
 
-// Change takes more of the key, or gives a part back.
+// Change takes more from the key, or gives a part back.
 func (r *Reservation[V]) Change(at time.Duration, c Change) {
 	r.Bucket.lock.Lock()
 	defer r.Bucket.lock.Unlock()
 	r.changeLocked(at, c)
 }
 
-// changeLocked gives back no more than the charges really took.
+// changeLocked gives back at most what the charges really took.
 func (r *Reservation[V]) changeLocked(at time.Duration, c Change) {
 	moved := r.Bucket.chargeLocked(at, c.More)
 	if back := r.moved * c.Back; back > 0 {
@@ -346,7 +336,7 @@ func (r *Reservation[V]) changeLocked(at time.Duration, c Change) {
 	r.mark += moved
 }
 
-// Undo takes back the reservation, if there is one, but not the pin.
+// Undo gives back the reservation, if there is one. The bucket stays pinned.
 func (r *Reservation[V]) Undo(at time.Duration) {
 	if r.reserved {
 		r.Change(at, Change{Back: 1})
@@ -354,9 +344,8 @@ func (r *Reservation[V]) Undo(at time.Duration) {
 	}
 }
 
-// Settle makes the last change, lets go of the bucket, notes what the request cost, in
-// CPU-seconds, in the key's averages, and returns how long to hold the response for the key's
-// sake, at most so long.
+// Settle makes the last change, unpins the bucket, and adds the request's cost in CPU-seconds to the key's
+// averages. It returns how long to hold the response because of the key's debt, limited to most.
 func (r *Reservation[V]) Settle(at time.Duration, c Change, cost float64, most time.Duration) (hold time.Duration) {
 	b := r.Bucket
 	b.lock.Lock()
@@ -371,17 +360,16 @@ func (r *Reservation[V]) Settle(at time.Duration, c Change, cost float64, most t
 	return hold
 }
 
-// owedLocked is how long the key takes to pay what it owes up to and including this request.
-// Later requests wait for later charges, so responses leave first in, first out at the key's
-// pace.
+// owedLocked returns how long the key takes to pay its debt up to and including this request. Charges of
+// later requests don't count, so responses leave in order, at the key's pace.
 func (r *Reservation[V]) owedLocked() time.Duration {
 	b := r.Bucket
 	return b.clears(-b.level - (b.total - r.mark))
 }
 
-// Leave releases the bucket of a request that never ran, and returns what it was charged. wait
-// is how many seconds it waited elsewhere, or was told to wait when it was refused for this
-// key's debt; if that is 0, and it has not Waited, nothing is noted.
+// Leave unpins the bucket of a request that never ran, and gives back what it was charged. wait is how many
+// seconds the request waited elsewhere, or, if it was refused for this key's debt, how long its client was
+// told to wait. If wait and Waited are both 0, the averages don't change.
 func (r *Reservation[V]) Leave(at time.Duration, wait float32) {
 	b := r.Bucket
 	b.lock.Lock()

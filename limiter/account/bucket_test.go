@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
 const second = time.Second
 
-// TestBucketDiary is read like a diary: at, what happens, what the level is then.
+// TestBucketDiary reads like a diary: when, what happens, and the level after that.
 func TestBucketDiary(t *testing.T) {
 	charge := func(x float64) func(*bucket, time.Duration) {
 		return func(b *bucket, at time.Duration) { b.chargeLocked(at, x) }
@@ -31,7 +33,7 @@ func TestBucketDiary(t *testing.T) {
 		"begins with its burst":  {{0, nothing, 10}},
 		"earns up to its burst":  {{0, charge(4), 6}, {2 * second, nothing, 7}, {20 * second, nothing, 10}},
 		"pays debt at its rate":  {{0, charge(12), -2}, {2 * second, nothing, -1}, {4 * second, nothing, 0}, {6 * second, nothing, 1}},
-		"more than the burst":    {{0, charge(25), -15}}, // the original charged nothing at all
+		"more than the burst":    {{0, charge(25), -15}}, // the original charged nothing in this case
 		"owes no more than that": {{0, charge(500), -60}, {0, charge(1), -60}, {2 * second, nothing, -59}},
 		"never earns twice": { // the original's clock ran backwards when requests overlapped
 			{10 * second, charge(10), 0}, {4 * second, charge(1), -1}, {10 * second, nothing, -1}, {12 * second, nothing, 0},
@@ -59,7 +61,7 @@ func newBucket() *bucket {
 	return &b
 }
 
-// testTerms earns half a CPU-second per second, saves 10 and owes 60 at most.
+// testTerms earns half a CPU-second per second, saves at most 10, and owes at most 60.
 func testTerms() *Terms {
 	return &Terms{Class: "slash32", Rate: 0.5, Burst: 10, Floor: -60, Cap: true}
 }
@@ -71,27 +73,20 @@ func TestBucketSetTermsKeepsDebtAndCutsCredit(t *testing.T) {
 
 	b := newBucket()
 	b.setTermsLocked(0, more)
-	if b.level != 10 {
-		t.Errorf("a reload gave credit: level %v, want 10", b.level)
-	}
+	testkit.Same(t, 10, b.level, "level after a reload, which gives no credit")
 	b.setTermsLocked(2*second, less)
-	if b.level != 3 {
-		t.Errorf("level %v, want the new burst 3", b.level)
-	}
+	testkit.Same(t, 3, b.level, "level at the new burst")
 	b.setTermsLocked(2*second, testTerms())
 	b.chargeLocked(2*second, 33)
 	b.setTermsLocked(4*second, less) // earns at the old rate until now
-	if b.level != -29 {
-		t.Errorf("a reload forgave debt: level %v, want -29", b.level)
-	}
+	testkit.Same(t, -29, b.level, "level after a reload, which forgives no debt")
 	if moved := b.chargeLocked(4*second, 1); moved != 0 || b.level != -29 {
 		t.Errorf("below the new floor: moved %v to %v, want 0 and -29", moved, b.level)
 	}
 }
 
-// TestBucketNothingIsWashedAway: whatever the order of charges and of giving
-// back what they took, at the caps too, the level is never above what it would
-// have been without them.
+// TestBucketNothingIsWashedAway: whatever the order of charges and refunds, even at the caps, the level is
+// never above what it would have been without them.
 func TestBucketNothingIsWashedAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		touched, left := newBucket(), newBucket()

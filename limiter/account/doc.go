@@ -1,19 +1,20 @@
-// Package account keeps an account of CPU time for every key: a token bucket, which fills at
-// a steady rate up to a burst, and which requests are charged to, into debt if need be.
+// Package account keeps an account of CPU time for every key. An account is a token bucket. It fills at a
+// steady rate up to a burst. Requests are charged to it, even if that puts it into debt.
 //
-// A [Table] has the [Bucket] of each key, and is bounded: a full bucket is the same as none, so
-// it can be forgotten. What a request means to one of its keys is a [Reservation]:
+// A [Table] holds the [Bucket] of each key. The table is bounded. It can forget full buckets, because a key
+// without a bucket counts as one with a full bucket. A [Reservation] is what one key was charged for a
+// request:
 //
-//	Lookup, Enter   finds the key's bucket, or makes it, and pins it
-//	Reserve         charges the guess, Undo takes that back while the request waits
-//	Change          charges more as it runs
-//	Settle          charges what it did cost, or gives the rest back, and lets go of the bucket
-//	Leave           gives all back, if it never ran, and lets go
+//	Lookup, Enter   finds or makes the key's bucket, and pins it; Lookup can also reserve without locking again
+//	Reserve         charges the guess; Undo takes that back while the request waits
+//	Change          charges more while the request runs
+//	Settle          corrects the charge to the real cost, and unpins the bucket
+//	Leave           gives everything back if the request never ran, and unpins the bucket
 //
-// A class grants its keys its [Terms]. The user of the package decides what debt means to a
-// request, and keeps a Value of its own with each bucket.
+// The [Terms] of a class say what its keys earn. The user of the package decides what debt means for a
+// request, and may store a Value with each bucket.
 //
-// It gets the time as a duration since an epoch of the user's; amounts are CPU-seconds. Each
-// bucket is guarded by a lock that it shares with some others. It is taken after all the user's
-// locks, and no call back to the user is made under it.
+// Times are durations since an epoch that the user chooses; amounts are CPU-seconds. Buckets of the same shard
+// share a lock. Users may call the package while they hold locks of their own, because it holds no lock when
+// it calls yield.
 package account

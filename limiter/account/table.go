@@ -12,19 +12,19 @@ import (
 
 const maxShards = 64
 
-// Table is the bounded store of buckets, sharded so that requests of different
-// clients seldom meet at a lock. Its methods may be called concurrently.
+// Table is a bounded set of buckets. It has several shards with a lock each, so requests of different clients
+// rarely wait for each other. Its methods may be called concurrently.
 //
-// When it is full, the bucket with the least deficit of a few sampled ones goes. A full bucket
-// is the same as an absent one, so this loses nothing as long as there are idle keys. No client
-// can wash a debt away by inventing clients: each of them would have to run up a greater one.
+// When a shard is full, it evicts the bucket with the smallest deficit of a few random ones. A key without a
+// bucket counts as one with a full bucket, so nothing is lost as long as some keys are idle. A client can't
+// get rid of a debt by inventing clients, because each of those would need a greater debt.
 type Table[V any] struct {
 	seed   maphash.Seed
 	terms  atomic.Pointer[[]*Terms]
 	shards []shard[V]
 }
 
-// New makes a table for about size buckets, which is of no class yet.
+// New makes a table for about size buckets. It has no terms yet.
 func New[V any](size int) *Table[V] {
 	n := 1
 	if size > sampled*maxShards {
@@ -40,16 +40,15 @@ func New[V any](size int) *Table[V] {
 	return t
 }
 
-// shard returns the shard of a key, and the hash that the shard knows it by.
+// shard returns the shard of a key, and the key's hash in that shard.
 func (t *Table[V]) shard(k Key) (*shard[V], uint32) {
 	h := maphash.String(t.seed, k.ID)
 	return &t.shards[int(h&(maxShards-1))&(len(t.shards)-1)], uint32(h >> 32)
 }
 
-// Lookup makes the reservation of a key, if that is known, pins its bucket, and returns how
-// long another request would have to wait for the key. If that is zero, or the class makes no
-// request wait, and reserve is set, x CPU-seconds are charged at the same time, so a usual
-// request locks each key once.
+// Lookup fills the reservation of a key that has a bucket, pins the bucket, and returns how long another
+// request would have to wait for the key. If reserve is set and the key doesn't make the request wait, Lookup
+// charges x CPU-seconds as well, so a typical request locks each key's shard only once.
 func (t *Table[V]) Lookup(at time.Duration, k Key, r *Reservation[V], x float64, reserve bool) (owes time.Duration) {
 	s, hash := t.shard(k)
 	s.mu.Lock()
@@ -67,9 +66,8 @@ func (t *Table[V]) Lookup(at time.Duration, k Key, r *Reservation[V], x float64,
 	return owes
 }
 
-// Enter makes the reservation of a key that Lookup did not find, and its bucket if need be,
-// which has its whole burst, and pins it. The reservation stays empty if there are no terms
-// for the key's class.
+// Enter fills the reservation of a key for which Lookup found no bucket, and pins the bucket. If there is
+// still none, it makes one with a full burst. If the key's class has no terms, the reservation stays empty.
 func (t *Table[V]) Enter(at time.Duration, k Key, r *Reservation[V]) {
 	t.with(at, k, func(b *Bucket[V]) {
 		b.pins++
@@ -77,15 +75,15 @@ func (t *Table[V]) Enter(at time.Duration, k Key, r *Reservation[V]) {
 	})
 }
 
-// with calls f with the bucket of a key, locked, and made if need be; not at
-// all if there are no terms for its class.
+// with locks the bucket of a key and calls f with it. If the key has no bucket, with makes one. If the class
+// has no terms, it doesn't call f.
 func (t *Table[V]) with(at time.Duration, k Key, f func(*Bucket[V])) {
 	s, hash := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.findLocked(k, hash)
 	if b == nil {
-		// Read under the lock, so SetTerms misses no bucket.
+		// Read the terms under the lock; otherwise SetTerms could miss this bucket.
 		terms := t.Terms(k.Class)
 		if terms == nil {
 			return
@@ -98,7 +96,7 @@ func (t *Table[V]) with(at time.Duration, k Key, f func(*Bucket[V])) {
 	f(b)
 }
 
-// look calls f with the bucket of a key, locked, if there is one.
+// look locks the bucket of a key and calls f with it. It returns false if the key has none.
 func (t *Table[V]) look(k Key, f func(*Bucket[V])) bool {
 	s, hash := t.shard(k)
 	s.mu.Lock()
@@ -110,8 +108,8 @@ func (t *Table[V]) look(k Key, f func(*Bucket[V])) bool {
 	return b != nil
 }
 
-// Terms returns the terms of a class; nil: there are none. There are few classes, and equal names
-// mostly share their bytes, so a loop beats a map.
+// Terms returns the terms of a class, or nil. There are few classes, and equal names mostly share their
+// memory, so a loop is faster than a map.
 func (t *Table[V]) Terms(class string) *Terms {
 	for _, x := range *t.terms.Load() {
 		if x.Class == class {
@@ -121,9 +119,8 @@ func (t *Table[V]) Terms(class string) *Terms {
 	return nil
 }
 
-// SetTerms has the classes go on with these terms, a few of them. A key keeps its level, cut
-// to the new burst, and what it earned until now it earned at the old rate. Keys of classes
-// that are gone stay as they are until they are evicted.
+// SetTerms sets the terms of all classes. A key keeps its level, limited to the new burst, and has earned at
+// the old rate until now. Keys of other classes stay unchanged until they are evicted.
 func (t *Table[V]) SetTerms(at time.Duration, all []*Terms) {
 	t.terms.Store(&all)
 	for i := range t.shards {
@@ -135,7 +132,7 @@ func (t *Table[V]) SetTerms(at time.Duration, all []*Terms) {
 	}
 }
 
-// Len is the number of buckets.
+// Len returns the number of buckets.
 func (t *Table[V]) Len() (n int) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -146,15 +143,14 @@ func (t *Table[V]) Len() (n int) {
 	return n
 }
 
-// shard is a hash table of buckets: open addressing with linear probing, and
-// deletion by shifting back (Knuth, The Art of Computer Programming 6.4,
-// algorithm R). A Go map takes half as much memory again, and can not be
-// sampled from evenly.
+// shard is a hash table of buckets: open addressing with linear probing, and deletion by shifting back
+// (Knuth, The Art of Computer Programming 6.4, algorithm R). A Go map would need half as much memory again
+// per bucket, and a fifth more time per lookup.
 type shard[V any] struct {
 	mu    sync.Mutex   // guards the following, and the buckets
-	slots []*Bucket[V] // a power of two, at least half of them free
+	slots []*Bucket[V] // a power of two; at least half of them are free
 	n     int          // buckets
-	size  int          // most of them, except for pinned ones
+	size  int          // the most buckets, not counting pinned ones
 	rng   uint64
 	_     [32]byte // a cache line of its own
 }
@@ -171,8 +167,8 @@ func (s *shard[V]) findLocked(k Key, hash uint32) *Bucket[V] {
 	}
 }
 
-// addLocked makes the bucket of a key that has none. It copies the key's ID,
-// which is cut from a longer string that belongs to the request.
+// addLocked makes the bucket of a key that has none. It copies the key's ID, so the bucket doesn't keep the
+// whole string of the request in memory.
 func (s *shard[V]) addLocked(at time.Duration, k Key, hash uint32, t *Terms) *Bucket[V] {
 	b := &Bucket[V]{bucket: makeBucket(at, Key{Class: t.Class, ID: strings.Clone(k.ID)}, t)}
 	b.hash, b.lock = hash, &s.mu
@@ -201,8 +197,7 @@ func (s *shard[V]) placeLocked(b *Bucket[V]) {
 	s.slots[i] = b
 }
 
-// removeLocked forgets a bucket, and closes the gap for those that are beyond
-// it because it was there.
+// removeLocked removes a bucket, and moves back later ones that would otherwise no longer be found.
 func (s *shard[V]) removeLocked(b *Bucket[V]) {
 	gap := s.home(b.hash)
 	for s.slots[gap] != b {
@@ -230,13 +225,13 @@ func (s *shard[V]) each(f func(*Bucket[V])) {
 	}
 }
 
-// sampled is how many buckets an eviction looks at. The least deficit of 8 at
-// random is nearly always that of a full bucket, whose loss loses nothing.
+// sampled is how many buckets an eviction compares. Of 8 random buckets, one is almost always full, and
+// evicting it loses nothing.
 const sampled = 8
 
-// evictLocked, of a shard that has buckets, forgets the least deficit of a sample. If all of
-// the sample are pinned it forgets none: work in flight may exceed the size, by no more than
-// there is in flight.
+// evictLocked removes the bucket with the smallest deficit of a sample. The shard must not be empty. If all
+// buckets of the sample are pinned, it removes none, so the table can exceed its size by at most the number of
+// requests in progress.
 func (s *shard[V]) evictLocked(at time.Duration) {
 	var least *Bucket[V]
 	var deficit float64
@@ -252,7 +247,7 @@ func (s *shard[V]) evictLocked(at time.Duration) {
 			least, deficit = b, d
 		}
 		if least != nil && deficit <= 0 {
-			break // no other can be less
+			break // no deficit is smaller
 		}
 	}
 	if least != nil {
@@ -260,8 +255,8 @@ func (s *shard[V]) evictLocked(at time.Duration) {
 	}
 }
 
-// random returns a number below n, by xorshift64 (Marsaglia 2003): sampling
-// needs no better, and the state is the shard's own.
+// random returns a number below n, by xorshift64 (Marsaglia 2003). That is good enough for sampling. Each
+// shard has its own state, so no lock is needed.
 func (s *shard[V]) random(n int) int {
 	s.rng ^= s.rng << 13
 	s.rng ^= s.rng >> 7
@@ -269,24 +264,24 @@ func (s *shard[V]) random(n int) int {
 	return int(s.rng % uint64(n)) //nolint:gosec // less than n
 }
 
-// State is how a key's account stands at a moment.
+// State is a snapshot of a key's account.
 type State struct {
 	Key     Key
 	Level   float64       // CPU-seconds: credit above zero, debt below
-	Rate    float64       // CPU-seconds that it earns per second, and
-	Burst   float64       // the most that it saves, the standing included
-	Charged float64       // CPU-seconds that it was ever charged with, less what was given back
-	Paid    time.Duration // until its debt is paid, if it is charged with nothing more
-	// Wait is for how many seconds its latest requests were delayed, on average, those
-	// included that wait elsewhere now.
+	Rate    float64       // CPU-seconds that it earns per second, with the standing applied
+	Burst   float64       // the most CPU-seconds that it saves, with the standing applied
+	Charged float64       // CPU-seconds that it was charged in total, minus what was given back
+	Paid    time.Duration // time until its debt is paid if it is charged nothing more
+	// Wait is the average number of seconds for which the latest requests were delayed, including requests that
+	// wait elsewhere now.
 	Wait float64
-	// CPU, in CPU-seconds per second, and Requests, per second, are what it recently used.
+	// CPU (CPU-seconds per second) and Requests (per second) are the key's recent rates.
 	CPU, Requests float64
 	Idle          time.Duration // since it was last used
-	// Running are its requests that are charged and wait for nothing, Waiting those that wait
-	// for its debt or elsewhere, and Held those requests and responses that are held.
+	// Running counts requests that are charged and don't wait. Waiting counts those that wait for the key's debt
+	// or elsewhere. Held counts held requests and responses.
 	Running, Waiting, Held int
-	Queued                 float64 // CPU-seconds that those that wait for its debt will likely cost
+	Queued                 float64 // the sum of the guesses of the requests that wait for its debt, in CPU-seconds
 }
 
 func (b *bucket) stateLocked(at time.Duration) State {
@@ -299,58 +294,57 @@ func (b *bucket) stateLocked(at time.Duration) State {
 		Held:    int(b.held), Queued: b.queued,
 	}
 	b.used.fill(&s, at)
-	if b.elsewhere > 0 { // as if those that wait went now
+	if b.elsewhere > 0 { // counts the requests that wait elsewhere as if they started now
 		s.Wait += (b.waitedLocked(at) - s.Wait) * (1 - math.Pow(1-latest, float64(b.elsewhere)))
 	}
 	return s
 }
 
-// Key is one member of a class: {slash24, 203.0.113.0/24}.
+// Key is one member of a class, such as {slash24, 203.0.113.0/24}.
 type Key struct {
 	Class string // the class's configured name
 	ID    string // the member, as text: an address, a prefix, a User-Agent family, a hash
 }
 
-// Terms are the conditions of a class's accounts. They never change: SetTerms gives a class new
-// ones.
+// Terms are the conditions for the accounts of a class. A value never changes; SetTerms replaces it.
 type Terms struct {
 	Class string
 	Rate  float64 // CPU-seconds earned per second; above 0
 	Burst float64 // CPU-seconds: the most credit, 0 or more
 	Floor float64 // CPU-seconds: the most debt, below 0
 
-	LocalOnly bool          // peers are not told
-	External  bool          // nothing is charged: what a key owes is the time until which peers want it to wait
-	Cap       bool          // a request waits for the debt to be paid
-	Hold      bool          // a response is held until it is
-	Shadow    bool          // neither happens, it is only said
-	Plain     bool          // the clients' standing does not change what they earn: a hard cap is the same for all
-	Aside     bool          // the class alone is in shadow: its keys' debts make nothing more expensive, either
-	Workers   float32       // the part of those not kept for short requests that a key may hold; 0: any
+	LocalOnly bool          // charges aren't shared with other instances
+	External  bool          // nothing is charged here; other instances decide until when a key must wait
+	Cap       bool          // a request waits until the debt is paid
+	Hold      bool          // a response is held until the debt is paid
+	Shadow    bool          // requests and responses aren't delayed, but verdicts report the delay
+	Plain     bool          // clients' standing doesn't change what they earn; a hard cap is the same for all
+	Aside     bool          // this class alone is in shadow, so its keys' debts don't make requests more expensive either
+	Workers   float32       // the part of the workers that a key may hold, not counting those kept for short requests; 0: no limit
 	MaxHold   time.Duration // the longest wait before a refusal
 }
 
-// Concerns reports whether a key that owes for so long delays its requests or their responses, or
-// would if the class were not in shadow. A key that owes nothing needs no terms.
+// Concerns reports whether a debt of this duration delays the key's requests or their responses, or would if
+// the class were not in shadow. t may be nil if owes is 0.
 func (t *Terms) Concerns(owes time.Duration) bool { return owes > 0 && (t.Cap || t.Hold) }
 
-// delays reports whether requests of the class wait for a debt.
+// delays reports whether requests of the class wait until a debt is paid.
 func (t *Terms) delays() bool { return t.Cap && !t.Shadow }
 
-// Queries and changes of keys other than by requests.
+// Queries, and changes that don't come from requests:
 
-// Charge takes x CPU-seconds of a key.
+// Charge takes x CPU-seconds from a key.
 func (t *Table[V]) Charge(at time.Duration, k Key, x float64) {
 	t.with(at, k, func(b *Bucket[V]) { b.chargeLocked(at, x) })
 }
 
-// Owe has a key owe until then at least, as far as it can owe so much.
+// Owe keeps a key in debt until at least the given time, as far as its floor allows.
 func (t *Table[V]) Owe(at time.Duration, k Key, until time.Duration) {
 	t.with(at, k, func(b *Bucket[V]) { b.oweLocked(at, until) })
 }
 
-// Forgive sets a key's debt to none, and returns it, in CPU-seconds, and the bucket; nil: the
-// key is not known.
+// Forgive sets a key's debt to zero. It returns the previous debt in CPU-seconds and the bucket, which is nil
+// if the key has none.
 func (t *Table[V]) Forgive(at time.Duration, k Key) (forgiven float64, of *Bucket[V]) {
 	t.look(k, func(b *Bucket[V]) {
 		b.refillLocked(at)
@@ -363,15 +357,15 @@ func (t *Table[V]) Forgive(at time.Duration, k Key) (forgiven float64, of *Bucke
 	return forgiven, of
 }
 
-// Debt is how long another request would have to wait for a key, and by which terms; nil: the
-// key is unknown, which means no debt.
+// Debt returns how long another request would have to wait for a key, and the terms. The terms are nil if the
+// key has no bucket, and therefore no debt.
 func (t *Table[V]) Debt(at time.Duration, k Key) (owes time.Duration, by *Terms) {
 	t.look(k, func(b *Bucket[V]) { owes, by = b.debtLocked(at), b.terms })
 	return owes, by
 }
 
-// Find returns how a key stands, and its bucket; nil: it is not known. Then it has its whole
-// burst, which State says as far as there are terms for its class.
+// Find returns the state of a key, and its bucket. If the key has no bucket, that is nil, and the state is
+// that of a full bucket if the class has terms.
 func (t *Table[V]) Find(at time.Duration, k Key) (s State, of *Bucket[V]) {
 	if t.look(k, func(b *Bucket[V]) { s, of = b.stateLocked(at), b }) {
 		return s, of
@@ -382,9 +376,9 @@ func (t *Table[V]) Find(at time.Duration, k Key) (s State, of *Bucket[V]) {
 	return s, nil
 }
 
-// All calls yield with every key of a class (of all if class is empty, also of
-// those that are gone), in no order, until yield returns false. Keys that come or go in the meantime
-// may be missed. No lock is held while yield runs.
+// All calls yield with every key of a class, in no particular order, until yield returns false. An empty
+// class means all classes, including those without terms. Keys that appear or disappear during the call may
+// be missed. No lock is held while yield runs.
 func (t *Table[V]) All(at time.Duration, class string, yield func(State, *Bucket[V]) bool) {
 	var states []State
 	var buckets []*Bucket[V]

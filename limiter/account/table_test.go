@@ -9,12 +9,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/account"
 )
 
 const second = time.Second
 
-// usage is what the tests keep with a bucket.
+// usage is the value that the tests keep with a bucket.
 type usage struct{}
 
 type (
@@ -24,7 +25,8 @@ type (
 
 func key(id string) account.Key { return account.Key{Class: "slash32", ID: id} }
 
-// newTable has accounts that earn half a CPU-second per second, save 10 and owe 60 at most.
+// newTable returns a table of accounts that earn half a CPU-second per second, save at most 10, and owe at
+// most 60.
 func newTable(size int, change ...func(*account.Terms)) *table {
 	t := account.New[usage](size)
 	terms := &account.Terms{Class: "slash32", Rate: 0.5, Burst: 10, Floor: -60, Cap: true}
@@ -35,7 +37,7 @@ func newTable(size int, change ...func(*account.Terms)) *table {
 	return t
 }
 
-// level is how a key stands.
+// level returns the level of a key's account.
 func level(t *table, at time.Duration, id string) float64 {
 	s, _ := t.Find(at, key(id))
 	return s.Level
@@ -48,7 +50,7 @@ func wantLevel(t *testing.T, x *table, at time.Duration, id string, want float64
 	}
 }
 
-// A request is charged with a guess as it comes, and with what it cost as it is done.
+// A request is charged a guess when it arrives, and its real cost when it is done.
 func Example() {
 	accounts := account.New[struct{}](1000)
 	accounts.SetTerms(0, []*account.Terms{{Class: "slash32", Rate: 0.5, Burst: 10, Floor: -60, Cap: true}})
@@ -56,7 +58,7 @@ func Example() {
 
 	var r account.Reservation[struct{}]
 	if owes := accounts.Lookup(0, who, &r, 2, true); owes == 0 && r.Bucket == nil {
-		accounts.Enter(0, who, &r) // nobody knew the key
+		accounts.Enter(0, who, &r) // no request had used the key before
 	}
 	r.Reserve(0, 2)
 	r.Settle(time.Second, account.Change{More: 11}, 13, 0)
@@ -88,8 +90,9 @@ func TestUnknownKeysHaveTheirBurst(t *testing.T) {
 	}
 }
 
-// TestLookupChargesWhoOwesNothing, and nobody else; where the debt concerns nobody, all.
-func TestLookupChargesWhoOwesNothing(t *testing.T) {
+// TestLookupChargesKeysWithoutDebt: Lookup charges keys that owe nothing, and no others. If a debt has no
+// effect, it charges all keys.
+func TestLookupChargesKeysWithoutDebt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*account.Terms)
 		debt    float64
@@ -113,13 +116,11 @@ func TestLookupChargesWhoOwesNothing(t *testing.T) {
 		if owes := x.Lookup(0, key("a"), &r, 3, c.reserve); owes != c.owes || r.Until != c.owes {
 			t.Errorf("%s: owes %v until %v, want %v", name, owes, r.Until, c.owes)
 		}
-		if got := 10 - c.debt - level(x, 0, "a"); got != c.charged {
-			t.Errorf("%s: charged %g, want %g", name, got, c.charged)
-		}
+		testkit.Same(t, c.charged, 10-c.debt-level(x, 0, "a"), "%s: charged", name)
 	}
 }
 
-// TestReservationsAreGivenBack: of a request that never ran nothing is left.
+// TestReservationsAreGivenBack: a request that never ran leaves no charge.
 func TestReservationsAreGivenBack(t *testing.T) {
 	for name, end := range map[string]func(*reservation){
 		"undone":        func(r *reservation) { r.Undo(0); r.Undo(0); r.Leave(0, 0) },
@@ -134,7 +135,7 @@ func TestReservationsAreGivenBack(t *testing.T) {
 		if r.Reserve(0, 5); level(x, 0, "a") != -60 {
 			t.Errorf("%s: level %g", name, level(x, 0, "a"))
 		}
-		r.Reserve(0, 5) // it is reserved already
+		r.Reserve(0, 5) // nothing: the reservation is already made
 		if got := r.DebtRatio(0, 5, true); math.Abs(got-58./60) > 1e-6 {
 			t.Errorf("%s: debt ratio %g", name, got)
 		}
@@ -145,16 +146,14 @@ func TestReservationsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestDebtRatioReserves only if it is told to, and tells of the time before.
+// TestDebtRatioReserves: DebtRatio reserves only on request, and returns the ratio before the reservation.
 func TestDebtRatioReserves(t *testing.T) {
 	x := newTable(100)
 	x.Charge(0, key("a"), 40)
 	var r reservation
 	x.Enter(0, key("a"), &r)
 	for _, reserve := range []bool{false, true, true} {
-		if got := r.DebtRatio(0, 6, reserve); got != 0.5 {
-			t.Errorf("ratio %g, want 0.5", got)
-		}
+		testkit.Same(t, 0.5, r.DebtRatio(0, 6, reserve), "ratio")
 		want := -30.0
 		if reserve {
 			want = -36
@@ -163,7 +162,7 @@ func TestDebtRatioReserves(t *testing.T) {
 	}
 }
 
-// TestSettleHoldsInTurn: each response for what the key owes up to its request.
+// TestSettleHoldsInTurn: each response is held for the key's debt up to and including its request.
 func TestSettleHoldsInTurn(t *testing.T) {
 	x := newTable(100, func(x *account.Terms) { x.Cap, x.Hold, x.Burst = false, true, 0 })
 	var first, later reservation
@@ -172,12 +171,8 @@ func TestSettleHoldsInTurn(t *testing.T) {
 	first.Reserve(0, 1)
 	later.Reserve(0, 2)
 	x.SetTerms(0, []*account.Terms{x.Terms("slash32")})
-	if hold := first.Settle(0, account.Change{}, 1, time.Hour); hold != 2*second {
-		t.Errorf("the first is held for %v, want 2 s", hold)
-	}
-	if hold := later.Settle(0, account.Change{}, 2, 5*second); hold != 5*second {
-		t.Errorf("the second is held for %v, want 5 s of its 6", hold)
-	}
+	testkit.Same(t, 2*second, first.Settle(0, account.Change{}, 1, time.Hour), "the first response is held for")
+	testkit.Same(t, 5*second, later.Settle(0, account.Change{}, 2, 5*second), "the second response is held for 5 s of its 6")
 	if s, _ := x.Find(0, key("a")); s.Running != 0 || s.Wait != 3.5 || first.Factor != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -189,11 +184,9 @@ func TestWaitingIsCounted(t *testing.T) {
 	x.Enter(0, key("a"), &r)
 	r.Bucket.WaitForDebt(1, 12)
 	if owes, _ := x.Debt(0, key("a")); owes != 4*second {
-		t.Errorf("behind what costs 12 another waits for %v, want 4 s", owes)
+		t.Errorf("behind a cost of 12, another request waits for %v, want 4 s", owes)
 	}
-	if held := r.Bucket.Hold(1); held != 1 {
-		t.Errorf("%d held", held)
-	}
+	testkit.Same(t, 1, r.Bucket.Hold(1), "held")
 	if s, _ := x.Find(0, key("a")); s.Waiting != 1 || s.Running != 0 || s.Held != 1 || s.Queued != 12 {
 		t.Errorf("%+v", s)
 	}
@@ -210,7 +203,8 @@ func TestWaitingIsCounted(t *testing.T) {
 	}
 }
 
-// TestExternalKeysWait until when their peers say, whoever comes meanwhile.
+// TestExternalKeysWait: a key of an external class waits until the time that its peers set, whatever requests
+// arrive in the meantime.
 func TestExternalKeysWait(t *testing.T) {
 	x := newTable(100, func(x *account.Terms) { x.External, x.Rate, x.Burst, x.Floor = true, 1, 0, -3600 })
 	x.Owe(0, key("a"), 5*second)
@@ -220,16 +214,12 @@ func TestExternalKeysWait(t *testing.T) {
 		t.Errorf("it waits for %v until %v", owes, r.Until)
 	}
 	x.Owe(0, key("a"), 50*second)
-	if wait := r.Blocks(3 * second); wait != 2*second {
-		t.Errorf("it still waits for %v, want 2 s", wait)
-	}
-	if wait := r.Blocks(9 * second); wait != 0 {
-		t.Errorf("it still waits for %v", wait)
-	}
+	testkit.Same(t, 2*second, r.Blocks(3*second), "it is still blocked for")
+	testkit.Same(t, 0, r.Blocks(9*second), "it is still blocked for")
 }
 
-// TestFactorKeepsDebt: another standing changes what a key earns, and washes nothing away;
-// where the terms are plain, it changes nothing.
+// TestFactorKeepsDebt: a new standing changes how much a key earns, but cancels no debt. Plain terms ignore
+// the standing.
 func TestFactorKeepsDebt(t *testing.T) {
 	for _, capped := range []bool{false, true} {
 		x := newTable(100, func(x *account.Terms) { x.Plain = capped })
@@ -239,9 +229,7 @@ func TestFactorKeepsDebt(t *testing.T) {
 		if capped {
 			want = 0.5
 		}
-		if rate := b.SetStanding(0, 4); rate != want {
-			t.Errorf("capped %t: earns %g, want %g", capped, rate, want)
-		}
+		testkit.Same(t, want, b.SetStanding(0, 4), "capped %t: rate", capped)
 		wantLevel(t, x, 0, "a", -20)
 		if got := b.Earns(8); got != time.Duration(8/want*float64(second)) {
 			t.Errorf("capped %t: 8 CPU-seconds take %v", capped, got)
@@ -257,12 +245,13 @@ func TestForgive(t *testing.T) {
 	}
 	wantLevel(t, x, 2*second, "a", 0)
 	if forgiven, _ := x.Forgive(4*second, key("a")); forgiven != 0 {
-		t.Errorf("%g of a credit forgiven", forgiven)
+		t.Errorf("%g forgiven although the key had credit", forgiven)
 	}
 	wantLevel(t, x, 4*second, "a", 1)
 }
 
-// TestEvictionSparesDebtAndPins: whoever comes, a debtor is remembered, and whose requests run.
+// TestEvictionSparesDebtAndPins: keys with debt or with running requests are kept, however many new ones
+// arrive.
 func TestEvictionSparesDebtAndPins(t *testing.T) {
 	x := newTable(1 << 10)
 	x.Charge(0, key("debtor"), 50)
@@ -284,7 +273,7 @@ func TestEvictionSparesDebtAndPins(t *testing.T) {
 	}
 }
 
-// TestTableIsAMap: what is put in is found, whatever else comes and goes.
+// TestTableIsAMap: a key that was added is found, whatever other keys come and go.
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newTable(1 << 12)
@@ -302,12 +291,12 @@ func TestTableIsAMap(t *testing.T) {
 			return true
 		})
 		if slices.Sort(ids); len(ids) != len(want) || len(slices.Compact(ids)) != len(want) || x.Len() != len(want) {
-			t.Fatalf("%d buckets are told of %d", len(ids), len(want))
+			t.Fatalf("All lists %d of %d buckets", len(ids), len(want))
 		}
 	})
 }
 
-// TestAllStops as it is told to, and tells of all classes or of one.
+// TestAllStops: All stops when yield returns false, and lists all classes or one.
 func TestAllStops(t *testing.T) {
 	x := newTable(1000)
 	x.SetTerms(0, []*account.Terms{x.Terms("slash32"), {Class: "slash24", Rate: 1, Burst: 1, Floor: -1}})
@@ -323,6 +312,6 @@ func TestAllStops(t *testing.T) {
 		return n
 	}
 	if a, b, c, d := count("", 99), count("slash24", 99), count("slash16", 99), count("", 3); a != 40 || b != 20 || c != 0 || d != 3 {
-		t.Errorf("%d of all, %d of a class, %d of none, %d until it stopped", a, b, c, d)
+		t.Errorf("%d of all classes, %d of one, %d of none, %d until it stopped", a, b, c, d)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TestMessages: what is written comes out again.
+// TestMessages: messages that are written are read back unchanged.
 func TestMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint64Range(0, maxNumber)
@@ -56,7 +56,7 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// packet is one that a node tells a total with.
+// packet returns a packet in which a node sends a total.
 func packet(from Node, begun uint64, id string, c count) []byte {
 	w := newWriter(kindTotals, from, begun, maxPacket)
 	w.key(testKey(id))
@@ -64,25 +64,25 @@ func packet(from Node, begun uint64, id string, c count) []byte {
 	return w.data
 }
 
-// FuzzReceive gives a replica whatever may come over the network. It never panics,
-// what is no message changes no bucket, and no charge is beyond what is allowed.
+// FuzzReceive gives a replica any bytes that the network may deliver. It never panics, invalid messages change
+// no bucket, and no charge exceeds the limit.
 func FuzzReceive(f *testing.F) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	f.Add(packet(2, 0, "a", count{1, 1e6}))
 	f.Add(packet(2, 9, "a", count{maxNumber, maxNumber}))
-	other := NewReplica(2, &ledger{})
+	other := NewReplica(2, newLedger())
 	other.SetMembers(now, []Node{1, 3})
 	other.Charge(now, limiter.Charge{Key: testKey("a"), Cost: time.Second})
 	f.Add(other.state([]debt{{testKey("a"), time.Minute}, {limiter.Key{Class: "ua", ID: "b"}, time.Second}}))
 	f.Add([]byte{version, byte(kindTotals), 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := &ledger{debits: map[limiter.Key]time.Duration{}}
+		s := newLedger()
 		replica := NewReplica(1, s)
 		replica.SetMembers(now.Add(-time.Minute), []Node{2, 3})
 		replica.Charge(now, limiter.Charge{Key: testKey("own"), Cost: time.Second})
 		replica.Received(now, bytes.Clone(b))
-		if replica.counts.Malformed > 0 && len(s.debits)+s.raised > 0 {
-			t.Error("what is malformed was charged")
+		if replica.counts.Malformed > 0 && len(s.debits)+len(s.raised) > 0 {
+			t.Error("a malformed message was charged")
 		}
 		for k, cost := range s.debits {
 			if len(k.ID) > maxID || len(k.Class) > maxClass {
@@ -97,13 +97,17 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// ledger is a sink that adds up what it is charged.
+// ledger is a sink that adds up its charges.
 type ledger struct {
 	debits map[limiter.Key]time.Duration
-	raised int
+	raised map[limiter.Key]time.Time
 }
 
-func (l *ledger) Debit(_ time.Time, c limiter.Charge)     { l.debits[c.Key] += c.Cost }
-func (l *ledger) Raise(time.Time, limiter.Key, time.Time) { l.raised++ }
-func (l *ledger) SetReplicas(time.Time, int)              {}
-func (l *ledger) Learn(time.Time, []byte)                 {}
+func newLedger() *ledger {
+	return &ledger{map[limiter.Key]time.Duration{}, map[limiter.Key]time.Time{}}
+}
+
+func (l *ledger) Debit(_ time.Time, c limiter.Charge)               { l.debits[c.Key] += c.Cost }
+func (l *ledger) Raise(_ time.Time, k limiter.Key, until time.Time) { l.raised[k] = until }
+func (l *ledger) SetInstances(time.Time, int)                       {}
+func (l *ledger) Learn(time.Time, []byte)                           {}

@@ -1,39 +1,39 @@
-// Package gossip shares limits among sidecars with no server at all. Each tells
-// its peers what it charged, they take it off their own buckets, and so all of
-// them together let through what one alone would.
+// Package gossip shares limits among instances without a server. Each instance tells its peers what it
+// charged, and they charge their own buckets the same amounts. All instances together therefore let through as
+// much as a single one would.
 //
 // # Totals
 //
-// A sidecar adds up what it charges each key. A series of charges begins with the
-// first one and has a number; after two minutes without a charge it is forgotten,
-// and the next charge begins another one. Every 100 ms the sidecar tells all peers
-// the totals that have changed, and the number of their series. A peer charges the
-// difference to what it heard before, and never goes back. So it does not matter in
-// which order totals come, how often, or which of them are lost: the next one heals
-// it. The last one before a key falls silent is told once more, some epochs later.
+// An instance adds up what it charges each key. The charges of a key form a numbered series. After 30 s
+// without a charge, the series ends, and the next charge begins another one. Every 100 ms, the instance sends
+// all peers the totals that have changed, with the numbers of their series. A peer charges the difference from
+// the total that it received before, and ignores smaller totals. Messages may therefore arrive in any order,
+// twice, or not at all: the next total makes up for a lost one. The last total of a series is sent again three
+// seconds later, in case it was lost.
 //
-// Buckets may go negative. A client that exceeds its limit within an epoch pays with a longer
-// wait: bursts can be steeper than configured, the long-run rate is not. Each sidecar saves up
-// a burst divided by the number of live ones.
+// Buckets may go negative. If a client uses more than its limit before the instances have exchanged totals,
+// it pays with a longer wait. Bursts can therefore exceed the configured limit, but the long-run rate can't.
+// Each instance saves the burst divided by the number of live instances.
 //
-// # Meeting
+// # Splits and joins
 //
-// Each side of a split serves at the limit, because each knows how many instances it has.
-// Billing each other for that would stop them both. So a series that began before two sidecars
-// met is not charged: its first total is where counting begins. Two that heard nothing of each
-// other for some seconds meet again.
+// While a fleet is split, each part serves up to the full limit, because each instance divides the burst by
+// the number of instances that it sees. If both parts then charged each other for that time, clients would
+// have to wait too long. When two instances meet, neither therefore charges the series that the other began
+// before: the first total received is only the base for later ones. Two instances that heard nothing from each
+// other for 6.4 s meet again in the same way.
 //
-// What keys owe is told by memberlist's exchange of states, over TCP, when sidecars join and
-// every ten seconds with one of them: debts, and the totals that they include. A sidecar that
-// has met another one since raises its debts to those; because it doesn't add them, nothing
-// counts twice.
+// Debts are exchanged by memberlist's push/pull over TCP: when an instance joins, and with a random member
+// every ten seconds. A state contains debts, and the totals that are part of them. An instance that has met
+// another one since it last received a state raises its own debts to the received ones. It never adds the two,
+// so nothing counts twice.
 //
-// Clocks are never compared.
+// The clocks of two instances are never compared.
 //
-// # What is where
+// # Files
 //
-// The [Replica] is the whole protocol as a state machine that is told the time and
-// returns what is to be sent; tests play it on a lossy network in virtual time.
-// message.go is how it is written. The [Sharer] connects it to memberlist, which
-// finds the peers, tells who is alive, and carries and encrypts the messages.
+// The [Replica] implements the whole protocol as a state machine. It gets the time as an argument and returns
+// the packets to send, so tests can run it in virtual time. message.go defines the format of the messages. The
+// [Sharer] connects it to memberlist, which finds the peers, detects which ones are alive, and encrypts and
+// sends the messages.
 package gossip

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"io"
 	"log"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -20,23 +19,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How members are found and missed. Two that do not answer each other for two to
-// six seconds are apart.
+// Times for finding members and detecting lost ones. Two members count as separated once they haven't answered
+// each other for two to six seconds.
 const (
 	probeEach    = 500 * time.Millisecond
 	probeTimeout = 250 * time.Millisecond
 	dialTimeout  = 2 * time.Second
-	seekEach     = 500 * time.Millisecond // with as much again at random
-	seekAlone    = 100 * time.Millisecond // the same, until a peer was found
-	seekAtOnce   = 8                      // addresses at once until a peer was found; then one
+	seekEach     = 200 * time.Millisecond // plus a random time of up to the same length
+	seekAtOnce   = 8                      // configured addresses that are tried at once
+	rememberLost = time.Hour              // how long the node tries to find a member that disappeared
 	leaveTimeout = 500 * time.Millisecond
 	reclaimAfter = time.Second
-	rememberLost = 256 // addresses of members that are gone
 	stateEach    = 10 * time.Second
 )
 
-// Bounds of connections from others: memberlist reads all of a message before it can tell whether a member sent it, and
-// logs each that no member did.
+// Limits for connections from other hosts. memberlist reads a whole message before it can tell whether a
+// member sent it, and logs each message that doesn't come from a member.
 const (
 	mostStreams   = 64 // at a time
 	mostOfAddress = 4
@@ -45,24 +43,24 @@ const (
 	logBurst      = 10
 )
 
-// config is memberlist's.
+// config returns the configuration of memberlist.
 func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
-	host, port, _ := splitAddress(s.o.Listen) // checked before
+	host, port := splitAddress(s.o.Listen)
 	c.Name, c.BindAddr, c.BindPort, c.AdvertisePort = s.o.name, host, port, port
 	if host == "" {
 		c.BindAddr = "0.0.0.0"
 	}
 	if s.o.Advertise != "" {
-		c.AdvertiseAddr, c.AdvertisePort, _ = splitAddress(s.o.Advertise)
+		c.AdvertiseAddr, c.AdvertisePort = splitAddress(s.o.Advertise)
 	}
 	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = probeEach, probeTimeout, dialTimeout
-	c.SuspicionMaxTimeoutMult = 3 // a member that was missed by mistake returns unharmed
+	c.SuspicionMaxTimeoutMult = 3 // gives a suspected member time to answer
 	c.GossipInterval = 100 * time.Millisecond
 	c.PushPullInterval = stateEach
 	c.DeadNodeReclaimTime = reclaimAfter
-	c.EnableCompression = false // it would cost more than it spares, for each packet and receiver
-	c.Label = "tempomat"        // other clusters are not met by mistake
+	c.EnableCompression = false // it would cost more than it saves, because it is done for each packet and receiver
+	c.Label = "tempomat"        // other clusters with this library are rejected
 	c.Keyring = s.keys
 	c.Delegate, c.Events = d, s.roster
 	c.LogOutput = nil
@@ -76,7 +74,7 @@ func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 	return c, err
 }
 
-// streams is memberlist's transport with bounded connections from others.
+// streams is memberlist's transport with a limit on the connections that other hosts open.
 type streams struct {
 	*memberlist.NetTransport
 	taken chan net.Conn
@@ -106,7 +104,7 @@ func (s *streams) Shutdown() error {
 	return s.NetTransport.Shutdown()
 }
 
-// take passes on connections while there is room.
+// take passes connections to memberlist while there is room.
 func (s *streams) take() {
 	for {
 		select {
@@ -129,7 +127,8 @@ func (s *streams) take() {
 	}
 }
 
-// count counts a connection that comes, unless there are too many, or one that ends.
+// count counts a connection: n is 1 when it begins and -1 when it ends. It returns false if there are too
+// many.
 func (s *streams) count(address string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +142,7 @@ func (s *streams) count(address string, n int) bool {
 	return true
 }
 
-// stream is a connection with a bound on the bytes that are read.
+// stream is a connection from which at most a fixed number of bytes is read.
 type stream struct {
 	net.Conn
 	left  int
@@ -164,8 +163,8 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// logger passes on what memberlist says of trouble. What was encrypted with another key comes many
-// times a second, so only when it did last is kept; of the rest some lines.
+// logger passes on memberlist's warnings and errors, but only a few at a time. Messages that were encrypted
+// with another key may arrive many times a second, so logger only stores when the last one arrived.
 func (s *Sharer) logger() io.Writer {
 	if s.o.Logf == nil {
 		return io.Discard
@@ -189,13 +188,13 @@ func (l logger) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ForeignAt is when something came that was encrypted with another key, within a second.
+// ForeignAt returns when the last message arrived that was encrypted with another key, to the nearest second.
 func (s *Sharer) ForeignAt() time.Time { return time.Unix(s.foreign.Load(), 0) }
 
-// seek joins hosts that should be members and aren't, again and again: a fleet that was split
-// only reunites if an instance tries.
+// seek keeps trying to join the hosts that should be members and aren't. After a split, the parts of a fleet
+// only find each other again if an instance tries.
 func (s *Sharer) seek(ctx context.Context) {
-	lost := map[string]struct{}{} // members that there were
+	met := map[string]time.Time{}
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
@@ -204,60 +203,47 @@ func (s *Sharer) seek(ctx context.Context) {
 			return
 		case <-wait.C:
 		}
-		there := s.roster.addresses()
-		for a := range there {
-			lost[a] = struct{}{}
-		}
-		each, most := seekEach, 1
-		if len(there) == 0 {
-			each, most = seekAlone, seekAtOnce
-		}
-		targets := s.targets(ctx, there, lost)
-		for _, a := range targets[:min(most, len(targets))] {
-			if ctx.Err() != nil {
-				return
-			}
-			if n, _ := s.list.Join([]string{a}); n > 0 {
+		for _, a := range s.missing(ctx, met) {
+			if n, _ := s.list.Join([]string{a}); n > 0 || ctx.Err() != nil {
 				break
-			} // a host that is away now may be there next time
+			} // a host that can't be reached now may be reached next time
 		}
-		for a := range lost {
-			if len(lost) <= rememberLost {
-				break
-			}
-			delete(lost, a)
-		}
-		wait.Reset(each + rand.N(each)) //nolint:gosec // only not all at once
+		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // it only spreads the attempts
 	}
 }
 
-// targets lists who is to be joined, in random order, except for those that are
-// members, or this node.
-func (s *Sharer) targets(ctx context.Context, there, lost map[string]struct{}) []string {
-	want := map[string]struct{}{}
-	maps.Copy(want, lost)
+// missing returns some addresses to join that are neither members nor this node: configured ones first, and
+// then the address of one member that disappeared, because the configured instances may never come back while
+// others still run. met stores when each address was last a member; missing updates it.
+func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []string) {
+	now := time.Now()
+	met[s.list.LocalNode().FullAddress().Addr] = now
+	for _, m := range s.roster.live() {
+		met[m.Address()] = now
+	}
 	for _, a := range s.o.Join {
 		for _, r := range resolve(ctx, a) {
-			want[r] = struct{}{}
+			if !met[r].Equal(now) {
+				list = append(list, r)
+			}
 		}
 	}
-	self := s.list.LocalNode().FullAddress().Addr
-	list := make([]string, 0, len(want))
-	for a := range want {
-		if _, member := there[a]; !member && a != self {
-			list = append(list, a)
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) //nolint:gosec // the order needn't be unpredictable
+	list = list[:min(seekAtOnce, len(list))]
+	for a, last := range met { // maps are iterated in random order
+		switch ago := now.Sub(last); {
+		case ago > rememberLost:
+			delete(met, a)
+		case ago > 0:
+			return append(list, a)
 		}
 	}
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) //nolint:gosec // whom to try first is no secret
 	return list
 }
 
-// resolve returns the addresses that a name has now.
+// resolve returns the addresses that a host name currently resolves to.
 func resolve(ctx context.Context, address string) (list []string) {
-	host, port, err := splitAddress(address)
-	if err != nil {
-		return nil
-	}
+	host, port := splitAddress(address)
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
@@ -270,18 +256,17 @@ func resolve(ctx context.Context, address string) (list []string) {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
-// stop says goodbye, so peers need not find out, and ends everything.
+// stop tells the peers that this instance is leaving, so they need not detect it, and then closes everything.
 func (s *Sharer) stop() error {
 	if !s.o.kill {
-		_ = s.list.Leave(leaveTimeout) // peers that do not hear of it will miss us
+		_ = s.list.Leave(leaveTimeout) // peers that don't receive this detect it later
 	}
 	return s.list.Shutdown()
 }
 
-// SetKeys replaces the keys; the first one encrypts from now on. To change a key,
-// first add the new one as the second everywhere, then make it the first
-// everywhere, then leave the old one out. A sharer that began without keys can
-// not have any.
+// SetKeys replaces the keys; the first one encrypts from now on. To change a key without interruption, add the
+// new one as the second on all instances, then make it the first on all, and then remove the old one. SetKeys
+// returns an error for a Sharer that was made without keys.
 func (s *Sharer) SetKeys(keys [][]byte) error {
 	if s.keys == nil || len(keys) == 0 {
 		return errKeys
@@ -293,9 +278,8 @@ func (s *Sharer) SetKeys(keys [][]byte) error {
 			return err
 		}
 	}
-	// Each one comes first once, the first one last: those that are to go are
-	// last then. RemoveKey changes what concurrent readers hold, unless it takes
-	// the last one.
+	// UseKey moves a key to the front. After this loop, the keys to be removed are at the end, where RemoveKey
+	// removes them without changing the slice that concurrent readers hold.
 	for _, k := range slices.Backward(keys) {
 		if err := s.keys.UseKey(k); err != nil {
 			return err
@@ -312,56 +296,44 @@ func (s *Sharer) SetKeys(keys [][]byte) error {
 	return nil
 }
 
-// member is a live node as memberlist knows it.
-type member struct {
-	id      Node
-	name    string
-	address string
-	to      *memberlist.Node // a copy: memberlist changes its own
-}
-
-// roster keeps which nodes are live according to memberlist. Its methods are called under a
-// lock of memberlist's, so they only take notes.
+// roster records which nodes memberlist considers alive. memberlist calls its methods while it holds a lock
+// of its own, so they only store what they are given.
 type roster struct {
 	self    Node
 	changed chan struct{}
 
-	mu      sync.Mutex        // guards the following
-	members map[string]member // by name
+	mu      sync.Mutex                  // guards the following
+	members map[string]*memberlist.Node // by name; copies, because memberlist modifies its own
 }
 
 var _ memberlist.EventDelegate = (*roster)(nil)
 
 func newRoster(self Node) *roster {
-	return &roster{self: self, changed: make(chan struct{}, 1), members: map[string]member{}}
+	return &roster{self: self, changed: make(chan struct{}, 1), members: map[string]*memberlist.Node{}}
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
 func (r *roster) NotifyJoin(n *memberlist.Node) {
-	id, ok := parseMeta(n.Meta)
-	if !ok || id == r.self {
+	if id, ok := parseMeta(n.Meta); !ok || id == r.self {
 		return
 	}
 	c := *n
-	c.Addr, c.Meta = append(net.IP(nil), n.Addr...), nil
-	r.mu.Lock()
-	r.members[n.Name] = member{id, n.Name, c.Address(), &c}
-	r.mu.Unlock()
-	r.notify()
+	c.Addr, c.Meta = slices.Clone(n.Addr), slices.Clone(n.Meta)
+	r.set(n.Name, &c)
 }
 
 // NotifyUpdate implements memberlist.EventDelegate.
 func (r *roster) NotifyUpdate(n *memberlist.Node) { r.NotifyJoin(n) }
 
 // NotifyLeave implements memberlist.EventDelegate.
-func (r *roster) NotifyLeave(n *memberlist.Node) {
-	r.mu.Lock()
-	delete(r.members, n.Name)
-	r.mu.Unlock()
-	r.notify()
-}
+func (r *roster) NotifyLeave(n *memberlist.Node) { r.set(n.Name, nil) }
 
-func (r *roster) notify() {
+func (r *roster) set(name string, n *memberlist.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.members, name); n != nil {
+		r.members[name] = n
+	}
 	select {
 	case r.changed <- struct{}{}:
 	default:
@@ -369,28 +341,18 @@ func (r *roster) notify() {
 }
 
 // live returns the members.
-func (r *roster) live() map[Node]member {
+func (r *roster) live() map[Node]*memberlist.Node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	live := make(map[Node]member, len(r.members))
+	live := make(map[Node]*memberlist.Node, len(r.members))
 	for _, m := range r.members {
-		live[m.id] = m
+		id, _ := parseMeta(m.Meta) // NotifyJoin has checked it
+		live[id] = m
 	}
 	return live
 }
 
-// addresses returns where the members are.
-func (r *roster) addresses() map[string]struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	set := make(map[string]struct{}, len(r.members))
-	for _, m := range r.members {
-		set[m.address] = struct{}{}
-	}
-	return set
-}
-
-// A node's metadata in memberlist: a version and its identity.
+// The metadata that a node has in memberlist: a version and the node's identity.
 const metaVersion = 1
 
 func appendMeta(b []byte, id Node) []byte {
@@ -404,7 +366,7 @@ func parseMeta(b []byte) (id Node, ok bool) {
 	return Node(binary.BigEndian.Uint64(b[1:])), true
 }
 
-// hostPort is an address with its host in the form that memberlist has it.
+// hostPort joins an IP address and a port in the same form as memberlist.
 func hostPort(ip net.IP, port int) string {
 	return net.JoinHostPort(ip.String(), strconv.Itoa(port))
 }

@@ -2,17 +2,17 @@ package gossip
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// party is replicas that know each other and tell each other what the test delivers.
+// party is a set of replicas that know each other and receive what the test delivers.
 type party struct {
 	now      time.Time
 	replicas map[Node]*Replica
@@ -22,16 +22,17 @@ type party struct {
 func newParty(nodes ...Node) *party {
 	p := &party{time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), map[Node]*Replica{}, map[Node]*ledger{}}
 	for _, id := range nodes {
-		p.sinks[id] = &ledger{debits: map[limiter.Key]time.Duration{}}
-		p.replicas[id] = NewReplica(id, p.sinks[id])
-		p.replicas[id].SetMembers(p.now, slices.DeleteFunc(slices.Clone(nodes), func(o Node) bool { return o == id }))
+		p.add(id)
 	}
-	for range 2 { // so that all have heard of all
-		for _, packet := range p.tick(nodes...) {
-			p.deliver(packet)
-		}
-	}
+	p.meet(nodes...)
+	p.run(2, nodes...) // lets all of them hear from all others
 	return p
+}
+
+// add makes a node that knows no other node.
+func (p *party) add(id Node) {
+	p.sinks[id] = newLedger()
+	p.replicas[id] = NewReplica(id, p.sinks[id])
 }
 
 // sent is a packet on its way.
@@ -40,7 +41,7 @@ type sent struct {
 	data []byte
 }
 
-// tick lets an epoch pass for some of them, and returns what they send.
+// tick lets an epoch pass for some of the nodes, and returns what they send.
 func (p *party) tick(nodes ...Node) (packets []sent) {
 	p.now = p.now.Add(epoch)
 	for _, id := range nodes {
@@ -61,16 +62,15 @@ func (p *party) charge(id Node, key string, cost time.Duration) {
 	p.replicas[id].Charge(p.now, limiter.Charge{Key: testKey(key), Cost: cost})
 }
 
-// TestMerge has nodes charge keys, and the packets come at each of the others in
-// whatever order and as often as they like, or not at all. Nothing is charged twice;
-// and once the network is good again, all is charged.
+// TestMerge makes nodes charge keys. The packets reach each of the others in any order, any number of times,
+// or not at all. Nothing is charged twice; and once the network works again, everything is charged.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := []Node{1, 2, 3, 4}
 		p := newParty(ids...)
 		charged := map[Node]map[limiter.Key]time.Duration{1: {}, 2: {}, 3: {}, 4: {}}
 		all := map[limiter.Key]time.Duration{}
-		var wire []sent // all that was ever sent
+		var wire []sent // all packets that were ever sent
 		for range rapid.IntRange(1, 12).Draw(t, "epochs") {
 			for range rapid.IntRange(0, 6).Draw(t, "charges") {
 				id, key := rapid.SampledFrom(ids).Draw(t, "node"), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")
@@ -87,7 +87,7 @@ func TestMerge(t *testing.T) {
 			for _, id := range ids {
 				for k, got := range p.sinks[id].debits {
 					if most := all[k] - charged[id][k]; got > most {
-						t.Fatalf("node %d charged %v to %v, all others together only %v", id, got, k, most)
+						t.Fatalf("node %d charged %v to %v, but all others together only %v", id, got, k, most)
 					}
 				}
 			}
@@ -111,14 +111,14 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// TestLostPacketsHeal: a packet that is lost for good is healed by the next total of its
-// key, and if there is none, as the last one is told again.
+// TestLostPacketsHeal: a lost packet is made up for by the next total of its key or, if there is none, when
+// the last total is sent again.
 func TestLostPacketsHeal(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		after int // epochs in which all is lost
+		after int // epochs in which all packets are lost
 		again bool
-		heals int // epochs, at most
+		heals int // the most epochs until it is healed
 	}{
 		{"the key goes on", 1, true, 1},
 		{"the key falls silent", 1, false, int(again / epoch)},
@@ -147,11 +147,11 @@ func TestLostPacketsHeal(t *testing.T) {
 	}
 }
 
-// TestSeries: what a number of a series says of a total, and a key that is forgotten
-// and charged anew.
+// TestSeries checks how the number of a series changes the meaning of a total, also for a key that is
+// forgotten and charged again.
 func TestSeries(t *testing.T) {
 	r := NewReplica(1, nil)
-	s := &ledger{debits: map[limiter.Key]time.Duration{}}
+	s := newLedger()
 	r.sink = s
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	r.SetMembers(now, []Node{2})
@@ -159,7 +159,7 @@ func TestSeries(t *testing.T) {
 		what    string
 		key     string
 		count   count
-		charged time.Duration // of the key, in all
+		charged time.Duration // of the key, in total
 	}{
 		{"it began before the nodes met", "old", count{10, 7e6}, 0},
 		{"and goes on", "old", count{10, 8e6}, time.Second},
@@ -171,13 +171,11 @@ func TestSeries(t *testing.T) {
 		{"no total can be beyond all measure", "huge", count{16, maxNumber}, maxCost},
 	} {
 		r.Received(now, packet(2, 10, c.key, c.count))
-		if got := s.debits[testKey(c.key)]; got != c.charged {
-			t.Errorf("%s: %v were charged, want %v", c.what, got, c.charged)
-		}
+		testkit.Same(t, c.charged, s.debits[testKey(c.key)], "%s: charged", c.what)
 	}
 	r.Received(now, packet(9, 0, "stranger", count{1, 1e6}))
 	if s.debits[testKey("stranger")] != 0 || r.counts.Strangers != 1 {
-		t.Errorf("a stranger was believed: %+v", r.counts)
+		t.Errorf("a message from a stranger was accepted: %+v", r.counts)
 	}
 	r.Tick(now)
 	now = now.Add(idle + silence/2)
@@ -187,13 +185,11 @@ func TestSeries(t *testing.T) {
 		t.Errorf("%d keys and %d counts of peers are kept", len(r.tallies), r.counted)
 	}
 	r.Received(now, packet(2, 20, "new", count{15, 2e6}))
-	if got := s.debits[testKey("new")]; got != 2*time.Second {
-		t.Errorf("%v were charged of a series that had been forgotten", got)
-	}
+	testkit.Same(t, 2*time.Second, s.debits[testKey("new")], "charged for a forgotten series")
 }
 
-// TestMemoryIsBounded: neither our own keys nor those that a peer invents are kept
-// without bound, and there is room again soon after.
+// TestMemoryIsBounded: neither a node's own keys nor those that a peer invents are kept without limit, and
+// there is soon room again.
 func TestMemoryIsBounded(t *testing.T) {
 	p := newParty(1, 2, 3)
 	r := p.replicas[1]
@@ -204,16 +200,16 @@ func TestMemoryIsBounded(t *testing.T) {
 	if len(r.tallies) != maxKeys || r.counts.Dropped != 1001 {
 		t.Errorf("%d keys are kept, %d dropped", len(r.tallies), r.counts.Dropped)
 	}
-	for range 20 {
+	for range idle/time.Second + 2 {
 		p.now = p.now.Add(time.Second)
 		r.Tick(p.now)
 	}
 	if p.charge(1, "own", time.Second); len(r.tallies) != 1 || r.counts.Dropped != 1001 {
-		t.Errorf("20 s later %d keys are kept, %d dropped", len(r.tallies), r.counts.Dropped)
+		t.Errorf("some time later, %d keys are kept, %d dropped", len(r.tallies), r.counts.Dropped)
 	}
 }
 
-// TestNamesAreBounded: a key that can not travel is not shared, and counted.
+// TestNamesAreBounded: a key that is too long for a message isn't shared, but counted.
 func TestNamesAreBounded(t *testing.T) {
 	p := newParty(1, 2)
 	p.charge(1, string(make([]byte, maxID+1)), time.Second)

@@ -9,59 +9,58 @@ import (
 	"tempomat/limiter"
 )
 
-// version of the messages. Those of another one are counted and ignored.
+// version of the messages. Messages of another version are counted and ignored.
 const version = 2
 
-// kind of a message. Unknown kinds are ignored, so new ones can be added.
+// kind is the kind of a message. Unknown kinds are ignored, so new ones can be added.
 type kind byte
 
 const (
-	kindTotals kind = iota + 1 // what was charged
-	kindState                  // what is owed, and the totals that this includes
-	kindPacket                 // a packet of package known, which is all that follows
+	kindTotals kind = iota + 1 // charges
+	kindState                  // debts, and the totals that they include
+	kindPacket                 // the rest is a packet of package known
 )
 
-// Bounds of what travels. A limiter does not make longer names; what is beyond is
-// not shared, and counted.
+// Limits of messages. A limiter's names are never longer; a charge with a longer name would be counted as
+// dropped.
 const (
 	maxID      = 512 // bytes of a key's ID
 	maxClass   = 64  // bytes of a class's name
-	maxClasses = 200 // in a message
+	maxClasses = 200 // in one message
 	maxMembers = 1 << 10
 	maxCost    = 24 * time.Hour
 	maxNumber  = 1 << 48
-	maxPacket  = 1200 // bytes: it fits a UDP packet of memberlist, encrypted
+	maxPacket  = 1200 // bytes; an encrypted packet fits into a UDP packet of memberlist
 	maxState   = 1 << 20
 )
 
-// Node is one run of one sidecar: a random number that it draws as it starts, so
-// that one that was restarted is another.
+// Node identifies one run of an instance by a random number that is drawn at its start. After a restart, the
+// instance is another node.
 type Node uint64
 
-// count is what a node charged a key, since the series began.
+// count is the total that a node has charged a key since the series began.
 type count struct {
-	series uint64 // numbers of one node grow; 0: there is none
+	series uint64 // a node's series numbers increase; 0: no series
 	micros uint64
 }
 
-// message is one that was received.
+// message is a received message.
 type message struct {
 	kind  kind
 	from  Node
-	begun uint64 // all series of the sender up to this number began before
+	begun uint64 // the sender's series up to this number began before the message
 	keys  []told
-	nodes []Node // state: whose counts are told
+	nodes []Node // in a state: the nodes to which the counts belong
 }
 
-// told is what a message says of a key.
+// told is the part of a message that concerns one key.
 type told struct {
 	key    limiter.Key
-	owes   time.Duration // state: for how long
-	counts []count       // one; state: one for each of the nodes
+	owes   time.Duration // in a state: for how long the key owes
+	counts []count       // one; in a state, one for each of the nodes
 }
 
-// writer writes a message. A class is named where it comes for the first time, and
-// is a number from then on.
+// writer writes a message. It writes a class's name only the first time, and a number after that.
 type writer struct {
 	data    []byte
 	most    int
@@ -75,7 +74,7 @@ func newWriter(k kind, from Node, begun uint64, most int) *writer {
 	return w
 }
 
-// hasRoom reports whether a key fits with so many counts.
+// hasRoom reports whether a key with this many counts still fits.
 func (w *writer) hasRoom(k limiter.Key, counts int) bool {
 	return len(w.classes) < maxClasses && len(w.data)+len(k.ID)+len(k.Class)+12+14*counts <= w.most
 }
@@ -107,7 +106,7 @@ func (w *writer) count(c count) {
 
 var errMalformed = errors.New("not a message of this version")
 
-// parse takes a message apart. It allocates no more than some times its length.
+// parse reads a message. It allocates only a small multiple of the message's length.
 func parse(b []byte) (message, error) {
 	r := reader{rest: b}
 	if r.number(version) != version {
@@ -125,7 +124,7 @@ func parse(b []byte) (message, error) {
 		}
 		for len(r.rest) > 0 {
 			t := told{key: r.key()}
-			t.owes = time.Duration(r.number(uint64(maxCost/time.Microsecond))) * time.Microsecond //nolint:gosec // bounded
+			t.owes = time.Duration(r.number(uint64(maxCost/time.Microsecond))) * time.Microsecond //nolint:gosec // limited above
 			for i := 0; i < len(m.nodes) && !r.failed; i++ {
 				t.counts = append(t.counts, r.count())
 			}
@@ -140,8 +139,8 @@ func parse(b []byte) (message, error) {
 	return m, nil
 }
 
-// reader takes a message apart. After the first fault it returns zeros and nothing is left, so
-// only the end must be checked.
+// reader reads the parts of a message. After the first error it returns zeros and has no data left, so a
+// single check at the end is enough.
 type reader struct {
 	rest    []byte
 	failed  bool
@@ -150,7 +149,7 @@ type reader struct {
 
 func (r *reader) fail() { r.rest, r.failed = nil, true }
 
-// number reads one that is at most so great.
+// number reads a number. A number above most is an error.
 func (r *reader) number(most uint64) uint64 {
 	x, n := binary.Uvarint(r.rest)
 	if n <= 0 || x > most {
@@ -171,7 +170,7 @@ func (r *reader) node() Node {
 	return id
 }
 
-// text reads a length and so many bytes.
+// text reads a length and then that many bytes.
 func (r *reader) text(most uint64) string {
 	n := r.number(most)
 	if n > uint64(len(r.rest)) {

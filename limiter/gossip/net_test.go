@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(settled{m}) }
 
-// settled waits for the probes that memberlist does not wait for as it shuts down:
-// they end some seconds later, by their own timeout.
+// settled waits for the probes that memberlist doesn't wait for when it shuts down: they end some seconds
+// later, by their own timeouts.
 type settled struct{ *testing.M }
 
 func (s settled) Run() int {
@@ -35,7 +35,7 @@ func (s settled) Run() int {
 // network is the loopback interface with cables that can be cut.
 type network struct {
 	mu    sync.Mutex
-	sides map[string]int // of a split, by address; who is not in it is on side 0
+	sides map[string]int // of a split, by address; other addresses are on side 0
 }
 
 func (n *network) split(side int, addresses ...string) {
@@ -52,8 +52,8 @@ func (n *network) connected(a, b string) bool {
 	return n.sides[a] == n.sides[b]
 }
 
-// cable is a node's connection to the network. What it sends to the other side is
-// lost; streams there can not be opened.
+// cable is a node's connection to the network. Packets to the other side are lost; streams to it can't be
+// opened.
 type cable struct {
 	*memberlist.NetTransport
 	network *network
@@ -76,10 +76,7 @@ func (c *cable) DialAddressTimeout(a memberlist.Address, timeout time.Duration) 
 
 // plug makes the transport of a node that listens at an address.
 func (n *network) plug(address string) (memberlist.NodeAwareTransport, error) {
-	host, port, err := splitAddress(address)
-	if err != nil {
-		return nil, err
-	}
+	host, port := splitAddress(address)
 	nt, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
 		BindAddrs: []string{host}, BindPort: port, Logger: log.New(io.Discard, "", 0),
 	})
@@ -99,16 +96,14 @@ func newReal() *real {
 
 func (r *real) Join(t testing.TB) limiter.Sharer { return r.join(t) }
 
-// join makes one more sharer, whose port is open from now on.
+// join makes another sharer, whose port is open from now on.
 func (r *real) join(t testing.TB) *Sharer {
 	o := r.options
 	o.Listen = testkit.FreeAddress(t)
 	o.Join = append([]string(nil), r.addresses...)
 	r.addresses = append(r.addresses, o.Listen)
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.o.plug = func() (memberlist.NodeAwareTransport, error) { return r.network.plug(o.Listen) }
 	return s
 }
@@ -125,10 +120,10 @@ func (r *real) Heal() { r.network.split(0, r.addresses...) }
 type sidecar struct {
 	*limiter.Limiter
 	*Sharer
-	end func() // without a word
+	end func() // without telling the peers
 }
 
-// start runs one more sidecar until the test ends.
+// start runs another instance until the test ends.
 func (r *real) start(t testing.TB) *sidecar {
 	s := r.join(t)
 	s.o.kill = true
@@ -148,7 +143,7 @@ func (r *real) start(t testing.TB) *sidecar {
 	return c
 }
 
-// ask sends one request of a client.
+// ask sends one request from a client.
 func (c *sidecar) ask(client string, cost time.Duration) bool {
 	now := time.Now()
 	t := c.Arrive(now, limiter.Arrival{Client: testKey(client), Guess: cost})
@@ -167,10 +162,10 @@ func (c *sidecar) level(client string) float64 {
 	return testBurst
 }
 
-// together waits until each of the sidecars sees so many, itself included.
+// together waits until each of the instances sees all of them, including itself.
 func together(t testing.TB, cars ...*sidecar) time.Duration {
 	t.Helper()
-	return testkit.Eventually(t, fmt.Sprintf("%d sidecars see each other", len(cars)), func() bool {
+	return testkit.Eventually(t, fmt.Sprintf("%d instances see each other", len(cars)), func() bool {
 		for _, c := range cars {
 			if c.State().Sidecars != len(cars) {
 				return false
@@ -184,33 +179,28 @@ func TestConformance(t *testing.T) {
 	sim.Sharers(t, func(*testing.T, limiter.Policy) sim.Fleet { return newReal() })
 }
 
-// TestWhoReachesThePort without a key fills neither the log nor the memory, and does not keep peers out.
-func TestWhoReachesThePort(t *testing.T) {
+// TestHostWithoutAKey: a host without a key that reaches the port fills neither the log nor the memory, and
+// doesn't keep peers out.
+func TestHostWithoutAKey(t *testing.T) {
 	lines := 0
 	s, err := New(Options{Listen: "127.0.0.1:1", Keys: [][]byte{make([]byte, 32)}, Logf: func(string, ...any) { lines++ }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := s.logger()
 	for range 1000 {
 		_, _ = l.Write([]byte("[ERR] memberlist: discarding packet with unacceptable label"))
 	}
 	if lines > logBurst+1 {
-		t.Errorf("a thousand packets of a stranger make %d lines of the log", lines)
+		t.Errorf("a thousand packets from a stranger make %d log lines", lines)
 	}
 	c := memberlist.DefaultLANConfig()
 	c.BindAddr, c.BindPort, c.Logger = "127.0.0.1", 0, log.New(io.Discard, "", 0)
 	transport, err := listen(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	bound := transport.(*streams)
 	address := fmt.Sprintf("127.0.0.1:%d", bound.GetAutoBindPort())
 	dial := func(from string) net.Conn {
 		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -220,13 +210,13 @@ func TestWhoReachesThePort(t *testing.T) {
 		taken = append(taken, <-transport.StreamCh())
 	}
 	if _, err := dial("127.0.0.2").Read(make([]byte, 1)); err == nil {
-		t.Error("one address has a connection more than it may")
+		t.Error("one address has more connections than it may")
 	}
 	peer := dial("127.0.0.3")
 	x := <-transport.StreamCh()
 	go func() { _, _ = peer.Write(make([]byte, mostOfStream+1)) }()
 	if n, err := io.Copy(io.Discard, x); n != mostOfStream || err == nil {
-		t.Errorf("%d bytes are read of a connection: %v", n, err)
+		t.Errorf("%d bytes are read from a connection: %v", n, err)
 	}
 	for _, x := range append(taken, x) {
 		_ = x.Close()
@@ -235,9 +225,7 @@ func TestWhoReachesThePort(t *testing.T) {
 	dial("127.0.0.2")
 	_ = (<-transport.StreamCh()).Close()
 	if bound.all != 0 || len(bound.from) != 0 {
-		t.Errorf("%d connections are counted that have ended, of %d addresses", bound.all, len(bound.from))
+		t.Errorf("%d ended connections still count, from %d addresses", bound.all, len(bound.from))
 	}
-	if err := transport.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, transport.Shutdown())
 }

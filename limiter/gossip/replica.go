@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"time"
 
@@ -11,23 +10,21 @@ import (
 
 // Constants of a replica.
 const (
-	epoch     = 100 * time.Millisecond // how often totals are told
-	beat      = 10 * epoch             // and how often that there is nothing to tell
-	silence   = 64 * epoch             // silence after which two nodes meet again
-	again     = 32 * epoch             // after which a total is told once more, if it is still the last one
-	idle      = 2 * time.Minute        // after which a key is forgotten
-	idleLeast = 8 * time.Second        // the same, while there is no room
+	epoch     = 100 * time.Millisecond // how often totals are sent
+	beat      = 10 * epoch             // how often a packet is sent even if no total has changed
+	silence   = 64 * epoch             // two nodes that have exchanged nothing for this long meet again
+	again     = 32 * epoch             // when the latest total is sent once more
+	idle      = 30 * time.Second       // when a key without charges is forgotten
 	maxKeys   = 1 << 17
-	maxCounts = 1 << 20 // of peers
+	maxCounts = 1 << 20 // totals of peers
 
-	// bytesPerSecond bounds what is sent to all peers together, except for membership
-	// and states. The lightest keys wait if it is reached.
+	// bytesPerSecond limits what is sent to all peers together, not counting membership messages and states.
+	// At the limit, the keys with the smallest changes wait.
 	bytesPerSecond = 1 << 20
 )
 
-// Replica is what one node knows of the traffic of all. It is a state machine that
-// is told the time: each tick returns the packets that are to be sent to all live
-// members. It is for one goroutine at a time.
+// Replica is one node's side of the protocol. It is a state machine that gets the time as an argument: each
+// Tick returns the packets to send to all live members. Only one goroutine at a time may use it.
 type Replica struct {
 	id     Node
 	sink   limiter.Sink
@@ -35,59 +32,57 @@ type Replica struct {
 
 	tallies map[limiter.Key]*tally
 	peers   map[Node]*peer
-	live    []Node        // that are members now, in order
-	begun   uint64        // the number of our last series
-	marked  uint64        // the same, at the last tick
-	untold  []*tally      // and those that are to be told again
-	ready   heaviest      // while telling
-	counted int           // counts of peers, in all tallies
-	idle    time.Duration // after which a key is forgotten now
+	live    []Node   // the nodes that are members now, sorted
+	begun   uint64   // the number of this node's latest series
+	marked  uint64   // begun at the last tick
+	untold  []*tally // keys whose totals must be sent, or sent again
+	counted int      // how many peers' totals all tallies contain
 
 	tokens float64   // bytes that may be sent
-	ticked time.Time // at the last tick
+	ticked time.Time // when tokens was last increased
 	swept  time.Time
-	said   time.Time // when all were told something, if only that we are here
+	said   time.Time // when the last packet was sent to all members
 	counts Counts
 }
 
-// peer is what is known of another node, since it was met.
+// peer is what this node knows about another one since they met.
 type peer struct {
 	alive   bool
-	heard   time.Time // when something came from it last
-	met     bool      // something came
-	floor   uint64    // series up to this number are not charged from their beginning
-	strange bool      // no debts were learnt that include what it charged
-	gone    bool      // it was forgotten, or met again
+	heard   time.Time // when its last message arrived
+	met     bool      // a message has arrived from it
+	floor   uint64    // for series up to this number, the first total is only the base for later ones
+	strange bool      // no state that includes this peer's charges has arrived yet
+	gone    bool      // it was forgotten, or has met this node again
 }
 
-// tally is what was charged to a key.
+// tally is the totals of one key.
 type tally struct {
 	key    limiter.Key
-	series uint64        // of our own charges; 0: there are none
-	total  time.Duration // of our own
-	told   uint64        // microseconds of it
-	due    time.Time     // when it is to be told once more; zero: it was
-	listed bool          // it is among the untold
-	used   time.Time     // when it was charged last
+	series uint64        // the number of this node's series; 0: there is none
+	total  time.Duration // what this node charged
+	told   uint64        // the part of total that has been sent, in microseconds
+	due    time.Time     // when to send it once more; zero: it has been sent once more
+	listed bool          // it is in Replica.untold
+	used   time.Time     // when the key was last charged
 	others []theirs
 }
 
-// theirs is what a peer charged.
+// theirs is a peer's total.
 type theirs struct {
 	by *peer
 	count
 }
 
-// NewReplica makes the replica of the node with that number. It tells sink what others charge.
-// NewReplica makes that of a node, which knows of nobody yet.
+// NewReplica makes the replica of a node that doesn't know any other node yet. It passes other nodes' charges
+// to the sink.
 func NewReplica(id Node, sink limiter.Sink) *Replica {
 	return &Replica{
-		id: id, sink: sink, budget: bytesPerSecond, idle: idle,
+		id: id, sink: sink, budget: bytesPerSecond,
 		tallies: map[limiter.Key]*tally{}, peers: map[Node]*peer{},
 	}
 }
 
-// SetMembers says who the live members are now, this node left out.
+// SetMembers sets the live members, without this node.
 func (b *Replica) SetMembers(now time.Time, members []Node) {
 	b.live = slices.Sorted(slices.Values(members))
 	for id, p := range b.peers {
@@ -98,11 +93,11 @@ func (b *Replica) SetMembers(now time.Time, members []Node) {
 			b.peers[id] = &peer{alive: true, strange: true, heard: now}
 		}
 	}
-	b.said = time.Time{} // those that are new are to hear of us
-	b.sink.SetReplicas(now, len(b.live)+1)
+	b.said = time.Time{} // sends a packet at the next tick, so new members hear from this node
+	b.sink.SetInstances(now, len(b.live)+1)
 }
 
-// tally returns that of a key, or a new one if there is room.
+// tally returns the tally of a key. It makes one if there is none and there is room.
 func (b *Replica) tally(now time.Time, k limiter.Key) *tally {
 	t := b.tallies[k]
 	if t == nil && len(b.tallies) < maxKeys {
@@ -112,7 +107,7 @@ func (b *Replica) tally(now time.Time, k limiter.Key) *tally {
 	return t
 }
 
-// Charge adds what was charged here.
+// Charge adds a charge that this node made.
 func (b *Replica) Charge(now time.Time, c limiter.Charge) {
 	if len(c.Key.ID) > maxID || len(c.Key.Class) > maxClass {
 		b.counts.Dropped++
@@ -135,24 +130,11 @@ func (b *Replica) Charge(now time.Time, c limiter.Charge) {
 	}
 }
 
-// micros is the total in microseconds, untold the part that was not sent yet.
+// micros returns the total in microseconds, and untold the part of it that hasn't been sent yet.
 func (t *tally) micros() uint64 { return uint64(t.total.Microseconds()) } //nolint:gosec // positive
 func (t *tally) untold() uint64 { return t.micros() - t.told }
 
-// heaviest is a heap, from which the tally comes first of which most was not told.
-type heaviest []*tally
-
-func (h heaviest) Len() int           { return len(h) }
-func (h heaviest) Less(i, j int) bool { return h[i].untold() > h[j].untold() }
-func (h heaviest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *heaviest) Push(x any)        { *h = append(*h, x.(*tally)) }
-func (h *heaviest) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-// Tick says what is to be told to all.
+// Tick returns the packets to send to all members now.
 func (b *Replica) Tick(now time.Time) (packets [][]byte) {
 	if passed := now.Sub(b.ticked); passed > 0 {
 		b.tokens = min(b.tokens+min(passed, time.Second).Seconds()*b.budget, b.budget)
@@ -177,8 +159,8 @@ func (b *Replica) Tick(now time.Time) (packets [][]byte) {
 	return packets
 }
 
-// missPeers has those that were not heard of for too long be met again, or forgets
-// them.
+// missPeers forgets peers that have sent nothing for too long. Peers that are still members meet this node
+// again.
 func (b *Replica) missPeers(now time.Time) {
 	for id, p := range b.peers {
 		if now.Sub(p.heard) <= silence {
@@ -191,20 +173,14 @@ func (b *Replica) missPeers(now time.Time) {
 	}
 }
 
-// sweep forgets keys that were not charged for a while. It is the sooner the less
-// room there is.
+// sweep forgets keys that haven't been charged for a while.
 func (b *Replica) sweep(now time.Time) {
 	b.swept = now
-	if len(b.tallies) > maxKeys*3/4 || b.counted > maxCounts*3/4 {
-		b.idle = max(b.idle/2, idleLeast)
-	} else if len(b.tallies) < maxKeys/2 && b.counted < maxCounts/2 {
-		b.idle = min(b.idle*2, idle)
-	}
 	for k, t := range b.tallies {
 		before := len(t.others)
-		if now.Sub(t.used) > b.idle && !t.listed {
+		if now.Sub(t.used) > idle && !t.listed {
 			delete(b.tallies, k)
-			for _, o := range t.others { // what is left of its series is not to be charged as a whole
+			for _, o := range t.others { // a late total of this series must not be charged in full
 				o.by.floor = max(o.by.floor, o.series)
 			}
 			t.others = nil
@@ -215,17 +191,18 @@ func (b *Replica) sweep(now time.Time) {
 	}
 }
 
-// tell writes the totals that have changed, the heaviest changes first, as far as
-// the budget goes; the others wait and become heavier. Behind them come those that were told
-// before, and may have been lost.
+// tell writes the totals that have changed, the largest changes first, until the byte budget is used up. The
+// others wait and grow. If any budget is left, tell repeats totals that were sent before, in case they were
+// lost.
 func (b *Replica) tell(now time.Time) (packets [][]byte) {
-	ready, rest := b.ready[:0], b.untold[:0]
+	rest := b.untold[:0]
+	var ready []*tally
 	for _, t := range b.untold {
-		late := now.Sub(t.used) > b.idle
+		late := now.Sub(t.used) > idle
 		if late && t.untold() > 0 {
 			b.counts.Dropped++
 		}
-		if late || len(b.live) == 0 { // those that come will hear what is owed
+		if late || len(b.live) == 0 { // members that join later learn it as a debt
 			t.told, t.due = t.micros(), time.Time{}
 		}
 		if t.untold() == 0 && t.due.IsZero() {
@@ -242,10 +219,10 @@ func (b *Replica) tell(now time.Time) (packets [][]byte) {
 	room := b.tokens / float64(max(1, len(b.live)))
 	w := newWriter(kindTotals, b.id, b.marked, maxPacket)
 	empty := len(w.data)
-	heap.Init(&ready)
-	b.ready = ready
+	slices.SortFunc(ready, func(x, y *tally) int { return cmp.Compare(y.untold(), x.untold()) })
 	for len(ready) > 0 && room > 0 {
-		t := heap.Pop(&ready).(*tally)
+		t := ready[0]
+		ready = ready[1:]
 		if !w.hasRoom(t.key, 1) {
 			packets = append(packets, w.data)
 			w = newWriter(kindTotals, b.id, b.marked, maxPacket)
@@ -269,12 +246,10 @@ func (b *Replica) tell(now time.Time) (packets [][]byte) {
 			b.counts.Waiting++
 		}
 	}
-	clear(b.ready)
 	return packets
 }
 
-// Received takes a message in. Nothing in it is believed before all of it was
-// checked.
+// Received handles a message. It checks the whole message before it changes anything.
 func (b *Replica) Received(now time.Time, data []byte) {
 	b.counts.Received += uint64(len(data))
 	m, err := parse(data)
@@ -300,32 +275,27 @@ func (b *Replica) Received(now time.Time, data []byte) {
 	}
 }
 
-// chargeNew charges what is new of a total.
+// chargeNew charges the part of a peer's total that hasn't been charged here yet.
 func (b *Replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
-	charged, known := b.note(now, p, k, c)
-	switch {
-	case !known:
-		b.counts.Repeated++
-	case charged > 0:
-		b.counts.Applied++
+	if charged := b.note(now, p, k, c); charged > 0 {
 		cost := time.Duration(min(charged, uint64(maxCost/time.Microsecond))) * time.Microsecond
 		b.sink.Debit(now, limiter.Charge{Key: k, Event: limiter.Settled, Cost: cost, At: now, Received: now, Until: now})
 	}
 }
 
-// note remembers what a peer charged in all. It returns the microseconds that are to
-// be charged of it, and whether it is news.
-func (b *Replica) note(now time.Time, p *peer, k limiter.Key, c count) (charged uint64, news bool) {
+// note stores the total that a peer charged, and returns how many microseconds of it must still be charged
+// here.
+func (b *Replica) note(now time.Time, p *peer, k limiter.Key, c count) (charged uint64) {
 	t := b.tally(now, k)
 	if t == nil {
 		b.counts.Dropped++
-		return 0, false
+		return 0
 	}
 	i := slices.IndexFunc(t.others, func(o theirs) bool { return o.by == p })
 	if i < 0 {
 		if b.counted >= maxCounts {
 			b.counts.Dropped++
-			return 0, false
+			return 0
 		}
 		i = len(t.others)
 		t.others = append(t.others, theirs{by: p})
@@ -333,28 +303,28 @@ func (b *Replica) note(now time.Time, p *peer, k limiter.Key, c count) (charged 
 	}
 	before := t.others[i].count
 	if c.series < before.series || c.series == before.series && c.micros <= before.micros {
-		return 0, false
+		return 0
 	}
 	t.others[i].count, t.used = c, now
 	switch {
 	case c.series == before.series:
-		return c.micros - before.micros, true
+		return c.micros - before.micros
 	case c.series > p.floor:
-		return c.micros, true
-	default: // it began before this node met the peer
-		return 0, true
+		return c.micros
+	default: // the series began before this node met the peer
+		return 0
 	}
 }
 
-// debt is for how long a key owes.
+// debt is how long a key stays in debt.
 type debt struct {
 	key  limiter.Key
 	owes time.Duration
 }
 
-// state writes debts, the longest first, and the totals that they include: our own,
-// and those of the peers that this node has learnt the debts of. The debts are of a
-// moment ago: what came in between is told by none of them.
+// state writes debts, the longest first, and the totals that they include: this node's own, and those of peers
+// whose debts it has learned. Charges that were made after the debts were read are in neither the debts nor
+// the totals.
 func (b *Replica) state(debts []debt) []byte {
 	var nodes []Node
 	for _, id := range b.live {
@@ -386,7 +356,7 @@ func (b *Replica) state(debts []debt) []byte {
 	return w.data
 }
 
-// of is what a peer charged.
+// of returns the peer's total of the key.
 func (t *tally) of(p *peer) count {
 	for _, o := range t.others {
 		if o.by == p {
@@ -396,10 +366,10 @@ func (t *tally) of(p *peer) count {
 	return count{}
 }
 
-// learn takes in debts, if they include charges of a node whose debts are not known here. Debts
-// are raised, never added.
+// learn handles a received state if its debts include charges of a node whose debts this node doesn't know
+// yet. It raises each debt to the received amount if that is higher. It never adds the two.
 func (b *Replica) learn(now time.Time, m message) {
-	known := make([]*peer, len(m.nodes)) // those that are no members stay nil
+	known := make([]*peer, len(m.nodes)) // nodes that aren't members stay nil
 	strange := false
 	for i, id := range m.nodes {
 		if p := b.peers[id]; p != nil && p.alive {

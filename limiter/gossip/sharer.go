@@ -2,11 +2,11 @@ package gossip
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -22,15 +22,14 @@ import (
 	"tempomat/limiter"
 )
 
-// Bounds of what waits: charges for the next quarter of an epoch, and messages.
+// Limits of two queues: charges that wait for the next quarter of an epoch, and received messages.
 const (
 	outboxCharges = 1 << 14
 	inboxMessages = 1 << 10
-	inboxBytes    = 16 << 20
 )
 
-// Sharer shares charges with peers that it finds automatically. All its methods may be called
-// concurrently, except Run, which is called once.
+// Sharer shares charges with peers that it finds automatically. All its methods may be called concurrently,
+// but Run only once.
 type Sharer struct {
 	limiter.Packets
 	o      Options
@@ -38,35 +37,32 @@ type Sharer struct {
 	outbox *limiter.Outbox
 	inbox  chan []byte
 	roster *roster
-	keys   *memberlist.Keyring // nil: nothing is encrypted
+	keys   *memberlist.Keyring // nil: messages aren't encrypted
 
-	waiting atomic.Int64  // bytes in the inbox
-	overrun atomic.Uint64 // messages that there was no room for
-	away    atomic.Uint64 // messages that could not be sent
-	foreign atomic.Int64  // when something came that was encrypted with another key, Unix seconds
+	overrun atomic.Uint64 // messages dropped because the inbox was full
+	away    atomic.Uint64 // messages that couldn't be sent
+	foreign atomic.Int64  // when the last message arrived that was encrypted with another key, Unix seconds
 	setKeys sync.Mutex
 
-	list    *memberlist.Memberlist // of Run
+	list    *memberlist.Memberlist // set by Run
+	sink    limiter.Sink           // set by Run
 	mu      sync.Mutex             // guards the following
 	replica *Replica               // nil before Run
 }
 
 var _ limiter.Sharer = (*Sharer)(nil)
 
-// New makes a Sharer; it opens nothing. Its error is of the options.
+// New makes a Sharer without opening a connection. It returns an error if a key is invalid.
 func New(o Options) (*Sharer, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, err
-	}
 	var drawn [8]byte
 	_, _ = rand.Read(drawn[:]) // never fails
 	id := Node(binary.BigEndian.Uint64(drawn[:]))
 	s := &Sharer{
-		Packets: limiter.NewPackets(), o: o, id: id, outbox: limiter.NewOutbox(outboxCharges),
+		Packets: limiter.NewPackets(), o: o.complete(), id: id, outbox: limiter.NewOutbox(outboxCharges),
 		inbox: make(chan []byte, inboxMessages), roster: newRoster(id),
 	}
 	if len(o.Keys) > 0 {
+		var err error
 		if s.keys, err = memberlist.NewKeyring(o.Keys, o.Keys[0]); err != nil {
 			return nil, err
 		}
@@ -74,8 +70,8 @@ func New(o Options) (*Sharer, error) {
 	return s, nil
 }
 
-// Offer implements limiter.Sharer. Only what was spent is told, and true is
-// returned of the rest.
+// Offer implements limiter.Sharer. Only settled charges are shared; for all others, it does nothing and
+// returns true.
 func (s *Sharer) Offer(c limiter.Charge) bool {
 	if c.Event != limiter.Settled || c.Cost <= 0 {
 		return true
@@ -83,11 +79,11 @@ func (s *Sharer) Offer(c limiter.Charge) bool {
 	return s.outbox.Offer(c)
 }
 
-// Run implements limiter.Sharer. If the sink is a Ledger as well, newcomers are
-// told what keys owe. Its error is that the address can not be listened at.
+// Run implements limiter.Sharer. If the sink is also a Ledger, instances that join receive the debts of keys.
+// Run returns an error if it can't listen on the address.
 func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	s.mu.Lock()
-	s.replica = NewReplica(s.id, in)
+	s.replica, s.sink = NewReplica(s.id, in), in
 	s.mu.Unlock()
 	ledger, _ := in.(Ledger)
 	c, err := s.config(delegate{s, ledger})
@@ -101,14 +97,14 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	s.list = list
 	var seeker sync.WaitGroup
 	seeker.Go(func() { s.seek(ctx) })
-	s.serve(ctx, in)
+	s.serve(ctx)
 	seeker.Wait()
-	in.SetReplicas(time.Now(), 1) // alone again
+	in.SetInstances(time.Now(), 1) // alone again
 	return s.stop()
 }
 
-// serve is the one goroutine that keeps the replica.
-func (s *Sharer) serve(ctx context.Context, in limiter.Sink) {
+// serve is the goroutine that drives the replica.
+func (s *Sharer) serve(ctx context.Context) {
 	quarter := time.NewTicker(epoch / 4)
 	defer quarter.Stop()
 	for n := 1; ; {
@@ -121,7 +117,7 @@ func (s *Sharer) serve(ctx context.Context, in limiter.Sink) {
 		case <-s.roster.changed:
 			s.setMembers()
 		case m := <-s.inbox:
-			s.receive(m, in)
+			s.receive(m)
 		case p := <-s.Packets:
 			s.send(append([]byte{version, byte(kindPacket)}, p...))
 		case <-quarter.C:
@@ -136,23 +132,19 @@ func (s *Sharer) serve(ctx context.Context, in limiter.Sink) {
 	}
 }
 
-// collectLocked takes what was offered into the replica.
+// collectLocked moves offered charges into the replica.
 func (s *Sharer) collectLocked(now time.Time) {
 	s.outbox.Drain(func(c limiter.Charge) { s.replica.Charge(now, c) })
 }
 
+// setMembers passes the members of the roster to the replica.
 func (s *Sharer) setMembers() {
-	live := s.roster.live()
-	ids := make([]Node, 0, len(live))
-	for id := range live {
-		ids = append(ids, id)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replica.SetMembers(time.Now(), ids)
+	s.replica.SetMembers(time.Now(), slices.Collect(maps.Keys(s.roster.live())))
 }
 
-// tick sends what has changed, in packets that may get lost. It never waits.
+// tick sends what has changed, in packets that may be lost. It never blocks.
 func (s *Sharer) tick() {
 	now := time.Now()
 	s.mu.Lock()
@@ -169,23 +161,17 @@ func (s *Sharer) send(packets ...[]byte) {
 	}
 	for _, m := range s.roster.live() {
 		for _, p := range packets {
-			if s.list.SendBestEffort(m.to, p) != nil {
+			if s.list.SendBestEffort(m, p) != nil {
 				s.away.Add(1)
 			}
 		}
 	}
 }
 
-func (s *Sharer) receive(m []byte, in limiter.Sink) {
-	s.waiting.Add(-int64(len(m)))
+func (s *Sharer) receive(m []byte) {
 	if len(m) > 2 && m[0] == version && kind(m[1]) == kindPacket {
-		in.Learn(time.Now(), m[2:])
+		s.sink.Learn(time.Now(), m[2:])
 		return
-	}
-	select {
-	case <-s.roster.changed: // a joining node is a member before its state arrives
-		s.setMembers()
-	default:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +181,7 @@ func (s *Sharer) receive(m []byte, in limiter.Sink) {
 // Status implements limiter.Sharer; its Detail is a State.
 func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
 
-// State is its state.
+// State returns a snapshot of the Sharer's state.
 func (s *Sharer) State() State {
 	live := s.roster.live()
 	s.mu.Lock()
@@ -204,23 +190,21 @@ func (s *Sharer) State() State {
 	if s.replica != nil {
 		s.replica.describe(&state, live)
 	}
-	state.Counts.Dropped += s.outbox.Dropped()
-	state.Counts.Overrun = s.overrun.Load()
+	state.Counts.Dropped += s.outbox.Dropped() + s.overrun.Load()
 	state.Counts.Unsendable = s.away.Load()
 	return state
 }
 
-// Ledger has the debts of keys. *limiter.Limiter is one. Without it, a sharer can't send debts
-// to nodes that join.
+// Ledger gives access to the debts of keys; *limiter.Limiter implements it. Without a Ledger, a Sharer can't
+// send debts to nodes that join.
 type Ledger interface {
 	Classes() []limiter.ClassInfo
 	Dump(now time.Time, class string, yield func(limiter.Row) bool)
 }
 
-// debtsOf lists who owes, except for private classes. The guesses that requests which
-// still run were charged with are among it, and what those cost is told again when
-// they are done: a newcomer may count that twice, of the few requests that run at
-// that moment.
+// debtsOf lists the keys in debt, except those of LocalOnly classes. The debts include the guesses for
+// requests that are still running. Their costs are sent again when these requests end, so a node that joins
+// may count them twice.
 func debtsOf(now time.Time, l Ledger) (list []debt) {
 	for _, c := range l.Classes() {
 		if c.Budget.External || c.Budget.CPUs <= 0 || c.Budget.LocalOnly || len(c.Name) > maxClass {
@@ -237,10 +221,10 @@ func debtsOf(now time.Time, l Ledger) (list []debt) {
 	return list
 }
 
-// delegate is what memberlist asks and tells.
+// delegate implements memberlist's callbacks for a Sharer.
 type delegate struct {
 	*Sharer
-	ledger Ledger // nil: there is none
+	ledger Ledger // nil: the sink isn't one
 }
 
 var _ memberlist.Delegate = delegate{}
@@ -248,28 +232,25 @@ var _ memberlist.Delegate = delegate{}
 // NodeMeta implements memberlist.Delegate.
 func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.id) }
 
-// GetBroadcasts implements memberlist.Delegate. Totals go straight to all.
+// GetBroadcasts implements memberlist.Delegate. It returns nothing, because totals are sent to all members
+// directly.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// NotifyMsg implements memberlist.Delegate. It never blocks, and what waits to be
-// read is bounded by number and size.
+// NotifyMsg implements memberlist.Delegate. It never blocks. Both the number and the size of waiting messages
+// are limited.
 func (d delegate) NotifyMsg(b []byte) {
-	size := int64(len(b))
-	if size <= maxState && d.waiting.Add(size) <= inboxBytes {
+	if len(b) <= maxPacket {
 		select {
 		case d.inbox <- bytes.Clone(b):
 			return
 		default:
 		}
 	}
-	if size <= maxState {
-		d.waiting.Add(-size)
-	}
 	d.overrun.Add(1)
 }
 
-// LocalState implements memberlist.Delegate. The debts are read before the totals, so
-// that no total is charged again that is not among those told with them.
+// LocalState implements memberlist.Delegate. It reads the debts before the totals. A charge made in between is
+// then missing from the debts; in the opposite order, it would be charged twice.
 func (d delegate) LocalState(bool) []byte {
 	if d.ledger == nil {
 		return nil
@@ -282,102 +263,85 @@ func (d delegate) LocalState(bool) []byte {
 	return d.replica.state(debts)
 }
 
-// MergeRemoteState implements memberlist.Delegate.
-func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
+// MergeRemoteState implements memberlist.Delegate. A joining node is already in the roster when its state
+// arrives, but serve may not have passed the roster to the replica yet.
+func (d delegate) MergeRemoteState(b []byte, _ bool) {
+	d.setMembers()
+	d.receive(b)
+}
 
-// Options say how a Sharer finds its peers. The zero value of all but Listen is a
-// good one.
+// Options define how a Sharer listens and finds its peers. Only Listen is required.
 type Options struct {
 	// Listen is the address, host:port, for both UDP and TCP.
 	Listen string
-	// Advertise is the address at which peers reach it, if that is another one. It then
-	// identifies the sidecar; otherwise the host's name and the port do.
+	// Advertise is the address at which peers reach this instance, if it differs from Listen. If it is set, it
+	// is also the instance's name. Otherwise, the name consists of the host name and the port.
 	Advertise string
-	// Join are addresses of peers, host:port; one that is alive is enough. A host may be a DNS
-	// name of several addresses. They are tried again until they are members, so a fleet that
-	// was split reunites.
+	// Join lists addresses of peers, host:port. One live peer is enough. A host may be a DNS name with several
+	// addresses. The Sharer tries them until they are members, and again after a split.
 	Join []string
-	// Keys encrypt what is sent, by AES: 16, 24 or 32 bytes each. The first one
-	// encrypts, each of them decrypts. Without any, whoever reaches the port may
-	// read, and invent debts.
+	// Keys are AES keys of 16, 24 or 32 bytes. The first one encrypts, all of them decrypt. Without keys, anyone
+	// who can reach the port can read messages and invent debts.
 	Keys [][]byte
-	// Logf is called with faults of the membership; it may be nil.
+	// Logf receives membership problems; it may be nil.
 	Logf func(format string, arguments ...any)
 
-	name string                                        // its name among members
+	name string                                        // the instance's name among the members
 	plug func() (memberlist.NodeAwareTransport, error) // in tests: a network that can be cut
-	kill bool                                          // in tests: end without a word
+	kill bool                                          // in tests: stop without telling the peers
 }
 
-// complete finds the name, and says what can not be.
-func (o Options) complete() (Options, error) {
-	host, port, err := splitAddress(o.Listen)
-	if err != nil {
-		return o, fmt.Errorf("listen: %w", err)
+// complete sets the name.
+func (o Options) complete() Options {
+	host, port := splitAddress(o.Listen)
+	if name, err := os.Hostname(); err == nil {
+		host = name
 	}
-	name, err := os.Hostname()
-	if err != nil {
-		name = host
-	}
-	o.name = net.JoinHostPort(name, strconv.Itoa(port))
-	if o.Advertise != "" {
-		if _, _, err := splitAddress(o.Advertise); err != nil {
-			return o, fmt.Errorf("advertise: %w", err)
-		}
-		o.name = o.Advertise
-	}
-	return o, nil
+	o.name = cmp.Or(o.Advertise, net.JoinHostPort(host, strconv.Itoa(port)))
+	return o
 }
 
-func splitAddress(s string) (host string, port int, err error) {
-	host, number, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", 0, err
-	}
-	p, err := strconv.ParseUint(number, 10, 16)
-	if err != nil || p == 0 {
-		return "", 0, fmt.Errorf("%q is no port", number)
-	}
-	return host, int(p), nil
+// splitAddress splits an address that was validated with the configuration.
+func splitAddress(s string) (host string, port int) {
+	host, number, _ := net.SplitHostPort(s)
+	port, _ = strconv.Atoi(number)
+	return host, port
 }
 
-var errKeys = errors.New("encryption is on from the start, with at least one key, or never")
+var errKeys = errors.New("encryption can't be turned on or off while the program runs")
 
-// Counts are numbers since the start, except for Waiting.
+// Counts are totals since the start, except for Waiting.
 type Counts struct {
 	Sent     uint64 `json:"sent"`     // bytes of messages, each counted for each receiver, before encryption
-	Received uint64 `json:"received"` // the same
+	Received uint64 `json:"received"` // bytes of messages, after decryption
 
-	Applied  uint64 `json:"applied"`  // totals of peers that led to a charge
-	Repeated uint64 `json:"repeated"` // totals that were known
-	Learned  uint64 `json:"learned"`  // states that brought debts
+	Learned uint64 `json:"learned"` // states from which debts were learned
 
-	Malformed uint64 `json:"malformed"` // messages that are not of this version
-	Strangers uint64 `json:"strangers"` // messages of nodes that are no members
+	Malformed uint64 `json:"malformed"` // invalid messages, or messages of another version
+	Strangers uint64 `json:"strangers"` // messages from nodes that aren't members
 
-	Waiting    int    `json:"waiting"`    // keys whose charges wait for their turn now
-	Dropped    uint64 `json:"dropped"`    // charges and totals without room, or that waited too long
-	Overrun    uint64 `json:"overrun"`    // messages that came faster than they could be read
-	Unsendable uint64 `json:"unsendable"` // messages that could not be sent
+	Waiting    int    `json:"waiting"`    // keys whose charges wait to be sent now
+	Dropped    uint64 `json:"dropped"`    // charges, totals and messages for which there was no room, or that waited too long
+	Unsendable uint64 `json:"unsendable"` // messages that couldn't be sent
 }
 
-// PeerState is what is known of a peer.
+// PeerState is the state of a peer, as shown by the doctor.
 type PeerState struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	Heard   bool   `json:"heard"`   // something has come from it since it was met
-	Learned bool   `json:"learned"` // the debts are known that it knew as it was met
+	Heard   bool   `json:"heard"`   // a message from it has arrived since the nodes met
+	Learned bool   `json:"learned"` // the debts that it knew when the nodes met have arrived
 }
 
-// State is what the doctor shows of a Sharer.
+// State is the state of a Sharer, as shown by the doctor.
 type State struct {
 	Name     string      `json:"name"`
-	Sidecars int         `json:"sidecars"` // that are live, this one included
+	Sidecars int         `json:"sidecars"` // live instances, including this one
 	Peers    []PeerState `json:"peers"`
 	Counts   Counts      `json:"counts"`
 }
 
-// status is a State in the words of all Sharers.
+// status converts the State to the form that all Sharers have in common.
 func (s State) status() limiter.SharingStatus {
 	c := s.Counts
 	return limiter.SharingStatus{
@@ -388,12 +352,12 @@ func (s State) status() limiter.SharingStatus {
 	}
 }
 
-// describe fills in what a replica knows.
-func (b *Replica) describe(s *State, roster map[Node]member) {
+// describe fills in the replica's part of the state.
+func (b *Replica) describe(s *State, roster map[Node]*memberlist.Node) {
 	s.Sidecars, s.Counts = len(b.live)+1, b.counts
-	for _, id := range slices.SortedFunc(maps.Keys(roster), func(a, b Node) int { return strings.Compare(roster[a].name, roster[b].name) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(roster), func(a, b Node) int { return strings.Compare(roster[a].Name, roster[b].Name) }) {
 		if p := b.peers[id]; p != nil && p.alive {
-			s.Peers = append(s.Peers, PeerState{Name: roster[id].name, Address: roster[id].address, Heard: p.met, Learned: !p.strange})
+			s.Peers = append(s.Peers, PeerState{Name: roster[id].Name, Address: roster[id].Address(), Heard: p.met, Learned: !p.strange})
 		}
 	}
 }

@@ -12,91 +12,93 @@ import (
 	"time"
 )
 
-// Kind is what an Entry is about.
+// Kind says what an Entry is about.
 type Kind byte
 
-// The kinds. What the data of the last two mean is package standing's.
+// The kinds. Package standing defines the data of the last two.
 const (
-	OfClient  Kind = iota + 1 // it is no stranger; the data are the rest of its hash
-	OfVisitor                 // how it stands
-	OfCookie                  // the site gave it, and to which session
+	OfClient  Kind = iota + 1 // the client isn't a stranger; Data is the rest of its hash
+	OfVisitor                 // a visitor's standing
+	OfCookie                  // a cookie that the site set, and the session that received it
 )
 
-// Entry is what one instance tells the others of a client. The hash is keyed with a secret of
-// the fleet, so that all of them have the same one.
+// Entry is one fact about a client, to be sent to other instances. The hash is keyed with a secret of the
+// fleet, so it is the same on all instances.
 type Entry struct {
 	Kind Kind
 	Hash uint64
 	Data [12]byte
-	At   int64 // when that was seen, Unix seconds; others learn the minute
+	At   int64 // when the instance observed the fact, Unix seconds; others receive it rounded to the minute
 }
 
 const (
-	// Counts is how long an entry counts after it was seen, wherever it comes from: sending an
-	// old one again gains nothing.
+	// Counts is how long an entry stays valid after the instance observed the fact. Forwarding doesn't change
+	// that time, so sending an old entry again has no effect.
 	Counts = 15 * time.Minute
-	// Renew is how often an entry is told that goes on being true, by all instances together.
+	// Renew is how often one of the instances sends an entry again while it is still true.
 	Renew = 5 * time.Minute
-	// PackEvery is how often Pack is to be called: for so long at most what is new waits to be told.
+	// PackEvery is how often Pack must be called. A new entry waits no longer than this.
 	PackEvery = 250 * time.Millisecond
 
-	ringSize   = 1 << 13 // own entries that are remembered, the latest
-	saidBits   = 15      // of the number of entries that were told or heard, to tell none too often
-	mostAtOnce = 4       // packets that Pack returns at most: some thousand entries a second
-	repeats    = 16      // entries that were told before, in a packet with room: one may have been lost
+	ringSize   = 1 << 13 // how many of its latest entries an instance keeps
+	saidBits   = 15      // log₂ of how many sent or received entries are remembered, to avoid repetition
+	mostAtOnce = 4       // the most packets that Pack returns at once: a few hundred entries, four times a second
+	repeats    = 16      // how many older entries fill up a packet with room, in case they were lost
 	beat       = 15 * time.Second
-	askFor     = 5 * time.Second // for so long an instance asks what the others know
+	askFor     = 5 * time.Second // how long an instance asks for the others' entries
 	askEvery   = time.Second
-	tellAgain  = 10 * time.Second // how often who asks is answered
-	// mostOpened bounds what packets that are sent again and again cost, in a second.
+	tellAgain  = 10 * time.Second // how often an instance answers by sending its entries again
+	// mostOpened limits how many packets are decrypted per second. It bounds the cost of packets that an
+	// attacker replays.
 	mostOpened  = 2000
 	seenPackets = 1 << 13
 )
 
-// An Exchange tells other instances whom this one knows, and this one whom they know. It makes
-// packets and reads them; who carries them to all others (a limiter.Sharer) may lose some,
-// deliver them twice or late, and cannot read them or make one. Without keys it does nothing.
+// An Exchange tells other instances which clients this one knows, and learns which ones they know. It makes
+// and reads packets. A limiter.Sharer sends them to all other instances. The Sharer may lose packets, deliver
+// them twice, or deliver them late; it can neither read nor forge them. Without keys, an Exchange does
+// nothing.
 //
-// A packet is a version, the fingerprint of its key, a nonce, and sealed with AES-256-GCM: when
-// it was made, by whom, whether the maker asks what others know, and entries of 22 bytes, or a
-// text by which the maker introduces itself. No table grows, however much is told or comes. It is told the time; its methods may be called
-// concurrently.
+// A packet consists of a version, the fingerprint of its key, a nonce, and a part that is sealed with
+// AES-256-GCM. That part contains the time, the sender, a flag that asks the others for their entries, and
+// either entries of 22 bytes or a text that introduces the sender. All tables have a fixed size. Callers pass
+// in the time. The methods may be called concurrently.
 type Exchange struct {
 	keys atomic.Pointer[keys]
 	said [1 << saidBits]atomic.Uint64
 	to   []func(now time.Time, e Entry)
-	met  func(now time.Time, from uint32, text []byte) // nil: nobody asks who the others are
+	met  func(now time.Time, from uint32, text []byte) // called with other instances' introductions; nil: they are ignored
 
 	mu          sync.Mutex // guards the following
-	from        uint32     // who this is, drawn at random
+	from        uint32     // a random number that identifies this instance
 	ring        []Entry
-	told        int // entries that were ever in the ring
-	sent        int // of these, those that a packet has had
-	again       int // down from here all are told again
+	told        int // how many entries have ever been put into the ring
+	sent        int // how many of these have been put into a packet
+	again       int // entries below this index are sent again, in descending order
 	lastPacket  time.Time
 	lastAnswer  time.Time
 	askingUntil time.Time
 	second      int64
-	opened      int                 // in that second
-	seen        [seenPackets]uint64 // of those that were opened lately, the nonces' beginnings
+	opened      int                 // packets decrypted in that second
+	seen        [seenPackets]uint64 // the first bytes of the nonces of recently decrypted packets
 	state       ExchangeState
 }
 
-// ExchangeState is what the doctor shows of an Exchange.
+// ExchangeState is the state of an Exchange, as shown by the doctor.
 type ExchangeState struct {
-	Secret  string `json:"secret"`  // fingerprint of the secret that signs
-	Told    uint64 `json:"told"`    // entries
-	Learnt  uint64 `json:"learnt"`  // entries
-	Dropped uint64 `json:"dropped"` // entries and packets that were too many
-	Stale   uint64 `json:"stale"`   // packets that are too old, or of a clock that is wrong
-	Forged  uint64 `json:"forged"`  // packets that were not made with the secret whose fingerprint they have
-	Foreign uint64 `json:"foreign"` // packets of another secret
-	// Other is the fingerprint of such a secret, and when it came last.
+	Secret  string `json:"secret"`  // fingerprint of the secret that seals packets
+	Told    uint64 `json:"told"`    // entries sent
+	Learnt  uint64 `json:"learnt"`  // entries received
+	Dropped uint64 `json:"dropped"` // entries and packets that exceeded a limit
+	Stale   uint64 `json:"stale"`   // packets that are too old, or too far in the future
+	Forged  uint64 `json:"forged"`  // malformed packets, and packets with a known fingerprint that weren't sealed with that secret
+	Foreign uint64 `json:"foreign"` // packets sealed with another secret
+	// Other is the fingerprint of the other secret. OtherAt is when its last packet arrived.
 	Other   string    `json:"other,omitempty"`
 	OtherAt time.Time `json:"otherAt,omitzero"`
 }
 
-// keys seal packets: the first one does, both open them.
+// keys are two keys: the first one seals packets, and both open them.
 type keys [2]key
 
 type key struct {
@@ -113,14 +115,14 @@ const (
 	entrySize     = 1 + 1 + 8 + 12
 	mostEntries   = 48
 	asks          = 1 // flag
-	introduces    = 2 // flag: a text follows, and no entries
-	// MostText is the longest text by which an instance introduces itself, in bytes.
+	introduces    = 2 // flag: the packet contains a text instead of entries
+	// MostText is the longest text of an introduction, in bytes.
 	MostText = mostEntries * entrySize
-	// MostPacket is the longest packet, in bytes: it fits a datagram.
+	// MostPacket is the longest packet, in bytes. It fits into a datagram.
 	MostPacket = sealedAt + headerSize + mostEntries*entrySize + 16
 )
 
-// NewExchange makes one without keys.
+// NewExchange makes an Exchange without keys.
 func NewExchange() *Exchange {
 	x := &Exchange{}
 	var drawn [4]byte
@@ -129,15 +131,15 @@ func NewExchange() *Exchange {
 	return x
 }
 
-// Receive has entries of others given to f. It is called before anything is learnt.
+// Receive registers f for entries of other instances. Call it before the first call of Learn.
 func (x *Exchange) Receive(f func(now time.Time, e Entry)) { x.to = append(x.to, f) }
 
-// Meet has the texts given to f by which others introduce themselves. It is called before anything
-// is learnt; f must not keep a text.
+// Meet registers f for the texts that introduce other instances. Call it before the first call of Learn. f
+// must not keep the text.
 func (x *Exchange) Meet(f func(now time.Time, from uint32, text []byte)) { x.met = f }
 
-// Introduce returns a packet that gives the others a text, which they get as Meet says; nil: there
-// are no keys, or the text is too long.
+// Introduce returns a packet with a text that the others pass to their Meet function. It returns nil if there
+// are no keys or the text is too long.
 func (x *Exchange) Introduce(now time.Time, text []byte) []byte {
 	k := x.keys.Load()
 	if k == nil || len(text) > MostText {
@@ -146,7 +148,7 @@ func (x *Exchange) Introduce(now time.Time, text []byte) []byte {
 	return k[0].seal(now, x.from, introduces, text)
 }
 
-// SetKeys has packets sealed with one key, and those opened that were sealed with either.
+// SetKeys sets the keys: the first one seals packets from now on, and both open them.
 func (x *Exchange) SetKeys(signing, other [32]byte) {
 	x.keys.Store(&keys{newKey(signing), newKey(other)})
 }
@@ -157,13 +159,13 @@ func newKey(k [32]byte) key {
 	return key{Fingerprint(k), aead}
 }
 
-// Fingerprint distinguishes keys, and reveals nothing about them.
+// Fingerprint returns bytes that distinguish keys and reveal nothing about them.
 func Fingerprint(k [32]byte) [printSize]byte {
 	sum := sha256.Sum256(append([]byte("tempomat fingerprint "), k[:]...))
 	return [printSize]byte(sum[:])
 }
 
-// Tell has the others told of what was seen here, unless they were recently.
+// Tell queues an entry for the others, unless it was sent or received recently.
 func (x *Exchange) Tell(e Entry) {
 	if x.keys.Load() == nil || !x.isNews(&e) {
 		return
@@ -177,15 +179,15 @@ func (x *Exchange) Tell(e Entry) {
 	x.told++
 }
 
-// isNews reports whether an entry was neither told nor heard for a while, and notes that it is now.
+// isNews reports whether an entry was neither sent nor received recently, and records that it is sent now.
 func (x *Exchange) isNews(e *Entry) bool {
 	const (
-		minutes = 1<<16 - 1 // counted around
-		late    = 60        // one that comes so many minutes late is none
+		minutes = 1<<16 - 1 // the minute is stored modulo 65536
+		late    = 60        // an entry that arrives up to this many minutes late isn't news
 	)
 	h := (e.Hash ^ uint64(e.Kind)<<56 ^ binary.LittleEndian.Uint64(e.Data[:])*0x2545f4914f6cdd1d ^
 		uint64(binary.LittleEndian.Uint32(e.Data[8:]))*0xff51afd7ed558ccd) * 0xc4ceb9fe1a85ec53
-	minute := uint64(e.At/60) & minutes //nolint:gosec // as many bits as are kept
+	minute := uint64(e.At/60) & minutes //nolint:gosec // only 16 bits are kept
 	place := &x.said[h>>(64-saidBits)]
 	said := place.Load()
 	mark, since := h&^minutes, (minute-said)&minutes
@@ -195,15 +197,16 @@ func (x *Exchange) isNews(e *Entry) bool {
 	return place.CompareAndSwap(said, mark|minute)
 }
 
-// Ask has the others asked what they know: as this instance begins, or finds others.
+// Ask makes the next packets ask the others for their entries. Call it when this instance starts or finds
+// other instances.
 func (x *Exchange) Ask(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.askingUntil = now.Add(askFor)
 }
 
-// Pack returns the packets that are to be carried to the others now; a few times a second. Of
-// what is too much for them the latest is told.
+// Pack returns the packets to send to the others now. Call it every PackEvery. If there are too many entries,
+// only the latest ones are sent.
 func (x *Exchange) Pack(now time.Time) (packets [][]byte) {
 	k := x.keys.Load()
 	if k == nil {
@@ -230,8 +233,8 @@ func (x *Exchange) Pack(now time.Time) (packets [][]byte) {
 	return packets
 }
 
-// nextLocked is what is told next: what is new, what was told before to who asks, or else a
-// little of that as some may have been lost.
+// nextLocked returns the entries to send next: new ones first, then earlier ones. It returns many earlier
+// ones if another instance asks, and otherwise a few, in case some were lost.
 func (x *Exchange) nextLocked(now time.Time) (entries []Entry) {
 	const most = mostAtOnce * mostEntries
 	before := max(x.sent, x.told-most)
@@ -262,7 +265,7 @@ func (x *Exchange) nextLocked(now time.Time) (entries []Entry) {
 	return entries
 }
 
-// written is entries as a packet has them.
+// written returns the entries in the format of a packet.
 func written(now time.Time, entries []Entry) (b []byte) {
 	b = make([]byte, 0, mostEntries*entrySize)
 	for _, e := range entries {
@@ -272,7 +275,7 @@ func written(now time.Time, entries []Entry) (b []byte) {
 	return b
 }
 
-// seal makes a packet.
+// seal makes a sealed packet.
 func (k *key) seal(now time.Time, from uint32, flags byte, body []byte) []byte {
 	b := make([]byte, sealedAt, MostPacket)
 	b[0] = packetVersion
@@ -285,7 +288,7 @@ func (k *key) seal(now time.Time, from uint32, flags byte, body []byte) []byte {
 	return k.aead.Seal(b, b[1+printSize:sealedAt], plain, b[:1+printSize])
 }
 
-// Learn takes in a packet, from whomever it is.
+// Learn handles a received packet, which anyone may have sent.
 func (x *Exchange) Learn(now time.Time, packet []byte) {
 	k := x.keys.Load()
 	if k == nil {
@@ -306,7 +309,7 @@ func (x *Exchange) Learn(now time.Time, packet []byte) {
 		e := Entry{Kind: Kind(entries[0]), Hash: binary.LittleEndian.Uint64(entries[2:]), At: made - 60*int64(entries[1])}
 		copy(e.Data[:], entries[10:])
 		if now.Unix()-e.At < int64(Counts/time.Second) {
-			x.isNews(&e) // it need not be told again
+			x.isNews(&e) // records it, so this instance doesn't send it again
 			for _, f := range x.to {
 				f(now, e)
 			}
@@ -314,8 +317,8 @@ func (x *Exchange) Learn(now time.Time, packet []byte) {
 	}
 }
 
-// open returns what is sealed in a packet that was made with one of the keys, by another instance
-// and not long ago, and when that was.
+// open decrypts a packet. It returns when the packet was made, and its contents. The contents are nil unless
+// another instance sealed the packet recently with one of the keys.
 func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plain []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -328,7 +331,7 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plai
 	}
 	nonce := binary.LittleEndian.Uint64(packet[1+printSize:])
 	seen := &x.seen[nonce%seenPackets]
-	if *seen == nonce { // or who sends one again and again would leave no room for others
+	if *seen == nonce { // a replayed packet; decrypting it would leave less room for others
 		return 0, nil
 	}
 	if x.opened >= mostOpened {
@@ -356,7 +359,8 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plai
 	return 0, nil
 }
 
-// openedLocked reads what a packet has before its entries, and returns all of it if it counts.
+// openedLocked reads the header of a decrypted packet. It returns the packet's time and its contents, or nil
+// contents if the packet must be ignored.
 func (x *Exchange) openedLocked(now time.Time, plain []byte) (int64, []byte) {
 	x.opened++
 	made := int64(binary.LittleEndian.Uint32(plain))
@@ -377,7 +381,7 @@ func (x *Exchange) openedLocked(now time.Time, plain []byte) (int64, []byte) {
 	return min(made, now.Unix()), plain
 }
 
-// State is a picture of it.
+// State returns a snapshot of the Exchange's state.
 func (x *Exchange) State() ExchangeState {
 	x.mu.Lock()
 	defer x.mu.Unlock()

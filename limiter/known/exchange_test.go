@@ -10,16 +10,18 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
-// instance is one of a fleet: who it knows, and what it was told.
+// instance is one instance of a fleet: the clients that it knows, and the entries that it received.
 type instance struct {
 	*Exchange
 	clients *Clients
 	heard   []Entry
 }
 
-// newInstance has a secret of the fleet's; 0: none.
+// newInstance makes an instance with one of the fleet's secrets; 0: none.
 func newInstance(secret byte) *instance {
 	i := &instance{Exchange: NewExchange(), clients: New(dawn, [16]byte{secret + 1})}
 	i.clients.Share(i.Exchange, [16]byte{secret})
@@ -30,7 +32,7 @@ func newInstance(secret byte) *instance {
 	return i
 }
 
-// carry has all that one tells reach others, and returns the packets.
+// carry passes all packets of an instance to others, and returns them.
 func (i *instance) carry(now time.Time, to ...*instance) [][]byte {
 	packets := i.Pack(now)
 	for _, p := range packets {
@@ -41,14 +43,15 @@ func (i *instance) carry(now time.Time, to ...*instance) [][]byte {
 	return packets
 }
 
-// entry is an entry of a number.
+// entry returns the entry with a number.
 func entry(n int, at time.Time) Entry {
 	e := Entry{Kind: OfVisitor, Hash: uint64(n)*0x9e3779b97f4a7c15 | 1, At: at.Unix()}
 	binary.LittleEndian.PutUint32(e.Data[:], uint32(n))
 	return e
 }
 
-// TestInstancesIntroduceThemselves to all others who have the secret, as long as their text has room.
+// TestInstancesIntroduceThemselves: all others with the secret get the introduction, unless the text is too
+// long.
 func TestInstancesIntroduceThemselves(t *testing.T) {
 	a, b, stranger := newInstance(1), newInstance(1), newInstance(2)
 	var met []string
@@ -74,7 +77,8 @@ func TestInstancesIntroduceThemselves(t *testing.T) {
 	}
 }
 
-// TestAKnownClientIsKnownElsewhere: to all who have the secret, soon and also later, and to nobody else.
+// TestAKnownClientIsKnownElsewhere: instances with the secret soon know the client, and still know it hours
+// later; others never do.
 func TestAKnownClientIsKnownElsewhere(t *testing.T) {
 	a, b, stranger, without := newInstance(1), newInstance(1), newInstance(2), newInstance(0)
 	before := b.clients.Learnt()
@@ -96,35 +100,33 @@ func TestAKnownClientIsKnownElsewhere(t *testing.T) {
 		{b, "192.0.2.1", time.Second, true}, {b, "192.0.2.1", 11 * time.Hour, true}, {b, "192.0.2.2", time.Second, false},
 		{stranger, "192.0.2.1", time.Second, false},
 	} {
-		if got := c.who.clients.Has(c.at, c.id); got != c.want {
-			t.Errorf("%s at %v is known: %t", c.id, c.at, got)
-		}
+		testkit.Same(t, c.want, c.who.clients.Has(c.at, c.id), "%s at %v is known", c.id, c.at)
 	}
 	if got := without.Pack(dawn); got != nil {
 		t.Errorf("%d packets without a secret", len(got))
 	}
 	if s := stranger.State(); s.Foreign != 1 || s.Other != a.State().Secret || s.Other == s.Secret {
-		t.Errorf("another secret is not told: %+v", s)
+		t.Errorf("another secret isn't reported: %+v", s)
 	}
 }
 
-// TestTheFleetsSecretMakesNobodyAStranger: who was known before the secret was given stays known.
-func TestTheFleetsSecretMakesNobodyAStranger(t *testing.T) {
+// TestTheFleetsSecretKeepsKnownClients: a client that was known before the secret was set stays known.
+func TestTheFleetsSecretKeepsKnownClients(t *testing.T) {
 	alone := knownSince(dawn)
 	alone.Add(0, "visitor")
 	saved, _ := alone.AppendBinary(nil)
 	i := newInstance(1)
 	if err := i.clients.UnmarshalBinary(saved); err != nil || !i.clients.Has(time.Hour, "visitor") || i.clients.Has(time.Hour, "other") {
-		t.Fatal("who was known is forgotten", err)
+		t.Fatal("a known client was forgotten", err)
 	}
 	saved, _ = i.clients.AppendBinary(nil)
 	again := newInstance(1)
 	if err := again.clients.UnmarshalBinary(saved); err != nil || !again.clients.Has(time.Hour, "visitor") {
-		t.Error("who was known is forgotten at the next start", err)
+		t.Error("a known client was forgotten at the next start", err)
 	}
 }
 
-// TestWorthlessPackets: what was not made with the secret, or not lately, changes nothing.
+// TestWorthlessPackets: packets that weren't made with the secret, or not recently, change nothing.
 func TestWorthlessPackets(t *testing.T) {
 	a := newInstance(1)
 	a.Tell(entry(1, dawn))
@@ -160,7 +162,7 @@ func TestWorthlessPackets(t *testing.T) {
 	if s := b.State(); len(b.heard) != 1 || s.Dropped != 0 {
 		t.Errorf("sent again and again: %d entries, %+v", len(b.heard), s)
 	}
-	for range 3*mostOpened - 1 { // or there was no room for others
+	for range 3*mostOpened - 1 { // otherwise there would be no room for other packets
 		b.Learn(dawn, a.keys.Load()[0].seal(dawn, a.from, 0, written(dawn, []Entry{entry(1, dawn)})))
 	}
 	if s := b.State(); len(b.heard) != mostOpened || s.Dropped != 2*mostOpened {
@@ -168,14 +170,14 @@ func TestWorthlessPackets(t *testing.T) {
 	}
 	for _, e := range b.heard {
 		if e.At != dawn.Unix() {
-			t.Fatalf("it counts from %d, not %d", e.At, dawn.Unix())
+			t.Fatalf("the entry is valid from %d, want %d", e.At, dawn.Unix())
 		}
 	}
 }
 
-// TestTooMuchIsTold: the latest is told, what is lost comes with the next packet, and what goes on being
-// true is told every few minutes, by one of all.
-func TestTooMuchIsTold(t *testing.T) {
+// TestMoreFactsThanCanBeSent: the latest entries are sent, lost ones are sent with the next packet, and an entry that
+// is still true is sent every few minutes by one of the instances.
+func TestMoreFactsThanCanBeSent(t *testing.T) {
 	a, b, c := newInstance(1), newInstance(1), newInstance(1)
 	const many = 1000
 	for i := range many {
@@ -187,11 +189,11 @@ func TestTooMuchIsTold(t *testing.T) {
 	}
 	a, b = newInstance(1), newInstance(1)
 	a.Tell(entry(1, dawn))
-	a.Pack(dawn) // it is lost
+	a.Pack(dawn) // lost
 	a.Tell(entry(2, dawn))
 	a.carry(dawn, b, c)
 	if len(b.heard) != 2 {
-		t.Errorf("what was lost is lost: %v", b.heard)
+		t.Errorf("a lost entry wasn't sent again: %v", b.heard)
 	}
 	for _, step := range []struct {
 		at   time.Duration
@@ -202,15 +204,13 @@ func TestTooMuchIsTold(t *testing.T) {
 		told := step.by.State().Told
 		step.by.Tell(entry(1, now))
 		step.by.carry(now, a, b, c)
-		if got := int(step.by.State().Told - told); got != step.want {
-			t.Errorf("after %v it was told %d times, want %d", step.at, got, step.want)
-		}
+		testkit.Same(t, step.want, int(step.by.State().Told-told), "times that the entry was sent after %v", step.at)
 	}
 }
 
-// TestWhoAsksIsTold: one that begins hears all that others told lately, the latest first, and is heard
-// of now and then when nothing is to tell.
-func TestWhoAsksIsTold(t *testing.T) {
+// TestQuestionsAreAnswered: an instance that starts hears everything that others sent recently, the latest first, and
+// is itself heard from time to time even if it has nothing to send.
+func TestQuestionsAreAnswered(t *testing.T) {
 	a := newInstance(1)
 	const many = 700
 	now := dawn
@@ -231,7 +231,7 @@ func TestWhoAsksIsTold(t *testing.T) {
 		heard[e.Hash] = true
 	}
 	if len(heard) != many || b.heard[0].Hash != entry(many-1, now).Hash || len(b.heard) > 2*many {
-		t.Errorf("it heard of %d in %d entries, want %d once", len(heard), len(b.heard), many)
+		t.Errorf("it heard %d facts in %d entries, want %d once", len(heard), len(b.heard), many)
 	}
 	beats := 0
 	for range 60 {
@@ -246,7 +246,7 @@ func TestWhoAsksIsTold(t *testing.T) {
 	}
 }
 
-// TestRotation: packets of both secrets are read while two are valid, whichever signs.
+// TestRotation: packets of both secrets are read while two are valid, whichever seals them.
 func TestRotation(t *testing.T) {
 	former, latter := [32]byte{1}, [32]byte{2}
 	a, b := newInstance(1), newInstance(1)
@@ -269,20 +269,14 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFlat has ten million clients told of, and a hundred thousand packets come that nobody with
-// the secret made.
+// TestMemoryIsFlat sends entries about ten million clients, and a hundred thousand packets that weren't sealed
+// with the secret.
 func TestMemoryIsFlat(t *testing.T) {
 	a, b := newInstance(1), newInstance(1)
-	b.to = b.to[:1] // what is heard is not kept
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
+	b.to = b.to[:1] // the test doesn't keep received entries
 	a.Tell(entry(0, dawn))
 	good := a.Pack(dawn)[0]
-	before, now := heap(), dawn
+	before, now := testkit.Heap(), dawn
 	for i := range 10_000_000 {
 		a.Tell(entry(i, now))
 		if i%10_000 == 0 {
@@ -295,7 +289,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			b.Learn(now, forged)
 		}
 	}
-	if after := heap(); after > before+2<<20 {
+	if after := testkit.Heap(); after > before+2<<20 {
 		t.Errorf("%d KB became %d KB", before>>10, after>>10)
 	}
 	if s := b.State(); s.Forged < 99_000 {
@@ -304,8 +298,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-// TestExchange plays instances whose packets are lost, repeated and late: whoever hears of something hears
-// what another told, as old as it is, and never of what is too old.
+// TestExchange plays instances whose packets are lost, repeated and late: an instance only hears facts that
+// another one sent, with their true age, and none that are too old.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := []*instance{newInstance(1), newInstance(1), newInstance(1)}
@@ -332,7 +326,7 @@ func TestExchange(t *testing.T) {
 				to.Learn(now, flying[rapid.IntRange(0, len(flying)-1).Draw(rt, "packet")])
 				for _, e := range to.heard {
 					if at, known := told[e.Hash]; !known || e.At < at-60 || e.At > now.Unix() || now.Unix()-e.At >= int64(Counts/time.Second) {
-						rt.Fatalf("%+v was told at %d, and it is %d", e, at, now.Unix())
+						rt.Fatalf("%+v was received for %d, and it is %d", e, at, now.Unix())
 					}
 				}
 			},
@@ -340,7 +334,8 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// FuzzLearn: nothing that comes from anybody else is learnt, and what has the secret may say anything.
+// FuzzLearn: nothing is learnt from a packet without the secret, and a packet with the secret may contain
+// anything.
 func FuzzLearn(f *testing.F) {
 	a := newInstance(1)
 	a.Tell(entry(1, dawn))
@@ -350,14 +345,14 @@ func FuzzLearn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packet, plain []byte) {
 		b := newInstance(2)
 		if b.Learn(dawn, packet); len(b.heard) > 0 {
-			t.Errorf("%d entries were learnt of a forged packet", len(b.heard))
+			t.Errorf("%d entries were learnt from a forged packet", len(b.heard))
 		}
 		k := &b.keys.Load()[0]
 		sealed := append([]byte{packetVersion}, k.print[:]...)
 		sealed = append(sealed, make([]byte, nonceSize)...)
 		sealed = k.aead.Seal(sealed, sealed[1+printSize:], plain, sealed[:1+printSize])
 		if b.Learn(dawn, sealed); len(b.heard) > mostEntries {
-			t.Errorf("%d entries of one packet", len(b.heard))
+			t.Errorf("%d entries from one packet", len(b.heard))
 		}
 	})
 }
@@ -365,7 +360,7 @@ func FuzzLearn(f *testing.F) {
 // TestExchangeConcurrently is for the race detector.
 func TestExchangeConcurrently(t *testing.T) {
 	a, b := newInstance(1), newInstance(1)
-	a.to, b.to = a.to[:1], b.to[:1] // what is heard is not kept
+	a.to, b.to = a.to[:1], b.to[:1] // the test doesn't keep received entries
 	var all sync.WaitGroup
 	for g := range 2 {
 		all.Go(func() {

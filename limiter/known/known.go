@@ -1,5 +1,5 @@
-// Package known remembers which clients of a site are no strangers, in little memory that does
-// not grow, whoever comes. An [Exchange] tells other instances, and learns from them.
+// Package known remembers which clients of a site are known, in memory that doesn't grow with their number. An
+// [Exchange] shares this among instances.
 package known
 
 import (
@@ -12,41 +12,38 @@ import (
 	"time"
 )
 
-// Clients remembers which clients are no strangers, for 12 to 24 hours after they
-// were last seen as they came back, and over a restart. It holds keyed hashes
-// only. Its methods may be called concurrently.
+// Clients remembers known clients for 12 to 24 hours after their last visit. Its contents can be saved, so
+// they survive a restart. It stores only keyed hashes. Its methods may be called concurrently.
 //
-// It is two Bloom filters (Bloom, Communications of the ACM 1970), a generation
-// each. Who is found in the older one is entered into the newer one. A filter
-// that is a third full takes a stranger for known at a rate of (1/3)^4, and is
-// replaced before its time, so that the two of them never do at more than 2.5 %.
-// It holds 425,000 clients by then, each of which must have been served for half
-// a minute to get in here: a flood of them makes it forget sooner, no more.
+// It consists of two Bloom filters (Bloom, Communications of the ACM 1970), one for each generation. A client
+// that is found in the older one is added to the newer one. A filter is replaced early once it is a third
+// full, which takes 425,000 clients. It then mistakes a stranger for a known client at a rate of (1/3)^4, so
+// both filters together do so in at most 2.5 % of cases. Only clients that have been served for half a minute
+// are added, so a flood of clients can do no more than make it forget earlier.
 type Clients struct {
 	epoch    time.Time
-	exchange *Exchange // nil: nobody is told
+	exchange *Exchange // nil: nothing is shared
 	learnt   atomic.Uint32
 
 	mu       sync.Mutex // guards the following
 	secret   [16]byte
-	former   [16]byte // the one before the fleet's
+	former   [16]byte // the secret before the fleet's secret was set
 	now, old *bloom
-	since    int64 // Unix seconds when now was begun
+	since    int64 // when now was begun, Unix seconds
 }
 
-// Lasts is how long a client is known at least after it was last seen.
+// Lasts is the shortest time that a client stays known after its last visit.
 const Lasts = 12 * time.Hour
 
 const generation = int64(Lasts / time.Second)
 
-// New is empty. Instants are durations since the epoch; the secret keys the hashes.
+// New makes an empty set of clients. Times are durations since the epoch. The secret keys the hashes.
 func New(epoch time.Time, secret [16]byte) *Clients {
 	return &Clients{epoch: epoch, secret: secret, now: new(bloom), old: new(bloom), since: epoch.Unix()}
 }
 
-// Share has other instances told who is known, and this one learn whom they know. All hashes
-// are keyed with the secret then, which is theirs as well. It is called before the first request,
-// and before UnmarshalBinary.
+// Share exchanges known clients with other instances through x. From then on, the secret, which all instances
+// share, keys the hashes. Call it before the first request, and before UnmarshalBinary.
 func (k *Clients) Share(x *Exchange, secret [16]byte) {
 	k.exchange, k.secret = x, secret
 	x.Receive(func(now time.Time, e Entry) {
@@ -61,17 +58,17 @@ func (k *Clients) Share(x *Exchange, secret [16]byte) {
 	})
 }
 
-// Learn takes in a packet of another instance.
+// Learn handles a packet from another instance.
 func (k *Clients) Learn(now time.Time, packet []byte) {
 	if k.exchange != nil {
 		k.exchange.Learn(now, packet)
 	}
 }
 
-// Learnt changes when others have told of a client.
+// Learnt returns a number that changes whenever another instance has reported a known client.
 func (k *Clients) Learnt() uint32 { return k.learnt.Load() }
 
-// Has reports whether a client was known recently.
+// Has reports whether a client is known. A lookup prolongs how long a known client is remembered.
 func (k *Clients) Has(at time.Duration, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +86,7 @@ func (k *Clients) Has(at time.Duration, id string) bool {
 
 func (k *Clients) hasLocked(h [2]uint64) bool { return k.now.has(h) || k.old.has(h) }
 
-// Add remembers a client, and has others told.
+// Add adds a client, and reports it to the other instances.
 func (k *Clients) Add(at time.Duration, id string) {
 	h := k.add(at, id)
 	if k.exchange != nil {
@@ -120,8 +117,8 @@ func (k *Clients) rotateLocked(at time.Duration) {
 	}
 }
 
-// hash gives the two numbers that all bits of a client follow from
-// (Kirsch and Mitzenmacher, ESA 2006).
+// hash returns the two numbers from which all of a client's bits are derived (Kirsch and Mitzenmacher, ESA
+// 2006).
 func hash(secret [16]byte, id string) [2]uint64 {
 	var buffer [128]byte
 	sum := sha256.Sum256(append(append(buffer[:0], secret[:]...), id...))
@@ -134,7 +131,7 @@ const (
 	bloomFull   = bloomBits / 3
 )
 
-// bloom is a Bloom filter. Whoever has it guards it.
+// bloom is a Bloom filter. Its owner guards it.
 type bloom struct {
 	words [bloomBits / 64]uint64
 	set   int // bits
@@ -166,10 +163,10 @@ const (
 	savedSize = headSize + 2*bloomBits/8 + sha256.Size
 )
 
-var errSaved = errors.New("not known clients as this version writes them")
+var errSaved = errors.New("not known clients written by this version")
 
-// AppendBinary appends what is to survive a restart: a version, the secret, when
-// the newer generation began, both generations, and a checksum.
+// AppendBinary appends the contents, to be restored after a restart: a version, the secret, the start of the
+// newer generation, both generations, and a checksum.
 func (k *Clients) AppendBinary(b []byte) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,9 +182,9 @@ func (k *Clients) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, sum[:]...), nil
 }
 
-// UnmarshalBinary restores what AppendBinary wrote, before the first request. If the
-// data is damaged, from the future, or has more clients than can be real, it changes
-// nothing. Clients that were saved under another secret than the fleet's stay known.
+// UnmarshalBinary restores what AppendBinary wrote. Call it before the first request. If the data is damaged,
+// comes from the future, or contains more clients than possible, it returns an error and changes nothing.
+// Clients that were saved before the fleet's secret was set stay known.
 func (k *Clients) UnmarshalBinary(data []byte) error {
 	if len(data) != savedSize || data[0] != version {
 		return errSaved

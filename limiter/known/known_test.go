@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 func knownSince(start time.Time) *Clients { return New(start, [16]byte{1}) }
@@ -25,24 +27,20 @@ func TestKnownForADay(t *testing.T) {
 		visitor, once bool
 	}{
 		{time.Hour, true, true},
-		{13 * time.Hour, true, true}, // found in the older generation, and entered into the newer one
+		{13 * time.Hour, true, true}, // found in the older generation, and added to the newer one
 		{20 * time.Hour, true, true},
 		{26 * time.Hour, true, false},
 		{27 * time.Hour, true, false},
 		{80 * time.Hour, false, false},
 	} {
-		if got := k.Has(step.at, "visitor"); got != step.visitor {
-			t.Errorf("after %v the visitor is known: %t", step.at, got)
-		}
+		testkit.Same(t, step.visitor, k.Has(step.at, "visitor"), "after %v, the visitor is known", step.at)
 		if step.at != 13*time.Hour && step.at != 20*time.Hour && step.at != time.Hour {
-			if got := k.Has(step.at, "once"); got != step.once {
-				t.Errorf("after %v who was there once is known: %t", step.at, got)
-			}
+			testkit.Same(t, step.once, k.Has(step.at, "once"), "after %v, a client that came once is known", step.at)
 		}
 	}
 }
 
-// TestKnownIsNotEverybody fills a generation to the brim.
+// TestKnownIsNotEverybody fills a generation completely.
 func TestKnownIsNotEverybody(t *testing.T) {
 	k := knownSince(dawn)
 	for i := range 3_000_000 {
@@ -57,7 +55,7 @@ func TestKnownIsNotEverybody(t *testing.T) {
 		}
 	}
 	if share := float64(wrong) / strangers; share > 0.03 {
-		t.Errorf("%.3f of the strangers are taken for known", share)
+		t.Errorf("%.3f of the strangers count as known", share)
 	}
 	if !k.Has(0, "client 2999999") {
 		t.Error("the latest client is not known")
@@ -68,20 +66,14 @@ func TestKnownOverARestart(t *testing.T) {
 	k := knownSince(dawn)
 	k.Add(0, "visitor")
 	saved, err := k.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range []struct {
 		after time.Duration
 		want  bool
 	}{{time.Minute, true}, {23 * time.Hour, true}, {30 * time.Hour, false}} {
 		again := New(dawn.Add(c.after), [16]byte{2})
-		if err := again.UnmarshalBinary(saved); err != nil {
-			t.Fatal(err)
-		}
-		if got := again.Has(0, "visitor"); got != c.want {
-			t.Errorf("restarted after %v: known %t", c.after, got)
-		}
+		testkit.Must(t, again.UnmarshalBinary(saved))
+		testkit.Same(t, c.want, again.Has(0, "visitor"), "restarted after %v: known", c.after)
 		if again.Has(0, "stranger") {
 			t.Error("a stranger is known")
 		}
@@ -94,12 +86,11 @@ func TestKnownOverARestart(t *testing.T) {
 		}
 	}
 	if knownSince(dawn.Add(-20*time.Hour)).UnmarshalBinary(saved) == nil {
-		t.Error("from the future: taken for sound")
+		t.Error("data from the future was accepted")
 	}
 }
 
-// sealed makes a saved memory that is of the right length and has a true
-// checksum: both of its generations repeat a byte.
+// sealed makes saved data with the right length and checksum; both of its generations repeat a byte.
 func sealed(format byte, since int64, fill byte) []byte {
 	data := make([]byte, savedSize)
 	data[0] = format
@@ -113,8 +104,8 @@ func sealed(format byte, since int64, fill byte) []byte {
 	return data
 }
 
-// FuzzKnown checks that what is loaded either changes nothing, or can be told
-// again, makes no stranger known, and is forgotten in time.
+// FuzzKnown checks that loaded data either changes nothing, or can be saved again, makes no stranger known,
+// and is forgotten in time.
 func FuzzKnown(f *testing.F) {
 	saved, _ := knownSince(dawn).AppendBinary(nil)
 	f.Add(saved[:100], int64(0), byte(0), false)
@@ -131,13 +122,13 @@ func FuzzKnown(f *testing.F) {
 		k.Add(0, "client")
 		if err := k.UnmarshalBinary(data); err != nil {
 			if !k.Has(0, "client") {
-				t.Error("what was known is lost to a memory that is not sound")
+				t.Error("invalid data deleted known clients")
 			}
 			return
 		}
 		again, _ := k.AppendBinary(nil)
 		if !bytes.Equal(again, data) || data[0] != version {
-			t.Error("told otherwise than it was loaded")
+			t.Error("saved data differs from the loaded data")
 		}
 		wrong := 0
 		for i := range 100 {
@@ -172,7 +163,7 @@ func TestKnownConcurrently(t *testing.T) {
 				}
 			}
 			if saved, err := k.AppendBinary(nil); err != nil || knownSince(dawn).UnmarshalBinary(saved) != nil {
-				t.Error("not told, or not loaded")
+				t.Error("not saved, or not loaded")
 			}
 		})
 	}

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Most bounds every number of a bucket, so that products of two stay exact
-// enough: 34 years in milliseconds.
+// Most is the upper limit of all numbers of a bucket. It keeps products of two numbers exact enough. In
+// milliseconds, it is 34 years.
 const Most = 1 << 40
 
-// Bucket is a leaky bucket as a meter, in whole requests: so many units are let
-// through at once, of which DripSize are forgotten each DripRate milliseconds.
-// The zero Bucket limits nothing. Else all numbers are 1 to 2^40.
+// Bucket is a leaky bucket that counts whole requests. It lets Size units through at once, and DripSize of
+// them drip out every DripRate milliseconds. The zero Bucket limits nothing. In any other, each number is from
+// 1 to 2^40.
 type Bucket struct {
 	Size, DripRate, DripSize int64
 }
 
-// Unlimited is the units left in a bucket that limits nothing: the largest number
-// that every client can read exactly.
+// Unlimited is the number of units left that is reported if a bucket limits nothing. It is the largest integer
+// that every client can represent exactly, even as a floating-point number.
 const Unlimited = 1<<53 - 1
 
-// Status is how a bucket stands after a check.
+// Status is the state of a bucket after a check.
 type Status struct {
 	Blocked   bool
-	Remaining int64         // units that would pass at once
-	Reset     time.Duration // until the same request would pass again
-	FullReset time.Duration // until the bucket is empty, counted from its last drip
+	Remaining int64         // units that would pass at once now
+	Reset     time.Duration // time until the same request would pass
+	FullReset time.Duration // time until the bucket is empty, counted from its last drip
 }
 
-// ResetSeconds is Reset rounded up to seconds.
+// ResetSeconds returns Reset rounded up to seconds.
 func (s Status) ResetSeconds() int64 { return seconds(s.Reset) }
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
@@ -36,21 +36,21 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 // Limits reports whether the bucket limits anything.
 func (b Bucket) Limits() bool { return b.Size > 0 }
 
-// BucketState is what a store keeps of a bucket. The zero BucketState is an empty one.
+// BucketState is what a store keeps for a bucket. The zero BucketState is an empty bucket.
 type BucketState struct {
 	Counter int64 // units in the bucket
-	Stamp   int64 // of the last drip, in Unix milliseconds; 0: it never dripped
+	Stamp   int64 // when the last drip was, in Unix milliseconds; 0: there was none
 }
 
-// drip takes out what has dripped. The part of a drip that has gone by stays: the stamp steps by
-// whole drips.
+// drip removes the units that have dripped out. The stamp advances by whole drips, so the time since the last
+// whole drip isn't lost.
 func (b Bucket) drip(s BucketState, now int64) BucketState {
 	if s.Counter <= 0 {
 		return s
 	}
 	drips := max(0, now-s.Stamp) / b.DripRate
 	s.Stamp += drips * b.DripRate
-	if drips > s.Counter/b.DripSize { // besides the check: no product overflows
+	if drips > s.Counter/b.DripSize { // unlike the product of drips and DripSize, this comparison can't overflow
 		s.Counter = 0
 	} else {
 		s.Counter -= drips * b.DripSize
@@ -58,13 +58,13 @@ func (b Bucket) drip(s BucketState, now int64) BucketState {
 	return s
 }
 
-// blocks says whether so many units have no room. More than a bucket holds pass
-// when it is empty, and are charged in full.
+// blocks reports whether there is no room for the units. A request for more units than the bucket holds passes
+// if the bucket is empty, and is charged in full.
 func (b Bucket) blocks(s BucketState, units int64) bool {
 	return units > 0 && s.Counter > b.Size-min(units, b.Size)
 }
 
-// Units are so many as a store can take: at least 1, or fewer than 0.
+// Units limits a number of units to what a store accepts: 1 to Most, or -Most to -1.
 func Units(n int64) int64 {
 	if n < 0 {
 		return max(n, -Most)
@@ -72,8 +72,8 @@ func Units(n int64) int64 {
 	return min(max(n, 1), Most)
 }
 
-// Take is a whole check, at a time in Unix milliseconds: it drips, and puts the units in
-// if they have room, or takes them out.
+// Take makes a complete check at a time in Unix milliseconds. It lets units drip out, and then adds the new
+// ones if there is room for them. Units below 0 are taken out again.
 func (b Bucket) Take(s BucketState, now, units int64) (after BucketState, blocked bool) {
 	s = b.drip(s, now)
 	if b.blocks(s, units) {
@@ -86,8 +86,7 @@ func (b Bucket) Take(s BucketState, now, units int64) (after BucketState, blocke
 	return s, false
 }
 
-// Status tells how a bucket stands after a check of so many units, at a time in Unix
-// milliseconds.
+// Status returns the state of a bucket after a check of some units, at a time in Unix milliseconds.
 func (b Bucket) Status(s BucketState, now, units int64, blocked bool) Status {
 	if !b.Limits() {
 		return Status{Remaining: Unlimited}
@@ -101,13 +100,13 @@ func (b Bucket) Status(s BucketState, now, units int64, blocked bool) Status {
 	}
 }
 
-// drips is how many milliseconds it takes to drip so many units, from one drip on.
+// drips returns how many milliseconds it takes until the units have dripped out, counted from a drip.
 func (b Bucket) drips(units int64) float64 {
 	return float64((units+b.DripSize-1)/b.DripSize) * float64(b.DripRate)
 }
 
-// Lifetime is how long a store keeps the bucket after a check that changed it, in
-// milliseconds: until it is empty, in whole seconds.
+// Lifetime returns how long a store must keep the bucket after a check that changed it, in milliseconds:
+// until it is empty, rounded up to seconds.
 func (b Bucket) Lifetime(units int64) int64 {
 	return int64(max(1, math.Ceil(b.drips(max(b.Size, units))/1000)) * 1000)
 }
@@ -115,7 +114,7 @@ func (b Bucket) Lifetime(units int64) int64 {
 // longest is the longest Duration, in milliseconds.
 const longest = int64(math.MaxInt64 / time.Millisecond)
 
-// milliseconds is at least 0 and at most the longest Duration.
+// milliseconds converts milliseconds to a Duration, limited to the range from 0 to the longest Duration.
 func milliseconds(ms float64) time.Duration {
 	if ms > float64(longest) {
 		return math.MaxInt64

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/quota"
 )
 
-// TestTake: what drips, what has room, and where the next drip is counted from.
+// TestTake checks how much drips out, what there is room for, and from when the next drip counts.
 func TestTake(t *testing.T) {
 	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
 	for name, c := range map[string]struct {
@@ -37,7 +38,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestStatus: how long it takes until as much would pass, and until the bucket is empty.
+// TestStatus: how long until the same request would pass, and until the bucket is empty.
 func TestStatus(t *testing.T) {
 	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
 	const longest = 9_223_372_036_854 // milliseconds, of a Duration
@@ -56,9 +57,7 @@ func TestStatus(t *testing.T) {
 		"as long as can be":      {slow, quota.BucketState{18, 1}, 1, 18, quota.Status{Reset: longest * time.Millisecond, FullReset: longest * time.Millisecond}},
 		"longer than can be":     {slow, quota.BucketState{19, 1}, 1, 18, quota.Status{Reset: math.MaxInt64, FullReset: math.MaxInt64}},
 	} {
-		if got := c.b.Status(c.s, c.now, c.units, false); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		testkit.Same(t, c.want, c.b.Status(c.s, c.now, c.units, false), "%s", name)
 	}
 }
 
@@ -73,18 +72,14 @@ func TestLifetime(t *testing.T) {
 		{quota.Bucket{Size: 7, DripRate: 1500, DripSize: 2}, 1, 6000},
 		{quota.Bucket{Size: 2, DripRate: 1500, DripSize: 2}, 3, 3000},
 	} {
-		if got := c.b.Lifetime(c.units); got != c.want {
-			t.Errorf("%+v with %d units is kept for %d ms, want %d", c.b, c.units, got, c.want)
-		}
+		testkit.Same(t, c.want, c.b.Lifetime(c.units), "%+v with %d units: ms kept", c.b, c.units)
 	}
 }
 
-// TestSecondsAreRoundedUp: who comes back after as many seconds passes.
+// TestSecondsAreRoundedUp: a client that comes back after that many seconds passes.
 func TestSecondsAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2} {
 		s := quota.Status{Reset: d, FullReset: d}
-		if s.ResetSeconds() != want {
-			t.Errorf("%d ns are %d s, want %d", d, s.ResetSeconds(), want)
-		}
+		testkit.Same(t, want, s.ResetSeconds(), "seconds in %d ns", d)
 	}
 }

@@ -1,14 +1,13 @@
-// Package quota limits how many requests clients make, whatever these cost: next to the
-// accounts of package limiter, which charge requests by what they cost the server.
+// Package quota limits how many requests clients make, regardless of their cost. It works in addition to the
+// accounts of package limiter, which charge requests by their cost.
 //
-// A [Rule] names paths, the class whose keys are counted, and their [Bucket]. [Rules] hold
-// each request against those that are for it; [Rules.Count] says whether it is one too
-// many, and which header fields tell the client.
+// A [Rule] consists of paths, a class whose keys are counted, and a [Bucket] for each key. [Rules.Count]
+// checks a request against the rules that match it, reports whether it exceeds a limit, and returns header
+// fields that inform the client.
 //
-// What is counted is a [Bucket], a leaky bucket as a meter: it counts requests up and
-// lets them drip away at a fixed pace. Its arithmetic is pure. Unlike in the service whose
-// limits and headers it understands, check and charge are one step here, and the drips'
-// clock never runs ahead. Buckets are kept by a [Store]: a [MemoryStore] for this process
-// alone, or that of package redis for all of a site's. What every Store must do is in
-// package quotatest.
+// A [Bucket] is a leaky bucket used as a meter: requests are added to it, and drip out at a fixed pace. Its
+// arithmetic has no side effects. The limits and headers are those of an earlier service, but here, check and
+// charge are one step, and the time of the last drip is never in the future. A [Store] keeps the buckets: a
+// [MemoryStore] for this process alone, or the one of package redis for all instances of a site. Package
+// quotatest tests what every Store must do.
 package quota

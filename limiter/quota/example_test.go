@@ -8,7 +8,7 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// Two attempts to log in pass at once, and one more each ten seconds.
+// Two login attempts pass at once, and one more every ten seconds.
 func ExampleRules_Count() {
 	rules := quota.New(quota.Options{
 		Rules: []quota.Rule{{

@@ -4,10 +4,12 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestMakeRoom: of a full shard, eight buckets are looked at; those of them that have expired
-// go, and in any case the one that expires first.
+// TestMakeRoom: a full store looks at eight buckets; it drops those that have expired, and always the one that
+// expires first.
 func TestMakeRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		most, buckets int
@@ -21,15 +23,13 @@ func TestMakeRoom(t *testing.T) {
 		"it has not expired at it":  {most: 4, buckets: 4, at: 1, left: 3, gone: 0, stays: 1},
 		"all have, a few are asked": {most: 50, buckets: 50, at: 100, left: 42, gone: -1, stays: -1},
 	} {
-		s := memoryShard{most: c.most, buckets: map[memoryKey]memoryBucket{}}
+		s := NewMemoryStore(c.most)
 		key := func(i int) memoryKey { return memoryKey{name: "n", actor: strconv.Itoa(i)} }
 		for i := range c.buckets {
 			s.buckets[key(i)] = memoryBucket{expires: int64(i)}
 		}
 		s.makeRoomLocked(c.at)
-		if len(s.buckets) != c.left {
-			t.Errorf("%s: %d are left, want %d", name, len(s.buckets), c.left)
-		}
+		testkit.Same(t, c.left, len(s.buckets), "%s: left", name)
 		if _, ok := s.buckets[key(c.gone)]; ok {
 			t.Errorf("%s: %d is still there", name, c.gone)
 		}
@@ -39,8 +39,8 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// TestExpires: a bucket is the one that it was up to the end of its lifetime, and a new one
-// from then on, whose drips are counted anew.
+// TestExpires: a bucket stays the same until the end of its lifetime. After that, it is a new one, whose drips
+// count from then on.
 func TestExpires(t *testing.T) {
 	b := Bucket{Size: 1, DripRate: 300, DripSize: 1} // kept for a second
 	start := time.UnixMilli(1e12)
@@ -54,14 +54,14 @@ func TestExpires(t *testing.T) {
 				t.Fatal(got, err)
 			}
 			if at != start && got.Reset != want {
-				t.Errorf("%v later, the next one passes in %v, want %v", after, got.Reset, want)
+				t.Errorf("%v later, the next request passes in %v, want %v", after, got.Reset, want)
 			}
 		}
 	}
 }
 
-// TestLeastRoom: of several rules the fields of old tell how that stands which has the least
-// room; the first one, where several have as little.
+// TestLeastRoom: if several rules match, the classic fields report the one with the least room; the first one,
+// if several have equally little.
 func TestLeastRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		stand []Status
@@ -86,8 +86,6 @@ func TestQuoted(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `""`, " !~}": `" !~}"`, "\x1f\x7f\n": `"???"`, "\u00e4\u202e": `"??"`, `a"b\c`: `"a\"b\\c"`,
 	} {
-		if got := quoted(text); got != want {
-			t.Errorf("%q becomes %s, want %s", text, got, want)
-		}
+		testkit.Same(t, want, quoted(text), "%q becomes", text)
 	}
 }

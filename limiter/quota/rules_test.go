@@ -9,11 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 )
 
-// client has its address as its first key, and a session where there is one.
+// client has its address as its first key, and possibly a session.
 type client []limiter.Key
 
 func from(address string, session ...string) client {
@@ -24,8 +25,6 @@ func from(address string, session ...string) client {
 	return c
 }
 
-func (c client) Keys() []limiter.Key { return c }
-
 func (c client) Key(class string) (limiter.Key, bool) {
 	for _, k := range c {
 		if k.Class == class {
@@ -35,7 +34,7 @@ func (c client) Key(class string) (limiter.Key, bool) {
 	return limiter.Key{}, false
 }
 
-// once lets one request of each key pass an hour, wherever it goes.
+// once lets one request of each key pass per hour, whatever its path.
 func once(name, path, class string) quota.Rule {
 	return quota.Rule{
 		Name: name, Bucket: quota.Bucket{Size: 1, DripRate: 3.6e6, DripSize: 1}, Path: path, Class: class,
@@ -52,7 +51,7 @@ func rules(t *testing.T, o quota.Options) *quota.Rules {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// TestPaths: which paths a rule is for. A second request is blocked where it is.
+// TestPaths: which paths a rule covers. There, a second request is blocked.
 func TestPaths(t *testing.T) {
 	for _, c := range []struct {
 		rule, path string
@@ -64,6 +63,10 @@ func TestPaths(t *testing.T) {
 		{"/login", `\login`, true}, {"/login", `/x\..\login`, true}, {"/a/*", `/a\b`, true}, {"/a/*", "/a/../b", true},
 		{"/a/*", "/a/b/../..", true}, {"/a/*", "/b/../a/", true}, {"/a/*", "/b/..", false}, {"/login", "/login;a=b", true},
 		{"/login", "/x;a/..;b/login;", true}, {"/a/*", "/a;b/c", true}, {"/login", "/log;in", false}, {"/login", "/;/login", true},
+		{"/a", "/ab", false}, {"/a*", "/ab", true}, {"/a/*", "/a", true}, {"/a/*", "/ab", false}, {"/*", "/", true},
+		{"/a.php", "/a.php/b", true}, {"/a.php", "/a.phpx", false}, {"/a.d/b", "/a.d/b/c", false},
+		{`/\../a`, `/\../a`, true}, {"/a", `/\../a`, true}, {"/a;b/..;/c;", "/a;b/..;/c;", true}, {"/;a;b/c;d", ";a;b/c;d/", true},
+		{"/c", ";a;b/c;d/", true}, {"/a//b/../c/", "/a//b/../c/", true}, {"/a/c", "/a//b/../c/", true},
 	} {
 		r := rules(t, quota.Options{Rules: []quota.Rule{once("r", c.rule, "address")}})
 		ask := func() quota.Counted {
@@ -72,13 +75,11 @@ func TestPaths(t *testing.T) {
 		if first := ask(); first.Blocked || first.Last != c.covered {
 			t.Errorf("%q of %q, at first: %+v", c.path, c.rule, first)
 		}
-		if second := ask(); second.Blocked != c.covered {
-			t.Errorf("%q of %q: %+v, want blocked %v", c.path, c.rule, second, c.covered)
-		}
+		testkit.Same(t, c.covered, ask().Blocked, "path %q, rule %q: blocked", c.path, c.rule)
 	}
 }
 
-// TestNoKey: who has no key of the rule's class is not limited, and the rule is not for it.
+// TestNoKey: a client without a key of the rule's class isn't limited, and the rule doesn't count as matched.
 func TestNoKey(t *testing.T) {
 	rule, matched := once("r", "", "session"), 0
 	rule.Matched = func() { matched++ }
@@ -94,8 +95,8 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
-// TestBlockedCountsNowhere: a request that one rule blocks takes no room in the others, before it or after
-// it.
+// TestBlockedCountsNowhere: a request that one rule blocks takes no room in the other rules, earlier or later
+// ones.
 func TestBlockedCountsNowhere(t *testing.T) {
 	twice := once("all", "", "address")
 	twice.Size = 2
@@ -104,13 +105,11 @@ func TestBlockedCountsNowhere(t *testing.T) {
 		path  string
 		limit string
 	}{{"/login", ""}, {"/login", "login"}, {"/login", "login"}, {"/", ""}, {"/", "all"}} {
-		if got := r.Count(t.Context(), noon, quota.Request{Path: c.path, From: from("a")}); got.Limit != c.limit {
-			t.Errorf("request %d, for %s: blocked by %q, want %q", i, c.path, got.Limit, c.limit)
-		}
+		testkit.Same(t, c.limit, r.Count(t.Context(), noon, quota.Request{Path: c.path, From: from("a")}).Limit, "request %d for %s: limit", i, c.path)
 	}
 }
 
-// failing is a store that is away.
+// failing is a store that can't be reached.
 type failing struct{ asked int }
 
 func (f *failing) Check(context.Context, time.Time, string, string, quota.Bucket, int64) (quota.Status, error) {
@@ -118,8 +117,8 @@ func (f *failing) Check(context.Context, time.Time, string, string, quota.Bucket
 	return quota.Status{Blocked: true}, errors.New("away")
 }
 
-// TestSharedRules: those that are shared are counted in the shared store, whose failures let
-// requests pass; the others go on.
+// TestSharedRules: shared rules count in the shared store, whose failures let requests pass; other rules still
+// apply.
 func TestSharedRules(t *testing.T) {
 	shared, own := once("shared", "", "address"), once("own", "", "address")
 	shared.Shared = true
@@ -130,20 +129,16 @@ func TestSharedRules(t *testing.T) {
 		if got.Limit != limit || got.Blocked != (limit != "") || away.asked != i+1 {
 			t.Errorf("request %d: %+v, the store was asked %d times", i, got, away.asked)
 		}
-		if got := fmt.Sprint(got.Fields["RateLimit-Policy"]); got != `["own";q=1;qu="requests";w=3600]` {
-			t.Errorf("request %d: %s", i, got)
-		}
+		testkit.Same(t, `["own";q=1;qu="requests";w=3600]`, fmt.Sprint(got.Fields["RateLimit-Policy"]), "request %d", i)
 	}
 	alone := rules(t, quota.Options{Rules: []quota.Rule{shared}})
 	for i, blocked := range []bool{false, true} {
-		if got := alone.Count(t.Context(), noon, quota.Request{From: from("a")}); got.Blocked != blocked {
-			t.Errorf("without a shared store, request %d: %+v", i, got)
-		}
+		testkit.Same(t, blocked, alone.Count(t.Context(), noon, quota.Request{From: from("a")}).Blocked, "without a shared store, request %d: blocked", i)
 	}
 }
 
-// TestFirstBlocks: a request is held against rules in their order, and those behind the one
-// that blocks it are not charged.
+// TestFirstBlocks: a request is checked against rules in their order, and rules after the one that blocks it
+// aren't charged.
 func TestFirstBlocks(t *testing.T) {
 	wide := once("wide", "", "address")
 	wide.Size = 3
@@ -152,20 +147,13 @@ func TestFirstBlocks(t *testing.T) {
 		{"/login", "", "0"}, {"/login", "login", "0"}, {"/login", "login", "0"}, {"/", "", "1"}, {"/", "", "0"}, {"/", "wide", "0"},
 	} {
 		got := r.Count(t.Context(), noon, quota.Request{Path: c.path, From: from("a")})
-		if got.Limit != c.limit || got.Fields["X-RateLimit-Remaining"][0] != c.left {
+		if got.Limit != c.limit || got.Fields["X-RateLimit-Remaining"][0] != c.left || got.Fields["Retry-After"] != nil { // the proxy sets Retry-After
 			t.Errorf("%s: %+v, want %s", c.path, got, c.limit)
 		}
 	}
 }
 
-type accounts map[limiter.Key]limiter.Balance
-
-func (a accounts) Balance(_ time.Time, k limiter.Key) (limiter.Balance, bool) {
-	b, ok := a[k]
-	return b, ok
-}
-
-// TestFields: what clients are told, by the way that is chosen.
+// TestFields: the header fields that inform clients, for each kind of Headers.
 func TestFields(t *testing.T) {
 	narrow, wide := once("narrow", "", "address"), once("wide", "", "address")
 	narrow.Size, wide.Size = 2, 5
@@ -176,22 +164,14 @@ func TestFields(t *testing.T) {
 			"RateLimit-Policy": {`"wide";q=5;qu="requests";w=18000, "narrow";q=2;qu="requests";w=7200`},
 			"RateLimit":        {`"wide";r=4;t=3600, "narrow";r=1;t=3600`},
 		},
-		quota.WithCredit: {
-			"RateLimit-Policy": {`"wide";q=5;qu="requests";w=18000, "narrow";q=2;qu="requests";w=7200, "address";q=10000;qu="cpu-milliseconds";w=20`},
-			"RateLimit":        {`"wide";r=4;t=3600, "narrow";r=1;t=3600, "address";r=2500;t=15`},
-		},
 	} {
-		r := rules(t, quota.Options{
-			Rules: []quota.Rule{wide, narrow}, Headers: how,
-			Accounts: accounts{{Class: "address", ID: "a"}: {Level: 2.5, Rate: 0.5, Burst: 10}},
-		})
+		r := rules(t, quota.Options{Rules: []quota.Rule{wide, narrow}, Headers: how})
 		got := r.Count(t.Context(), noon, quota.Request{Path: "/", From: from("a")})
-		if diff := cmp.Diff(want, got.Fields); diff != "" {
+		if diff := cmp.Diff(want, got.Fields); diff != "" || got.Last {
 			t.Errorf("way %d: -want +got:\n%s", how, diff)
 		}
 	}
-	r := rules(t, quota.Options{Headers: quota.WithCredit, Accounts: accounts{}})
-	if got := r.Count(t.Context(), noon, quota.Request{From: client{}}); got.Fields != nil {
-		t.Errorf("who has no account is told %v", got.Fields)
+	if got := rules(t, quota.Options{Headers: quota.Draft}).Count(t.Context(), noon, quota.Request{From: client{}}); got.Fields != nil {
+		t.Errorf("without a rule there are %v", got.Fields)
 	}
 }

@@ -2,32 +2,24 @@ package quota
 
 import (
 	"context"
-	"hash/maphash"
 	"sync"
 	"time"
 )
 
 // Store keeps buckets. Its methods may be called concurrently.
 type Store interface {
-	// Check puts units, at least 1, into the bucket that an actor, a client say, has for
-	// the rule of that name, if they have room. Units below 0 are taken out again, as far as they
-	// are still there. A store with a clock of its own does not
-	// go by now. After an error nothing is known, and the caller lets the request pass. The
-	// zero Bucket lets all pass.
+	// Check adds units to a bucket if there is room for them. Each pair of an actor, such as a client, and the
+	// name of a rule has its own bucket. Zero units count as one. Units below 0 are taken out again, as far as
+	// they are still there. A store with its own clock ignores now. After an error the state is unknown, and
+	// the caller must let the request pass. The zero Bucket lets everything pass.
 	Check(ctx context.Context, now time.Time, actor, name string, b Bucket, units int64) (Status, error)
 }
 
-const memoryShards = 16
-
-// MemoryStore keeps buckets in memory. It is a Store, and its checks never fail.
+// MemoryStore keeps buckets in memory. It implements Store, and its checks never fail.
 type MemoryStore struct {
-	seed   maphash.Seed
-	shards [memoryShards]memoryShard
-}
+	most int
 
-type memoryShard struct {
 	mu      sync.Mutex // guards the following
-	most    int
 	buckets map[memoryKey]memoryBucket
 }
 
@@ -38,61 +30,55 @@ type memoryBucket struct {
 	expires int64 // Unix milliseconds
 }
 
-// NewMemoryStore makes a MemoryStore for about size buckets. For one more, another one is
-// forgotten: of a few at random the one that expires first.
+// NewMemoryStore makes a MemoryStore for size buckets. When it is full, a new bucket replaces one of a few
+// random ones: the one that expires first.
 func NewMemoryStore(size int) *MemoryStore {
-	m := &MemoryStore{seed: maphash.MakeSeed()}
-	for i := range m.shards {
-		m.shards[i].most = max(1, size/memoryShards)
-		m.shards[i].buckets = map[memoryKey]memoryBucket{}
-	}
-	return m
+	return &MemoryStore{most: size, buckets: map[memoryKey]memoryBucket{}}
 }
 
-// Check implements Store. It waits for nothing, and the error is nil.
+// Check implements Store. It doesn't wait, and its error is always nil.
 func (m *MemoryStore) Check(_ context.Context, now time.Time, actor, name string, b Bucket, units int64) (Status, error) {
 	if !b.Limits() {
 		return b.Status(BucketState{}, 0, 0, false), nil
 	}
 	units = Units(units)
 	k := memoryKey{name, actor}
-	s := &m.shards[maphash.Comparable(m.seed, k)%memoryShards]
 	at := now.UnixMilli()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept, known := s.buckets[k]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept, known := m.buckets[k]
 	if known && kept.expires < at {
 		kept = memoryBucket{}
 	}
 	after, blocked := b.Take(kept.state, at, units)
 	if after != kept.state {
 		if !known {
-			s.makeRoomLocked(at)
+			m.makeRoomLocked(at)
 		}
-		s.buckets[k] = memoryBucket{state: after, expires: at + b.Lifetime(units)}
+		m.buckets[k] = memoryBucket{state: after, expires: at + b.Lifetime(units)}
 	}
 	return b.Status(after, at, units, blocked), nil
 }
 
-// makeRoomLocked forgets, if there is no room, the bucket of a few that expires
-// first, and all of them that have expired.
-func (s *memoryShard) makeRoomLocked(at int64) {
-	if len(s.buckets) < s.most {
+// makeRoomLocked makes room if there is none. It looks at eight buckets, and forgets the one that expires
+// first and all that have expired.
+func (m *MemoryStore) makeRoomLocked(at int64) {
+	if len(m.buckets) < m.most {
 		return
 	}
 	var first memoryKey
 	var expires int64
 	looked := 0
-	for k, b := range s.buckets { // in random order
+	for k, b := range m.buckets { // maps are iterated in random order
 		if looked == 0 || b.expires < expires {
 			first, expires = k, b.expires
 		}
 		if b.expires < at {
-			delete(s.buckets, k)
+			delete(m.buckets, k)
 		}
 		if looked++; looked == 8 {
 			break
 		}
 	}
-	delete(s.buckets, first)
+	delete(m.buckets, first)
 }

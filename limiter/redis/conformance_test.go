@@ -11,24 +11,26 @@ import (
 	"tempomat/limiter/quota/quotatest"
 )
 
-// fleet is sidecars that share through one Redis.
+// fleet is a set of instances that share through one Redis, which hangs while they are cut off.
 type fleet struct {
-	*wire
+	*server
 	policy limiter.Policy
 }
 
-func (f *fleet) Join(t testing.TB) limiter.Sharer {
-	return NewSharer(Options{Addresses: []string{f.address()}}, f.policy)
+func (f *fleet) Join(testing.TB) limiter.Sharer {
+	return NewSharer(Options{Address: f.Address}, f.policy)
 }
+func (f *fleet) Cut()  { f.Pause() }
+func (f *fleet) Heal() { f.Resume() }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	sim.Sharers(t, func(t *testing.T, p limiter.Policy) sim.Fleet {
-		return &fleet{newWire(t, startServer(t).Address), p}
+		return &fleet{startServer(t), p}
 	})
 }
 
-// timed checks by the time that it is given, where a Checker goes by the server's clock.
+// timed checks by the time that it is given, although a Checker uses the server's clock.
 type timed struct{ *Checker }
 
 func (c timed) Check(ctx context.Context, now time.Time, actor, name string, b quota.Bucket, units int64) (quota.Status, error) {

@@ -9,24 +9,24 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// fault has two sidecars serve clients while Redis is away and after.
-func fault(t *testing.T, o Options, away, back func()) {
-	t.Helper()
+// TestKilledAndRestartedEmpty makes two instances serve clients while Redis is down and afterwards.
+func TestKilledAndRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	o := s.options()
 	o.Timeout = 0
 	cars := [2]*sidecar{startSidecar(t, o), startSidecar(t, o)}
 	linked(t, cars[0], cars[1])
 	l := startLoad(cars)
 	time.Sleep(time.Second)
-	t.Logf("with Redis: %s", l.quantiles())
-	away()
+	s.Kill()
 	time.Sleep(stale + 500*time.Millisecond)
-	t.Logf("without: %s", l.quantiles())
 	for _, car := range cars {
 		if got := car.sharer.State(); got.Connected || got.Failures == 0 || got.LastError == "" {
-			t.Errorf("while Redis is away: %+v", got)
+			t.Errorf("while Redis is down: %+v", got)
 		}
 	}
-	back()
+	s.Start()
 	t.Logf("linked again after %v", linked(t, cars[0], cars[1]))
 	linked(t, cars[1], cars[0])
 	l.end(t)
@@ -34,26 +34,14 @@ func fault(t *testing.T, o Options, away, back func()) {
 		testkit.Eventually(t, "the state says that Redis is back", func() bool { return car.sharer.State().Connected })
 		got := car.sharer.State()
 		if got.Dropped == 0 || got.Pending > pendingKeys {
-			t.Errorf("after Redis is back: %+v", got)
+			t.Errorf("after Redis has come back: %+v", got)
 		}
 		t.Logf("%+v", got)
 	}
 }
 
-func TestKilledAndRestartedEmpty(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	fault(t, s.options(), s.Kill, s.Start)
-}
-
-func TestStopped(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	fault(t, s.options(), s.Pause, s.Resume)
-}
-
-// TestNothingOldIsCharged: what Redis took in while it stood still is not charged
-// when it goes on, if it has become old meanwhile.
+// TestNothingOldIsCharged: a charge that Redis received while it hung isn't made when it continues, if the
+// charge is too old by then.
 func TestNothingOldIsCharged(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -70,17 +58,16 @@ func TestNothingOldIsCharged(t *testing.T) {
 	time.Sleep(time.Until(began.Add(stale + time.Second/2)))
 	s.Resume()
 	linked(t, car, car)
-	name, _ := car.sharer.names.account(client("late"), 1)
+	name := car.sharer.names.account(client("late"))
 	if got, err := direct.Do(ctx, direct.B().Exists().Key(name).Build()).AsInt64(); err != nil || got != 0 {
-		t.Errorf("an old charge was made (%v)", err)
+		t.Errorf("an old charge was applied (%v)", err)
 	}
 	if calls(t, s, "evalsha") == 0 {
 		t.Error("nothing was charged at all")
 	}
 }
 
-// TestChecksDoNotFindOut: once Redis is known to stand still, no request waits to
-// find out whether it goes on.
+// TestChecksDoNotFindOut: once Redis is known to hang, no request waits to find out whether it continues.
 func TestChecksDoNotFindOut(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -92,16 +79,16 @@ func TestChecksDoNotFindOut(t *testing.T) {
 		_, err := c.Check(ctx, time.Time{}, "a", "b", b, 1)
 		return err
 	}
-	testkit.Eventually(t, "a check", func() bool { return check() == nil })
+	testkit.Eventually(t, "a check succeeds", func() bool { return check() == nil })
 	s.Pause()
 	testkit.Eventually(t, "a check fails", func() bool { return check() != nil })
 	before := c.State().Failures
 	testkit.Eventually(t, "the link has tried three times", func() bool {
 		if err := check(); !errors.Is(err, ErrAway) {
-			t.Fatalf("a check waited for Redis, in vain: %v", err)
+			t.Fatalf("a check waited for a Redis that hangs: %v", err)
 		}
 		return c.State().Failures >= before+3
 	})
 	s.Resume()
-	testkit.Eventually(t, "a check after Redis went on", func() bool { return check() == nil })
+	testkit.Eventually(t, "a check succeeds after Redis has continued", func() bool { return check() == nil })
 }

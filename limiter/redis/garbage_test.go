@@ -11,8 +11,8 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// TestGarbage: whatever stands in Redis where accounts, logs and buckets should,
-// sidecars go on, and nobody owes for it.
+// TestGarbage: whatever Redis contains instead of accounts, logs and buckets, instances keep working, and no
+// client owes anything because of it.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -29,16 +29,14 @@ func TestGarbage(t *testing.T) {
 		{"k", cars[0].sharer.seal.close(client("victim")), "u", "soon"},
 		{"k", cars[0].sharer.seal.close(client("victim")), "u", "-99999999999999999999999"},
 	} {
-		do(append([]string{"XADD", n.log(0), "*"}, fields...)...)
+		do(append([]string{"XADD", n.log(), "*"}, fields...)...)
 	}
-	account, _ := n.account(client("odd"), 1)
+	account := n.account(client("odd"))
 	do("SET", account, "not a number")
 	linked(t, cars[0], cars[1])
 	cars[0].charge("odd", 3*time.Second)
-	testkit.Eventually(t, "an account is set right", func() bool { return cars[1].level("odd") < 0 })
-	if got := cars[1].level("victim"); got != testBurst {
-		t.Errorf("the victim has %v", got)
-	}
+	testkit.Eventually(t, "an account is repaired", func() bool { return cars[1].level("odd") < 0 })
+	testkit.Same(t, testBurst, cars[1].level("victim"), "the victim's level")
 	do("DEL", account)
 	do("LPUSH", account, "a list")
 	dropped := cars[0].sharer.State().Dropped
@@ -46,11 +44,11 @@ func TestGarbage(t *testing.T) {
 	cars[0].sharer.Offer(limiter.Charge{Key: client("odd"), Cost: time.Second, At: now})
 	testkit.Eventually(t, "a charge fails", func() bool { return cars[0].sharer.State().Dropped > dropped })
 	linked(t, cars[1], cars[0])
-	do("DEL", n.log(0))
-	do("SET", n.log(0), "no log")
+	do("DEL", n.log())
+	do("SET", n.log(), "no log")
 	cars[0].charge("other", 3*time.Second)
-	testkit.Eventually(t, "a log is no log", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
-	do("DEL", n.log(0))
+	testkit.Eventually(t, "the log has the wrong type", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
+	do("DEL", n.log())
 	linked(t, cars[0], cars[1])
 
 	c := checker(t, o)
@@ -64,8 +62,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestGarbageExpires: what stands where a bucket should, and is none, makes the
-// check fail, and lives no longer than a bucket, however often it is checked.
+// TestGarbageExpires: a value that isn't a bucket makes the check fail. It expires no later than a bucket
+// would, however often it is checked.
 func TestGarbageExpires(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -86,9 +84,7 @@ func TestGarbageExpires(t *testing.T) {
 		}
 		left := func() int64 {
 			ms, err := direct.Do(ctx, direct.B().Pttl().Key(key).Build()).AsInt64()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			return ms
 		}
 		if ms := left(); ms <= 0 || ms > b.Lifetime(1) {
@@ -97,22 +93,22 @@ func TestGarbageExpires(t *testing.T) {
 		must(t, direct.Do(ctx, direct.B().Pexpire().Key(key).Milliseconds(500).Build()))
 		_, _ = c.check(ctx, key, b, 1, serverClock)
 		if ms := left(); ms > 500 {
-			t.Errorf("%q: another check put its end off, to %d ms", garbage, ms)
+			t.Errorf("%q: another check extended its expiry to %d ms", garbage, ms)
 		}
 	}
 }
 
-// TestAnotherLog: a log that cannot be the one that was read is read anew.
+// TestAnotherLog: if a log can't be the one that was read before, it is read from the beginning.
 func TestAnotherLog(t *testing.T) {
-	h := shard{cursor: "1000000-0"}
+	h := log{cursor: "1000000-0"}
 	if h.lost(999_000_000) || !h.lost(990_000_000) {
-		t.Error("a log of the future is another one; one of the present is not")
+		t.Error("only a log from the future must count as another one")
 	}
 	if h.cursor = "x"; !h.lost(1) {
-		t.Error("a cursor that makes no sense")
+		t.Error("an invalid cursor was accepted")
 	}
 	if h.cursor = "1000000-9"; h.from() != "1000000-10" {
-		t.Errorf("it is read on from %s", h.from())
+		t.Errorf("reading continues from %s", h.from())
 	}
 	if h.cursor = ""; h.lost(1) || h.from() != "-" {
 		t.Error("nothing was read yet")

@@ -19,239 +19,177 @@ import (
 	"tempomat/limiter"
 )
 
-// ErrAway is the error of a call that was not made, because Redis did not answer recently or is
-// not connected yet.
-var ErrAway = errors.New("redis is away")
+// ErrAway means that no call was made, because Redis didn't answer recently or isn't connected yet.
+var ErrAway = errors.New("redis can't be reached")
 
-// link is the connection to Redis, made by the first call that finds none. No
-// call waits longer than its timeout, and none waits for a Redis that is known
-// to be away.
+// link is the connection to Redis. The first call opens it. No call takes longer than the timeout. While
+// Redis can't be reached, calls fail at once, and one goroutine tries to connect until Redis answers again.
 type link struct {
 	options Options
-	breaker breaker
-	// patient says that callers may wait to find out whether Redis is back. Where
-	// they are requests, a goroutine of the link's own does.
-	patient bool
-	probes  sync.WaitGroup
+	ended   context.Context // ends with close
+	end     context.CancelFunc
+	seekers sync.WaitGroup
+	tried   chan struct{} // closed after the first attempt to connect
 
-	mu     sync.Mutex // guards the following
-	client rueidis.Client
-	closed bool
-	noted  State // except for Connected
+	mu      sync.Mutex // guards the following
+	client  rueidis.Client
+	up      bool // Redis answered the last call
+	seeking bool // seek's goroutine is running
+	noted   State
 }
 
-func newLink(o Options) *link { return &link{options: o.complete()} }
+func newLink(o Options) *link {
+	l := &link{options: o.complete(), tried: make(chan struct{})}
+	l.ended, l.end = context.WithCancel(context.Background())
+	return l
+}
 
-// note changes what is to be told of it.
+// note changes the state that the doctor shows.
 func (l *link) note(change func(*State)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.noted)
 }
 
-// state is what is to be told of it.
+// state returns the state that the doctor shows.
 func (l *link) state() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.noted
-	s.Connected = l.breaker.connected()
+	s.Connected = l.up
 	return s
 }
 
-// do makes one call, if Redis is not away. An error of the call that Redis sent
-// as its answer shows that it is there.
+// do makes one call, unless Redis can't be reached.
 func (l *link) do(ctx context.Context, call func(context.Context, rueidis.Client) error) error {
-	ok, trial := l.breaker.admit(time.Now())
-	if ok && trial && !l.patient {
-		l.probe()
-		ok = false
-	}
-	if !ok {
-		return ErrAway
-	}
-	return l.call(ctx, call)
-}
-
-// probe finds out whether Redis is back, while the caller goes on.
-func (l *link) probe() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		l.breaker.abandoned()
-		return
-	}
-	l.probes.Go(func() {
-		_ = l.call(context.Background(), func(ctx context.Context, c rueidis.Client) error {
-			return c.Do(ctx, c.B().Ping().Build()).Error()
-		})
-	})
-}
-
-// call makes a call that was admitted, and tells the breaker what came of it.
-func (l *link) call(ctx context.Context, call func(context.Context, rueidis.Client) error) error {
 	bounded, cancel := context.WithTimeout(ctx, l.options.Timeout)
 	defer cancel()
-	client, err := l.connect(bounded)
-	if err == nil {
-		err = call(bounded, client)
+	client := l.connected(bounded)
+	if client == nil {
+		return ErrAway
 	}
-	now := time.Now()
-	switch {
-	case answered(err):
-		l.breaker.succeeded()
-		l.note(func(s *State) {
-			s.RoundTrips++
-			s.LastContact = now
-			if err != nil {
-				s.LastError = err.Error()
-			}
-		})
-	case ctx.Err() != nil: // the caller gave up, which shows nothing about Redis
-		l.breaker.abandoned()
-	default:
-		l.breaker.failed(now)
-		l.note(func(s *State) { s.Failures, s.LastError = s.Failures+1, err.Error() })
+	err := call(bounded, client)
+	if ctx.Err() != nil {
+		return err // the caller gave up, which says nothing about Redis
+	}
+	if l.learn(err); answered(err) {
+		l.note(func(s *State) { s.RoundTrips++ })
 	}
 	return err
 }
 
-// answered says whether Redis answered, were it with an error. One that is
-// loading its data or has lost its cluster is as good as away.
+// connected returns the client, or nil while Redis can't be reached. It waits only for the first attempt to
+// connect.
+func (l *link) connected(ctx context.Context) rueidis.Client {
+	l.seek()
+	select {
+	case <-l.tried:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up {
+		return nil
+	}
+	return l.client
+}
+
+// learn updates the state after a call or an attempt to connect. A server that answers but refuses the
+// connection, for example because of a wrong password, counts as not reachable.
+func (l *link) learn(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.noted.LastError = err.Error()
+	}
+	if l.up = answered(err) && l.client != nil; !l.up {
+		l.noted.Failures++
+	}
+}
+
+// answered reports whether Redis answered, even with an error. A Redis server that is still loading its data
+// counts as not reachable.
 func answered(err error) bool {
 	if err == nil || errors.Is(err, errGarbage) || errors.Is(err, errNotInteger) {
 		return true
 	}
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && !answer.IsLoading() && !answer.IsClusterDown()
+	return ok && !answer.IsLoading()
 }
 
-// connect returns the client, and makes it if there is none. The library connects before it
-// returns one, and cannot be stopped: a caller that runs out of time leaves the connection to
-// the others.
-func (l *link) connect(ctx context.Context) (rueidis.Client, error) {
-	l.mu.Lock()
-	client, closed := l.client, l.closed
-	l.mu.Unlock()
-	if closed {
-		return nil, rueidis.ErrClosing
-	}
-	if client != nil {
-		return client, nil
-	}
-	type made struct {
-		client rueidis.Client
-		err    error
-	}
-	done := make(chan made, 1)
-	go func() {
-		client, err := rueidis.NewClient(l.options.client())
-		done <- made{l.keep(client, err), err}
-	}()
-	select {
-	case m := <-done:
-		return m.client, m.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// keep makes a new client the link's, unless there is one already.
-func (l *link) keep(client rueidis.Client, err error) rueidis.Client {
-	if err != nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || l.client != nil {
-		client.Close()
-		return l.client
-	}
-	l.client = client
-	return client
-}
-
-// close ends the connection; calls after it fail. It waits for no longer than a
-// call may take.
-func (l *link) close() {
-	l.mu.Lock()
-	client := l.client
-	l.client, l.closed = nil, true
-	l.mu.Unlock()
-	if client != nil {
-		client.Close()
-	}
-	l.probes.Wait()
-}
-
-// How long Redis is left alone after a failure: twice as long each time, up to a second, so
-// sidecars agree again within two seconds of its return.
+// Pauses between attempts to reach Redis. Each is twice as long as the previous one, up to a second, so all
+// instances share again within two seconds after Redis has come back.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// breaker keeps callers from waiting for a Redis that is away: after a failure
-// all are rejected at once, except for one from time to time who tries. Its
-// methods may be called concurrently.
-type breaker struct {
-	mu     sync.Mutex // guards the following
-	pause  time.Duration
-	closed bool // the last call succeeded
-	trying bool // a trial call is under way
-	next   time.Time
-}
-
-// admit reports whether to call Redis now, and whether that is a trial to find out if it is
-// back. An admitted caller must report the result.
-func (b *breaker) admit(now time.Time) (ok, trial bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return true, false
-	}
-	if b.trying || now.Before(b.next) {
-		return false, false
-	}
-	b.trying = true
-	return true, b.pause > 0
-}
-
-// succeeded notes that Redis answered.
-func (b *breaker) succeeded() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed, b.trying, b.pause = true, false, 0
-}
-
-// failed notes that it did not. Of the calls under way when it went away, only
-// the first one counts.
-func (b *breaker) failed(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed && !b.trying {
+// seek starts a goroutine that tries to connect until Redis answers. It does nothing if Redis already answers
+// or such a goroutine is already running.
+func (l *link) seek() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up || l.seeking || l.ended.Err() != nil {
 		return
 	}
-	b.closed, b.trying = false, false
-	b.pause = min(max(2*b.pause, firstPause), lastPause)
-	b.next = now.Add(b.pause - mathrand.N(b.pause/4)) //nolint:gosec // so sidecars do not all come at once
+	l.seeking = true
+	l.seekers.Go(func() {
+		for pause := firstPause; l.ended.Err() == nil; pause = min(2*pause, lastPause) {
+			l.learn(l.ping())
+			select {
+			case <-l.tried:
+			default:
+				close(l.tried)
+			}
+			if l.state().Connected {
+				break
+			}
+			select {
+			case <-l.ended.Done():
+			case <-time.After(pause - mathrand.N(pause/4)): //nolint:gosec // keeps instances from connecting all at once
+			}
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.seeking = false
+	})
 }
 
-// abandoned notes that a call ended before anything was known of Redis.
-func (b *breaker) abandoned() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.trying = false
+// ping opens the connection if there is none, and sends a PING. After that, the library reconnects
+// automatically.
+func (l *link) ping() error {
+	l.mu.Lock()
+	client := l.client
+	l.mu.Unlock()
+	if client == nil {
+		var err error
+		if client, err = rueidis.NewClient(l.options.client()); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.client = client
+		l.mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(l.ended, l.options.Timeout)
+	defer cancel()
+	return client.Do(ctx, client.B().Ping().Build()).Error()
 }
 
-// connected reports whether the last call succeeded.
-func (b *breaker) connected() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+// close ends the connection. Later calls fail.
+func (l *link) close() {
+	l.mu.Lock()
+	l.end() // under the lock, so seek can't start a goroutine afterwards
+	l.mu.Unlock()
+	l.seekers.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client != nil {
+		l.client.Close()
+	}
 }
 
-// seal hides from readers of Redis which clients owe, and distinguishes what another sidecar
-// wrote from anything else. It is as good as the salt is secret.
+// seal encrypts the keys in the log, so readers of Redis can't see which clients owe. An instance ignores
+// entries that were written with another salt, because it can't decrypt them.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal(salt string) seal {
@@ -261,10 +199,11 @@ func newSeal(salt string) seal {
 	return seal{aead}
 }
 
-// longestKey bounds what is sealed. A longer key is shared, but not told of.
+// longestKey limits the length of sealed keys, in bytes. A longer key is still charged in Redis, but not
+// announced to the other instances.
 const longestKey = 1024
 
-// close seals a key; empty if it cannot be.
+// close seals a key. It returns an empty string if the key can't be sealed.
 func (s seal) close(k limiter.Key) string {
 	if len(k.Class)+len(k.ID) >= longestKey || strings.Contains(k.Class, "\x00") {
 		return ""
@@ -274,7 +213,8 @@ func (s seal) close(k limiter.Key) string {
 	return string(s.aead.Seal(nonce, nonce, []byte(k.Class+"\x00"+k.ID), nil))
 }
 
-// open returns what was sealed; false if that was not done with this salt.
+// open returns the key that was sealed. It returns false if the string isn't a sealed key, or was sealed with
+// another salt.
 func (s seal) open(sealed string) (limiter.Key, bool) {
 	n := s.aead.NonceSize()
 	if len(sealed) < n || len(sealed) > 2*longestKey {
@@ -288,16 +228,23 @@ func (s seal) open(sealed string) (limiter.Key, bool) {
 	return limiter.Key{Class: class, ID: id}, ok
 }
 
-// entry is what a log tells of a key.
-type entry struct {
-	sealed string
-	owes   int64 // microseconds
+// log is a log in Redis, which is a stream of limited length, and the position up to which this instance has
+// read it.
+type log struct {
+	name   string
+	cursor string // ID of the last entry read; empty: none has been read
 }
 
-// from is where to read the log on: behind the cursor. (That a range may leave out
-// its beginning is known to Redis from 6.2 on only.)
-func (h *shard) from() string {
-	ms, n, _ := strings.Cut(h.cursor, "-")
+// entry is an entry of a log: a key in debt, or a packet.
+type entry struct {
+	text string // the sealed key, or the packet
+	left int64  // how many microseconds it is still valid
+}
+
+// from returns the ID after that of the last entry read. (Redis before 6.2 can't exclude the start of a
+// range.)
+func (l *log) from() string {
+	ms, n, _ := strings.Cut(l.cursor, "-")
 	last, err := strconv.ParseUint(n, 10, 64)
 	if err != nil || last == math.MaxUint64 {
 		return "-" // from the beginning
@@ -305,44 +252,32 @@ func (h *shard) from() string {
 	return ms + "-" + strconv.FormatUint(last+1, 10)
 }
 
-// page reads a page of the log, and continues after it. It skips what is not an entry.
-func (h *shard) page(sent time.Time, r rueidis.RedisResult) ([]entry, error) {
-	got, err := r.ToArray()
+// page reads a page of the log and moves the cursor. now is the server's time in microseconds. An entry that
+// is invalid or no longer valid becomes the zero entry.
+func (l *log) page(now int64, m rueidis.RedisMessage) ([]entry, error) {
+	found, err := m.AsXRange()
 	if err != nil {
 		return nil, err
-	}
-	if len(got) != 2 {
-		return nil, errGarbage
-	}
-	now, err := got[0].AsInt64()
-	if err != nil || !h.answered(sent, now) {
-		return nil, errGarbage
-	}
-	found, err := got[1].AsXRange()
-	if err != nil {
-		return nil, errGarbage
 	}
 	page := make([]entry, len(found))
 	for i, f := range found {
 		if until, err := strconv.ParseInt(f.FieldValues["u"], 10, 64); err == nil && until > now {
-			page[i] = entry{sealed: f.FieldValues["k"], owes: until - now}
+			page[i] = entry{f.FieldValues["k"], until - now}
 		}
+		l.cursor = f.ID
 	}
-	if len(found) > 0 {
-		h.cursor = found[len(found)-1].ID
-	}
-	if h.lost(now) {
-		h.cursor = ""
+	if l.lost(now) {
+		l.cursor = ""
 	}
 	return page, nil
 }
 
-// lost says that the log cannot have come as far as it was read, by the server's
-// clock in microseconds: it is another log.
-func (h *shard) lost(now int64) bool {
-	ms, _, _ := strings.Cut(h.cursor, "-")
+// lost reports whether the cursor is ahead of the server's clock, which means that the log was deleted and a
+// new one was started.
+func (l *log) lost(now int64) bool {
+	ms, _, _ := strings.Cut(l.cursor, "-")
 	at, err := strconv.ParseInt(ms, 10, 64)
-	return h.cursor != "" && (err != nil || at > now/1000+stale.Milliseconds())
+	return l.cursor != "" && (err != nil || at > now/1000+stale.Milliseconds())
 }
 
 func integer(n int64) string { return strconv.FormatInt(n, 10) }

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// TestPendingIsBounded: charges are added up by key, of so many keys and for so long.
+// TestPendingIsBounded: charges are added up by key, with limits on the number of keys and on their age.
 func TestPendingIsBounded(t *testing.T) {
 	p, start := pending{}, time.Now()
 	for i, id := range []string{"a", "b", "a", "b"} {
@@ -17,59 +18,52 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 	for i := range pendingKeys {
 		if taken := p.add(limiter.Charge{Key: client(fmt.Sprint(i)), Cost: 1, At: start.Add(time.Minute)}); taken != (i < pendingKeys-2) {
-			t.Fatalf("key %d is taken: %t", i+3, taken)
+			t.Fatalf("key %d is accepted: %t", i+3, taken)
 		}
 	}
 	if lost := p.forget(start.Add(3*time.Second), 2*time.Second); lost != 2 { // a began 3 s ago, b 2 s ago
-		t.Errorf("%d are lost, want those of a", lost)
+		t.Errorf("%d charges are lost, want those of a", lost)
 	}
 	if d := p[client("b")]; d.cost != 6 || d.charges != 2 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestEarnedWhileItRan: a key that keeps to its rate never owes, though nothing can
-// be saved up. Two requests at a time are too much.
+// TestEarnedWhileItRan: a key that keeps to its rate never owes, although nothing can be saved. Two requests
+// at a time are too many.
 func TestEarnedWhileItRan(t *testing.T) {
 	t.Parallel()
 	direct, n := startServer(t).direct(), names{prefix: "p:"}
-	charge := newScript(chargeScript)
-	key, _ := n.account(client("steady"), 1)
-	for i, want := range []bool{false, true} { // both at the same moment
-		args := []string{"10000000", "0", "100000000", "0", "", "100", "10000000"} // 10 s that took 10 s, no burst
-		got, err := pipeline(t.Context(), direct, []run{{charge, []string{key, n.log(0)}, args}})[0].AsIntSlice()
-		if err != nil || len(got) != 2 || (got[1] > 5e6) != want {
-			t.Errorf("request %d: %v %v, owes %v", i, got, err, want)
+	s := NewSharer(Options{}, limiter.Policy{})
+	b := s.batch(time.Now())
+	b.keys = append(b.keys, n.account(client("steady")))
+	b.args = append(b.args, "10000000", "0", "100000000", "10000000", "") // 10 s of cost in 10 s, no burst
+	for i, want := range []bool{false, true} {                            // both at the same moment
+		a, err := s.answer(time.Now(), s.script.Exec(t.Context(), direct, b.keys, b.args))
+		if err != nil || len(a.owes) != 1 {
+			t.Fatalf("request %d: %+v, %v", i, a, err)
+		}
+		if owes, err := a.owes[0].AsInt64(); err != nil || (owes > 5e6) != want {
+			t.Errorf("request %d: %d %v, owes %v", i, owes, err, want)
 		}
 	}
 }
 
-// TestRan: for as long as the requests, but no longer than what they used.
+// TestRan checks how long the requests ran: never longer than the CPU time that they used.
 func TestRan(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct{ began, used, want time.Duration }{
 		{-10 * time.Second, 4 * time.Second, 4 * time.Second},
 		{-3 * time.Second, 4 * time.Second, 3 * time.Second},
-		{time.Second, 4 * time.Second, 0}, // a clock that leapt
+		{time.Second, 4 * time.Second, 0}, // a clock that jumped
 	} {
-		if d := (debit{began: now.Add(c.began), used: c.used}); d.ran(now) != c.want {
-			t.Errorf("%+v: ran for %v", c, d.ran(now))
-		}
+		x := debit{began: now.Add(c.began), used: c.used}
+		testkit.Same(t, c.want, x.ran(now), "%+v: ran for", c)
 	}
 }
 
-// TestLocalClassesHaveNoRate: they have no account in Redis.
-func TestLocalClassesHaveNoRate(t *testing.T) {
-	p := testPolicy()
-	shared := len(newRates(p))
-	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, LocalOnly: true}})
-	if r := newRates(p); len(r) != shared || shared == 0 {
-		t.Errorf("%v", r)
-	}
-}
-
-// TestStandingCounts: who earns four times as much by its standing does not owe in
-// Redis what it does not owe here, and owes the rest for a quarter of the time.
+// TestStandingCounts: a client whose standing makes it earn four times as much owes nothing in Redis that it
+// doesn't owe here, and pays the rest in a quarter of the time.
 func TestStandingCounts(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -83,59 +77,13 @@ func TestStandingCounts(t *testing.T) {
 		linked(t, cars[0], cars[1])
 	}
 	if spend(); cars[1].level("person") != testBurst {
-		t.Errorf("it owes %v though four bursts were its own", -cars[1].level("person"))
+		t.Errorf("it owes %v although it had four bursts", -cars[1].level("person"))
 	}
-	for range 3 { // 6 s of its time, of which a burst is 2 s
+	for range 3 { // 6 s of its time; a burst is 2 s of that
 		spend()
 	}
 	if l := cars[1].level("person"); l >= 0 || l < testBurst-4*3/4.0 {
 		t.Errorf("its level is %v", l)
-	}
-}
-
-func TestBreaker(t *testing.T) {
-	var b breaker
-	now := time.Now()
-	trial := false
-	admit := func(now time.Time) (ok bool) {
-		ok, trial = b.admit(now)
-		return ok
-	}
-	if !admit(now) || admit(now) || b.connected() {
-		t.Error("at first one call finds out")
-	}
-	b.succeeded()
-	for range 2 {
-		if !admit(now) || !b.connected() {
-			t.Error("then all are admitted")
-		}
-	}
-	b.failed(now)
-	pause := b.pause
-	b.failed(now) // the other one under way
-	if b.pause != pause || admit(now) || b.connected() {
-		t.Error("after a failure none is, and it counts once")
-	}
-	for range 20 {
-		if admit(b.next.Add(-1)) {
-			t.Error("admitted before its time")
-		}
-		if now = b.next; !admit(now) || !trial || admit(now.Add(time.Hour)) {
-			t.Error("one is admitted after a pause, and no other one while it tries")
-		}
-		b.failed(now)
-	}
-	if d := b.next.Sub(now); d > lastPause || d < lastPause/2 {
-		t.Errorf("the last pause is %v", d)
-	}
-	admit(b.next)
-	b.abandoned()
-	if !admit(b.next) {
-		t.Error("nobody may try as somebody went away")
-	}
-	b.succeeded()
-	if !admit(now) || trial {
-		t.Error("not admitted after a success")
 	}
 }
 
@@ -144,6 +92,7 @@ func TestRates(t *testing.T) {
 		{Name: "a", Budget: limiter.Budget{CPUs: 0.25, Burst: 3 * time.Second}},
 		{Name: "told", Budget: limiter.Budget{CPUs: 1, External: true}},
 		{Name: "none"},
+		{Name: "session", Budget: limiter.Budget{CPUs: 1, LocalOnly: true}},
 		{Name: "least", Budget: limiter.Budget{CPUs: 1e-300, Burst: time.Hour}},
 	}}
 	r := newRates(p)
@@ -155,10 +104,10 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestSharerTakesWhatIsShared: only what was settled, and of classes that are not
-// told; another policy has other classes.
-func TestSharerTakesWhatIsShared(t *testing.T) {
-	s := NewSharer(Options{Addresses: []string{"127.0.0.1:1"}}, testPolicy())
+// TestSharerTakesSharedClasses: only settled charges of shared classes are accepted; another policy has other
+// classes.
+func TestSharerTakesSharedClasses(t *testing.T) {
+	s := NewSharer(Options{Address: "127.0.0.1:1"}, testPolicy())
 	offer := func(c limiter.Charge) (taken int) {
 		if !s.Offer(c) {
 			t.Errorf("%+v is refused", c)
@@ -172,16 +121,14 @@ func TestSharerTakesWhatIsShared(t *testing.T) {
 		{Key: client("a")},
 		{Key: limiter.Key{Class: "other", ID: "a"}, Cost: 1},
 	} {
-		if offer(c) != 0 {
-			t.Errorf("%+v is shared", c)
-		}
+		testkit.Same(t, 0, offer(c), "%+v: slot", c)
 	}
 	if offer(settled) != 1 {
 		t.Error("a settled charge is not shared")
 	}
 	s.SetPolicy(limiter.Policy{})
 	if offer(settled) != 0 {
-		t.Error("a class that is gone is shared")
+		t.Error("a removed class is shared")
 	}
 }
 
@@ -200,9 +147,7 @@ func TestSeal(t *testing.T) {
 		}
 	}
 	for _, k := range []limiter.Key{client(strings.Repeat("x", longestKey)), {Class: "a\x00b"}} {
-		if a.close(k) != "" {
-			t.Errorf("%q is sealed", k)
-		}
+		testkit.Same(t, "", a.close(k), "%q: sealed", k)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// certificate makes one for 127.0.0.1, and returns its files and who trusts it.
+// certificate makes a certificate for 127.0.0.1. It returns its files and a pool that trusts it.
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
@@ -24,8 +23,7 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	return certFile, keyFile, ca.Pool
 }
 
-// TestTLSAndUser connects encrypted, as a user who may do only what is needed, to
-// a database of its own.
+// TestTLSAndUser connects with TLS to a database other than 0, as a user with only the necessary permissions.
 func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile, pool := certificate(t)
@@ -36,7 +34,7 @@ func TestTLSAndUser(t *testing.T) {
 		"--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no")...)
 	o := Options{
-		Addresses: []string{net.JoinHostPort("127.0.0.1", port)}, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		Address: net.JoinHostPort("127.0.0.1", port), TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		Username: "sidecar", Password: "secret", Database: 3, Prefix: "site:", Timeout: s.options().Timeout,
 	}
 	if info, err := checker(t, o).Check(ctx, time.Time{}, "a", t.Name(), quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
@@ -47,43 +45,34 @@ func TestTLSAndUser(t *testing.T) {
 		"password":    func(o *Options) { o.Password = "guess" },
 		"certificate": func(o *Options) { o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} },
 		"prefix":      func(o *Options) { o.Prefix = "other:" },
-		"server":      func(o *Options) { o.Addresses = []string{plain.Address} },
+		"server":      func(o *Options) { o.Address = plain.Address },
 	} {
 		o := o
 		o.Timeout = time.Second
 		wrong(&o)
 		c := checker(t, o)
-		if _, err := c.Check(ctx, time.Time{}, "a", "b", quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err == nil || c.State().LastError == "" {
-			t.Errorf("with a wrong %s: %v", name, err)
+		if _, err := c.Check(ctx, time.Time{}, "a", "b", quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err == nil {
+			t.Errorf("a check with a wrong %s succeeded", name)
 		}
+		testkit.Eventually(t, "the state shows a wrong "+name, func() bool { return c.State().LastError != "" })
 	}
 }
 
-// TestSentinel finds the master through a sentinel.
-func TestSentinel(t *testing.T) {
+// TestUserComesLater: a connection is tried again if the server doesn't know the user yet.
+func TestUserComesLater(t *testing.T) {
 	t.Parallel()
-	master := startServer(t)
-	host, port, _ := net.SplitHostPort(master.Address)
-	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	os.WriteFile(file, []byte("sentinel monitor site "+host+" "+port+" 1\n"), 0o600)
-	_, port, _ = net.SplitHostPort(testkit.FreeAddress(t))
-	sentinel := testkit.RedisCommand(t, file, "--sentinel", "--port", port, "--bind", "127.0.0.1")
-	if err := sentinel.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		sentinel.Process.Kill()
-		sentinel.Wait()
-	})
-	address := net.JoinHostPort("127.0.0.1", port)
-	testkit.Eventually(t, "the sentinel listens", func() bool {
-		c, err := net.Dial("tcp", address)
-		return err == nil && c.Close() == nil
-	})
-	o := Options{Addresses: []string{address}, SentinelMaster: "site", Timeout: master.options().Timeout}
+	s := startServer(t)
+	o := s.options()
+	o.Username, o.Password = "sidecar", "secret"
 	c := checker(t, o)
-	if info, err := c.Check(ctx, time.Time{}, "a", "b", quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err != nil || info.Blocked {
-		t.Errorf("%+v, %v", info, err)
+	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 1}
+	if _, err := c.Check(ctx, time.Time{}, "a", "b", b, 1); err == nil || c.State().Connected {
+		t.Errorf("a check by an unknown user succeeded: %v, %+v", err, c.State())
 	}
-	linked(t, startSidecar(t, o), startSidecar(t, o))
+	direct := s.direct()
+	must(t, direct.Do(ctx, direct.B().Arbitrary("ACL", "SETUSER", "sidecar", "on", ">secret", "~*", "+@all").Build()))
+	testkit.Eventually(t, "the server knows the user", func() bool {
+		_, err := c.Check(ctx, time.Time{}, "a", "b", b, 1)
+		return err == nil
+	})
 }

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -11,16 +10,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		os.Exit(child())
-	}
-	goleak.VerifyTestMain(m,
-		// The client of a cluster puts off its last look at the nodes by up to a second.
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a redis-server of the test's own.
+// server is a redis-server for one test.
 type server struct {
 	*testkit.Redis
 	t testing.TB
@@ -32,18 +24,16 @@ func startServer(t testing.TB, args ...string) *server {
 }
 
 func (s *server) options() Options {
-	return Options{Addresses: []string{s.Address}, Timeout: 10 * time.Second}
+	return Options{Address: s.Address, Timeout: 10 * time.Second}
 }
 
-// direct is a connection of the test's own.
+// direct returns a connection for the test itself.
 func (s *server) direct() rueidis.Client {
 	s.t.Helper()
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{s.Address}, ForceSingleClient: true, DisableCache: true, PipelineMultiplex: -1,
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, err)
 	s.t.Cleanup(c.Close)
 	return c
 }
@@ -57,7 +47,5 @@ func checker(t testing.TB, o Options) *Checker {
 
 func must(t testing.TB, r rueidis.RedisResult) {
 	t.Helper()
-	if err := r.Error(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Error())
 }

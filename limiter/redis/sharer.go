@@ -17,27 +17,26 @@ import (
 
 const (
 	shareEvery = 50 * time.Millisecond
-	// stale is the age at which a charge that could not be sent is dropped.
+	// Charges that couldn't be sent are dropped once they are older than stale.
 	stale = 2 * time.Second
-	// outboxSize and pendingKeys bound what waits to be sent.
+	// outboxSize and pendingKeys limit the charges that wait to be sent.
 	outboxSize  = 1 << 15
 	pendingKeys = 1 << 13
-	// pageEntries bound what is read of a log in one round trip.
+	// pageEntries limits the entries of the log of debts that one round trip reads.
 	pageEntries = 2000
-	// Up to pagePackets packets are read in every packetsEvery-th round trip: four thousand a
-	// second, more than a fleet sends. Recent ones are kept for instances that start.
-	pagePackets, packetsEvery = 1000, 5
-	keptPackets               = 4096
+	// A round trip reads at most pagePackets packets. That is four thousand a second, more than a fleet sends.
+	// Redis keeps the latest keptPackets for instances that start later.
+	pagePackets = 200
+	keptPackets = 4096
 )
 
-// Sharer shares what requests cost through Redis. About every 50 ms it sends what
-// was charged in the meantime, added up by key, in one round trip, and learns which keys
-// owe in all. It implements limiter.Sharer; classes that are told when to wait are
-// not shared.
+// Sharer shares through Redis what requests cost. About every 50 ms, it makes one round trip: it sends the
+// charges since the last one, added up by key, and reads which keys owe. It implements limiter.Sharer.
+// External classes, whose waits another service sets, aren't shared.
 //
-// A key's account in Redis is a time, not a sum: how long it takes to earn what was
-// charged. So a client's standing, which multiplies what it earns, counts there as
-// well: the sidecar that charges it divides the time by it.
+// A key's account in Redis is not an amount but a time: the time that the key needs to earn what it was
+// charged. A client's standing multiplies what it earns, so the instance that charges it divides that time by
+// the standing.
 type Sharer struct {
 	limiter.Packets
 	link   *link
@@ -45,49 +44,32 @@ type Sharer struct {
 	rates  atomic.Pointer[rates]
 	names  names
 	seal   seal
-	charge *script
-	read   *script
-	tell   *script
+	script *rueidis.Lua
 
-	pending pending // Run's
-	shards  []shard // Run's
-	packets shard   // Run's: a log of packets, read once one was to be carried
-	carries bool    // Run's: one was
-	trips   int     // Run's
-}
-
-// shard is what Run knows of one part of the keys.
-type shard struct {
-	log    string // name of its log
-	cursor string // where to read on; empty: at its beginning
-	// ahead is the server's clock less ours, in microseconds, as far as that is known.
-	ahead int64
-	known bool
+	// The following are only used by Run.
+	pending pending
+	debtors log
+	packets log
+	ahead   time.Duration // the server's clock minus this instance's; valid if known
+	known   bool          // the server's clock is known
 }
 
 var _ limiter.Sharer = (*Sharer)(nil)
 
-// NewSharer makes a Sharer for the classes of a policy. It opens nothing.
+// NewSharer makes a Sharer for the classes of a policy. It doesn't connect.
 func NewSharer(o Options, p limiter.Policy) *Sharer {
 	l := newLink(o)
-	l.patient = true // Run is
+	n := l.options.names()
 	s := &Sharer{
 		Packets: limiter.NewPackets(), link: l, outbox: limiter.NewOutbox(outboxSize), pending: pending{},
-		names: l.options.names(), seal: newSeal(l.options.Salt), shards: make([]shard, 1),
-		charge: newScript(chargeScript), read: newScript(readScript), tell: newScript(tellScript),
+		names: n, seal: newSeal(l.options.Salt), script: rueidis.NewLuaScript(shareScript),
+		debtors: log{name: n.log()}, packets: log{name: n.packets()},
 	}
-	if o.Cluster {
-		s.shards = make([]shard, clusterShards)
-	}
-	for i := range s.shards {
-		s.shards[i].log = s.names.log(i)
-	}
-	s.packets.log = s.names.packets()
 	s.SetPolicy(p)
 	return s
 }
 
-// SetPolicy has the classes of another policy shared. It may be called at any time.
+// SetPolicy makes the Sharer share the classes of another policy from now on. It may be called at any time.
 func (s *Sharer) SetPolicy(p limiter.Policy) {
 	r := newRates(p)
 	s.rates.Store(&r)
@@ -96,7 +78,7 @@ func (s *Sharer) SetPolicy(p limiter.Policy) {
 // Offer implements limiter.Sharer.
 func (s *Sharer) Offer(c limiter.Charge) bool {
 	if c.Event != limiter.Settled || c.Cost <= 0 {
-		return true // nothing to share
+		return true // nothing needs to be shared
 	}
 	if _, shared := (*s.rates.Load())[c.Key.Class]; !shared {
 		return true
@@ -104,8 +86,8 @@ func (s *Sharer) Offer(c limiter.Charge) bool {
 	return s.outbox.Offer(c)
 }
 
-// Run implements limiter.Sharer. While Redis is away it goes on trying; its only
-// error is the context's.
+// Run implements limiter.Sharer. While Redis can't be reached, it keeps trying. It returns only when the
+// context ends, with the context's error.
 func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	ticks := time.NewTicker(shareEvery)
 	defer ticks.Stop()
@@ -121,8 +103,8 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	}
 }
 
-// exchange makes one round trip: it sends a batch, and reads the logs on. It says
-// whether there is more of either.
+// exchange makes one round trip: it sends a batch of charges and reads the next pages of the logs. It reports
+// whether there is more to send or to read.
 func (s *Sharer) exchange(ctx context.Context, in limiter.Sink) (more bool) {
 	lost := uint64(0)
 	s.outbox.Drain(func(c limiter.Charge) {
@@ -134,36 +116,36 @@ func (s *Sharer) exchange(ctx context.Context, in limiter.Sink) (more bool) {
 	s.link.note(func(state *State) { state.Dropped += lost })
 	err := s.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
 		b := s.batch(time.Now())
-		results := pipeline(ctx, client, b.runs)
 		var err error
-		more, err = s.learn(time.Now(), b, results, in)
+		more, err = s.learn(time.Now(), b, s.script.Exec(ctx, client, b.keys, b.args), in)
 		return err
 	})
 	s.link.note(func(state *State) { state.Pending = len(s.pending) })
 	return err == nil && (more || len(s.pending) > 0)
 }
 
-// mostCharges is how many a round trip carries at most: a Redis takes some 15 µs for each, and the trip has a
-// time limit, after which all of it is lost.
+// mostCharges limits the charges of one round trip. Redis takes about 15 µs for each, and can do nothing else
+// during that time.
 const mostCharges = 1000
 
-// batch is one round trip: the charges, then a page of each log.
+// batch holds the arguments of one run of the script.
 type batch struct {
-	sent    time.Time
-	runs    []run
-	charges []charge
-	packets bool // a page of packets is read behind those of the logs
+	sent       time.Time
+	keys, args []string
+	charges    []charge
 }
 
-// charge is one of a batch.
+// charge is one charge of a batch.
 type charge struct {
-	key   limiter.Key
-	shard int
+	key limiter.Key
 	debit
 }
 
 func (s *Sharer) batch(now time.Time) *batch {
-	b := &batch{sent: now}
+	b := &batch{sent: now, keys: []string{s.debtors.name, s.packets.name}, args: []string{
+		integer(s.deadline(now)), integer(logLength), s.debtors.from(), integer(pageEntries),
+		s.packets.from(), integer(pagePackets), integer(keptPackets), integer(known.Counts.Milliseconds()),
+	}}
 	r := *s.rates.Load()
 	for k, d := range s.pending {
 		if len(b.charges) == mostCharges {
@@ -171,51 +153,24 @@ func (s *Sharer) batch(now time.Time) *batch {
 		}
 		delete(s.pending, k)
 		if rate, shared := r[k.Class]; shared {
-			name, shard := s.names.account(k, len(s.shards))
-			b.charges = append(b.charges, charge{key: k, shard: shard, debit: d})
-			b.runs = append(b.runs, run{
-				script: s.charge,
-				keys:   []string{name, s.shards[shard].log},
-				args: []string{
-					integer(micros(d.cost.Seconds() * rate.perSecond)), integer(rate.burst), integer(rate.most),
-					integer(s.shards[shard].deadline(now)), s.seal.close(k), integer(int64(logLength / len(s.shards))),
-					integer(d.ran(now).Microseconds()),
-				},
-			})
+			b.charges = append(b.charges, charge{k, d})
+			b.keys = append(b.keys, s.names.account(k))
+			b.args = append(b.args, integer(micros(d.cost.Seconds()*rate.perSecond)), integer(rate.burst), integer(rate.most),
+				integer(d.ran(now).Microseconds()), s.seal.close(k))
 		}
 	}
-	for i := range s.shards {
-		b.runs = append(b.runs, run{
-			script: s.read,
-			keys:   []string{s.shards[i].log},
-			args:   []string{s.shards[i].from(), integer(pageEntries)},
-		})
+	for range len(s.Packets) {
+		b.args = append(b.args, string(<-s.Packets))
 	}
-	s.addPackets(b)
 	return b
 }
 
-// addPackets adds those that are to be carried, and every few trips a page of what others have carried.
-func (s *Sharer) addPackets(b *batch) {
-	b.packets = s.carries && s.trips%packetsEvery == 0
-	s.trips++
-	log := []string{s.packets.log}
-	if b.packets {
-		b.runs = append(b.runs, run{script: s.read, keys: log, args: []string{s.packets.from(), integer(pagePackets)}})
-	}
-	for range len(s.Packets) {
-		s.carries = true
-		args := []string{string(<-s.Packets), integer(keptPackets), integer(known.Counts.Milliseconds())}
-		b.runs = append(b.runs, run{script: s.tell, keys: log, args: args})
-	}
-}
-
-// learn raises what the answers say to owe. Its error is that of the round trip,
-// if nothing was answered at all.
-func (s *Sharer) learn(now time.Time, b *batch, results []rueidis.RedisResult, in limiter.Sink) (more bool, err error) {
-	answers, lost, raised := 0, uint64(0), uint64(0)
+// learn reads the answer to a batch and raises the debts that it lists. It returns the last error in the
+// answer.
+func (s *Sharer) learn(now time.Time, b *batch, r rueidis.RedisResult, in limiter.Sink) (more bool, err error) {
+	lost, raised := uint64(0), uint64(0)
 	note := func(failure error) {
-		if failure != nil && (err == nil || answered(failure)) {
+		if failure != nil {
 			err = failure
 		}
 	}
@@ -225,53 +180,70 @@ func (s *Sharer) learn(now time.Time, b *batch, results []rueidis.RedisResult, i
 			in.Raise(now, k, b.sent.Add(time.Duration(min(owes, longestOwed))*time.Microsecond))
 		}
 	}
+	answer, failure := s.answer(b.sent, r)
+	note(failure)
 	for i, c := range b.charges {
-		owes, made, failure := s.shards[c.shard].charged(b.sent, results[i])
-		if note(failure); failure == nil {
-			answers++
+		if i >= len(answer.owes) { // the batch arrived after its deadline, or wasn't answered
+			lost += c.charges
+			continue
 		}
-		if !made {
+		owes, failure := answer.owes[i].AsInt64()
+		if note(failure); failure != nil {
 			lost += c.charges
 		}
 		raise(c.key, owes)
 	}
-	for i := range s.shards {
-		page, failure := s.shards[i].page(b.sent, results[len(b.charges)+i])
-		if note(failure); failure == nil {
-			answers++
-		}
-		more = more || len(page) == pageEntries
-		for _, e := range page {
-			if k, ok := s.seal.open(e.sealed); ok && s.shares(k.Class) {
-				raise(k, e.owes)
-			}
-		}
-	}
-	if at := len(b.charges) + len(s.shards); b.packets {
-		page, failure := s.packets.page(b.sent, results[at])
+	if failure == nil {
+		page, failure := s.debtors.page(answer.now, answer.page)
 		note(failure)
 		for _, e := range page {
-			if e.owes > 0 {
-				in.Learn(now, []byte(e.sealed))
+			if k, ok := s.seal.open(e.text); ok && s.shares(k.Class) {
+				raise(k, e.left)
+			}
+		}
+		more = len(page) == pageEntries
+		page, failure = s.packets.page(answer.now, answer.packets)
+		note(failure)
+		for _, e := range page {
+			if e.left > 0 {
+				in.Learn(now, []byte(e.text))
 			}
 		}
 	}
 	s.link.note(func(state *State) {
-		if len(b.charges) > 0 {
-			state.Batches++
-		}
-		state.Keys, state.Raised, state.Dropped = state.Keys+uint64(len(b.charges)), state.Raised+raised, state.Dropped+lost
-		if answers > 0 && err != nil {
-			state.LastError = err.Error() // a part of a cluster is away
-		}
+		state.Raised, state.Dropped = state.Raised+raised, state.Dropped+lost
 	})
-	if answers > 0 {
-		err = nil
-	}
 	return more, err
 }
 
-// longestOwed is the longest debt that is believed, in microseconds: a day.
+// answer is the script's answer.
+type answer struct {
+	now           int64 // the server's clock, in microseconds
+	owes          []rueidis.RedisMessage
+	page, packets rueidis.RedisMessage
+}
+
+// answer reads the parts of an answer, and stores how far the server's clock is ahead of this instance's.
+func (s *Sharer) answer(sent time.Time, r rueidis.RedisResult) (a answer, err error) {
+	got, err := r.ToArray()
+	if err != nil {
+		return a, err
+	}
+	if len(got) != 4 {
+		return a, errGarbage
+	}
+	if a.now, err = got[0].AsInt64(); err != nil || a.now <= 0 {
+		return a, errGarbage
+	}
+	if a.owes, err = got[1].ToArray(); err != nil {
+		return a, errGarbage
+	}
+	a.page, a.packets = got[2], got[3]
+	s.ahead, s.known = time.UnixMicro(a.now).Sub(sent), true
+	return a, nil
+}
+
+// longestOwed is the longest debt that is accepted, in microseconds: a day.
 const longestOwed = 24 * 3600 * 1e6
 
 func (s *Sharer) shares(class string) bool {
@@ -282,68 +254,35 @@ func (s *Sharer) shares(class string) bool {
 // Status implements limiter.Sharer; its Detail is a State.
 func (s *Sharer) Status() limiter.SharingStatus { return s.State().status() }
 
-// State is the Sharer's state.
+// State returns the Sharer's state.
 func (s *Sharer) State() State {
 	l := s.link.state()
 	l.Dropped += s.outbox.Dropped()
 	return l
 }
 
-// deadline is until when, by the server's clock, a charge may be made that is
-// sent now; 0 if that clock is not known yet.
-func (h *shard) deadline(now time.Time) int64 {
-	if !h.known {
+// deadline returns the latest time, by the server's clock in microseconds, at which Redis may still apply a
+// charge that is sent now. It returns 0 while the server's clock is unknown.
+func (s *Sharer) deadline(now time.Time) int64 {
+	if !s.known {
 		return 0
 	}
-	return max(1, now.Add(stale).UnixMicro()+h.ahead)
+	return max(1, now.Add(stale+s.ahead).UnixMicro())
 }
 
-// answered takes in what the server's clock said.
-func (h *shard) answered(sent time.Time, server int64) bool {
-	if server <= 0 || server > math.MaxInt64/2 {
-		return false
-	}
-	h.ahead, h.known = server-sent.UnixMicro(), true
-	return true
-}
-
-// charged reads the answer to a charge: how many microseconds the key owes, and
-// whether the charge was made.
-func (h *shard) charged(sent time.Time, r rueidis.RedisResult) (owes int64, made bool, err error) {
-	got, err := r.AsIntSlice()
-	if err != nil {
-		return 0, false, err
-	}
-	if len(got) == 0 || len(got) > 2 || !h.answered(sent, got[0]) {
-		return 0, false, errGarbage
-	}
-	if len(got) == 1 {
-		return 0, false, nil
-	}
-	return got[1], true, nil
-}
-
-// Options say where Redis is, and how it is used. The configuration has checked what they may be.
+// Options define where Redis is and how to use it. They were validated with the configuration.
 type Options struct {
-	// Addresses, as host:port or the path of a Unix socket: of the one server, of some nodes of
-	// a cluster, or of the sentinels.
-	Addresses []string
-	// Cluster is true if they belong to a cluster.
-	Cluster bool
-	// SentinelMaster is the name of the master that the sentinels know, and says that
-	// the addresses are theirs.
-	SentinelMaster string
-
-	Username, Password string      // of the servers' ACL; both empty: none
-	Database           int         // 0 in a cluster
+	Address            string      // host:port, or the path of a Unix socket
+	Username, Password string      // for the server's ACL; both empty: no login
+	Database           int         // its number, from 0
 	TLS                *tls.Config // nil: unencrypted
 
-	// Timeout bounds each call, and each attempt to connect. Zero is DefaultTimeout.
+	// Timeout limits each call and each attempt to connect. Zero means DefaultTimeout.
 	Timeout time.Duration
-	// Prefix begins the names of all keys; it may have no braces. Empty is DefaultPrefix.
+	// Prefix begins the names of all keys. Empty means DefaultPrefix.
 	Prefix string
-	// Salt is mixed into the hashes in the names of keys, so readers of these cannot find the
-	// clients by trying. All sidecars must have the same one.
+	// Salt is mixed into the hashes in the names of keys. Without a secret salt, anyone who can read Redis
+	// could identify clients by hashing all addresses. All instances need the same salt.
 	Salt string
 }
 
@@ -360,22 +299,17 @@ func (o Options) complete() Options {
 
 func (o Options) names() names { return names{prefix: o.Prefix, salt: o.Salt} }
 
-// client says how the client library is to connect. Its buffers are for batches
-// of small commands; a server that does not answer loses its connections soon.
+// client makes the options of the client library. The buffers suit batches of small commands. Keepalive soon
+// closes a connection whose server no longer answers.
 func (o Options) client() rueidis.ClientOption {
 	return rueidis.ClientOption{
-		InitAddress:       o.Addresses,
-		ForceSingleClient: !o.Cluster && o.SentinelMaster == "",
-		Username:          o.Username,
-		Password:          o.Password,
-		SelectDB:          o.Database,
-		TLSConfig:         o.TLS,
-		ClientName:        "tempomat",
-		Sentinel: rueidis.SentinelOption{
-			MasterSet: o.SentinelMaster,
-			TLSConfig: o.TLS,
-		},
-		ClusterOption:       rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+		InitAddress:         []string{o.Address},
+		ForceSingleClient:   true,
+		Username:            o.Username,
+		Password:            o.Password,
+		SelectDB:            o.Database,
+		TLSConfig:           o.TLS,
+		ClientName:          "tempomat",
 		Dialer:              net.Dialer{Timeout: o.Timeout, KeepAlive: time.Second},
 		ConnWriteTimeout:    max(2*o.Timeout, time.Second),
 		ReadBufferEachConn:  64 << 10,
@@ -383,24 +317,24 @@ func (o Options) client() rueidis.ClientOption {
 		BlockingPoolSize:    64,
 		PipelineMultiplex:   -1, // one connection
 		DisableCache:        true,
-		DisableRetry:        true, // nothing is sent again; the next batch is the next attempt
+		DisableRetry:        true, // the next batch tries again
 	}
 }
 
-// pending is what is not sent yet, added up by key: of a bounded number of keys, for a bounded
-// time. Its methods are for one goroutine.
+// pending holds the charges that haven't been sent yet, added up by key. Both their number and their age are
+// limited. Only one goroutine may use it.
 type pending map[limiter.Key]debit
 
-// debit is what a key is to be charged.
+// debit is the sum of the charges of one key.
 type debit struct {
-	cost    time.Duration // as a key of no standing would owe it: an account knows one rate
+	cost    time.Duration // divided by the standing, because an account in Redis has one rate per class
 	used    time.Duration // CPU time
-	began   time.Time     // when the first of the requests went on
-	since   time.Time     // of the first charge
+	began   time.Time     // when the first of the requests started
+	since   time.Time     // when the first charge was added
 	charges uint64
 }
 
-// add puts a charge in; false says that there is no room for its key.
+// add adds a charge. It returns false if there is no room for another key.
 func (p pending) add(c limiter.Charge) bool {
 	d, known := p[c.Key]
 	if !known {
@@ -419,13 +353,14 @@ func (p pending) add(c limiter.Charge) bool {
 	return true
 }
 
-// ran is for how long the key earned while its requests ran: what they cost was
-// used in the time before, but not before they began.
+// ran returns the time for which the key's earnings pay for its requests while they run: the CPU time that
+// they used, but no more than the time since the first one began.
 func (d *debit) ran(now time.Time) time.Duration {
 	return max(0, min(d.used, now.Sub(d.began)))
 }
 
-// forget drops what is older than age, and counts the charges: who was away tells nobody of the past.
+// forget drops debits that are older than age, and returns how many charges these contained. After an outage,
+// no client is therefore charged for requests of long ago.
 func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 	for k, d := range p {
 		if now.Sub(d.since) > age {
@@ -437,80 +372,86 @@ func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 }
 
 // An account in Redis is one integer: the Unix time, in microseconds of the server's clock, at which the key
-// will have its whole burst again, were it charged with nothing more. A charge moves it on by the time in
-// which its cost is earned. An account whose time has come is full; it expires half a minute later than that,
-// or later by the duration of its longest request, so the same time does not pay for concurrent requests
-// again. (The virtual scheduling of the generic cell rate algorithm, ITU-T I.371.)
+// will have its full burst again if it isn't charged any more. A charge moves that time forward by the time
+// that the key takes to earn the cost. When that time is reached, the account is full. It expires half a
+// minute later, plus the duration of its longest request, so the earnings of one period can't pay for several
+// concurrent requests. (This is the virtual scheduling algorithm of the generic cell rate algorithm, ITU-T
+// I.371.)
 //
-// Keys that owe are announced in a log, a stream of bounded length that all sidecars read.
+// Keys that owe are announced in a log, which all instances read.
 
-// chargeScript charges an account, and announces the key if it then owes. It answers how long
-// the key owes, 0 or below if it does not, and the time. A charge that comes after its
-// deadline, because the server stood still, is not made: the answer is empty except for the
-// time.
-//
-// KEYS are the account and the log. ARGV are, in microseconds, the charge, the burst, the most
-// that the account may be in the future, and the deadline as Unix time, 0 for none; then the
-// sealed key (empty: no announcement), how many entries the log keeps, and for how long, in
-// microseconds, the charged requests ran: what was earned in that time pays for them, even if
-// the key had its whole burst.
-const chargeScript = `
+// shareScript does one round trip. It charges accounts, announces the keys that then owe, reads both logs, and
+// adds packets to theirs. It returns the time in microseconds; a list of how many microseconds each key owes,
+// 0 or less if it owes nothing; and a page of each log. If a part fails, its error replaces its result. If the
+// server was unresponsive until after the deadline, the script charges nothing, and the list is empty.
+// is empty.
+// KEYS are the log of keys that owe, the log of packets, and the accounts. ARGV begins with eight numbers: (1)
+// the deadline, as Unix time in microseconds, or 0 for none; for the first log, (2) its length, (3) where to
+// continue reading and (4) how many entries to read; for the log of packets, (5) where to continue reading,
+// (6) how many entries to read, (7) its length and (8) for how many milliseconds an entry is valid. Five
+// values for each account follow: the charge, the burst, how far in the future the account may be, how long
+// the charged requests ran (all in microseconds), and the sealed key, which is empty if the key must not be
+// announced. What a key earned while its requests ran pays for them even if it had its full burst. The
+// remaining ARGV are packets.
+const shareScript = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local deadline = tonumber(ARGV[4])
-if deadline > 0 and now > deadline then
-  return {now}
+local function integer(x) return string.format('%.0f', x) end
+
+local function charge(account, i)
+  local cost, burst, most = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+  local ran, sealed = tonumber(ARGV[i + 3]), ARGV[i + 4]
+  local full = redis.pcall('GET', account) or 0
+  if type(full) == 'table' then
+    return full
+  end
+  full = math.min(math.max(tonumber(full) or 0, now - ran) + cost, now + most)
+  local kept = math.max(full - now, 0) + ran + 30000000
+  local done = redis.pcall('SET', account, integer(full), 'PX', integer(math.ceil(kept / 1000)))
+  if done.err then
+    return done
+  end
+  local owes = full - burst - now
+  if owes > 0 and sealed ~= '' then
+    redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'k', sealed, 'u', integer(full - burst))
+    redis.pcall('PEXPIRE', KEYS[1], 3600000)
+  end
+  return owes
 end
-local charge, burst, last = tonumber(ARGV[1]), tonumber(ARGV[2]), now + tonumber(ARGV[3])
-local full = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
-full = math.min(math.max(full, now - tonumber(ARGV[7])) + charge, last)
-local kept = math.max(full - now, 0) + tonumber(ARGV[7]) + 30000000
-redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', string.format('%.0f', math.ceil(kept / 1000)))
-local owes = full - burst - now
-if owes > 0 and ARGV[5] ~= '' then
-  redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[6], '*', 'k', ARGV[5], 'u', string.format('%.0f', full - burst))
-  redis.call('PEXPIRE', KEYS[2], 3600000)
+
+local owed, at = {}, 9
+local late = tonumber(ARGV[1]) > 0 and now > tonumber(ARGV[1])
+for i = 3, #KEYS do
+  if not late then
+    owed[i - 2] = charge(KEYS[i], at)
+  end
+  at = at + 5
 end
-return {now, owes}
+local page = redis.pcall('XRANGE', KEYS[1], ARGV[3], '+', 'COUNT', ARGV[4])
+local packets = redis.pcall('XRANGE', KEYS[2], ARGV[5], '+', 'COUNT', ARGV[6])
+for i = at, #ARGV do
+  redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[7], '*', 'k', ARGV[i], 'u', integer(now + ARGV[8] * 1000))
+  redis.pcall('PEXPIRE', KEYS[2], ARGV[8])
+end
+return {now, owed, page, packets}
 `
 
-// readScript reads the log on from an entry: KEYS[1] is the log, ARGV are where to
-// begin and how many entries to read at most. It answers the time in microseconds,
-// and the entries.
-const readScript = `
-local clock = redis.call('TIME')
-return {clock[1] * 1000000 + clock[2], redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])}
-`
-
-// tellScript has a packet carried: KEYS[1] is the log of packets, ARGV are the packet, how many the
-// log keeps, and for how many milliseconds. It is an entry like those of keys that owe.
-const tellScript = `
-local clock = redis.call('TIME')
-redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'k', ARGV[1], 'u', string.format('%.0f', (clock[1] * 1000 + ARGV[3]) * 1000))
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return 0
-`
-
-// clusterShards is in how many parts accounts and logs are divided in a cluster.
-// An account and its log have to be in one slot.
-const clusterShards = 16
-
-// logLength is how many entries all logs keep at least, together. Newcomers learn
-// from them who owes.
+// logLength is the least number of entries that the log of keys in debt keeps. An instance that starts reads
+// them to learn which keys owe.
 const logLength = 1 << 15
 
-// rate is the budget of a class in the units of the accounts in Redis: microseconds of the time
-// in which a key earns an amount.
+// rate is the budget of a class in the unit of accounts in Redis: the microseconds that a key takes to earn
+// an amount.
 type rate struct {
-	perSecond float64 // a CPU-second is earned in so many microseconds
-	burst     int64   // a whole burst is
-	most      int64   // a whole burst and the deepest debt are
+	perSecond float64 // microseconds to earn a CPU-second
+	burst     int64   // microseconds to earn a full burst
+	most      int64   // microseconds to earn a full burst and the deepest debt
 }
 
-// rates are those of the classes that are shared, by name.
+// rates are the rates of the classes that are shared, by name.
 type rates map[string]rate
 
-// mostMicros bounds an amount, as the time in which a key earns it: ten years.
+// mostMicros is the largest amount, in microseconds: what a key earns in ten years.
 const mostMicros = 10 * 365 * 24 * 3600 * 1e6
 
 func newRates(p limiter.Policy) rates {
@@ -529,23 +470,19 @@ func newRates(p limiter.Policy) rates {
 
 func micros(x float64) int64 { return int64(min(math.Ceil(x), mostMicros)) }
 
-// State is what the doctor shows of a Sharer or a Checker.
+// State is the state of a Sharer or a Checker, as shown by the doctor.
 type State struct {
 	Connected  bool   `json:"connected"`
 	RoundTrips uint64 `json:"roundTrips"` // calls that Redis answered
-	Failures   uint64 `json:"failures"`   // calls that it did not
-	Batches    uint64 `json:"batches"`    // of a Sharer: calls that shared charges
-	Keys       uint64 `json:"keys"`       // of a Sharer: keys in these, each once in each
-	Pending    int    `json:"pending"`    // of a Sharer: keys with charges that are not sent yet
-	Dropped    uint64 `json:"dropped"`    // charges that were not shared, or may not have been
-	Raised     uint64 `json:"raised"`     // times that a key was found to owe
-	// LastError is the last error, also of a call that was answered; empty: none so far.
+	Failures   uint64 `json:"failures"`   // calls that Redis didn't answer
+	Pending    int    `json:"pending"`    // for a Sharer: keys with charges that haven't been sent yet
+	Dropped    uint64 `json:"dropped"`    // charges that weren't shared, or may not have been
+	Raised     uint64 `json:"raised"`     // how often a key was found in debt
+	// LastError is the last error, including errors that Redis returned; empty if there was none.
 	LastError string `json:"lastError,omitempty"`
-	// LastContact is when Redis last answered; zero: never.
-	LastContact time.Time `json:"lastContact,omitzero"`
 }
 
-// status is a Sharer's State in the words of all Sharers.
+// status converts the State to the form that all Sharers have in common.
 func (s State) status() limiter.SharingStatus {
 	return limiter.SharingStatus{
 		Up:   map[string]bool{"redis": s.Connected},

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +28,7 @@ func testPolicy() limiter.Policy {
 
 func client(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
 
-// sidecar is a limiter with its sharer and a driver, running until the test ends.
+// sidecar is a limiter with its sharer and a driver; it runs until the test ends.
 type sidecar struct {
 	*limiter.Limiter
 	sharer *Sharer
@@ -62,7 +61,7 @@ func startSidecar(t testing.TB, o Options) *sidecar {
 	return car
 }
 
-// charge makes one request that goes at once.
+// charge makes one request that starts at once.
 func (c *sidecar) charge(id string, cost time.Duration) {
 	now := time.Now()
 	ticket := c.Arrive(now, limiter.Arrival{Client: client(id), Guess: cost})
@@ -79,14 +78,13 @@ func (c *sidecar) level(id string) float64 {
 
 var linkNumber atomic.Int64
 
-// linked waits until what is charged at one sidecar is known at another, and
-// returns how long that took.
+// linked waits until a charge at one instance is known at another, and returns how long that took.
 func linked(t testing.TB, from, to *sidecar) time.Duration {
 	t.Helper()
 	began := time.Now()
 	id := fmt.Sprint("link-", linkNumber.Add(1))
 	tries := 0
-	testkit.Eventually(t, "sidecars are linked", func() bool {
+	testkit.Eventually(t, "the instances are connected", func() bool {
 		if tries++; tries%25 == 1 {
 			now := time.Now()
 			from.sharer.Offer(limiter.Charge{Key: client(id), Cost: 5 * time.Second, At: now, Received: now, Until: now})
@@ -96,15 +94,13 @@ func linked(t testing.TB, from, to *sidecar) time.Duration {
 	return time.Since(began)
 }
 
-// load has two sidecars serve clients that stay within their bursts, and measures
-// how long the limiter takes for each request.
+// load makes two instances serve clients that stay within their bursts.
 type load struct {
 	cars  [2]*sidecar
 	stop  chan struct{}
 	done  sync.WaitGroup
 	mu    sync.Mutex
 	spent map[string]float64
-	took  []time.Duration
 }
 
 func startLoad(cars [2]*sidecar) *load {
@@ -120,12 +116,9 @@ func startLoad(cars [2]*sidecar) *load {
 				case <-ticks.C:
 				}
 				id := fmt.Sprint("client-", i, "-", n)
-				began := time.Now()
 				car.charge(id, 20*time.Millisecond)
-				took := time.Since(began)
 				l.mu.Lock()
 				l.spent[id] += 0.02
-				l.took = append(l.took, took)
 				l.mu.Unlock()
 			}
 		})
@@ -133,21 +126,7 @@ func startLoad(cars [2]*sidecar) *load {
 	return l
 }
 
-// quantiles returns the median and the 99th percentile of what the requests took
-// since the last call.
-func (l *load) quantiles() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.took) == 0 {
-		return "none"
-	}
-	slices.Sort(l.took)
-	text := fmt.Sprintf("%d requests: median %v, p99 %v", len(l.took), l.took[len(l.took)/2], l.took[len(l.took)*99/100])
-	l.took = nil
-	return text
-}
-
-// end stops the load and looks for clients who owe more than they spent.
+// end stops the load and finds clients that owe more than they have spent.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	close(l.stop)

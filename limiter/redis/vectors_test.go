@@ -14,11 +14,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/quota"
 )
 
-// The vectors were recorded from the service whose limits these are. See meta in
-// the file.
+// The vectors were recorded from the service that had these limits. See meta in the file.
 type vectorFile struct {
 	Meta    map[string]json.RawMessage
 	Factors map[string]float64 `json:"user_factors"`
@@ -34,8 +34,8 @@ type vector struct {
 	Calls   []vectorCall
 }
 
-// vectorLimit is a limit in one of the service's two forms: a bucket, or the older one, max requests in duration
-// milliseconds, minInterval apart.
+// vectorLimit is a limit in one of the service's two forms: a bucket, or the older form, max requests in
+// duration milliseconds, minInterval apart.
 type vectorLimit struct {
 	Name                       string `json:"key"`
 	Type                       string
@@ -43,7 +43,8 @@ type vectorLimit struct {
 	Max, Duration, MinInterval *float64
 }
 
-// bucket is the limit as the service has it for a client of that factor; the zero Bucket: nobody is limited.
+// bucket returns the service's limit for a client with a factor; the zero Bucket means that no client is
+// limited.
 func (l vectorLimit) bucket(factor float64) quota.Bucket {
 	given := func(x *float64, otherwise float64) float64 {
 		if x == nil {
@@ -97,15 +98,11 @@ type vectorInfo struct {
 
 func TestVectors(t *testing.T) {
 	data, err := os.ReadFile(cmp.Or(os.Getenv("TEMPOMAT_VECTORS_LEAKYBUCKET"), "testdata/vectors/leakybucket.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var file vectorFile
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(data, &file))
 	if raw, ok := file.Meta["user_factors"]; ok && file.Factors == nil {
-		_ = json.Unmarshal(raw, &file.Factors) // only told there
+		_ = json.Unmarshal(raw, &file.Factors) // only contained there
 	}
 	if len(file.Vectors) == 0 {
 		t.Fatal("no vectors")
@@ -118,7 +115,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// player plays vectors to a Redis.
+// player plays vectors against a Redis server.
 type player struct {
 	direct  rueidis.Client
 	checker *Checker
@@ -131,8 +128,8 @@ func (p *player) do(t *testing.T, command ...string) rueidis.RedisResult {
 	return p.direct.Do(context.Background(), p.direct.B().Arbitrary(command...).Build())
 }
 
-// play plays one. The names of its buckets are joined as they were where it was
-// recorded, so that it tells of the buckets only: names have tests of their own.
+// play plays a vector. The names of its buckets are joined as in the recording, so the test is only about
+// buckets; names have tests of their own.
 func (p *player) play(t *testing.T, v vector) {
 	must(t, p.do(t, "FLUSHALL"))
 	p.expires = map[string]int64{}
@@ -173,9 +170,7 @@ func (p *player) user(t *testing.T, v vector, raw json.RawMessage, factor float6
 	}
 	id := ""
 	if json.Unmarshal(raw, &id) != nil {
-		if err := json.Unmarshal(raw, &object); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(raw, &object))
 		id = object.ID
 	}
 	for _, f := range []map[string]float64{v.Factors, p.file.Factors} {
@@ -198,9 +193,9 @@ func (p *player) put(t *testing.T, key, field string, value json.RawMessage) {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
-// expireBefore makes expire what had when a call was recorded. A call whose result
-// was corrected afterwards, as was what came before it, finds what has not
-// expired by the times that the corrected bucket set.
+// expireBefore makes values expire that had expired when a call was recorded. A call whose result was
+// corrected later, as were earlier ones, finds the values that haven't expired by the times that the corrected
+// bucket set.
 func (p *player) expireBefore(t *testing.T, key string, call vectorCall) {
 	t.Helper()
 	gone := call.ExpiredBefore
@@ -215,7 +210,7 @@ func (p *player) expireBefore(t *testing.T, key string, call vectorCall) {
 	}
 }
 
-// expire makes a value expire, as the vector's clock says.
+// expire makes a value expire according to the vector's clock.
 func (p *player) expire(t *testing.T, key, what string) {
 	t.Helper()
 	field := "t"
@@ -231,7 +226,7 @@ func (p *player) expire(t *testing.T, key, what string) {
 func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit vectorLimit, factor float64) {
 	t.Helper()
 	if strings.HasPrefix(call.Error, "Invalid rate limit") || strings.HasPrefix(call.Error, "Rate limit factor") {
-		return // the configuration has checks of its own
+		return // the configuration has its own checks
 	}
 	b := limit.bucket(factor)
 	info, err := b.Status(quota.BucketState{}, 0, 0, false), error(nil)
@@ -252,9 +247,7 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 			info.Blocked, info.Remaining, info.Reset.Milliseconds(), info.ResetSeconds(),
 			info.FullReset.Milliseconds(), int64(math.Ceil(info.FullReset.Seconds())),
 		}
-		if got != *call.Expect {
-			t.Errorf("call %d: %+v, want %+v", i, got, *call.Expect)
-		}
+		testkit.Same(t, *call.Expect, got, "call %d", i)
 	}
 	if call.Headers != nil {
 		h := http.Header{}
@@ -270,8 +263,8 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 	}
 }
 
-// compareState compares what Redis keeps after a call. It then takes the key's
-// time to live away, as that follows another clock than the vector's.
+// compareState compares the state that Redis keeps after a call. It then removes the key's time to live,
+// because that follows another clock than the vector's.
 func (p *player) compareState(t *testing.T, i int, call vectorCall, key string) {
 	t.Helper()
 	if call.State != nil {
@@ -283,17 +276,13 @@ func (p *player) compareState(t *testing.T, i int, call vectorCall, key string) 
 		}
 	}
 	left, err := p.do(t, "PTTL", key).AsInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if left > 0 {
 		p.expires[key] = call.At + (left+999)/1000*1000
 		must(t, p.do(t, "PERSIST", key))
 	}
-	// Both values expire together here: when the later one did.
+	// Here, both values expire together, at the later of the two times.
 	if e := call.Expires; e != nil && e.Counter != nil {
-		if got := p.expires[key]; got != *e.Counter {
-			t.Errorf("call %d: it expires at %d, want %d", i, got, *e.Counter)
-		}
+		testkit.Same(t, *e.Counter, p.expires[key], "call %d: the key expires at", i)
 	}
 }

@@ -4,7 +4,6 @@ package smockron_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ import (
 	"tempomat/limiter/smockron/master"
 )
 
-// fleet is gatekeepers of one master.
+// fleet is the set of gatekeepers of one master.
 type fleet struct {
 	t         *testing.T
 	master    *master.Master
@@ -46,7 +45,7 @@ func (f *fleet) Join(testing.TB) limiter.Sharer {
 	})
 }
 
-// Cut ends the master. What it knows stays with it, as if a store kept it.
+// Cut ends the master. Its data is kept, as in a store.
 func (f *fleet) Cut() {
 	if f.end != nil {
 		f.end()
@@ -58,7 +57,7 @@ func (f *fleet) Heal() {
 	f.end = serve(f.t, f.master, master.ServeOptions{Addresses: f.addresses, Now: time.Now})
 }
 
-// serve has a master work until end is called, or the test ends.
+// serve runs a master until end is called, or the test ends.
 func serve(t testing.TB, m *master.Master, o master.ServeOptions) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,36 +75,20 @@ func serve(t testing.TB, m *master.Master, o master.ServeOptions) (end func()) {
 	return end
 }
 
-// subscriber is a gatekeeper's control socket, of the test's own.
-func subscriber(t *testing.T, address string) *zmq.Socket {
+// socket returns a socket of the test itself, configured by set.
+func socket(t testing.TB, kind zmq.Type, set func(*zmq.Socket) error) *zmq.Socket {
 	t.Helper()
-	s, err := zmq.NewSocket(zmq.SUB)
+	s, err := zmq.NewSocket(kind)
 	if err == nil {
-		err = errors.Join(s.SetSubscribe(""), s.SetRcvtimeo(time.Second), s.Connect(address))
+		err = set(s)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-// freeAddresses are two that nobody else has.
+// freeAddresses returns two addresses that only this test uses.
 func freeAddresses(t testing.TB) smockron.Addresses {
 	t.Helper()
 	return smockron.Addresses{Accounting: "tcp://" + testkit.FreeAddress(t), Control: "tcp://" + testkit.FreeAddress(t)}
-}
-
-// publisher is a master's control socket, of the test's own.
-func publisher(t *testing.T, address string) *zmq.Socket {
-	t.Helper()
-	s, err := zmq.NewSocket(zmq.PUB)
-	if err == nil {
-		err = s.Bind(address)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
 }

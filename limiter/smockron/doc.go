@@ -1,18 +1,15 @@
-// Package smockron shares limits in the way of Smockron: gatekeepers report to a master what
-// they let through, and the master sends all of them the time until which an identifier must
-// wait. Both directions are ZeroMQ publish/subscribe, and both connections are made by the
-// gatekeeper: accounting to the master's port (10004 if none is given), control from the one
-// above.
+// Package smockron shares limits by the Smockron protocol. Gatekeepers report to a master which requests they
+// let through. If an identifier must wait, the master sends all of them the time until which it must. Both
+// directions are ZeroMQ publish/subscribe. The gatekeeper opens both connections: for accounting to the
+// master's port (10004 by default), and for control to the next port.
 //
-// A gatekeeper decides from memory and never waits for a master. Without one, only the
-// sidecar's own limits apply.
+// A gatekeeper decides from memory and never waits for a master. Without a master, only the instance's own
+// limits apply.
 //
-// [Gatekeeper] is a limiter.Sharer. [Wire] is a master's end; what a master decides is
-// in package master. The messages are those of the protocol text, as its first master,
-// its Node middleware and its nginx module speak them; PROTOCOL.md has them in full,
-// with what is added here: the cost of a request in the accounting's last frame, and
-// RESYNC. The tests play both ends.
+// [Gatekeeper] is a limiter.Sharer. [Wire] opens the sockets of either side, and package master makes a
+// master's decisions. The messages are those of the original protocol, as implemented by its first master, its
+// Node middleware and its nginx module. PROTOCOL.md describes them, with two additions: the cost of a request
+// in the last frame of accounting, and RESYNC. The tests play both sides.
 //
-// ZeroMQ is a C library. A program that is built without cgo has [ErrNoZeroMQ] for
-// every socket.
+// ZeroMQ is a C library. In a program that was built without cgo, every socket fails with [ErrNoZeroMQ].
 package smockron

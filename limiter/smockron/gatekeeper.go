@@ -1,7 +1,6 @@
 package smockron
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -10,42 +9,37 @@ import (
 	"tempomat/limiter"
 )
 
-// Route is a domain of this gatekeeper: the class whose keys are its identifiers.
+// Route is a domain of this gatekeeper. The keys of the class are the identifiers of the domain.
 type Route struct {
 	Domain string
 	Class  string
-	Master Addresses // masters of the domain: domains can have different ones, and several
-	// Requests charges the domain by requests: accounting is sent as soon as a
-	// request is decided. Its class should be a told one. Else it is charged by CPU
-	// time, and accounting is sent when the request is done.
+	Master Addresses // the domain's master; domains can have different masters, and several of them
+	// Requests makes the domain count requests: the gatekeeper sends accounting as soon as a request is
+	// decided. The class should be external. Otherwise the domain is charged for CPU time, and accounting is
+	// sent when the request has ended.
 	Requests bool
-	// Rejected is the part of the refused requests that the master is told of, 0 to
-	// 1. None is needed.
-	Rejected float64
 }
 
-// GatekeeperOptions are what a Gatekeeper is made of.
+// GatekeeperOptions are the settings of a Gatekeeper.
 type GatekeeperOptions struct {
-	// Routes: no two of one class and one master, no two of one domain and one master. Where a class
-	// has several masters, all are told of its charges, and the latest order of all is in force: each
-	// knows what the others know, and any of them may be gone.
+	// Routes may contain each pair of class and master, and each pair of domain and master, only once. If a
+	// class has several masters, all of them get its charges, and the latest time that any of them orders
+	// applies. All masters therefore have the same data, and any of them may stop.
 	Routes []Route
-	Queue  int // most accounting that waits, for each master; 0: DefaultQueue
-	// MaxAge is how old accounting may be when it is sent; 0: two seconds.
-	MaxAge time.Duration
 	Now    func() time.Time
-	// Carries has packets carried by each master that answers a RESYNC of their domain:
-	// tempomat's own.
+	// Carries makes the Gatekeeper send packets through each master that answers a RESYNC for their domain.
+	// Only tempomat's master does.
 	Carries bool
 }
 
 const (
-	defaultMaxAge = 2 * time.Second
-	// coalesce is how long accounting is gathered before it is sent: it bounds how
-	// often the sender wakes up, and is little next to what the network takes.
+	// maxAge is the age beyond which accounting isn't sent any more.
+	maxAge = 2 * time.Second
+	// coalesce is how long accounting is collected before it is sent. It limits how often the sender wakes up,
+	// and is short compared with the network's delay.
 	coalesce = time.Millisecond
-	// askAgain is how long after a RESYNC that was not answered another one is sent,
-	// and giveUp after how many a master is treated as one that does not know it.
+	// askAgain is the pause after a RESYNC without an answer. After giveUp such RESYNCs, the gatekeeper
+	// assumes that the master doesn't know the command.
 	askAgain = 100 * time.Millisecond
 	giveUp   = 30
 )
@@ -58,40 +52,37 @@ type Gatekeeper struct {
 
 var _ limiter.Sharer = (*Gatekeeper)(nil)
 
-// route is a Route at work.
+// route is a Route in use.
 type route struct {
 	Route
-	link     *link
-	rejected atomic.Uint64
-	synced   atomic.Bool // the master has told all that it knows
-	asked    int         // RESYNCs since the master came; for the sender
+	link   *link
+	synced atomic.Bool // the master has sent all orders that it had
+	asked  int         // RESYNCs since the master connected; only the sender uses it
 }
 
-// link is what goes to and comes from one master.
+// link is the connection to one master.
 type link struct {
 	options GatekeeperOptions
 	master  Addresses
 	outbox  *limiter.Outbox
 	packets limiter.Packets
-	routes  []*route // the last one is of packets, if they are carried
+	routes  []*route // the last one is for packets, if they are sent
 	counts  linkCounts
 }
 
-// linkCounts is what a link counted since it began.
+// linkCounts are a link's counters since its start, and whether the master is present.
 type linkCounts struct {
-	present                                      atomic.Bool // the master subscribed
-	sent, full, old, away, orders, past, unsound atomic.Uint64
+	present                              atomic.Bool // the master has subscribed
+	sent, dropped, orders, past, unsound atomic.Uint64
 }
 
-// NewGatekeeper makes a Gatekeeper. It opens nothing before Run.
+// NewGatekeeper makes a Gatekeeper. It opens no connection before Run.
 func NewGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	g := &Gatekeeper{}
-	o.MaxAge = cmp.Or(o.MaxAge, defaultMaxAge)
-	o.Queue = cmp.Or(o.Queue, DefaultQueue)
 	for _, r := range o.Routes {
 		l := g.link(r.Master)
 		if l == nil {
-			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(o.Queue), packets: limiter.NewPackets()}
+			l = &link{options: o, master: r.Master, outbox: limiter.NewOutbox(MostWaiting), packets: limiter.NewPackets()}
 			g.links = append(g.links, l)
 		}
 		x := &route{Route: r, link: l}
@@ -129,7 +120,8 @@ func (g *Gatekeeper) Offer(c limiter.Charge) bool {
 	return taken > 0 || told == 0
 }
 
-// Carry implements limiter.Sharer. Any of the masters may be gone.
+// Carry implements limiter.Sharer. It queues the packet for all masters, because any of them may be
+// unreachable.
 func (g *Gatekeeper) Carry(packet []byte) (carried bool) {
 	for _, l := range g.links {
 		carried = l.packets.Carry(packet) || carried
@@ -137,24 +129,14 @@ func (g *Gatekeeper) Carry(packet []byte) (carried bool) {
 	return carried
 }
 
-// skips reports whether the master need not know.
+// skips reports whether an event isn't sent to the master. Rejected requests are never sent, because they
+// change nothing.
 func (r *route) skips(e limiter.Event) bool {
-	switch e {
-	case limiter.Settled:
-		return r.Requests
-	case limiter.Rejected:
-		if r.Rejected <= 0 {
-			return true
-		}
-		n := float64(r.rejected.Add(1))
-		return uint64(n*r.Rejected) == uint64((n-1)*r.Rejected)
-	case limiter.Accepted, limiter.Delayed:
-	}
-	return !r.Requests
+	return e == limiter.Rejected || r.Requests == (e == limiter.Settled)
 }
 
-// Run implements limiter.Sharer. It returns an error at once if there is no
-// ZeroMQ; a master that is away is none.
+// Run implements limiter.Sharer. It returns an error at once if the program has no ZeroMQ. A master that can't
+// be reached isn't an error.
 func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
 	w, err := OpenWire()
 	if err != nil {
@@ -180,8 +162,8 @@ func (g *Gatekeeper) Run(ctx context.Context, in limiter.Sink) error {
 	return first
 }
 
-// sendAccounting sends accounting to the master until the context ends. ZeroMQ makes and
-// keeps the connection.
+// sendAccounting sends accounting to the master until the context ends. ZeroMQ opens the connection, and
+// reopens it if needed.
 func (l *link) sendAccounting(ctx context.Context, w *Wire) error {
 	s, err := w.publisher(sendQueue, false, l.master.Accounting, false)
 	if err != nil {
@@ -208,13 +190,13 @@ func (l *link) sendAccounting(ctx context.Context, w *Wire) error {
 			l.outbox.Drain(func(c limiter.Charge) { l.send(s, &m, now, c) })
 		case p := <-l.packets:
 			if r := l.routes[len(l.routes)-1]; r.Domain == PacketDomain && r.synced.Load() && s.send(m.packet(p)) != nil {
-				l.counts.full.Add(1)
+				l.counts.dropped.Add(1)
 			}
 		}
 	}
 }
 
-// pollMaster notes whether the master is there: it is as long as it is subscribed.
+// pollMaster updates whether the master is present. It is present as long as it is subscribed.
 func (l *link) pollMaster(s *socket) {
 	for {
 		frames, err := s.poll()
@@ -231,7 +213,7 @@ func (l *link) pollMaster(s *socket) {
 	}
 }
 
-// resync asks for what the master knew before it was connected, until it has told.
+// resync asks the master for the orders that it made before this connection, until the master has answered.
 func (l *link) resync(s *socket, m *message) {
 	if !l.counts.present.Load() {
 		return
@@ -240,37 +222,32 @@ func (l *link) resync(s *socket, m *message) {
 		if r.synced.Load() || r.asked >= giveUp {
 			continue
 		}
-		if s.send(m.command(r.Domain, resync)) == nil { // else there is no room now
+		if s.send(m.command(r.Domain, resync)) == nil { // otherwise the queue is full, and the next tick tries again
 			r.asked++
 		}
 	}
 }
 
-// send reports one request to the master, unless it is too late. What the master missed while
-// it was away is never reported: no client should be punished for it.
+// send reports one request to the master, unless the request is too old. Requests that a master missed while
+// it was unreachable are never reported, so no client is delayed for that time.
 func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	r := l.route(c.Key.Class)
 	switch {
 	case r == nil || len(c.Key.ID) > MaxIdentifier:
 		return
-	case !l.counts.present.Load():
-		l.counts.away.Add(1)
-		return
-	case now.Sub(c.At) > l.options.MaxAge:
-		l.counts.old.Add(1)
+	case !l.counts.present.Load(), now.Sub(c.At) > maxAge:
+		l.counts.dropped.Add(1)
 		return
 	}
 	status, cost := accepted, time.Duration(-1)
 	if c.Event == limiter.Settled {
-		cost = c.NormalizedCost() // a master knows no standing: it gives each identifier the same share
+		cost = c.NormalizedCost() // a master gives each identifier the same share, because it doesn't know standings
 	}
-	if c.Event == limiter.Rejected {
-		status = rejected
-	} else if c.Until.UnixMilli() > c.Received.UnixMilli() {
+	if c.Until.UnixMilli() > c.Received.UnixMilli() {
 		status = delayed
 	}
 	if err := s.send(m.accounting(r.Domain, c, status, cost)); err != nil {
-		l.counts.full.Add(1)
+		l.counts.dropped.Add(1)
 		return
 	}
 	l.counts.sent.Add(1)
@@ -285,7 +262,7 @@ func (l *link) route(class string) *route {
 	return nil
 }
 
-// receiveControl raises what keys owe as the master says, until the context ends.
+// receiveControl raises debts as the master orders, until the context ends.
 func (l *link) receiveControl(ctx context.Context, w *Wire, in limiter.Sink) error {
 	topics := make([]string, len(l.routes))
 	for i, r := range l.routes {
@@ -299,15 +276,15 @@ func (l *link) receiveControl(ctx context.Context, w *Wire, in limiter.Sink) err
 	for ctx.Err() == nil {
 		frames, err := s.receive()
 		if err != nil || frames == nil {
-			continue // it is ending, or there was nothing
+			continue // the context is ending, or nothing arrived
 		}
 		l.handleControl(frames, in)
 	}
 	return nil
 }
 
-// handleControl takes in one message of the master. A topic is a prefix, so the message may be
-// of a domain that begins like ours.
+// handleControl handles one message from the master. Topics match by prefix, so the message may be for
+// another domain.
 func (l *link) handleControl(frames [][]byte, in limiter.Sink) {
 	c, err := parseControl(frames)
 	var r *route
@@ -333,46 +310,44 @@ func (l *link) handleControl(frames [][]byte, in limiter.Sink) {
 			return
 		}
 		in.Raise(now, limiter.Key{Class: r.Class, ID: string(c.identifier)}, until)
-		l.counts.orders.Add(1) // those that are counted are in force
+		l.counts.orders.Add(1) // counted after Raise, so every counted order already applies
 	}
 }
 
-// LinkState is what the doctor shows of the link to one master.
+// LinkState is the state of the link to one master, as shown by the doctor.
 type LinkState struct {
 	Master  string   `json:"master"`
 	Domains []string `json:"domains"`
-	Present bool     `json:"present"` // it is connected and listens
-	Synced  bool     `json:"synced"`  // it has told what it knew when it was connected
-	Sent    uint64   `json:"sent"`    // accounting
-	Dropped uint64   `json:"dropped"` // accounting without room in the queue or the connection
-	Away    uint64   `json:"away"`    // accounting while there was no master
-	Old     uint64   `json:"old"`     // accounting that was too old to be sent
+	Present bool     `json:"present"` // the master is connected and has subscribed
+	Synced  bool     `json:"synced"`  // the master has sent all orders that it had when it connected
+	Sent    uint64   `json:"sent"`    // accounting messages
+	Dropped uint64   `json:"dropped"` // accounting dropped because there was no room or no master, or because it was too old
 	Orders  uint64   `json:"orders"`  // orders to wait
-	Past    uint64   `json:"past"`    // orders that were past when they came
-	Unsound uint64   `json:"unsound"` // messages that were invalid, or not of our domains
+	Past    uint64   `json:"past"`    // orders whose time had passed when they arrived
+	Unsound uint64   `json:"unsound"` // messages that were invalid, or for domains that this gatekeeper doesn't have
 }
 
-// Status implements limiter.Sharer; its Detail is what State returns.
+// Status implements limiter.Sharer. Its Detail is the result of State.
 func (g *Gatekeeper) Status() limiter.SharingStatus { return statusOf(g.State()) }
 
-// statusOf is the links' state in the words of all Sharers.
+// statusOf converts the state of the links to the form that all Sharers have in common.
 func statusOf(links []LinkState) limiter.SharingStatus {
 	all := limiter.SharingStatus{Up: make(map[string]bool, len(links)), Detail: links}
 	for _, l := range links {
 		all.Up["master "+l.Master] = l.Present
 		all.Sent, all.Received = all.Sent+l.Sent, all.Received+l.Orders
-		all.Dropped, all.Unsound = all.Dropped+l.Dropped+l.Away+l.Old, all.Unsound+l.Unsound
+		all.Dropped, all.Unsound = all.Dropped+l.Dropped, all.Unsound+l.Unsound
 	}
 	return all
 }
 
-// State is a picture of the links.
+// State returns a snapshot of the links.
 func (g *Gatekeeper) State() []LinkState {
 	var all []LinkState
 	for _, l := range g.links {
 		s := LinkState{
 			Master: l.master.Accounting, Present: l.counts.present.Load(), Synced: true,
-			Sent: l.counts.sent.Load(), Dropped: l.outbox.Dropped() + l.counts.full.Load(), Away: l.counts.away.Load(), Old: l.counts.old.Load(),
+			Sent: l.counts.sent.Load(), Dropped: l.outbox.Dropped() + l.counts.dropped.Load(),
 			Orders: l.counts.orders.Load(), Past: l.counts.past.Load(), Unsound: l.counts.unsound.Load(),
 		}
 		for _, r := range l.routes {

@@ -12,27 +12,26 @@ import (
 )
 
 const (
-	// receiveTimeout is how long a socket waits for a message before it looks whether it
-	// is still wanted.
+	// receiveTimeout is how long a socket waits for a message before it checks whether it should end.
 	receiveTimeout = 100 * time.Millisecond
-	// reconnect is how soon a peer that went away is tried again at first, and at most
-	// four times that: a master that is back is to be heard within a second.
+	// reconnect is the first pause before a socket tries to reach a lost peer again; later pauses are at most
+	// four times as long. A master that has come back must be reached within a second.
 	reconnect = 100 * time.Millisecond
-	// kernelBuffer is how much of a connection, in bytes, may be under way: accounting
-	// that a busy master reads late is worth little, and the kernel's own choice is
-	// megabytes, which are tens of thousands of messages.
+	// kernelBuffer limits the bytes that the kernel buffers for a connection. Accounting that a busy master
+	// reads late is worth little, and the kernel's default of several megabytes would hold tens of thousands
+	// of messages.
 	kernelBuffer = 256 << 10
-	// maxFrame bounds what a peer can have a socket take in; it is cut off beyond.
+	// maxFrame is the largest size of a frame from a peer. ZeroMQ closes the connection of a peer that sends a
+	// larger one.
 	maxFrame = 64 << 10
 	// maxFrames is how many frames of a message are kept.
 	maxFrames = 8
 )
 
-// Wire is what the sockets of one program have in common. It is closed after all
-// of them.
+// Wire is the ZeroMQ context that all sockets of a program share. Close it after all of them.
 type Wire struct{ context *zmq.Context }
 
-// OpenWire makes a Wire. Its error is ErrNoZeroMQ in a program without ZeroMQ.
+// OpenWire makes a Wire. In a program without ZeroMQ, it returns ErrNoZeroMQ.
 func OpenWire() (*Wire, error) {
 	c, err := zmq.NewContext()
 	if err != nil {
@@ -41,15 +40,14 @@ func OpenWire() (*Wire, error) {
 	return &Wire{c}, nil
 }
 
-// Close ends it.
-func (w *Wire) Close() { _ = w.context.Term() } // fails only if it is closed
+// Close ends the context.
+func (w *Wire) Close() { _ = w.context.Term() } // fails only if it is already closed
 
-// socket is for the goroutine that made it, and for no other. A publisher is made
-// as XPUB: to subscribers it is the same, but it is told who they are.
+// socket may only be used by the goroutine that made it. Publishers are XPUB sockets: subscribers notice no
+// difference, but the publisher learns who subscribes.
 type socket struct{ zmq *zmq.Socket }
 
-// subscriber binds or connects a SUB socket. No topic is all topics: the empty
-// one.
+// subscriber opens a SUB socket, by bind or connect. The empty topic means all topics.
 func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string) (*socket, error) {
 	return w.open(zmq.SUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetRcvhwm(queue), s.SetRcvtimeo(receiveTimeout))
@@ -60,14 +58,15 @@ func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string
 	})
 }
 
-// publisher binds or connects an XPUB socket. With all, it hears of each subscriber, and not
-// only of each topic.
+// publisher opens an XPUB socket, by bind or connect. If all is set, it reports each subscriber; otherwise it
+// reports each topic only once.
 //
-// Its messages go to connected peers only, and are dropped with the connection; otherwise they
-// would queue while a master is away, and be charged when it is back.
+// Messages are only sent to connected peers, and are dropped when the connection ends. Otherwise they would be
+// queued while a master is unreachable, and clients would be charged for them when it comes back.
 //
-// Messages without room at a peer are dropped. If connected, to a single peer, send reports
-// that; if bound, it does not, because otherwise the slowest peer would make all others wait.
+// If there is no room for a peer's message, it is dropped. A connecting socket, which has a single peer,
+// returns an error then. A binding socket doesn't, because it would have to make all peers wait for the
+// slowest.
 func (w *Wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
 	return w.open(zmq.XPUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true), s.SetXpubNodrop(!bind))
@@ -87,7 +86,7 @@ func (w *Wire) open(t zmq.Type, address string, set func(*zmq.Socket) error) (*s
 			s.SetTcpKeepalive(1), s.SetTcpKeepaliveIdle(10), s.SetTcpKeepaliveIntvl(5), s.SetTcpKeepaliveCnt(3),
 		)
 		if err = errors.Join(err, set(s)); err != nil {
-			_ = s.Close() // the first error is the one to tell
+			_ = s.Close() // the first error is returned
 		}
 	}
 	if err != nil {
@@ -103,13 +102,12 @@ func attach(s *zmq.Socket, bind bool, address string) error {
 	return s.Connect(address)
 }
 
-func (s *socket) close() { _ = s.zmq.Close() } // fails only if it is closed
+func (s *socket) close() { _ = s.zmq.Close() } // fails only if it is already closed
 
-// receive returns the next message, as new memory, or nil if none came for a
-// while.
+// receive returns the next message as newly allocated memory, or nil if none arrived within receiveTimeout.
 func (s *socket) receive() ([][]byte, error) { return s.next(0) }
 
-// poll is receive without waiting.
+// poll is like receive, but doesn't wait.
 func (s *socket) poll() ([][]byte, error) { return s.next(zmq.DONTWAIT) }
 
 func (s *socket) next(flags zmq.Flag) ([][]byte, error) {
@@ -133,7 +131,7 @@ func (s *socket) next(flags zmq.Flag) ([][]byte, error) {
 	}
 }
 
-// send publishes a message. It never waits.
+// send publishes a message. It never blocks.
 func (s *socket) send(frames [][]byte) error {
 	last := len(frames) - 1
 	for i, frame := range frames {

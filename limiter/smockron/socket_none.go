@@ -2,12 +2,12 @@
 
 package smockron
 
-// Without cgo there is no ZeroMQ: all compiles, and says so when it is asked for.
+// Without cgo, there is no ZeroMQ. Everything still compiles, and OpenWire returns an error.
 
-// Wire has no sockets.
+// Wire stands for the type in programs with ZeroMQ. No value of it exists.
 type Wire struct{}
 
-// OpenWire fails.
+// OpenWire returns ErrNoZeroMQ.
 func OpenWire() (*Wire, error) { return nil, ErrNoZeroMQ }
 
 // Close does nothing.

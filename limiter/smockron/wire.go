@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// sendQueue and receiveQueue are ZeroMQ's own queues, in messages, for each peer;
-	// orderQueue is that of a master's orders, which has room for all that a resync
-	// has it tell.
+	// sendQueue and receiveQueue are the sizes of ZeroMQ's own queues, in messages, for each peer. orderQueue is
+	// the size of the queue of a master's orders, which has room for everything that a RESYNC makes it send.
 	sendQueue, receiveQueue, orderQueue = 4096, 4096, 131_072
 )
 
-// DefaultQueue is how much accounting waits at most, at either end, unless it is told
-// otherwise: a tenth of a second of what a master can take.
-const DefaultQueue = 16_384
+// MostWaiting limits the accounting that waits, on either side, to what a master can handle in a tenth of a
+// second.
+const MostWaiting = 16_384
 
-// Accounts is where a master takes accounting in. It is for the goroutine that opened it.
+// Accounts receives accounting for a master. Only the goroutine that opened it may use it.
 type Accounts struct{ socket *socket }
 
-// Accounts listens at an address for the accounting of all domains.
+// Accounts opens a socket at an address for the accounting of all domains.
 func (w *Wire) Accounts(address string) (*Accounts, error) {
 	s, err := w.subscriber(receiveQueue, true, address, "")
 	if err != nil {
@@ -33,8 +32,8 @@ func (w *Wire) Accounts(address string) (*Accounts, error) {
 	return &Accounts{s}, nil
 }
 
-// Receive returns the frames of the next message, as new memory; nil if none came for a while,
-// or the Wire ended.
+// Receive returns the frames of the next message, as newly allocated memory. It returns nil if none arrived
+// for a while, or if the Wire is closed.
 func (a *Accounts) Receive() [][]byte {
 	frames, err := a.socket.receive()
 	if err != nil {
@@ -43,17 +42,17 @@ func (a *Accounts) Receive() [][]byte {
 	return frames
 }
 
-// Close ends it.
+// Close closes the socket.
 func (a *Accounts) Close() { a.socket.close() }
 
-// Control is where a master tells gatekeepers. It is for the goroutine that opened it, and
-// never waits: what a gatekeeper has no room for is dropped.
+// Control sends a master's messages to gatekeepers. Only the goroutine that opened it may use it. It never
+// blocks: if a gatekeeper's queue is full, a message is dropped.
 type Control struct {
 	socket  *socket
 	message message
 }
 
-// Control listens at an address for gatekeepers.
+// Control opens a socket at an address to which gatekeepers connect.
 func (w *Wire) Control(address string) (*Control, error) {
 	s, err := w.publisher(orderQueue, true, address, true)
 	if err != nil {
@@ -62,28 +61,28 @@ func (w *Wire) Control(address string) (*Control, error) {
 	return &Control{socket: s}, nil
 }
 
-// DelayUntil has an identifier of a domain wait until then, in milliseconds since 1970.
+// DelayUntil orders an identifier of a domain to wait until a time in milliseconds since 1970.
 func (c *Control) DelayUntil(domain, identifier string, until int64) {
-	_ = c.socket.send(c.message.delayUntil(domain, identifier, until)) // fails only if it is closed
+	_ = c.socket.send(c.message.delayUntil(domain, identifier, until)) // fails only if it is already closed
 }
 
-// ResyncStart says that what comes until ResyncDone is all that the master knows of a domain.
+// ResyncStart announces that all orders of a domain follow, until ResyncDone.
 func (c *Control) ResyncStart(domain string) {
 	_ = c.socket.send(c.message.command(domain, resyncStart))
 }
 
-// ResyncDone ends what the master knows of a domain.
+// ResyncDone announces that all orders of a domain have been sent.
 func (c *Control) ResyncDone(domain string) {
 	_ = c.socket.send(c.message.command(domain, resyncDone))
 }
 
-// Carry has all that asked for it get a packet.
+// Carry sends a packet to all gatekeepers that have subscribed to packets.
 func (c *Control) Carry(p []byte) {
-	_ = c.socket.send(c.message.packet(p)) // fails only if it is closed
+	_ = c.socket.send(c.message.packet(p)) // fails only if it is already closed
 }
 
-// PollSubscribers tells which gatekeepers came and went since it was last asked, each with
-// its domain.
+// PollSubscribers calls each for every gatekeeper that has subscribed or unsubscribed since the last call,
+// with its domain.
 func (c *Control) PollSubscribers(each func(domain []byte, came bool)) {
 	for {
 		frames, err := c.socket.poll()
@@ -98,10 +97,10 @@ func (c *Control) PollSubscribers(each func(domain []byte, came bool)) {
 	}
 }
 
-// Close ends it.
+// Close closes the socket.
 func (c *Control) Close() { c.socket.close() }
 
-// Statuses of accounting, and commands of both directions.
+// Statuses in accounting messages, and commands in both directions.
 const (
 	accepted    = "ACCEPTED"
 	delayed     = "DELAYED"
@@ -113,49 +112,46 @@ const (
 	packet      = "PACKET"
 )
 
-// PacketDomain is the domain of packets (package known), which masters of tempomat carry from each
-// gatekeeper to all that subscribed to it. No domain of a configuration has a space.
+// PacketDomain is the domain of packets (package known). Tempomat's master passes each packet on to all
+// gatekeepers that have subscribed to it. The names of configured domains can't contain a space.
 const PacketDomain = "tempomat packets"
 
 const (
-	// MaxIdentifier is the longest identifier that is taken, in bytes.
+	// MaxIdentifier is the longest accepted identifier, in bytes.
 	MaxIdentifier = 1024
-	// maxDigits keeps times within what an integer holds.
+	// maxDigits limits the digits of a time, so it fits into an int64.
 	maxDigits = 15
-	// maxInfo is how much of what is for logs is kept, in bytes.
-	maxInfo  = 512
-	costName = "cost_ms="
-	maxCost  = 24 * time.Hour
+	costName  = "cost_ms="
+	maxCost   = 24 * time.Hour
 )
 
-// What can be wrong with a message, in a word that a master counts it by.
+// Errors in a message. A master counts invalid messages by these words.
 var (
 	errShort      = errors.New("short")      // too few frames
-	errDomain     = errors.New("domain")     // none: empty, or with a NUL inside
-	errStatus     = errors.New("status")     // none that is known
-	errTime       = errors.New("time")       // one that is no whole number of milliseconds
+	errDomain     = errors.New("domain")     // missing, or contains a NUL
+	errStatus     = errors.New("status")     // missing or unknown
+	errTime       = errors.New("time")       // not a whole number of milliseconds
 	errIdentifier = errors.New("identifier") // too long
-	errCommand    = errors.New("command")    // none that is known
+	errCommand    = errors.New("command")    // missing or unknown
 )
 
-// Accounting is a message of a gatekeeper: what became of one request.
+// Accounting is a message from a gatekeeper: what happened to one request.
 type Accounting struct {
 	Domain     []byte
 	Event      limiter.Event // Accepted, Delayed or Rejected
-	Identifier []byte        // any bytes, also none
-	Received   int64         // when the request came, in milliseconds since 1970
-	Until      int64         // of Delayed: when it was let go
+	Identifier []byte        // any bytes; may be empty
+	Received   int64         // when the request arrived, in milliseconds since 1970
+	Until      int64         // for Delayed: when it was released
 	Cost       time.Duration // CPU time; valid if HasCost
 	HasCost    bool
-	Info       []byte // what the gatekeeper says for logs, the cost included; no more than maxInfo of it
-	Resync     bool   // a request for all that the master knows of Domain, and nothing else
-	Packet     []byte // of PacketDomain, and nothing else
+	Resync     bool   // the message only asks for all orders of Domain
+	Packet     []byte // the message only carries this packet, for PacketDomain
 }
 
-// ParseAccounting reads the frames of a message. What it returns refers to them. Its error is a
-// word for what is wrong.
+// ParseAccounting reads the frames of a message. The result refers to their memory. The error is one of those
+// above.
 //
-// Frame 4 of other statuses than DELAYED and frames beyond 5 mean nothing.
+// It ignores frame 4 unless the status is DELAYED, and all frames after frame 5.
 func ParseAccounting(frames [][]byte) (a Accounting, err error) {
 	if len(frames) < 2 {
 		return a, errShort
@@ -197,12 +193,11 @@ func ParseAccounting(frames [][]byte) (a Accounting, err error) {
 	}
 	if len(frames) > 5 {
 		a.Cost, a.HasCost = parseCost(frames[5])
-		a.Info = frames[5][:min(len(frames[5]), maxInfo)]
 	}
 	return a, nil
 }
 
-// parsePacket reads the frames of a packet: the domain, PACKET, and what is carried.
+// parsePacket reads the frames of a packet: the domain, PACKET, and the packet itself.
 func parsePacket(frames [][]byte) ([]byte, error) {
 	switch {
 	case string(frames[1]) != packet:
@@ -215,23 +210,8 @@ func parsePacket(frames [][]byte) ([]byte, error) {
 	return frames[2], nil
 }
 
-// Words are what it says for logs, except for the cost.
-func (a *Accounting) Words() []byte {
-	rest := a.Info
-	if a.HasCost {
-		var words [][]byte
-		for word := range bytes.FieldsSeq(rest) {
-			if !bytes.HasPrefix(word, []byte(costName)) {
-				words = append(words, word)
-			}
-		}
-		rest = bytes.Join(words, []byte{' '})
-	}
-	return bytes.TrimSpace(rest)
-}
-
-// parseDomain takes the NUL off that makes a domain a topic no other begins with.
-// The originals' master does not ask for it.
+// parseDomain removes the NUL at the end of a domain. The NUL ensures that no topic is a prefix of another.
+// The original master accepts domains without it.
 func parseDomain(frame []byte) ([]byte, error) {
 	name := bytes.TrimSuffix(frame, []byte{0})
 	if len(name) == 0 || len(name) > MaxIdentifier || bytes.IndexByte(name, 0) >= 0 {
@@ -240,8 +220,8 @@ func parseDomain(frame []byte) ([]byte, error) {
 	return name, nil
 }
 
-// ParseTime reads milliseconds since 1970, in decimal digits and nothing else: a
-// sign, a point or an exponent made the first master forget what it knew.
+// ParseTime reads milliseconds since 1970. Only decimal digits are allowed, because a sign, a decimal point or
+// an exponent made the first master forget an identifier's state.
 func ParseTime(frame []byte) (int64, error) {
 	if len(frame) == 0 || len(frame) > maxDigits {
 		return 0, errTime
@@ -256,7 +236,7 @@ func ParseTime(frame []byte) (int64, error) {
 	return ms, nil
 }
 
-// parseCost finds the cost among the words of a log-info frame.
+// parseCost finds the cost among the words of the last frame. It returns false if there is none.
 func parseCost(frame []byte) (time.Duration, bool) {
 	for word := range bytes.FieldsSeq(frame) {
 		rest, is := bytes.CutPrefix(word, []byte(costName))
@@ -271,7 +251,7 @@ func parseCost(frame []byte) (time.Duration, bool) {
 	return 0, false
 }
 
-// appendCost formats a cost with microseconds, if it has any.
+// appendCost formats a cost in milliseconds, with three decimals if it isn't a whole number.
 func appendCost(b []byte, cost time.Duration) []byte {
 	us := max(0, cost.Microseconds())
 	b = strconv.AppendInt(append(b, costName...), us/1000, 10)
@@ -281,13 +261,12 @@ func appendCost(b []byte, cost time.Duration) []byte {
 	return b
 }
 
-// message is a multipart message that is formatted in place, again and again.
+// message is a multipart message. Its memory is reused for the next one.
 type message struct {
 	frames [6][]byte
 }
 
-// accounting formats what became of a request: always six frames. cost is below
-// zero if none is told.
+// accounting formats the message about one request, which always has six frames. A negative cost is omitted.
 func (m *message) accounting(domain string, c limiter.Charge, status string, cost time.Duration) [][]byte {
 	m.setTopic(domain)
 	m.set(1, status)
@@ -303,9 +282,9 @@ func (m *message) accounting(domain string, c limiter.Charge, status string, cos
 	return m.frames[:6]
 }
 
-// delayUntil formats an order to wait: always four frames, because more crash the nginx
-// gatekeeper, and an integer, because anything else frees the identifier in the Node gatekeeper
-// for good.
+// delayUntil formats an order to wait. It has exactly four frames, because a fifth crashes the nginx
+// gatekeeper. The time is an integer, because anything else permanently exempts the identifier in the Node
+// gatekeeper.
 func (m *message) delayUntil(domain, identifier string, ms int64) [][]byte {
 	m.setTopic(domain)
 	m.set(1, delayUntil)
@@ -314,14 +293,14 @@ func (m *message) delayUntil(domain, identifier string, ms int64) [][]byte {
 	return m.frames[:4]
 }
 
-// command formats one of the two-frame messages of a resync.
+// command formats a message of two frames: a domain and a command.
 func (m *message) command(domain, name string) [][]byte {
 	m.setTopic(domain)
 	m.set(1, name)
 	return m.frames[:2]
 }
 
-// packet formats what is carried, the same in both directions.
+// packet formats a packet, which is the same in both directions.
 func (m *message) packet(p []byte) [][]byte {
 	m.setTopic(PacketDomain)
 	m.set(1, packet)
@@ -329,17 +308,17 @@ func (m *message) packet(p []byte) [][]byte {
 	return m.frames[:3]
 }
 
-// setTopic makes the first frame of a domain in its wire format.
+// setTopic sets the first frame to a domain.
 func (m *message) setTopic(domain string) {
 	m.frames[0] = append(append(m.frames[0][:0], domain...), 0)
 }
 
 func (m *message) set(i int, text string) { m.frames[i] = append(m.frames[i][:0], text...) }
 
-// topicOf is a domain as it travels.
+// topicOf returns the topic of a domain in messages.
 func topicOf(domain string) string { return domain + "\x00" }
 
-// control is a message of a master.
+// control is a parsed message from a master.
 type control struct {
 	domain     []byte
 	command    string // DELAY_UNTIL, RESYNCSTART, RESYNCDONE or PACKET
@@ -348,8 +327,7 @@ type control struct {
 	packet     []byte
 }
 
-// parseControl reads the frames of a message. Frames beyond the fourth mean
-// nothing.
+// parseControl reads the frames of a message. It ignores frames after the fourth.
 func parseControl(frames [][]byte) (c control, err error) {
 	if len(frames) < 2 {
 		return c, errShort
@@ -380,8 +358,8 @@ func parseControl(frames [][]byte) (c control, err error) {
 	return c, err
 }
 
-// ErrNoZeroMQ is what a program gets for every socket that was built without cgo.
-var ErrNoZeroMQ = errors.New("this program was built without cgo, and so without ZeroMQ: Smockron is not in it; install the package tempomat-smockron, or build it with CGO_ENABLED=1")
+// ErrNoZeroMQ is the error that OpenWire returns in a program that was built without cgo.
+var ErrNoZeroMQ = errors.New("this program was built without cgo, and therefore without ZeroMQ and Smockron: install the package tempomat-smockron, or build with CGO_ENABLED=1")
 
-// Addresses are the two of a master, in ZeroMQ's form.
+// Addresses are the two addresses of a master, in ZeroMQ's notation.
 type Addresses struct{ Accounting, Control string }

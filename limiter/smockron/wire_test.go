@@ -11,31 +11,25 @@ import (
 	"testing"
 	"time"
 
+	zmq "github.com/pebbe/zmq4"
+
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 )
 
-// peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any
-// library.
+// peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any library.
 type peer struct {
 	t testing.TB
 	net.Conn
 }
 
-// accept takes the next connection as a socket of that type.
+// accept accepts the next connection and shakes hands as a socket of the given type. The connection ends with
+// the test.
 func accept(t *testing.T, l net.Listener, socketType string) *peer {
 	t.Helper()
 	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return greet(t, c, socketType)
-}
-
-// greet shakes hands as a socket of that type. The connection ends with the test.
-func greet(t testing.TB, c net.Conn, socketType string) *peer {
-	t.Helper()
+	testkit.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(10 * time.Second))
 	p := &peer{t, c}
@@ -62,21 +56,18 @@ func (p *peer) read(n int) []byte {
 	return b
 }
 
-// frame is the next one as it travels, its head included.
+// frame returns the next frame as it is sent, including its header.
 func (p *peer) frame() []byte {
 	p.t.Helper()
 	head := p.read(2)
 	return append(head, p.read(int(head[1]))...)
 }
 
-// TestOnTheWire holds the bytes of a gatekeeper to those recorded of the originals,
-// down to ZMTP.
+// TestOnTheWire compares a gatekeeper's bytes with those recorded from the originals, down to ZMTP.
 func TestOnTheWire(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
@@ -88,17 +79,15 @@ func TestOnTheWire(t *testing.T) {
 	runGatekeeper(t, g, limiter.New(time.Now(), limiter.Policy{}, 16, nil))
 
 	master := accept(t, control, "PUB")
-	if got, want := hex.EncodeToString(master.frame()), "040e09"+hex.EncodeToString([]byte("SUBSCRIBE"))+"666f6f00"; got != want {
-		t.Errorf("the gatekeeper subscribed with %s, want %s", got, want)
-	}
+	testkit.Same(t, "040e09"+hex.EncodeToString([]byte("SUBSCRIBE"))+"666f6f00", hex.EncodeToString(master.frame()), "the gatekeeper subscribed with")
 	sub := accept(t, accounting, "SUB")
 	sub.Write([]byte("\x04\x0a\x09SUBSCRIBE"))
-	// The master is there: the gatekeeper asks for what it knows.
+	// The master is present, so the gatekeeper asks for its orders.
 	if got := append(sub.frame(), sub.frame()...); !bytes.Equal(got, []byte("\x01\x04foo\x00\x00\x06RESYNC")) {
 		t.Errorf("asked with %q", got)
 	}
 	master.Write([]byte("\x01\x04foo\x00\x00\x0aRESYNCDONE"))
-	testkit.Eventually(t, "it has been told", func() bool { return g.State()[0].Synced })
+	testkit.Eventually(t, "the gatekeeper is synchronised", func() bool { return g.State()[0].Synced })
 	received := time.UnixMilli(1795210055000)
 	g.Offer(limiter.Charge{
 		Key: limiter.Key{Class: "foo", ID: "u1"}, Event: limiter.Accepted, At: time.Now(), Received: received, Until: received,
@@ -106,7 +95,7 @@ func TestOnTheWire(t *testing.T) {
 	var got []byte
 	for range 6 {
 		got = append(got, sub.frame()...)
-		if bytes.HasSuffix(got, []byte("RESYNC")) { // one more was on its way
+		if bytes.HasSuffix(got, []byte("RESYNC")) { // another one was already on its way
 			got = nil
 			for range 6 {
 				got = append(got, sub.frame()...)
@@ -114,9 +103,7 @@ func TestOnTheWire(t *testing.T) {
 			break
 		}
 	}
-	if want := "0104666f6f00" + "01084143434550544544" + "01027531" + "010d31373935323130303535303030" + "0100" + "0000"; hex.EncodeToString(got) != want {
-		t.Errorf("accounting is\n%x, want\n%s", got, want)
-	}
+	testkit.Same(t, "0104666f6f00"+"01084143434550544544"+"01027531"+"010d31373935323130303535303030"+"0100"+"0000", hex.EncodeToString(got), "accounting")
 }
 
 func runGatekeeper(t testing.TB, g *smockron.Gatekeeper, in limiter.Sink) {
@@ -126,28 +113,26 @@ func runGatekeeper(t testing.TB, g *smockron.Gatekeeper, in limiter.Sink) {
 	go func() { done <- g.Run(ctx, in) }()
 	t.Cleanup(func() {
 		end()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		testkit.Must(t, <-done)
 	})
 }
 
-// TestPrefixDomain: a topic is a prefix, and a NUL ends it. What is of another
-// domain changes nothing here, also if the master sends it on our topic.
+// TestPrefixDomain: a topic is a prefix that ends with a NUL. Messages for another domain change nothing here,
+// even if the master sends them with this gatekeeper's topic.
 func TestPrefixDomain(t *testing.T) {
 	control := freeAddresses(t)
 	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{{
 		Domain: "foo", Class: "foo", Requests: true, Master: control,
 	}}})
 	l := limiter.New(time.Now(), limiter.Policy{Classes: []limiter.ClassInfo{{Name: "foo", Budget: limiter.Budget{External: true}}}}, 16, nil)
-	pub := publisher(t, control.Control)
+	pub := socket(t, zmq.PUB, func(s *zmq.Socket) error { return s.Bind(control.Control) })
 	runGatekeeper(t, g, l)
 	later := []byte("99999999999999")
 	owes := func(id string) bool {
 		r, _ := l.Find(time.Now(), limiter.Key{Class: "foo", ID: id})
 		return r.Level < 0
 	}
-	testkit.Eventually(t, "orders arrive, and what is wrong is counted", func() bool {
+	testkit.Eventually(t, "valid orders take effect, and invalid ones are counted", func() bool {
 		pub.SendMessage("foobar\x00", "DELAY_UNTIL", "other", later)
 		pub.SendMessage("foo\x00bar", "DELAY_UNTIL", "inner", later)
 		pub.SendMessage("foo\x00", "DELAY_UNTIL", "short")

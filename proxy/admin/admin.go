@@ -1,12 +1,12 @@
 // Package admin serves the admin API for the doctor and the dashboard: JSON over HTTP, at a
 // unix socket and over TCP. Package api has its documents.
 //
-// A request passes the guard, and comes to a route.
+// A request passes the guard and then its route.
 //
 //	admin.go   the parts, the listeners and the servers
-//	guard.go   who may ask: the socket's users, the token, the names that it may be asked for by; and who asks
-//	routes.go  the paths, what may be asked of each, documents and errors
-//	views.go   what the paths answer
+//	guard.go   access: the token, the host names, pages of other sites; and the user who asks
+//	routes.go  the paths with their parameters, documents and errors
+//	views.go   the documents of the paths
 //	page.go    the dashboard
 package admin
 
@@ -29,50 +29,45 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Inspector looks at single clients, pages and requests. An error says what cannot be asked for. Its
-// methods must be safe for concurrent use.
-type Inspector interface {
-	// Queue is the waiting requests, at most limit of them.
+// Inspector looks at single clients, pages and requests. Its errors say what is wrong with the question.
+// Its methods must be safe for concurrent use.
+type Inspector interface { //nolint:interfacebloat // one subject, and one implementation
+	// Queue returns the waiting requests, at most limit of them.
 	Queue(now time.Time, limit int) api.QueueReply
-	// Explain returns what is known of something.
+	// Explain returns everything that is known of a client, a page or a request.
 	Explain(now time.Time, of string) (api.ExplainReply, error)
-	Actor
-}
-
-// Actor acts for a single client. By names the user who asked for it; an error says what was not
-// allowed.
-type Actor interface {
+	// Forgive cancels the debt of a key, Pin sets its standing, and Pins lists pins. by names the user who asks,
+	// for the log. An error says what is wrong with the request.
 	Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
 	Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error)
 	Pins(now time.Time) api.PinsReply
 }
 
-// Inside is what requests add up to. All functions must be safe for concurrent use.
+// Inside returns the sums over requests. All functions must be safe for concurrent use.
 type Inside struct {
 	Overview func() api.OverviewReply
 	Shapes   func(limit int) api.ShapesReply
-	Recent   func(limit int, each bool) api.RecentReply // each: those alike are not one row
-	Series   func(minutes int) (api.SeriesReply, bool)  // false: there is none of so many minutes
+	Recent   func(limit int) api.RecentReply
 }
 
-// Options are the parts that the admin API shows or sets going. All
-// functions must be safe for concurrent use.
+// Options are the parts of the proxy that the admin API shows or controls. All functions must be safe for
+// concurrent use.
 type Options struct {
 	Ledger        telemetry.Ledger
 	Now           func() time.Time
-	Status        func() api.StatusReply // except for Goroutines and Conditions
+	Status        func() api.StatusReply // the status without Goroutines and Conditions
 	Gate          func() limiter.GateState
-	Proof         func(k limiter.Key) string // what limiter.Row tells; nil: nothing is told of robots
-	Kernel        func() api.Kernel          // nil: nothing is told of the kernel's help
+	Proof         func(k limiter.Key) string // the field of limiter.Row; nil: the field stays empty
+	Kernel        func() api.Kernel          // what the kernel measures; nil: the reply has no field kernel
 	Share         func() api.ShareReply
 	Inspector     Inspector
 	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: not checked
-	Ready         func() error           // nil while the proxy takes requests
+	Ready         func() error           // returns nil while the proxy accepts requests
 	Reload        func() error           // reads the configuration again; its error lists every fault
-	Waiting       func() []string        // keys that a reload could not put in force, and a restart does; nil: there are none
-	ReloadTimeout time.Duration          // longest that a client waits for Reload; 0: 20 s
+	Waiting       func() []string        // keys whose change needs a restart; nil: there are none
+	ReloadTimeout time.Duration          // the longest time that a client waits for Reload; 0: 20 s
 	Inside        Inside
-	History       func(hours int) api.HistoryReply // nil: none is kept
+	History       func(hours int) api.HistoryReply // the last hours; nil: no history is kept
 	Access        *Access                          // access over TCP; nil: none
 	Log           *zap.Logger                      // nil: nothing is logged
 }
@@ -81,12 +76,12 @@ type Options struct {
 type Server struct {
 	opts    Options
 	reloads chan struct{} // holds a token while a reload runs
-	looking sync.Mutex    // held while the Inspector looks: each look locks for a moment what requests need
-	server  *http.Server  // at the unix socket
-	web     *http.Server  // over TCP
+	looking sync.Mutex    // held while the Inspector works: its calls briefly hold locks that requests need, so they must not add up
+	server  *http.Server  // serves the unix socket
+	web     *http.Server  // serves TCP
 }
 
-// New makes a Server of its parts; it opens nothing.
+// New makes a Server. It opens no listener.
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -105,9 +100,17 @@ func New(o Options) *Server {
 	return a
 }
 
-// Listen opens the admin API's unix socket; address is "unix:/path". It makes the directory if
-// that is missing, and replaces a socket file that a dead process left behind, but never one on
-// which a process answers, nor another kind of file. Closing the listener removes the file.
+// NewDashboard returns a TCP server for the dashboard and the documents that it shows. Everything except the
+// page itself needs the token.
+func NewDashboard(documents http.Handler, token string) *http.Server {
+	access := new(Access)
+	access.Set(token, nil)
+	return newServer(newGuard(documents, access, false), time.Minute, zap.NewNop())
+}
+
+// Listen opens the admin API's unix socket. The address is "unix:/path". Listen makes the directory if it is
+// missing, and replaces a socket file that a dead process left behind. It fails if a process answers on the
+// socket, or if the file isn't a socket. Closing the listener removes the file.
 func Listen(address string) (net.Listener, error) {
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok || path == "" {
@@ -120,11 +123,12 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// mostConnections is how many may be open over TCP; a viewer has two. More wait until one of them
-// closes. One that brings no request is closed after 5 s, an idle one after a minute.
+// mostConnections is how many connections may be open over TCP. A browser opens two. Further connections
+// wait until one of them closes. The server closes a connection without a request after 5 s, and an idle
+// one after a minute.
 const mostConnections = 128
 
-// ListenWeb opens the address that browsers come to, "host:port".
+// ListenWeb listens for browsers at an address, "host:port".
 func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -133,12 +137,12 @@ func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on l, the unix socket, until Shutdown and closes l. It returns nil after
-// Shutdown, else why it ended.
+// Serve answers on the unix socket l until Shutdown, and closes l. It returns nil after Shutdown, otherwise
+// the error that ended it.
 func (a *Server) Serve(l net.Listener) error { return serve(a.server, l) }
 
-// ServeWeb answers on l, a listener of TCP, until Shutdown and closes l. Everything but the
-// page itself needs the token. It returns nil after Shutdown, otherwise why it ended.
+// ServeWeb answers on the TCP listener l until Shutdown, and closes l. Everything except the page itself
+// needs the token. It returns nil after Shutdown, otherwise the error that ended it.
 func (a *Server) ServeWeb(l net.Listener) error {
 	return serve(a.web, netutil.LimitListener(l, mostConnections))
 }
@@ -150,8 +154,8 @@ func serve(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// Shutdown closes the listeners and waits for requests under way until ctx
-// ends; then it cuts them.
+// Shutdown closes the listeners and waits for requests under way. When ctx ends, it closes their
+// connections.
 func (a *Server) Shutdown(ctx context.Context) error {
 	var all error
 	for _, s := range []*http.Server{a.server, a.web} {
@@ -162,8 +166,7 @@ func (a *Server) Shutdown(ctx context.Context) error {
 	return all
 }
 
-// newServer is for handlers that answer at once. Those that do not move their deadlines
-// themselves.
+// newServer makes a server with timeouts for handlers that answer quickly.
 func newServer(h http.Handler, write time.Duration, log *zap.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -1,13 +1,9 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -15,8 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/spool"
@@ -54,9 +50,7 @@ func ask(t *testing.T, o Options, method, target string, reply any) *httptest.Re
 	if err := json.Unmarshal(rec.Body.Bytes(), &version); err != nil || version.Version != 1 {
 		t.Fatalf("%s %s: not a document of version 1 (%v): %s", method, target, err, rec.Body)
 	}
-	if got := rec.Header().Get("Content-Type"); got != "application/json" {
-		t.Errorf("%s %s: Content-Type %q", method, target, got)
-	}
+	testkit.Same(t, "application/json", rec.Header().Get("Content-Type"), "%s %s: Content-Type", method, target)
 	dec := json.NewDecoder(rec.Body)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(reply); err != nil {
@@ -113,20 +107,14 @@ func TestAdminViews(t *testing.T) {
 		{Name: "slash32", CPUs: 0.4, Burst: 30, Keys: 3},
 		{Name: "userAgent", CPUs: 0.5, Burst: 120, Cap: true, Shadow: true, Keys: 1},
 	}}
-	if diff := cmp.Diff(want, classes); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, classes, "classes")
 	var gate api.GateReply
 	ask(t, options(), "GET", "/v1/gate", &gate)
-	if diff := cmp.Diff(api.GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate); diff != "" {
-		t.Errorf("gate (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, api.GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate, "gate")
 	o := options()
 	o.Kernel = func() api.Kernel { return api.Kernel{Steps: true, Lowered: 2} }
 	ask(t, o, "GET", "/v1/gate", &gate)
-	if diff := cmp.Diff(&api.Kernel{Steps: true, Lowered: 2}, gate.Kernel); diff != "" {
-		t.Errorf("the kernel's help (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, &api.Kernel{Steps: true, Lowered: 2}, gate.Kernel, "the kernel's help")
 	var share api.ShareReply
 	ask(t, options(), "GET", "/v1/share", &share)
 	wanted := options().Share()
@@ -194,49 +182,16 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/v1/ready", broken, 503, "not ready: draining"},
 		{"POST", "/v1/reload", broken, 422, "t.yaml:3: a\nt.yaml:4: b"},
 		{"GET", "/v1/buckets", nan, 500, "NaN"},
+		{"GET", "/v1/queue?limit=1001", options(), 400, "1 to 1000"},
+		{"GET", "/v1/explain?on=a", options(), 400, "unknown parameter"},
+		{"GET", "/v1/forgive", options(), 404, "POST /v1/forgive"},
+		{"GET", "/v1/shapes?limit=0", options(), 400, "limit"},
+		{"GET", "/v1/recent?limit=x", options(), 400, "limit"},
 	} {
 		var reply api.ErrorReply
 		rec := ask(t, c.opts, c.method, c.target, &reply)
 		if rec.Code != c.status || !strings.Contains(reply.Error, c.text) {
 			t.Errorf("%s %s: got %d %q; want %d %q", c.method, c.target, rec.Code, reply.Error, c.status, c.text)
 		}
-	}
-}
-
-func TestAdminServesAndShutsDown(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	path := t.TempDir() + "/new/admin.sock"
-	l, err := Listen("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := New(options())
-	served := make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://admin/v1/health", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || string(body) != `{"version":1,"status":"ok"}`+"\n" {
-		t.Errorf("got %q, %v", body, err)
-	}
-	_ = resp.Body.Close()
-	transport.CloseIdleConnections()
-	if err := a.Shutdown(t.Context()); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-	if err := <-served; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
-	if _, err := net.Dial("unix", path); err == nil {
-		t.Error("the socket still answers")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,19 +17,19 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// guard is before the API and the page. It refuses requests that a page of another site
-// sent. Over TCP it asks for the token as well; only the page itself can be had without.
+// guard checks requests before the API and the page get them. It refuses requests that a page of another site
+// sent. Over TCP it also requires the token, except for the page itself.
 type guard struct {
-	open   *http.ServeMux // the page, and whether it needs the token
+	open   *http.ServeMux // the page and /v1/access, for which no token is needed
 	next   http.Handler   // the API
 	access *Access
-	socket bool // requests come over the unix socket
+	socket bool // whether requests come over the unix socket
 }
 
-// newGuard is before the API, which next is.
+// newGuard returns a guard in front of the API next.
 func newGuard(next http.Handler, access *Access, socket bool) *guard {
 	g := &guard{open: pages(), next: next, access: access, socket: socket}
-	// The page is to know whether it has to ask for the token before it is denied anything.
+	// The page reads this document to find out whether it must ask the user for the token.
 	g.open.HandleFunc("GET /v1/access", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, api.AccessReply{Version: api.Version, Token: !socket})
 	})
@@ -59,57 +58,51 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// refuseUse is what holds for the API.
+// refuseUse returns why a request may not use the API; nil: it may.
 func (g *guard) refuseUse(r *http.Request) error {
 	if isCrossSite(r) {
-		return &failure{http.StatusForbidden, "a page of another site sent this (Origin, Sec-Fetch-Site)"}
+		return &failure{http.StatusForbidden, "a page of another site sent this request (Origin, Sec-Fetch-Site)"}
 	}
 	acts := r.Method != http.MethodGet && r.Method != http.MethodHead
-	// A user who reaches the socket may do everything with the doctor, but a page there may
-	// have been opened for another person to look at.
+	// A user who can open the socket may do everything with the doctor. But a browser reaches the socket
+	// through a tunnel, which every user of the browser's machine can use. So changes by a page need the token.
 	if !g.socket || acts && isFromBrowser(r) {
 		if err := g.refuseToken(r); err != nil {
 			return err
 		}
 	}
-	if acts && (!g.socket || isFromBrowser(r)) {
-		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if err != nil || kind != "application/json" {
-			return &failure{http.StatusForbidden, "the Content-Type must be application/json"}
-		}
-	}
 	return nil
 }
 
-// refuseToken refuses requests without the right token. Wrong ones are not counted: a token of 16
-// characters or more is not found by guessing, and a count by address would keep out an
-// administrator who shares the address of an attacker.
+// refuseToken refuses requests without the right token. It doesn't count wrong tokens: a token of 16
+// characters or more can't be guessed, and a count by address would lock out an administrator who shares
+// an attacker's address.
 func (g *guard) refuseToken(r *http.Request) error {
 	token := bearer(r)
 	switch {
 	case !g.access.Granted():
 		return &failure{http.StatusUnauthorized, "there is no token: name its file in admin.token; if you did, the log shows what is wrong with the file"}
 	case token == "":
-		return &failure{http.StatusUnauthorized, "the token is missing: send Authorization: Bearer with what admin.token holds"}
+		return &failure{http.StatusUnauthorized, "the token is missing: send Authorization: Bearer with the token from the file in admin.token"}
 	case !g.access.isRight(token):
 		return &failure{http.StatusUnauthorized, "the token is wrong"}
 	}
 	return nil
 }
 
-// Access decides about requests over TCP: the token, and the names. The zero Access lets no
-// request in over TCP. Its methods may be called concurrently.
+// Access has the token and the host names for requests over TCP. The zero Access lets no request in over
+// TCP. Its methods may be called concurrently.
 type Access struct {
 	granted atomic.Pointer[grant]
 }
 
 type grant struct {
 	token [sha256.Size]byte
-	hosts []string // in lower case
+	hosts []string // accepted values of Host, in lower case
 }
 
-// Set puts a token in force, and the host names by which the API may be reached in addition to
-// addresses and localhost. An empty token lets no request in.
+// Set sets the token, and the host names that requests may use in addition to addresses and localhost. If the
+// token is empty, all requests are refused.
 func (a *Access) Set(token string, hosts []string) {
 	if token == "" {
 		a.granted.Store(nil)
@@ -125,7 +118,7 @@ func (a *Access) Set(token string, hosts []string) {
 // Granted reports whether there is a token in force.
 func (a *Access) Granted() bool { return a.granted.Load() != nil }
 
-// bearer is the token that a request was sent with; empty: none, or it makes no sense.
+// bearer returns the token of a request, or an empty string if it has none or several.
 func bearer(r *http.Request) string {
 	given := r.Header.Values("Authorization")
 	if len(given) != 1 {
@@ -138,8 +131,8 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// isRight compares hashes in constant time, so its duration shows neither the token's
-// characters nor its length.
+// isRight compares hashes in constant time. Its duration reveals neither the token's characters nor its
+// length.
 func (a *Access) isRight(token string) bool {
 	g := a.granted.Load()
 	if g == nil || token == "" {
@@ -149,10 +142,10 @@ func (a *Access) isRight(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// isOurs reports whether a request is meant for this API. A page from elsewhere can have its
-// own name lead to our address (DNS rebinding), and would then pass for ours, except for the
-// name. At the unix socket, names without a dot are ours too: no such page has one, and its
-// users may write what they like.
+// isOurs reports whether a request's Host is a name of this API. The owner of another site can point its name
+// at this address (DNS rebinding). Browsers would then treat pages of that site as pages of this API, and only
+// the Host shows the difference. At the unix socket, names without a dot are allowed as well, because no site
+// on the internet has such a name.
 func (a *Access) isOurs(host string, socket bool) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -168,8 +161,7 @@ func (a *Access) isOurs(host string, socket bool) bool {
 	return g != nil && slices.Contains(g.hosts, host)
 }
 
-// isFromBrowser reports whether a page sent a request, rather than a program of the
-// administrator's.
+// isFromBrowser reports whether a page in a browser sent a request.
 func isFromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }
@@ -178,7 +170,7 @@ func isFromBrowser(r *http.Request) bool {
 func isCrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin":
-	case "none": // its user typed the address: only for reading
+	case "none": // the user typed the address or used a bookmark, so no other site sent the request
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			return true
 		}
@@ -190,15 +182,15 @@ func isCrossSite(r *http.Request) bool {
 		return false
 	}
 	u, err := url.Parse(origins[0])
-	return len(origins) > 1 || err != nil || !strings.EqualFold(u.Host, r.Host) // the Origin null has no host
+	return len(origins) > 1 || err != nil || !strings.EqualFold(u.Host, r.Host) // the Origin "null" has no host
 }
 
 type peerKey struct{}
 
-// withPeer notes who is at the other end of a connection: the user of a unix socket, if
-// that can be known, else the address.
+// withPeer adds the other end of a connection to the context: the user of a unix socket, if the kernel knows
+// the user, or the address.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	by := ""
+	by := "unknown"
 	if u, ok := c.(*net.UnixConn); ok {
 		by = peerOf(u)
 	} else if a := c.RemoteAddr(); a.Network() == "tcp" {
@@ -207,12 +199,12 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, by)
 }
 
-// peerOf is the user at the other end of a unix socket, as the kernel knows it; empty: it
-// does not.
-func peerOf(c *net.UnixConn) (by string) {
+// peerOf describes the user at the other end of a unix socket.
+func peerOf(c *net.UnixConn) string {
+	by := "unknown"
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return ""
+		return by
 	}
 	_ = raw.Control(func(fd uintptr) {
 		if cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
@@ -224,8 +216,6 @@ func peerOf(c *net.UnixConn) (by string) {
 
 // askedBy names the user who asks, for the log.
 func askedBy(ctx context.Context) string {
-	if by, ok := ctx.Value(peerKey{}).(string); ok && by != "" {
-		return by
-	}
-	return "unknown"
+	by, _ := ctx.Value(peerKey{}).(string)
+	return by
 }

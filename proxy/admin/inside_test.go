@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"strings"
 	"testing"
 
 	"tempomat/proxy/admin/api"
@@ -13,11 +12,8 @@ func inside() Inside {
 		Shapes: func(limit int) api.ShapesReply {
 			return api.ShapesReply{Version: 1, Rows: make([]api.ShapeRow, limit)}
 		},
-		Recent: func(limit int, _ bool) api.RecentReply {
+		Recent: func(limit int) api.RecentReply {
 			return api.RecentReply{Version: 1, Rows: make([]api.VerdictRow, limit)}
-		},
-		Series: func(minutes int) (api.SeriesReply, bool) {
-			return api.SeriesReply{Version: 1, Step: float64(minutes)}, minutes == 5 || minutes == 60
 		},
 	}
 }
@@ -36,19 +32,18 @@ func TestInside(t *testing.T) {
 			t.Errorf("%q: %d shapes, %d recent", query, len(shapes.Rows), len(recent.Rows))
 		}
 	}
-	for query, want := range map[string]float64{"": 5, "?minutes=60": 60} {
-		var series api.SeriesReply
-		if ask(t, options(), "GET", "/v1/series"+query, &series); series.Step != want {
-			t.Errorf("%q: %+v", query, series)
+	for query, want := range map[string]int{"": 100, "?limit=1000": 1000} {
+		var queue api.QueueReply
+		if ask(t, acted(new(actor)), "GET", "/v1/queue"+query, &queue); queue.Total != want {
+			t.Errorf("%q: %d in the queue", query, queue.Total)
 		}
 	}
-	for target, want := range map[string]string{
-		"/v1/shapes?limit=0": "limit", "/v1/recent?limit=x": "limit", "/v1/overview?x=1": "known: none",
-		"/v1/series?minutes=6": "known: 5, 60, 1440", "/v1/series?minutes=x": "known: 5, 60, 1440",
-	} {
-		var e api.ErrorReply
-		if rec := ask(t, options(), "GET", target, &e); rec.Code != 400 || !strings.Contains(e.Error, want) {
-			t.Errorf("%s: %d %+v", target, rec.Code, e)
-		}
+	var explained api.ExplainReply
+	if ask(t, acted(new(actor)), "GET", "/v1/explain?of=a%20b", &explained); explained.Of != "a b" {
+		t.Errorf("%+v", explained)
+	}
+	var pins api.PinsReply
+	if ask(t, acted(new(actor)), "GET", "/v1/pins", &pins); pins.Pins == nil {
+		t.Errorf("%+v", pins)
 	}
 }

@@ -8,24 +8,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func TestListenModeAndRemoval(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "admin.sock")
 	l, err := Listen("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := fs.ModeSocket | 0o660; info.Mode() != want {
-		t.Errorf("mode %v, want %v", info.Mode(), want)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Same(t, fs.ModeSocket|0o660, info.Mode(), "mode")
+	testkit.Must(t, l.Close())
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Close: %v, want none", err)
 	}
@@ -34,13 +28,9 @@ func TestListenModeAndRemoval(t *testing.T) {
 func TestListenTakesOnlyADeadSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dead.SetUnlinkOnClose(false)
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, dead.Close())
 	alive, err := Listen("unix:" + path)
 	if err != nil {
 		t.Fatalf("beside a dead socket: %v", err)
@@ -58,14 +48,12 @@ func TestListenTakesOnlyADeadSocket(t *testing.T) {
 
 func TestListenErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
 	for address, want := range map[string]string{
 		"":                    `admin.listen: "" is not a unix socket`,
 		"unix:":               "allowed is unix:/path",
 		":8889":               `":8889" is not a unix socket`,
-		"unix:" + file:        "is there and is not a socket",
+		"unix:" + file:        "exists and is not a socket",
 		"unix:" + file + "/x": "admin.listen: ",
 	} {
 		l, err := Listen(address)

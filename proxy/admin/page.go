@@ -6,21 +6,18 @@ import (
 	"net/http"
 )
 
-// The dashboard is plain HTML, CSS and JavaScript modules; nothing is built and nothing comes from
-// elsewhere. Its charts are plain SVG of its own rather than those of a library: they are six small
-// ones of at most 1,440 moments each, and SVG takes the theme's colours and patterns from the style
-// sheet, is sharp on a wall, and can be read by the keyboard, by screen readers and by tests, which a
-// canvas cannot.
+// The dashboard is plain HTML, CSS and JavaScript modules. No tool builds it, and it loads nothing
+// from other servers.
 //
 //go:embed static
 var static embed.FS
 
-// pages are the files of the dashboard, each at its path.
+// pages returns the files of the dashboard, each at its path.
 func pages() *http.ServeMux {
 	mux := http.NewServeMux()
 	files, err := fs.Glob(static, "static/*")
 	if err != nil {
-		panic(err) // the pattern is sound
+		panic(err) // the pattern is valid
 	}
 	for _, file := range files {
 		path := "/" + file
@@ -32,8 +29,8 @@ func pages() *http.ServeMux {
 	return mux
 }
 
-// pagePolicy lets the page load its own files and talk to its own server, and nothing else: no
-// inline script or style, no frame around it, no form that leaves it.
+// pagePolicy lets the page load its own files and ask its own server, and nothing else. It forbids inline
+// scripts and styles, frames around the page, and forms.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -43,6 +40,6 @@ func servePage(w http.ResponseWriter, r *http.Request, file string) {
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h.Set("Cache-Control", "no-cache") // the next release's page is another one
+	h.Set("Cache-Control", "no-cache") // browsers ask again, because a new release changes the files
 	http.ServeFileFS(w, r, static, file)
 }

@@ -16,14 +16,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// axe-core comes from npm for the tests alone, and only as the one that is meant. It stays out
-// of the repository, as its licence (MPL-2.0) is another one.
+// The tests get axe-core from npm and check its hash. It is not in the repository because it has another
+// licence, MPL-2.0.
 const (
 	axeVersion   = "4.14.1"
 	axeIntegrity = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 )
 
-// loadAxe fetches axe-core once. An empty text: npm is not here, or reaches nothing.
+// loadAxe fetches axe-core once. An empty text means that npm is missing or can't reach the registry.
 var loadAxe = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "axe-")
 	if err != nil {
@@ -51,16 +51,14 @@ var loadAxe = sync.OnceValues(func() (string, error) {
 func fetchAxe(t *testing.T) string {
 	t.Helper()
 	text, err := loadAxe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if text == "" {
 		t.Log("npm cannot fetch axe-core: accessibility is not checked")
 	}
 	return text
 }
 
-// checkAxe has axe look for whatever keeps people from using the page.
+// checkAxe lets axe look for faults in the page's accessibility.
 func checkAxe(t *testing.T, p *testkit.Tab, axe, what string) {
 	t.Helper()
 	if axe == "" {

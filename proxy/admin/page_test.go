@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"tempomat/internal/testkit"
 )
 
 func TestPageAnswers(t *testing.T) {
@@ -36,8 +38,8 @@ func TestPageAnswers(t *testing.T) {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFilesAreSelfContained: nothing inline, nothing from elsewhere, and no text that a client
-// chose can become markup.
+// TestFilesAreSelfContained: the files have no inline scripts and load nothing from other servers. They use
+// no function that would turn a client's text into markup.
 func TestFilesAreSelfContained(t *testing.T) {
 	forbidden := regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML|\beval\(|new Function|\sstyle=|\son[a-z]+="|<style|@import|javascript:`)
 	address := regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s"']*`)
@@ -47,19 +49,13 @@ func TestFilesAreSelfContained(t *testing.T) {
 	}
 	for _, file := range files {
 		body, err := static.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for n, line := range strings.Split(string(body), "\n") {
-			if bad := forbidden.FindString(line); bad != "" {
-				t.Errorf("%s:%d: %q", file, n+1, bad)
-			}
+			testkit.Same(t, "", forbidden.FindString(line), "%s:%d", file, n+1)
 			if a := address.FindString(line); a != "" && !strings.HasPrefix(a, "http://www.w3.org/2000/svg") {
 				t.Errorf("%s:%d: %q is elsewhere", file, n+1, a)
 			}
 		}
-		if inline := regexp.MustCompile(`<script[^>]*>[^<]`).FindString(string(body)); inline != "" {
-			t.Errorf("%s: an inline script: %q", file, inline)
-		}
+		testkit.Same(t, "", regexp.MustCompile(`<script[^>]*>[^<]`).FindString(string(body)), "%s: an inline script", file)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 // post sends one reload and returns the status of the answer.
@@ -37,9 +39,7 @@ func TestAdminReloadsOneAtATime(t *testing.T) {
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
-				if got := post(t.Context(), a); got != 200 {
-					t.Errorf("status %d", got)
-				}
+				testkit.Same(t, 200, post(t.Context(), a), "status")
 			})
 		}
 		group.Wait()
@@ -58,20 +58,14 @@ func TestAdminReloadThatHangsHoldsNobody(t *testing.T) {
 		a := New(o)
 		start := time.Now()
 		for range 2 {
-			if got := post(t.Context(), a); got != 503 {
-				t.Errorf("status %d, want 503", got)
-			}
+			testkit.Same(t, 503, post(t.Context(), a), "status")
 		}
-		if got := time.Since(start); got != 10*time.Second {
-			t.Errorf("both took %v, want 10 s", got)
-		}
+		testkit.Same(t, 10*time.Second, time.Since(start), "both took")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		post(ctx, a) // must return
 		close(release)
 		synctest.Wait()
-		if got := post(t.Context(), a); got != 200 {
-			t.Errorf("after its end: status %d, want 200", got)
-		}
+		testkit.Same(t, 200, post(t.Context(), a), "after its end: status")
 	})
 }

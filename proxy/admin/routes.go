@@ -13,7 +13,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// Handler returns the API without a server around it, and without the page.
+// Handler returns the API without its guard and without the page.
 func (a *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var known []string
@@ -33,8 +33,7 @@ func (a *Server) Handler() http.Handler {
 	get("/v1/history", a.history, "hours")
 	get("/v1/overview", a.overview)
 	get("/v1/shapes", a.shapes, "limit")
-	get("/v1/recent", a.recent, "limit", "each")
-	get("/v1/series", a.series, "minutes")
+	get("/v1/recent", a.recent, "limit")
 	get("/v1/queue", a.queue, "limit")
 	get("/v1/explain", a.explain, "of")
 	get("/v1/pins", a.pins)
@@ -47,11 +46,10 @@ func (a *Server) Handler() http.Handler {
 	return mux
 }
 
-// view makes the document of a path. Its error is a failure, or says what is wrong with what was
-// asked for.
+// view makes the document of a path. Its error is a failure, or says what is wrong with the request.
 type view func(r *http.Request) (any, error)
 
-// handler lets the named parameters pass and no others: a misspelt one must not silently show
+// handler accepts only the named parameters: with a misspelt one, the answer would silently be about
 // something else.
 func (v view) handler(parameters []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -62,15 +60,20 @@ func (v view) handler(parameters []string) http.HandlerFunc {
 			}
 		}
 		reply, err := v(r)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		answer(w, http.StatusOK, reply)
+		Answer(w, reply, err)
 	}
 }
 
-// failure is why a request is not answered, with the status that says so.
+// Answer writes a document as JSON, or an error. An error without a status gets 400.
+func Answer(w http.ResponseWriter, reply any, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, reply)
+}
+
+// failure is an error with its HTTP status.
 type failure struct {
 	status int
 	text   string
@@ -78,7 +81,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// fail answers with an error. Of a client that has left there is nothing to answer.
+// fail answers with an error. A client that has disconnected gets no answer.
 func fail(w http.ResponseWriter, err error) {
 	f := &failure{http.StatusBadRequest, err.Error()}
 	if errors.Is(err, context.Canceled) {
@@ -94,7 +97,7 @@ func fail(w http.ResponseWriter, err error) {
 // answer writes v as JSON.
 func answer(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // a number that JSON does not have, NaN
+	if err != nil { // v contains NaN, which JSON can't represent
 		fail(w, &failure{http.StatusInternalServerError, "cannot be written as JSON: " + err.Error()})
 		return
 	}
@@ -105,7 +108,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(body, '\n')) // a client that disconnected needs no answer
 }
 
-// numberOf is a parameter that is a whole number from 1 to most; usual, if it is not given.
+// numberOf returns the value of a parameter, a whole number from 1 to most, or usual if the parameter is missing.
 func numberOf(r *http.Request, parameter string, usual, most int) (int, error) {
 	q := r.URL.Query()
 	if !q.Has(parameter) {

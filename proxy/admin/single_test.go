@@ -1,26 +1,23 @@
 package admin
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 )
 
-// actor notes what it was asked for.
+// actor is an Inspector that notes its calls.
 type actor struct {
 	asked []string
 	err   error
@@ -48,7 +45,7 @@ func (a *actor) Pins(time.Time) api.PinsReply {
 	return api.PinsReply{Version: api.Version, Pins: []api.PinRow{}}
 }
 
-// crowded is an Inspector that tells how many look at the same time.
+// crowded is an Inspector that counts how many of its calls run at the same time.
 type crowded struct {
 	actor
 
@@ -57,7 +54,7 @@ type crowded struct {
 
 func (c *crowded) look() {
 	c.most.Store(max(c.most.Load(), c.now.Add(1)))
-	time.Sleep(time.Millisecond) // the others could come meanwhile
+	time.Sleep(time.Millisecond) // time for other calls to begin
 	c.now.Add(-1)
 }
 
@@ -68,8 +65,7 @@ func (c *crowded) Explain(time.Time, string) (reply api.ExplainReply, err error)
 	return reply, nil
 }
 
-// TestLooksAreSingle: however many ask who waits, and why, they look one after the other, as
-// requests stand still meanwhile.
+// TestLooksAreSingle: the Inspector looks for one client at a time, because each look blocks requests.
 func TestLooksAreSingle(t *testing.T) {
 	c := &crowded{}
 	o := options()
@@ -83,9 +79,7 @@ func TestLooksAreSingle(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := c.most.Load(); n != 1 {
-		t.Errorf("%d look at the same time", n)
-	}
+	testkit.Same(t, 1, c.most.Load(), "looks at the same time")
 }
 
 func acted(a *actor) Options {
@@ -94,18 +88,18 @@ func acted(a *actor) Options {
 	return o
 }
 
-// TestActsAreStrict: what is misspelt, too large or of another kind does nothing.
+// TestActsAreStrict: a body that is misspelt, too large or of another form does nothing.
 func TestActsAreStrict(t *testing.T) {
 	for body, c := range map[string]struct {
 		status int
-		want   string // asked for, or a part of the error
+		want   string // the call, or a part of the error
 	}{
-		`{"class":"Slash32","key":"192.0.2.1"}`: {200, "forgive slash32 192.0.2.1 by unknown"},
-		`{"class":"slash32","key":""}`:          {200, "forgive slash32  by unknown"},
+		`{"class":"Slash32","key":"192.0.2.1"}`: {200, "forgive slash32 192.0.2.1 by "},
+		`{"class":"slash32","key":""}`:          {200, "forgive slash32  by "},
 		`{"class":"slash99","key":"a"}`:         {400, `class "slash99" is unknown; known: `},
 		`{"key":"a"}`:                           {400, "class and key must both be given"},
 		`{"class":"slash32","ky":"a"}`:          {400, `unknown field "ky"`},
-		`{"class":"slash32","key":"a"} {}`:      {400, "behind the JSON object"},
+		`{"class":"slash32","key":"a"} {}`:      {400, "after the JSON object"},
 		`{"class":"slash32","key":5}`:           {400, "cannot unmarshal number"},
 		``:                                      {400, "EOF"},
 		`{"class":"slash32","key":"` + strings.Repeat("a", mostBody) + `"}`: {400, "too large"},
@@ -133,76 +127,14 @@ func TestActsAreStrict(t *testing.T) {
 	}
 }
 
-// TestWhoActsIsKnown asks over a real socket.
+// TestWhoActsIsKnown: at the socket, the action has the user's uid; over TCP, it has the address.
 func TestWhoActsIsKnown(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.sock")
-	l, err := Listen("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	who := &actor{}
-	a := New(acted(who))
-	served := make(chan error, 1)
-	go func() { served <- a.Serve(l) }()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	resp, err := client.Post("http://h/v1/pin", "application/json", bytes.NewReader([]byte(`{"class":"slash32","key":"a","standing":8,"seconds":60}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if err := errors.Join(a.Shutdown(t.Context()), <-served); err != nil {
-		t.Error(err)
-	}
-	want := fmt.Sprintf("pin slash32 a 8 60 by uid %d", os.Getuid())
-	if got := strings.Join(who.asked, "; "); got != want {
+	d := openListeners(t)
+	const body = `{"class":"slash32","key":"a","standing":8,"seconds":60}`
+	d.say("unix", request("POST /v1/pin", "tempomat", body))
+	d.say("tcp", request("POST /v1/pin", d.tcp, body, "Authorization: Bearer "+testToken))
+	got := strings.Join(d.actor.asked, "; ")
+	if want := fmt.Sprintf("pin slash32 a 8 60 by uid %d; pin slash32 a 8 60 by token, from 127.0.0.1:", os.Getuid()); !strings.HasPrefix(got, want) {
 		t.Errorf("asked for %q, want %q", got, want)
-	}
-}
-
-// TestWhoActsOverTCP: of a connection that is limited in number only the address is known.
-func TestWhoActsOverTCP(t *testing.T) {
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
-	c := fromAddress{near, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4}}
-	if got := askedBy(withPeer(t.Context(), c)); got != "token, from 192.0.2.7:4" {
-		t.Errorf("asked by %q", got)
-	}
-	if got := askedBy(withPeer(t.Context(), near)); got != "unknown" {
-		t.Errorf("of a pipe: asked by %q", got)
-	}
-}
-
-type fromAddress struct {
-	net.Conn
-	address net.Addr
-}
-
-func (f fromAddress) RemoteAddr() net.Addr { return f.address }
-
-// TestSingleViews checks limits, methods and parameters.
-func TestSingleViews(t *testing.T) {
-	for target, c := range map[string]struct {
-		method string
-		status int
-		says   string
-	}{
-		"/v1/queue":            {"GET", 200, `"total":100`},
-		"/v1/queue?limit=1000": {"GET", 200, `"total":1000`},
-		"/v1/queue?limit=1001": {"GET", 400, "1 to 1000"},
-		"/v1/queue?client=a":   {"GET", 400, "unknown parameter"},
-		"/v1/explain?of=a%20b": {"GET", 200, `"of":"a b"`},
-		"/v1/explain?on=a":     {"GET", 400, "unknown parameter"},
-		"/v1/pins":             {"GET", 200, `"pins":[]`},
-		"/v1/forgive":          {"GET", 404, "POST /v1/forgive"},
-	} {
-		rec := httptest.NewRecorder()
-		New(acted(&actor{})).Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), c.method, target, nil))
-		if rec.Code != c.status || !strings.Contains(rec.Body.String(), c.says) {
-			t.Errorf("%s %s: %d %s, want %d %q", c.method, target, rec.Code, rec.Body, c.status, c.says)
-		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,17 +17,17 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// The number of rows that a list gives.
+// Limits and defaults of the parameters limit and hours, and of request bodies.
 const (
-	usualRows = 50 // unless asked for another
+	usualRows = 50 // number of rows if the request has no limit
 	mostRows  = 10_000
-	// The queue has others.
+	// Default and maximum of limit for the queue.
 	usualWaiting = 100
 	mostWaiting  = 1000
-	// The number of hours that the history gives.
+	// Default and maximum of hours for the history.
 	usualHours = 24
 	mostHours  = 168
-	// mostBody is the most bytes that a request may bring.
+	// mostBody is the largest body of a request, in bytes.
 	mostBody = 4 << 10
 )
 
@@ -80,7 +79,7 @@ func (a *Server) buckets(r *http.Request) (any, error) {
 
 func (a *Server) key(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	if q.Get("class") == "" || !q.Has("id") { // an empty id is one: no User-Agent
+	if q.Get("class") == "" || !q.Has("id") { // an empty id is allowed: requests without a User-Agent
 		return nil, errors.New("class and id must both be given")
 	}
 	class, err := a.className(q.Get("class"))
@@ -109,8 +108,8 @@ func (a *Server) share(_ *http.Request) (any, error) {
 	return reply, nil
 }
 
-// className finds the class that is meant: as configured, or in any other case
-// of letters, since the original wrote Slash32 for slash32. "" stays "".
+// className finds a configured class by its name in any case, because the original program wrote Slash32 for
+// slash32. "" stays "".
 func (a *Server) className(asked string) (string, error) {
 	if asked == "" {
 		return "", nil
@@ -147,7 +146,7 @@ func (a *Server) ready(_ *http.Request) (any, error) {
 	return reply, nil
 }
 
-// conditions are what is wrong now; a list, also where there is nothing.
+// conditions returns the current problems. The list is never nil, because JSON would show null.
 func (a *Server) conditions() []api.Condition {
 	all := []api.Condition{}
 	if a.opts.Conditions != nil {
@@ -165,10 +164,10 @@ func (a *Server) status(_ *http.Request) (any, error) {
 	return reply, nil
 }
 
-// reloading serves reloads, one at a time. Nobody waits for longer than ReloadTimeout, neither for
-// another's reload nor for their own; a reload that takes longer goes on without its client.
+// reloading serves reloads, one at a time. A client waits no longer than ReloadTimeout, for another
+// client's reload or for its own. A reload that takes longer goes on without its client.
 func (a *Server) reloading() http.Handler {
-	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "the reload is still running, or another one is: its end will be in the log"})
+	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "this reload, or an earlier one, is still running: the log will show how it ended"})
 	h := http.TimeoutHandler(view(a.reload).handler(nil), a.opts.ReloadTimeout, string(late))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -180,7 +179,7 @@ func (a *Server) reload(r *http.Request) (any, error) {
 	select {
 	case a.reloads <- struct{}{}:
 		defer func() { <-a.reloads }()
-	case <-r.Context().Done(): // nobody waits for it any more
+	case <-r.Context().Done(): // the client has disconnected, or waited for ReloadTimeout
 		return nil, r.Context().Err()
 	}
 	if err := a.opts.Reload(); err != nil {
@@ -208,21 +207,7 @@ func (a *Server) recent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	each := r.URL.Query().Get("each")
-	if each != "" && each != "true" {
-		return nil, fmt.Errorf("each: %q is unknown; known: true", each)
-	}
-	return a.opts.Inside.Recent(limit, each != ""), nil
-}
-
-func (a *Server) series(r *http.Request) (any, error) {
-	asked := cmp.Or(r.URL.Query().Get("minutes"), "5")
-	minutes, err := strconv.Atoi(asked)
-	reply, ok := a.opts.Inside.Series(minutes)
-	if err != nil || !ok {
-		return nil, fmt.Errorf("minutes: %q is unknown; known: 5, 60, 1440", asked)
-	}
-	return reply, nil
+	return a.opts.Inside.Recent(limit), nil
 }
 
 func (a *Server) history(r *http.Request) (any, error) {
@@ -234,7 +219,7 @@ func (a *Server) history(r *http.Request) (any, error) {
 		return nil, err
 	}
 	reply, order := a.opts.History(hours), a.opts.Ledger.Classes()
-	at := func(c api.HistoryClass) int { // those that are not configured any more come last
+	at := func(c api.HistoryClass) int { // classes that are no longer configured come last
 		if i := slices.IndexFunc(order, func(o limiter.ClassInfo) bool { return o.Name == c.Class }); i >= 0 {
 			return i
 		}
@@ -264,10 +249,10 @@ func (a *Server) explain(r *http.Request) (any, error) {
 
 func (a *Server) pins(_ *http.Request) (any, error) { return a.opts.Inspector.Pins(a.opts.Now()), nil }
 
-// act serves what an Inspector does.
+// act serves an action of the Inspector.
 func (a *Server) act(do func(i Inspector, now time.Time, by string, a api.ActRequest) (api.ActReply, error)) view {
 	return func(r *http.Request) (any, error) {
-		act, err := readAct(r)
+		act, err := ReadAct(r)
 		if err != nil {
 			return nil, err
 		}
@@ -282,16 +267,16 @@ func (a *Server) act(do func(i Inspector, now time.Time, by string, a api.ActReq
 	}
 }
 
-// readAct reads the body. Nothing that is unknown may be in it: a misspelt field must not
-// silently do something else.
-func readAct(r *http.Request) (act api.ActRequest, err error) {
+// ReadAct reads the body of a request to forgive or pin. It rejects unknown fields, because a misspelt one
+// would silently do something else.
+func ReadAct(r *http.Request) (act api.ActRequest, err error) {
 	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, mostBody))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&act); err != nil {
-		return act, fmt.Errorf("the body is not as it should be, JSON of at most %d bytes with class, key, seconds and standing: %w", mostBody, err)
+		return act, fmt.Errorf("the body must be JSON of at most %d bytes with class, key, seconds and standing: %w", mostBody, err)
 	}
 	if _, err = d.Token(); !errors.Is(err, io.EOF) {
-		return act, errors.New("the body has something behind the JSON object")
+		return act, errors.New("the body has more data after the JSON object")
 	}
 	if act.Class == "" {
 		return act, errors.New("class and key must both be given")

@@ -5,37 +5,37 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"tempomat/proxy/http1"
 )
 
-// Answer is what the backend says, and its Body. It is for one goroutine at a time, until
-// it is closed: then another request uses its memory.
+// Answer is the backend's answer, and reads its body. One goroutine at a time may use it, until it
+// is closed; then another request reuses its memory.
 type Answer struct {
 	Status int
-	Reason string // as the backend has it; empty: none, or the usual one
+	Reason string // the reason phrase; empty: the backend sent none, or the usual one
 	Fields http1.Fields
-	// Length is that of the body, or of what a HEAD asks after; negative: unknown.
+	// Length is the length of the body, or of the body that a GET instead of a HEAD would get;
+	// negative: not announced.
 	Length int64
 
 	pool   *Pool
 	call   *Call
 	conn   *Conn
 	upload *upload
-	memory *[memorySize]byte // nil: given back
+	memory *[memorySize]byte // the borrowed memory; nil: it was given back
 	buffer http1.Buffer
 
 	framing   http1.Framing
 	left      int64
 	chunks    http1.ChunkedBody
 	keepAlive bool
-	hinted    bool // something came before it
+	hinted    bool // an interim answer came before this one
 	end       error
 }
 
-// setHead takes the head over.
+// setHead copies the content of the head to the Answer.
 func (a *Answer) setHead(head *http1.Response) {
 	a.Status, a.Length, a.Fields = head.Status, head.Length, head.Fields
 	if head.Reason != http.StatusText(head.Status) {
@@ -53,22 +53,21 @@ func (a *Answer) setHead(head *http1.Response) {
 	}
 }
 
-// tellLength makes the header announce the length once, as it was understood, or not at all, so
-// no reader can understand another one.
+// tellLength sets the length in the header to the one that this package has understood, or removes it, so no
+// client can understand a different length.
 func (a *Answer) tellLength() {
-	if a.Length < 0 || a.Status == http.StatusNoContent { // otherwise some clients would wait for a body
+	if a.Length < 0 || a.Status == http.StatusNoContent { // if a 204 had a length, some clients would wait for a body
 		a.Fields.Del("Content-Length")
 	} else {
-		length, _, _ := strings.Cut(a.Fields.Get("Content-Length"), ",")
-		a.Fields.Set("Content-Length", strings.TrimSpace(length))
+		a.Fields.Set("Content-Length", a.Fields.Get("Content-Length"))
 	}
 }
 
-// Trailer is what came after the body, once that was read to its end.
+// Trailer returns the trailers after the body was read to the end.
 func (a *Answer) Trailer() http1.Fields { return a.chunks.Trailer }
 
-// Read implements io.Reader. The end is told together with the last bytes, if it is
-// there.
+// Read implements io.Reader. It returns io.EOF together with the last bytes if the end has been
+// read.
 func (a *Answer) Read(p []byte) (n int, err error) {
 	switch {
 	case a.end != nil:
@@ -99,8 +98,8 @@ func (a *Answer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Waits reports whether Read has to wait for the backend, as far as that is seen: where TLS has
-// more than the kernel it may not have to.
+// Waits reports whether Read would have to wait for the backend. Over TLS it may report true
+// although a record has been read.
 func (a *Answer) Waits() bool {
 	switch {
 	case a.end != nil:
@@ -111,8 +110,7 @@ func (a *Answer) Waits() bool {
 	return a.buffer.Buffered() == 0 && a.conn.isSilent()
 }
 
-// finish lets go of the connection, which serves the next request if nothing is left
-// on it.
+// finish releases the connection. It can serve the next request if no bytes are left on it.
 func (a *Answer) finish(err error) error {
 	if a.end != nil {
 		return a.end
@@ -122,24 +120,22 @@ func (a *Answer) finish(err error) error {
 	return a.end
 }
 
-// uploadEnds is how long the rest of a body may take that is on its way when the answer
-// is complete.
+// uploadEnds is how long the upload may go on after the answer is complete.
 const uploadEnds = 50 * time.Millisecond
 
-// release gives back what was borrowed. The connection serves the next request if it is
-// clean.
+// release gives back what was borrowed. If the connection is clean, it serves the next request.
 func (a *Answer) release(clean bool) {
 	if a.memory == nil {
 		return
 	}
-	a.buffer.Reset(nil, nil)
+	a.buffer = http1.Buffer{}
 	a.pool.memory.Put(a.memory)
 	a.memory = nil
 	switch clean = a.call.use(nil) && clean; {
 	case clean && a.upload.isDone():
 		a.pool.put(a.conn)
 	case clean:
-		p, c, u := a.pool, a.conn, a.upload // the answer is another request's by then
+		p, c, u := a.pool, a.conn, a.upload // by the time the goroutine runs, another request may use the Answer
 		time.AfterFunc(uploadEnds, func() { p.letGo(c, u, u.isDone()) })
 	default:
 		a.pool.letGo(a.conn, a.upload, false)
@@ -152,10 +148,10 @@ func (p *Pool) letGo(c *Conn, u *upload, clean bool) {
 		return
 	}
 	u.end()
-	_ = c.Close() // it is no longer used
+	_ = c.Close() // no request uses it
 }
 
-// Close lets go of the connection, and of the Fields. What was not read is lost. It is
+// Close releases the connection and the memory, and discards the rest of the body. It must be
 // called once.
 func (a *Answer) Close() error {
 	a.release(false)
@@ -163,14 +159,14 @@ func (a *Answer) Close() error {
 	return nil
 }
 
-// free lets another request use the memory.
+// free lets another request reuse the memory.
 func (a *Answer) free() {
 	p := a.pool
 	*a = Answer{Fields: a.Fields.Emptied(), end: http.ErrBodyReadAfterClose}
 	p.answers.Put(a)
 }
 
-// Tunnel is the connection after an upgrade (101), which is the caller's to close.
+// Tunnel returns the connection after an upgrade (101). The caller must close it.
 func (a *Answer) Tunnel() *Tunnel {
 	said := bytes.Clone(a.buffer.Take(a.buffer.Buffered()))
 	a.pool.memory.Put(a.memory)
@@ -179,7 +175,7 @@ func (a *Answer) Tunnel() *Tunnel {
 	return &Tunnel{Conn: a.conn, rest: io.MultiReader(bytes.NewReader(said), a.conn.Conn)}
 }
 
-// Tunnel is a connection to the backend that speaks another protocol now.
+// Tunnel is a connection to the backend that now speaks another protocol.
 type Tunnel struct {
 	*Conn
 	rest io.Reader

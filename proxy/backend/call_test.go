@@ -6,8 +6,7 @@ import (
 	"weak"
 )
 
-// TestIdleCallKeepsNoConnection: a client may be silent for long after a request, and what that
-// used of the backend is closed by then.
+// TestIdleCallKeepsNoConnection: between requests, a client's Call keeps no connection in memory.
 func TestIdleCallKeepsNoConnection(t *testing.T) {
 	var call Call
 	call.Begin()

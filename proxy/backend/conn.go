@@ -18,21 +18,21 @@ import (
 // Conn is a connection to the backend. Its exported methods may be called concurrently.
 type Conn struct {
 	net.Conn
-	raw  syscall.RawConn // nil: it cannot be looked at
-	bare bool            // raw is all of it: there is no TLS
-	idle time.Time       // since when it waits for a request
+	raw  syscall.RawConn // access to the descriptor; nil: there is none
+	bare bool            // the connection has no TLS, so bytes can be read and written by raw
+	idle time.Time       // when the connection became idle
 
-	talks talk // of its user
+	talks talk // state of talk; only the goroutine that uses the connection may use it
 	step  func(fd uintptr) (done bool)
 
-	look   func(fd uintptr) // of isSilent
+	look   func(fd uintptr) // used by isSilent
 	speaks bool
-	reset  atomic.Bool // see noteReset
+	reset  atomic.Bool // set by noteReset
 
 	mu       sync.Mutex // guards the following
-	due      time.Time  // until when reading may take; zero: any time
-	deadline time.Time  // of the connection: not after due, and extended then; zero: none
-	answered bool       // the head of the answer is there, to a request whose body is on its way
+	due      time.Time  // time limit for the head of the answer; zero: none
+	deadline time.Time  // deadline of the connection: never after due, and extended to due when it passes; zero: none
+	answered bool       // the answer's head has arrived, while the request's body is still on its way
 	closed   bool
 }
 
@@ -43,7 +43,7 @@ func newConn(c net.Conn) *Conn {
 		c = secure.NetConn()
 	}
 	if s, ok := c.(syscall.Conn); ok {
-		x.raw, _ = s.SyscallConn() // without it, a connection that was closed is found out late
+		x.raw, _ = s.SyscallConn() // without it, the pool notices only when it writes that the backend has closed the connection
 	}
 	x.bare = x.raw != nil && !isTLS
 	return x
@@ -57,29 +57,29 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return c.raw, nil
 }
 
-// isClean reports whether nothing lies in the connection that nobody asked for: TLS reads
-// whole records, of which an answer may have left something.
+// isClean reports whether TLS has no bytes left that belong to no answer. crypto/tls reads whole records, and
+// an answer may have ended in the middle of one.
 func (c *Conn) isClean() bool {
 	if _, secure := c.Conn.(*tls.Conn); !secure {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // what is there comes anyway
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // bytes that are there already can be read even after a deadline
 	_, err := c.Conn.Read(make([]byte, 1))
 	c.due = time.Time{}
 	c.extendLocked()
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// begin awaits the head of another answer while the body is on its way.
+// begin notes that the head of an answer is awaited, while the request's body is still being sent.
 func (c *Conn) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answered = false
 }
 
-// sentBody notes that the body is sent: see limit.
+// sentBody starts the time limit for the head, because the body was sent. See limit.
 func (c *Conn) sentBody(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,14 +88,16 @@ func (c *Conn) sentBody(timeout time.Duration) {
 	}
 }
 
-// limit has the head of the answer come within the timeout; 0: whenever it may.
+// limit sets the time limit for the head of the answer; 0: none.
 func (c *Conn) limit(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limitLocked(timeout)
 }
 
-// limitLocked leaves an earlier deadline as it is: it is extended when it passes, and few do.
+// limitLocked is limit for callers that hold c.mu. If the connection still has an earlier deadline,
+// limitLocked keeps it, and Read extends it when it passes. That is rare, so most requests need no system
+// call to set a deadline.
 func (c *Conn) limitLocked(timeout time.Duration) {
 	if timeout <= 0 {
 		return
@@ -108,10 +110,10 @@ func (c *Conn) limitLocked(timeout time.Duration) {
 
 func (c *Conn) extendLocked() {
 	c.deadline = c.due
-	_ = c.SetReadDeadline(c.deadline) // a connection that is closed says so when it is read
+	_ = c.SetReadDeadline(c.deadline) // it fails only if the connection is closed, and then reading fails too
 }
 
-// extend sets the deadline that is due, if that is still to come.
+// extend sets the deadline to due. It returns false if the deadline is already due.
 func (c *Conn) extend() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,14 +146,14 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// head says that the head of the answer is there, whose request has a body.
+// head notes that the answer's head has arrived before the request's body was sent.
 func (c *Conn) head() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answered = true
 }
 
-// unlimit has reading take as long as it takes.
+// unlimit removes the time limit.
 func (c *Conn) unlimit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +163,7 @@ func (c *Conn) unlimit() {
 	}
 }
 
-// Close closes it, once.
+// Close closes the connection. It may be called again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +174,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes the half that requests go by.
+// CloseWrite closes the sending side.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -180,8 +182,9 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// isSilent reports whether there is nothing to be read: the backend has neither said anything, nor
-// closed the connection. One that cannot be looked at is. One goroutine calls it at a time.
+// isSilent reports whether there is nothing to read: the backend has sent nothing and has not
+// closed the connection. Without a descriptor it reports true. One goroutine at a time may call
+// it.
 func (c *Conn) isSilent() bool {
 	if c.raw == nil {
 		return true
@@ -196,34 +199,34 @@ func (c *Conn) isSilent() bool {
 	return c.raw.Control(c.look) == nil && !c.speaks
 }
 
-// isSpoken reports whether there is something to be read, the end included, or an error. To peek costs a
-// quarter of what poll(2) does.
+// isSpoken reports whether there is something to read: data, the end or an error. A peek takes a quarter of
+// the time of poll(2).
 func isSpoken(fd uintptr) (bool, error) {
 	var b [1]byte
 	_, err := nonblock.Peek(fd, b[:])
 	return !errors.Is(err, syscall.EAGAIN), err
 }
 
-// noteReset notes that the backend has reset the connection. The kernel reports it once, to the first look, write
-// or read: to the next one the connection has come to its end, which is how a body without a length ends. TLS has
-// an end of its own.
+// noteReset notes that the backend has reset the connection. The kernel reports a reset only once, to the
+// first poll, write or read. The next read reports the end of the connection, which would look like the
+// regular end of a body without a length. With TLS that can't happen, because TLS marks the end itself.
 func (c *Conn) noteReset(err error) {
 	if c.bare && errors.Is(err, syscall.ECONNRESET) {
 		c.reset.Store(true)
 	}
 }
 
-// Call is what one client asks of the backend, one request after the other. Cancel may
-// be called at any time.
+// Call is the current request of one client to the backend. Another goroutine can cancel it. The client's
+// next request uses it again. Cancel may be called at any time.
 type Call struct {
 	mu        sync.Mutex // guards the following
-	conn      *Conn      // in use; nil: none
-	had       bool       // a connection was there for it
+	conn      *Conn      // connection in use; nil: none
+	had       bool       // whether the request has had a connection
 	stop      context.CancelFunc
 	cancelled bool
 }
 
-// Cancel gives up the request that is under way, and the connection that it uses.
+// Cancel abandons the current request, and closes the connection that it uses.
 func (c *Call) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,19 +235,18 @@ func (c *Call) Cancel() {
 		c.stop()
 	}
 	if c.conn != nil {
-		_ = c.conn.Close() // it is of no use any more
+		_ = c.conn.Close() // it can't be used any more
 	}
 }
 
-// Begin readies it for the next request.
+// Begin prepares the call for the next request.
 func (c *Call) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cancelled, c.had = false, false
 }
 
-// use says which connection is in use; nil: none. It returns false if the request
-// was given up.
+// use sets the connection in use; nil: none. It returns false if the request was cancelled.
 func (c *Call) use(conn *Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,22 +258,22 @@ func (c *Call) use(conn *Conn) bool {
 	return !c.cancelled
 }
 
-// Conn is the connection that the request uses which is under way; nil: none.
+// Conn returns the connection that the current request uses, or nil.
 func (c *Call) Conn() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn
 }
 
-// IsOpening reports whether a connection is being opened for the request that is under way, and it has had
-// none before: the backend knows nothing of it.
+// IsOpening reports whether the current request opens its first connection, so the backend doesn't
+// know of the request yet.
 func (c *Call) IsOpening() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stop != nil && !c.had
 }
 
-// WasAsked reports whether a connection was there for the request: the backend may know of it.
+// WasAsked reports whether the request has had a connection, so the backend may know of it.
 func (c *Call) WasAsked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +286,7 @@ func (c *Call) isCancelled() bool {
 	return c.cancelled
 }
 
-// dial opens a connection, unless the request is given up in the meantime.
+// dial opens a connection, unless the request is cancelled in the meantime.
 func (c *Call) dial(d Dial) (*Conn, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

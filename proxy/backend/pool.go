@@ -1,16 +1,15 @@
-// Package backend asks a backend over HTTP/1.1. It is the client's side of the proxy.
+// Package backend is the HTTP client of the proxy: it sends requests to a backend over HTTP/1.1.
 //
-// The usual request, which has no body or a small one that is there, is sent and
-// answered by the goroutine that asks; it needs no other. A request's memory is lent
-// to it, and a connection that waits has none.
+// A request without a body, or with a small one that has arrived, needs no goroutine except the caller's.
+// A request borrows the memory for its head and its answer, and an idle connection holds none.
 //
-// # Asked again
+// # Retries
 //
-// The backend may close an idle connection at any moment, also when a request is on its way. If
-// nothing of an answer came then, and the request may be repeated (RFC 9110, 9.2.2: a method
-// that is idempotent, and no body), it is sent once more, over a new connection. Whether the
-// backend has closed it is looked at before it is used, so that this is rare for the others as
-// well.
+// The backend may close an idle connection at any moment, even while a request is on its way. If
+// no byte of an answer came, and the request may be repeated (it has an idempotent method and no
+// body; RFC 9110, 9.2.2), it is sent again over a new connection. Before a connection is reused,
+// the pool checks whether the backend has closed it, so other requests rarely fail for that
+// reason.
 package backend
 
 import (
@@ -22,10 +21,11 @@ import (
 )
 
 const (
-	// mostIdle is how many connections wait for a request: enough that a crowd does
-	// not connect again for each one.
+	// mostIdle is the largest number of idle connections. It is large because otherwise many simultaneous
+	// clients would make the pool open a connection for each request.
 	mostIdle = 1024
-	// idleFor is for how long one waits: it holds a worker of Apache's in the meantime.
+	// idleFor is how long a connection may be idle before it is closed. It is short because an idle
+	// connection holds a worker of Apache.
 	idleFor = time.Second
 )
 
@@ -35,26 +35,25 @@ type Dial func(ctx context.Context) (net.Conn, error)
 // Pool keeps connections to a backend. Its methods may be called concurrently.
 type Pool struct {
 	dial          Dial
-	answerTimeout time.Duration // for the head of an answer; 0: any
-	idleFor       time.Duration // see there; longer in tests of other things
-	host          string        // of requests that name none
-	memory        sync.Pool     // of *[memorySize]byte
-	answers       sync.Pool     // of *Answer
-	crowded       atomic.Bool   // see Crowd
+	answerTimeout time.Duration // time limit for the head of an answer; 0: no limit
+	idleFor       time.Duration // how long a connection may be idle; tests change it
+	host          string        // Host for requests that have none
+	memory        sync.Pool     // holds *[memorySize]byte
+	answers       sync.Pool     // holds *Answer
+	crowded       atomic.Bool   // set by Crowd
 
 	mu     sync.Mutex // guards the following
-	idle   []*Conn    // the newest last
+	idle   []*Conn    // idle connections, the newest last
 	sweeps *time.Timer
 	closed bool
 }
 
-// memorySize is how much a request borrows: to write its head and to read its answer, of which
-// a small one comes in one piece, its end included.
+// memorySize is how much a request borrows for its head and for its answer. A small answer fits in
+// it completely.
 const memorySize = 32 << 10
 
-// NewPool makes a Pool that connects to nothing yet. The head of an answer has to come
-// within the timeout after the request was sent; 0: whenever it may. Host is that of
-// requests that name none.
+// NewPool makes a Pool without connections. The timeout is for the head of an answer after the request was
+// sent; 0: no limit. host is for requests without one.
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	p := &Pool{dial: dial, host: host, answerTimeout: timeout, idleFor: idleFor}
 	p.memory.New = func() any { return new([memorySize]byte) }
@@ -62,8 +61,8 @@ func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	return p
 }
 
-// newestIdle returns the connection that has been idle for the shortest time; nil: none is idle. A
-// request that checks the connection itself (talk) gets it unchecked.
+// newestIdle returns the connection that became idle last, or nil. It checks whether the backend has closed
+// the connection, unless talk will do that.
 func (p *Pool) newestIdle(r *Request) *Conn {
 	for {
 		p.mu.Lock()
@@ -82,7 +81,7 @@ func (p *Pool) newestIdle(r *Request) *Conn {
 	}
 }
 
-// put keeps a connection for the next request.
+// put makes a connection idle.
 func (p *Pool) put(c *Conn) {
 	now := time.Now()
 	c.idle = now
@@ -96,12 +95,12 @@ func (p *Pool) put(c *Conn) {
 	}
 	p.mu.Unlock()
 	if c != nil {
-		_ = c.Close() // one too many
+		_ = c.Close() // there are too many
 	}
 }
 
-// Crowd says whether connections wait until the backend accepts them. As long as they do none is
-// kept for the next request: each may hold a worker in the meantime, which could accept one that waits.
+// Crowd tells the pool whether connections wait for the backend to accept them. As long as they do, no
+// connection stays idle, because it may hold a worker that could accept one of them.
 func (p *Pool) Crowd(on bool) {
 	if p.crowded.Swap(on) == on || !on {
 		return
@@ -113,7 +112,7 @@ func (p *Pool) Crowd(on bool) {
 	closeAll(old)
 }
 
-// sweep closes those that have waited for too long.
+// sweep closes connections that were idle for too long.
 func (p *Pool) sweep() {
 	now := time.Now()
 	p.mu.Lock()
@@ -131,7 +130,7 @@ func (p *Pool) sweep() {
 	closeAll(old)
 }
 
-// Close closes the connections that wait. Those in use are closed when they are done.
+// Close closes the idle connections. The others are closed when their requests are done.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	old := p.idle
@@ -145,6 +144,6 @@ func (p *Pool) Close() {
 
 func closeAll(conns []*Conn) {
 	for _, c := range conns {
-		_ = c.Close() // nothing was under way
+		_ = c.Close() // no request uses it
 	}
 }

@@ -27,11 +27,11 @@ func once(text string, wait <-chan struct{}) func(net.Conn, *bufio.Reader) {
 	}
 }
 
-// TestRepeats: a connection that the backend closes while it is used is none of the
-// client's business, if the request may be repeated.
+// TestRepeats: if the backend closes a connection during a request that may be repeated, the
+// client doesn't notice.
 func TestRepeats(t *testing.T) {
-	// What is closed before it is used is seen, so that it has to be closed as it reads
-	// the second request.
+	// The pool notices a connection that was closed before, so the backend closes it when it reads the
+	// second request.
 	closes := func(c net.Conn, br *bufio.Reader) {
 		once(hello, nil)(c, br)
 		_, _ = http.ReadRequest(br)
@@ -48,9 +48,7 @@ func TestRepeats(t *testing.T) {
 	} {
 		s := serve(t, closes, answers(hello))
 		p := s.pool(0)
-		if _, _, err := do(p, get()); err != nil {
-			t.Fatal(err)
-		}
+		warm(t, p)
 		_, _, err := do(p, c.r)
 		if (err == nil) != c.again {
 			t.Errorf("%s: %v", name, err)
@@ -58,8 +56,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsOnceAndNotAfterAnAnswerBegan: nothing is asked again that was answered in
-// part, nor on a connection that is new.
+// TestRepeatsOnceAndNotAfterAnAnswerBegan: a request is not repeated after a part of its answer
+// came, nor if its connection was new.
 func TestRepeatsOnceAndNotAfterAnAnswerBegan(t *testing.T) {
 	part := func(c net.Conn, br *bufio.Reader) {
 		once(hello, nil)(c, br)
@@ -77,7 +75,8 @@ func TestRepeatsOnceAndNotAfterAnAnswerBegan(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsNotUnderstoodIsOne: the backend has done what it was asked for.
+// TestAnAnswerThatIsNotUnderstoodIsOne: after a malformed answer the request isn't repeated,
+// because the backend has executed it.
 func TestAnAnswerThatIsNotUnderstoodIsOne(t *testing.T) {
 	for _, text := range []string{
 		"no status\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
@@ -94,8 +93,8 @@ func TestAnAnswerThatIsNotUnderstoodIsOne(t *testing.T) {
 	}
 }
 
-// TestLateIsNotAskedAgain: a backend that takes too long still works on the request,
-// also where it came by a connection that was used before.
+// TestLateIsNotAskedAgain: after a timeout the request isn't repeated, because the backend may
+// still be working on it.
 func TestLateIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})

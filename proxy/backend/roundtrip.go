@@ -13,44 +13,44 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// Request is what is asked of the backend.
+// Request is a request to the backend.
 type Request struct {
 	Method string
-	// Target, Host and the fields are sent as they are. Host may be empty.
+	// Target, Host and Fields are sent unchanged. Host may be empty.
 	Target, Host string
 	Fields       http1.Fields
-	// Body is closed once it is no longer needed, and may be read for a moment after the answer
-	// is complete; nil: there is none. If a Read fails, the backend sees the end of the
-	// connection, and its answer is still awaited.
+	// Body is the body, or nil. The Pool closes it when it is no longer needed, and may read it for a moment
+	// after the answer is complete. If a Read fails, the backend sees the end of the connection, and the Pool
+	// still waits for its answer.
 	Body io.ReadCloser
-	// Length is that of the body; negative: unknown. Ready is true if reading it doesn't wait.
+	// Length is the length of the body; negative: unknown. Ready reports whether the body can be read without
+	// waiting.
 	Length int64
 	Ready  bool
-	// Announced is the names of what follows a body of unknown length; Trailer is called as that has come
-	// to its end.
-	Announced []string
-	Trailer   func() http1.Fields
-	Hints     Hints
+	// Trailer returns the trailers of a body of unknown length. It is called after the end of the
+	// body.
+	Trailer func() http1.Fields
+	Hints   Hints
 }
 
-// Hints is called with answers before the final one (1xx of RFC 9110, 15.2).
+// Hints receives interim answers (1xx; RFC 9110, 15.2).
 type Hints interface {
 	Hint(status int, fields http1.Fields)
 }
 
 const (
-	// mostHints is how many answers may come before the final one.
+	// mostHints is the largest number of interim answers to a request.
 	mostHints = 100
-	// smallBody is the longest body that is sent together with the head.
+	// smallBody is the size of the largest body that is sent together with the head, in bytes.
 	smallBody = 4 << 10
 )
 
-// errUnasked: bytes without a request.
+// errUnasked means that the backend sent bytes without a request.
 var errUnasked = errors.New("the backend sent bytes without a request")
 
-// Do sends a request and returns the answer as its head is there. The caller reads the
-// Answer's Body to its end, or closes it. If the call is cancelled, the error is
-// context.Canceled; errors of the connection are those of package net.
+// Do sends a request and returns the answer as soon as its head has arrived. The caller must read the Answer
+// to its end or close it. If the call was cancelled, the error is context.Canceled. Errors of the connection
+// are those of package net.
 func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 	if call.isCancelled() {
 		r.drop()
@@ -80,7 +80,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 			c = p.newestIdle(r)
 			continue
 		}
-		_ = c.Close() // what it says is not understood, or nothing
+		_ = c.Close() // the answer is malformed or missing, so the connection can't be used again
 		if !reused || !nothing || !r.mayBeRepeated() || call.isCancelled() {
 			r.drop()
 			return nil, call.why(err)
@@ -89,7 +89,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 	}
 }
 
-// why is the reason that a request failed for.
+// why returns the error of a request: context.Canceled if the request was cancelled.
 func (c *Call) why(err error) error {
 	if c.isCancelled() {
 		return context.Canceled
@@ -97,8 +97,7 @@ func (c *Call) why(err error) error {
 	return err
 }
 
-// mayBeRepeated reports whether it does no harm to send the request twice, and that is
-// possible.
+// mayBeRepeated reports whether the request can be sent twice without harm.
 func (r *Request) mayBeRepeated() bool {
 	if r.Body != nil {
 		return false
@@ -110,11 +109,11 @@ func (r *Request) mayBeRepeated() bool {
 	return false
 }
 
-// mayBeUnread reports whether a backend with this answer may not have read the body: because
-// most servers expect none for the method (RFC 9110, 9.3.1), because it redirects the client,
-// which servers do without the application, or because it refuses the request. Some do not drop
-// an unread body: they would take it for a request, and the next client would get its answer.
-// Others wait for a moment, and close the connection when the next request comes.
+// mayBeUnread reports whether a backend that sends this status may leave the request's body unread: because
+// most servers expect no body for the method (RFC 9110, 9.3.1), because a redirect comes from the server and
+// not from the application, or because the backend refuses the request. Some backends would read such a body
+// as a request, and the next client would get its answer. Others wait for a moment, and close the connection
+// when the next request arrives.
 func (r *Request) mayBeUnread(status int) bool {
 	if r.Body == nil {
 		return false
@@ -129,15 +128,15 @@ func (r *Request) mayBeUnread(status int) bool {
 	return false
 }
 
-// drop closes a body that isn't needed.
+// drop closes the body.
 func (r *Request) drop() {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
 }
 
-// ask sends a request over a connection and awaits the head of the answer. Nothing
-// tells that the connection ended before a byte of one came, if there is an error.
+// ask sends a request over a connection and waits for the head of the answer. After an error, nothing reports
+// whether the connection ended before the first byte of an answer.
 func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*[memorySize]byte)
 	a = p.answers.Get().(*Answer)
@@ -155,26 +154,26 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, not
 	p.memory.Put(m)
 	a.free()
 	if nothing && failed != nil {
-		err = failed // a backend that closes the connection may have answered before; this one has not
+		err = failed // the backend closed the connection without an answer, so the failed write is the cause
 	}
 	return nil, nothing, err
 }
 
-// ended reports whether an error of reading is the end of the connection. A backend that
-// takes too long works on the request, and one that is not understood has answered it.
+// ended reports whether a read failed because the connection ended. After a timeout the backend
+// may still be working on the request, and a malformed answer is an answer.
 func ended(err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 }
 
-// send sends the head, and the available part of the body; a goroutine sends the rest. It may
-// have read the first bytes of an answer, which are then in memory, or an error.
+// send sends the head, and the part of the body that is ready. A goroutine sends the rest. If send has also
+// read the beginning of the answer, that is memory[:n].
 func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, sending, reading error) {
 	length := r.Length
 	if r.Body == nil {
 		length = 0
 	}
 	head := http1.Request{
-		Method: r.Method, Target: r.Target, Host: r.Host, Fields: r.Fields, Length: length, Announced: r.Announced,
+		Method: r.Method, Target: r.Target, Host: r.Host, Fields: r.Fields, Length: length,
 	}
 	if head.Host == "" {
 		head.Host = p.host
@@ -189,7 +188,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 		n := len(b)
 		b = append(b, make([]byte, length)...)
 		if _, err := io.ReadFull(r.Body, b[n:]); err != nil {
-			_ = a.conn.Close() // nothing was asked, and nothing is to be awaited
+			_ = a.conn.Close() // the backend didn't get the request, so no answer will come
 			return 0, err, nil
 		}
 		r.drop()
@@ -200,12 +199,12 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 		a.conn.limit(p.answerTimeout)
 		return 0, err, nil
 	}
-	a.conn.unlimit() // before it is sent it may take as long as it takes
+	a.conn.unlimit() // the time limit for the answer begins once the body was sent
 	a.upload = startUpload(a.conn, r, p.answerTimeout)
 	return 0, nil, nil
 }
 
-// receive reads heads until that of the final answer.
+// receive reads heads until it has that of the final answer.
 func (a *Answer) receive(r *Request) error {
 	head := http1.Response{Fields: a.Fields}
 	for range 1 + mostHints {
@@ -218,7 +217,7 @@ func (a *Answer) receive(r *Request) error {
 			}
 			head.KeepAlive = head.KeepAlive && !r.mayBeUnread(head.Status)
 			if head.Status >= http.StatusMultipleChoices {
-				a.upload.end() // it does not want a body that it was not asked for
+				a.upload.end() // the backend has answered without asking for the body, so it doesn't want it
 			}
 			a.setHead(&head)
 			return nil
@@ -234,25 +233,25 @@ func (a *Answer) receive(r *Request) error {
 }
 
 const (
-	// askedFor is how long a body waits to be asked for by a backend that may not know
-	// how to (RFC 9110, 10.1.1).
+	// askedFor is how long a body waits for a 100 (Continue) of the backend, which may not support it
+	// (RFC 9110, 10.1.1).
 	askedFor = time.Second
-	// uploadPiece is how much of a body goes at a time.
+	// uploadPiece is the size of the pieces in which a body is sent.
 	uploadPiece = 16 << 10
 )
 
-// upload is a body on its way to the backend. A nil one is complete.
+// upload sends the body of a request. A nil upload is complete.
 type upload struct {
 	conn *Conn
 	r    *Request
-	asks chan struct{} // closed when the backend asks for the body, or nobody wants it; nil: it goes at once
+	asks chan struct{} // closed when the backend asks for the body, or the body isn't needed; nil: the body is sent at once
 	once sync.Once
-	done atomic.Bool // all of it was sent
-	over atomic.Bool // nobody wants it
+	done atomic.Bool // the whole body was sent
+	over atomic.Bool // the body isn't needed any more
 }
 
-// startUpload sends the body of a request while the answer is awaited, as it may come
-// before the body has come to its end.
+// startUpload sends the body of a request while the pool waits for the answer. The answer may come before the
+// end of the body.
 func startUpload(c *Conn, r *Request, timeout time.Duration) *upload {
 	c.begin()
 	u := &upload{conn: c, r: r}
@@ -263,18 +262,17 @@ func startUpload(c *Conn, r *Request, timeout time.Duration) *upload {
 	return u
 }
 
-// isDone reports whether nothing of the body is on its way any more.
+// isDone reports whether the whole body was sent.
 func (u *upload) isDone() bool { return u == nil || u.done.Load() }
 
-// goAhead has a body that waits for that be sent.
+// goAhead ends the wait for a 100 (Continue).
 func (u *upload) goAhead() {
 	if u != nil && u.asks != nil {
 		u.once.Do(func() { close(u.asks) })
 	}
 }
 
-// end says that nobody wants the body any more. A Write that is under way ends as the
-// connection is closed.
+// end notes that the body isn't needed. Closing the connection ends a pending Write.
 func (u *upload) end() {
 	if u != nil {
 		u.over.Store(true)
@@ -296,16 +294,17 @@ func (u *upload) run(timeout time.Duration) {
 		return
 	}
 	complete, err := u.send()
-	// If the client did not send all of it, a backend that reads gives up, and one that
-	// does not finishes; its end is seen. One that does not take it may have answered.
+	// If the client hasn't sent the whole body, closing the sending side shows that to the backend. The
+	// backend then gives up, or answers without reading the body. If writing to the backend failed (err), it
+	// may already have answered, so the connection stays open.
 	if !complete && err == nil && u.conn.CloseWrite() != nil {
-		_ = u.conn.Close() // there is no other way to tell
+		_ = u.conn.Close() // there is no other way to show it to the backend
 	}
 	u.conn.sentBody(timeout)
-	u.done.Store(complete) // after that the connection is another request's
+	u.done.Store(complete) // from now on another request may use the connection
 }
 
-// trailer is what follows the body.
+// trailer returns the trailers of the body.
 func (u *upload) trailer() http1.Fields {
 	if u.r.Trailer == nil {
 		return nil
@@ -313,8 +312,7 @@ func (u *upload) trailer() http1.Fields {
 	return u.r.Trailer()
 }
 
-// send returns whether all of it was sent. An error is that of the backend, and none of
-// the body.
+// send sends the body and reports whether all of it was sent. An error comes from the backend, not from the body.
 func (u *upload) send() (complete bool, err error) {
 	memory := make([]byte, http1.ChunkRoom+uploadPiece+2)
 	for left := u.r.Length; ; {

@@ -14,30 +14,26 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// server is a backend that plays a script on each connection.
+// server is a backend that runs a script on each connection.
 type server struct {
 	t     *testing.T
 	l     net.Listener
 	dial  Dial
 	conns sync.WaitGroup
 	mu    sync.Mutex
-	count int // connections that were accepted
+	count int // how many connections were accepted
 }
 
-// serve plays the scripts, one for each connection that is accepted, the last one for
-// all others.
+// serve runs the scripts, one for each connection. The last script is for all other connections.
 func serve(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return serveOn(t, l, func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 	}, scripts...)
 }
 
-// serveVirtual does the same in the memory of a synctest bubble, where nothing is late that
-// is not meant to be.
+// serveVirtual is serve in a synctest bubble.
 func serveVirtual(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
 	l := testkit.NewPipes()
 	return serveOn(t, l, l.Dial, scripts...)
@@ -78,12 +74,12 @@ func (s *server) accepted() int {
 // pool asks the server.
 func (s *server) pool(timeout time.Duration) *Pool {
 	p := NewPool(s.dial, "nameless", timeout)
-	p.idleFor = time.Hour // a test that is slow finds a connection where it left it
+	p.idleFor = time.Hour // so that slow tests find their connections
 	s.t.Cleanup(p.Close)
 	return p
 }
 
-// answers reads requests and says the same to each, until the client closes.
+// answers answers all requests alike, until the client disconnects.
 func answers(text string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, br *bufio.Reader) {
 		for {
@@ -106,7 +102,14 @@ func fields(name, value string) (f http1.Fields) {
 
 func get() *Request { return &Request{Method: "GET", Target: "/", Host: "site"} }
 
-// do asks and reads the whole answer.
+// warm sends a request, after which the pool may keep its connection.
+func warm(t *testing.T, p *Pool) {
+	t.Helper()
+	_, _, err := do(p, get())
+	testkit.Must(t, err)
+}
+
+// do sends a request and reads the whole answer.
 func do(p *Pool, r *Request) (status int, body string, err error) {
 	var call Call
 	a, err := p.Do(&call, r)

@@ -9,28 +9,27 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// talk is a request without a body, and the first bytes of its answer. Both pass in one turn
-// of the runtime's poller, which is told of the wait before the request is written: so nobody
-// has to try and read in vain before that, as package net does, or an answer that came
-// in the meantime would be missed. And whether the backend has closed the connection is looked at
-// there as well.
+// talk sends a request without a body and reads the beginning of its answer, in one call of the runtime's
+// poller. The poller is armed before the request is written. So talk doesn't miss an answer that comes at
+// once, and needn't first try a read that finds nothing, as package net does. The same call checks whether
+// the backend has closed the connection.
 type talk struct {
-	asks    []byte // what is to be written yet
-	answer  []byte // what is read goes here
-	waited  bool   // the connection did, and may be closed
-	asked   bool   // the request is written, or cannot be
-	stale   bool   // the connection cannot be used, and nothing was asked
-	n       int    // bytes of the answer
+	asks    []byte // part of the request that must still be written
+	answer  []byte // memory for the answer
+	waited  bool   // the connection was idle, so the backend may have closed it
+	asked   bool   // the request was written, or writing it failed
+	stale   bool   // the connection can't be used, and nothing was sent
+	n       int    // number of bytes of the answer that were read
 	sending error
 	reading error
 }
 
-// talksAbout reports whether a request is sent by talk.
+// talksAbout reports whether talk can send the request.
 func (c *Conn) talksAbout(r *Request) bool { return c.bare && r.Body == nil }
 
-// talk sends a request and reads what comes first of its answer. It returns errStale if the
-// connection, which waited, cannot be used: then nothing was sent. A request that cannot be
-// sent may have been answered before; sending is why.
+// talk sends a request and reads the beginning of its answer. If an idle connection can't be used, it sends
+// nothing and returns errStale. If sending fails, it returns that error as sending; the backend may still
+// have sent an answer.
 func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, reading error) {
 	t := &c.talks
 	*t = talk{asks: request, answer: memory, waited: waited}
@@ -40,7 +39,7 @@ func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, readin
 	}
 	err := c.raw.Read(c.step)
 	for !t.asked && errors.Is(err, os.ErrDeadlineExceeded) && c.extend() {
-		err = c.raw.Read(c.step) // the deadline of a request before passed as this one began
+		err = c.raw.Read(c.step) // the deadline of an earlier request has passed
 	}
 	switch {
 	case t.stale:
@@ -49,19 +48,18 @@ func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, readin
 		_, sending = c.Write(t.asks)
 		return 0, sending, nil
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded) && t.asked && c.extend():
-		return 0, nil, nil // read on
+		return 0, nil, nil // the caller reads on
 	case err != nil:
 		return 0, t.sending, err
 	}
 	return t.n, t.sending, t.reading
 }
 
-// errStale is that of a connection that was closed as it waited, or on which the backend has
-// said something that nobody asked for.
+// errStale is for an idle connection that was closed, or on which the backend has sent something without a
+// request.
 var errStale = errors.New("the connection was closed")
 
-// talkStep goes on as far as it goes without waiting. It returns false if the answer has to be
-// waited for.
+// talkStep sends and reads as much as it can without waiting. It returns false if it must wait for the answer.
 func (c *Conn) talkStep(fd uintptr) (done bool) {
 	t := &c.talks
 	if !t.asked {

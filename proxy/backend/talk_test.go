@@ -16,7 +16,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestTalkWithoutRoom: of a head that the kernel has no room for, the rest is sent as the
+// TestTalkWithoutRoom: if the kernel has no room for the whole head, the rest is sent while the
 // backend reads.
 func TestTalkWithoutRoom(t *testing.T) {
 	const room = 16 << 10
@@ -48,13 +48,11 @@ func TestTalkWithoutRoom(t *testing.T) {
 			t.Errorf("%d %q %v", status, body, err)
 		}
 	}
-	if n := s.accepted(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
-	}
+	testkit.Same(t, 1, s.accepted(), "connections")
 }
 
-// TestTalkFindsWhatNobodyAskedFor: a connection on which the backend has said something that
-// nobody asked for is not used, and no client gets that.
+// TestTalkFindsWhatNobodyAskedFor: if the backend sends something on an idle connection, the
+// connection isn't used, and no client gets those bytes.
 func TestTalkFindsWhatNobodyAskedFor(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
 		once(hello, nil)(c, br)
@@ -62,18 +60,15 @@ func TestTalkFindsWhatNobodyAskedFor(t *testing.T) {
 		_, _ = br.ReadByte() // until the connection is given up
 	}, answers(hello))
 	p := s.pool(0)
-	if _, _, err := do(p, get()); err != nil {
-		t.Fatal(err)
-	}
-	for p.aliveOnes() > 0 {
-		time.Sleep(time.Millisecond) // it is on its way
-	}
+	warm(t, p)
+	testkit.Eventually(t, "it has come", func() bool { return p.aliveOnes() == 0 })
 	if _, body, err := do(p, get()); body != "hello" || err != nil || s.accepted() != 2 {
 		t.Errorf("%q %v over %d connections", body, err, s.accepted())
 	}
 }
 
-// TestTalkOutlastsAnEarlierDeadline: that of the request before passes, and is not this one's.
+// TestTalkOutlastsAnEarlierDeadline: when the deadline of an earlier request passes, this request
+// goes on.
 func TestTalkOutlastsAnEarlierDeadline(t *testing.T) {
 	var late time.Duration
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
@@ -86,32 +81,25 @@ func TestTalkOutlastsAnEarlierDeadline(t *testing.T) {
 		}
 	})
 	p := s.pool(time.Hour)
-	if _, _, err := do(p, get()); err != nil {
-		t.Fatal(err)
-	}
+	warm(t, p)
 	c := p.idle[0]
 	c.deadline = time.Now().Add(20 * time.Millisecond)
-	if err := c.SetReadDeadline(c.deadline); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.SetReadDeadline(c.deadline))
 	late = 60 * time.Millisecond
 	if _, body, err := do(p, get()); body != "hello" || err != nil || s.accepted() != 1 {
 		t.Errorf("%q %v over %d connections", body, err, s.accepted())
 	}
 }
 
-// TestTalkBeginsAsAnEarlierDeadlinePasses: a request is not late before it is sent.
+// TestTalkBeginsAsAnEarlierDeadlinePasses: an earlier deadline that passes before a request is
+// sent doesn't make it late.
 func TestTalkBeginsAsAnEarlierDeadlinePasses(t *testing.T) {
 	s := serve(t, answers(hello))
 	p := s.pool(2 * time.Hour)
-	if _, _, err := do(p, get()); err != nil {
-		t.Fatal(err)
-	}
+	warm(t, p)
 	c := p.idle[0]
-	c.deadline = time.Now().Add(time.Hour) // it is seen to be in time, and passes then
-	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	c.deadline = time.Now().Add(time.Hour) // it is still to come, and then it passes
+	testkit.Must(t, c.SetReadDeadline(time.Unix(1, 0)))
 	post := get()
 	post.Method = http.MethodPost
 	if _, body, err := do(p, post); body != "hello" || err != nil || s.accepted() != 1 {
@@ -119,22 +107,8 @@ func TestTalkBeginsAsAnEarlierDeadlinePasses(t *testing.T) {
 	}
 }
 
-// TestTalkEnds: in time, or when it is given up.
-func TestTalkEnds(t *testing.T) {
-	s := serve(t, func(_ net.Conn, br *bufio.Reader) { _, _ = br.WriteTo(io.Discard) })
-	if _, _, err := do(s.pool(20*time.Millisecond), get()); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%v, want that it was late", err)
-	}
-	var call Call
-	timer := time.AfterFunc(20*time.Millisecond, call.Cancel)
-	defer timer.Stop()
-	if _, err := s.pool(0).Do(&call, get()); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that it was given up", err)
-	}
-}
-
-// TestAResetIsNoEnd: a body without a length ends with the connection, and not as that is reset, whoever
-// saw it first.
+// TestAResetIsNoEnd: a reset is not the end of a body without a length, whichever call sees the
+// reset first.
 func TestAResetIsNoEnd(t *testing.T) {
 	for name, sees := range map[string]func(a *Answer) bool{
 		"a look":  func(a *Answer) bool { return !a.Waits() },
@@ -148,9 +122,7 @@ func TestAResetIsNoEnd(t *testing.T) {
 				_ = c.(*net.TCPConn).SetLinger(0)
 			})
 			a, err := s.pool(0).Do(new(Call), get())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer a.Close()
 			b := make([]byte, 4)
 			if _, err := io.ReadFull(a, b); err != nil || string(b) != "half" {
@@ -162,5 +134,13 @@ func TestAResetIsNoEnd(t *testing.T) {
 				t.Errorf("the body ends with %v", err)
 			}
 		})
+	}
+}
+
+// TestTalkIsLate: talk waits no longer than allowed for a backend that doesn't answer.
+func TestTalkIsLate(t *testing.T) {
+	s := serve(t, func(_ net.Conn, br *bufio.Reader) { _, _ = br.WriteTo(io.Discard) })
+	if _, _, err := do(s.pool(20*time.Millisecond), get()); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v, want that it was late", err)
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestTimeout: the head has to come in time after the request, the body may take its
-// time.
+// TestTimeout: the timeout is for the head after the request was sent, and not for the body.
 func TestTimeout(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	for name, test := range map[string]func(*testing.T){
@@ -27,9 +28,7 @@ func TestTimeout(t *testing.T) {
 			if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error(err)
 			}
-			if took := time.Since(from); took != timeout {
-				t.Errorf("it took %s, want %s", took, timeout)
-			}
+			testkit.Same(t, timeout, time.Since(from), "it took")
 			close(wait)
 		},
 		"no second answer": func(t *testing.T) {
@@ -40,17 +39,13 @@ func TestTimeout(t *testing.T) {
 			})
 			p := s.pool(timeout)
 			for _, pause := range []time.Duration{timeout / 2, 2 * timeout} { // its deadline is to come, or has passed
-				if _, _, err := do(p, get()); err != nil {
-					t.Fatal(err)
-				}
+				warm(t, p)
 				time.Sleep(pause)
 				from := time.Now()
 				if _, _, err := do(p, get()); !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Error(err)
 				}
-				if took := time.Since(from); took != timeout {
-					t.Errorf("after %s it took %s, want %s", pause, took, timeout)
-				}
+				testkit.Same(t, timeout, time.Since(from), "after %s it took", pause)
 			}
 		},
 		"a slow body": func(t *testing.T) {
@@ -78,7 +73,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// slowly is a body that comes after a while.
+// slowly is a body that comes after a delay.
 type slowly struct {
 	after time.Duration
 	io.Reader
@@ -91,8 +86,8 @@ func (s slowly) Read(p []byte) (int, error) {
 
 func (slowly) Close() error { return nil }
 
-// TestIsOpening: the first connection of a request is being opened, and none else: not once it was there, nor after the
-// answer, nor where a connection that was kept has ended and another is opened in its place.
+// TestIsOpening: IsOpening is true only while the first connection of a request is opened. It is
+// false after the answer, and when a new connection replaces one that ended.
 func TestIsOpening(t *testing.T) {
 	var call Call
 	dialled, first := 0, true
@@ -106,9 +101,7 @@ func TestIsOpening(t *testing.T) {
 	}
 	s := serve(t, served, served, served)
 	dial := func(ctx context.Context) (net.Conn, error) {
-		if opening := call.IsOpening(); opening != first {
-			t.Errorf("connection %d: it is being opened, and is the request's first: %t", dialled, opening)
-		}
+		testkit.Same(t, first, call.IsOpening(), "connection %d: it is being opened, and is the request's first", dialled)
 		dialled++
 		return s.dial(ctx)
 	}
@@ -123,21 +116,17 @@ func TestIsOpening(t *testing.T) {
 			t.Error("nothing was asked")
 		}
 		a, err := p.Do(&call, get())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, _ = io.ReadAll(a)
 		_ = a.Close()
 		if call.Conn() != nil || call.IsOpening() {
 			t.Error("it is over")
 		}
 	}
-	if dialled != 3 {
-		t.Errorf("%d connections", dialled)
-	}
+	testkit.Same(t, 3, dialled, "connections")
 }
 
-// TestCancel gives a request up at each stage of it.
+// TestCancel cancels a request at each stage.
 func TestCancel(t *testing.T) {
 	for _, stage := range []string{"dialling", "before the head", "in the body"} {
 		call, reached, end := &Call{}, make(chan struct{}), make(chan struct{})

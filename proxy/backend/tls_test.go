@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// serveTLS is serve, and pool, of a backend that speaks TLS.
+// serveTLS is serve and pool for a backend with TLS.
 func serveTLS(t *testing.T, scripts ...func(net.Conn, *bufio.Reader)) (*server, *Pool) {
 	known := httptest.NewTLSServer(nil) // has a certificate
 	known.Close()
@@ -35,36 +35,8 @@ func serveTLS(t *testing.T, scripts ...func(net.Conn, *bufio.Reader)) (*server, 
 	return s, p
 }
 
-func TestTLSServesTheNextRequest(t *testing.T) {
-	s, p := serveTLS(t, answers(hello))
-	for range 3 {
-		if _, body, err := do(p, get()); err != nil || body != "hello" {
-			t.Errorf("%q, %v", body, err)
-		}
-	}
-	if n := s.accepted(); n != 1 {
-		t.Errorf("%d connections for three requests", n)
-	}
-}
-
-// TestTLSThatIsClosedIsNotUsed: a POST can not be repeated.
-func TestTLSThatIsClosedIsNotUsed(t *testing.T) {
-	_, p := serveTLS(t, once(hello, nil), answers(hello))
-	if _, _, err := do(p, get()); err != nil {
-		t.Fatal(err)
-	}
-	for began := time.Now(); p.aliveOnes() > 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatal("nobody sees that it is closed")
-		}
-	}
-	if _, _, err := do(p, &Request{Method: "POST", Target: "/"}); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestTLSWithSomethingLeftIsNotUsed: what comes after a long answer in the record of its
-// end lies in the connection, and would be the answer to the next request.
+// TestTLSWithSomethingLeftIsNotUsed: bytes after an answer in the same record stay in the
+// connection, and would become the next answer.
 func TestTLSWithSomethingLeftIsNotUsed(t *testing.T) {
 	long := strings.Repeat("x", 40000)
 	_, p := serveTLS(t, answers(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long)+hello))

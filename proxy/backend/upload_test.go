@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// TestExpect: a body that the backend is to ask for waits until it does, does not come
-// if it answers otherwise, and comes if it says nothing.
+// TestExpect: a body waits until the backend asks for it. It is dropped if the backend answers
+// otherwise, and sent if the backend stays silent.
 func TestExpect(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, want string
@@ -53,8 +53,8 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer: an answer that comes before the body has is passed on; the
-// connection is closed then, as the rest of the body would be a request.
+// TestEarlyAnswer: an answer that comes before the end of the body is passed on. Then the
+// connection is closed, because the rest of the body would be read as a request.
 func TestEarlyAnswer(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err == nil {
@@ -77,8 +77,8 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenUpload: a client that does not send what it announced leaves a backend that
-// is told so, and whose answer is read.
+// TestBrokenUpload: if the client doesn't send the whole body, the backend sees the end, and its
+// answer is read.
 func TestBrokenUpload(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
 		q, err := http.ReadRequest(br)

@@ -19,27 +19,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// Authority is what certificates are got for, and where from.
+// Authority describes the authority that issues certificates, and the hosts that need them.
 type Authority struct {
-	Hosts     []string       // lower case
-	Directory string         // the authority's URL
+	Hosts     []string       // host names in lower case
+	Directory string         // URL of the authority's ACME directory
 	Roots     *x509.CertPool // roots for the authority's own certificate; nil: the system's
-	Storage   string         // the directory that keeps everything
-	// HTTP and TLS are the addresses at which this process listens, in the clear and with TLS;
-	// an invalid port, 0: at none. The authority asks at ports 80 and 443, which may be
-	// forwarded here.
+	Storage   string         // the directory for certificates, keys and the account
+	// HTTP and TLS are the addresses at which this process listens, without and with TLS; port 0: it
+	// doesn't. The authority connects to ports 80 and 443, which may be forwarded to these addresses.
 	HTTP, TLS net.TCPAddr
-	// Check is how often it is looked what has to be renewed; 0: every 10 minutes.
+	// Check is the pause between two checks for certificates that must be renewed; 0: 10 minutes.
 	Check time.Duration
 	Log   *zap.Logger
 }
 
-// Issuer gets certificates from an authority for hosts that are configured, and for no others ever
-// (RFC 8555), by github.com/caddyserver/certmagic. They are kept in a directory, so a start needs no
-// authority: existing ones are served at once, and the others are requested in the background. The
-// authority sees that a host is this one by a request in the clear (http-01) or by a handshake
-// (tls-alpn-01), which come by the listeners that there are anyway. Its methods may be called
-// concurrently.
+// Issuer gets certificates for the configured hosts from an authority (RFC 8555), with
+// github.com/caddyserver/certmagic. It keeps them in a directory, so tempomat can start while the authority
+// is down: existing certificates are served at once, and missing ones are requested in the background. To
+// check that a host leads to this machine, the authority sends a request without TLS (http-01) or a handshake
+// (tls-alpn-01) to the site's listeners. The methods may be called concurrently.
 type Issuer struct {
 	hosts  []string
 	cache  *certmagic.Cache
@@ -50,20 +48,20 @@ type Issuer struct {
 // NewIssuer makes an Issuer with the certificates that are in its directory. It makes no requests.
 func NewIssuer(o Authority) (*Issuer, error) {
 	if o.HTTP.Port == 0 && o.TLS.Port == 0 {
-		return nil, errors.New("an authority sees that a host is this one at a TCP address, and none is served")
+		return nil, errors.New("no address in listen can answer the authority's challenges: add a TCP address")
 	}
 	if err := prepare(o.Storage); err != nil {
 		return nil, err
 	}
 	i := &Issuer{hosts: o.Hosts}
-	var config atomic.Pointer[certmagic.Config] // the cache has a goroutine from now on
+	var config atomic.Pointer[certmagic.Config] // atomic because the cache starts a goroutine
 	i.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return config.Load(), nil },
 		RenewCheckInterval: o.Check, Logger: o.Log,
 	})
 	i.config = certmagic.New(i.cache, certmagic.Config{
 		Storage: &certmagic.FileStorage{Path: o.Storage}, Logger: o.Log,
-		// A start must not wait for another server.
+		// Stapling would make the start wait for the authority's OCSP server.
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
 	i.acme = certmagic.NewACMEIssuer(i.config, certmagic.ACMEIssuer{
@@ -75,20 +73,20 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	config.Store(i.config)
 	for _, host := range o.Hosts {
 		if _, err := i.config.CacheManagedCertificate(context.Background(), host); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			o.Log.Error("a certificate that was got before cannot be read; another one is got", zap.String("host", host), zap.Error(err))
+			o.Log.Error("a stored certificate cannot be read; requesting a new one", zap.String("host", host), zap.Error(err))
 		}
 	}
 	return i, nil
 }
 
-// prepare makes the directory for its owner alone, because it will contain private keys.
+// prepare creates the directory. Only its owner may enter it, because it will contain private keys.
 func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = os.Chmod(dir, 0o700) //nolint:gosec // a directory has to be entered
+		err = os.Chmod(dir, 0o700) //nolint:gosec // a directory needs the right to enter it
 	}
 	if err != nil {
 		return fmt.Errorf("only the owner may have access to %s: %w", dir, err)
@@ -96,8 +94,8 @@ func prepare(dir string) error {
 	return nil
 }
 
-// hostOf is where connections come in, if that is one address. During a challenge the library
-// listens there if no process does.
+// hostOf returns the address at which both listeners listen; empty: they listen at different ones. The library uses it
+// to see that this process already listens for challenges; otherwise it would listen there itself.
 func hostOf(plain, secure net.TCPAddr) string {
 	if plain.Port != 0 && secure.Port != 0 && !plain.IP.Equal(secure.IP) {
 		return ""
@@ -112,17 +110,16 @@ func hostOf(plain, secure net.TCPAddr) string {
 	return ip.String()
 }
 
-// Run gets the certificates that there are not, and renews those that are about to expire, until
-// the context ends.
+// Run gets missing certificates, and renews those that are about to expire, until the context ends.
 func (i *Issuer) Run(ctx context.Context) {
-	_ = i.config.ManageAsync(ctx, i.hosts)    // errors are logged, and it is tried again
-	_ = i.cache.RenewManagedCertificates(ctx) // those of before the start would have to wait for the first check
+	_ = i.config.ManageAsync(ctx, i.hosts)    // logs errors, and tries again
+	_ = i.cache.RenewManagedCertificates(ctx) // otherwise existing certificates would be renewed only at the first check
 	<-ctx.Done()
 	i.cache.Stop()
 }
 
-// Certificate is the one for the name that the client asks for, or that of a challenge; nil: there
-// is none.
+// Certificate returns the certificate for the name that the client asks for, or the answer to a challenge;
+// nil: there is none.
 func (i *Issuer) Certificate(hello *tls.ClientHelloInfo) *tls.Certificate {
 	host := strings.TrimSuffix(strings.ToLower(hello.ServerName), ".")
 	if !slices.Contains(i.hosts, host) {
@@ -133,12 +130,13 @@ func (i *Issuer) Certificate(hello *tls.ClientHelloInfo) *tls.Certificate {
 	}
 	c, err := i.config.GetCertificate(hello)
 	if err != nil {
-		return nil // it was logged
+		return nil // the library has logged it
 	}
 	return c
 }
 
-// First is one for clients that ask for a name that none has; nil: there is none.
+// First returns the default certificate, for clients that ask for no name or for a name without a
+// certificate; nil: there is none.
 func (i *Issuer) First() *tls.Certificate {
 	for _, host := range i.hosts {
 		if c := i.latest(host); c != nil {
@@ -148,7 +146,7 @@ func (i *Issuer) First() *tls.Certificate {
 	return nil
 }
 
-// latest is the certificate of a host that expires last; nil: there is none yet.
+// latest returns the certificate of a host that expires last; nil: there is none yet.
 func (i *Issuer) latest(host string) (latest *tls.Certificate) {
 	for _, c := range i.cache.AllMatchingCertificates(host) {
 		if c.Leaf != nil && (latest == nil || c.Leaf.NotAfter.After(latest.Leaf.NotAfter)) {
@@ -158,8 +156,7 @@ func (i *Issuer) latest(host string) (latest *tls.Certificate) {
 	return latest
 }
 
-// Challenge answers an authority's request, or returns false if it is not about a certificate
-// that this Issuer asks for.
+// Challenge answers an authority's request, or returns false if this Issuer has not asked for the certificate.
 func (i *Issuer) Challenge(w http.ResponseWriter, r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -168,8 +165,7 @@ func (i *Issuer) Challenge(w http.ResponseWriter, r *http.Request) bool {
 	return slices.Contains(i.hosts, strings.ToLower(host)) && i.acme.HandleHTTPChallenge(w, r)
 }
 
-// States are all hosts, in their order, and when their certificates expire: zero: there is
-// none yet.
+// States returns all hosts, in their order, and when their certificates expire; zero: there is none yet.
 func (i *Issuer) States() []State {
 	all := make([]State, 0, len(i.hosts))
 	for _, host := range i.hosts {

@@ -17,21 +17,18 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
 
 	"tempomat/internal/testkit"
 	"tempomat/proxy"
 	"tempomat/proxy/certificates"
 )
 
-// TestWithoutAuthority starts, and ends, where the authority does not answer: what is asked for
-// has no certificate, and nothing waits for it.
+// TestWithoutAuthority: if the authority does not answer, hosts have no certificates, but nothing waits for
+// it, neither the start nor the end.
 func TestWithoutAuthority(t *testing.T) {
 	s := listen(t)
 	dir := storage(t)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(dir, 0o755))
 	s.serve(t, certificates.Authority{Hosts: []string{"site.example"}, Directory: "https://" + testkit.FreeAddress(t) + "/dir", Storage: dir, HTTP: s.port(s.plain)})
 	for _, host := range []string{"site.example", "other.example"} {
 		if _, err := s.ask(nil, host); err == nil {
@@ -59,12 +56,10 @@ func TestWithoutAuthority(t *testing.T) {
 	}
 }
 
-// TestUnfit has what cannot be.
+// TestUnfit: NewIssuer rejects options that can't work.
 func TestUnfit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := certificates.NewIssuer(certificates.Authority{Storage: file, HTTP: net.TCPAddr{Port: 80}}); err == nil {
 		t.Error("a file is no directory")
 	}
@@ -73,9 +68,9 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// The library has a rate limiter for each authority as long as the process lives, and looks after
-// a lock for some seconds after that was given up. On a busy machine it takes more than goleak's
-// half second until all else has ended.
+// The library has a rate limiter for each authority as long as the process lives, and watches a lock for some
+// seconds after it was released. On a busy machine, everything else may take longer to end than goleak's half
+// second.
 func TestMain(m *testing.M) {
 	const of = "github.com/caddyserver/certmagic."
 	code := m.Run()
@@ -93,14 +88,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// storage names a directory that is removed after the test. What the library does in the
-// background may end a moment after all else.
+// storage names a directory that is removed after the test. The library's background work may end slightly
+// later than everything else.
 func storage(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tempomat-acme-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		testkit.Eventually(t, "the directory is removed", func() bool { return os.RemoveAll(dir) == nil })
 	})
@@ -130,11 +123,9 @@ func listen(t *testing.T) *site {
 // serve serves them.
 func (s *site) serve(t *testing.T, o certificates.Authority) {
 	t.Helper()
-	o.Log = zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	o.Log = zap.NewNop() // certmagic may log after the end of the test
 	issuer, err := certificates.NewIssuer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.issuer = issuer
 	server := proxy.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page") }),
 		proxy.ServerOptions{Header: time.Minute, Idle: time.Minute, Challenges: issuer.Challenge, Log: zap.NewNop()})
@@ -159,7 +150,7 @@ func (s *site) serve(t *testing.T, o certificates.Authority) {
 
 func (s *site) port(l net.Listener) net.TCPAddr { return *l.Addr().(*net.TCPAddr) }
 
-// ask asks a host for its page over a new connection.
+// ask requests a host's page over a new connection.
 func (s *site) ask(roots *x509.CertPool, host string) (*x509.Certificate, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots},

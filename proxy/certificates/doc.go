@@ -1,9 +1,9 @@
-// Package certificates keeps the certificates that a server shows, and reads them again when
-// their files change. A pair that can't be read, for example because it is half-written,
-// changes nothing: the previous one stays. It also gets certificates from an authority.
+// Package certificates keeps the TLS certificates of a server, and reads them again when their files change. If
+// a certificate or its key can't be read, for example because the file is half-written, the previous certificate
+// stays in use. The package can also get certificates from an authority (ACME).
 //
-//	store.go   which certificate a client is shown, what has changed, and how TLS is spoken with them
-//	pair.go    one certificate with its key, and where such pairs are: files, and directories as
-//	           certbot and others have them
-//	acme.go    certificates that are got from an authority
+//	store.go   which certificate a client gets, changes of the files, and the configuration of TLS
+//	pair.go    a certificate with its key, and where to find such pairs: files, and directories of certbot
+//	           and other programs
+//	acme.go    certificates from an authority
 package certificates

@@ -1,120 +1,78 @@
 package certificates
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
-// largestFile is how much is read of a file, in bytes.
+// largestFile is the size, in bytes, up to which a file is read.
 const largestFile = 256 << 10
 
 // pair is a certificate with its key, as last read.
 type pair struct {
 	files
-	stamp  [2]stamp
-	shown  *tls.Certificate // nil: it was never valid
-	names  []string         // lower case, and addresses
-	fault  string           // of the last attempt; empty: none
+	raw    [2][]byte        // content of the files
+	shown  *tls.Certificate // certificate that clients get; nil: the pair was never valid
+	names  []string         // names in the certificate, in lower case
+	fault  string           // why the last attempt to read the pair failed; empty: it succeeded
 	public bool             // every user of this machine can read the key
-
-	missing bool // it was not in its directory
 }
 
-// stamp reports whether a file is still the same.
-type stamp struct {
-	changed time.Time
-	size    int64
-	info    os.FileInfo
-}
+// files are the paths of a pair's two files.
+type files struct{ certificate, key string }
 
-func (s stamp) same(o stamp) bool {
-	return s.info != nil && o.info != nil && s.size == o.size && s.changed.Equal(o.changed) && os.SameFile(s.info, o.info)
-}
-
-// stampOf follows links, because certbot changes their targets. A missing file has no stamp.
-func stampOf(file string) stamp {
-	info, err := os.Stat(file)
-	if err != nil {
-		return stamp{}
+// reread reads the files and returns the pair as it is now, and whether it has changed. A pair
+// that can't be used keeps the certificate that it had.
+func (p pair) reread() (now pair, changed bool, err error) {
+	var raw [2][]byte
+	var mode fs.FileMode
+	if raw[0], _, err = readFile(p.certificate); err == nil {
+		raw[1], mode, err = readFile(p.key)
 	}
-	return stamp{info.ModTime(), info.Size(), info}
-}
-
-// reread reads the pair if its files have changed since, or could not be read then. It returns
-// the pair as it is now, and whether it was read.
-func (p pair) reread() (now pair, read bool, err error) {
-	stamps := [2]stamp{stampOf(p.certificate), stampOf(p.key)}
-	if p.fault == "" && p.shown != nil && stamps[0].same(p.stamp[0]) && stamps[1].same(p.stamp[1]) {
-		return p, false, nil
+	var shown tls.Certificate
+	if err == nil {
+		if p.fault == "" && p.shown != nil && bytes.Equal(raw[0], p.raw[0]) && bytes.Equal(raw[1], p.raw[1]) {
+			return p, false, nil
+		}
+		if shown, err = tls.X509KeyPair(raw[0], raw[1]); err != nil {
+			err = fmt.Errorf("%s with %s: %w", p.certificate, p.key, err)
+		}
 	}
-	p.stamp = stamps
-	shown, public, err := readPair(p.files)
 	if err != nil {
 		p.fault = err.Error()
 		return p, true, err
 	}
-	p.shown, p.public, p.fault, p.names = shown, public, "", namesOf(shown.Leaf)
+	p.raw, p.shown, p.names, p.public, p.fault = raw, &shown, namesOf(shown.Leaf), mode&0o004 != 0, ""
 	return p, true, nil
 }
 
-func readPair(f files) (c *tls.Certificate, public bool, err error) {
-	certificate, _, err := readFile(f.certificate)
-	if err != nil {
-		return nil, false, err
-	}
-	key, mode, err := readFile(f.key)
-	if err != nil {
-		return nil, false, err
-	}
-	made, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return nil, false, fmt.Errorf("%s with %s: %w", f.certificate, f.key, err)
-	}
-	if made.Leaf == nil {
-		if made.Leaf, err = x509.ParseCertificate(made.Certificate[0]); err != nil {
-			return nil, false, fmt.Errorf("%s: %w", f.certificate, err)
-		}
-	}
-	return &made, mode&0o004 != 0, nil
-}
-
 func readFile(name string) (data []byte, mode fs.FileMode, err error) {
-	info, err := os.Stat(name) // before opening, because opening a pipe would wait
-	if err != nil {
+	info, err := os.Stat(name) // before opening it, because opening a named pipe would block
+	switch {
+	case err != nil:
 		return nil, 0, withHint(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("%s is no file", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, withHint(err)
-	}
-	defer f.Close()
-	if data, err = io.ReadAll(io.LimitReader(f, largestFile+1)); err != nil {
-		return nil, 0, err
-	}
-	if len(data) > largestFile {
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > largestFile:
 		return nil, 0, fmt.Errorf("%s is larger than %d bytes", name, largestFile)
 	}
-	if len(data) == 0 {
-		return nil, 0, fmt.Errorf("%s: %w", name, errors.New("is empty"))
+	if data, err = os.ReadFile(name); err != nil {
+		return nil, 0, withHint(err)
 	}
 	return data, info.Mode(), nil
 }
 
-// withHint adds what would make an unreadable file readable.
+// withHint adds advice on how to make an unreadable file readable.
 func withHint(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; let the proxy's group read it (chgrp tempomat, chmod 640), and pass its directories (chmod g+x)", err)
+		return fmt.Errorf("%w; give the group tempomat read access to it (chgrp tempomat, chmod 640) and access to its directories (chmod g+x)", err)
 	}
 	return err
 }
@@ -123,9 +81,6 @@ func namesOf(leaf *x509.Certificate) (names []string) {
 	for _, n := range leaf.DNSNames {
 		names = append(names, strings.ToLower(n))
 	}
-	for _, ip := range leaf.IPAddresses {
-		names = append(names, ip.String())
-	}
 	return names
 }
 
@@ -133,11 +88,8 @@ func namesOf(leaf *x509.Certificate) (names []string) {
 type Source struct {
 	Certificate string // a file with the certificate and its chain, as PEM
 	Key         string // a file with its private key, as PEM
-	Path        string // instead: a directory with such pairs, or a file with both
+	Path        string // a directory of pairs, or a file with certificate and key; replaces the other two
 }
-
-// files are those of a pair.
-type files struct{ certificate, key string }
 
 // find lists the pairs of a source, in the order of their names.
 func (s Source) find() ([]files, error) {
@@ -158,19 +110,19 @@ func (s Source) find() ([]files, error) {
 	for _, e := range entries {
 		below := filepath.Join(s.Path, e.Name())
 		if info, err := os.Stat(below); err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			continue // as Kubernetes names what its links lead to
+			continue // such directories hold the targets of Kubernetes's links, which are found by the links
 		}
 		more, e := pairsIn(below)
 		found, err = append(found, more...), errors.Join(err, e)
 	}
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s has no certificate with its key: neither NAME.crt or NAME.pem with NAME.key, nor fullchain.pem with privkey.pem, there or one directory below", s.Path)
+		err = fmt.Errorf("%s has no certificate with its key: it must contain NAME.crt or NAME.pem with NAME.key, or fullchain.pem with privkey.pem, directly or in a subdirectory", s.Path)
 	}
 	return found, err
 }
 
-// pairsIn lists the pairs in a directory itself. certbot's has more certificates next to that of
-// the pair (cert.pem, chain.pem).
+// pairsIn lists the pairs in a directory, but not in its subdirectories. certbot's directories also contain
+// certificates without a key of the same name (cert.pem, chain.pem).
 func pairsIn(dir string) (found []files, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -192,7 +144,7 @@ func pairsIn(dir string) (found []files, err error) {
 			continue
 		}
 		if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
-			continue // a certificate of another owner, or its key is still to come
+			continue // a certificate without its key: an authority's, or one whose key isn't written yet
 		}
 		found = append(found, files{name, key})
 	}

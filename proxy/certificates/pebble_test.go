@@ -16,14 +16,14 @@ import (
 	"tempomat/proxy/certificates/pebbletest"
 )
 
-// TestWorldRenewalUnderLoad gets certificates from a real authority by either challenge, and renews
-// them again and again while clients connect, of whom none fails.
+// TestWorldRenewalUnderLoad gets certificates from a real authority with both challenges, and renews them
+// again and again. No client that connects in the meantime fails.
 func TestWorldRenewalUnderLoad(t *testing.T) {
 	for challenge, plain := range map[string]bool{"http-01": true, "tls-alpn-01": false} {
 		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
-			// The library renews a name once at a time in the whole process, and remembers its failures:
-			// with names in common one site would leave out what another does.
+			// In the whole process, the library renews a name only once at a time and remembers its failures:
+			// if sites had names in common, one would skip what another does.
 			for site := 0; ; site++ {
 				domain := fmt.Sprintf("%s-%d.example", challenge, site)
 				if renewsUnderLoad(t, []string{domain, "www." + domain}, plain) {
@@ -35,11 +35,12 @@ func TestWorldRenewalUnderLoad(t *testing.T) {
 	}
 }
 
-// renewsUnderLoad renews the certificates of two hosts twice. It returns false if Pebble cannot
-// renew one that it gave.
+// renewsUnderLoad renews the certificates of two hosts twice. It returns false if Pebble can't renew a
+// certificate that it issued.
 func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	t.Helper()
-	// What is valid for less than five checks more is renewed at the next one: here at the first.
+	// A certificate that is valid for less than five more checks is renewed at the next one: here at the
+	// first.
 	const valid, check = 40 * time.Second, 8 * time.Second
 	s := listen(t)
 	p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)
@@ -57,7 +58,7 @@ func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	})
 	asked := 0
 	renewed := map[string]map[string]bool{hosts[0]: {}, hosts[1]: {}} // serial numbers of each host
-	pace := time.NewTicker(100 * time.Millisecond)                    // of the clients: other tests run beside this one
+	pace := time.NewTicker(100 * time.Millisecond)                    // limits the clients, because other tests run at the same time
 	defer pace.Stop()
 	for len(renewed[hosts[0]]) < 3 || len(renewed[hosts[1]]) < 3 {
 		for _, host := range hosts {

@@ -1,10 +1,10 @@
 package certificates
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -14,20 +14,21 @@ import (
 	"go.uber.org/zap"
 )
 
-// Store is the certificates of a server. Its methods may be called concurrently.
+// Store has the certificates of a server. Its methods may be called concurrently.
 type Store struct {
 	log   *zap.Logger
 	index atomic.Pointer[index]
 
 	mu      sync.Mutex // guards the following
 	sources []Source
+	found   map[Source][]files // pairs of each source, as last listed
 	pairs   []pair
-	said    string // what was logged last of sources that cannot be read
+	said    string // last logged error of the sources
 }
 
 // index finds certificates by name.
 type index struct {
-	first  *tls.Certificate // nil: there is none
+	first  *tls.Certificate // certificate for clients that ask for no known name; nil: none
 	byName map[string][]*tls.Certificate
 }
 
@@ -38,29 +39,24 @@ func New(log *zap.Logger) *Store {
 	return s
 }
 
-// Certificate is the one that a client is shown: of those that have the name that it asks for,
-// of itself or by a wildcard, the first that it can use and that has not expired. Without a name
-// it is one for the address that it came to. Not found: none has the name.
-func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) (c *tls.Certificate, found bool) {
+// Certificate returns the first certificate for the name that the client asks for, exactly or by a
+// wildcard, that the client can use and that has not expired. It returns nil if there is none for the name.
+func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) *tls.Certificate {
 	x := s.index.Load()
 	name := strings.TrimSuffix(strings.ToLower(hello.ServerName), ".")
-	if name == "" {
-		name = localAddress(hello.Conn)
+	if c := best(now, x.byName[name], hello); c != nil {
+		return c
 	}
-	if c = best(now, x.byName[name], hello); c != nil {
-		return c, true
-	}
-	if _, parent, ok := strings.Cut(name, "."); ok {
-		c = best(now, x.byName["*."+parent], hello)
-	}
-	return c, c != nil
+	_, parent, _ := strings.Cut(name, ".")
+	return best(now, x.byName["*."+parent], hello)
 }
 
-// First is the first certificate, for clients that ask for a name that none has; nil: there is
-// none at all.
+// First returns the first certificate, for clients that ask for no name, or for one that has no certificate; nil:
+// the Store has none.
 func (s *Store) First() *tls.Certificate { return s.index.Load().first }
 
-// best is the first that a client can use and that has not expired; otherwise the first.
+// best returns the first certificate that the client can use and that has not expired; otherwise
+// the first.
 func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) *tls.Certificate {
 	for _, c := range all {
 		if (len(all) == 1 || hello.SupportsCertificate(c) == nil) && now.Before(c.Leaf.NotAfter) {
@@ -73,19 +69,9 @@ func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) *tl
 	return nil
 }
 
-func localAddress(c net.Conn) string {
-	if c == nil {
-		return ""
-	}
-	if tcp, ok := c.LocalAddr().(*net.TCPAddr); ok {
-		return tcp.IP.String()
-	}
-	return ""
-}
-
-// Load reads the certificates of sources, which replace those before. Of a pair that cannot be
-// read now and was read before, that stays. The error says which can be read neither now nor
-// before; the others are in force. If there would be none at all, those before stay.
+// Load reads the certificates of sources, which replace the previous sources. If a pair was read before
+// and can't be read now, its certificate stays in use. The error lists the pairs that have never been
+// read; the others are in force. If no pair at all can be used, the previous certificates stay.
 func (s *Store) Load(sources []Source) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,66 +85,41 @@ func (s *Store) Load(sources []Source) error {
 	return err
 }
 
-// read is Load for the sources of before.
+// read reads all sources. s.mu is held.
 func (s *Store) read() (err error) {
-	known := make(map[files]*pair, len(s.pairs))
-	for i := range s.pairs {
-		known[s.pairs[i].files] = &s.pairs[i]
+	known := make(map[files]pair, len(s.pairs))
+	for _, p := range s.pairs {
+		known[p.files] = p
 	}
 	var pairs []pair
-	taken := make(map[files]bool)
+	all, taken := make(map[Source][]files), make(map[files]bool)
 	for _, source := range s.sources {
 		found, e := source.find()
-		err = errors.Join(err, e)
-		for _, f := range append(found, s.missing(source.Path, found, e == nil)...) {
-			if taken[f] {
+		if e != nil {
+			found = s.found[source] // while a source can't be listed, its pairs stay
+		}
+		all[source], err = found, errors.Join(err, e)
+		// If a pair has disappeared, it stays until the next call, because a program may be replacing it.
+		for i, f := range append(slices.Clip(found), s.found[source]...) {
+			if taken[f] || i >= len(found) && known[f].shown == nil {
 				continue
 			}
 			taken[f] = true
-			p, e := s.readAgain(known[f], f)
-			err = errors.Join(err, e)
+			before := known[f]
+			before.files = f
+			p, changed, e := before.reread()
+			if changed {
+				s.tell(before, p, e)
+			}
+			if p.shown == nil {
+				err = errors.Join(err, e)
+			}
 			pairs = append(pairs, p)
 		}
 	}
-	s.pairs = pairs
+	s.found, s.pairs = all, pairs
 	s.index.Store(newIndex(pairs))
 	return err
-}
-
-// readAgain reads a pair. known is what it was before; nil: it was not there.
-func (s *Store) readAgain(known *pair, f files) (pair, error) {
-	before := pair{files: f}
-	if known != nil {
-		before = *known
-	}
-	p, read, err := before.reread()
-	if read {
-		s.tell(before, p, err)
-	}
-	if p.shown != nil {
-		err = nil // that of before stays
-	}
-	return p, err
-}
-
-// missing are the pairs that a directory had and no longer has. They stay until they are
-// missing twice, because they may be being replaced, or as long as the directory can't be read.
-func (s *Store) missing(dir string, found []files, readable bool) (missing []files) {
-	if dir == "" {
-		return nil
-	}
-	for i := range s.pairs {
-		p := &s.pairs[i]
-		switch {
-		case !strings.HasPrefix(p.certificate, strings.TrimSuffix(dir, "/")+"/"):
-		case slices.Contains(found, p.files):
-			p.missing = false
-		case !readable || !p.missing:
-			p.missing = readable
-			missing = append(missing, p.files)
-		}
-	}
-	return missing
 }
 
 func newIndex(pairs []pair) *index {
@@ -177,12 +138,11 @@ func newIndex(pairs []pair) *index {
 	return x
 }
 
-// every is how often it is looked whether files have changed. It takes a call of the
-// system for each, and works on every file system and through links, which watching them
-// does not.
+// every is how often the files are read again. They are read and not watched, because watching doesn't work on
+// every file system and through links.
 const every = 10 * time.Second
 
-// Run looks for changes until the context ends.
+// Run calls Look regularly until the context ends.
 func (s *Store) Run(ctx context.Context) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
@@ -196,7 +156,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Look reads what has changed since.
+// Look reads the files that have changed.
 func (s *Store) Look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +169,7 @@ func (s *Store) Look() {
 	}
 }
 
-// tell logs that a pair was read, or could not be.
+// tell logs whether a pair could be read.
 func (s *Store) tell(before, p pair, err error) {
 	fields := []zap.Field{zap.String("certificate", p.certificate), zap.String("key", p.key)}
 	switch {
@@ -220,24 +180,24 @@ func (s *Store) tell(before, p pair, err error) {
 		}
 	case before.fault == p.fault:
 	case p.shown != nil:
-		s.log.Error("a new certificate cannot be used; the one before stays", append(fields, zap.Error(err), zap.Time("expires", p.shown.Leaf.NotAfter))...)
+		s.log.Error("a new certificate cannot be used; the previous one stays in use", append(fields, zap.Error(err), zap.Time("expires", p.shown.Leaf.NotAfter))...)
 	default:
 		s.log.Error("a certificate cannot be used", append(fields, zap.Error(err))...)
 	}
 }
 
-// firstOf are as many names as a line has room for.
+// firstOf returns as many names as a line has room for.
 func firstOf(names []string) []string { return names[:min(len(names), 10)] }
 
 // State is a certificate in the Store.
 type State struct {
 	Certificate string    `json:"certificate"` // the file
 	Names       []string  `json:"names"`
-	Expires     time.Time `json:"expires"`         // zero: it was never read
-	Fault       string    `json:"fault,omitempty"` // of what the file has now
+	Expires     time.Time `json:"expires"`         // zero: the certificate was never read
+	Fault       string    `json:"fault,omitempty"` // why the file as it is now can't be used
 }
 
-// States are all certificates, in their order.
+// States returns all certificates, in their order.
 func (s *Store) States() []State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,18 +215,18 @@ func (s *Store) States() []State {
 // ErrNone is the error of a handshake without any certificate.
 var ErrNone = errors.New("there is no certificate")
 
-// ChallengeProtocol is what a certificate authority asks for to see a challenge (RFC 8737).
+// ChallengeProtocol is the protocol in which a certificate authority looks for a challenge (RFC 8737).
 const ChallengeProtocol = "acme-tls/1"
 
-// Config is how a server speaks TLS that shows the certificates of a Store, and those of an
-// Issuer, unless that is nil. It stays the same whatever the Store reads, and with it the
-// keys of session tickets, which crypto/tls replaces every day.
+// Config returns the TLS configuration of a server with the certificates of the Store, and of an Issuer unless that is
+// nil. It stays the same when the Store reads other certificates, and so do the keys of session tickets, which
+// crypto/tls replaces every day.
 func (s *Store) Config(issuer *Issuer) *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"h2", "http/1.1", "http/1.0"},
-		// A record of 16 KB is one call of the system, and twelve if it is cut for the sake of
-		// the first byte. Web servers send them as well.
+		// Small records would bring the first byte to the client sooner, but 16 KB would take twelve system
+		// calls instead of one.
 		DynamicRecordSizingDisabled: true,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.choose(time.Now(), hello, issuer)
@@ -279,22 +239,14 @@ func (s *Store) Config(issuer *Issuer) *tls.Config {
 }
 
 func (s *Store) choose(now time.Time, hello *tls.ClientHelloInfo, issuer *Issuer) (*tls.Certificate, error) {
-	if issuer != nil && slices.Contains(hello.SupportedProtos, ChallengeProtocol) {
-		if c := issuer.Certificate(hello); c != nil {
-			return c, nil
-		}
-		return nil, ErrNone
-	}
-	c, found := s.Certificate(now, hello)
-	if !found && issuer != nil {
-		if c = issuer.Certificate(hello); c == nil {
-			c = s.First()
-		}
-		if c == nil {
-			c = issuer.First()
-		}
-	} else if !found {
-		c = s.First()
+	var c *tls.Certificate
+	switch {
+	case issuer == nil:
+		c = cmp.Or(s.Certificate(now, hello), s.First())
+	case slices.Contains(hello.SupportedProtos, ChallengeProtocol):
+		c = issuer.Certificate(hello)
+	default:
+		c = cmp.Or(s.Certificate(now, hello), issuer.Certificate(hello), s.First(), issuer.First())
 	}
 	if c == nil {
 		return nil, ErrNone

@@ -2,47 +2,48 @@ package connlimit
 
 import (
 	"io"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
 
-// Conn is a connection in a Table. Idle and Busy are for one goroutine at a time, the one
-// that serves the connection; Leave is for any.
+// Conn is a connection in a Table. Only the goroutine that serves the connection may call Idle and Busy; any
+// goroutine may call Leave.
 type Conn struct {
-	state  atomic.Int64 // see waiting
+	state  atomic.Int64 // what the connection is doing; see waiting
 	table  *Table
 	closer io.Closer
-	groups [kinds]*group
+	from   netip.Addr
 
-	// at is where it is in the conns of its groups, and in Table.conns. Table.mu guards it.
-	at [kinds + 1]int32
+	groups [kinds]*group // groups of the connection's address; Table.mu guards this field and the next one
+	at     int32         // index of the connection in Table.conns
 }
 
-// What a connection does: the two low bits of its state. Above them, of one that waits,
-// is since when, in nanoseconds since Table.start.
+// What a connection does, in the two low bits of its state. If it waits, the other bits hold since when, in
+// nanoseconds since Table.start.
 const (
-	waiting  = iota // for its client
-	busy            // with a request
-	gone            // shed, or left
-	activity = 3    // the bits
+	waiting  = iota // the connection waits for its client
+	busy            // the connection serves a request
+	gone            // the connection was closed to make room, or Leave was called
+	activity = 3    // mask of the two low bits
 
 	sinceShift = 2
 )
 
-// waitingSince is the state of a connection that waits since then.
+// waitingSince returns the state of a connection that has been waiting since that time.
 func waitingSince(since int64) int64 { return since << sinceShift }
 
 func (c *Conn) isWaiting() bool { return c.state.Load()&activity == waiting }
 
-// since is since when a connection that waits does so.
+// since returns when a waiting connection began to wait.
 func (c *Conn) since() int64 { return c.state.Load() >> sinceShift }
 
-// Busy tells that a request is under way. It returns false if the connection was closed,
-// to make room, before it could be told; then nothing may be done for the request.
+// Busy notes that a request is under way. It returns false if the connection was closed to make room; the
+// request must not be served then.
 func (c *Conn) Busy() bool { return c.turn(busy) }
 
-// Idle tells that the connection waits for its client's next request from now on. It
-// returns false if the connection was closed to make room.
+// Idle notes that the connection now waits for the client's next request. It returns false if the connection
+// was closed to make room.
 func (c *Conn) Idle(now time.Time) bool { return c.turn(waitingSince(c.table.at(now))) }
 
 func (c *Conn) turn(to int64) bool {
@@ -57,8 +58,8 @@ func (c *Conn) turn(to int64) bool {
 	}
 }
 
-// give marks a connection as gone, one with a request only if that is to be cut. It returns
-// false if the connection has changed in the meantime.
+// give marks a connection as gone, so that the caller may close it. It marks a connection that serves a
+// request only if cuts is set. It returns false if the connection has changed its state in the meantime.
 func (c *Conn) give(cuts bool) bool {
 	s := c.state.Load()
 	if s&activity == gone || s&activity == busy && !cuts {
@@ -67,8 +68,8 @@ func (c *Conn) give(cuts bool) bool {
 	return c.state.CompareAndSwap(s, gone)
 }
 
-// Leave tells that the connection is closed. It may be called again, and after the
-// connection was shed.
+// Leave notes that the connection is closed. It may be called again, and for a connection that was closed to
+// make room.
 func (c *Conn) Leave() {
 	t := c.table
 	t.mu.Lock()

@@ -2,140 +2,185 @@ package connlimit
 
 import (
 	"cmp"
-	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 )
 
-// A key is an address as 64 bits: what it is accounted as. IPv6 has its /64 there. IPv4
-// lies where IPv6 has multicast, which no client comes from, with gaps between its bytes, so
-// that a network has as many bits in both.
-const (
-	ipv4    = 0xffff << 48
-	unknown = 0xfffe << 48 // no address: a Unix socket's client
-)
-
-// keyOf returns the key of an address.
-func keyOf(a netip.Addr) uint64 {
-	a = a.Unmap()
-	switch {
-	case !a.IsValid():
-		return unknown
-	case a.Is4():
-		b := a.As4()
-		return ipv4 | uint64(b[0])<<40 | uint64(b[1])<<32 | uint64(b[2])<<16 | uint64(b[3])
-	}
-	b := a.As16()
-	return binary.BigEndian.Uint64(b[:])
-}
-
-// prefixOf returns the network of so many bits that a key lies in; the zero Prefix for no address.
-func prefixOf(key uint64, size int) netip.Prefix {
-	if key == unknown {
-		return netip.Prefix{}
-	}
-	if key>>48 == ipv4>>48 {
-		a := netip.AddrFrom4([4]byte{byte(key >> 40), byte(key >> 32), byte(key >> 16), byte(key & 0xff)})
-		return netip.PrefixFrom(a, size/2).Masked()
-	}
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:], key)
-	return netip.PrefixFrom(netip.AddrFrom16(b), size).Masked()
-}
-
-// kind is what connections are counted by.
+// kind is a kind of group in which connections are counted.
 type kind int
 
 const (
-	whole  kind = iota // an address
-	narrow             // its /24 or /48
-	wide               // its /16 or /32
+	whole  kind = iota // an IPv4 address or an IPv6 /64
+	narrow             // the IPv4 /24 or IPv6 /48 of an address
+	wide               // the IPv4 /16 or IPv6 /32 of an address
 	kinds
 )
 
-// bits is how many bits of a key all of a kind share.
-func (k kind) bits() int { return [kinds]int{64, 48, 32}[k] }
+// key returns the group of a kind that an address belongs to; the zero Prefix if there is no address.
+func (k kind) key(a netip.Addr) netip.Prefix {
+	bits := [kinds]int{32, 24, 16}[k]
+	if a.Is6() {
+		bits = [kinds]int{64, 48, 32}[k]
+	}
+	p, _ := a.Prefix(bits) // the length is valid for every address
+	return p
+}
 
-// group is an address or a network, and the connections that it holds.
+// group is an address or a network, and how many connections it holds.
 type group struct {
-	key     uint64 // without the bits that its connections do not share
-	conns   []*Conn
-	counted int32 // how many that counts as; a trusted address counts as few at most
-	trusted bool
+	open      int32 // open connections
+	counted   int32 // value of open for ranking: a trusted address never counts as more than few connections
+	addresses int32
+	trusted   bool // whether the group is a trusted address, such as a load balancer, which many clients share
 }
 
-func (g *group) add(c *Conn, k kind) {
-	c.at[k] = int32(len(g.conns)) //nolint:gosec // at most Table.most
-	g.conns = append(g.conns, c)
+// join adds a connection to the groups of its address. t.mu is held.
+func (t *Table) join(c *Conn, trusted bool) {
+	news := int32(0)
+	for k := range kinds {
+		key := k.key(c.from)
+		g := t.groups[k][key]
+		if g == nil {
+			g = &group{}
+			t.groups[k][key] = g
+			if k == whole {
+				news = 1
+			}
+		}
+		g.open++
+		g.addresses += news
+		c.groups[k] = g
+	}
+	c.groups[whole].trusted = trusted
+	t.count(c)
 }
 
-func (g *group) remove(c *Conn, k kind) {
-	last := g.conns[len(g.conns)-1]
-	g.conns[c.at[k]], last.at[k] = last, c.at[k]
-	g.conns = cut(g.conns)
-}
-
-// oldest is the one that has waited for longest; nil: none waits.
-func oldest(conns []*Conn) (c *Conn) {
-	for _, x := range conns {
-		if x.isWaiting() && (c == nil || x.since() < c.since()) {
-			c = x
+// part removes a connection from its groups. t.mu is held.
+func (t *Table) part(c *Conn) {
+	for _, g := range c.groups {
+		g.open--
+	}
+	t.count(c)
+	last := c.groups[whole].open == 0
+	for k, g := range c.groups {
+		if last {
+			g.addresses--
+		}
+		if g.open == 0 {
+			delete(t.groups[k], kind(k).key(c.from))
 		}
 	}
-	return c
+	c.groups = [kinds]*group{}
 }
 
-// ofHeaviest is one that is of the address that counts most among them: one that waits, the oldest
-// of them, or one with a request if that may be cut.
-func ofHeaviest(conns []*Conn, cuts bool) (c *Conn) {
-	for _, x := range conns {
-		a := x.groups[whole]
-		switch {
-		case cuts && a.trusted || !cuts && !x.isWaiting():
-		case c == nil || a.counted > c.groups[whole].counted:
-			c = x
-		case a.counted == c.groups[whole].counted && !cuts && x.since() < c.since():
-			c = x
-		}
+// count updates counted in the groups of a connection after the number of its address's connections has
+// changed. t.mu is held.
+func (t *Table) count(c *Conn) {
+	a := c.groups[whole]
+	n := a.open
+	if a.trusted {
+		n = min(n, t.few)
 	}
-	return c
-}
-
-// heaviest is the groups of a kind that connections are of, those that count most first, and none
-// that counts as few.
-func heaviest(conns []*Conn, k kind, few int32) (all []*group) {
-	for _, c := range conns {
-		if g := c.groups[k]; g.counted > few && !slices.Contains(all, g) {
-			all = append(all, g)
-		}
+	more := n - a.counted
+	for _, g := range c.groups {
+		g.counted += more
 	}
-	slices.SortFunc(all, func(a, b *group) int { return cmp.Or(cmp.Compare(b.counted, a.counted), cmp.Compare(a.key, b.key)) })
-	return all
 }
 
-// cut takes the last element off a slice, and gives back the memory that it once needed.
-func cut[T any](s []*T) []*T {
-	last := len(s) - 1
-	s[last] = nil
-	s = s[:last]
-	if cap(s) > 16 && last < cap(s)/4 {
-		return append(make([]*T, 0, 2*last), s...)
+// claim ranks a connection among those that could be closed: by its tier, then by the weight of its address
+// or network, then by how many connections its address holds, then by how long it has waited.
+type claim struct {
+	tier            tier
+	weight, counted int32
+	since           int64
+}
+
+func (c claim) isBefore(o claim) bool {
+	return cmp.Or(cmp.Compare(c.tier, o.tier), cmp.Compare(c.weight, o.weight), cmp.Compare(c.counted, o.counted), cmp.Compare(o.since, c.since)) > 0
+}
+
+// tier is a rank of connections. Those of the highest tier are closed first.
+type tier int
+
+const (
+	stays     tier = iota
+	waits          // the connection waits for its client, and its address holds few connections
+	cutCrowd       // the connection serves a request, and its address or network is a crowd
+	waitCrowd      // the connection waits, and its address or network is a crowd
+	heavy          // the connection waits and its address or network holds many, or it serves a request and its address holds a large part of all
+)
+
+// claimOf returns the claim of a connection. t.mu is held.
+func (t *Table) claimOf(c *Conn) claim {
+	a, isWaiting := c.groups[whole], c.isWaiting()
+	r := claim{weight: t.weight(c), counted: a.counted, since: math.MaxInt64}
+	if isWaiting {
+		r.since = c.since()
 	}
-	return s
+	if isWaiting && r.weight > 0 || !isWaiting && a.counted > t.large {
+		r.tier = heavy
+		return r
+	}
+	r.weight = t.crowd(c)
+	switch {
+	case isWaiting && r.weight > 0:
+		r.tier = waitCrowd
+	case r.weight > 0 && !a.trusted:
+		r.tier = cutCrowd
+	case isWaiting:
+		return claim{tier: waits, since: r.since}
+	default:
+		return claim{}
+	}
+	return r
 }
 
-// looks is how many connections are looked at to find one that goes.
+// weight returns the largest weight among the connection's address and its networks; 0 if the address holds
+// few connections and no network weighs more than that.
+func (t *Table) weight(c *Conn) int32 {
+	w := max(c.groups[whole].counted, c.groups[narrow].counted/narrowPart, c.groups[wide].counted/widePart)
+	if w <= t.few {
+		return 0
+	}
+	return w
+}
+
+// crowd returns a weight if the connection's address, or one of its networks with several addresses, is a
+// crowd; 0: none is. The weight is greater where a smaller part of the connections is allowed, so that
+// addresses and networks of different sizes can be compared.
+func (t *Table) crowd(c *Conn) (weight int32) {
+	a, n, w := c.groups[whole], c.groups[narrow], c.groups[wide]
+	if a.counted > min(t.many, t.large) {
+		weight = a.counted * manyPart
+	}
+	if n.addresses > 1 && n.counted > max(t.most/crowdNarrow, t.few) {
+		weight = max(weight, n.counted*crowdNarrow)
+	}
+	if w.addresses > 1 && w.counted > max(t.most/crowdWide, t.few) {
+		weight = max(weight, w.counted*crowdWide)
+	}
+	return weight
+}
+
+// looks is how many connections are examined to find one to close.
 const looks = 64
 
-// sample is connections to look at: some at random, but of few all.
-func (t *Table) sample(conns []*Conn) []*Conn {
-	if len(conns) <= 2*t.looks {
-		return conns
+// choose returns the connection to close next, and whether it may be closed although it serves a request;
+// nil: none can be closed. It compares a random sample of connections, or all if there are few. t.mu is held.
+func (t *Table) choose() (next *Conn, cuts bool) {
+	var first claim
+	n, all := len(t.conns), len(t.conns) <= 2*t.looks
+	if !all {
+		n = t.looks
 	}
-	some := make([]*Conn, t.looks)
-	for i := range some {
-		some[i] = conns[rand.IntN(len(conns))] //nolint:gosec // it hides nothing that is worth a guess
+	for i := range n {
+		if !all {
+			i = rand.IntN(len(t.conns)) //nolint:gosec // an attacker gains nothing by predicting the choice
+		}
+		if c := t.claimOf(t.conns[i]); c.isBefore(first) {
+			next, first = t.conns[i], c
+		}
 	}
-	return some
+	return next, first.since == math.MaxInt64
 }

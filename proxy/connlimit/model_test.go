@@ -9,41 +9,44 @@ import (
 	"pgregory.net/rapid"
 )
 
-// verify checks what always holds of a table that is not in use at the moment.
+// verify checks the invariants of a table that is not in use.
 func verify(t rapid.TB, table *Table) {
 	t.Helper()
-	if len(table.all.conns) > int(table.most) {
-		t.Fatalf("%d connections of %d", len(table.all.conns), table.most)
+	if len(table.conns) > int(table.most) {
+		t.Fatalf("%d connections of %d", len(table.conns), table.most)
 	}
 	for k := range kinds {
-		open := 0
-		for key, h := range table.groups[k] {
-			open += len(h.conns)
-			held := make(map[*group]int32)
-			for i, c := range h.conns {
-				if c.at[k] != int32(i) || c.groups[k] != h || table.all.conns[c.at[kinds]] != c || c.state.Load()&activity == gone {
-					t.Fatal("a connection is in the wrong place")
-				}
-				a := c.groups[whole]
-				if held[a]++; a.trusted {
-					held[a] = min(held[a], table.few)
-				}
+		held := make(map[netip.Prefix]map[netip.Addr]int32)
+		for i, c := range table.conns {
+			key := k.key(c.from)
+			if c.at != int32(i) || c.groups[k] != table.groups[k][key] || c.state.Load()&activity == gone {
+				t.Fatal("a connection is in the wrong place")
 			}
-			counted := int32(0)
-			for _, n := range held {
-				counted += n
+			if held[key] == nil {
+				held[key] = make(map[netip.Addr]int32)
 			}
-			if h.key != key || counted == 0 || h.counted != counted {
-				t.Fatalf("a group of kind %d counts as %d, want %d", k, h.counted, counted)
+			held[key][c.from]++
+		}
+		for key, of := range held {
+			want := group{addresses: int32(len(of)), trusted: k == whole && table.groups[k][key].trusted}
+			for a, n := range of {
+				want.open += n
+				if table.groups[whole][whole.key(a)].trusted {
+					n = min(n, table.few)
+				}
+				want.counted += n
+			}
+			if got := *table.groups[k][key]; got != want {
+				t.Fatalf("%s is %+v, want %+v", key, got, want)
 			}
 		}
-		if open != len(table.all.conns) {
-			t.Fatalf("by kind %d there are %d of %d connections", k, open, len(table.all.conns))
+		if len(held) != len(table.groups[k]) {
+			t.Fatalf("%d groups of kind %d, want %d", len(table.groups[k]), k, len(held))
 		}
 	}
 }
 
-// modelConn is a connection as the tests know it.
+// modelConn is a connection in the tests' model.
 type modelConn struct {
 	*Conn
 	flag
@@ -52,7 +55,7 @@ type modelConn struct {
 	since   time.Time
 }
 
-// crowd is connections, and the table that they are in.
+// crowd is a table and its connections.
 type crowd struct {
 	t     *rapid.T
 	table *Table
@@ -75,9 +78,9 @@ func (m *crowd) enter(a netip.Addr) {
 	}
 }
 
-// takeClosed takes out the connection that was closed, and checks that it was one that may be: in a
-// table of which all is looked at, an address that waits and holds more than few gives before one
-// that holds few, and no request is cut while another address that holds few gives.
+// takeClosed removes the connection that was closed, and checks that it was a valid choice: if the whole
+// table was examined, a waiting address that holds more than few loses a connection before one that holds
+// few, and no request is cut while another address that holds few could lose a connection.
 func (m *crowd) takeClosed() (gone *modelConn) {
 	held := make(map[netip.Addr]int)
 	for _, c := range m.conns {
@@ -108,13 +111,13 @@ func (m *crowd) takeClosed() (gone *modelConn) {
 	return gone
 }
 
-// weighs is whether a network that the address is in may give before others.
+// weighs reports whether a network of the address may lose connections before others.
 func (m *crowd) weighs(a netip.Addr) bool {
 	least := min(m.table.few*narrowPart, max(m.table.most/crowdNarrow, m.table.few))
 	var in, of int32
 	for _, c := range m.conns {
-		in += int32(btoi(keyOf(c.address)>>32 == keyOf(a)>>32))
-		of += int32(btoi(keyOf(c.address)>>16 == keyOf(a)>>16))
+		in += int32(btoi(wide.key(c.address) == wide.key(a)))
+		of += int32(btoi(narrow.key(c.address) == narrow.key(a)))
 	}
 	return of >= least || in >= least
 }
@@ -126,7 +129,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// someAddress draws one of those that have much in common.
+// someAddress draws an address from networks that overlap.
 func someAddress(t *rapid.T) netip.Addr {
 	text := "10.0.0.1" // the balancer
 	switch n := rapid.IntRange(0, 63).Draw(t, "host"); rapid.IntRange(0, 8).Draw(t, "network") {
@@ -146,8 +149,8 @@ func someAddress(t *rapid.T) netip.Addr {
 	return netip.MustParseAddr(text)
 }
 
-// TestWhateverComes: whatever comes and goes, the counters are right, one is closed where one has
-// to be, and it is one that may be.
+// TestWhateverComes: after any sequence of events, the counters are right, a connection is closed where one
+// must be, and it is a valid choice.
 func TestWhateverComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int{3, 30, 2*looks - 1}).Draw(t, "most")
@@ -169,7 +172,7 @@ func TestWhateverComes(t *testing.T) {
 	})
 }
 
-// step does one thing, more often one that fills the table.
+// step does one thing, preferably one that fills the table.
 func (m *crowd) step() {
 	action := rapid.IntRange(0, 9).Draw(m.t, "action")
 	if len(m.conns) == 0 || action < 5 {

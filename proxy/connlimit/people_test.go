@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// person is somebody with a browser: up to six connections.
+// person is a user with a browser: up to six connections.
 type person struct {
 	address netip.Addr
 	conns   []*modelConn
 }
 
-// acts opens a connection, asks for something, has it, or leaves.
+// acts opens a connection, sends a request, finishes it, or disconnects.
 func (p *person) acts(t *testing.T, table *Table, now time.Time, random *rand.Rand) {
 	if len(p.conns) == 0 || len(p.conns) < 6 && random.IntN(3) == 0 {
 		c := &modelConn{}
@@ -38,9 +38,9 @@ func (p *person) acts(t *testing.T, table *Table, now time.Time, random *rand.Ra
 	}
 }
 
-// As long as somebody holds much more than they do, people lose nothing: no newcomer,
-// and no connection that waits, for however long. That somebody is an address, also one
-// of their own network, or a network other than theirs.
+// As long as an attacker holds many more connections than people do, people lose nothing: no new connection,
+// and no waiting one, for however long it waits. The attacker is an address, even in their own network, or
+// another network.
 func TestPeopleAreNotHit(t *testing.T) {
 	elsewhere := []string{"192.0.2.%d", "192.0.%d.1", "2001:db9:1:%d::1", "2001:db9:%d::1"}
 	near := append([]string{"198.51.100.%d", "198.51.%d.1", "2001:db8:1:%d::1", "2001:db8:%d::1"}, elsewhere...)
@@ -66,15 +66,15 @@ func TestPeopleAreNotHit(t *testing.T) {
 	}
 }
 
-// attack fills a table, and goes on, while 40 people act.
+// attack fills a table, and continues while 40 people act.
 func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people []string) {
-	const most = 1000 // of which 8 are few
+	const most = 1000 // of which 8 count as few
 	table, now := New(start, most), start
 	var persons []*person
 	for i := range 40 {
 		persons = append(persons, &person{address: netip.MustParseAddr(nth(people[i%len(people)], 210+i))})
 	}
-	var requests [200]*Conn // some of the attacker's that take long
+	var requests [200]*Conn // some of the attacker's requests, which take long
 	for n := range 5 * most {
 		now = now.Add(time.Millisecond)
 		c := table.Enter(now, netip.MustParseAddr(attacker(n)), false, nobody{})
@@ -103,8 +103,8 @@ func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people
 	verify(t, table)
 }
 
-// Addresses that have uploads without an end under way keep nobody out, be they few or a network's each of which has some,
-// and lose what newcomers need; a household's are left alone.
+// Addresses with uploads that never end keep no client out, whether they are few or a network with some each,
+// and lose the connections that new clients need; a household keeps its connections.
 func TestRequestsWithoutEndKeepNobodyOut(t *testing.T) {
 	const most = 1000
 	for name, attacker := range map[string]func(n int) string{

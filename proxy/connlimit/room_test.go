@@ -36,7 +36,7 @@ type room struct {
 
 func newRoom(t *testing.T, most int) *room { return &room{t: t, table: New(start, most), now: start} }
 
-// enter lets n connections of an address in, one a second.
+// enter lets n connections of an address in, one per second.
 func (r *room) enter(n int, from string) (in []*guest) {
 	r.t.Helper()
 	for range n {
@@ -52,10 +52,10 @@ func (r *room) enter(n int, from string) (in []*guest) {
 	return in
 }
 
-// balancer is the address that is trusted.
+// balancer is the trusted address.
 const balancer = "10.0.0.1"
 
-// idle lets connections have a request each, one a second, and wait for the next.
+// idle lets each connection have a request, one per second, and wait for the next.
 func (r *room) idle(guests ...*guest) {
 	r.t.Helper()
 	for _, g := range guests {
@@ -75,7 +75,7 @@ func (r *room) busy(guests ...*guest) {
 	}
 }
 
-// closed returns the connections that were closed, by their number, and forgets them.
+// closed returns the numbers of the connections that were closed, and forgets them.
 func (r *room) closed() (out []int) {
 	for i, g := range r.guests {
 		if g.closed > 1 {

@@ -5,27 +5,24 @@ import (
 	"sync"
 )
 
-// ClientOf is what an address counts as: itself, or for IPv6 its /64, because a client with one
-// address of it has all of them. An IPv4 address mapped into IPv6 counts as the IPv4 address,
-// and an invalid one stays invalid.
+// ClientOf returns the address that stands for a client: for IPv4 the address itself, for IPv6 its /64,
+// because a client with one address of a /64 usually controls all of them. An IPv4 address mapped into IPv6
+// counts as the IPv4 address. An invalid address stays invalid.
 func ClientOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {
 		return a
 	}
-	prefix, err := a.Prefix(64)
-	if err != nil { // not of an address without zone
-		return a
-	}
+	prefix, _ := a.Prefix(64) // an address without a zone always has a /64
 	return prefix.Addr()
 }
 
-// OnePart is the part of what the others leave that one client may have, one in so many.
-// So a few clients do not take all there is, and a client alone has plenty.
+// OnePart limits one client to a 16th (one in OnePart) of the amount that the other clients leave. So a few
+// clients can't take everything, and a single client still gets enough.
 const OnePart = 16
 
-// Share is something bounded, such as bytes of memory, that clients hold parts of. Its
-// methods may be called concurrently.
+// Share is a bounded amount, such as bytes of memory, that clients hold parts of. Its methods may be called
+// concurrently.
 type Share struct {
 	mu   sync.Mutex // guards the following
 	most int
@@ -33,17 +30,17 @@ type Share struct {
 	of   map[netip.Addr]int
 }
 
-// NewShare makes a Share of so much.
+// NewShare makes a Share of that amount.
 func NewShare(most int) *Share { return &Share{most: most, of: make(map[netip.Addr]int)} }
 
-// Bound changes how much there is. What is held stays, also if it is more.
+// Bound changes the amount. Clients keep what they hold, even if that is more.
 func (s *Share) Bound(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.most = most
 }
 
-// Take takes n for a client. If there is no room, full is whether the others have it.
+// Take takes n for a client. If there is no room, full says whether other clients have taken it.
 func (s *Share) Take(client netip.Addr, n int) (ok, full bool) {
 	client = ClientOf(client)
 	s.mu.Lock()
@@ -68,7 +65,7 @@ func (s *Share) GiveBack(client netip.Addr, n int) {
 	}
 }
 
-// Held is how much of it all clients hold.
+// Held returns how much all clients together hold.
 func (s *Share) Held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,23 +3,23 @@ package connlimit
 import (
 	"net/netip"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func TestClientOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::", "::1": "::",
 	} {
-		if got := ClientOf(netip.MustParseAddr(text)); got.String() != want {
-			t.Errorf("%s counts as %s, want %s", text, got, want)
-		}
+		testkit.Same(t, want, ClientOf(netip.MustParseAddr(text)).String(), "%s counts as", text)
 	}
 	if got := ClientOf(netip.Addr{}); got.IsValid() {
 		t.Errorf("no address counts as %s", got)
 	}
 }
 
-// TestShare: a few clients that take all they get leave others some; many with one each have
-// all; and nothing is left of clients that gave back what they had.
+// TestShare: a few clients that take everything they can leave some for others; many clients with a small
+// part each can have everything; and nothing is left of clients that gave everything back.
 func TestShare(t *testing.T) {
 	const most = 1024
 	s := NewShare(most)
@@ -28,9 +28,7 @@ func TestShare(t *testing.T) {
 		for {
 			ok, full := s.Take(ipv4(client), 1)
 			if !ok {
-				if full != (n == 0) {
-					t.Errorf("client %d with %d is told that others have all: %t", client, n, full)
-				}
+				testkit.Same(t, n == 0, full, "client %d with %d is told that others have all", client, n)
 				return n
 			}
 			n++
@@ -40,9 +38,7 @@ func TestShare(t *testing.T) {
 	for client := range 17 {
 		had[client] = takeAll(client)
 	}
-	if had[0] != most/OnePart {
-		t.Errorf("the first client has %d of %d", had[0], most)
-	}
+	testkit.Same(t, most/OnePart, had[0], "the first client has")
 	if had[16] < 16 {
 		t.Errorf("one more gets %d", had[16])
 	}

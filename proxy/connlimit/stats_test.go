@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func TestKeys(t *testing.T) {
@@ -17,14 +19,11 @@ func TestKeys(t *testing.T) {
 		"2001:db8:1:ffff:3:4:5:6%x": {"2001:db8:1:ffff::/64", "2001:db8:1::/48", "2001:db8::/32"},
 		"::1":                       {"::/64", "::/48", "::/32"},
 	} {
-		key := keyOf(netip.MustParseAddr(address))
 		for k := range kinds {
-			if got := prefixOf(key, k.bits()).String(); got != want[k] {
-				t.Errorf("%s: %s, want %s", address, got, want[k])
-			}
+			testkit.Same(t, want[k], k.key(ClientOf(netip.MustParseAddr(address))).String(), "%s", address)
 		}
 	}
-	if got := prefixOf(keyOf(netip.Addr{}), whole.bits()); got.IsValid() {
+	if got := whole.key(netip.Addr{}); got.IsValid() {
 		t.Errorf("no address is %s", got)
 	}
 }

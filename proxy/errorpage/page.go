@@ -1,51 +1,52 @@
-// Package errorpage makes the pages that people see where the proxy itself answers a
-// request: it rejects the request, or the backend does not answer.
+// Package errorpage makes the pages that people see when the proxy itself answers: it rejects the request, or
+// the backend doesn't answer.
 //
-// All pages are made when a Set is loaded: for each template, which is that of a host or of
-// all hosts, each language and each Cause. What differs from request to request is left out
-// then, and put between the ready pieces when a page is asked for: the id of the request, the
-// client's own address and the time after which to try again. So a request costs a look-up
-// and a copy, and no template is executed for it.
+// Load executes the templates once and makes all pages: one for each template (of a host, or of all hosts),
+// language and Cause. The pages have gaps for the values that differ from request to request: the request's
+// id, the client's own address, and the time after which to try again. To answer a request, the proxy only
+// finds the page and copies its pieces with these values between them.
 //
-// Only digits, letters and a few harmless signs are put in, whatever a caller gives, so that a
-// page may use them at any place.
+// A template may show these values anywhere, even in a script, so they must be harmless everywhere: they
+// consist of letters, digits and the signs of ids and addresses. The caller checks ids, which clients send.
 package errorpage
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/text/language"
 )
 
-// Cause is why a request is not served.
+// Cause is the reason why a request is not served.
 type Cause uint8
 
 // The causes.
 const (
-	DebtOfAddress Cause = iota // the client's address owes
-	DebtOfNetwork              // the network that it lies in does
-	DebtOfProgram              // its User-Agent does
-	DebtOfGroup                // a class of the administrator's does
-	DebtOfDomain               // the same, with the status that other gatekeepers give
+	DebtOfAddress Cause = iota // the client's address is in debt
+	DebtOfNetwork              // the client's network is in debt
+	DebtOfProgram              // the client's User-Agent is in debt
+	DebtOfGroup                // a key of an administrator's class is in debt
+	DebtOfDomain               // like DebtOfGroup, but with status 503, which other Smockron gatekeepers use
 	ClientFull                 // too many requests of the client wait
-	OverLimit                  // it made more requests than a limit allows
+	OverLimit                  // the client made more requests than a limit allows
 	ServerFull                 // too many requests wait
-	Busy                       // its turn did not come in time
-	BusyOwn                    // the same, and the client has what one may have
-	BackendDown                // the backend does not answer
-	BackendSlow                // it takes too long
-	Circle                     // it is this proxy
-	Unsound                    // the request is not valid HTTP
-	UnsoundBody                // its body is not
-	Incomplete                 // the rest of it did not come
-	WrongMethod                // the proxy does not do that
+	Busy                       // the request's turn did not come in time
+	BusyOwn                    // like Busy, but because the client's other requests used its share
+	BackendDown                // the backend doesn't answer
+	BackendSlow                // the backend takes too long
+	Circle                     // the backend's address leads to this proxy
+	Unsound                    // the request isn't valid HTTP
+	UnsoundBody                // the request's body isn't valid
+	Incomplete                 // the rest of the request did not arrive
+	WrongMethod                // the proxy doesn't support the method
 )
 
-// causes is how many there are.
+// causes is the number of causes.
 const causes = int(WrongMethod) + 1
 
-// Status is the status of the answer.
+// Status returns the HTTP status of the answer.
 func (c Cause) Status() int {
 	return [causes]int{
 		DebtOfAddress: http.StatusTooManyRequests, DebtOfNetwork: http.StatusTooManyRequests,
@@ -59,7 +60,7 @@ func (c Cause) Status() int {
 	}[c]
 }
 
-// String is the cause's name in templates.
+// String returns the cause's name in templates.
 func (c Cause) String() string {
 	return [causes]string{
 		"debt-of-address", "debt-of-network", "debt-of-program", "debt-of-group", "debt-of-domain", "client-full", "over-limit",
@@ -67,39 +68,63 @@ func (c Cause) String() string {
 	}[c]
 }
 
-// waits is whether the answer says when to try again.
+// waits reports whether the answer says when to try again.
 func (c Cause) waits() bool { return c <= BusyOwn }
 
-// namesClient is whether the page may name the client's own address or network.
+// namesClient reports whether the page may name the client's own address or network.
 func (c Cause) namesClient() bool { return c == DebtOfAddress || c == DebtOfNetwork }
 
-// Set is all pages. Its methods may be called concurrently.
+// Set holds all pages. Its methods may be called concurrently.
 type Set struct {
-	languages *languages
-	general   pages
-	hosts     map[string]pages
+	matcher language.Matcher
+	// chosen remembers which language fits an Accept-Language. Finding that takes ten microseconds,
+	// as long as the rest of a refusal, and browsers send few different ones.
+	chosen *lru.Cache[string, int]
+	hosts  map[string]pages // pages by host; forAllHosts is for all other hosts
 }
 
-// pages are those of a template, by language and cause.
+// pages are the pages of a template, by language and cause.
 type pages [][causes]*Page
 
-// Find is the page for a host, as a request gives it, with or without a port, and its
-// Accept-Language lines.
+const (
+	// longestAsked is how many bytes of Accept-Language are read. Browsers send about 40.
+	longestAsked = 64
+	// remembered is how many values of Accept-Language a Set remembers.
+	remembered = 256
+)
+
+// Find returns the page for a host, as the request gives it, with or without a port, and for the
+// request's Accept-Language lines (RFC 9110, 12.5.4).
 func (s *Set) Find(host string, acceptLanguage []string, c Cause) *Page {
-	asked := ""
+	of, ok := s.hosts[hostOf(host)]
+	if !ok {
+		of = s.hosts[forAllHosts]
+	}
+	in := 0
 	if len(acceptLanguage) > 0 {
-		asked = acceptLanguage[0]
+		in = s.choose(acceptLanguage[0])
 	}
-	of := s.general
-	if len(s.hosts) > 0 {
-		if own, ok := s.hosts[hostOf(host)]; ok {
-			of = own
-		}
-	}
-	return of[s.languages.choose(asked)][c]
+	return of[in][c]
 }
 
-// hostOf is a host without its port, in small letters.
+// choose returns the index of the language that fits best; 0, the first one, if none does.
+func (s *Set) choose(asked string) (index int) {
+	if len(asked) > longestAsked { // don't cut a language in the middle
+		asked = asked[:max(0, strings.LastIndexByte(asked[:longestAsked], ','))]
+	}
+	if index, ok := s.chosen.Get(asked); ok {
+		return index
+	}
+	if tags, _, err := language.ParseAcceptLanguage(asked); err == nil {
+		if _, best, confidence := s.matcher.Match(tags...); confidence > language.No {
+			index = best
+		}
+	}
+	s.chosen.Add(strings.Clone(asked), index) // the original would keep the whole header alive
+	return index
+}
+
+// hostOf returns a host without its port, in lower case.
 func hostOf(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host = host[:i]
@@ -107,105 +132,73 @@ func hostOf(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Page is one page in one language, ready except for its holes. It is never changed.
+// Page is one page in one language, complete except for its holes. It is never changed.
 type Page struct {
-	language string
-	pieces   []piece
-	texts    *texts // of the time to wait
+	language   string
+	html, text holed
+	texts      *texts // texts for the time to wait
 }
 
-// piece is the text before a hole, and the hole; the last one has none.
-type piece struct {
-	text string
-	hole *hole
-}
-
-// Values are put into a page.
+// Values fill the holes of a page. They are not escaped.
 type Values struct {
-	RequestID  string
+	RequestID  string // id of the request; only letters, digits and -_.:=+/@
 	Client     string // the client's own address or network
-	RetryAfter int    // seconds; 0: nothing is known
+	RetryAfter int    // seconds after which to try again; 0: unknown
 }
 
-// hole is a place that is filled for each request. While a page is made, the hole's mark
-// stands there. It is a pointer to a struct so that a template can only show it, or ask
-// whether it is there: there is nothing yet to be compared, cut or counted.
-type hole struct {
-	mark string
-	fill func(b []byte, p *Page, v *Values) []byte
-}
+// hole is a place in a page that is filled for each request. When Load executes a template, the page gets a
+// mark there, of letters and digits only, which need no escaping anywhere. A template gets a pointer to the
+// hole: it can print the mark or test whether the hole exists, but it can't compare or cut the mark.
+type hole struct{ kind byte }
 
-// String implements fmt.Stringer, for templates.
+// mark is the beginning of each hole's mark; the hole's kind follows.
+const mark = "Q7tempomat"
+
+// String implements fmt.Stringer, for templates. It returns an empty text if the hole is nil.
 func (h *hole) String() string {
 	if h == nil {
 		return ""
 	}
-	return h.mark
+	return mark + string(h.kind)
 }
 
-// MarshalJSON implements json.Marshaler, for templates with scripts.
-func (h *hole) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
+// The kinds of holes.
+const (
+	requestID  = 'I'
+	client     = 'C'
+	retryAfter = 'S' // time to wait in seconds
+	wait       = 'W' // time to wait in words
+)
 
-// holes are all there are. Marks are letters and digits only, which need no escaping.
-type holes struct{ requestID, client, retryAfter, wait *hole }
+// holed is a text, cut before each hole: every piece except the first begins with the kind of a hole.
+type holed []string
 
-func newHoles() holes {
-	return holes{
-		&hole{"Q7tempomatRequestIDQ7", func(b []byte, _ *Page, v *Values) []byte { return append(b, harmless(v.RequestID)...) }},
-		&hole{"Q7tempomatClientQ7", func(b []byte, _ *Page, v *Values) []byte { return append(b, harmless(v.Client)...) }},
-		&hole{"Q7tempomatRetryAfterQ7", func(b []byte, _ *Page, v *Values) []byte { return strconv.AppendInt(b, int64(v.RetryAfter), 10) }},
-		&hole{"Q7tempomatWaitQ7", func(b []byte, p *Page, v *Values) []byte { return p.texts.appendWait(b, v.RetryAfter) }},
-	}
-}
+func cut(text string) holed { return strings.Split(text, mark) }
 
-// longestValue bounds what is put into a page from outside, in bytes.
-const longestValue = 64
-
-// harmless is a text that means nothing in HTML, wherever it stands: an id or an address is
-// one. In place of any other there is a dash.
-func harmless(s string) string {
-	const none = "-"
-	if s == "" || len(s) > longestValue {
-		return none
-	}
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_.:=+/@", c) >= 0) {
-			return none
+// appendTo appends the text with its holes filled.
+func (h holed) appendTo(b []byte, t *texts, v *Values) []byte {
+	b = append(b, h[0]...)
+	for _, piece := range h[1:] {
+		switch piece[0] {
+		case requestID:
+			b = append(b, v.RequestID...)
+		case client:
+			b = append(b, v.Client...)
+		case retryAfter:
+			b = strconv.AppendInt(b, int64(v.RetryAfter), 10)
+		case wait:
+			b = t.appendWait(b, v.RetryAfter)
 		}
-	}
-	return s
-}
-
-// cut makes a page of a text with marks.
-func (h *holes) cut(text, language string, t *texts) *Page {
-	p := &Page{language: language, texts: t}
-	for {
-		at, next := len(text), (*hole)(nil)
-		for _, x := range []*hole{h.requestID, h.client, h.retryAfter, h.wait} {
-			if i := strings.Index(text, x.mark); i >= 0 && i < at {
-				at, next = i, x
-			}
-		}
-		p.pieces = append(p.pieces, piece{text[:at], next})
-		if next == nil {
-			return p
-		}
-		text = text[at+len(next.mark):]
-	}
-}
-
-// Language is that of the page, as a tag of BCP 47.
-func (p *Page) Language() string { return p.language }
-
-// Append appends the page, filled, as HTML in UTF-8.
-func (p *Page) Append(b []byte, v *Values) []byte {
-	for i := range p.pieces {
-		x := &p.pieces[i]
-		b = append(b, x.text...)
-		if x.hole != nil {
-			b = x.hole.fill(b, p, v)
-		}
+		b = append(b, piece[1:]...)
 	}
 	return b
 }
+
+// Language returns the page's language as a BCP 47 tag.
+func (p *Page) Language() string { return p.language }
+
+// AppendHTML appends the page with its holes filled, as HTML in UTF-8.
+func (p *Page) AppendHTML(b []byte, v *Values) []byte { return p.html.appendTo(b, p.texts, v) }
+
+// AppendText appends the content of the page as plain text: what happened, and what to do.
+func (p *Page) AppendText(b []byte, v *Values) []byte { return p.text.appendTo(b, p.texts, v) }

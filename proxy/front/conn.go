@@ -18,52 +18,51 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// conn is a client's connection. Its goroutine alone uses what is not said to be shared.
+// conn is a client's connection. Only its own goroutine uses the fields that are not marked as
+// shared.
 type conn struct {
 	net.Conn
-	RosterEntry[conn] // of the server
+	RosterEntry[conn] // place in the server's list of connections
 
 	server   *Server
 	entrance *Entrance
-	tls      *secured        // what Conn is; nil: another one
-	place    Place           // nil: there is no bound
-	raw      syscall.RawConn // nil: it is not the kernel's
-	isTCP    bool
+	tls      *secured        // Conn, if it is a TLS connection; otherwise nil
+	place    Place           // place among the open connections; nil: they are not limited
+	raw      syscall.RawConn // access to the descriptor; nil: there is none, as in tests
 	remote   string
 
 	presence presence
-	base     *http.Request        // see blank; nil: none is needed yet
-	secure   *tls.ConnectionState // of its requests; nil: they come without TLS
+	base     *http.Request        // request from which blank makes others; nil: blank wasn't called yet
+	secure   *tls.ConnectionState // TLS state for this connection's requests; nil: no TLS
 
-	served atomic.Bool // a request; shared
-	rested atomic.Bool // it waits in another goroutine than it served in; shared
+	served atomic.Bool // a request was served; shared
+	rested atomic.Bool // the connection waits in a goroutine that hasn't served a request, so its stack is small; shared
 
 	mu      sync.Mutex // guards the following, which are shared
 	stage   stage
-	woken   bool          // its read is to return at once
-	since   time.Duration // it waits, idle or inHead; see Server.since
-	session *session      // of HTTP/2; nil: there is none
-	isLate  bool          // the client of a session
-	lingers bool          // it is closed once the client has heard of it, as far as it is not late
+	woken   bool          // whether its pending read must return at once
+	since   time.Duration // when it began to wait (idle or inHead); see Server.since
+	session *session      // HTTP/2 session; nil with HTTP/1
+	isLate  bool          // whether the session's client took too long
+	lingers bool          // whether the last answer is still on its way to the client
 
-	hijacked atomic.Bool // it is the handler's; shared
+	hijacked atomic.Bool // the handler has taken the connection over; shared
 
 	in     http1.Buffer
-	memory *[inSize]byte // that in begins with; nil: none
-	long   bool          // in may have grown beyond it
+	memory *[inSize]byte // borrowed memory that in uses at first; nil: none
+	long   bool          // whether in may have grown beyond memory, and so have its own
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
 	give   func(fd uintptr) bool
-	gives  [][]byte // what give is to write yet
+	gives  [][]byte // the pieces that giveAll has not written yet
 	gave   error
 }
 
 func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	x := &conn{Conn: c, server: s, entrance: e, place: place, remote: c.RemoteAddr().String()}
 	if k, ok := c.(syscall.Conn); ok {
-		x.raw, _ = k.SyscallConn() // without it, memory is held while it waits
-		_, x.isTCP = c.(*net.TCPConn)
+		x.raw, _ = k.SyscallConn() // if it fails, the connection works, but holds memory while it waits
 		x.try = x.tryRead
 	}
 	if e.TLS != nil {
@@ -79,7 +78,7 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	return x
 }
 
-// blank is an empty request that has the connection's context, and its TLS.
+// blank returns an empty request that has the connection's context and TLS state.
 func (c *conn) blank() *http.Request {
 	if c.base == nil {
 		c.base = new(http.Request).WithContext(&c.presence)
@@ -88,7 +87,7 @@ func (c *conn) blank() *http.Request {
 	return c.base
 }
 
-// serve serves request after request.
+// serve serves one request after another.
 func (c *conn) serve() {
 	defer c.recovers()
 	for more := true; more; {
@@ -109,8 +108,8 @@ func (c *conn) serve() {
 	c.end()
 }
 
-// recovers ends a connection alone whose goroutine panics: on what a client sent, or as a
-// certificate was chosen for it.
+// recovers keeps a panic of the connection's goroutine, for example in the code that parses input or chooses
+// a certificate, from ending more than this connection.
 func (c *conn) recovers() {
 	if p := recover(); p != nil {
 		c.fails(p)
@@ -118,16 +117,16 @@ func (c *conn) recovers() {
 	}
 }
 
-// fails logs a panic.
+// fails logs a panic of the handler.
 func (c *conn) fails(p any) {
 	c.server.o.Log.Error("a connection failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 }
 
 var errFailed = errors.New("the connection failed")
 
-// resets makes the connection be reset when it is closed, by any code, and by the kernel if the
-// process ends: a client for which the end of the connection ends the body, as in HTTP/1.0, would
-// otherwise accept half a body as complete. A unix socket cannot be reset.
+// resets sets whether the connection is reset when it is closed, even if the kernel closes it because the
+// process ends. With HTTP/1.0 the end of the connection may mark the end of the body, so without a reset the
+// client would accept half a body as complete. A unix socket can't be reset.
 func (c *conn) resets(on bool) {
 	seconds := -1
 	if on {
@@ -137,11 +136,11 @@ func (c *conn) resets(on bool) {
 		c.tls.resets.Store(on)
 	}
 	if tcp, ok := c.below().(interface{ SetLinger(sec int) error }); ok {
-		_ = tcp.SetLinger(seconds) // a connection that is closed says so when it is used
+		_ = tcp.SetLinger(seconds) // it fails only if the connection is closed, which its next use reports
 	}
 }
 
-// below is the connection that was accepted.
+// below returns the connection that was accepted, without TLS.
 func (c *conn) below() net.Conn {
 	if c.tls != nil {
 		return c.tls.below.Conn
@@ -149,7 +148,7 @@ func (c *conn) below() net.Conn {
 	return c.Conn
 }
 
-// end closes the connection, unless it is the handler's.
+// end closes the connection, unless the handler has taken it over.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.stage = closed
@@ -157,7 +156,7 @@ func (c *conn) end() {
 	c.giveBack()
 	if !c.hijacked.Load() {
 		c.Remove()
-		_ = c.Close() // the client may have done so
+		_ = c.Close() // the client may have closed it already
 	}
 	if c.place != nil {
 		c.place.Leave()
@@ -169,19 +168,19 @@ func (c *conn) lookAt() {
 	if c.hijacked.Load() {
 		return
 	}
-	if teller, ok := c.Conn.(interface{ HasLeft() bool }); ok && teller.HasLeft() || c.raw != nil && hasLeft(c.raw, c.isTCP) {
+	if teller, ok := c.Conn.(interface{ HasLeft() bool }); ok && teller.HasLeft() || c.raw != nil && hasLeft(c.raw) {
 		c.presence.leave()
 	}
 }
 
-// isHTTP2 reports whether a connection begins as HTTP/2 does (RFC 9113, 3.4), as far as it
-// was read. No request of HTTP/1 has that method (RFC 7540, 11.6).
+// isHTTP2 reports whether the first bytes of the connection are those of HTTP/2 (RFC 9113, 3.4).
+// No HTTP/1 request has the method PRI (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {
 	switch {
 	case c.served.Load():
 		return false
 	case c.tls != nil:
-		return c.tls.http2 // over TLS nothing else tells (3.3)
+		return c.tls.http2 // over TLS only the negotiated protocol counts (3.3)
 	}
 	const enough = len("PRI ")
 	for {
@@ -192,12 +191,13 @@ func (c *conn) isHTTP2() bool {
 		case len(first) == enough:
 			return true
 		case c.in.More() != nil:
-			return false // it comes again as the request is read
+			return false // reading the request will return the same error
 		}
 	}
 }
 
-// request reads a request and has it served. It returns false if that was the last one.
+// request reads one request and serves it. It returns false if the connection serves no more
+// requests.
 func (c *conn) request() bool {
 	r := c.server.memory.requests.Get().(*request)
 	r.head.Fields = r.fields
@@ -220,8 +220,8 @@ func (c *conn) request() bool {
 	return c.answer(r)
 }
 
-// answer has the handler answer a request. It returns false if the connection serves no
-// other one.
+// answer calls the handler for a request. It returns false if the connection serves no more
+// requests.
 func (c *conn) answer(r *request) bool {
 	w := &r.response
 	w.begin(c, r)
@@ -248,14 +248,14 @@ func (c *conn) answer(r *request) bool {
 	return stays
 }
 
-// serve calls the handler. It returns false if that panicked; an answer that was begun then
-// breaks off.
+// serve calls the handler. It returns false if the handler panicked; if an answer had begun, it is then
+// incomplete.
 func (w *Response) serve() (done bool) {
 	defer func() {
 		if done {
 			return
 		}
-		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // handlers panic with exactly this value
 			w.conn.fails(p)
 			w.fail()
 		}
@@ -268,29 +268,29 @@ func (w *Response) serve() (done bool) {
 	return true
 }
 
-// refuse answers what is no request, as far as it is one.
+// refuse answers a client whose request's head could not be read, if the client is still connected.
 func (c *conn) refuse(err error) {
 	status := http1.StatusOf(err)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() == 0:
-		return // an empty line is no request: the next one may be on its way, and this would be its answer
+		return // the client sent only empty lines, which aren't a request: it would take an answer as the one to its next request
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		status, err = http.StatusRequestTimeout, errors.New("the rest of the head did not come")
+		status, err = http.StatusRequestTimeout, errors.New("the rest of the headers did not arrive")
 	case !errors.Is(err, http1.ErrMalformed):
 		return // the client disconnected
 	}
 	c.turnAway(c.Conn, status, err.Error())
 }
 
-// presence is the context of a connection's requests: it ends when the client has left.
-// It may be used concurrently.
+// presence is the context of a connection's requests. It ends when the client disconnects. It may
+// be used concurrently.
 type presence struct {
-	context.Context // of the server
+	context.Context // context of the server
 
 	left atomic.Bool
 
 	mu   sync.Mutex    // guards the following
-	done chan struct{} // nil: no request waits for it
+	done chan struct{} // closed when the client disconnects; nil: Done wasn't called yet
 }
 
 // leave notes that the client disconnected.

@@ -1,46 +1,21 @@
 package front
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// TestDetach gives a connection away, with what was read of it.
+// TestDetach takes a connection over, with the bytes that were read from it, and without the earlier deadlines,
+// which have passed. The server doesn't wait for it any more.
 func TestDetach(t *testing.T) {
-	dial, s := start(t, func(w http.ResponseWriter, _ *http.Request) {
-		c, early, err := w.(*Response).Detach()
-		if err != nil {
-			panic(err)
-		}
-		go func() {
-			defer c.Close()
-			_, _ = c.Write(early)
-			_, _ = io.Copy(c, c)
-		}()
-		if _, _, err := w.(*Response).Detach(); !errors.Is(err, http.ErrHijacked) {
-			panic("it was given away twice")
-		}
-	}, nil)
-	c := dial()
-	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\nearly ")
-	_, _ = io.WriteString(c, "late")
-	got := make([]byte, len("early late"))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != "early late" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if err := s.Shutdown(t.Context()); err != nil { // it is nobody's here
-		t.Error(err)
-	}
-	_ = c.Close()
-}
-
-// TestDetachLeavesNoDeadline gives a connection away whose deadlines, which are of the
-// requests before, have passed.
-func TestDetachLeavesNoDeadline(t *testing.T) {
-	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+	handler := func(w http.ResponseWriter, _ *http.Request) {
 		past := time.Unix(1, 0)
 		_, _ = w.(*Response).SetWriteDeadline(past), w.(*Response).SetReadDeadline(past)
 		c, early, err := w.(*Response).Detach()
@@ -49,26 +24,44 @@ func TestDetachLeavesNoDeadline(t *testing.T) {
 		}
 		go func() {
 			defer c.Close()
-			_, _ = c.Write(early)
-			_, _ = io.Copy(c, c)
+			_, _ = io.Copy(c, io.MultiReader(bytes.NewReader(early), c))
+			_ = c.(interface{ CloseWrite() error }).CloseWrite()
 		}()
-	}, nil)
-	c := dial()
-	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\nhello")
-	_ = c.CloseWrite()
-	if got, err := io.ReadAll(c); string(got) != "hello" {
-		t.Errorf("%q, %v", got, err)
+		if _, _, err := w.(*Response).Detach(); !errors.Is(err, http.ErrHijacked) {
+			panic("it was given away twice")
+		}
+	}
+	dial, plain := start(t, handler, nil)
+	dialTLS, _, secure, _ := overTLS(t, http.HandlerFunc(handler), nil)
+	for c, s := range map[interface {
+		net.Conn
+		CloseWrite() error
+	}]*Server{dial(): plain, dialTLS(): secure} {
+		_, _ = io.WriteString(c, getHello+"early ")
+		_, _ = io.WriteString(c, "late")
+		got := make([]byte, len("early late"))
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != "early late" {
+			t.Errorf("%T: %q, %v", c, got, err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil { // it no longer belongs to the server
+			t.Error(err)
+		}
+		_ = c.CloseWrite()
+		if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
+			t.Errorf("%T: then %q, %v", c, rest, err)
+		}
 	}
 }
 
-// placeOf notes what its connection does.
+// placeOf records the calls for its connection.
 type placeOf struct{ did chan string }
 
 func (p placeOf) Busy() bool          { p.did <- "busy"; return true }
 func (p placeOf) Idle(time.Time) bool { p.did <- "idle"; return true }
 func (p placeOf) Leave()              { p.did <- "left" }
 
-// TestPlaceOfOneThatIsGivenAway: it waits from then on, until the handler is done with it.
+// TestPlaceOfOneThatIsGivenAway: a connection that was taken over counts as idle until its handler
+// returns.
 func TestPlaceOfOneThatIsGivenAway(t *testing.T) {
 	p := placeOf{make(chan string, 10)}
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -79,9 +72,7 @@ func TestPlaceOfOneThatIsGivenAway(t *testing.T) {
 		_ = c.Close()
 	}, func(o *Options) { o.Enter = func(io.Closer, string) Place { return p } })
 	_, _ = io.WriteString(dial(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first is its beginning
-		if got := <-p.did; got != want {
-			t.Errorf("it is %s, want %s", got, want)
-		}
+	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first one is for the new connection
+		testkit.Same(t, want, <-p.did, "the connection is")
 	}
 }

@@ -50,9 +50,9 @@ func script(w http.ResponseWriter, r *http.Request) {
 		_ = rc.Flush()
 		w.(*Response).SetTrailer(http1.Fields{{Name: "B", Value: "1"}, {Name: "a", Value: "2"}, {Name: "C", Value: "3"}})
 	case "/hints":
-		h.Set("Link", "x")
+		w.(*Response).Fields().Add("Link", "x")
 		w.WriteHeader(http.StatusEarlyHints)
-		h.Del("Link")
+		w.(*Response).Fields().Del("Link")
 		h.Set("Content-Length", "0")
 		w.WriteHeader(http.StatusCreated)
 		w.WriteHeader(http.StatusOK) // too late
@@ -84,7 +84,7 @@ func script(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestDiary has what a client says and what it hears.
+// TestDiary compares what a client sends with what it receives.
 func TestDiary(t *testing.T) {
 	const date = "Date: now\r\n"
 	get := func(path string, fields ...string) string {
@@ -100,7 +100,7 @@ func TestDiary(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		says, hears string
-		open        bool // the connection is, after it
+		open        bool // whether the connection stays open
 	}{
 		"nothing":              {get("/nothing"), ok(length(0), ""), true},
 		"two at once":          {get("/hello") + get("/nothing"), ok(length(5), "hello") + ok(length(0), ""), true},
@@ -116,7 +116,7 @@ func TestDiary(t *testing.T) {
 		"trailers":             {get("/trailers"), ok("Trailer: B, a\r\n"+chunked, "1\r\nx\r\n0\r\nB: 1\r\na: 2\r\nC: 3\r\n\r\n"), true},
 		"HEAD":                 {strings.Replace(get("/length"), "GET", "HEAD", 1), ok(length(5), ""), true},
 		"HEAD of no length":    {strings.Replace(get("/large"), "GET", "HEAD", 1), ok("", ""), true},
-		"hints":                {get("/hints"), "HTTP/1.1 103 Early Hints\r\n" + date + "Link: x\r\n\r\nHTTP/1.1 201 Created\r\n" + date + length(0) + "\r\n", true},
+		"hints":                {get("/hints"), "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Created\r\n" + date + length(0) + "\r\n", true},
 		"hints to HTTP/1.0":    {"GET /hints HTTP/1.0\r\n\r\n", "HTTP/1.1 201 Created\r\n" + date + length(0) + closes + "\r\n", false},
 		"204":                  {get("/204"), "HTTP/1.1 204 No Content\r\n" + date + "\r\n", true},
 		"304":                  {get("/304"), "HTTP/1.1 304 Not Modified\r\n" + date + length(7) + "\r\n", true},
@@ -140,7 +140,7 @@ func TestDiary(t *testing.T) {
 		"trailers of a request":  {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: d\r\n\r\n0\r\nD: e\r\n\r\n", ok(length(27), `POST -1 "" <nil> map[D:[e]]`), true},
 		"no chunks":              {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", ok(length(73)+closes, `POST -1 "" malformed message: a chunk without a size map[]`), false},
 		"asked for":              {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc", "HTTP/1.1 100 Continue\r\n\r\n" + ok(length(24), `POST 3 "abc" <nil> map[]`), true},
-		"asked for once":         {"POST /ask HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc", "HTTP/1.1 100 Continue\r\n" + date + "\r\n" + ok(length(24), `POST 3 "abc" <nil> map[]`), true},
+		"asked for once":         {"POST /ask HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc", "HTTP/1.1 100 Continue\r\n\r\n" + ok(length(24), `POST 3 "abc" <nil> map[]`), true},
 		"not asked for":          {"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", ok(length(2)+closes, "no"), false},
 		"unread":                 {"POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" + get("/hello"), ok(length(2)+closes, "no"), false},
 		"an empty line after it": {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\r\n" + get("/hello"), ok(length(24), `POST 3 "abc" <nil> map[]`) + ok(length(5), "hello"), true},
@@ -156,7 +156,7 @@ func TestDiary(t *testing.T) {
 	}
 }
 
-// matches tells whether an answer is one that refuses, whatever it says.
+// matches reports whether an answer is the wanted rejection, whatever its text.
 func matches(got, want string) bool {
 	pattern := regexp.QuoteMeta(want)
 	pattern = strings.ReplaceAll(strings.ReplaceAll(pattern, "Length: N", `Length: \d+`), "TEXT", `[^\r]+`)
@@ -164,15 +164,15 @@ func matches(got, want string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
 }
 
-// after is a request that shows that a connection is open, and its answer, which ends it.
+// after is a request that only an open connection answers, and afterAnswer is its answer.
 const (
 	after       = "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 	afterAnswer = "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 )
 
-// converse says something in pieces, and returns what it hears, and whether the connection
-// is open after as much as is expected. Where that is expected it asks once more, as only
-// an answer tells; else it waits for the end.
+// converse sends a text in pieces. It returns what it receives, and whether the connection is open
+// after that. If the connection must stay open, converse sends another request to find out;
+// otherwise it waits for the end.
 func converse(t *testing.T, c *net.TCPConn, says string, size, expected int, stays bool) (hears string, open bool) {
 	t.Helper()
 	go func() {

@@ -2,7 +2,6 @@ package front
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,68 +19,67 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"tempomat/proxy/certificates"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/http1"
 )
 
-// Entrance is how the connections of a listener begin, before their first request. The zero
-// Entrance is that of a plain one.
+// Entrance describes what the connections of a listener do before their first request: a PROXY protocol
+// header, a TLS handshake, both, or neither. The zero Entrance is for plain HTTP.
 type Entrance struct {
-	// TLS is spoken there; nil: it is not. It says which protocols there are (NextProtos).
+	// TLS is the configuration of TLS, with the protocols that it offers (NextProtos); nil: no TLS.
 	TLS *tls.Config
-	// Proxied says that each connection begins with a header of the PROXY protocol, which
-	// tells who the client is. Only peers that Options.Trusts are let in.
+	// Proxied is whether each connection begins with a PROXY protocol header, which names the client. Then
+	// only peers that Options.Trusts accepts may connect.
 	Proxied bool
-	// Handler serves requests there; nil: the Server's does.
+	// Handler serves the requests; nil: the Server's handler does.
 	Handler http.Handler
 }
 
-// begins reports whether something comes before the first request.
+// begins reports whether the connection has something to do before the first request.
 func (e *Entrance) begins() bool { return e.TLS != nil || e.Proxied }
 
-// Step is what a connection does before its first request.
+// Step is something that a connection does before its first request.
 type Step string
 
-// The steps.
+// The possible steps.
 const (
 	StepProxied   Step = "PROXY"
 	StepHandshake Step = "TLS"
 )
 
-// Result is how a step went.
+// Result is the outcome of a step.
 type Result string
 
-// The results, of either step or of one of them.
+// The possible results. Some occur only in one of the steps.
 const (
 	ResultOK          Result = "ok"
 	ResultLate        Result = "timeout"
 	ResultGone        Result = "gone"        // the client has closed the connection
-	ResultTooLong     Result = "too_long"    // it sent more than a handshake needs
-	ResultPlain       Result = "plain_http"  // it does not speak TLS, but HTTP
-	ResultGarbage     Result = "garbage"     // it does not speak TLS, nor HTTP
-	ResultNothing     Result = "no_common"   // no version, cipher or protocol that both have
-	ResultUnwanted    Result = "unwanted"    // the client does not like the certificate, or something else
-	ResultCertificate Result = "certificate" // there is none for it
+	ResultPlain       Result = "plain_http"  // the client speaks HTTP instead of TLS
+	ResultNothing     Result = "no_common"   // the client and the server have no version, cipher or protocol in common
+	ResultUnwanted    Result = "unwanted"    // the client sent an alert, for example because it rejects the certificate
+	ResultCertificate Result = "certificate" // there is no certificate for the name that the client asked for
 	ResultOther       Result = "other"
-	ResultUntrusted   Result = "untrusted" // it must not send a header of the PROXY protocol
-	ResultMalformed   Result = "malformed" // what it sent is none
+	ResultUntrusted   Result = "untrusted" // the peer may not send a PROXY protocol header
+	ResultMalformed   Result = "malformed" // the peer sent something else instead of a PROXY protocol header
 )
 
-// Results are all that a step may have.
+// Results returns all results that a step can have.
 func (s Step) Results() []Result {
 	if s == StepProxied {
 		return []Result{ResultOK, ResultLate, ResultGone, ResultUntrusted, ResultMalformed, ResultOther}
 	}
 	return []Result{
-		ResultOK, ResultLate, ResultGone, ResultTooLong, ResultPlain, ResultGarbage, ResultNothing, ResultUnwanted,
-		ResultCertificate, ResultOther,
+		ResultOK, ResultLate, ResultGone, ResultPlain, ResultNothing, ResultUnwanted, ResultCertificate, ResultOther,
 	}
 }
 
-// errUntrusted is of a peer that may not say who its client is.
-var errUntrusted = errors.New("the peer is no trusted proxy")
+// errUntrusted means that the peer may not name its clients.
+var errUntrusted = errors.New("the peer isn't a trusted proxy")
 
-// start does all that comes before the first request, and has the connection served. The
-// handshake takes a large stack, which would be kept for as long as the client is silent.
+// start does the steps before the first request, and then starts a goroutine that serves the
+// connection. A handshake needs a large stack, which this goroutine would keep for as long as the
+// client is silent.
 func (c *conn) start() {
 	defer c.recovers()
 	if c.readProxyHeader() && c.handshake() {
@@ -90,14 +89,18 @@ func (c *conn) start() {
 	c.end()
 }
 
-// tell reports a step.
+// tell reports the outcome of a step.
 func (c *conn) tell(step Step, err error) {
 	if c.server.o.Stepped != nil {
 		c.server.o.Stepped(step, resultOf(err), c.remote, err)
 	}
 }
 
-// readProxyHeader finds out which client a proxy speaks for, on entrances of proxies.
+// isTrusted reports whether the peer may name its clients.
+func (c *conn) isTrusted() bool { return c.server.o.Trusts != nil && c.server.o.Trusts(c.remote) }
+
+// readProxyHeader reads the header in which a proxy names its client, if the Entrance expects one. It returns
+// false if the connection must be closed.
 func (c *conn) readProxyHeader() bool {
 	if !c.entrance.Proxied {
 		return true
@@ -113,36 +116,28 @@ func (c *conn) readProxyHeader() bool {
 	return err == nil
 }
 
-// receiveProxyHeader reads the header of the PROXY protocol. The bytes that came with it are kept.
+// receiveProxyHeader reads the PROXY protocol header. It keeps the bytes after it.
 func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
-	if c.server.o.Trusts == nil || !c.server.o.Trusts(c.remote) {
+	if !c.isTrusted() {
 		return h, errUntrusted
 	}
-	below := c.below()
-	c.memory = c.server.memory.in.Get().(*[inSize]byte)
-	n, size := 0, 0
-	for size == 0 {
-		var more int
-		if more, err = below.Read(c.memory[n:]); more == 0 && err != nil {
-			break
-		}
-		n += more
-		if h, size, err = parseProxyHeader(c.memory[:n]); err != nil {
-			break
-		}
-	}
-	if err != nil || n == size || c.tls != nil {
-		if err == nil && n > size {
-			c.tls.below.buffered = append([]byte(nil), c.memory[size:n]...)
-		}
-		c.giveBack()
+	r := bufio.NewReaderSize(c.below(), inSize)
+	if h, err = readProxyHeader(r); err != nil {
 		return h, err
 	}
-	c.in.Resume(c.Conn, c.memory[:], copy(c.memory[:], c.memory[size:n]))
+	rest, _ := r.Peek(r.Buffered()) // they are buffered
+	switch {
+	case len(rest) == 0: // an empty slice would keep the reader's memory for as long as the connection lives
+	case c.tls != nil:
+		c.tls.below.buffered = rest
+	default:
+		c.memory = c.server.memory.in.Get().(*[inSize]byte)
+		c.in.Resume(c.Conn, c.memory[:], copy(c.memory[:], rest))
+	}
 	return h, nil
 }
 
-// setClient has the connection be that of another client.
+// setClient makes the connection count for the client instead of the proxy.
 func (c *conn) setClient(client netip.AddrPort) error {
 	c.remote = client.String()
 	if c.place == nil {
@@ -155,13 +150,16 @@ func (c *conn) setClient(client netip.AddrPort) error {
 	return nil
 }
 
-// handshake does that of TLS.
+// handshake does the TLS handshake.
 func (c *conn) handshake() bool {
 	if c.tls == nil {
 		return true
 	}
-	trusted := c.server.o.Trusts != nil && c.server.o.Trusts(c.remote)
-	proto, err := c.tls.handshake(c.server.turns, turnOf(c.remote, trusted))
+	of := c.remote // each connection of a trusted proxy has its own turns, because the proxy serves many clients
+	if client := c.holder(); client.IsValid() && !c.isTrusted() {
+		of = connlimit.ClientOf(client).String()
+	}
+	proto, err := c.tls.handshake(c.server.turns, of)
 	c.tell(StepHandshake, err)
 	switch {
 	case err != nil && resultOf(err) == ResultPlain && c.work():
@@ -169,14 +167,14 @@ func (c *conn) handshake() bool {
 		return false
 	case err != nil:
 		return false
-	case proto == certificates.ChallengeProtocol: // the certificate authority has seen the certificate it looked for
+	case proto == certificates.ChallengeProtocol: // the certificate authority needed only the handshake for its challenge
 		return false
 	}
 	c.secure = c.server.secure
-	return c.beginsToWait(time.Now())
+	return c.waits(time.Now())
 }
 
-// resultOf is an error's meaning in one word.
+// resultOf classifies an error.
 func resultOf(err error) Result {
 	var header tls.RecordHeaderError
 	var alert tls.AlertError
@@ -186,21 +184,16 @@ func resultOf(err error) Result {
 		return ResultOK
 	case errors.Is(err, errUntrusted):
 		return ResultUntrusted
-	case errors.Is(err, errNoProxyHeader):
-		return ResultMalformed
-	case errors.Is(err, errHandshakeTooLong):
-		return ResultTooLong
 	case errors.Is(err, certificates.ErrNone):
 		return ResultCertificate
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
-		return ResultLate // a late client's connection is closed
+		return ResultLate // the sweep has closed the connection, because the client took too long
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return ResultGone
-	case errors.As(err, &header):
-		if looksLikeHTTP(header.RecordHeader[:]) {
-			return ResultPlain
-		}
-		return ResultGarbage
+	case errors.Is(err, errNoProxyHeader):
+		return ResultMalformed
+	case errors.As(err, &header) && looksLikeHTTP(header.RecordHeader[:]):
+		return ResultPlain
 	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error":
 		return ResultUnwanted
 	case strings.Contains(err.Error(), "no cipher suite supported"), strings.Contains(err.Error(), "unsupported versions"),
@@ -210,7 +203,7 @@ func resultOf(err error) Result {
 	return ResultOther
 }
 
-// looksLikeHTTP reports whether five bytes may begin a request.
+// looksLikeHTTP reports whether the five bytes of a TLS record header may begin an HTTP request.
 func looksLikeHTTP(received []byte) bool {
 	for i, b := range received {
 		if b == ' ' && i >= 3 {
@@ -223,116 +216,72 @@ func looksLikeHTTP(received []byte) bool {
 	return true
 }
 
-const tooManyCookies = "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
-
-// turnAway answers a client that has sent no request, and waits until the client has read that.
-// The connection is the caller's to close.
-func (c *conn) turnAway(to net.Conn, status int, why string) {
-	if c.server.o.Refused != nil {
-		c.server.o.Refused()
+// refusal returns the answer to a request whose head the handler doesn't get, because it is invalid or late.
+func (s *Server) refusal(status int, why string) (fields http1.Fields, text string) {
+	if s.o.Refused != nil {
+		s.o.Refused()
 	}
-	text := http.StatusText(status) + ": " + why + "\n"
+	text = http.StatusText(status) + ": " + why + "\n"
 	if status == http.StatusRequestHeaderFieldsTooLarge {
-		text += tooManyCookies
+		text += "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
 	}
-	b := http1.AppendStatus(nil, status, "")
-	b = http1.AppendField(b, "Content-Type", "text/plain; charset=utf-8")
-	b = http1.AppendField(b, "Cache-Control", "no-store")
-	b = http1.AppendLength(b, int64(len(text)))
+	fields.Add("Content-Type", "text/plain; charset=utf-8")
+	fields.Add("Cache-Control", "no-store")
+	fields.Add("Content-Length", strconv.Itoa(len(text)))
+	return fields, text
+}
+
+// turnAway answers a client that sent no valid request, and waits for a moment until the client has read the
+// answer. The caller then closes the connection.
+func (c *conn) turnAway(to net.Conn, status int, why string) {
+	fields, text := c.server.refusal(status, why)
+	b := fields.Append(http1.AppendStatus(nil, status, ""), nil)
 	b = append(append(b, "Connection: close\r\n\r\n"...), text...)
-	_ = to.SetWriteDeadline(time.Now().Add(drainSilence)) // without it only the goroutine waits
+	_ = to.SetWriteDeadline(time.Now().Add(drainSilence)) // if it fails, only this goroutine waits longer
 	if _, err := to.Write(b); err == nil {
 		c.drainClient()
 	}
 }
 
-// proxyHeader is what a proxy sends at the beginning of a connection, of the client that it
-// speaks for: the PROXY protocol of HAProxy, version 1 and 2
-// (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt). Its size is measured here, so
-// that a header may come in pieces and is never longer than it may be; its content is read by
-// github.com/pires/go-proxyproto.
+// proxyHeader is the content of a PROXY protocol header, version 1 or 2, in which a proxy describes its
+// client (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
 type proxyHeader struct {
-	// source is the client's address. It is invalid if the proxy speaks for itself (LOCAL, as
-	// health checks do), does not know it (UNKNOWN, AF_UNSPEC), or has it from a unix socket: then
-	// the peer is the client.
+	// source is the client's address. It is invalid if the proxy speaks for itself (LOCAL, as in health
+	// checks), doesn't know the address (UNKNOWN, AF_UNSPEC), or the client uses a unix socket. The peer then
+	// counts as the client.
 	source netip.AddrPort
-	// secure is that the client came to the proxy over TLS (PP2_TYPE_SSL).
+	// secure is whether the client used TLS to connect to the proxy (PP2_TYPE_SSL).
 	secure bool
 }
 
-// errNoProxyHeader is for bytes that are not a header.
-var errNoProxyHeader = errors.New("no header of the PROXY protocol")
+// errNoProxyHeader means that the connection doesn't begin with a PROXY protocol header.
+var errNoProxyHeader = errors.New("no PROXY protocol header")
 
-const (
-	signature1 = "PROXY "
-	signature2 = "\r\n\r\n\x00\r\nQUIT\n"
-	most1      = 107            // bytes of a header of version 1
-	fixed2     = 16             // bytes of one of version 2 before what its length counts
-	most2      = fixed2 + 2<<10 // bytes of a whole one: the specification has 536, and certificates may be in it
-	clientSSL  = 0x01           // PP2_CLIENT_SSL: the client came over TLS
-)
+// clientSSL is PP2_CLIENT_SSL: the client used TLS.
+const clientSSL = 0x01
 
-// parseProxyHeader reads the header that the bytes begin with, and returns how many of them it
-// takes; 0: more have to come. An error is errNoProxyHeader. It keeps nothing of the bytes.
-func parseProxyHeader(received []byte) (h proxyHeader, size int, err error) {
-	size, err = measureProxyHeader(received)
-	if size == 0 || err != nil {
-		return proxyHeader{}, 0, err
-	}
-	if isUnspecified(received) { // which the library refuses
-		return proxyHeader{}, size, nil
-	}
-	parsed, err := proxyproto.Read(bufio.NewReaderSize(bytes.NewReader(received[:size]), size))
+// readProxyHeader reads a header. The library limits its length to 107 bytes in version 1, which must arrive
+// in one piece, and to 4 KB in version 2.
+func readProxyHeader(r *bufio.Reader) (proxyHeader, error) {
+	const unspecified = "\r\n\r\n\x00\r\nQUIT\n\x21\x00" // AF_UNSPEC, which the library rejects
+	first, err := r.Peek(1)
 	if err != nil {
-		return proxyHeader{}, 0, fmt.Errorf("%w: %w", errNoProxyHeader, err)
+		return proxyHeader{}, err // checked here, because the library would report a malformed header instead
 	}
-	if h, err = meaningOf(parsed); err != nil {
-		return proxyHeader{}, 0, err
+	if first[0] == unspecified[0] {
+		if b, err := r.Peek(len(unspecified) + 2); err == nil && string(b[:len(unspecified)]) == unspecified {
+			_, err = r.Discard(len(b) + int(binary.BigEndian.Uint16(b[len(unspecified):])))
+			return proxyHeader{}, err
+		}
 	}
-	return h, size, nil
-}
-
-// isUnspecified reports whether a whole header is one of version 2 that speaks for a client of no known
-// protocol (AF_UNSPEC): what follows it is to be skipped.
-func isUnspecified(received []byte) bool {
-	at := len(signature2)
-	return received[0] == signature2[0] && received[at] == 0x21 && received[at+1] == 0x00
-}
-
-// measureProxyHeader returns how long a header is; 0: that is not known yet, or not all of it has come.
-func measureProxyHeader(received []byte) (int, error) {
-	switch {
-	case begins(received, signature1):
-		if end := bytes.IndexByte(received[:min(len(received), most1)], '\n'); end >= 0 {
-			return end + 1, nil
-		}
-		if len(received) >= most1 {
-			return 0, fmt.Errorf("%w: a line of more than %d bytes", errNoProxyHeader, most1)
-		}
-		return 0, nil
-	case begins(received, signature2):
-		if len(received) < fixed2 {
-			return 0, nil
-		}
-		size := fixed2 + int(binary.BigEndian.Uint16(received[fixed2-2:]))
-		switch {
-		case size > most2:
-			return 0, fmt.Errorf("%w: %d bytes, more than %d", errNoProxyHeader, size, most2)
-		case len(received) < size:
-			return 0, nil
-		}
-		return size, nil
+	parsed, err := proxyproto.Read(r)
+	if err != nil {
+		return proxyHeader{}, fmt.Errorf("%w: %w", errNoProxyHeader, err)
 	}
-	return 0, errNoProxyHeader
+	return meaningOf(parsed)
 }
 
-// begins reports whether what was received is a signature or its beginning, or begins with it.
-func begins(received []byte, signature string) bool {
-	n := min(len(received), len(signature))
-	return string(received[:n]) == signature[:n]
-}
-
-// meaningOf is what a header that was parsed says.
+// meaningOf interprets a parsed header.
 func meaningOf(p *proxyproto.Header) (h proxyHeader, err error) {
 	if p.Command.IsLocal() || p.TransportProtocol.IsUnspec() || p.TransportProtocol.IsUnix() {
 		return proxyHeader{}, nil

@@ -26,14 +26,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves a handler on the loopback, and returns how to connect to it.
+// start serves a handler on the loopback. It returns a function that connects to it.
 func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func() *net.TCPConn, s *Server) {
 	t.Helper()
 	l, s, _ := entered(t, h, Entrance{}, change)
 	return func() *net.TCPConn { return connect(t, l) }, s
 }
 
-// TestTargets has what a handler sees of them.
+// TestTargets checks how a handler sees targets.
 func TestTargets(t *testing.T) {
 	dial, _ := start(t, script, nil)
 	for line, want := range map[string]string{
@@ -61,8 +61,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestNothingIsServedOnceClosed has a server that ends close a connection between two
-// requests that came together.
+// TestNothingIsServedOnceClosed: the server closes a connection between two requests that came
+// together.
 func TestNothingIsServedOnceClosed(t *testing.T) {
 	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	near, far := net.Pipe()
@@ -76,46 +76,58 @@ func TestNothingIsServedOnceClosed(t *testing.T) {
 	}
 }
 
-// TestLook tells who has left, by closing one half or both, though more was sent before.
+// TestLook: Look notices a client that closes one half of the connection or both, even if the
+// client sent more before.
 func TestLook(t *testing.T) {
-	for _, how := range []string{"half", "whole", "reset", "not"} {
-		looks, looked := make(chan bool), make(chan bool)
-		dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
-			w.(*Response).Look()
-			if r.Context().Err() != nil {
-				t.Error("it left before it did")
-			}
-			looks <- true
-			<-looks
-			for i := 0; i < 100 && r.Context().Err() == nil && how != "not"; i++ {
-				w.(*Response).Look()
-				time.Sleep(10 * time.Millisecond)
-			}
-			looked <- r.Context().Err() != nil
-			if how != "not" {
-				<-r.Context().Done()
-			}
-		}, nil)
-		c := dial()
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\nmore")
-		<-looks
-		switch how {
-		case "half":
-			_ = c.CloseWrite()
-		case "reset":
-			_ = c.SetLinger(0)
-			fallthrough
-		case "whole":
-			_ = c.Close()
+	looks, looked := make(chan bool), make(chan bool)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		w.(*Response).Look()
+		if r.Context().Err() != nil {
+			t.Error("it left before it did")
 		}
 		looks <- true
-		if got := <-looked; got != (how != "not") {
-			t.Errorf("%s: it left: %t", how, got)
+		leaves := <-looks
+		for i := 0; r.Context().Err() == nil && (leaves || i < 10); i++ {
+			w.(*Response).Look()
+			time.Sleep(time.Millisecond)
+		}
+		looked <- r.Context().Err() != nil
+	}
+	dial, _ := start(t, handler, nil)
+	secure, _, _, _ := overTLS(t, http.HandlerFunc(handler), nil)
+	plain := func() net.Conn { return dial() }
+	overTLS := func() net.Conn { return secure() }
+	reset := func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }
+	for how, tc := range map[string]struct {
+		dial  func() net.Conn
+		leave func(c net.Conn) // nil: the client stays
+	}{
+		"half":                {plain, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }},
+		"whole":               {plain, func(c net.Conn) { _ = c.Close() }},
+		"reset":               {plain, reset},
+		"not":                 {plain, nil},
+		"TLS, with a word":    {overTLS, func(c net.Conn) { _ = c.Close() }},
+		"TLS, without a word": {overTLS, func(c net.Conn) { _ = c.(*tls.Conn).NetConn().Close() }},
+		"TLS, by a reset":     {overTLS, func(c net.Conn) { reset(c.(*tls.Conn).NetConn()) }},
+		"TLS, not":            {overTLS, nil},
+	} {
+		c := tc.dial()
+		_, _ = io.WriteString(c, getHello+"more")
+		<-looks
+		if tc.leave != nil {
+			tc.leave(c)
+		}
+		looks <- tc.leave != nil
+		select {
+		case left := <-looked:
+			testkit.Same(t, tc.leave != nil, left, "%s: it left", how)
+		case <-time.After(testkit.Patience):
+			t.Fatalf("%s: nobody notices", how)
 		}
 	}
 }
 
-// TestPatience closes who takes too long, on time.
+// TestPatience: a client that takes too long is closed on time.
 func TestPatience(t *testing.T) {
 	const header, idle = 10 * time.Second, 40 * time.Second
 	request := "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -152,16 +164,14 @@ func TestPatience(t *testing.T) {
 				if took := (<-hears).Sub(from); took < tc.want || took > tc.want+2*restAfter {
 					t.Errorf("closed after %s, want %s", took, tc.want)
 				}
-				if err := s.Shutdown(context.Background()); err != nil {
-					t.Error(err)
-				}
+				testkit.Must(t, s.Shutdown(context.Background()))
 				all.Wait()
 			})
 		})
 	}
 }
 
-// TestShutdown waits for who is served, and for nobody else.
+// TestShutdown waits for the requests that are being served, and for nothing else.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -186,12 +196,8 @@ func TestShutdown(t *testing.T) {
 		if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after a second: %v", err)
 		}
-		if got := <-heard; got != "" {
-			t.Errorf("who says nothing hears %q", got)
-		}
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testkit.Same(t, "", <-heard, "who says nothing hears")
+		testkit.Must(t, s.Shutdown(context.Background()))
 		if got := <-heard; !strings.HasSuffix(got, "hello") {
 			t.Errorf("who is served hears %q", got)
 		}
@@ -203,14 +209,12 @@ func TestShutdown(t *testing.T) {
 func piped(t *testing.T, l *testkit.Pipes) net.Conn {
 	t.Helper()
 	c, err := l.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
-// TestHeadWhileReading: the answer's head does not wait for who reads the body, as the
-// client may wait for it.
+// TestHeadWhileReading: the answer's head is sent while the body is being read, because the client
+// may wait for the head.
 func TestHeadWhileReading(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		read, reading := make(chan string), make(chan bool)
@@ -231,17 +235,15 @@ func TestHeadWhileReading(t *testing.T) {
 	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
 	br := bufio.NewReader(c)
 	res, err := http.ReadResponse(br, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, _ = io.WriteString(c, "bc")
 	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "abc" || !res.Close {
 		t.Errorf("%q, %v, close %t", b, err, res.Close)
 	}
 }
 
-// TestHalfAnAnswer has answers that are cut, by their handler or as the server ends. What there is of
-// one comes, and none looks whole: where the connection's end would be that of the body, it is reset.
+// TestHalfAnAnswer: if a handler or the end of the server breaks off an answer, the client gets the first
+// part and can see that it is incomplete. If the body ends with the connection, the connection is reset.
 func TestHalfAnAnswer(t *testing.T) {
 	const old, unread = "GET %s HTTP/1.0\r\nHost: a\r\n\r\n", "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nmore"
 	begun, anyDate := make(chan struct{}), regexp.MustCompile(`Date: [^\r]+`)
@@ -294,7 +296,7 @@ func TestHalfAnAnswer(t *testing.T) {
 	}
 }
 
-// trap is a connection that panics as it is read, after a head.
+// trap is a connection that panics when it is read after a head.
 type trap struct {
 	net.Conn
 	head string
@@ -309,7 +311,7 @@ func (c *trap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestPanics: one ends the connection that it is on, and is logged once.
+// TestPanics: a panic ends only its own connection, and is logged once.
 func TestPanics(t *testing.T) {
 	trapped := func(string) bool { panic("trapped") }
 	choice := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { panic("trapped") }}

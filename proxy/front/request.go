@@ -15,10 +15,10 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// errTarget is a target that is no URL of this server's.
-var errTarget = http1.Malformed("a target that is no URL")
+// errTarget means that the target isn't a URL of this server.
+var errTarget = http1.Malformed("a target that isn't a URL")
 
-// setHead makes a request of the head that was read.
+// setHead fills the request from the head that was read.
 func (r *request) setHead(c *conn) error {
 	r.Request = *c.blank()
 	r.Method, r.RequestURI, r.Host = r.head.Method, r.head.Target, r.head.Host
@@ -40,8 +40,8 @@ func (r *request) setHead(c *conn) error {
 	return nil
 }
 
-// fill makes the header, without some names: what frames the message is not in it, as with package
-// net/http, but a length.
+// fill makes the header map. Like package net/http it omits the fields that frame the message, except
+// Content-Length.
 func (r *asked) fill(without ...string) {
 	r.Header = r.header
 	r.values = slices.Grow(r.values[:0], len(r.fields))
@@ -59,7 +59,7 @@ func (r *asked) fill(without ...string) {
 	}
 }
 
-// locate makes the URL of the target (RFC 9112, 3.2), and the host that one tells.
+// locate sets the URL, and the host if the target names one (RFC 9112, 3.2).
 func (r *asked) locate() error {
 	target := r.RequestURI
 	switch {
@@ -88,7 +88,7 @@ func (r *asked) locate() error {
 	if target[0] == '/' {
 		return nil
 	}
-	if r.Host = u.Host; u.Host == "" || u.User != nil || !http1.IsHost(u.Host) { // of h@evil some take h for the host
+	if r.Host = u.Host; u.Host == "" || u.User != nil || !http1.IsHost(u.Host) { // some servers would treat h@evil as the host h
 		return errTarget
 	}
 	return nil
@@ -98,8 +98,7 @@ func hasScheme(target, scheme string) bool {
 	return len(target) > len(scheme) && strings.EqualFold(target[:len(scheme)], scheme)
 }
 
-// isPlain reports whether a path is written as package url would write it, and so is the
-// same when it is decoded.
+// isPlain reports whether decoding leaves a path unchanged and package url would write it the same way.
 func isPlain(path string) bool {
 	for i := range len(path) {
 		switch c := path[i]; {
@@ -112,18 +111,18 @@ func isPlain(path string) bool {
 	return true
 }
 
-// body is that of a request. Another goroutine than the handler's may read it.
+// body is the body of a request. Any goroutine may read it.
 type body struct {
 	r *request
 
-	mu      sync.Mutex // held while the client is waited for; guards the following
+	mu      sync.Mutex // held while Read waits for the client; guards the following
 	in      *http1.Buffer
 	chunks  http1.ChunkedBody
-	left    int64 // of a body that has a length
-	expects bool  // the client waits to be told to go on
-	err     error // io.EOF: it was read to its end
+	left    int64 // bytes that are still to come, if the body has a length
+	expects bool  // whether the client waits for a 100 (Continue)
+	err     error // io.EOF: the body was read to its end
 
-	complete atomic.Bool // it was
+	complete atomic.Bool // whether err is io.EOF
 }
 
 func (b *body) begin(c *conn, r *request) {
@@ -133,7 +132,7 @@ func (b *body) begin(c *conn, r *request) {
 	}
 }
 
-// Read implements io.Reader. A client that waits to be asked for the body is.
+// Read implements io.Reader. If the client waits for a 100 (Continue), Read sends it.
 func (b *body) Read(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,7 +154,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// survive turns a panic into an error: the reader may be another goroutine than the connection's.
+// survive turns a panic into an error, because the reader may run on one of the handler's goroutines.
 func (b *body) survive(err *error) {
 	if p := recover(); p != nil {
 		b.r.response.conn.fails(p)
@@ -176,7 +175,7 @@ func (b *body) readLength(p []byte) (int, error) {
 	return n, err
 }
 
-// Close has nobody read it any more.
+// Close makes later reads fail.
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,13 +185,12 @@ func (b *body) Close() error {
 	return nil
 }
 
-// isUnread reports whether some of it may still come. It does not wait for a reader, because
-// the client may wait for the answer's head.
+// isUnread reports whether a part of the body may still come. It takes no lock, because a reader
+// that waits for the client holds it.
 func (b *body) isUnread() bool { return b.r != nil && !b.complete.Load() }
 
-// isBroken reports whether the client cannot send the rest of it. One that is late may, and
-// it may be the handler that woke who waited for it; and one that sent no chunks may send more
-// of the kind.
+// isBroken reports whether the rest of the body can no longer arrive. After a deadline it still can, because
+// handlers also set deadlines to wake readers. After malformed chunks the client may send more of them.
 func (b *body) isBroken() bool {
 	if b.r == nil {
 		return false
@@ -207,11 +205,12 @@ func (b *body) isBroken() bool {
 	return true
 }
 
-// mostLong is how many heads that need more than inSize may come at a time: a client that
-// has many connections could have the server hold Options.MaxHead for each.
+// mostLong is how many heads larger than inSize may be read at a time. Without this bound, a client
+// with many connections could make the server hold Options.MaxHead bytes for each of them.
 const mostLong = 1024
 
-// holder is the client whose long heads count together; the zero Addr: all that have no address.
+// holder returns the address that a long head counts for. Clients without an address, such as those on a unix
+// socket, all count as the zero Addr.
 func (c *conn) holder() netip.Addr {
 	peer, err := netip.ParseAddrPort(c.remote)
 	if err != nil {
@@ -220,10 +219,11 @@ func (c *conn) holder() netip.Addr {
 	return peer.Addr()
 }
 
-// longestShort is the longest head that needs no room, in bytes: the buffer does not grow for it.
+// longestShort is the longest head, in bytes, that fits in the usual memory.
 const longestShort = inSize - 1
 
-// readHead reads the head of a request, a long one if there is room for it.
+// readHead reads the head of a request. If the head turns out to be long, it must first get one of mostLong
+// places.
 func (c *conn) readHead(r *request) error {
 	most := c.server.o.MaxHead
 	if most < inSize || c.long {
@@ -231,7 +231,7 @@ func (c *conn) readHead(r *request) error {
 	}
 	err := c.in.ReadRequest(&r.head, longestShort)
 	if c.in.Buffered() < longestShort || err == nil {
-		return err // not as it is longer: what is too long is not taken
+		return err // the head fits in the usual memory, or reading it failed
 	}
 	if ok, _ := c.server.long.Take(c.holder(), 1); !ok {
 		return err
@@ -240,7 +240,7 @@ func (c *conn) readHead(r *request) error {
 	return c.in.ReadRequest(&r.head, most)
 }
 
-// shorten has what follows a long head lie in the usual memory, if it fits.
+// shorten moves the bytes after a long head into the usual memory, if they fit.
 func (c *conn) shorten() {
 	if !c.long || c.in.Buffered() > inSize {
 		return
@@ -250,7 +250,7 @@ func (c *conn) shorten() {
 	c.longEnds()
 }
 
-// longEnds notes that the memory of a long head is free.
+// longEnds gives back the client's place among long heads.
 func (c *conn) longEnds() {
 	if c.long {
 		c.long = false

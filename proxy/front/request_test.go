@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/connlimit"
 	"tempomat/proxy/http1"
 )
@@ -21,11 +22,9 @@ import (
 // ask sends a text and returns the status and the body of the answer.
 func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, body string) {
 	t.Helper()
-	go func() { _, _ = io.WriteString(c, text) }() // the server may refuse it half way
+	go func() { _, _ = io.WriteString(c, text) }() // the server may refuse it before its end
 	res, err := http.ReadResponse(br, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Error(err)
@@ -33,25 +32,24 @@ func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, b
 	return res.StatusCode, string(b)
 }
 
-// TestWhatIsNoRequestIsForgotten: nothing of it is kept with the memory that the next one gets.
+// TestWhatIsNoRequestIsForgotten: a malformed head leaves nothing in the memory of the next
+// request.
 func TestWhatIsNoRequestIsForgotten(t *testing.T) {
 	r := &request{asked: newAsked()}
 	r.fields = make(http1.Fields, 0, 8)
 	r.head.Fields = r.fields
 	var in http1.Buffer
-	in.Reset(strings.NewReader("GET / HTTP/1.1\r\nHost: a\r\nA: "+strings.Repeat("b", 1000)+"\r\nnothing\r\n\r\n"), nil)
+	in.Resume(strings.NewReader("GET / HTTP/1.1\r\nHost: a\r\nA: "+strings.Repeat("b", 1000)+"\r\nnothing\r\n\r\n"), nil, 0)
 	if err := in.ReadRequest(&r.head, 4<<10); err == nil {
 		t.Fatal("it is a request")
 	}
 	r.clear()
 	for _, f := range r.fields[:cap(r.fields)] {
-		if f != (http1.Field{}) {
-			t.Errorf("%.40v is kept", f)
-		}
+		testkit.Same(t, http1.Field{}, f, "what is kept")
 	}
 }
 
-// TestLongHeads has one address send more long heads at a time than there is room for.
+// TestLongHeads sends more long heads from one address at a time than there is room for.
 func TestLongHeads(t *testing.T) {
 	dial, s := start(t, script, nil)
 	s.long.Bound(connlimit.OnePart) // one for each address
@@ -86,9 +84,7 @@ func TestLongHeads(t *testing.T) {
 		if status, got := ask(t, slow, br, ""); status != http.StatusOK || got != want {
 			t.Errorf("the next one: %d %q", status, got)
 		}
-		if s.long.Held() != 0 {
-			t.Errorf("after one of %d bytes there are %d long ones", n, s.long.Held())
-		}
+		testkit.Same(t, 0, s.long.Held(), "long ones after one of %d bytes", n)
 	}
 	if status, _ := ask(t, slow, br, long(70_000)); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("too long: %d", status)
@@ -98,8 +94,8 @@ func TestLongHeads(t *testing.T) {
 	}
 }
 
-// TestLongHeadsInPieces has long heads come so that all but the last byte of the usual memory is
-// full: of one in pieces after the first of them, of one behind an empty line in any case.
+// TestLongHeadsInPieces sends long heads whose first pieces fill the usual memory except for one
+// byte.
 func TestLongHeadsInPieces(t *testing.T) {
 	_, s := start(t, script, nil)
 	const want = `POST 3 "abc" <nil> map[]`
@@ -114,7 +110,7 @@ func TestLongHeadsInPieces(t *testing.T) {
 		go func() {
 			defer close(written)
 			for _, p := range pieces {
-				_, _ = io.WriteString(ours, p) // the server may refuse it half way
+				_, _ = io.WriteString(ours, p) // the server may refuse it before its end
 			}
 		}()
 		if status, got := ask(t, ours, bufio.NewReader(ours), ""); status != http.StatusOK || got != want {
@@ -125,9 +121,9 @@ func TestLongHeadsInPieces(t *testing.T) {
 	}
 }
 
-// FuzzConnection has a client say anything, in pieces of a size: each request that the handler
-// saw has one answer, in order, what is no request has one more at the end, and package
-// net/http, as a client, reads nothing else in what was written.
+// FuzzConnection has a client send anything in pieces. Each request that the handler saw has one
+// answer, in order. What is no request has one answer at the end. As a client, package net/http
+// reads the same answers.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\nHEAD /b HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -169,17 +165,15 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// checkAnswer reads an answer: of the handler with that body, or, if that is empty, of the
-// server's own.
+// checkAnswer reads an answer: the handler's, with that body, or the server's own if the body is
+// empty.
 func checkAnswer(t *testing.T, from *bufio.Reader, method, want string) {
 	t.Helper()
 	res, err := http.ReadResponse(from, &http.Request{Method: method})
 	for err == nil && res.StatusCode == http.StatusContinue {
 		res, err = http.ReadResponse(from, &http.Request{Method: method})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	body, err := io.ReadAll(res.Body)
 	switch {
 	case err != nil:
@@ -191,7 +185,7 @@ func checkAnswer(t *testing.T, from *bufio.Reader, method, want string) {
 	}
 }
 
-// played is a client that says what it has to say in pieces, and then no more.
+// played is a client that sends its pieces and then nothing more.
 type played struct {
 	net.Conn
 	says   []byte

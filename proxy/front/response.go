@@ -14,72 +14,72 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// Response is how a handler answers a request. It is an http.ResponseWriter, for one
-// goroutine at a time except for Look.
+// Response is a handler's answer to a request. It is an http.ResponseWriter for one goroutine at a time,
+// except for Look.
 //
-// Unlike package net/http's it does not guess the type of the content, and does not read the
-// rest of the request's body: if the handler did not read that to its end, the connection is
-// closed.
+// Unlike the one of package net/http it doesn't guess the content's type and doesn't read the rest of the
+// request's body. If the handler has not read the whole body, the connection is closed.
 type Response struct {
 	conn   *conn
 	r      *request
-	memory *[outSize]byte // nil: none is needed yet
-	out    []byte         // lies in it: what is to be written, or the body before its head is made
-	pieces [3][]byte      // of one write
+	memory *[outSize]byte // borrowed memory; nil: none yet
+	out    []byte         // part of memory with the bytes to write next; until the head is made, with the body
+	pieces [3][]byte      // the pieces of one write
 
-	status   int // 0: unknown yet
+	status   int // status of the answer; 0: not known yet
 	reason   string
-	relays   bool  // see Relays
-	length   int64 // announced length of the body; negative: unknown
+	relays   bool  // whether Relays was called
+	length   int64 // announced length of the body; negative: none
 	written  int64
 	headMade bool
 	bodyless bool
 	chunked  bool
-	closes   bool // the connection, after it
+	closes   bool // whether the connection is closed after this answer
 	hijacked bool
-	keeps    bool  // the request outlives its answer
-	err      error // of writing
+	keeps    bool  // whether the request must stay valid after its answer
+	err      error // first error of a write
 
-	mu        sync.Mutex // guards the following, and what is written before the head
-	continued bool       // the client need not be told to go on with its body
+	mu        sync.Mutex // guards the following, and the writing of interim answers
+	continued bool       // whether the client was told to send its body
 }
 
 func (w *Response) begin(c *conn, r *request) {
-	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // the rest is empty
-	w.keeps = r.head.Framing != http1.Empty                       // who reads the body may do so for a moment longer
+	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // all else is zero
+	w.keeps = r.head.Framing != http1.Empty                       // another goroutine may still read the body for a moment after the answer
 }
 
 // Header implements http.ResponseWriter, for handlers of package net/http.
 func (w *Response) Header() http.Header { return w.r.answer.plain() }
 
-// Fields are the answer's header, which the handler fills before WriteHeader.
+// Fields returns the answer's header. The handler fills it before it calls WriteHeader.
 func (w *Response) Fields() *http1.Fields { return &w.r.answer.Fields }
 
-// SetTrailer sets what follows the body. It may be called until the handler returns.
+// SetTrailer sets the trailers. It may be called until the handler returns.
 func (w *Response) SetTrailer(trailer http1.Fields) { w.r.answer.trailer = trailer }
 
 // Keep keeps the request and its header valid after the handler has returned.
 func (w *Response) Keep() { w.keeps = true }
 
-// Asked are the fields of the request's head, as the client wrote them. They are the handler's until it
-// returns, or for good after Keep.
+// Asked returns the fields of the request's head as the client wrote them. The handler owns them until it
+// returns, or indefinitely after Keep.
 func (w *Response) Asked() *http1.Fields { return &w.r.fields }
 
-// HeadSize is how many bytes the head has that Asked keeps, without what its lines take as such.
+// HeadSize returns the size of the request's head in bytes. Asked keeps these bytes in memory.
 func (w *Response) HeadSize() int { return w.r.head.Size }
 
-// Trailer is what came after the request's body, once that was read to its end.
+// Trailer returns the trailers of the request after its body was read to the end.
 func (w *Response) Trailer() http1.Fields { return w.r.body.chunks.Trailer }
 
-// Relays says that the answer is another server's, and what its status line says for people; empty: the
-// usual. If it has no length, its body ends as it says itself, however near its end may be.
+// Relays notes that the answer comes from another server. reason is for the status line; if it is empty, the
+// usual reason is sent. An answer without Content-Length is sent in chunks even if it is short, as the other
+// server sent it.
 func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
 
-// Look looks whether the client is still there; if not, the request's context ends. It
-// may be called concurrently, until the handler returns.
+// Look checks whether the client is still connected. If it isn't, the request's context ends. Look
+// may be called concurrently until the handler returns.
 func (w *Response) Look() { w.conn.lookAt() }
 
-// Streams is how many requests the connection has under way.
+// Streams returns the number of requests that the connection has under way.
 func (w *Response) Streams() int { return 1 }
 
 // SetReadDeadline is for http.ResponseController.
@@ -88,8 +88,7 @@ func (w *Response) SetReadDeadline(t time.Time) error { return w.conn.SetReadDea
 // SetWriteDeadline is for http.ResponseController.
 func (w *Response) SetWriteDeadline(t time.Time) error { return w.conn.SetWriteDeadline(t) }
 
-// WriteHeader implements http.ResponseWriter. One of an answer before the final one (1xx)
-// is sent at once.
+// WriteHeader implements http.ResponseWriter. It sends an interim status (1xx) at once.
 func (w *Response) WriteHeader(status int) {
 	switch {
 	case w.status != 0:
@@ -101,12 +100,12 @@ func (w *Response) WriteHeader(status int) {
 	w.status = status
 	w.r.answer.merge()
 	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
-	if w.length = w.r.answer.length(); w.length >= 0 || w.bodyless || w.relays { // it is known how the body ends
+	if w.length = w.r.answer.length(); w.length >= 0 || w.bodyless || w.relays { // it is already known how the body will end
 		w.makeHead()
 	}
 }
 
-// inform sends an answer before the final one, to a client that knows such.
+// inform sends an interim answer (1xx), unless the client speaks HTTP/1.0.
 func (w *Response) inform(status int) {
 	if w.r.head.Minor == 0 {
 		return
@@ -120,16 +119,11 @@ func (w *Response) inform(status int) {
 		w.continued = true
 	}
 	w.borrow()
-	before := w.r.answer.Fields
-	w.r.answer.merge()
-	w.out = w.r.answer.Append(http1.AppendStatus(w.out[:0], status, ""), w.skips)
-	w.r.answer.Fields = before
-	w.out = append(w.out, "\r\n"...)
-	_ = w.send(nil) // it comes again as the answer is written
+	w.out = append(w.r.answer.Append(http1.AppendStatus(w.out[:0], status, ""), skips), "\r\n"...)
+	_ = w.send(nil) // writing the final answer will return the same error
 }
 
-// goOn tells the client to go on with its body, unless that was done or the final answer
-// is on its way.
+// goOn sends a 100 (Continue), unless it was sent or the final answer has begun.
 func (w *Response) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +131,7 @@ func (w *Response) goOn() {
 		return
 	}
 	w.continued = true
-	_, _ = w.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // it shows as the body is read
+	_, _ = w.conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")) // if it fails, reading the body fails as well
 }
 
 // Write implements http.ResponseWriter.
@@ -155,7 +149,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	}
 	w.written += int64(len(p))
 	if !w.headMade {
-		if w.length < 0 && !w.bodyless && w.written <= outSize { // its end may be near
+		if w.length < 0 && !w.bodyless && w.written <= outSize { // the length of a short body can be announced
 			w.borrow()
 			w.out = append(w.out, p...)
 			return len(p), nil
@@ -171,7 +165,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass writes a piece of the body, or keeps it with what is to be written.
+// pass writes a piece of the body, or buffers it.
 func (w *Response) pass(p []byte) error {
 	if len(p) == 0 {
 		return nil
@@ -198,7 +192,7 @@ func (w *Response) pass(p []byte) error {
 	return w.send(p)
 }
 
-// send writes what is to be written, and a piece of the body after it.
+// send writes the buffer, and then a piece of the body.
 func (w *Response) send(p []byte) error {
 	if w.err != nil {
 		return w.err
@@ -240,8 +234,7 @@ func (w *Response) FlushError() error {
 	return w.send(nil)
 }
 
-// end sends the end of the answer. It returns false if the connection serves no other
-// request.
+// end sends the end of the answer. It returns false if the connection serves no more requests.
 func (w *Response) end() bool {
 	if w.hijacked {
 		return false
@@ -268,13 +261,13 @@ func (w *Response) end() bool {
 	return complete && !w.closes
 }
 
-// endsBody reports whether, according to the head, the end of the connection ends the body.
+// endsBody reports whether, according to the head, the body lasts until the connection is closed.
 func (w *Response) endsBody() bool {
 	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
 }
 
-// fail answers instead of a handler that panicked. A client that gets nothing may take the
-// connection for one that was closed as it waited, and send its request once more.
+// fail answers for a handler that panicked. Without an answer, the client might think that it had used a
+// closed idle connection, and repeat its request.
 func (w *Response) fail() {
 	if w.hijacked || w.headMade {
 		return
@@ -283,11 +276,11 @@ func (w *Response) fail() {
 	w.status, w.length, w.written, w.bodyless = http.StatusInternalServerError, 0, 0, false
 	w.reason, w.out, w.closes = "", w.out[:0], true
 	w.makeHead()
-	_ = w.send(nil) // the client has gone
+	_ = w.send(nil) // the client may have disconnected
 }
 
-// Detach gives the handler the connection, which it must close, and what was read from it. A
-// partly written answer is not sent. Earlier deadlines are cleared.
+// Detach gives the handler the connection, which the handler must close, and the bytes that were read from
+// it. A partly written answer is not sent. Earlier deadlines are cleared.
 func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.hijacked:
@@ -300,16 +293,17 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
 	if c.place != nil {
-		// It may be open for hours without traffic, and its client opens it again: if there are
-		// too many connections, it is closed before new ones are kept out.
-		c.place.Idle(time.Now()) // one that was closed in the meantime says so when it is read
+		// An upgraded connection may stay open for hours without traffic, and its client can open it again.
+		// So it counts as idle: if there are too many connections, it is closed rather than a new one
+		// rejected.
+		c.place.Idle(time.Now()) // false means that it was closed in the meantime, which its next use reports
 	}
 	c.Remove()
-	_ = c.SetDeadline(time.Time{}) // a connection that is closed says so when it is used
+	_ = c.SetDeadline(time.Time{}) // it fails only if the connection is closed, which its next use reports
 	return c.Conn, buffered, nil
 }
 
-// borrow gets memory for what is to be written.
+// borrow borrows memory for the buffer.
 func (w *Response) borrow() {
 	if w.memory == nil {
 		w.memory = w.conn.server.memory.out.Get().(*[outSize]byte)
@@ -317,7 +311,7 @@ func (w *Response) borrow() {
 	}
 }
 
-// giveBack returns it.
+// giveBack returns the memory of the buffer.
 func (w *Response) giveBack() {
 	if w.memory != nil {
 		w.conn.server.memory.out.Put(w.memory)
@@ -325,8 +319,8 @@ func (w *Response) giveBack() {
 	}
 }
 
-// makeHead writes the head in front of what there is of the body. How the body ends is
-// known then.
+// makeHead writes the head, followed by the part of the body that was buffered. By then it must be known how
+// the body ends.
 func (w *Response) makeHead() {
 	w.mu.Lock()
 	w.headMade = true
@@ -336,9 +330,9 @@ func (w *Response) makeHead() {
 	w.borrow()
 	w.decide()
 	h := &w.r.answer
-	b := h.Append(http1.AppendStatus(w.out, w.status, w.reason), w.skips)
+	b := h.Append(http1.AppendStatus(w.out, w.status, w.reason), skips)
 	if !h.Has("Date") {
-		b = w.conn.server.dates.append(b)
+		b = http1.AppendField(b, "Date", now())
 	}
 	switch {
 	case w.chunked:
@@ -353,18 +347,21 @@ func (w *Response) makeHead() {
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
 	if h.Has("Upgrade") {
-		b = append(b, "Connection: Upgrade\r\n"...) // Upgrade requires this (RFC 9110, 7.8)
+		b = append(b, "Connection: Upgrade\r\n"...) // required together with Upgrade (RFC 9110, 7.8)
 	}
 	w.out = append(b, "\r\n"...)
 	if len(body) > 0 {
-		_ = w.pass(body) // an error comes again
+		_ = w.pass(body) // the next write will return the error
 	}
 	if memory != nil {
 		w.conn.server.memory.out.Put(memory)
 	}
 }
 
-// decide finds out how the body will end, and whether the connection goes on.
+// now returns the Date field for an answer without one (RFC 9110, 6.6.1).
+func now() string { return time.Now().UTC().Format(http.TimeFormat) }
+
+// decide chooses how the end of the body is marked, and whether the connection stays open.
 func (w *Response) decide() {
 	w.chunked = w.length < 0 && !w.bodyless && w.r.head.Minor > 0
 	if w.endsBody() {
@@ -376,20 +373,14 @@ func (w *Response) decide() {
 	}
 }
 
-// skips tells which fields are not to be written as the handler has them: what tells how
-// the message is framed and what becomes of the connection.
-func (w *Response) skips(key string) bool {
-	switch key {
-	case "Content-Length", "Transfer-Encoding", "Connection":
-		return true
-	case "Trailer":
-		return !w.chunked
-	}
-	return false
+// skips reports whether the handler's field is left out, because the Response frames the message
+// and decides about the connection itself.
+func skips(key string) bool {
+	return key == "Content-Length" || key == "Transfer-Encoding" || key == "Connection"
 }
 
-// giveAll writes pieces to the client, without TLS in one call if there is room for all. It
-// may change them.
+// giveAll writes pieces to the client. Without TLS it writes all of them in one system call if
+// there is room. It may change the slice.
 func (c *conn) giveAll(pieces [][]byte) error {
 	if c.raw == nil || c.tls != nil {
 		for _, p := range pieces {
@@ -411,7 +402,7 @@ func (c *conn) giveAll(pieces [][]byte) error {
 	return err
 }
 
-// giveStep writes as much as it can without waiting. It returns false if there is more.
+// giveStep writes as much as it can without waiting. It returns false if something is left.
 func (c *conn) giveStep(fd uintptr) (done bool) {
 	for len(c.gives) > 0 {
 		n, err := nonblock.WriteAll(fd, c.gives)
@@ -427,7 +418,7 @@ func (c *conn) giveStep(fd uintptr) (done bool) {
 	return true
 }
 
-// written takes in that so many bytes of what is to be written are.
+// written removes n bytes, which were written, from c.gives.
 func (c *conn) written(n int) {
 	for len(c.gives) > 0 && n >= len(c.gives[0]) {
 		n -= len(c.gives[0])

@@ -7,29 +7,27 @@ import (
 
 const rosterShards = 16
 
-// Roster is a set of things that come and go often, such as connections and requests, and are
-// listed now and then. Its lists run through the members, so a member costs no memory, and it has
-// several shards, so goroutines seldom meet at a lock. The zero Roster is empty. Its methods may
-// be called concurrently.
+// Roster is a set of members that are added and removed often, such as connections and requests. Each member
+// contains its own list entry, so adding one allocates nothing. The set has several shards, so goroutines
+// rarely contend for a lock. The zero Roster is empty. Its methods may be called concurrently.
 type Roster[T any] struct {
 	shards [rosterShards]shard[T]
 }
 
 type shard[T any] struct {
-	mu   sync.Mutex // guards the following, and the links of its members
+	mu   sync.Mutex // guards the following and the members' links
 	head *RosterEntry[T]
-	_    [48]byte // a cache line of its own
+	_    [48]byte // pads the shard to a cache line
 }
 
-// RosterEntry is a member's place in a Roster, and part of it. It is in one Roster at a time at
-// most.
+// RosterEntry is the part of a member that links it into a Roster. A member is in at most one Roster.
 type RosterEntry[T any] struct {
-	shard      *shard[T] // nil: in none
+	shard      *shard[T] // shard that contains the member; nil: none
 	next, prev *RosterEntry[T]
 	member     *T
 }
 
-// Add takes in a member, which is in no Roster, by the RosterEntry that is part of it.
+// Add adds a member by its RosterEntry. The member must not be in a Roster.
 func (r *Roster[T]) Add(e *RosterEntry[T], member *T) {
 	s := &r.shards[rand.IntN(rosterShards)] //nolint:gosec // any spread will do
 	s.mu.Lock()
@@ -41,7 +39,7 @@ func (r *Roster[T]) Add(e *RosterEntry[T], member *T) {
 	s.head = e
 }
 
-// Remove takes a member out. It returns once no goroutine looks at it any more.
+// Remove removes a member. When it returns, no call of Each uses the member any more.
 func (e *RosterEntry[T]) Remove() {
 	s := e.shard
 	s.mu.Lock()
@@ -57,15 +55,15 @@ func (e *RosterEntry[T]) Remove() {
 	*e = RosterEntry[T]{}
 }
 
-// Exclusively calls f while no Each looks at the member: what Each's function changes of a
-// member, and what it reads that others change, is guarded by that.
+// Exclusively calls f while no Each looks at the member. It protects what the function of Each changes in a
+// member, and what that function reads.
 func (e *RosterEntry[T]) Exclusively(f func()) {
 	e.shard.mu.Lock()
 	defer e.shard.mu.Unlock()
 	f()
 }
 
-// Each calls f for each member. It must not wait, nor take a member in or out.
+// Each calls f for each member. f must not block, and must not add or remove members.
 func (r *Roster[T]) Each(f func(*T)) {
 	for i := range r.shards {
 		r.shards[i].each(f)

@@ -14,7 +14,7 @@ type member struct {
 	in bool
 }
 
-// TestAsASet compares it with a map.
+// TestAsASet compares a Roster with a map.
 func TestAsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Roster[member]
@@ -38,7 +38,7 @@ func TestAsASet(t *testing.T) {
 	})
 }
 
-// TestNobodyLooksAtWhoHasLeft has members come and go while somebody looks.
+// TestNobodyLooksAtWhoHasLeft adds and removes members while Each runs.
 func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
 	var r Roster[member]
 	done := make(chan struct{})
@@ -73,7 +73,7 @@ func TestNobodyLooksAtWhoHasLeft(t *testing.T) {
 	looks.Wait()
 }
 
-// TestEachLetsGo: a panic of who looks does not keep the members for ever.
+// TestEachLetsGo: after a panic in Each, members can still be removed.
 func TestEachLetsGo(t *testing.T) {
 	var r Roster[member]
 	m := &member{}

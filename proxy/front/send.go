@@ -21,33 +21,34 @@ import (
 )
 
 const (
-	// sendSize is how much a session sends at a time: a record of TLS.
+	// sendSize is how many bytes a session sends at a time, as many as a TLS record holds.
 	sendSize = 16 << 10
-	// leastPiece is the least of a body that is worth a frame of its own, where there is more.
+	// leastPiece is the smallest piece of a longer body that gets a frame of its own.
 	leastPiece = 1 << 10
-	// mostUnsent is how much waits to be sent before nothing more is read of the client.
+	// mostUnsent is how many unsent bytes a session may have before it stops reading from the client.
 	mostUnsent = 64 << 10
-	// mostRounds is how often a goroutine sends what others have to send as well.
+	// mostRounds is how many times a goroutine sends frames that others have queued. After that it starts a
+	// new goroutine for them.
 	mostRounds = 4
 )
 
-// sender is the sending side of a session. A goroutine appends what it has to send to the queue,
-// and sends the queue unless another goroutine is doing so, which then takes it along. Bodies
-// wait for the client's windows, and for each other by their urgency (RFC 9218).
+// sender is the sending side of a session. A goroutine appends frames to the queue and then sends the queue.
+// If another goroutine is already sending, that one also sends the new frames. Bodies wait for the client's
+// windows, and then take turns by urgency (RFC 9218).
 type sender struct {
-	err     error     // why nothing can be sent any more; nil: it can
-	out     []byte    // what is to be sent next
-	writing bool      // what was before it is being sent
-	until   time.Time // the deadline of that
-	room    sync.Cond // out was sent
+	err     error     // why nothing more can be sent; nil: sending is possible
+	out     []byte    // the queue
+	writing bool      // whether a goroutine is sending the previous content of the queue
+	until   time.Time // write deadline of the connection
+	room    sync.Cond // signals that the queue was sent
 	encoder *hpack.Encoder
-	window  int       // how much the client takes yet of all bodies
-	initial int       // and of a body, at first
-	waiting []*Stream // to send the rest of a piece of a body
-	turns   uint64    // that were taken
+	window  int       // how many more bytes of all bodies the client accepts
+	initial int       // how many bytes of a single body the client accepts when its stream begins
+	waiting []*Stream // streams with a piece of a body that doesn't fit into the windows yet
+	turns   uint64    // how many turns streams have had so far
 }
 
-// frame begins a frame.
+// frame appends the head of a frame.
 func (h *session) frame(kind http2.FrameType, flags http2.Flags, id uint32, length int) {
 	if h.out == nil {
 		h.out = h.conn.server.memory.frames.Get().(*[sendSize]byte)[:0]
@@ -57,12 +58,12 @@ func (h *session) frame(kind http2.FrameType, flags http2.Flags, id uint32, leng
 	h.number(id)
 }
 
-// number writes a number of 32 bits.
+// number appends a 32-bit number.
 func (h *session) number(n uint32) {
 	h.out = binary.BigEndian.AppendUint32(h.out, n)
 }
 
-// opens tells the client that it may send so much more, of a stream or of all (0).
+// opens appends a WINDOW_UPDATE for a stream, or for the connection (0).
 func (h *session) opens(id uint32, by int) {
 	if by > 0 && h.err == nil {
 		h.frame(http2.FrameWindowUpdate, 0, id, 4)
@@ -70,7 +71,7 @@ func (h *session) opens(id uint32, by int) {
 	}
 }
 
-// sendReset gives up a stream; frames of it may still be on their way.
+// sendReset resets a stream. Frames of it may still be on their way.
 func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	if h.given = append(h.given, id); len(h.given) > mostGiven {
 		h.given = h.given[1:]
@@ -79,19 +80,19 @@ func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	h.number(uint32(why))
 }
 
-// goAway tells the client which request is the last one served.
+// goAway tells the client which request is the last one that is served.
 func (h *session) goAway(last uint32, why http2.ErrCode) {
 	h.frame(http2.FrameGoAway, 0, 0, 8)
 	h.number(last)
 	h.number(uint32(why))
 }
 
-// flush sends what there is, unless another goroutine does. h.mu is held, but not while this waits
-// for the client.
+// flush sends the queue, unless another goroutine is sending. h.mu is held, except while flush
+// waits for the client.
 func (h *session) flush() {
 	for round := 0; len(h.out) > 0 && !h.writing && h.err == nil; round++ {
 		if round == mostRounds {
-			go func() { // it is others', who do not end
+			go func() { // the queue now holds only frames of other goroutines, and may never become empty
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.flush()
@@ -102,14 +103,14 @@ func (h *session) flush() {
 	}
 }
 
-// write sends what is to be sent.
+// write sends the queue.
 func (h *session) write() {
 	p := h.out
 	h.out, h.writing = nil, true
-	h.mu.Unlock()
 	if idle := h.conn.server.o.Idle; idle > 0 {
 		h.extend(time.Now().Add(idle))
 	}
+	h.mu.Unlock()
 	_, err := h.conn.Write(p)
 	if err == nil && cap(p) == sendSize {
 		h.conn.server.memory.frames.Put((*[sendSize]byte)(p[:sendSize]))
@@ -117,32 +118,33 @@ func (h *session) write() {
 	h.mu.Lock()
 	h.writing = false
 	if err != nil {
-		h.out = append(p, h.out...) // none of it has come
+		h.out = append(p, h.out...) // nothing of p was written, so p goes back to the front of the queue
 		h.fail(err)
 	}
 	h.room.Broadcast()
 	h.wakeNext()
 }
 
-// extend gives the client more time to take what is sent. The writing goroutine calls it.
+// extend postpones the write deadline. h.mu is held.
 func (h *session) extend(until time.Time) {
 	if until.Sub(h.until) >= time.Second {
 		h.until = until
-		_ = h.conn.SetWriteDeadline(until) // a connection that is closed says so when it is written to
+		_ = h.conn.SetWriteDeadline(until) // if the connection is closed, writing fails
 	}
 }
 
-// fail ends the connection at once.
+// fail closes the connection at once.
 func (h *session) fail(why error) {
 	if h.err == nil {
 		h.err = why
-		_ = h.conn.Close() // the client may have done so
+		_ = h.conn.Close() // the client may have closed it already
 	}
 	h.cutStreams()
 	h.room.Broadcast()
 }
 
-// send sends a piece of a body, and its end. It waits until the client takes it.
+// send sends a piece of a body and, if ends is set, its end. It waits until the client accepts the
+// whole piece.
 func (h *session) send(s *Stream, p []byte, ends bool) error {
 	waits := false
 	defer func() {
@@ -172,21 +174,21 @@ func (h *session) send(s *Stream, p []byte, ends bool) error {
 			h.waiting = append(h.waiting, s)
 		}
 		if len(h.out) > 0 && !h.writing {
-			h.write() // it makes room, or the client is to see it before more is waited for
+			h.write() // empties the queue, and sends the client its content before this goroutine waits
 		} else if err := s.wait(&s.writes, s.writeUntil); err != nil {
 			return err
 		}
 	}
 }
 
-// grant is how much of so many bytes of a body may be sent now.
+// grant returns how many of the wanted bytes of a body may be sent now.
 func (h *session) grant(s *Stream, wants int) (n int, ok bool) {
 	room := sendSize - len(h.out) - frameHead
 	if room < min(wants, leastPiece) || room < 0 {
 		return 0, false
 	}
 	if wants == 0 {
-		return 0, true // the end alone takes nothing of a window
+		return 0, true // the end of a body uses no window
 	}
 	n = min(wants, room, s.window, h.window)
 	if n <= 0 {
@@ -218,7 +220,7 @@ func (h *session) data(s *Stream, p []byte, ends bool) {
 	}
 }
 
-// wakeNext wakes who is to send next.
+// wakeNext wakes the stream whose turn it is.
 func (h *session) wakeNext() {
 	var next *Stream
 	for _, s := range h.waiting {
@@ -231,8 +233,9 @@ func (h *session) wakeNext() {
 	}
 }
 
-// before tells whose turn it is: that of the more urgent one, of such the one that began first, and
-// of those whose parts are of use the one that has waited for longer (RFC 9218, 10).
+// before reports whether s goes before t. The more urgent stream goes first. Among equally urgent ones the
+// older goes first; if the client can use parts of the answers, it is the one that has waited longer (RFC
+// 9218, 10).
 func (s *Stream) before(t *Stream) bool {
 	if s.urgency != t.urgency {
 		return s.urgency < t.urgency
@@ -240,7 +243,7 @@ func (s *Stream) before(t *Stream) bool {
 	return s.turn < t.turn
 }
 
-// rank takes in the urgency of an answer that its client asks for (RFC 9218, 4).
+// rank sets the urgency from the client's Priority field (RFC 9218, 4).
 func (s *Stream) rank(says string) {
 	s.urgency, s.incremental = usualUrgency, false
 	for part := range strings.SplitSeq(says, ",") {
@@ -256,10 +259,10 @@ func (s *Stream) rank(says string) {
 	}
 }
 
-// usualUrgency is the urgency of an answer if its client asks for none.
+// usualUrgency is the urgency of an answer whose request has no Priority field.
 const usualUrgency = 3
 
-// wait waits for what the client does. h.mu is held, but not in the meantime.
+// wait waits for a signal until a deadline. h.mu is held, except during the wait.
 func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 	if !until.IsZero() {
 		left := time.Until(until)
@@ -278,10 +281,10 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 	return nil
 }
 
-// errReset is of a stream that either side has given up.
+// errReset is the error of a stream that either side has reset.
 var errReset = errors.New("the stream was reset")
 
-// head appends the head of an answer, or what follows its body (status 0).
+// head appends the head of an answer, or its trailers (status 0).
 func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 	at := len(h.out)
 	h.frame(http2.FrameHeaders, 0, s.id, 0)
@@ -302,15 +305,16 @@ func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 			h.put("content-length", strconv.FormatInt(s.length, 10))
 		}
 		if !fields.Has("Date") {
-			h.put("date", h.conn.server.dates.text())
+			h.put("date", now())
 		}
 	}
 	h.endBlock(at, s.id, ends)
 }
 
-// put appends a field of a header, whose name is in lower case. Values that differ from one answer
-// to the next, or are secret, are not remembered. Those that are remembered last as long as the connection,
-// and the text of a head is one string: they are copied out of it.
+// put appends a field whose name is in lower case. It keeps two kinds of values out of the HPACK table:
+// secrets, and values that change with each answer, because remembering them saves nothing. A remembered
+// value stays in memory as long as the connection. So put clones it; otherwise it would keep the whole head
+// in memory.
 func (h *session) put(name, value string) {
 	f := hpack.HeaderField{Name: name, Value: value}
 	switch name {
@@ -321,18 +325,17 @@ func (h *session) put(name, value string) {
 			f.Value = strings.Clone(value)
 		}
 	}
-	_ = h.encoder.WriteField(f) // to memory
+	_ = h.encoder.WriteField(f) // it writes to memory
 }
 
-// spellings finds how names of fields are spelled otherwise: in lower case as in HTTP/2 (RFC 9113,
-// 8.2), or as package net/http writes them. It keeps the first ones. Its methods may be called
-// concurrently.
+// spellings caches another spelling of field names: in lower case for HTTP/2 (RFC 9113, 8.2), or as package
+// net/http writes them. Its methods may be called concurrently.
 type spellings struct {
 	spell func(name string) string
 	known atomic.Pointer[map[string]string]
 }
 
-// mostSpellings is how many names are kept.
+// mostSpellings is how many names are cached.
 const mostSpellings = 256
 
 func (s *spellings) of(name string) string {
@@ -341,20 +344,20 @@ func (s *spellings) of(name string) string {
 	if ok {
 		return spelled
 	}
-	name = strings.Clone(name) // it may be spelled as it is, and would keep the memory of its whole head
+	name = strings.Clone(name) // a substring would keep its whole head in memory
 	if len(known) == mostSpellings || len(name) > longestSpelled {
 		return s.spell(name)
 	}
 	more := maps.Clone(known)
 	more[name] = s.spell(name)
-	s.known.Store(&more) // another one may be lost
+	s.known.Store(&more) // if another goroutine stores at the same time, one name is lost
 	return more[name]
 }
 
-// longestSpelled is how long a name is that is kept, in bytes.
+// longestSpelled is the longest name that is cached, in bytes.
 const longestSpelled = 64
 
-// blockWriter is where a session's headers are encoded to.
+// blockWriter appends encoded headers to a session's queue.
 type blockWriter session
 
 // Write implements io.Writer.
@@ -363,7 +366,7 @@ func (w *blockWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endBlock ends a header whose frame begins at a place of what is to be sent.
+// endBlock completes the header whose frame begins at the given place in the queue.
 func (h *session) endBlock(at int, id uint32, ends bool) {
 	var flags http2.Flags
 	if ends {

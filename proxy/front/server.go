@@ -1,10 +1,10 @@
-// Package front serves HTTP/1.1 and HTTP/2 to clients. It is the server's side of the proxy.
+// Package front is the HTTP server of the proxy: it serves HTTP/1.1 and HTTP/2 to clients.
 //
-// A connection of HTTP/1.1 has one goroutine and no other, no timer, and while it waits for a request no
-// memory except what TLS keeps: it borrows the memory that a request needs. Handlers set
-// deadlines for reading a body and for clients that are slow to take an answer; the sweep looks
-// after connections that wait, for a request or for the rest of its head. No goroutine waits at the
-// connection for its client to leave while a handler works: the handler looks (Response.Look).
+// An HTTP/1.1 connection has one goroutine and no timer. While it waits for a request it holds no memory
+// except for the state of TLS; it borrows memory when a request arrives. Handlers set the deadlines for
+// reading a body and for clients that are slow to take an answer. A sweep (see wait.go) closes connections
+// that wait too long for a request or for the rest of its head. While a handler works, no goroutine waits for
+// the client to disconnect: the handler checks that with Response.Look.
 package front
 
 import (
@@ -21,7 +21,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,35 +29,35 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// Options bound what a client can hold open before it has sent a request.
+// Options are a server's limits and callbacks.
 type Options struct {
-	Header  time.Duration // from the first byte of a request to the end of its head; 0: any
-	Idle    time.Duration // between two requests; 0: any
-	MaxHead int           // of a request, in bytes
-	// Context is for a connection's requests, made of the server's; nil: that.
+	Header  time.Duration // longest time from the first byte of a request to the end of its head; 0: no limit
+	Idle    time.Duration // longest time between two requests; 0: no limit
+	MaxHead int           // largest head of a request, in bytes
+	// Context derives a connection's context from the server's; nil: the server's is used.
 	Context func(context.Context, net.Conn) context.Context
-	// Enter bounds how many connections there are: it is asked for each new one, and again where
-	// a proxy tells who the client is, and returns nil if it has closed that one; nil: there is no
-	// bound.
+	// Enter limits the number of connections. The server calls it for each new connection, and again when a
+	// PROXY header has named the client. Enter returns nil if it has closed the connection. If Enter is nil,
+	// there is no limit.
 	Enter func(c io.Closer, remote string) Place
-	// Trusts reports whether a peer may name its client (Entrance.Proxied); nil: none may.
+	// Trusts reports whether a peer may name its client (Entrance.Proxied). If Trusts is nil, no peer may.
 	Trusts func(remote string) bool
-	// Stepped is called for each Step of a connection; with an error if it failed. It is called
-	// concurrently, and may be nil.
+	// Stepped is called concurrently for each Step of a connection, with an error if the step failed. It may
+	// be nil.
 	Stepped func(step Step, result Result, remote string, err error)
-	// Refused is called for each head that is answered here, because it isn't a request or is
-	// late. It is called concurrently, and may be nil.
+	// Refused is called concurrently for each head that this package answers itself, because the head
+	// is malformed or late. It may be nil.
 	Refused func()
 	Log     *zap.Logger
 }
 
-// Place is a connection's among those that may be open. Where there are too many it may be
-// closed by others, mostly while it is not busy; then Busy and Idle return false. These are
-// for one goroutine at a time, the one that serves the connection; Leave is for any.
+// Place is one connection's place among those that may be open. When there are too many, another goroutine
+// may close the connection, preferably while it is idle. Busy and Idle then return false. Only the goroutine
+// that serves the connection calls Busy and Idle; any goroutine may call Leave.
 type Place interface {
-	Busy() bool              // a request is under way from now on
-	Idle(now time.Time) bool // the connection waits for its client from now on
-	Leave()                  // it is closed, or about to be; it may be called again
+	Busy() bool              // notes that a request has begun
+	Idle(now time.Time) bool // notes that the connection waits for its client
+	Leave()                  // notes that the connection is closed or about to be; may be called several times
 }
 
 // Server serves HTTP/1.1 and HTTP/2.
@@ -68,31 +67,31 @@ type Server struct {
 	began     time.Time
 	conns     Roster[conn]
 	memory    memories
-	dates     dates
-	long      *connlimit.Share // of heads under way that are long
-	turns     *turns           // of handshakes
-	addresses addresses
-	secure    *tls.ConnectionState // of all requests that came over TLS: that they did is all that it tells
+	long      *connlimit.Share // bounds how many heads that outgrow inSize are under way
+	turns     *turns           // limits the handshakes that compute
+	addresses *addresses
+	secure    *tls.ConnectionState // TLS state of all requests over TLS; it only shows that they use TLS
 
 	mu        sync.Mutex // guards the following
 	listeners []net.Listener
 	ends      bool
 	sweeps    bool
-	closed    chan struct{} // no connection is left
+	stopped   sync.Once
+	closed    chan struct{} // closed when the sweep must end
 }
 
-// NewServer makes a Server. It calls the handler with a *Response or a *Stream; a request and its header
-// are the handler's until it returns, or for good after Keep.
+// NewServer makes a Server. It passes a *Response or a *Stream to the handler. The handler owns the request
+// and its header until it returns, or indefinitely after Keep.
 func NewServer(h http.Handler, o Options) *Server {
-	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: connlimit.NewShare(mostLong)}
-	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs are for requests
+	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: connlimit.NewShare(mostLong), addresses: newAddresses()}
+	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs remain for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.memory.init()
 	return s
 }
 
-// Serve serves a listener, whose connections begin as e says, until that fails, or Shutdown or Close is called: then it
-// returns http.ErrServerClosed.
+// Serve serves a listener until accepting fails. After Shutdown or Close it returns http.ErrServerClosed. The
+// Entrance describes how its connections begin.
 func (s *Server) Serve(l net.Listener, e Entrance) error {
 	if !s.begin(l) {
 		return errors.Join(http.ErrServerClosed, l.Close())
@@ -162,8 +161,8 @@ func (s *Server) end() (err error) {
 	return err
 }
 
-// Shutdown accepts no further connection, closes those that wait for a request, and waits
-// for the others until the context ends: then it returns its error.
+// Shutdown closes the listeners and all connections that wait for a request, and waits for the
+// others. If the context ends first, Shutdown returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.end()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -184,7 +183,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close closes all connections, whatever goes on there.
+// Close closes all connections at once.
 func (s *Server) Close() error {
 	err := s.end()
 	s.conns.Each(func(c *conn) {
@@ -196,20 +195,12 @@ func (s *Server) Close() error {
 }
 
 // stop ends the sweep.
-func (s *Server) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-	default:
-		close(s.closed)
-	}
-}
+func (s *Server) stop() { s.stopped.Do(func() { close(s.closed) }) }
 
 const (
-	// inSize is room for the head of nearly all requests; a longer one gets more.
+	// inSize is enough for the head of nearly all requests. Longer heads get more memory.
 	inSize = 8 << 10
-	// outSize is room for the head of an answer, and for the whole of a short one.
+	// outSize is enough for the head of an answer, or for the whole of a short answer.
 	outSize = 8 << 10
 )
 
@@ -235,26 +226,26 @@ func (m *memories) init() {
 	m.streams.New = func() any { return newStream() }
 }
 
-// asked is a request as a handler gets it, over either protocol, and what it borrows for that.
+// asked is a request of either protocol in the form that the handler gets, with the memory that it borrows.
 type asked struct {
 	http.Request
 
 	url    url.URL
-	fields http1.Fields // of the head, as they came
+	fields http1.Fields // fields of the head, in order
 	header http.Header
-	values []string // of header, whose first ones are slices of it
+	values []string // memory for the values in header
 	answer answer
 }
 
-// answer is the header of an answer, and what follows its body.
+// answer is the header of an answer and its trailers.
 type answer struct {
 	http1.Fields
 
-	header  http.Header // what handlers of package net/http add; nil: nothing
+	header  http.Header // header for handlers of package net/http; nil: none uses it
 	trailer http1.Fields
 }
 
-// plain is the header for handlers of package net/http.
+// plain returns the header for handlers of package net/http.
 func (a *answer) plain() http.Header {
 	if a.header == nil {
 		a.header = make(http.Header)
@@ -262,7 +253,7 @@ func (a *answer) plain() http.Header {
 	return a.header
 }
 
-// merge takes in what handlers of package net/http have set.
+// merge appends the fields that handlers of package net/http have set.
 func (a *answer) merge() {
 	if len(a.header) == 0 {
 		return
@@ -274,7 +265,7 @@ func (a *answer) merge() {
 	}
 }
 
-// length is that of the body, as told; negative: unknown.
+// length returns the announced length of the body, or -1 if none is announced.
 func (a *answer) length() int64 {
 	if n, err := strconv.ParseUint(a.Get("Content-Length"), 10, 62); err == nil {
 		return int64(n)
@@ -282,14 +273,14 @@ func (a *answer) length() int64 {
 	return -1
 }
 
-// largeHeader is how many names a header has whose map is not used again.
+// largeHeader is the size of a header map, in names, above which the map is not reused.
 const largeHeader = 64
 
 func newAsked() asked { return asked{header: make(http.Header)} }
 
-// clear forgets a request, so that it keeps nothing alive.
+// clear empties the request. It keeps memory for the next request, and no references.
 func (r *asked) clear() {
-	if len(r.header) > largeHeader { // a map does not become smaller
+	if len(r.header) > largeHeader { // a map never shrinks
 		r.header, r.values = make(http.Header), nil
 	}
 	clear(r.header)
@@ -297,7 +288,7 @@ func (r *asked) clear() {
 	*r = asked{fields: r.fields.Emptied(), header: r.header, values: r.values[:0], answer: answer{Fields: r.answer.Emptied()}}
 }
 
-// request is what a request of HTTP/1 borrows from its head to its end.
+// request is the memory that an HTTP/1 request borrows from its head to its end.
 type request struct {
 	asked
 
@@ -306,32 +297,10 @@ type request struct {
 	response Response
 }
 
-// clear forgets a request, so that it keeps nothing alive.
+// clear empties the request. It keeps memory for the next request, and no references.
 func (r *request) clear() {
 	r.asked.clear()
 	r.head = http1.RequestHead{}
 	r.body = body{}
 	r.response = Response{}
 }
-
-// dates writes the Date of answers that have none (RFC 9110, 6.6.1). Its methods may be
-// called concurrently.
-type dates struct{ now atomic.Pointer[date] }
-
-// date is the text of a second.
-type date struct {
-	second int64
-	text   string
-}
-
-func (d *dates) text() string {
-	t := time.Now()
-	x := d.now.Load()
-	if x == nil || x.second != t.Unix() {
-		x = &date{t.Unix(), t.UTC().Format(http.TimeFormat)}
-		d.now.Store(x)
-	}
-	return x.text
-}
-
-func (d *dates) append(b []byte) []byte { return http1.AppendField(b, "Date", d.text()) }

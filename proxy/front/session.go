@@ -21,99 +21,100 @@ import (
 
 const (
 	preface = http2.ClientPreface
-	// mostStreams is how many requests a client may have under way: what a browser asks for at once
-	// to show the largest pages.
+	// mostStreams is how many requests a client may have under way. The largest pages make a browser
+	// request about as many at once.
 	mostStreams = 250
-	// mostHandlers is how many a connection may have with those that the client has given up, which
-	// take until the handler has noticed.
+	// mostHandlers is how many handlers may run at once. It exceeds mostStreams because the handler of a
+	// request that the client has canceled notices that only after a while.
 	mostHandlers = 2 * mostStreams
-	// fewStreams is up to how many the memory of a list of streams is kept.
+	// fewStreams is the longest list of streams whose memory is reused.
 	fewStreams = 16
-	// longestFrame is how long a frame is at most, in either direction, in bytes: as short as may be
-	// (RFC 9113, 6.5.2).
+	// longestFrame is the longest frame in either direction, in bytes. RFC 9113 allows no smaller
+	// limit (6.5.2).
 	longestFrame = 16 << 10
 	frameHead    = 9
-	// fieldOverhead is what the size of a header has of each field in addition to its text (6.5.2).
+	// fieldOverhead is what each field adds to the size of a header, in addition to its text (6.5.2).
 	fieldOverhead = 32
-	// mostGiven is how many streams are known that were reset here.
+	// mostGiven is how many streams are remembered of those that this side has reset.
 	mostGiven = 32
-	// firstWindow is how much may be sent before any WINDOW_UPDATE (6.9.2), in bytes.
+	// firstWindow is how many bytes either side may send before the first WINDOW_UPDATE (6.9.2).
 	firstWindow = 65535
-	// widestWindow is how much unread data a client may send: on one connection, and on one stream
-	// that is read as fast as it comes.
+	// widestWindow is how many unread bytes a client may have sent on one connection, or on one stream
+	// whose body is read as fast as it arrives.
 	widestWindow = 1 << 20
-	// tableSize is what either side remembers of headers at most, in bytes (RFC 7541, 4.2).
+	// tableSize is the largest HPACK table of either side, in bytes (RFC 7541, 4.2).
 	tableSize = 4 << 10
-	// manyClients is for how many clients' requests a trusted proxy's connection is bounded: it has
-	// mostStreams at a time, and a browser that reads a page has some 30.
+	// manyClients is the factor by which a trusted proxy's connection has larger budgets than a usual
+	// client's. It carries up to mostStreams requests at a time, and a browser that loads a page makes about
+	// 30.
 	manyClients = 8
-	// warnTime is for how long a client may not answer that is told to send no more requests.
+	// warnTime is how long a client may take to answer the first GOAWAY.
 	warnTime = time.Second
 )
 
-// session is a connection of HTTP/2 (RFC 9113). The connection's goroutine reads frames, and waits
-// for nothing else; each request is served in a goroutine of its own, which also sends the answer.
+// session is an HTTP/2 connection (RFC 9113). The connection's goroutine only reads frames. Each request has
+// its own goroutine, which also sends the answer.
 type session struct {
 	conn  *conn
 	began time.Time
 
-	// These are the connection's goroutine's.
-	hailed  bool // the client has begun as HTTP/2 does
-	rests   bool // another goroutine is to wait on
-	torn    bool // it was woken in the middle of a frame
+	// Only the connection's goroutine uses these fields.
+	hailed  bool // whether the client's preface has arrived
+	rests   bool // whether another goroutine, with a small stack, must go on waiting
+	torn    bool // whether a read was interrupted in the middle of a frame
 	decoder *hpack.Decoder
-	reading *reading // nil: nothing has come
+	reading *reading // borrowed memory; nil: nothing is being read
 	block   block
-	pieces  []byte // of it, before the last one; the decoder would keep the memory
+	pieces  []byte // pieces of block except for the last one; they are joined here, because the decoder would keep their memory
 
 	mu       sync.Mutex // guards the following
 	floods   floods
-	streams  []*Stream // that are open, by their numbers
-	newest   uint32    // the highest number of one
-	given    []uint32  // streams that were reset here last; the client may not know yet
-	serving  int       // requests whose handler has not returned
-	served   sync.Cond // there is none
-	greeted  bool      // the client's SETTINGS have come
+	streams  []*Stream // open streams, in the order of their numbers
+	newest   uint32    // the highest stream number so far
+	given    []uint32  // streams that this side has reset recently; the client may still send frames for them
+	serving  int       // number of requests whose handler has not returned
+	served   sync.Cond // signals that serving is 0
+	greeted  bool      // whether the client's SETTINGS have arrived
 	leaving  leaving
-	retires  bool      // the server comes to its end
-	warned   time.Time // see warns
-	received window    // of all streams
+	retires  bool      // whether the server is shutting down
+	warned   time.Time // when leaving became warns
+	received window    // window of all streams together
 
 	sender
 }
 
-// leaving is how far a session has come with its end (6.8).
+// leaving is the state of a session's shutdown (6.8).
 type leaving uint8
 
 const (
 	stays leaving = iota
-	warns         // the client was told to send no more requests; those on their way are served
-	left          // those that were served are told, and no other one is
+	warns         // the first GOAWAY was sent: requests that are already on their way are still served
+	left          // the second GOAWAY was sent, which names the last request that is served
 )
 
-// block is a header, or a trailer, that comes.
+// block is a header or trailer that is being read.
 type block struct {
-	of      uint32 // the stream; 0: none comes
+	of      uint32 // number of the stream; 0: no block is being read
 	kind    blockKind
-	ends    bool // the message as well
-	size    int  // size of its fields, counted as in RFC 9113, 6.5.2
+	ends    bool // whether the block ends the message
+	size    int  // size of the fields, as RFC 9113 counts it (6.5.2)
 	tooLong bool
-	slow    bool // the rest was waited for
+	slow    bool // whether the block came in parts, so the connection waited for the rest
 }
 
 type blockKind uint8
 
 const (
-	opening blockKind = iota // a request
+	opening blockKind = iota // header of a request
 	trailing
-	ignored // the stream is none any more
+	ignored // block of a stream that no longer exists
 )
 
-// reading is what a session borrows while something comes.
+// reading is the memory that a session borrows while it reads frames.
 type reading struct {
 	*http2.Framer
 	of     *session
-	fields []hpack.HeaderField // of the block
+	fields []hpack.HeaderField // fields of the block
 }
 
 // Read implements io.Reader.
@@ -124,19 +125,19 @@ func (r *reading) Read(p []byte) (int, error) {
 			return n, err
 		}
 		r.of.torn = true
-		r.of.conn.rested.Store(true) // it cannot rest in the middle of a frame, and is not woken for that again
+		r.of.conn.rested.Store(true) // in the middle of a frame it can't move to another goroutine, so the sweep must not wake it again
 	}
 }
 
-// window is how much the client may send yet, and what it is told of again.
+// window is how many more bytes the client may send, and how many of them aren't announced yet.
 type window struct {
 	open   int
-	size   int // what there is at a time
-	unsaid int // bytes that were read since
+	size   int // full size
+	unsaid int // bytes read since the last WINDOW_UPDATE
 }
 
-// read notes that bytes were read, and returns by how much the window opens, if that is worth
-// saying.
+// read notes that bytes were read. It returns by how much to open the window; 0: too little for a
+// WINDOW_UPDATE yet.
 func (w *window) read(n int) (opens int) {
 	w.unsaid += n
 	if w.unsaid < w.size/2 {
@@ -147,17 +148,17 @@ func (w *window) read(n int) (opens int) {
 	return opens
 }
 
-// serveHTTP2 serves a connection that begins as HTTP/2 does, to its end.
+// serveHTTP2 serves an HTTP/2 connection until it ends.
 func (c *conn) serveHTTP2() {
 	now := time.Now()
 	h := &session{conn: c, began: now}
-	trusted, clients := c.server.o.Trusts != nil && c.server.o.Trusts(c.remote), 1
+	trusted, clients := c.isTrusted(), 1
 	if trusted {
 		clients = manyClients
 	}
 	h.floods = newFloods(clients, now)
 	if holder := c.holder(); !trusted && holder != (netip.Addr{}) {
-		h.floods.address = c.server.addresses.enter(holder)
+		h.floods.address = addressOf(c.server.addresses, holder)
 	}
 	h.decoder = hpack.NewDecoder(tableSize, h.field)
 	h.served.L, h.room.L = &h.mu, &h.mu
@@ -167,11 +168,11 @@ func (c *conn) serveHTTP2() {
 	c.mu.Lock()
 	c.session = h
 	c.mu.Unlock()
-	c.rested.Store(true) // it is not woken for its stack before there is a request
+	c.rested.Store(true) // before the first request this goroutine's stack is still small
 	h.run()
 }
 
-// run serves the session to its end, in one goroutine after the other: see conn.rest.
+// run serves the session until it ends, in one goroutine after another (see conn.rest).
 func (h *session) run() {
 	defer h.conn.recovers()
 	if h.serve() {
@@ -181,7 +182,7 @@ func (h *session) run() {
 	h.conn.end()
 }
 
-// serve reads frame after frame. It returns true if another goroutine is to go on.
+// serve reads frames. It returns true if another goroutine must continue.
 func (h *session) serve() (rests bool) {
 	defer func() {
 		if !rests {
@@ -201,7 +202,7 @@ func (h *session) serve() (rests bool) {
 	return false
 }
 
-// greets reads how HTTP/2 begins, and answers with the settings of this side.
+// greets reads the client's preface and sends this side's settings.
 func (h *session) greets() bool {
 	var begin [len(preface)]byte
 	if h.conn.in.Buffered() == 0 && !h.await() {
@@ -223,12 +224,12 @@ func (h *session) greets() bool {
 		h.out = binary.BigEndian.AppendUint16(h.out, uint16(s.ID))
 		h.number(s.Val)
 	}
-	h.floods.control.earn(1) // the client has to acknowledge them
+	h.floods.control.earn(1) // the client will acknowledge the settings
 	h.opens(0, widestWindow-firstWindow)
 	return true
 }
 
-// await waits for what the client sends next, without memory for it.
+// await waits for the next bytes of the client. It holds no memory while it waits.
 func (h *session) await() bool {
 	c := h.conn
 	if h.torn {
@@ -255,7 +256,7 @@ func (h *session) await() bool {
 	}
 }
 
-// borrow gets what is needed to read frames.
+// borrow borrows the memory for reading frames.
 func (h *session) borrow() {
 	if h.reading == nil {
 		h.reading = h.conn.server.memory.readings.Get().(*reading)
@@ -263,7 +264,7 @@ func (h *session) borrow() {
 	}
 }
 
-// giveBack returns it, and the memory that was read to.
+// giveBack returns the memory for reading frames, and that of the connection.
 func (h *session) giveBack() {
 	h.conn.giveBack()
 	if r := h.reading; r != nil && h.block.of == 0 {
@@ -273,7 +274,7 @@ func (h *session) giveBack() {
 	}
 }
 
-// emptied is a list without fields, whose memory is used again unless it is large.
+// emptied returns the list without its fields. It keeps the memory, unless that is large.
 func emptied(fields []hpack.HeaderField) []hpack.HeaderField {
 	if cap(fields) > 256 {
 		return nil
@@ -290,7 +291,7 @@ func newReading() *reading {
 	return r
 }
 
-// next reads a frame and does what it says. It returns false if the connection is over.
+// next reads a frame and handles it. It returns false if the connection has ended.
 func (h *session) next() bool {
 	if h.conn.in.Buffered() == 0 && (!h.await() || h.rests) {
 		return h.rests
@@ -303,7 +304,7 @@ func (h *session) next() bool {
 	}
 	var ofStream http2.StreamError
 	if errors.As(err, &ofStream) && (head.Type == http2.FrameHeaders || head.Type == http2.FrameContinuation) {
-		err = http2.ConnectionError(ofStream.Code) // of what it says of later headers nothing is known
+		err = http2.ConnectionError(ofStream.Code) // both sides' HPACK tables may differ from now on, so no more headers can be read
 	}
 	now := time.Since(h.began)
 	h.mu.Lock()
@@ -321,7 +322,7 @@ func (h *session) next() bool {
 	if h.conn.in.Buffered() == 0 {
 		h.flush()
 	}
-	for len(h.out) > mostUnsent && h.err == nil { // the client does not read what it asked for
+	for len(h.out) > mostUnsent && h.err == nil { // the client sends frames, but doesn't read the answers to them
 		if h.writing {
 			h.room.Wait()
 		} else {
@@ -336,25 +337,28 @@ func (h *session) next() bool {
 	return h.err == nil && !(h.leaving == left && h.serving == 0)
 }
 
-// breaks tells the client why the connection ends, if it is the client's fault.
+// breaks tells the client why the connection ends, if the client caused that.
 func (h *session) breaks(err error) {
 	var code http2.ConnectionError
 	var flood Flood
 	switch {
 	case errors.As(err, &flood):
-		h.conn.server.o.Log.Warn("closed a connection of HTTP/2 that was flooded", zap.String("client", h.conn.remote), zap.Error(flood))
+		h.conn.server.o.Log.Warn("closed an HTTP/2 connection because of a flood from its client", zap.String("client", h.conn.remote), zap.Error(flood))
 		code = http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
 	case errors.Is(err, http2.ErrFrameTooLarge):
 		code = http2.ConnectionError(http2.ErrCodeFrameSize)
 	case !errors.As(err, &code):
-		return // the client has gone
+		return // the client has disconnected
 	}
 	h.goAway(h.newest, http2.ErrCode(code))
 	h.leaving = left
-	if !h.writing {
-		now := time.Now()
-		_ = h.conn.SetWriteDeadline(now.Add(warnTime)) // a connection that is closed says so when it is written to
-		h.until = now.Add(h.conn.server.o.Idle)        // it is not extended
+	now := time.Now()
+	_ = h.conn.SetWriteDeadline(now.Add(warnTime)) // if the connection is closed, writing fails
+	h.until = now.Add(h.conn.server.o.Idle)        // so that extend doesn't change this deadline
+	for h.writing {
+		h.room.Wait() // another goroutine is sending, until the deadline at most
+	}
+	if h.err == nil {
 		h.write()
 	}
 	if flood != "" {
@@ -362,7 +366,7 @@ func (h *session) breaks(err error) {
 	}
 }
 
-// end ends the connection once no handler uses it.
+// end ends the connection and waits until no handler uses it.
 func (h *session) end() {
 	c := h.conn
 	h.mu.Lock()
@@ -377,30 +381,27 @@ func (h *session) end() {
 	}
 	h.cutStreams()
 	h.mu.Unlock()
-	h.reading = nil // it is unknown how far it has come
+	h.reading = nil // its Framer may be in the middle of a frame
 	c.giveBack()
 	if lingers {
 		c.drainClient()
 	}
-	_ = c.Close() // or the client has
+	_ = c.Close() // the client may have closed it already
 	h.mu.Lock()
 	for h.serving > 0 {
 		h.served.Wait()
 	}
 	h.mu.Unlock()
-	if h.floods.address != nil {
-		h.floods.address.leave(time.Now())
-	}
 }
 
-// cutStreams shows all that wait for the client that it disconnected.
+// cutStreams ends all streams, so handlers see that the client has disconnected.
 func (h *session) cutStreams() {
 	for len(h.streams) > 0 {
 		h.remove(h.streams[len(h.streams)-1], errFailed)
 	}
 }
 
-// take does what a frame says.
+// take handles a frame.
 func (h *session) take(now time.Duration, f http2.Frame) error {
 	if _, ok := f.(*http2.SettingsFrame); !ok && !h.greeted {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
@@ -427,7 +428,7 @@ func (h *session) take(now time.Duration, f http2.Frame) error {
 	case *http2.PingFrame:
 		return h.takePing(now, f)
 	case *http2.GoAwayFrame:
-		return h.floods.sessions.charge(now, goAwayCosts, Sessions)
+		return h.floods.control.charge(now, settingsCost, Control)
 	case *http2.PriorityUpdateFrame:
 		if s := h.find(f.PrioritizedStreamID); s != nil {
 			s.rank(f.Priority)
@@ -438,7 +439,7 @@ func (h *session) take(now time.Duration, f http2.Frame) error {
 	return h.floods.control.charge(now, 1, Control)
 }
 
-// beginBlock begins a header: of a request, or of what follows one.
+// beginBlock begins to read a header or a trailer.
 func (h *session) beginBlock(now time.Duration, f *http2.HeadersFrame) error {
 	if err := h.floods.header(now, true, int(f.Length)); err != nil {
 		return err
@@ -463,13 +464,13 @@ func (h *session) beginBlock(now time.Duration, f *http2.HeadersFrame) error {
 	return nil
 }
 
-// takeBlock takes in a piece of a header.
+// takeBlock handles one piece of a header.
 func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 	if !ends {
 		h.pieces = append(h.pieces, piece...)
 		if h.serving == 0 && !h.block.slow {
 			h.block.slow = true
-			h.conn.begin(time.Now()) // as for the head of a request of HTTP/1
+			h.conn.begin(time.Now()) // the rest of the header gets as much time as a head of HTTP/1
 		}
 		return nil
 	}
@@ -493,9 +494,9 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 	return h.trail(&b, fields)
 }
 
-// decode decodes a whole header, of which this is the last piece. The decoder would keep the memory for a
-// text that comes in pieces, and the slice that it read last, for as long as the connection: it gets no
-// such text, and after a long header a field that is not told.
+// decode decodes a header, whose last piece is given. As long as the connection lives, the decoder keeps text
+// that came in several pieces, and the last slice that it read. To limit that memory, decode gives it each
+// header in one piece, and after a long header a short field, which is ignored.
 func (h *session) decode(last []byte) error {
 	isLong := h.pieces != nil
 	if isLong {
@@ -513,7 +514,7 @@ func (h *session) decode(last []byte) error {
 	return errors.Join(err, h.decoder.Close())
 }
 
-// field takes in a field of a header.
+// field handles one field of a header.
 func (h *session) field(f hpack.HeaderField) {
 	h.block.size += int(f.Size())
 	if h.block.size > h.conn.server.o.MaxHead {
@@ -540,7 +541,7 @@ func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) 
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
 	}
 	if h.serving == 0 && (!h.conn.work() || h.conn.place != nil && !h.conn.place.Busy()) {
-		return io.EOF // it was closed to make room
+		return io.EOF // the connection was closed to make room for another
 	}
 	h.serving++
 	h.streams = append(h.streams, s)
@@ -548,16 +549,16 @@ func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) 
 	return nil
 }
 
-// trail takes in what follows the body of a request.
+// trail handles the trailers of a request.
 func (h *session) trail(b *block, fields []hpack.HeaderField) error {
 	s := h.find(b.of)
 	switch {
-	case s == nil: // it was reset in the meantime
+	case s == nil: // the stream was reset in the meantime
 		return nil
 	case s.body.came:
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeStreamClosed}
 	case !b.ends || b.tooLong || s.body.left > 0,
-		len(fields) > http1.FewTrailers || b.size-fieldOverhead*len(fields) > http1.ShortTrailer: // as with HTTP/1.1
+		len(fields) > http1.FewTrailers || b.size-fieldOverhead*len(fields) > http1.ShortTrailer: // HTTP/1 has the same bounds
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
 	}
 	for _, f := range fields {
@@ -601,7 +602,7 @@ func (h *session) takeData(now time.Duration, f *http2.DataFrame) error {
 	case code != http2.ErrCodeNo:
 		h.opens(0, h.received.read(size))
 		return http2.StreamError{StreamID: f.StreamID, Code: code}
-	case f.StreamEnded(): // one per request
+	case f.StreamEnded(): // a request can do this at most once
 	case size == 0:
 		return h.floods.control.charge(now, 1, Control)
 	case size < smallData:
@@ -656,11 +657,11 @@ func (h *session) takeSettings(now time.Duration, f *http2.SettingsFrame) error 
 	h.frame(http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
 	if !h.greeted {
 		h.greeted = true
-		h.conn.served.Store(true) // from now on it may be idle
+		h.conn.served.Store(true) // from now on it may stay idle
 		h.conn.waits(time.Now())
 		return nil
 	}
-	return h.floods.sessions.charge(now, 1, Sessions)
+	return h.floods.control.charge(now, settingsCost, Control)
 }
 
 func (h *session) takeWindow(now time.Duration, f *http2.WindowUpdateFrame) error {
@@ -681,7 +682,7 @@ func (h *session) takeWindow(now time.Duration, f *http2.WindowUpdateFrame) erro
 	return h.floods.windowUpdate(now, f.StreamID == 0 && isOpen)
 }
 
-// farewell is what is in the PING that goes with the first GOAWAY.
+// farewell is the content of the PING that follows the first GOAWAY.
 const farewell = "farewell"
 
 func (h *session) takePing(now time.Duration, f *http2.PingFrame) error {
@@ -696,7 +697,7 @@ func (h *session) takePing(now time.Duration, f *http2.PingFrame) error {
 	return h.floods.control.charge(now, 1, Control)
 }
 
-// refuse resets a stream for what its client did.
+// refuse resets a stream because of what its client did.
 func (h *session) refuse(now time.Duration, why http2.StreamError) error {
 	if why.StreamID > h.newest {
 		return http2.ConnectionError(why.Code)
@@ -708,7 +709,7 @@ func (h *session) refuse(now time.Duration, why http2.StreamError) error {
 	return h.floods.reset(now)
 }
 
-// find returns a stream that is open, else nil.
+// find returns an open stream, or nil.
 func (h *session) find(id uint32) *Stream {
 	if i, ok := h.index(id); ok {
 		return h.streams[i]
@@ -716,7 +717,7 @@ func (h *session) find(id uint32) *Stream {
 	return nil
 }
 
-// remove closes a stream; its users get the reason.
+// remove removes a stream. Its readers and writers get the reason as their error.
 func (h *session) remove(s *Stream, why error) {
 	i, ok := h.index(s.id)
 	if !ok {
@@ -730,7 +731,7 @@ func (h *session) remove(s *Stream, why error) {
 	h.opens(0, h.received.read(s.body.forget()))
 	s.writes.Broadcast()
 	s.reads.Broadcast()
-	if why != nil && !(s.ended && len(h.out) == 0 && !h.writing) { // a client that has its answer may go
+	if why != nil && !(s.ended && len(h.out) == 0 && !h.writing) { // not if the client already has the whole answer
 		s.presence.leave()
 	}
 }
@@ -749,8 +750,8 @@ func (h *session) done() {
 	}
 }
 
-// tend does what is to be done though the client sends nothing. It returns false if the connection
-// is over.
+// tend does work that is due while the client sends nothing, such as the steps of retire. It returns false if
+// the connection is over.
 func (h *session) tend() bool {
 	c := h.conn
 	c.mu.Lock()
@@ -777,9 +778,9 @@ func (h *session) tend() bool {
 	return h.err == nil && !(h.leaving == left && h.serving == 0)
 }
 
-// retire has a session come to its end without a request being lost (RFC 9113, 6.8): the client is
-// told, what it sent before it heard of that is served, and then the connection is closed. Called
-// again and again.
+// retire ends a session without losing a request (RFC 9113, 6.8). It warns the client, serves the
+// requests that the client sent before it saw the warning, and then closes the connection. The
+// server calls it repeatedly.
 func (h *session) retire(now time.Time) {
 	h.mu.Lock()
 	due := h.leaving == stays || h.leaving == warns && now.Sub(h.warned) >= warnTime

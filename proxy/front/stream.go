@@ -15,38 +15,38 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// Stream is a request of HTTP/2 and its answer. It is an http.ResponseWriter, for one goroutine at
-// a time. Like a Response it does not guess the type of the content. Written data is sent when it
-// is flushed, at the end, or when it is much.
+// Stream is an HTTP/2 request and its answer. It is an http.ResponseWriter for one goroutine at a
+// time. Like a Response it doesn't guess the content's type. It sends the written data when it is
+// flushed, at the end, or when a frame is full.
 type Stream struct {
 	in asked
 
 	session  *session
 	id       uint32
 	presence presence
-	blank    *http.Request // whose context is presence
-	keeps    bool          // the request outlives its answer
-	tooLong  bool          // its head
-	size     int           // of that, in bytes
+	blank    *http.Request // empty request, whose context is presence
+	keeps    bool          // whether the request must stay valid after its answer
+	refused  error         // why the handler doesn't get the request; nil: it gets it
+	size     int           // size of the request's head, in bytes
 
-	// Of the answer.
-	status   int // 0: unknown yet
+	// These fields are about the answer.
+	status   int // status of the answer; 0: not known yet
 	length   int64
 	written  int64
 	bodyless bool
 
 	// session.mu guards the following.
-	err                   error // why it is over before its end; nil: it is not
+	err                   error // why the stream ended early; nil: it did not
 	body                  incoming
-	reads, writes         sync.Cond // of the body; of the answer
-	readUntil, writeUntil time.Time // zero: any time
-	continued             bool      // the client need not be told to go on with its body
-	window                int       // how much of the answer's body the client takes yet
-	wants                 int       // bytes that wait for that
-	ended                 bool      // the answer was sent to its end
+	reads, writes         sync.Cond // signals for readers of the body, and for writers of the answer
+	readUntil, writeUntil time.Time // deadlines of reading and writing; zero: none
+	continued             bool      // whether the client was told to send its body
+	window                int       // how much more of the answer's body the client accepts
+	wants                 int       // number of bytes that wait for the window
+	ended                 bool      // whether the whole answer was sent
 	urgency               uint8
-	incremental           bool   // parts of the answer are of use to the client
-	turn                  uint64 // when it was its turn last
+	incremental           bool   // whether the client can use parts of the answer
+	turn                  uint64 // value of sender.turns when the stream last had its turn
 }
 
 func newStream() *Stream {
@@ -55,11 +55,11 @@ func newStream() *Stream {
 	return s
 }
 
-// begin makes a request from a header. It returns false if it isn't one (RFC 9113, 8.1.1). The
-// handler checks what applies to both protocols.
+// begin makes a request from a header. It returns false if the header is not a request (RFC 9113, 8.1.1). It
+// leaves the checks that both protocols share to the handler.
 func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	c := h.conn
-	s.session, s.id, s.tooLong = h, b.of, b.tooLong
+	s.session, s.id = h, b.of
 	s.presence.Context = c.presence.Context
 	s.reads.L, s.writes.L = &h.mu, &h.mu
 	s.length, s.window = -1, h.initial
@@ -70,7 +70,8 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	s.in.Request = *s.blank
 	s.in.TLS, s.in.RemoteAddr = c.secure, c.remote
 	s.in.Proto, s.in.ProtoMajor, s.in.ProtoMinor = "HTTP/2.0", 2, 0
-	if s.tooLong {
+	if b.tooLong {
+		s.refused = http1.ErrTooLong
 		return true
 	}
 	var scheme string
@@ -103,7 +104,7 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 		}
 		*part = f.Value
 	}
-	if cookies := s.in.fields.Values("Cookie"); len(cookies) > 1 { // they may come in several (8.2.3)
+	if cookies := s.in.fields.Values("Cookie"); len(cookies) > 1 { // clients may split cookies (8.2.3)
 		s.in.fields.Set("Cookie", strings.Join(cookies, "; "))
 	}
 	if s.in.Host == "" {
@@ -122,7 +123,7 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	return s.in.locate() == nil && s.frame(b.ends)
 }
 
-// frame finds out how long the body is, and what follows it.
+// frame finds out how long the body is, and what the client expects.
 func (s *Stream) frame(ends bool) bool {
 	if lengths := s.in.fields.Values("Content-Length"); len(lengths) > 0 {
 		n, err := strconv.ParseUint(lengths[0], 10, 63)
@@ -131,16 +132,21 @@ func (s *Stream) frame(ends bool) bool {
 		}
 		s.body.left = int64(n)
 	}
+	for _, expects := range s.in.fields.Values("Expect") {
+		if !strings.EqualFold(expects, "100-continue") {
+			s.refused = http1.ErrExpectation
+		}
+		s.body.expects = !ends
+	}
 	s.in.Body, s.in.ContentLength = http.NoBody, 0
 	if !ends {
 		s.in.Body, s.in.ContentLength = &s.body, s.body.left
-		s.body.expects = strings.EqualFold(s.in.fields.Get("Expect"), "100-continue")
-		s.keeps = true // who reads the body may do so for a moment longer
+		s.keeps = true // another goroutine may still read the body for a moment after the answer
 	}
 	return true
 }
 
-// add takes in a field.
+// add adds a field.
 func (s *Stream) add(f hpack.HeaderField) {
 	name := s.session.conn.server.memory.canonical.of(f.Name)
 	if name == "Priority" {
@@ -149,8 +155,8 @@ func (s *Stream) add(f hpack.HeaderField) {
 	s.in.fields.Add(name, f.Value)
 }
 
-// isSound reports whether a field may be in a request (RFC 9113, 8.2): those that are for the
-// connection alone may not.
+// isSound reports whether a request may have the field (RFC 9113, 8.2). Fields about the connection, such as
+// Connection, are not allowed.
 func isSound(f hpack.HeaderField) bool {
 	for i := range len(f.Name) {
 		if c := f.Name[i]; 'A' <= c && c <= 'Z' {
@@ -166,10 +172,10 @@ func isSound(f hpack.HeaderField) bool {
 	return http1.IsToken(f.Name) && isSoundValue(f.Value)
 }
 
-// isSoundValue reports whether a value reads alike for all (8.2.1).
+// isSoundValue reports whether all servers would read the same value (8.2.1).
 func isSoundValue(v string) bool { return http1.IsText(v) && v == strings.Trim(v, " \t") }
 
-// serve has the request served.
+// serve serves the request and ends the stream.
 func (s *Stream) serve() {
 	done := s.handle()
 	h := s.session
@@ -184,7 +190,7 @@ func (s *Stream) serve() {
 	}
 }
 
-// handle calls the handler. It returns false if that panicked.
+// handle calls the handler. It returns false if the handler panicked.
 func (s *Stream) handle() (done bool) {
 	c := s.session.conn
 	defer func() {
@@ -200,7 +206,7 @@ func (s *Stream) handle() (done bool) {
 			}
 		}
 	}()
-	if s.tooLong {
+	if s.refused != nil {
 		s.refuse()
 		return true
 	}
@@ -212,27 +218,26 @@ func (s *Stream) handle() (done bool) {
 	return true
 }
 
-// refuse answers a request whose head is too long.
+// refuse answers a request that the handler does not get.
 func (s *Stream) refuse() {
-	const text = "431: the request's header is too long.\n" + tooManyCookies
-	s.in.answer.Add("Content-Type", "text/plain; charset=utf-8")
-	s.in.answer.Add("Cache-Control", "no-store")
-	s.in.answer.Add("Content-Length", strconv.Itoa(len(text)))
-	s.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
-	_, _ = s.Write([]byte(text)) // the client has gone
+	status := http1.StatusOf(s.refused)
+	fields, text := s.session.conn.server.refusal(status, s.refused.Error())
+	s.in.answer.Fields = append(s.in.answer.Fields, fields...)
+	s.WriteHeader(status)
+	_, _ = io.WriteString(s, text) // the client may have disconnected
 }
 
-// finish ends the answer, and the stream.
+// finish ends the answer and the stream.
 func (s *Stream) finish(done bool) {
 	h := s.session
 	if s.err != nil || h.err != nil {
-		return // it is over
+		return // the stream has ended already
 	}
 	if done && s.status == 0 {
 		s.writeHeader(http.StatusOK)
 	}
 	if done && !s.ended && (s.length < 0 || s.bodyless || s.written == s.length) {
-		_ = s.end() // then the stream has not ended
+		_ = s.end() // if it fails, the stream has ended
 	}
 	if s.err != nil || h.err != nil {
 		return
@@ -241,13 +246,13 @@ func (s *Stream) finish(done bool) {
 	case !s.ended:
 		h.sendReset(s.id, http2.ErrCodeInternal)
 	case !s.body.came:
-		h.sendReset(s.id, http2.ErrCodeNo) // the client need not send the rest (RFC 9113, 8.1)
+		h.sendReset(s.id, http2.ErrCodeNo) // tells the client not to send the rest of the body (RFC 9113, 8.1)
 	}
 	h.floods.answered()
 	h.remove(s, nil)
 }
 
-// end sends the end of the answer, and what follows its body.
+// end sends the end of the answer, or the trailers.
 func (s *Stream) end() error {
 	if len(s.in.answer.trailer) == 0 || s.err != nil {
 		return s.session.send(s, nil, true)
@@ -260,31 +265,32 @@ func (s *Stream) end() error {
 // Header implements http.ResponseWriter, for handlers of package net/http.
 func (s *Stream) Header() http.Header { return s.in.answer.plain() }
 
-// Fields are the answer's header: see Response.
+// Fields returns the answer's header: see Response.
 func (s *Stream) Fields() *http1.Fields { return &s.in.answer.Fields }
 
-// SetTrailer sets what follows the body: see Response.
+// SetTrailer sets the trailers: see Response.
 func (s *Stream) SetTrailer(trailer http1.Fields) { s.in.answer.trailer = trailer }
 
 // Keep keeps the request and its header valid after the handler has returned.
 func (s *Stream) Keep() { s.keeps = true }
 
-// Asked are the fields of the request's head: see Response.
+// Asked returns the fields of the request's head: see Response.
 func (s *Stream) Asked() *http1.Fields { return &s.in.fields }
 
-// HeadSize is how many bytes the names and values of the head have.
+// HeadSize returns the size of the head's names and values in bytes.
 func (s *Stream) HeadSize() int { return s.size }
 
-// Trailer is what came after the request's body, once that was read to its end.
+// Trailer returns the trailers of the request after its body was read to the end.
 func (s *Stream) Trailer() http1.Fields { return s.body.trailer }
 
-// Relays is for a Response.
+// Relays does nothing, because an answer over HTTP/2 has no reason phrase.
 func (s *Stream) Relays(string) {}
 
-// Look is for a Response: of a stream the connection's goroutine notices that the client leaves.
+// Look does nothing. It exists because a Response needs it; with HTTP/2 the connection's goroutine notices
+// when the client disconnects.
 func (s *Stream) Look() {}
 
-// Streams is how many requests the client has under way.
+// Streams returns the number of requests that the client has under way.
 func (s *Stream) Streams() int {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -305,8 +311,7 @@ func (s *Stream) limit(until *time.Time, t time.Time, waits *sync.Cond) error {
 	return nil
 }
 
-// WriteHeader implements http.ResponseWriter. One of an answer before the final one (1xx) is sent
-// at once.
+// WriteHeader implements http.ResponseWriter. It sends an interim status (1xx) at once.
 func (s *Stream) WriteHeader(status int) {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -328,25 +333,20 @@ func (s *Stream) writeHeader(status int) {
 	}
 	for h.writing && len(h.out) >= sendSize && s.err == nil && h.err == nil {
 		if s.wait(&h.room, s.writeUntil) != nil {
-			return // it comes again as the answer is written
+			return // writing the answer returns the same error
 		}
 	}
 	if s.err != nil || h.err != nil {
 		return
 	}
 	s.ended = status >= http.StatusOK && (s.bodyless || s.length == 0)
-	before := s.in.answer.Fields
-	if status < http.StatusOK {
-		s.in.answer.merge()
-	}
 	h.head(s, status, s.in.answer.Fields, s.ended)
 	if status < http.StatusOK {
-		s.in.answer.Fields = before
 		h.flush()
 	}
 }
 
-// decide finds out how the answer will end.
+// decide decides how the answer ends.
 func (s *Stream) decide(status int) {
 	s.status = status
 	s.bodyless = s.in.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
@@ -354,7 +354,8 @@ func (s *Stream) decide(status int) {
 	s.length = s.in.answer.length()
 }
 
-// isOfConnection reports fields that HTTP/2 does not have (RFC 9113, 8.2.2).
+// isOfConnection reports whether the field is about the connection, and therefore not allowed in HTTP/2 (RFC
+// 9113, 8.2.2).
 func isOfConnection(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade":
@@ -405,27 +406,27 @@ func (s *Stream) FlushError() error {
 	return h.err
 }
 
-// clear forgets a request, so that it keeps nothing alive.
+// clear empties the stream. It keeps memory for the next request, and no references.
 func (s *Stream) clear() {
 	*s = Stream{in: s.in, blank: s.blank}
 	s.in.clear()
 }
 
-// incoming is the body of a request. Another goroutine than the handler's may read it.
+// incoming is the body of a request. Any goroutine may read it.
 type incoming struct {
 	s *Stream
 
 	// session.mu guards the following.
 	unread  bytes.Buffer
-	left    int64 // announced bytes still to come; negative: unknown
+	left    int64 // announced bytes that are still to come; negative: not announced
 	window  window
-	expects bool // the client waits to be told to go on
-	came    bool // all of it
-	closed  bool // there is no reader
+	expects bool // whether the client waits for a 100 (Continue)
+	came    bool // whether the whole body has arrived
+	closed  bool // whether the handler has closed the body
 	trailer http1.Fields
 }
 
-// take takes in a piece; size counts for the windows.
+// take adds a piece to the body. size is how many bytes of the windows the piece uses, including its padding.
 func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	p := f.Data()
 	switch {
@@ -438,19 +439,19 @@ func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	}
 	b.window.open -= size
 	b.came = f.StreamEnded()
-	idle := size - len(p) // padding
+	idle := size - len(p) // size of the padding
 	if b.closed {
 		idle = size
 	} else {
-		_, _ = b.unread.Write(p) // to memory
+		_, _ = b.unread.Write(p) // writing to memory never fails
 	}
 	b.opens(idle)
 	b.s.reads.Signal()
 	return http2.ErrCodeNo
 }
 
-// opens lets the client send this much more, and more at a time as long as it is read: a client
-// that sends nothing long needs no wide window.
+// opens lets the client send n more bytes. It also widens the stream's window step by step, because only
+// a long upload needs a wide window.
 func (b *incoming) opens(n int) {
 	h := b.s.session
 	h.opens(0, h.received.read(n))
@@ -466,7 +467,7 @@ func (b *incoming) opens(n int) {
 	h.opens(b.s.id, by)
 }
 
-// Read implements io.Reader. A client that waits to be asked for the body is.
+// Read implements io.Reader. If the client waits for a 100 (Continue), Read sends it.
 func (b *incoming) Read(p []byte) (n int, err error) {
 	s := b.s
 	h := s.session
@@ -475,7 +476,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	h.flush() // the client may wait for it, and more may arrive in the meantime
+	h.flush() // the client may be waiting for the WINDOW_UPDATE; until it is sent, more of the body may arrive
 	for b.unread.Len() == 0 {
 		switch {
 		case s.err != nil:
@@ -493,14 +494,14 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	n, _ = b.unread.Read(p) // it is not empty
+	n, _ = b.unread.Read(p) // the buffer isn't empty
 	b.opens(n)
 	h.flush()
 	if b.unread.Len() > 0 {
 		return n, nil
 	}
 	if b.unread.Cap() > outSize {
-		b.unread = bytes.Buffer{} // another stream may need as much
+		b.unread = bytes.Buffer{} // lets another stream use the memory
 	}
 	if b.came {
 		return n, io.EOF
@@ -508,14 +509,14 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// forget drops what has come, and returns how much that is.
+// forget discards the data that were not read, and returns their size.
 func (b *incoming) forget() (size int) {
 	size = b.unread.Len()
 	b.unread = bytes.Buffer{}
 	return size
 }
 
-// Close has nobody read it any more.
+// Close makes later reads fail.
 func (b *incoming) Close() error {
 	h := b.s.session
 	h.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,23 +13,23 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// mostHandshake is how much a client may send before its handshake is complete, in bytes.
-// Those of today's clients, keys after quantum computers included, take less than 4 KB. TLS
-// allows 64 KB, which whoever has many connections could have the server hold for each.
+// mostHandshake is how many bytes a client may send before its handshake is complete. Today's
+// clients send less than 4 KB, including post-quantum keys. TLS allows 64 KB, and a client with
+// many connections could make the server hold that for each of them.
 const mostHandshake = 16 << 10
 
-// mostForNothing is how much a client may send after its handshake without a byte for the
-// reader: the longest record and a part of the next one. TLS would keep up to 64 KB of a message
-// that replaces its keys, or begins another handshake, for as long as the rest does not come.
+// mostForNothing is how many bytes a client may send after its handshake before the reader gets one of them:
+// the longest record and a part of the next. Without this bound, crypto/tls would hold up to 64 KB of an
+// unfinished message that updates keys or begins another handshake.
 const mostForNothing = 24 << 10
 
-// secured is a connection over TLS. Unlike a tls.Conn it never waits as it is closed.
+// secured is a TLS connection. Unlike a tls.Conn, it never blocks when it is closed.
 type secured struct {
 	*tls.Conn
 	below *below
-	http2 bool // what the client and the server have agreed on
+	http2 bool // whether HTTP/2 was negotiated
 
-	resets atomic.Bool // the end of the connection would be that of a body
+	resets atomic.Bool // Close must reset the connection, because otherwise its end would mark the end of the body
 }
 
 func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
@@ -38,8 +37,8 @@ func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
-// handshake does the handshake, and returns the protocol on which both agree. It computes in the
-// turns of an address. The sweep closes late connections.
+// handshake does the handshake and returns the negotiated protocol. It computes only while the address of has
+// a turn. If the client takes too long, the sweep closes the connection.
 func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
 	b := s.below
 	b.turns, b.of = in, of
@@ -54,16 +53,16 @@ func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
 	return protocol, err
 }
 
-// CloseWrite tells the client that nothing more comes, in TLS and below.
+// CloseWrite ends the sending side of TLS and of the connection below.
 func (s *secured) CloseWrite() error {
-	_ = s.Conn.CloseWrite() // before the handshake no peer can be told
+	_ = s.Conn.CloseWrite() // before the handshake TLS can't send anything
 	if half, ok := s.below.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
 }
 
-// Close tells the client, if that can be done at once, and closes the connection.
+// Close sends the end of TLS if that is possible at once, and closes the connection.
 func (s *secured) Close() error {
 	if s.resets.Load() {
 		return s.below.Close()
@@ -80,46 +79,45 @@ func (s *secured) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readNow reads what has come, by a descriptor, without waiting. The error is errNothing if
-// that is no whole record.
+// readNow reads from a descriptor without waiting. If there is no whole record, the error is
+// errNothing.
 func (s *secured) readNow(fd uintptr, p []byte) (int, error) {
 	s.below.fd, s.below.now = fd, true
 	defer func() { s.below.now = false }()
 	return s.Read(p)
 }
 
-// below is what TLS is spoken over. Reading is for one goroutine at a time.
+// below is the connection below TLS. One goroutine at a time may read it.
 type below struct {
 	net.Conn
-	raw      syscall.RawConn // nil: it is not the kernel's
-	buffered []byte          // came already
-	left     int             // bytes that may come still, before the handshake is complete or something is read
+	raw      syscall.RawConn // access to the descriptor; nil: there is none
+	buffered []byte          // bytes that were read already
+	left     int             // how many bytes may still come before the handshake is complete, or before the reader gets one
 
-	now bool    // reads, by fd, do not wait
-	fd  uintptr // of now
+	now bool    // whether reads use fd and don't wait
+	fd  uintptr // descriptor for reads; valid while now is true
 
-	turns *turns                // that the handshake computes in; nil: there is none under way
-	of    string                // whose turns they are
-	held  atomic.Pointer[turns] // in which it has one; nil: it has none
+	turns *turns                // limits how many handshakes compute; nil: no handshake is under way
+	of    string                // address for which the handshake takes turns
+	held  atomic.Pointer[turns] // the same as turns while the handshake has a turn; nil: it has none
 
-	hurries  atomic.Bool // writes do not wait
-	hurrying sync.Mutex  // held to set the deadline of those that do
+	hurries  atomic.Bool // whether writes don't wait
+	hurrying sync.Mutex  // held while the write deadline is set
 }
 
-// nothing is the error of a read that would have to wait. TLS goes on after errors that are
-// temporary.
+// nothing is the error of a read that would have to wait. It is temporary, so TLS can continue after it.
 type nothing struct{}
 
-func (nothing) Error() string   { return "nothing has come" }
+func (nothing) Error() string   { return "no data has arrived" }
 func (nothing) Timeout() bool   { return true }
 func (nothing) Temporary() bool { return true }
 
 var (
 	errNothing          net.Error = nothing{}
-	errHandshakeTooLong           = errors.New("the handshake is too long, or a message after it")
+	errHandshakeTooLong           = errors.New("the handshake, or a message after it, is too long")
 )
 
-// Read implements net.Conn. Of what may not come any more it reads nothing.
+// Read implements net.Conn. It fails when the client has sent as much as it may.
 func (b *below) Read(p []byte) (n int, err error) {
 	if b.left == 0 {
 		return 0, errHandshakeTooLong
@@ -138,8 +136,8 @@ func (b *below) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// goOn waits for a turn to compute with what has come. There is an error if either side has
-// closed the connection in the meantime.
+// goOn waits for a turn to compute. It returns an error if either side has closed the connection
+// in the meantime.
 func (b *below) goOn() error {
 	waited := b.turns.await(b.of)
 	b.held.Store(b.turns)
@@ -149,23 +147,23 @@ func (b *below) goOn() error {
 	if b.raw.Control(func(uintptr) {}) != nil {
 		return net.ErrClosed
 	}
-	if _, isTCP := b.Conn.(*net.TCPConn); hasLeft(b.raw, isTCP) {
+	if hasLeft(b.raw) {
 		return io.ErrUnexpectedEOF
 	}
 	return nil
 }
 
-// pause ends the turn, if there is one.
+// pause ends the turn, if the handshake has one.
 func (b *below) pause() {
 	if b.held.Load() == nil {
-		return // as after the handshake
+		return // usual case: the handshake is over
 	}
 	if t := b.held.Swap(nil); t != nil {
 		t.done()
 	}
 }
 
-// receive is Read without turns.
+// receive reads without regard to turns.
 func (b *below) receive(p []byte) (n int, err error) {
 	if len(b.buffered) > 0 {
 		n = copy(p, b.buffered)
@@ -199,12 +197,12 @@ func (b *below) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// hurry ends waits for writing: a waiting writer holds what Close needs.
+// hurry ends pending writes, because a blocked writer holds a lock that Close needs.
 func (b *below) hurry() {
 	b.hurrying.Lock()
 	defer b.hurrying.Unlock()
 	b.hurries.Store(true)
-	_ = b.Conn.SetWriteDeadline(time.Unix(1, 0)) // a connection that is closed says so when it is written to
+	_ = b.Conn.SetWriteDeadline(time.Unix(1, 0)) // if the connection is closed, writing fails anyway
 }
 
 // SetDeadline implements net.Conn.
@@ -217,82 +215,59 @@ func (b *below) SetWriteDeadline(t time.Time) error {
 	b.hurrying.Lock()
 	defer b.hurrying.Unlock()
 	if b.hurries.Load() {
-		return nil // it has passed
+		return nil // the deadline is in the past
 	}
 	return b.Conn.SetWriteDeadline(t)
 }
 
-// turns lets handshakes compute in turn. They cost CPU before there is a request that could be
-// charged, and a flood of them would otherwise use all CPUs at once, ahead of other clients
-// that connect and of requests. Some compute at a time; of the waiting ones, one of each
-// address goes before the second one of any. Their number is bounded by that of connections,
-// and their wait by Options.Header.
+// turns limits how many handshakes compute at a time. They use CPU time before there is a request to charge,
+// so a flood of them would slow down all requests and all other clients that connect. Among the waiting
+// handshakes, the first one of each address goes before the second one of any. The limit on connections
+// bounds how many wait, and Options.Header bounds how long.
 type turns struct {
+	taken chan struct{} // holds an element for each handshake that computes
+
 	mu    sync.Mutex // guards the following
-	free  int        // how many more may compute
 	lines map[string]*line
-	order []*line // lines with a waiting handshake, in the order of their turns
 }
 
-// line is the waiting handshakes of one address, first come, first served.
+// line holds back the handshakes of one address, so only one of them competes with those of other
+// addresses.
 type line struct {
-	of   string
-	wait []chan struct{}
+	first chan struct{} // holds an element while one handshake competes
+	long  int           // number of handshakes that wait; guarded by turns.mu
 }
 
-func newTurns(most int) *turns { return &turns{free: most, lines: make(map[string]*line)} }
+func newTurns(most int) *turns {
+	return &turns{taken: make(chan struct{}, most), lines: make(map[string]*line)}
+}
 
-// await waits for a turn of an address; call done when it is over. It tells whether it had to
-// wait.
+// await waits for a turn of an address. The caller must call done afterwards. await reports
+// whether it had to wait.
 func (t *turns) await(of string) (waited bool) {
-	t.mu.Lock()
-	if t.free > 0 {
-		t.free--
-		t.mu.Unlock()
+	select {
+	case t.taken <- struct{}{}:
 		return false
+	default:
 	}
+	t.mu.Lock()
 	l := t.lines[of]
 	if l == nil {
-		l = &line{of: of}
+		l = &line{first: make(chan struct{}, 1)}
 		t.lines[of] = l
-		t.order = append(t.order, l)
 	}
-	turn := make(chan struct{})
-	l.wait = append(l.wait, turn)
+	l.long++
 	t.mu.Unlock()
-	<-turn
+	l.first <- struct{}{}
+	t.taken <- struct{}{}
+	<-l.first
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.long--; l.long == 0 {
+		delete(t.lines, of)
+	}
 	return true
 }
 
-// done ends a turn. The next one begins.
-func (t *turns) done() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.order) == 0 {
-		t.free++
-		return
-	}
-	l := t.order[0]
-	t.order[0], t.order = nil, t.order[1:]
-	close(l.wait[0])
-	if l.wait = l.wait[1:]; len(l.wait) > 0 {
-		t.order = append(t.order, l)
-		return
-	}
-	delete(t.lines, l.of)
-}
-
-// turnOf is whose turn a connection takes: that of its address, of IPv6 its /64. A trusted peer
-// brings many clients, and each connection of its has turns of its own.
-func turnOf(remote string, trusted bool) string {
-	a, err := netip.ParseAddrPort(remote)
-	if err != nil || trusted {
-		return remote
-	}
-	at := a.Addr().Unmap()
-	if at.Is6() {
-		p, _ := at.WithZone("").Prefix(64) // of an address without a zone there is one
-		return p.String()
-	}
-	return at.String()
-}
+// done ends a turn, so the next one can begin.
+func (t *turns) done() { <-t.taken }

@@ -30,14 +30,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// steps notes how connections have begun.
+// steps records how connections began.
 type steps struct{ all chan string }
 
 func (s *steps) note(step Step, result Result, remote string, err error) {
 	s.all <- fmt.Sprintf("%s %s", step, result)
 }
 
-// entered serves a handler at an entrance of the loopback.
+// entered serves a handler at an entrance on the loopback.
 func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l net.Listener, s *Server, seen *steps) {
 	t.Helper()
 	seen = &steps{all: make(chan string, 1000)}
@@ -47,9 +47,7 @@ func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l
 	}
 	s = NewServer(h, o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l, e) }()
 	t.Cleanup(func() {
@@ -61,7 +59,7 @@ func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l
 	return l, s, seen
 }
 
-// overTLS serves a handler over TLS, and returns how to connect to it.
+// overTLS serves a handler over TLS, and returns a function that connects to it.
 func overTLS(t *testing.T, h http.Handler, change func(*Options)) (dial func() *tls.Conn, l net.Listener, s *Server, seen *steps) {
 	t.Helper()
 	authority := testkit.NewAuthority(t)
@@ -69,9 +67,7 @@ func overTLS(t *testing.T, h http.Handler, change func(*Options)) (dial func() *
 	l, s, seen = entered(t, h, Entrance{TLS: config}, change)
 	dial = func() *tls.Conn {
 		c := tls.Client(connect(t, l), &tls.Config{RootCAs: authority.Pool, ServerName: "a.example", NextProtos: []string{"http/1.1"}})
-		if err := c.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Handshake())
 		return c
 	}
 	return dial, l, s, seen
@@ -80,22 +76,18 @@ func overTLS(t *testing.T, h http.Handler, change func(*Options)) (dial func() *
 func connect(t *testing.T, l net.Listener) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return c.(*net.TCPConn)
 }
 
-// hear reads answers.
+// hear reads answers and compares them.
 func hear(t *testing.T, r *bufio.Reader, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		body, err := io.ReadAll(res.Body)
 		if got := fmt.Sprintf("%d %s", res.StatusCode, body); got != w || err != nil {
 			t.Fatalf("got %q (%v), want %q", got, err, w)
@@ -113,7 +105,7 @@ func tellsTLS(w http.ResponseWriter, r *http.Request) {
 	script(w, r)
 }
 
-// TestSecuredRequests has requests come over TLS in whatever pieces.
+// TestSecuredRequests sends requests over TLS in pieces of many sizes.
 func TestSecuredRequests(t *testing.T) {
 	dial, l, s, _ := overTLS(t, http.HandlerFunc(tellsTLS), nil)
 	t.Run("one after the other, at rest between", func(t *testing.T) {
@@ -131,7 +123,7 @@ func TestSecuredRequests(t *testing.T) {
 	t.Run("in one record", func(t *testing.T) {
 		c := dial()
 		_, _ = io.WriteString(c, strings.Repeat(getHello, 200)) // more than is read at once
-		hear(t, bufio.NewReader(c), slicesOf("200 hello", 200)...)
+		hear(t, bufio.NewReader(c), slices.Repeat([]string{"200 hello"}, 200)...)
 	})
 	t.Run("a byte in a record", func(t *testing.T) {
 		c := dial()
@@ -146,7 +138,7 @@ func TestSecuredRequests(t *testing.T) {
 			_, _ = io.WriteString(c, getHello)
 		}
 		wire.flush(1 << 20)
-		hear(t, bufio.NewReader(c), slicesOf("200 hello", 5)...)
+		hear(t, bufio.NewReader(c), slices.Repeat([]string{"200 hello"}, 5)...)
 	})
 	t.Run("a record in pieces", func(t *testing.T) {
 		c, wire := corked(t, l)
@@ -165,7 +157,7 @@ func TestSecuredRequests(t *testing.T) {
 		hear(t, r, fmt.Sprintf("200 POST %d %q <nil> map[]", len(body), body))
 		fmt.Fprintf(c, "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		hear(t, r, "200 no")
-		if _, err := r.ReadByte(); err != io.EOF { // what is above the connection was told
+		if _, err := r.ReadByte(); err != io.EOF { // TLS and the connection below were both ended
 			t.Errorf("after the last answer: %v", err)
 		}
 	})
@@ -176,14 +168,7 @@ func TestSecuredRequests(t *testing.T) {
 	})
 }
 
-func slicesOf(s string, n int) (all []string) {
-	for range n {
-		all = append(all, s)
-	}
-	return all
-}
-
-// corkedWire keeps what is written to it.
+// corkedWire can keep what is written instead of sending it.
 type corkedWire struct {
 	*net.TCPConn
 	corks bool
@@ -197,11 +182,11 @@ func (w *corkedWire) Write(p []byte) (int, error) {
 	return w.TCPConn.Write(p)
 }
 
-// flush sends what was kept in pieces of a size.
+// flush sends what was kept, in pieces of the given size.
 func (w *corkedWire) flush(size int) {
 	for w.kept.Len() > 0 {
 		_, _ = w.TCPConn.Write(w.kept.Next(size))
-		time.Sleep(100 * time.Microsecond) // so that most come by themselves; whatever does is to be right
+		time.Sleep(100 * time.Microsecond) // so that most pieces come alone; any other way must work as well
 	}
 }
 
@@ -210,27 +195,21 @@ func corked(t *testing.T, l net.Listener) (*tls.Conn, *corkedWire) {
 	t.Helper()
 	wire := &corkedWire{TCPConn: connect(t, l)}
 	c := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
-	if err := c.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Handshake())
 	wire.corks = true
 	return c, wire
 }
 
-// TestSecuredRest has a connection hold no memory while it waits, also where a part of a record
-// has come, and miss nothing that has.
+// TestSecuredRest: a waiting connection holds no memory, even after a part of a record, and misses
+// nothing.
 func TestSecuredRest(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	wire := &corkedWire{TCPConn: connect(t, l)}
 	client := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
 	near, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer near.Close()
 	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	config := &tls.Config{Certificates: []tls.Certificate{testkit.NewAuthority(t).Pair(t, "a.example")}}
@@ -260,65 +239,13 @@ func TestSecuredRest(t *testing.T) {
 	}
 	wire.flush(1 << 20)
 	testkit.Eventually(t, "the whole record has come", try)
-	if got := string(c.memory[:c.tried]); got != getHello {
-		t.Errorf("got %q", got)
-	}
+	testkit.Same(t, getHello, string(c.memory[:c.tried]), "what came")
 	c.giveBack()
 	rests("after it")
 	_ = near.Close()
 }
 
-// TestSecuredClientLeaves has a handler notice it.
-func TestSecuredClientLeaves(t *testing.T) {
-	for name, leave := range map[string]func(*tls.Conn){
-		"with a word":    func(c *tls.Conn) { _ = c.Close() },
-		"without a word": func(c *tls.Conn) { _ = c.NetConn().Close() },
-		"by a reset":     func(c *tls.Conn) { _ = c.NetConn().(*net.TCPConn).SetLinger(0); _ = c.NetConn().Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			began, noticed := make(chan struct{}), make(chan struct{})
-			dial, _, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(began)
-				for r.Context().Err() == nil {
-					w.(*Response).Look()
-					time.Sleep(time.Millisecond)
-				}
-				close(noticed)
-			}), nil)
-			c := dial()
-			_, _ = io.WriteString(c, getHello)
-			<-began
-			leave(c)
-			select {
-			case <-noticed:
-			case <-time.After(testkit.Patience):
-				t.Fatal("nobody notices")
-			}
-		})
-	}
-}
-
-// TestSecuredDetach has a handler take a connection over.
-func TestSecuredDetach(t *testing.T) {
-	dial, _, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, early, err := w.(*Response).Detach()
-		if err != nil {
-			panic(err)
-		}
-		defer c.Close()
-		_, _ = io.Copy(c, io.MultiReader(bytes.NewReader(early), c))
-		_ = c.(interface{ CloseWrite() error }).CloseWrite()
-	}), nil)
-	c := dial()
-	_, _ = io.WriteString(c, getHello+"early ")
-	_, _ = io.WriteString(c, "late")
-	_ = c.CloseWrite()
-	if got, err := io.ReadAll(c); string(got) != "early late" || err != nil {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-// TestSecuredHTTP2 is spoken as both sides have agreed.
+// TestSecuredHTTP2: HTTP/2 is spoken only if it was negotiated.
 func TestSecuredHTTP2(t *testing.T) {
 	dial, l, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Remote", r.RemoteAddr)
@@ -330,7 +257,7 @@ func TestSecuredHTTP2(t *testing.T) {
 	if h := p.head(1); h["remote"] != c.LocalAddr().String() || h["tls"] != "true" {
 		t.Errorf("it got %v", h)
 	}
-	other := dial() // over TLS a preface alone is none
+	other := dial() // over TLS a preface alone doesn't begin HTTP/2
 	_, _ = io.WriteString(other, preface)
 	res, err := http.ReadResponse(bufio.NewReader(other), nil)
 	if err != nil || res.StatusCode < 400 {
@@ -338,7 +265,7 @@ func TestSecuredHTTP2(t *testing.T) {
 	}
 }
 
-// TestSecuredDrain has a server end between two requests, and in one.
+// TestSecuredDrain ends a server between two requests, and during one.
 func TestSecuredDrain(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	dial, _, s, seen := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -347,7 +274,7 @@ func TestSecuredDrain(t *testing.T) {
 		script(w, r)
 	}), nil)
 	waits := dial()
-	<-seen.all // else it is cut in its handshake
+	<-seen.all // otherwise it would be cut off during its handshake
 	works := dial()
 	_, _ = io.WriteString(works, getHello)
 	<-began
@@ -358,52 +285,11 @@ func TestSecuredDrain(t *testing.T) {
 	}
 	close(goOn)
 	hear(t, bufio.NewReader(works), "200 hello")
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, <-ended)
 }
 
-// TestTurns: of those that wait, one of each address comes before the second one of any.
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(2)
-		var mu sync.Mutex
-		var came []string
-		for range 2 { // they compute
-			if turns.await("busy") {
-				t.Error("it waits though there is room")
-			}
-		}
-		for i, of := range []string{"flood", "flood", "flood", "flood", "a", "flood", "b", "a"} {
-			go func() {
-				turns.await(of)
-				mu.Lock()
-				came = append(came, fmt.Sprint(of, i))
-				mu.Unlock()
-			}()
-			synctest.Wait() // they come in this order
-		}
-		if len(came) > 0 {
-			t.Errorf("%q do not wait", came)
-		}
-		for range 8 {
-			turns.done()
-			synctest.Wait()
-		}
-		want := "flood0 a4 b6 flood1 a7 flood2 flood3 flood5"
-		if got := strings.Join(came, " "); got != want {
-			t.Errorf("they come in the order %s, want %s", got, want)
-		}
-		turns.done()
-		turns.done()
-		if turns.free != 2 || len(turns.lines) != 0 || len(turns.order) != 0 {
-			t.Errorf("at the end %d may compute, %d lines", turns.free, len(turns.lines))
-		}
-	})
-}
-
-// TestTurnsOfAny: never do more compute than may, nobody is forgotten, and whoever waits has
-// no more before it than one of each other address for each of its own.
+// TestTurnsOfAny: no more handshakes compute than allowed, and each waiting one gets its turn. Until then,
+// each other address gets at most one turn for each turn of its own.
 func TestTurnsOfAny(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -456,22 +342,8 @@ func TestTurnsOfAny(t *testing.T) {
 	})
 }
 
-func TestTurnOf(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:4711": "192.0.2.1", "[::ffff:192.0.2.1]:4711": "192.0.2.1", "[2001:db8:1:2:3::4]:1": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1": "fe80::/64", "@": "@", "": "",
-	} {
-		if got := turnOf(remote, false); got != want {
-			t.Errorf("%s: %q, want %q", remote, got, want)
-		}
-		if got := turnOf(remote, true); got != remote {
-			t.Errorf("%s, trusted: %q", remote, got)
-		}
-	}
-}
-
-// TestSilentHandshakes: who begins a handshake and says no more has no turn: others are served,
-// however many they are; and no turn is lost with those that fail.
+// TestSilentHandshakes: clients that begin a handshake and then stay silent hold no turns, so
+// others are served. Handshakes that fail lose no turns.
 func TestSilentHandshakes(t *testing.T) {
 	dial, l, s, seen := overTLS(t, http.HandlerFunc(script), nil)
 	var silent []net.Conn
@@ -481,7 +353,7 @@ func TestSilentHandshakes(t *testing.T) {
 		switch i % 3 {
 		case 0:
 			_, _ = c.Write([]byte{22, 3, 1, 1, 0, 1}) // the begin of a hello
-		case 1: // all of it, and no answer to what the server says
+		case 1: // all of it, but no answer to the server's message
 			wire := &corkedWire{TCPConn: c}
 			go func() {
 				_ = tls.Client(wire, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
@@ -499,17 +371,16 @@ func TestSilentHandshakes(t *testing.T) {
 	}
 	s.turns.mu.Lock()
 	defer s.turns.mu.Unlock()
-	if want := newServerTurns(); s.turns.free != want || len(s.turns.lines) > 0 {
-		t.Errorf("%d may compute at the end, want %d; %d wait", s.turns.free, want, len(s.turns.lines))
+	if len(s.turns.taken) > 0 || len(s.turns.lines) > 0 {
+		t.Errorf("%d compute at the end, %d wait", len(s.turns.taken), len(s.turns.lines))
 	}
 }
 
-func newServerTurns() int { return NewServer(nil, Options{}).turns.free }
-
-// TestGoneBeforeItsTurn: nothing is computed for who has left while it waited.
+// TestGoneBeforeItsTurn: the server computes nothing for a client that disconnected while it
+// waited.
 func TestGoneBeforeItsTurn(t *testing.T) {
 	_, l, s, seen := overTLS(t, http.HandlerFunc(script), nil)
-	for range newServerTurns() {
+	for range cap(s.turns.taken) {
 		s.turns.await("busy")
 	}
 	c := connect(t, l)
@@ -526,35 +397,33 @@ func TestGoneBeforeItsTurn(t *testing.T) {
 	}
 	testkit.Eventually(t, "the kernel knows that it has left", func() bool {
 		left := false
-		s.conns.Each(func(x *conn) { left = hasLeft(x.raw, true) })
+		s.conns.Each(func(x *conn) { left = hasLeft(x.raw) })
 		return left
 	})
 	s.turns.done()
-	if got := <-seen.all; got != "TLS gone" {
-		t.Errorf("it came to %q", got)
-	}
+	testkit.Same(t, "TLS gone", <-seen.all, "it came to")
 }
 
-// TestHandshakesThatFail has clients not come to a request.
+// TestHandshakesThatFail has clients whose handshakes fail.
 func TestHandshakesThatFail(t *testing.T) {
 	const plain = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: 36\r\nConnection: close\r\n\r\nBad Request: this port is for HTTPS\n"
 	hello := clientHello(t)
 	for name, tc := range map[string]struct {
 		say    string
-		config *tls.Config // a client that shakes hands; nil: it says say
+		config *tls.Config // of a client that does a handshake; nil: it sends say
 		stay   bool        // the client does not close
 		want   Result
 		hear   string
 	}{
 		"HTTP":              {say: getHello, want: ResultPlain, hear: plain},
 		"HTTP, long":        {say: "POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\n" + strings.Repeat("x", 99999), want: ResultPlain, hear: plain},
-		"garbage":           {say: "\x00\x01\x02\x03\x04\x05\x06", want: ResultGarbage},
+		"garbage":           {say: "\x00\x01\x02\x03\x04\x05\x06", want: ResultOther},
 		"HTTP/2":            {say: preface, want: ResultPlain, hear: plain},
 		"nothing":           {want: ResultGone},
 		"half a hello":      {say: hello[:len(hello)/2], want: ResultGone},
 		"silence":           {stay: true, want: ResultLate},
 		"half, and silence": {say: hello[:len(hello)/2], stay: true, want: ResultLate},
-		"huge":              {say: "\x16\x03\x01\x3f\xff\x01\x00\xff\x00" + strings.Repeat("\x00", 0x3ffb) + "\x16\x03\x01\x3f\xff" + strings.Repeat("\x00", 0x3fff), stay: true, want: ResultTooLong},
+		"huge":              {say: "\x16\x03\x01\x3f\xff\x01\x00\xff\x00" + strings.Repeat("\x00", 0x3ffb) + "\x16\x03\x01\x3f\xff" + strings.Repeat("\x00", 0x3fff), stay: true, want: ResultOther},
 		"old":               {config: &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11, InsecureSkipVerify: true}, want: ResultNothing},
 		"another protocol":  {config: &tls.Config{NextProtos: []string{"imap"}, InsecureSkipVerify: true}, want: ResultNothing},
 		"distrust":          {config: &tls.Config{ServerName: "a.example", MaxVersion: tls.VersionTLS12}, want: ResultUnwanted},
@@ -574,21 +443,29 @@ func TestHandshakesThatFail(t *testing.T) {
 			} else {
 				_, _ = io.WriteString(c, tc.say)
 			}
-			if !tc.stay {
-				_ = c.CloseWrite()
-			}
-			if got := <-seen.all; got != "TLS "+string(tc.want) {
-				t.Errorf("the server says %q, want %s", got, tc.want)
-			}
-			got, err := io.ReadAll(c)
-			if got := string(got); tc.hear != "" && got != tc.hear || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the client hears %q, %v, want %q", got, err, tc.hear)
+			if got := ends(t, c, tc.stay, seen, "TLS "+string(tc.want)); tc.hear != "" && got != tc.hear {
+				t.Errorf("the client hears %q, want %q", got, tc.hear)
 			}
 		})
 	}
 }
 
-// clientHello is what a client says first.
+// ends makes a client close its sending side unless it stays, waits until the server closes the connection,
+// and checks the reported outcome. It returns what the client received.
+func ends(t *testing.T, c *net.TCPConn, stays bool, seen *steps, want string) string {
+	t.Helper()
+	if !stays {
+		_ = c.CloseWrite()
+	}
+	testkit.Same(t, want, <-seen.all, "the server says")
+	heard, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stays open")
+	}
+	return string(heard)
+}
+
+// clientHello is the first message of a client.
 func clientHello(t *testing.T) string {
 	t.Helper()
 	near, far := net.Pipe()
@@ -597,14 +474,12 @@ func clientHello(t *testing.T) string {
 	n, err := far.Read(b)
 	_ = far.Close()
 	_ = near.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b[:n])
 }
 
-// TestSecuredCloseDoesNotWait has a server cut a client that takes nothing of an answer: TLS
-// would wait for it to hear that nothing more comes.
+// TestSecuredCloseDoesNotWait: the server closes a client that reads nothing of its answer. TLS
+// alone would wait until it can send its end.
 func TestSecuredCloseDoesNotWait(t *testing.T) {
 	full := make(chan struct{})
 	dial, _, s, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -619,12 +494,10 @@ func TestSecuredCloseDoesNotWait(t *testing.T) {
 	c := dial()
 	_, _ = io.WriteString(c, getHello)
 	<-full
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, s.Shutdown(t.Context()))
 }
 
-// recorder writes records of TLS 1.3 that package tls would not.
+// recorder writes TLS 1.3 records that package tls would not write.
 type recorder struct {
 	net.Conn
 	aead cipher.AEAD
@@ -632,19 +505,15 @@ type recorder struct {
 	seq  uint64
 }
 
-// recording shakes hands, and returns who writes what comes after that.
+// recording does a handshake, and returns a recorder for what follows.
 func recording(t *testing.T, l net.Listener) *recorder {
 	t.Helper()
 	var secrets bytes.Buffer
 	c := tls.Client(connect(t, l), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &secrets})
-	if err := c.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Handshake())
 	_, after, _ := strings.Cut(secrets.String(), "CLIENT_TRAFFIC_SECRET_0 ")
 	secret, err := hex.DecodeString(strings.Fields(after)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.ConnectionState().CipherSuite != tls.TLS_AES_128_GCM_SHA256 {
 		if os.Getenv("CI") != "" {
 			t.Fatal("a CPU that computes AES is needed")
@@ -654,9 +523,7 @@ func recording(t *testing.T, l net.Listener) *recorder {
 	expand := func(label string, n int) []byte {
 		info := append([]byte{0, byte(n), byte(len("tls13 " + label))}, "tls13 "+label+"\x00"...)
 		key, err := hkdf.Expand(sha256.New, secret, string(info), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return key
 	}
 	block, _ := aes.NewCipher(expand("key", 16))
@@ -664,7 +531,7 @@ func recording(t *testing.T, l net.Listener) *recorder {
 	return &recorder{Conn: c.NetConn(), aead: aead, iv: expand("iv", 12)}
 }
 
-// record writes one, of a content type.
+// record writes a record of a content type.
 func (r *recorder) record(kind byte, content []byte) error {
 	nonce := bytes.Clone(r.iv)
 	for i, b := range binary.BigEndian.AppendUint64(nil, r.seq) {
@@ -677,8 +544,8 @@ func (r *recorder) record(kind byte, content []byte) error {
 	return err
 }
 
-// TestLongMessageAfterHandshake has a client send a message of a handshake that is over, which
-// TLS would keep until it is complete.
+// TestLongMessageAfterHandshake: after the handshake a client sends a part of another handshake
+// message, which TLS would hold until it is complete.
 func TestLongMessageAfterHandshake(t *testing.T) {
 	const handshake, data = 22, 23
 	for name, before := range map[string]string{"at first": "", "after a request": getHello, "in a head": getHello[:10]} {

@@ -7,32 +7,32 @@ import (
 	"syscall"
 	"time"
 
+	"tempomat/proxy/http1"
 	"tempomat/proxy/nonblock"
 )
 
-// stage is what a connection does.
+// stage is what a connection is doing.
 type stage uint8
 
 const (
-	working stage = iota // on a request
-	idle                 // it waits for a request
-	inHead               // it waits for the rest of a request's head
+	working stage = iota // the connection serves a request
+	idle                 // the connection waits for a request
+	inHead               // the connection waits for the rest of a request's head
 	closed
 )
 
-// waited is how the wait for a request ended.
+// waited is the outcome of the wait for a request.
 type waited uint8
 
 const (
-	came   waited = iota // its first bytes are there
+	came   waited = iota // the first bytes have arrived
 	ended                // the connection is over
-	rested               // another goroutine is to wait on
+	rested               // another goroutine must continue the wait
 )
 
-// await waits for the first bytes of a request, and borrows the memory for them as they
-// come.
+// await waits for the first bytes of a request. It borrows memory only when they arrive.
 func (c *conn) await() waited {
-	if c.in.Buffered() > 0 { // the client did not wait for the answer to the one before
+	if c.in.Buffered() > 0 { // the client sent the next request without waiting for the answer
 		c.begin(time.Now())
 		return came
 	}
@@ -49,7 +49,7 @@ func (c *conn) await() waited {
 	return came
 }
 
-// readFirst reads what there is, once there is something.
+// readFirst waits until something can be read, and reads it.
 func (c *conn) readFirst() (n int, err error) {
 	if c.raw == nil {
 		c.memory = c.server.memory.in.Get().(*[inSize]byte)
@@ -67,8 +67,8 @@ func (c *conn) readFirst() (n int, err error) {
 	return n, err
 }
 
-// tryRead reads without waiting, and keeps no memory if there is nothing: then it returns
-// false, and is called again when there is.
+// tryRead reads without waiting. If there is nothing to read, it gives its memory back and returns false; the
+// poller calls it again when something has arrived.
 func (c *conn) tryRead(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
@@ -79,14 +79,14 @@ func (c *conn) tryRead(fd uintptr) bool {
 	return true
 }
 
-// tryRecord is tryRead over TLS: what the kernel has may be a part of a record, and TLS may
-// have more records than the kernel.
+// tryRecord is tryRead for TLS. The kernel may have only a part of a record, and TLS may have more
+// records than the kernel.
 func (c *conn) tryRecord(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	c.tried, c.tryErr = c.tls.readNow(fd, c.memory[:])
 	switch {
 	case c.tried > 0:
-		c.tryErr = nil // it comes again
+		c.tryErr = nil // the next read returns the error
 	case errors.Is(c.tryErr, errNothing):
 		c.giveBack()
 		return false
@@ -94,33 +94,27 @@ func (c *conn) tryRecord(fd uintptr) bool {
 	return true
 }
 
-// giveBack returns the memory that the head was read to.
+// giveBack returns the memory that requests are read into.
 func (c *conn) giveBack() {
 	if c.memory != nil {
-		c.in.Reset(nil, nil)
+		c.in = http1.Buffer{}
 		c.server.memory.in.Put(c.memory)
 		c.memory = nil
 		c.longEnds()
 	}
 }
 
-// since is a time as connections keep it: 8 bytes instead of 24.
+// since converts a time to the form that connections store, which takes 8 bytes instead of 24.
 func (s *Server) since(t time.Time) time.Duration { return t.Sub(s.began) }
 
-// waits says that the connection waits for a request. It returns false if it was closed for
-// another one.
+// waits notes that the connection waits for a request. It returns false if the connection was
+// closed to make room for another one.
 func (c *conn) waits(now time.Time) bool {
 	c.mu.Lock()
-	c.stage, c.since = idle, c.server.since(now)
-	c.mu.Unlock()
-	return c.place == nil || c.place.Idle(now)
-}
-
-// beginsToWait says that a connection whose handshake is over waits for its first request. It
-// returns false if it was closed in the meantime.
-func (c *conn) beginsToWait(now time.Time) bool {
-	c.mu.Lock()
 	isClosed := c.stage == closed
+	if !isClosed {
+		c.stage = idle
+	}
 	c.since = c.server.since(now)
 	c.mu.Unlock()
 	return !isClosed && (c.place == nil || c.place.Idle(now))
@@ -136,8 +130,8 @@ func (c *conn) begin(now time.Time) {
 	}
 }
 
-// work says that the head of a request has come, or that none will. It returns false if
-// the connection was closed in the meantime.
+// work notes that the head of a request has arrived, or that none will. It returns false if the connection
+// was closed in the meantime.
 func (c *conn) work() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,9 +143,8 @@ func (c *conn) work() bool {
 	return true
 }
 
-// rest says that another goroutine is to wait on, if the sweep has woken this one for that:
-// serving a request takes a large stack, which would be kept for as long as the client is
-// silent.
+// rest reports whether another goroutine must wait for the next request, because the sweep has woken this
+// one. Serving a request grows the goroutine's stack, which would stay large as long as the client is silent.
 func (c *conn) rest() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,22 +156,22 @@ func (c *conn) rest() bool {
 	return true
 }
 
-// wake has the connection's read return. c.mu is held.
+// wake makes a pending read return. c.mu is held.
 func (c *conn) wake() {
 	if !c.woken {
 		c.woken = true
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // a connection that is closed says so when it is read
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // if the connection is closed, the read fails anyway
 	}
 }
 
-// wakeNow is wake for callers that don't hold c.mu.
+// wakeNow does the same as wake, for callers that don't hold c.mu.
 func (c *conn) wakeNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wake()
 }
 
-// calm lets reads wait again after wake. c.mu is held.
+// calm undoes wake, so reads wait again. c.mu is held.
 func (c *conn) calm() {
 	if c.woken {
 		c.woken = false
@@ -186,11 +179,11 @@ func (c *conn) calm() {
 	}
 }
 
-// restAfter is how long a connection waits before it is woken so that a fresh goroutine waits
-// on: there are only as many large stacks as connections were used in that time.
+// restAfter is how long an idle connection keeps its goroutine. Then a new one with a small stack takes over,
+// so only recently used connections have large stacks.
 const restAfter = time.Second / 4
 
-// sweepEvery is how often to look at connections with these timeouts.
+// sweepEvery returns how often to check connections that have these timeouts.
 func sweepEvery(header, idle time.Duration) time.Duration {
 	least := restAfter
 	for _, d := range []time.Duration{header, idle} {
@@ -201,8 +194,8 @@ func sweepEvery(header, idle time.Duration) time.Duration {
 	return max(least, 5*time.Millisecond)
 }
 
-// sweep closes connections that have waited for too long, and wakes those that hold a large
-// stack in the meantime, until the server ends.
+// sweep closes connections that have waited too long, and replaces goroutines with large stacks by new ones.
+// It runs until the server ends.
 func (s *Server) sweep() {
 	ticks := time.NewTicker(sweepEvery(s.o.Header, s.o.Idle))
 	defer ticks.Stop()
@@ -216,11 +209,11 @@ func (s *Server) sweep() {
 	}
 }
 
-// look is sweep's look at one of them.
+// look checks one connection for sweep.
 func (c *conn) look(now time.Time) {
 	c.mu.Lock()
 	waited, limit, served := c.server.since(now)-c.since, c.server.o.Idle, c.served.Load()
-	if c.stage == inHead || !served { // a new one has as long as for a head
+	if c.stage == inHead || !served { // a new connection gets as much time as a head
 		limit = c.server.o.Header
 	}
 	tooLong := limit > 0 && waited >= limit
@@ -242,10 +235,10 @@ func (c *conn) look(now time.Time) {
 	}
 }
 
-// lingerTime is for how long a client of HTTP/2 may take to hear that the server comes to its end.
+// lingerTime is how long an HTTP/2 client may take to read that the connection ends.
 const lingerTime = time.Second
 
-// cutIdle closes the connection if it waits for a request. A session ends by itself.
+// cutIdle closes the connection if it waits for a request. A session closes itself.
 func (c *conn) cutIdle(now time.Time) {
 	c.mu.Lock()
 	session := c.session
@@ -263,30 +256,29 @@ func (c *conn) cutIdle(now time.Time) {
 }
 
 const (
-	// drainTime is how long a connection stays open at most while its client still sends a body
-	// that is not read. The sweep may end it earlier, like one that waits for a request: after
-	// Options.Header if none was served, otherwise after Options.Idle. If it were closed at
-	// once, the client's kernel would discard the answer together with the connection (RFC 9112,
-	// 9.6).
+	// drainTime is the longest time that a connection stays open because its client still sends a body that
+	// the server does not read. If the server closed it at once, the client's kernel would discard the answer
+	// (RFC 9112, 9.6). The sweep may close it earlier, like an idle connection: after Options.Header if no
+	// request was served, otherwise after Options.Idle.
 	drainTime = 30 * time.Second
-	// drainSilence is how long such a client may send nothing.
+	// drainSilence is how long a client may send nothing during that time.
 	drainSilence = 5 * time.Second
 )
 
-// drainClient ends the half of the connection that answers go by, and throws away what comes
-// on the other one until the client has closed it.
+// drainClient sends the end of the connection, and discards what the client sends until it closes
+// the connection.
 func (c *conn) drainClient() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
-	c.giveBack() // it may be more than the usual
+	c.giveBack() // the memory may have outgrown inSize
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	now := time.Now()
-	c.rested.Store(true) // it is not to be woken
-	c.waits(now)         // a server that ends does not wait for it
+	c.rested.Store(true) // the sweep must not wake it
+	c.waits(now)         // Shutdown doesn't wait for connections that wait
 	for until := now.Add(drainTime); now.Before(until); now = time.Now() {
-		_ = c.SetReadDeadline(now.Add(drainSilence))           // a connection that is closed says so when it is read
-		if _, err := c.below().Read(c.memory[:]); err != nil { // of TLS as well: it need not be understood
+		_ = c.SetReadDeadline(now.Add(drainSilence))           // if the connection is closed, the read fails
+		if _, err := c.below().Read(c.memory[:]); err != nil { // below TLS, because the data aren't used
 			return
 		}
 	}

@@ -1,32 +1,30 @@
-// Package handover has a process go on with the listening sockets of the one before it, so
-// that a restart refuses no connection.
+// Package handover lets a process take over the listening sockets of the process before it, so a restart
+// refuses no connection.
 //
 // # How a process gets sockets
 //
-// It is started with them open, and told so by LISTEN_FDS (sd_listen_fds(3)), whoever starts
-// it:
+// It is started with open sockets, and LISTEN_FDS says how many (sd_listen_fds(3)). One of these starts it:
 //
-//   - a supervisor that listens for it, as a socket unit of systemd does;
-//   - systemd, which keeps them in a [Store] while no process of the service runs;
-//   - the process that runs ([Start]), which goes on until the next one serves.
+//   - a supervisor that listens on its behalf, such as a socket unit of systemd;
+//   - systemd, which keeps the sockets in a [Store] while no process of the service runs;
+//   - the running process ([Start]), which goes on until the next one serves.
 //
-// All processes that have a socket have the one queue of connections that wait there. A second
-// socket on the same port (SO_REUSEPORT) would have a queue of its own: the connections that
-// wait in the old one as it is closed are reset.
+// All processes that have a socket share its queue of waiting connections. A second socket on the same port
+// (SO_REUSEPORT) would have a queue of its own, and closing the old socket would reset the connections that
+// wait there.
 //
 // # A process and its successor
 //
-// They talk over a pair of sockets, of which the [Successor] is the running process's end and
-// the [Predecessor] the new one's:
+// The two processes talk over a pair of sockets. In the running process, the other one is the [Successor]; in the
+// new process, the other one is the [Predecessor]. They exchange two messages:
 //
-//	the process that runs               the next one
-//	parts: what it remembers, by name ->
-//	an empty part                     ->
-//	                                  <- serving
-//	verdict: it is yours              ->
+//	the running process                 the new process
+//	                                  <- its process number: it serves now
+//	"yours": the rest is yours now    ->
 //
-// The running process accepts connections until "serving" has come: if the next one ends
-// before, nobody notices. Until the verdict has come the next one leaves alone what only one
-// process can do, because the running one gives it up in between. A process that goes on
-// instead says so in its verdict. One that ends without a word has left everything to the next.
+// The running process accepts connections until the new one has sent its number. If the new process
+// ends before that, no client notices. Between the two messages the running process stops everything
+// that only one process may do, such as writing the state file. The new process begins with these
+// things after the answer. If the running process goes on instead, it answers that it has withdrawn,
+// and why. If it ends without an answer, the new process takes over everything.
 package handover

@@ -11,35 +11,35 @@ import (
 	"syscall"
 )
 
-// Socket is a listening socket that changes hands.
+// Socket is a listening socket that can be handed over.
 type Socket struct {
 	net.Listener        // *net.TCPListener or *net.UnixListener
-	Address      string // as the configuration has it; empty: it is a supervisor's, and so is its file
+	Address      string // configured address; empty: a supervisor owns the socket and its file
 }
 
-// LeaveFile says whether the file of a unix socket stays as the socket is closed. It must
-// not be called at the same time as Close.
+// LeaveFile sets whether the file of a unix socket stays when the socket is closed. Don't call it
+// concurrently with Close.
 func (s *Socket) LeaveFile(stays bool) {
 	if u, ok := s.Listener.(*net.UnixListener); ok {
 		u.SetUnlinkOnClose(s.Address != "" && !stays)
 	}
 }
 
-// Close closes all of them.
+// Close closes all sockets.
 func Close(sockets []Socket) {
 	for _, s := range sockets {
-		_ = s.Close() // only their descriptors matter
+		_ = s.Close() // only the descriptor matters
 	}
 }
 
-// Names of descriptors (LISTEN_FDNAMES). A supervisor has others for its sockets. They must not
-// have a colon, which separates names.
+// Names of descriptors (LISTEN_FDNAMES). A supervisor uses other names. Names must not contain a colon, which
+// separates them.
 const (
-	keptPrefix      = "kept-" // before the address of a socket that is served
+	keptPrefix      = "kept-" // followed by the address of a listening socket
 	supervised      = "supervised"
-	predecessorName = "predecessor" // the connection with the process that runs
-	// formerAdmin is before the address of the admin API's socket, which a release of before hands
-	// over as well. It is opened again instead.
+	predecessorName = "predecessor" // connection to the running process
+	// formerAdmin precedes the address of the admin API's socket. An older release also hands over that
+	// socket, but this one opens it again instead.
 	formerAdmin = "admin-"
 )
 
@@ -50,7 +50,7 @@ func (s *Socket) name() string {
 	return keptPrefix + url.QueryEscape(s.Address)
 }
 
-// named makes a Socket of a listener with such a name.
+// named makes a Socket from a listener and the name of its descriptor.
 func named(l net.Listener, name string) Socket {
 	escaped, kept := strings.CutPrefix(name, keptPrefix)
 	address, err := url.QueryUnescape(escaped)
@@ -60,24 +60,24 @@ func named(l net.Listener, name string) Socket {
 	return Socket{Listener: l, Address: address}
 }
 
-// Inherited is what this process was started with.
+// Inherited are the sockets and the connection that this process got when it was started.
 type Inherited struct {
-	Sockets []Socket     // of which unix sockets' files stay as they are closed, until LeaveFile
-	From    *Predecessor // the process that runs; nil: there is none
+	Sockets []Socket     // files of unix sockets stay when these are closed, unless LeaveFile changes that
+	From    *Predecessor // connection to the running process; nil: none runs
 }
 
 const (
-	// firstInherited is the first descriptor that is handed over.
+	// firstInherited is the number of the first descriptor that is handed over.
 	firstInherited = 3
-	// mostInherited is more than anybody hands over; an environment may say anything.
+	// mostInherited is more than any program hands over. Larger numbers in the environment are errors.
 	mostInherited = 4096
-	// anyProcess is in LISTEN_PID if another process starts the one that the sockets are for, and
-	// so does not know its number.
+	// anyProcess is the value of LISTEN_PID if the process that hands over can't know the number of the next
+	// one, because a third process starts it.
 	anyProcess = "successor"
 )
 
-// Inherit returns what this process was started with. What it starts itself gets none of that.
-// After an error, Sockets are those that came before the one with the fault.
+// Inherit returns what this process got when it was started. Programs that this process starts don't get it.
+// After an error, Sockets are those before the faulty one.
 func Inherit() (in Inherited, err error) {
 	names := inheritedNames()
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -94,19 +94,19 @@ func Inherit() (in Inherited, err error) {
 			in.From, err = newPredecessor(f)
 		case !strings.HasPrefix(name, formerAdmin):
 			var l net.Listener
-			if l, err = net.FileListener(f); err == nil { // it has a descriptor of its own
+			if l, err = net.FileListener(f); err == nil { // the listener has its own copy of the descriptor
 				in.Sockets = append(in.Sockets, named(l, name))
 			}
 		}
 		_ = f.Close()
 		if err != nil {
-			return in, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), is no listening socket: %w", fd, err)
+			return in, fmt.Errorf("descriptor %d, which was handed over (LISTEN_FDS), isn't a listening socket: %w", fd, err)
 		}
 	}
 	return in, nil
 }
 
-// inheritedNames are those of the descriptors, one for each; empty: it has none.
+// inheritedNames returns the name of each descriptor, or an empty string for one without a name.
 func inheritedNames() []string {
 	pid := os.Getenv("LISTEN_PID")
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
@@ -118,17 +118,17 @@ func inheritedNames() []string {
 	return names
 }
 
-// Close closes all sockets, and leaves everything to the process that runs, if one does.
+// Close closes all sockets. If another process runs, that one continues to serve.
 func (in *Inherited) Close() {
 	Close(in.Sockets)
 	if in.From != nil {
-		_ = in.From.conn.Close() // the other side sees its end
+		_ = in.From.conn.Close() // the other process notices that
 	}
 }
 
-// withDescriptors calls use while none of the sockets can be closed. Their descriptors
-// are used as they are: those of net's File would block whoever accepts, as they share
-// the flags.
+// withDescriptors calls use with the sockets' descriptors, and keeps the sockets open until use returns. It
+// doesn't use net's method File, which makes a copy in blocking mode: the copy shares its flags with the
+// socket, so the socket would block as well.
 func withDescriptors(sockets []Socket, fds []uintptr, use func(fds []uintptr) error) error {
 	if len(sockets) == 0 {
 		return use(fds)

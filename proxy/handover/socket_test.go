@@ -1,8 +1,12 @@
 package handover
 
-import "testing"
+import (
+	"testing"
 
-// TestNames: the next process knows a socket by its name, and names of others are none of ours.
+	"tempomat/internal/testkit"
+)
+
+// TestNames: the next process finds a socket by its name, and ignores names of other programs.
 func TestNames(t *testing.T) {
 	for name, want := range map[string]Socket{
 		"kept-%3A80": {Address: ":80"}, "kept-0.0.0.0%3A80": {Address: "0.0.0.0:80"},
@@ -13,8 +17,6 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "stored", "tempomat-proxy.socket", "kept-", "kept-%zz"} {
-		if got := named(nil, name); got != (Socket{}) {
-			t.Errorf("%q: %+v", name, got)
-		}
+		testkit.Same(t, Socket{}, named(nil, name), "%q", name)
 	}
 }

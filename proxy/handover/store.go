@@ -10,27 +10,25 @@ import (
 	"time"
 )
 
-// Store is the service manager, which keeps listening sockets of a service while no process of
-// it runs: a client that connects then waits, and is not refused. The next process is handed
-// them (LISTEN_FDS), under their names. This is the file descriptor store of systemd.service(5)
-// and sd_pid_notify_with_fds(3).
+// Store is the service manager, which can keep a service's listening sockets while no process of the service
+// runs. A client that connects then waits, and isn't refused. The next process gets the sockets, with their
+// names (LISTEN_FDS). This is the file descriptor store of systemd.service(5) and sd_pid_notify_with_fds(3).
 //
-// A manager that keeps nothing does not report that, so it isn't an error. The methods may be
+// A manager that doesn't keep sockets doesn't report that, so the methods return no error then. They may be
 // called concurrently.
 type Store struct {
-	Notify string // where the manager is told (NOTIFY_SOCKET); empty: there is none, and nothing is done
+	Notify string // socket of the service manager (NOTIFY_SOCKET); empty: no manager, so nothing is sent
 }
 
 const (
-	// longestName is the manager's bound of a name, in bytes.
+	// longestName is the longest name that the manager accepts, in bytes.
 	longestName = 255
-	// storeAnswers bounds how long the manager may take for a message: it has a queue.
+	// storeAnswers is how long to wait until the manager has handled a message.
 	storeAnswers = 5 * time.Second
 )
 
-// Keep has a socket kept; kept tells whether the manager was asked for it. Unix sockets
-// are not kept: their files may go with the service's directory, and nobody finds them
-// then.
+// Keep asks the manager to keep a socket; kept is whether it was asked. Keep skips Unix sockets, because
+// their files may be removed with the service's directory, and then clients can't find them.
 func (m Store) Keep(s Socket) (kept bool, err error) {
 	name := s.name()
 	if _, isTCP := s.Listener.(*net.TCPListener); !isTCP || m.Notify == "" || len(name) > longestName {
@@ -42,13 +40,13 @@ func (m Store) Keep(s Socket) (kept bool, err error) {
 	return err == nil, err
 }
 
-// Forget has the socket of an address kept no longer. The port is free soon after Wait has
-// returned, if it is closed here: systemd closes descriptors in a thread of their own.
+// Forget asks the manager to drop the socket of an address. If this process has closed the socket as well,
+// the port becomes free shortly after Wait returns, because systemd closes descriptors in another thread.
 func (m Store) Forget(address string) error {
 	return m.tell("FDSTOREREMOVE=1\nFDNAME="+(&Socket{Address: address}).name(), nil)
 }
 
-// Wait waits, some seconds at most, until the manager has done what it was told.
+// Wait waits for a few seconds at most until the manager has handled all messages.
 func (m Store) Wait() error {
 	if m.Notify == "" {
 		return nil
@@ -63,21 +61,22 @@ func (m Store) Wait() error {
 	if err != nil {
 		return err
 	}
-	// The manager closes its end as it comes to the message.
+	// The manager closes its end when it handles the message.
 	if err := ours.SetReadDeadline(time.Now().Add(storeAnswers)); err != nil {
 		return err
 	}
 	if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the service manager did not take in its messages: %w", err)
+		return fmt.Errorf("the service manager did not confirm tempomat's messages: %w", err)
 	}
 	return nil
 }
 
+// tell sends the manager a message, with descriptors.
 func (m Store) tell(state string, fds []uintptr) error {
 	if m.Notify == "" {
 		return nil
 	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.Notify, Net: "unixgram"})
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}) // over a connected socket, package net sends no descriptors
 	if err != nil {
 		return err
 	}
@@ -86,24 +85,9 @@ func (m Store) tell(state string, fds []uintptr) error {
 		return err
 	}
 	var rights []byte
-	if len(fds) > 0 {
-		all := make([]int, 0, len(fds))
-		for _, fd := range fds {
-			all = append(all, int(fd))
-		}
-		rights = syscall.UnixRights(all...)
+	for _, fd := range fds {
+		rights = append(rights, syscall.UnixRights(int(fd))...)
 	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	// WriteMsgUnix is not for datagrams of what is connected.
-	if err := raw.Write(func(fd uintptr) bool {
-		failed = syscall.Sendmsg(int(fd), []byte(state), rights, nil, 0)
-		return !errors.Is(failed, syscall.EAGAIN)
-	}); err != nil {
-		return err
-	}
-	return os.NewSyscallError("sendmsg", failed)
+	_, _, err = conn.WriteMsgUnix([]byte(state), rights, &net.UnixAddr{Name: m.Notify, Net: "unixgram"})
+	return err
 }

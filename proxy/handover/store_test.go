@@ -17,8 +17,8 @@ func listening(t *testing.T, network, at string) net.Listener {
 	return l
 }
 
-// TestKeepsNothing: what cannot be kept is no error, and the manager is not told of it; that it does not hear what it
-// is told is one. What it keeps is seen by the tests of cmd/tempomat-proxy.
+// TestKeepsNothing: a socket that can't be kept is not an error, and the manager isn't told of it; a manager
+// that doesn't answer is an error. The tests of cmd/tempomat-proxy check what is kept.
 func TestKeepsNothing(t *testing.T) {
 	nobody := filepath.Join(t.TempDir(), "nobody")
 	tcp := listening(t, "tcp", "127.0.0.1:0")

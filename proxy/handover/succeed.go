@@ -2,7 +2,6 @@ package handover
 
 import (
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -13,72 +12,60 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// answerTime bounds how long a process waits for what the other one has ready.
+// answerTime is how long a process waits for the other one's answer, which usually comes at once.
 const answerTime = 10 * time.Second
 
-// part is some of what a process remembers; without a name: that was all.
-type part struct {
-	Name string
-	Data []byte
-}
+// The answers of the running process to the next one: it hands over everything, or it goes on serving, for
+// the reason that follows.
+const (
+	yours     = "yours"
+	withdrawn = "withdrawn: "
+	// longestMessage bounds a message, in bytes.
+	longestMessage = 4096
+)
 
-// serving notes that the next process serves.
-type serving struct{ PID int }
+// ErrWithdrawn means that the running process goes on serving, so the other one must end.
+var ErrWithdrawn = errors.New("the running process goes on serving")
 
-// verdict is what the process that runs says to that.
-type verdict struct {
-	Withdrawn string // why it goes on; empty: all is the next one's
-}
+// ErrSilent means that the previous process did not confirm in time that it has stopped everything that only
+// one process may do. It may still serve.
+var ErrSilent = errors.New("the previous process did not confirm the handover; it may still serve")
 
-// ErrWithdrawn says that the running process goes on, so the other one must not.
-var ErrWithdrawn = errors.New("the process that runs goes on")
-
-// ErrSilent says that the process that ran serves no more, or may: it did not say that it
-// gave everything up.
-var ErrSilent = errors.New("the process that ran did not confirm that it gave everything up")
-
-// line is a connection between the two. Not for concurrent use.
-type line struct {
-	conn *net.UnixConn
-	out  *gob.Encoder
-	in   *gob.Decoder
-}
+// line is a connection between the two processes. Each message is one packet of text. It is not for concurrent use.
+type line struct{ conn net.Conn }
 
 func newLine(f *os.File) (*line, error) {
 	conn, err := net.FileConn(f) // it has a descriptor of its own
 	if err != nil {
 		return nil, err
 	}
-	u, ok := conn.(*net.UnixConn)
-	if !ok {
-		_ = conn.Close()
-		return nil, fmt.Errorf("a %T is no connection with another process", conn)
-	}
-	return &line{conn: u, out: gob.NewEncoder(u), in: gob.NewDecoder(u)}, nil
+	return &line{conn}, nil
 }
 
-func (l *line) send(what any) error {
+func (l *line) send(text string) error {
 	if err := l.conn.SetWriteDeadline(time.Now().Add(answerTime)); err != nil {
 		return err
 	}
-	return l.out.Encode(what)
+	_, err := io.WriteString(l.conn, text)
+	return err
 }
 
-func (l *line) receive(what any, limit time.Duration) error {
-	if err := l.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		return err
-	}
-	return l.in.Decode(what)
+func (l *line) receive() (string, error) {
+	text := make([]byte, longestMessage)
+	n, err := l.conn.Read(text)
+	return string(text[:n]), err
 }
 
-// Successor is the process that is to take this one's place. Not for concurrent use.
+// Successor is the process that takes this one's place. It is not for concurrent use.
 type Successor struct{ *line }
 
-// Start starts a program with sockets, which get to it as Inherited. It does so by way of
-// another process, which calls StartNext for the word `by` before the program's arguments: a
-// service manager notices the end of a process whose parent has ended before.
+// Start starts a program and hands it the sockets, which it gets by Inherit. The program is started
+// indirectly, by a process with the word `by` before its arguments, which must call StartNext and end. The
+// service manager then becomes the parent of the new process, and notices when that process ends.
 func Start(program, by string, args []string, sockets []Socket) (*Successor, error) {
 	ours, theirs, err := pair()
 	if err != nil {
@@ -98,7 +85,7 @@ func Start(program, by string, args []string, sockets []Socket) (*Successor, err
 	env := append(environment(), "LISTEN_PID="+anyProcess, fmt.Sprint("LISTEN_FDS=", len(names)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	pid := 0
 	err = withDescriptors(sockets, []uintptr{0, 1, 2}, func(fds []uintptr) (err error) {
-		pid, _, err = syscall.StartProcess(program, append([]string{program, by}, args...), //nolint:gosec // the program itself
+		pid, _, err = syscall.StartProcess(program, append([]string{program, by}, args...), //nolint:gosec // program is the path of this program
 			&syscall.ProcAttr{Env: env, Files: append(fds, theirs.Fd())})
 		return err
 	})
@@ -112,8 +99,7 @@ func Start(program, by string, args []string, sockets []Socket) (*Successor, err
 	return &Successor{l}, nil
 }
 
-// environment is this process's, without what is said of this very process: the watchdog is to
-// listen to the next one as well.
+// environment returns the environment without WATCHDOG_PID, which would tie the watchdog to this process.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WATCHDOG_PID=") })
 }
@@ -130,54 +116,43 @@ func waitFor(pid int) error {
 	return err
 }
 
-// pair makes two ends of a connection.
+// pair makes the two ends of a connection.
 func pair() (ours, theirs *os.File, err error) {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	for _, fd := range fds {
-		syscall.CloseOnExec(fd)
 	}
 	return os.NewFile(uintptr(fds[0]), "successor"), os.NewFile(uintptr(fds[1]), predecessorName), nil
 }
 
-// StartNext is for the process that Start starts: it starts the program with other arguments
-// and all that was handed over, and does not wait for it.
+// StartNext is for the process that Start starts. It starts the program with the given arguments and
+// everything that was handed over, and doesn't wait for it.
 func StartNext(program string, args []string) error {
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	var files []uintptr
 	for fd := range firstInherited + min(max(n, 0), mostInherited) {
 		files = append(files, uintptr(fd))
 	}
-	_, _, err := syscall.StartProcess(program, append([]string{program}, args...), &syscall.ProcAttr{Env: os.Environ(), Files: files}) //nolint:gosec // the program itself
+	_, _, err := syscall.StartProcess(program, append([]string{program}, args...), &syscall.ProcAttr{Env: os.Environ(), Files: files}) //nolint:gosec // program is the path of this program
 	return err
 }
 
-// Give gives the successor what parts sends, and waits until it serves, for as long as given
-// and until the context ends. It returns the successor's number. After an error this process
-// goes on, as the other one is told.
-func (s *Successor) Give(ctx context.Context, limit time.Duration, parts func(send func(name string, data []byte) error) error) (pid int, err error) {
+// Serves waits until the successor serves, until the context ends, and no longer than limit. It returns the
+// successor's process number. If it returns an error, this process goes on serving, and the successor has
+// been told so.
+func (s *Successor) Serves(ctx context.Context, limit time.Duration) (pid int, err error) {
 	defer func() {
 		if err != nil {
-			_ = s.send(verdict{Withdrawn: err.Error()}) // it may have gone
+			_ = s.send(withdrawn + err.Error()) // it fails if the successor has ended already
 			_ = s.conn.Close()
 		}
 	}()
-	if err := parts(func(name string, data []byte) error { return s.send(part{name, data}) }); err != nil {
-		return 0, err
-	}
-	if err := s.send(part{}); err != nil {
-		return 0, err
-	}
 	if err := s.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return 0, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) })()
-	var m serving
-	switch err := s.in.Decode(&m); {
+	text, err := s.receive()
+	switch {
 	case ctx.Err() != nil:
 		return 0, errors.New("this process ends")
 	case isEnd(err):
@@ -185,20 +160,20 @@ func (s *Successor) Give(ctx context.Context, limit time.Duration, parts func(se
 	case err != nil:
 		return 0, fmt.Errorf("the new process does not serve: %w", err)
 	}
-	return m.PID, nil
+	return strconv.Atoi(text)
 }
 
-// Confirm tells the successor that all is its own now. That it cannot be told changes nothing:
-// it serves.
+// Confirm tells the successor that this process has stopped everything that only one process may do. If it
+// returns an error, the successor serves anyway.
 func (s *Successor) Confirm() error {
 	defer s.conn.Close()
-	return s.send(verdict{})
+	return s.send(yours)
 }
 
-// Predecessor is the process that runs until this one serves. Not for concurrent use.
+// Predecessor is the process that runs until this one serves. It is not for concurrent use.
 type Predecessor struct {
 	*line
-	wait time.Duration // until it has answered
+	wait time.Duration // how long to wait for an answer
 }
 
 func newPredecessor(f *os.File) (*Predecessor, error) {
@@ -209,41 +184,27 @@ func newPredecessor(f *os.File) (*Predecessor, error) {
 	return &Predecessor{l, answerTime}, nil
 }
 
-// Parts calls take with each part of what the process that runs remembers. It goes on to the
-// end also after take's error, which it returns.
-func (p *Predecessor) Parts(take func(name string, data []byte) error) (failed error) {
-	for {
-		var m part
-		if err := p.receive(&m, p.wait); err != nil {
-			return fmt.Errorf("the running process did not hand over what it remembers: %w", err)
-		}
-		if m.Name == "" {
-			return failed
-		}
-		failed = errors.Join(failed, take(m.Name, m.Data))
-	}
-}
-
-// Serving tells the process that runs that this one serves, and waits until it has given
-// everything up.
+// Serving tells the running process that this one serves, and waits until the other one has stopped
+// everything that only one process may do.
 //
-// The error is ErrWithdrawn if the other process goes on, and this one must end. It is
-// ErrSilent if the other one did not answer in time; this one serves then, and the other one
-// may as well. That the other one ended is no error.
+// The error is ErrWithdrawn if the other process goes on serving; then this one must end. It is ErrSilent if
+// the other one did not answer in time; then both may serve. It isn't an error if the other one has ended.
 func (p *Predecessor) Serving() error {
 	defer p.conn.Close()
-	err := p.send(serving{os.Getpid()})
-	var m verdict
-	if err == nil || isEnd(err) { // it may have withdrawn before
-		err = p.receive(&m, p.wait)
+	text := ""
+	err := p.send(strconv.Itoa(os.Getpid()))
+	if err == nil || isEnd(err) { // even if the connection has ended, the answer "withdrawn" may still be readable
+		if err = p.conn.SetReadDeadline(time.Now().Add(p.wait)); err == nil {
+			text, err = p.receive()
+		}
 	}
 	switch {
-	case m.Withdrawn != "":
-		return fmt.Errorf("%w: %s", ErrWithdrawn, m.Withdrawn)
-	case err == nil || isEnd(err):
+	case text == yours, isEnd(err):
 		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
-	return fmt.Errorf("%w: %w", ErrSilent, err)
+	return fmt.Errorf("%w: %.100s", ErrWithdrawn, strings.TrimPrefix(text, withdrawn)) // an unknown text is from another release
 }
 
 func isEnd(err error) bool {

@@ -4,49 +4,41 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tempomat/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lines are the ends of a connection between the process that runs and the next one. Real ones are started by the
-// tests of cmd/tempomat-proxy.
+// lines returns the ends of a connection between the running process and the next one. The tests of
+// cmd/tempomat-proxy start real processes.
 func lines(t *testing.T) (*Successor, *Predecessor) {
 	t.Helper()
 	ours, theirs, err := pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer ours.Close()
 	defer theirs.Close()
 	l, err := newLine(ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p, err := newPredecessor(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _, _ = l.conn.Close(), p.conn.Close() })
 	return &Successor{l}, p
 }
 
-// TestGive: the next process hears all, and serves or does not.
-func TestGive(t *testing.T) {
+// TestServes: the next process serves, or fails to.
+func TestServes(t *testing.T) {
 	hears := func(p *Predecessor) error {
-		var v verdict
-		if err := p.receive(&v, time.Minute); err != nil {
-			return err
-		}
-		return errors.New(v.Withdrawn)
+		text, err := p.receive()
+		return errors.Join(err, errors.New(text))
 	}
 	for name, c := range map[string]struct {
-		next      func(p *Predecessor) error // does that, once it has heard all
+		next      func(p *Predecessor) error // does that
 		limit     time.Duration
 		ends      bool // this process does
 		err, told string
@@ -58,26 +50,14 @@ func TestGive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, p := lines(t)
-			var heard []string
 			done := make(chan error, 1)
-			go func() {
-				err := p.Parts(func(name string, data []byte) error {
-					heard = append(heard, name+"="+string(data))
-					return nil
-				})
-				if err == nil {
-					err = c.next(p)
-				}
-				done <- err
-			}()
+			go func() { done <- c.next(p) }()
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			pid, err := s.Give(ctx, c.limit, func(send func(string, []byte) error) error {
-				if c.ends {
-					end()
-				}
-				return errors.Join(send("a", []byte("1")), send("b", []byte("2")))
-			})
+			if c.ends {
+				end()
+			}
+			pid, err := s.Serves(ctx, c.limit)
 			if err == nil && pid == os.Getpid() {
 				err = s.Confirm()
 			}
@@ -87,14 +67,11 @@ func TestGive(t *testing.T) {
 			if told := <-done; (told == nil) != (c.told == "") || told != nil && !strings.Contains(told.Error(), c.told) {
 				t.Errorf("the next process was told %v, want %q", told, c.told)
 			}
-			if !slices.Equal(heard, []string{"a=1", "b=2"}) {
-				t.Errorf("it has heard %q", heard)
-			}
 		})
 	}
 }
 
-// TestStartFails: a program that cannot be started, or does not start the next one, is told.
+// TestStartFails: Start reports a program that can't be started, or doesn't start the next one.
 func TestStartFails(t *testing.T) {
 	for _, program := range []string{"/nowhere", "/bin/false"} {
 		if _, err := Start(program, "start-next", nil, nil); err == nil || !strings.Contains(err.Error(), program) {
@@ -103,21 +80,21 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestServing: what the process that serves does if the other one does not confirm.
+// TestServing: what the new process does if the other one does not confirm.
 func TestServing(t *testing.T) {
 	for name, c := range map[string]struct {
-		says any
+		says string
 		ends bool
 		want error
 	}{
-		"it confirms":       {verdict{}, false, nil},
-		"it ends":           {nil, true, nil},
-		"it withdraws":      {verdict{Withdrawn: "too late"}, true, ErrWithdrawn},
-		"it is silent":      {nil, false, ErrSilent},
-		"it makes no sense": {part{Name: "a"}, false, ErrSilent},
+		"it confirms":       {yours, false, nil},
+		"it ends":           {"", true, nil},
+		"it withdraws":      {withdrawn + "too late", true, ErrWithdrawn},
+		"it is silent":      {"", false, ErrSilent},
+		"it makes no sense": {"\x0f\xff", false, ErrWithdrawn},
 	} {
 		runs, p := lines(t)
-		if c.says != nil {
+		if c.says != "" {
 			if err := runs.send(c.says); err != nil {
 				t.Error(err)
 			}

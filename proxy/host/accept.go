@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// forItself is how many descriptors the process needs however many clients it has:
-	// listeners, logs, state and configuration as they are read and written, the sockets of
-	// the admin API (about 16), Redis, gossip and Graphite, the kernel's answers about
-	// sockets, the runtime's own; and the listeners of a second configuration while it takes
-	// the place of the first. These are some 60. The rest is for connections that were closed
-	// to make room: their descriptors go a moment later.
+	// forItself is how many descriptors the process keeps for itself, however many clients it has. It needs
+	// about 60: for listeners, logs, the state and configuration files, the admin API's sockets (about 16),
+	// Redis, gossip, Graphite, the netlink socket, the Go runtime, and the listeners of a new configuration
+	// during a reload. The rest is a reserve for connections that were closed to make room, because their
+	// descriptors are freed only a moment later.
 	forItself = 128
-	// most is how many connections of clients there are at most. Some systems set no limit
-	// (containers often have 2^30); more than these no host has clients for.
+	// most is the largest number of client connections. Some systems set no limit (containers often
+	// have 2^30), but no host has more clients than this.
 	most = 1 << 18
 )
 
-// Limit is how many descriptors the process may have open: the soft limit of
-// RLIMIT_NOFILE, which Go raises to the hard one as a program starts.
+// Limit returns how many descriptors the process may have open: the soft limit of RLIMIT_NOFILE,
+// which Go raises to the hard limit when a program starts.
 func Limit() (uint64, error) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
@@ -35,35 +34,34 @@ func Limit() (uint64, error) {
 	return l.Cur, nil
 }
 
-// ForClients is how many connections of clients may be open where there are so many
-// descriptors, and how many files bodies may wait in: at least 1, at most 262,144.
+// ForClients returns how many client connections may be open if the process has limit descriptors, and how
+// many files may hold request and response bodies. It is at least 1 and at most 262,144.
 //
-// It is a third of what the process does not need for itself. A connection of HTTP/1.1 has
-// one request under way at most, and that one connection to the backend; connections to
-// the backend that wait for a request were needed for as many requests a second before
-// (a new one is opened only where none waits). So another third is enough where every
-// client is at the backend at once, as with WebSockets, which is the worst case. The last
-// one is for the files in which bodies wait. They may need more, two for a request in the
-// worst case, but do without: a body without a file streams (package spool). So what the
-// process needs for itself, the admin socket above all, is always left.
+// Clients get a third of the descriptors that the process doesn't need for itself. An HTTP/1.1 connection has
+// at most one running request, and that request has one connection to the backend. The pool opens a new
+// backend connection only when no idle one is left. So another third is enough for the backend, even if all
+// clients have a running request at once, as with WebSockets. The last third is for the files that hold
+// bodies. In the worst case a request needs two files, but if there is none left, its body streams instead
+// (package spool). So some descriptors are always left for the process itself, above all for the admin
+// socket.
 func ForClients(limit uint64) int {
-	n := limit / 8 // so few that all of it is a compromise
+	n := limit / 8 // with so few descriptors no division works well, so clients get an eighth
 	if limit > forItself {
 		n = max(n, (limit-forItself)/3)
 	}
 	return int(min(max(n, 1), most))
 }
 
-// How long Accept waits before it tries again: twice as long each time.
+// Pauses of Accept between two attempts. Each pause is twice as long as the previous one.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// Patient returns a listener for clients. Where there is no descriptor or no memory for
-// a connection, its Accept tries again until there is, from 5 ms to 1 s apart; the
-// connections wait in the kernel in the meantime. Before each pause it calls full with the error:
-// to tell of it, and to close something. If it is closed during a pause, Accept returns after that.
+// Patient returns a listener for clients. If no descriptor or memory is left for a connection, its Accept
+// tries again, after pauses from 5 ms to 1 s; until then the connections wait in the kernel. Before each
+// pause it calls full with the error, so the caller can log it and close something. If the listener is closed
+// during a pause, Accept returns after that pause.
 func Patient(l net.Listener, full func(error)) net.Listener { return &patient{l, full} }
 
 type patient struct {
@@ -82,7 +80,7 @@ func (l *patient) Accept() (net.Conn, error) {
 	}
 }
 
-// isFull reports whether accepting failed for a lack that passes.
+// isFull reports whether accepting failed because of a resource that may be available again soon.
 func isFull(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, e) {
@@ -92,24 +90,22 @@ func isFull(err error) bool {
 	return false
 }
 
-// socketMode lets only a unix socket's owner and group connect: programs that connect there are
-// trusted.
+// socketMode lets only the socket's owner and group connect, because programs that connect there are trusted.
 const socketMode = 0o660
 
-// ListenUnix opens a unix socket. It makes the directory if that is missing, and replaces a
-// socket file that a dead process left behind, but never one on which a process answers, nor
-// another kind of file. Closing the listener removes the file.
+// ListenUnix opens a unix socket. It makes the directory if needed and replaces a socket file that a
+// dead process left behind. It never replaces a socket on which a process answers, or another kind of
+// file. Closing the listener removes the file.
 func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	// The socket's own mode decides who may connect.
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above
 		return nil, err
 	}
-	if err := removeStaleSocket(path); err != nil {
+	if err := removeStaleSocket(path, "unix"); err != nil {
 		return nil, err
 	}
-	// Linux gives the file the mode that the socket has when it is bound, less
-	// the umask: so it is never open to more people, not even for a moment.
-	// Where that is unknown, or not enough, setMode has to do.
+	// Linux creates the file with the socket's mode at that moment, less the umask. So the file is
+	// never open to more users, not even briefly. If the umask takes bits away, setMode adds them.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
 	}}
@@ -123,15 +119,15 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// setMode gives a socket's file its mode. It does not follow a symbolic link, which a user who
-// can write to the directory could have put in its place.
+// setMode gives a socket's file its mode. It doesn't follow symbolic links, because a user who can
+// write to the directory could have put one there.
 func setMode(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s is not the socket any more that was opened there", path)
+		return fmt.Errorf("another program has replaced the socket %s", path)
 	}
 	if info.Mode().Perm() == socketMode {
 		return nil
@@ -140,12 +136,13 @@ func setMode(path string) error {
 	if err != nil {
 		return err
 	}
-	// A link that is put there now leads to nothing outside of the directory.
+	// If a user replaces the file by a link now, root.Chmod doesn't follow it out of the directory.
 	return errors.Join(root.Chmod(filepath.Base(path), socketMode), root.Close())
 }
 
-// removeStaleSocket removes the socket file at path if no process answers there.
-func removeStaleSocket(path string) error {
+// removeStaleSocket removes the socket file at path if no process answers there. A datagram socket is
+// replaced even if a process reads it: that process is the proxy that this one succeeds.
+func removeStaleSocket(path, network string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -154,15 +151,16 @@ func removeStaleSocket(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s is there and is not a socket: not removed", path)
+		return fmt.Errorf("%s exists and is not a socket; it was not removed", path)
 	}
-	c, err := net.DialTimeout("unix", path, time.Second)
+	c, err := net.DialTimeout(network, path, time.Second)
 	if err == nil {
 		_ = c.Close()
-		return fmt.Errorf("another process already answers on %s", path)
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("whether another process answers on %s is unknown: %w", path, err)
+		if network == "unix" {
+			return fmt.Errorf("another process already answers on %s", path)
+		}
+	} else if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("can't find out whether another process answers on %s: %w", path, err)
 	}
 	return os.Remove(path)
 }

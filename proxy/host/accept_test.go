@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tempomat/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lacking is a listener whose Accept fails for some times, then has a connection.
+// lacking is a listener whose Accept fails several times and then returns a connection.
 type lacking struct {
 	net.Listener
 	err   error
@@ -39,7 +41,8 @@ func (l *lacking) Accept() (net.Conn, error) {
 	return ours, nil
 }
 
-// TestClientsAreTriedAgain where what was missing may come again; other errors end Accept.
+// TestClientsAreTriedAgain checks that Accept tries again after errors that may pass, and ends after
+// others.
 func TestClientsAreTriedAgain(t *testing.T) {
 	for lack, isFull := range map[error]bool{syscall.EMFILE: true, syscall.ENFILE: true, syscall.ENOBUFS: true, syscall.ENOMEM: true, syscall.EINVAL: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -56,9 +59,7 @@ func TestClientsAreTriedAgain(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			_ = c.Close()
 			var want []time.Duration
 			for _, ms := range []int{0, 5, 15, 35, 75, 155, 315, 635, 1275, 2275, 3275} {
@@ -74,11 +75,9 @@ func TestClientsAreTriedAgain(t *testing.T) {
 func TestForClients(t *testing.T) {
 	for limit, want := range map[uint64]int{
 		0: 1, 64: 8, 128: 16, 256: 42, 1024: 298, 65536: 21802, 262144: 87338, 1 << 30: 262144,
-		1 << 63: 262144, // RLIM_INFINITY is more still
+		1 << 63: 262144, // RLIM_INFINITY is larger still
 	} {
-		if got := ForClients(limit); got != want {
-			t.Errorf("of %d descriptors %d are for clients, want %d", limit, got, want)
-		}
+		testkit.Same(t, want, ForClients(limit), "of %d descriptors for clients", limit)
 	}
 	last := 0
 	for limit := range uint64(600_000) {
@@ -93,26 +92,18 @@ func TestForClients(t *testing.T) {
 	}
 }
 
-// TestSetMode gives sockets their mode, and nothing else.
+// TestSetMode changes the mode of sockets, and of nothing else.
 func TestSetMode(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(at("file"), nil, 0o600))
 	l, err := net.Listen("unix", at("socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	for link, target := range map[string]string{"link": "file", "other": "socket"} {
-		if err := os.Symlink(at(target), at(link)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(at(target), at(link)))
 	}
-	if err := os.Chmod(at("socket"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(at("socket"), 0o600))
 	for name, ok := range map[string]bool{"file": false, "link": false, "other": false, "none": false, "socket": true} {
 		if err := setMode(at(name)); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)

@@ -12,24 +12,24 @@ import (
 // Directive is one line of an Apache configuration, or several that a backslash joins.
 type Directive struct {
 	File   *ConfigFile
-	Line   int    // the first one, from 1
-	Joined bool   // it goes over several lines
-	Name   string // in small letters; of a section <virtualhost
+	Line   int    // number of its first line, counted from 1
+	Joined bool   // whether backslashes join several lines
+	Name   string // name in lower case; that of a section begins with a bracket, such as <virtualhost
 	Args   []string
-	Within []Section // the sections around it, outermost first
+	Within []Section // enclosing sections, outermost first
 }
 
-// Raw is its first line as it stands.
+// Raw returns the first line of the directive, unchanged.
 func (d Directive) Raw() string { return strings.Split(d.File.Text, "\n")[d.Line-1] }
 
 // Section is a pair of tags such as <IfModule ssl_module>.
 type Section struct {
-	Name string // in small letters
+	Name string // name in lower case
 	Args []string
-	Line int // where it begins
+	Line int // number of the line in which it begins
 }
 
-// ParseApache reads the lines of a file. It follows no Include.
+// ParseApache reads the lines of a file. It doesn't follow Include.
 func ParseApache(f *ConfigFile) []Directive {
 	var all []Directive
 	var within []Section
@@ -77,7 +77,7 @@ func openSection(tag string, args []string) (string, []string) {
 	return "<" + strings.TrimSuffix(tag, ">"), args
 }
 
-// closeSection goes back to before the innermost section of that name.
+// closeSection drops the innermost section of that name, and all sections inside it.
 func closeSection(within []Section, name string) []Section {
 	for i, s := range slices.Backward(within) {
 		if s.Name == name {
@@ -87,8 +87,7 @@ func closeSection(within []Section, name string) []Section {
 	return within
 }
 
-// apacheReader reads Apache's files as Apache does: in their order, with what is loaded and
-// defined until then.
+// apacheReader reads files in Apache's order and tracks which modules and variables are defined so far.
 type apacheReader struct {
 	configReader
 
@@ -100,7 +99,7 @@ type apacheReader struct {
 	server      server
 }
 
-// readApache reads the configuration of an Apache that was started by this command line.
+// readApache reads the configuration of an Apache with this command line.
 func readApache(root fs.FS, args []string) *server {
 	dir := "/etc/apache2"
 	file := "apache2.conf"
@@ -125,41 +124,31 @@ func readApache(root fs.FS, args []string) *server {
 		}
 	}
 	r.dir = dir
-	r.file(absolute(dir, file), nil, 0)
+	r.file(absolute(dir, file), 0)
 	r.count()
 	return &r.server
 }
 
-// block is a section that is open, such as <IfModule>.
-type block struct {
-	name  string
-	skips bool // what is in it is not in force
-	ports []uint16
-}
-
-// file reads a file, which stands within those blocks.
-func (r *apacheReader) file(name string, outer []block, depth int) {
+func (r *apacheReader) file(name string, depth int) {
 	if depth > mostDepth {
 		return
 	}
-	within := slices.Clone(outer)
+	var skips []bool // for each open section, whether its lines are skipped
 	for _, d := range ParseApache(r.read(name)) {
-		within = within[:len(outer)+len(d.Within)]
+		skips = skips[:len(d.Within)]
 		for i := range d.Args {
 			d.Args[i] = r.expand(d.Args[i])
 		}
-		skips := slices.ContainsFunc(within, func(b block) bool { return b.skips })
 		if tag, ok := strings.CutPrefix(d.Name, "<"); ok {
-			b := r.open(tag, d.Args)
-			b.skips = b.skips || skips
-			within = append(within, b)
-		} else if !skips && len(d.Args) > 0 {
-			r.set(d.Name, d.Args, within, depth)
+			skips = append(skips, len(d.Args) > 0 && r.skips(tag, d.Args[0]))
+		} else if !slices.Contains(skips, true) && len(d.Args) > 0 {
+			r.set(d.Name, d.Args, depth)
 		}
 	}
 }
 
-// expand puts in what is defined. The environment of Apache's start is not known.
+// expand replaces variables that Define has set. It can't replace variables of Apache's environment, because
+// it doesn't know them.
 func (r *apacheReader) expand(word string) string {
 	for name, value := range r.defines {
 		if strings.Contains(word, "${") {
@@ -169,35 +158,24 @@ func (r *apacheReader) expand(word string) string {
 	return word
 }
 
-func (r *apacheReader) open(tag string, args []string) block {
-	b := block{name: tag}
-	if len(args) == 0 {
-		return b
-	}
-	word, not := strings.CutPrefix(args[0], "!")
+// skips reports whether Apache ignores the lines in a section.
+func (r *apacheReader) skips(tag, condition string) bool {
+	word, not := strings.CutPrefix(condition, "!")
 	switch tag {
 	case "ifmodule":
-		b.skips = r.modules[ModuleName(word)] == not
+		return r.modules[ModuleName(word)] == not
 	case "ifdefine":
 		_, is := r.defines[word]
-		b.skips = is == not
+		return is == not
 	case "iffile":
 		_, err := fs.Stat(r.root, strings.TrimPrefix(absolute(r.dir, word), "/"))
-		b.skips = (err == nil) == not
-	case "virtualhost":
-		for _, at := range args {
-			port, err := strconv.ParseUint(at[strings.LastIndexByte(at, ':')+1:], 10, 16)
-			if err != nil { // at any
-				b.ports = nil
-				break
-			}
-			b.ports = append(b.ports, uint16(port))
-		}
+		return (err == nil) == not
 	}
-	return b
+	return false
 }
 
-// ModuleName is the identifier of a module that may be named by its source file.
+// ModuleName returns a module's identifier. The configuration may also name a module by its source
+// file.
 func ModuleName(name string) string {
 	base, ok := strings.CutSuffix(name, ".c")
 	switch {
@@ -209,7 +187,7 @@ func ModuleName(name string) string {
 	return strings.TrimPrefix(base, "mod_") + "_module"
 }
 
-func (r *apacheReader) set(name string, args []string, within []block, depth int) {
+func (r *apacheReader) set(name string, args []string, depth int) {
 	number := func(at *int) {
 		if n, err := strconv.Atoi(args[0]); err == nil && n > 0 && n <= mostChildren {
 			*at = n
@@ -225,7 +203,7 @@ func (r *apacheReader) set(name string, args []string, within []block, depth int
 	case "loadmodule":
 		r.modules[args[0]] = true
 	case "include", "includeoptional":
-		r.include(args[0], within, depth)
+		r.include(args[0], depth)
 	case "listen":
 		if l, ok := listenerAt(args[0]); ok {
 			r.server.listens = append(r.server.listens, l)
@@ -238,53 +216,48 @@ func (r *apacheReader) set(name string, args []string, within []block, depth int
 		number(&r.threads)
 	case "sethandler", "proxypass", "proxypassmatch", "balancermember":
 		for _, word := range args {
-			r.hand(word, within)
+			r.hand(word)
 		}
 	case "rewriterule":
 		if flags := args[len(args)-1]; len(args) > 2 && strings.HasPrefix(flags, "[") && strings.Contains(flags, "P") {
-			r.hand(args[1], within)
+			r.hand(args[1])
 		}
 	}
 }
 
-// hand notes where a word passes requests: proxy:unix:/run/a.sock|fcgi://localhost,
-// fcgi://127.0.0.1:9000/dir, http://127.0.0.1:3000/, balancer://name.
-func (r *apacheReader) hand(word string, within []block) {
+// hand notes the program to which a word of the configuration passes requests. Such words are, for
+// example, proxy:unix:/run/a.sock|fcgi://localhost, fcgi://127.0.0.1:9000/dir,
+// http://127.0.0.1:3000/ and balancer://name.
+func (r *apacheReader) hand(word string) {
 	word = strings.TrimPrefix(word, "proxy:")
-	h := hand{}
+	to := ""
 	if socket, ok := strings.CutPrefix(word, "unix:"); ok {
-		name, scheme, _ := strings.Cut(socket, "|")
-		if strings.HasPrefix(scheme, "fcgi:") {
-			h.to = name
+		if name, scheme, _ := strings.Cut(socket, "|"); strings.HasPrefix(scheme, "fcgi:") {
+			to = name
 		}
 	} else if rest, ok := strings.CutPrefix(word, "fcgi://"); ok {
-		h.to, _, _ = strings.Cut(rest, "/")
+		to, _, _ = strings.Cut(rest, "/")
 	} else if scheme, _, ok := strings.Cut(word, "://"); !ok || scheme == "balancer" {
-		return // it passes them nowhere, or to members listed elsewhere
+		return // not a target, or a balancer, whose members are listed elsewhere
 	}
-	for _, b := range within {
-		if b.name == "virtualhost" {
-			h.ports = b.ports
-		}
-	}
-	r.server.hands = append(r.server.hands, h)
+	r.server.hands = append(r.server.hands, to)
 }
 
-// include reads the files of a pattern, and all of a directory.
-func (r *apacheReader) include(pattern string, within []block, depth int) {
+// include reads the files that match a pattern, and all files in a directory.
+func (r *apacheReader) include(pattern string, depth int) {
 	for _, name := range r.matching(r.dir, pattern) {
 		info, err := fs.Stat(r.root, name[1:])
 		switch {
 		case err != nil:
 		case !info.IsDir():
-			r.file(name, within, depth+1)
+			r.file(name, depth+1)
 		case !r.isDone():
-			r.include(name+"/*", within, depth+1)
+			r.include(name+"/*", depth+1)
 		}
 	}
 }
 
-// count makes the number of workers of what was read, as the MPMs do.
+// count computes the number of workers as Apache's MPMs do.
 func (r *apacheReader) count() {
 	s := &r.server
 	s.php = r.modules["php_module"] || r.modules["php7_module"] || r.modules["php5_module"]
@@ -292,13 +265,13 @@ func (r *apacheReader) count() {
 	if r.modules["mpm_worker_module"] || r.modules["mpm_event_module"] {
 		limit, threads = 16, cmp.Or(r.threads, 25)
 	} else if !r.modules["mpm_prefork_module"] && r.most == 0 {
-		return // it is not known which one there is
+		return // the MPM is unknown
 	}
 	most := cmp.Or(r.limit, limit) * threads
 	s.workers, s.by = min(cmp.Or(r.most, most), most), "Apache's MaxRequestWorkers"
 }
 
-// apacheWords parts a line into words. Quotes hold a word together.
+// apacheWords splits a line into words. Quotes hold a word together.
 func apacheWords(line string) (words []string) {
 	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimLeft(rest, " \t") {
 		if q := rest[0]; q == '"' || q == '\'' {

@@ -5,9 +5,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// tell says what was read of a server.
+// tell shows what was read from a server's configuration.
 func (s *server) tell() string {
 	text := fmt.Sprintf("%d workers", s.workers)
 	if s.php {
@@ -17,7 +19,7 @@ func (s *server) tell() string {
 		text += fmt.Sprintf(", %s%v:%d", l.name, l.addresses, l.port)
 	}
 	for _, h := range s.hands {
-		text += fmt.Sprintf(", hands to %q at %v", h.to, h.ports)
+		text += fmt.Sprintf(", hands to %q", h)
 	}
 	return text
 }
@@ -34,8 +36,8 @@ IncludeOptional conf-enabled/*.conf
 IncludeOptional sites-enabled/*.conf
 `
 
-// TestReadApache reads configurations as Apache does.
-func TestReadApache(t *testing.T) {
+// TestReadServers reads configurations as Apache and nginx do: where they listen, and where they pass requests.
+func TestReadServers(t *testing.T) {
 	debian := func(more map[string]string) map[string]string {
 		all := map[string]string{
 			"etc/apache2/apache2.conf": debianApache,
@@ -64,7 +66,7 @@ func TestReadApache(t *testing.T) {
 		want  string
 	}{
 		"Debian, prefork":           {debian(prefork), "/usr/sbin/apache2 -k start", "150 workers, php, []:80"},
-		"Debian, event and php-fpm": {debian(event), "/usr/sbin/apache2 -k start", `400 workers, []:80, hands to "/run/php/php8.2-fpm.sock" at []`},
+		"Debian, event and php-fpm": {debian(event), "/usr/sbin/apache2 -k start", `400 workers, []:80, hands to "/run/php/php8.2-fpm.sock"`},
 		"nothing there":             {map[string]string{}, "/usr/sbin/apache2", "0 workers"},
 		"Red Hat":                   {map[string]string{"etc/httpd/conf/httpd.conf": "ServerRoot /etc/httpd\nInclude conf.d/*.conf\n", "etc/httpd/conf.d/a.conf": "MaxRequestWorkers 33\nListen 8080"}, "/usr/sbin/httpd -DFOREGROUND", "33 workers, []:8080"},
 		"its file is named":         {alone("LoadModule mpm_prefork_module x\nListen 127.0.0.1:8080"), "apache2 -f /srv/a.conf", "256 workers, [127.0.0.1]:8080"},
@@ -85,58 +87,44 @@ func TestReadApache(t *testing.T) {
 		"sites": {
 			alone("<VirtualHost *:80>\nProxyPass /app fcgi://127.0.0.1:9000/srv\nProxyPass /static !\n</VirtualHost>\n" +
 				"<VirtualHost 127.0.0.1:81 [::1]:82>\nProxyPassMatch ^/(.*)$ http://127.0.0.1:3000/$1\n</VirtualHost>\n<VirtualHost _default_>\nRewriteRule ^ unix:/run/b.sock|fcgi://localhost [P,L]\n</VirtualHost>"), "apache2 -f /srv/a.conf",
-			`0 workers, hands to "127.0.0.1:9000" at [80], hands to "" at [81 82], hands to "/run/b.sock" at []`,
+			`0 workers, hands to "127.0.0.1:9000", hands to "", hands to "/run/b.sock"`,
 		},
-		"members": {alone("<Proxy balancer://b>\nBalancerMember fcgi://127.0.0.1:9001\n</Proxy>\nProxyPass / balancer://b/"), "apache2 -f /srv/a.conf", `0 workers, hands to "127.0.0.1:9001" at []`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := readApache(tree(c.files), strings.Fields(c.args)).tell(); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-		})
-	}
-}
+		"members": {alone("<Proxy balancer://b>\nBalancerMember fcgi://127.0.0.1:9001\n</Proxy>\nProxyPass / balancer://b/"), "apache2 -f /srv/a.conf", `0 workers, hands to "127.0.0.1:9001"`},
 
-// TestReadNginx reads what matters of nginx's.
-func TestReadNginx(t *testing.T) {
-	for name, c := range map[string]struct {
-		files map[string]string
-		args  string
-		want  string
-	}{
-		"Debian": {map[string]string{
+		"nginx, Debian": {map[string]string{
 			"etc/nginx/nginx.conf":          "user www-data;\nevents {}\nhttp {\n  # fastcgi_pass x;\n  include /etc/nginx/sites-enabled/*;\n}\n",
 			"etc/nginx/sites-enabled/a":     "server {\n listen 8080 default_server; listen [::]:8080;\n location ~ \\.php$ { include snippets/php.conf; fastcgi_pass unix:/run/php/php8.2-fpm.sock; }\n}\n",
 			"etc/nginx/sites-enabled/b":     "server { location / { proxy_pass http://127.0.0.1:3000; } listen 127.0.0.1:81; }",
 			"etc/nginx/snippets/php.conf":   "fastcgi_param A \"; }\";",
 			"etc/nginx/sites-available/off": "server { listen 1; }",
-		}, "/usr/sbin/nginx -g daemon on;", `0 workers, []:8080, []:8080, [127.0.0.1]:81, hands to "/run/php/php8.2-fpm.sock" at [8080 8080], hands to "" at [81]`},
-		"upstreams": {map[string]string{"srv/n.conf": "http { server { fastcgi_pass php; } upstream php { server unix:/a.sock; server 127.0.0.1:9000 weight=2; } }"},
-			"nginx -c /srv/n.conf", `0 workers, []:80, hands to "/a.sock" at [80], hands to "127.0.0.1:9000" at [80]`},
-		"unfinished": {map[string]string{"srv/n.conf": "http { server { listen 8080; fastcgi_pass 'a b"}, "nginx -c /srv/n.conf", "0 workers, []:8080"},
-		"odd":        {map[string]string{"srv/n.conf": "; ; server { listen ${x}; listen unix:/run/n.sock; } } server { listen 1; }"}, "nginx -c /srv/n.conf", "0 workers, /run/n.sock[]:0"},
-		"nothing":    {map[string]string{}, "nginx", "0 workers"},
+		}, "/usr/sbin/nginx -g daemon on;", `0 workers, []:8080, []:8080, [127.0.0.1]:81, hands to "/run/php/php8.2-fpm.sock", hands to ""`},
+		"nginx, upstreams": {map[string]string{"srv/n.conf": "http { server { fastcgi_pass php; } upstream php { server unix:/a.sock; server 127.0.0.1:9000 weight=2; } }"},
+			"nginx -c /srv/n.conf", `0 workers, []:80, hands to "/a.sock", hands to "127.0.0.1:9000"`},
+		"nginx, unfinished": {map[string]string{"srv/n.conf": "http { server { listen 8080; fastcgi_pass 'a b"}, "nginx -c /srv/n.conf", "0 workers, []:8080"},
+		"nginx, odd":        {map[string]string{"srv/n.conf": "; ; server { listen ${x}; listen unix:/run/n.sock; } } server { listen 1; }"}, "nginx -c /srv/n.conf", "0 workers, /run/n.sock[]:0"},
+		"nginx, nothing":    {map[string]string{}, "nginx", "0 workers"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := readNginx(tree(c.files), strings.Fields(c.args)).tell(); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
+			read := readApache
+			if strings.HasPrefix(name, "nginx") {
+				read = readNginx
 			}
+			testkit.Same(t, c.want, read(tree(c.files), strings.Fields(c.args)).tell(), "it reads")
 		})
 	}
 }
 
-// TestServersFilesAreOthers: what not everybody may read, or everybody may write, is left alone.
+// TestServersFilesAreOthers checks that a file counts only if all users may read but not write it.
 func TestServersFilesAreOthers(t *testing.T) {
 	for mode, want := range map[os.FileMode]int{0o644: 9, 0o444: 9, 0o640: 0, 0o666: 0} {
 		files := tree(map[string]string{"srv/a.conf": "MaxRequestWorkers 9"})
 		files["srv/a.conf"].Mode = mode
-		if got := readApache(files, []string{"apache2", "-f", "/srv/a.conf"}); got.workers != want {
-			t.Errorf("mode %o: %d workers", mode, got.workers)
-		}
+		testkit.Same(t, want, readApache(files, []string{"apache2", "-f", "/srv/a.conf"}).workers, "mode %o: workers", mode)
 	}
 }
 
-// FuzzServers checks that no file makes workers that cannot be, and that reading ends.
+// FuzzServers checks that reading any file ends, and that no file gives an impossible number of
+// workers.
 func FuzzServers(f *testing.F) {
 	f.Add(debianApache)
 	f.Add("<IfModule x\n</IfModule>\n<VirtualHost *:1 2>\nProxyPass a fcgi://b\n\\")
@@ -147,7 +135,7 @@ func FuzzServers(f *testing.F) {
 			if s.workers < 0 || s.workers > mostChildren*mostChildren {
 				t.Errorf("%d workers", s.workers)
 			}
-			s.pools(listener{port: 80}, []Pool{{Listen: "9000"}})
+			s.pools([]Pool{{Listen: "9000"}})
 		}
 	})
 }

@@ -18,81 +18,76 @@ import (
 )
 
 const (
-	// queueEvery is how often the accept queues are measured: a reading takes some 30 µs,
-	// and a queue shall be known before many more requests are sent into it.
+	// queueEvery is the pause between two readings of the accept queues. It is short because the limiter
+	// should know about a queue before it sends many more requests into it. A reading takes about 30 µs.
 	queueEvery = 100 * time.Millisecond
-	// lookEvery is how often it is looked who the backend is. Only if its processes are others
-	// than they were, its configuration is read.
+	// lookEvery is the pause between two checks of which processes the backend has. Its configuration is read
+	// again only if these have changed.
 	lookEvery = 5 * time.Second
-	// lookRests is how much later it is for each process that was looked at, of 10 µs: a
-	// hundredth of the time at most.
-	lookRests = time.Millisecond
 )
 
-// Learner takes in what can be seen of a backend's workers.
+// Learner receives what Backend sees of the workers.
 type Learner interface {
-	// Backlog: so many connections wait for a worker, and the backend has so many processes;
-	// 0: that is not known.
+	// Backlog reports how many connections wait for a worker, and how many processes the backend has;
+	// 0: unknown.
 	Backlog(now time.Time, queued, processes int)
-	// Found: its configuration says how many workers it has at most, and what says so. 0: it
-	// says nothing.
+	// Found reports how many workers the backend may have at most, and which setting limits them. 0: its
+	// configuration sets no limit.
 	Found(now time.Time, workers int, source string)
 }
 
-// Backend looks at the backend from outside, where it is on this machine: how many
-// connections wait in front of its workers, how many of these its configuration gives it, and
-// what its processes use of the CPUs. None of that takes a right. All methods may be called
-// concurrently.
+// Backend watches a backend on this machine from outside: how many connections wait for its workers,
+// how many workers its configuration allows, and how much CPU time its processes use. This needs no
+// privilege. All methods may be called concurrently.
 type Backend struct {
 	root fs.FS
 
 	mu       sync.Mutex // guards the following
-	queue    *listenQueue
+	sockets  *Sockets   // asks the kernel about sockets; nil: the kernel doesn't answer, or the Backend is closed
 	listener listener
-	known    bool // a backend is, and listener is where it listens
+	known    bool // whether there is a backend, at the address listener
 	seen     string
 	is       identity
-	last     map[int]then // by process
-	looked   time.Time    // when that was
+	last     map[int]then // last reading of each process, by process number
+	looked   time.Time    // time of the last look
 	groups   map[string]*group
 }
 
-// identity is what can be seen of which program the backend is.
+// identity says which programs the backend consists of.
 type identity struct {
-	inner   []listener // of php-fpm that it hands requests to
-	forks   []int      // masters whose children work for it
-	trees   []int      // of these and of databases, those that are in no cgroup of their own
-	groups  []string   // directories of the cgroups of all others
-	whole   bool       // no other process computes for it, as far as is known
+	inner   []listener // addresses of the php-fpm pools that the backend passes requests to
+	forks   []int      // numbers of the masters whose children serve requests
+	trees   []int      // numbers of the masters, including databases, that have no cgroup of their own
+	groups  []string   // directories of the cgroups of all other masters
+	whole   bool       // whether no other processes are known to compute for the backend
 	workers int
 	by      string
 }
 
-// then is what a process had used, and for how long it had waited for a CPU, when it was looked at last.
+// then is a reading of a process: when the process began, how much CPU time it had used, and how long it had
+// waited for a CPU.
 type then struct {
 	began      uint64
 	cpu, delay time.Duration
 }
 
-// group is what a cgroup had when it was looked at last.
+// group is the last reading of a cgroup: its CPU time and its pressure.
 type group struct {
 	cpu, niced float64
 	pressure   cpuaccount.Pressure
 }
 
-// OpenBackend opens what is needed. Where the kernel does not tell about sockets, err says why,
-// and nothing is known of any backend.
+// OpenBackend opens a socket to ask the kernel about other sockets. If that fails, err says why, and
+// the Backend reports nothing.
 func OpenBackend() (*Backend, error) {
 	b := &Backend{root: os.DirFS("/")}
-	sockets, err := OpenSockets()
-	if err == nil {
-		b.queue = newListenQueue(sockets)
-	}
+	var err error
+	b.sockets, err = OpenSockets()
 	return b, err
 }
 
-// Watch sets the backend: http, https or unix, on this machine. With nil, or one
-// elsewhere, nothing is told.
+// Watch sets the backend's URL: http, https or unix, on this machine. If it is nil or leads to another
+// machine, the Backend reports nothing.
 func (b *Backend) Watch(backend *url.URL) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +97,7 @@ func (b *Backend) Watch(backend *url.URL) {
 	}
 }
 
-// Run tells the learner until the context ends, and closes what is open. It calls one method at
-// a time.
+// Run calls the learner, one method at a time, until the context ends. Then it closes the Backend.
 func (b *Backend) Run(ctx context.Context, learner Learner) {
 	defer b.close()
 	queues := time.NewTicker(queueEvery)
@@ -111,11 +105,10 @@ func (b *Backend) Run(ctx context.Context, learner Learner) {
 	var next time.Time
 	for now := time.Now(); ; {
 		if !now.Before(next) {
-			workers, by, n := b.look()
-			if by != "" {
+			if workers, by := b.look(); by != "" {
 				learner.Found(now, workers, by)
 			}
-			next = now.Add(lookEvery + time.Duration(n)*lookRests)
+			next = now.Add(lookEvery)
 		}
 		select {
 		case <-ctx.Done():
@@ -128,19 +121,19 @@ func (b *Backend) Run(ctx context.Context, learner Learner) {
 	}
 }
 
-// Sample returns how many connections wait until the backend, or php-fpm behind it, accepts
-// them, and while any do the number of processes; 0: unknown. Not ok: no listening process is
-// seen. Even if none waits, no worker need be free: servers that accept at once queue inside.
+// Sample returns how many connections the backend, or the php-fpm behind it, has yet to accept. If any wait,
+// it also returns the number of processes; 0: unknown. ok is false if there is no visible listening socket.
+// An empty queue doesn't mean that a worker is free, because some servers accept at once and queue
+// internally.
 func (b *Backend) Sample() (queued, processes int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.known || b.queue == nil {
+	if !b.known || b.sockets == nil {
 		return 0, 0, false
 	}
-	queued, ok = b.queue.length(b.listener)
-	for _, l := range b.is.inner {
-		more, also := b.queue.length(l)
-		queued, ok = queued+more, ok || also
+	for _, l := range append(b.is.inner, b.listener) {
+		q, is := queueAt(b.sockets, l)
+		queued, ok = queued+q.queued, ok || is
 	}
 	if queued > 0 {
 		processes = len(b.workersLocked())
@@ -148,7 +141,7 @@ func (b *Backend) Sample() (queued, processes int, ok bool) {
 	return queued, processes, ok
 }
 
-// workersLocked are the processes that the backend has; none: that is not known.
+// workersLocked returns the backend's processes, or none if they are unknown.
 func (b *Backend) workersLocked() (pids []int) {
 	for _, pid := range b.is.forks {
 		pids = append(pids, children(b.root, pid)...)
@@ -157,68 +150,51 @@ func (b *Backend) workersLocked() (pids []int) {
 		return pids
 	}
 	for _, dir := range b.is.groups {
-		text, _ := fs.ReadFile(b.root, dir+"/cgroup.procs") // gone: none
+		text, _ := fs.ReadFile(b.root, dir+"/cgroup.procs") // if the cgroup is gone, it has no processes
 		pids = append(pids, numbers(text)...)
 	}
 	return pids
 }
 
-// Workers are the processes that a backend has at that URL, as far as its configuration or its
-// cgroup tells without a right.
-func Workers(backend *url.URL) []int {
-	b, err := OpenBackend()
-	if err != nil {
-		return nil
-	}
-	defer b.close()
-	b.Watch(backend)
-	b.look()
+// look finds the backend's programs, their number of workers, and the setting that limits it; by is empty if
+// nothing has changed.
+func (b *Backend) look() (workers int, by string) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.workersLocked()
-}
-
-// look finds the backend among n processes, the number of its workers, and by what that is
-// known; by is empty if the backend is the same as before.
-func (b *Backend) look() (workers int, by string, n int) {
-	b.mu.Lock()
-	l, known, before := b.listener, b.known && b.queue != nil, b.seen
-	var socket uint32
-	var cgroup uint64
+	l, known, before := b.listener, b.known && b.sockets != nil, b.seen
+	var at queue
 	if known {
-		b.queue.length(l)
-		socket, cgroup = b.queue.socket, b.queue.cgroup
+		at, _ = queueAt(b.sockets, l) // without a socket, the server's processes may still be found
 	}
 	b.mu.Unlock()
 	if !known {
-		return 0, "", 0
+		return 0, ""
 	}
-	all := processes(b.root) // without the lock: it reads files
-	seen := fingerprint(all, socket, cgroup)
+	all := processes(b.root) // this reads files, so it runs without the lock
+	seen := fingerprint(all, at)
 	if seen == before {
-		return 0, "", len(all)
+		return 0, ""
 	}
-	found := identify(b.root, all, l, socket, cgroup)
+	found := identify(b.root, all, l, at)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.known || b.listener.name != l.name || b.listener.port != l.port {
-		return 0, "", 0 // another one was set in the meantime
+		return 0, "" // Watch has set another backend in the meantime
 	}
 	if !slices.Equal(b.is.trees, found.trees) || b.groups == nil {
 		b.last, b.groups = nil, map[string]*group{}
 	}
 	b.seen, b.is = seen, found
-	return found.workers, cmp.Or(found.by, "nothing"), len(all)
+	return found.workers, cmp.Or(found.by, "nothing")
 }
 
 func isApache(name string) bool { return name == "apache2" || name == "httpd" }
 func isServer(name string) bool { return isApache(name) || name == "nginx" }
 
-// fingerprint is another one when a server's master, or all of its children, were replaced: they
-// have read their configuration then.
-func fingerprint(all []process.Stat, socket uint32, cgroup uint64) string {
+// fingerprint changes when a server's master or all of its children are replaced, because only then has the
+// server read its configuration again.
+func fingerprint(all []process.Stat, at queue) string {
 	var text strings.Builder
-	fmt.Fprint(&text, socket, cgroup)
+	fmt.Fprint(&text, at.socket, at.cgroup)
 	masters := tops(all, func(name string) bool {
 		return isServer(name) || isDatabase(name) || strings.HasPrefix(name, "php-fpm")
 	})
@@ -230,21 +206,21 @@ func fingerprint(all []process.Stat, socket uint32, cgroup uint64) string {
 			}
 		}
 		if isDatabase(string(m.Name)) {
-			oldest = 0 // its children come and go with connections
+			oldest = 0 // a database's children don't count, because they start and end with its connections
 		}
 		fmt.Fprint(&text, " ", m.PID, m.Start, oldest)
 	}
 	return text.String()
 }
 
-// identify finds the program that listens there, and those that compute for it.
-func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup uint64) (is identity) {
-	master, conf := serverAt(root, all, l, socket)
+// identify finds the program that listens at an address, and the programs that compute for it.
+func identify(root fs.FS, all []process.Stat, l listener, at queue) (is identity) {
+	master, conf := serverAt(root, all, l, at.socket)
 	mount, own := cgroups(root), cgroupOf(root, "self")
 	var members []process.Stat
 	switch {
 	case conf != nil:
-		pools, others := conf.pools(l, findFPM(root, all))
+		pools, others := conf.pools(findFPM(root, all))
 		is.whole = !others
 		is.workers, is.by = conf.workers, conf.by
 		members = append(members, master)
@@ -252,7 +228,7 @@ func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup 
 			pools = nil
 		}
 		if len(pools) > 0 {
-			is.workers, is.by = workersOf(pools), tellPools(pools)
+			is.workers, is.by = together(pools)
 		}
 		for _, p := range pools {
 			if d, ok := listenerAt(p.Listen); ok && !d.meets(l) {
@@ -265,8 +241,8 @@ func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup 
 		for _, m := range members {
 			is.forks = append(is.forks, m.PID)
 		}
-	case cgroup != 0 && mount != "":
-		name := cgroupNamed(root, mount, cgroup)
+	case at.cgroup != 0 && mount != "":
+		name := cgroupNamed(root, mount, at.cgroup)
 		if !isService(name, own) {
 			return is
 		}
@@ -288,8 +264,8 @@ func identify(root fs.FS, all []process.Stat, l listener, socket uint32, cgroup 
 	return is
 }
 
-// serverAt finds the web server that listens there. If this process has the right to see which
-// process has the socket, that decides; otherwise the configuration does.
+// serverAt finds the web server that listens at an address. If this process may see which process holds the
+// socket, that decides; otherwise the server's configuration does.
 func serverAt(root fs.FS, all []process.Stat, l listener, socket uint32) (master process.Stat, conf *server) {
 	for _, m := range tops(all, isServer) {
 		at, err := descriptorOf(root, m.PID, socket)
@@ -311,9 +287,9 @@ func serverAt(root fs.FS, all []process.Stat, l listener, socket uint32) (master
 	return master, nil
 }
 
-// handsOn reports whether a process of a cgroup hands requests on to others.
+// handsOn reports whether a process in a cgroup passes requests to other programs.
 func handsOn(root fs.FS, dir string) bool {
-	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
+	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // if the cgroup is gone, it has no processes
 	for i, pid := range numbers(text) {
 		name, err := fs.ReadFile(root, procFile(pid, "comm"))
 		if err == nil && forwards(string(name)) || i > mostProcesses {
@@ -323,8 +299,8 @@ func handsOn(root fs.FS, dir string) bool {
 	return false
 }
 
-// own returns what the backend's processes have used since the last call. Of what was not seen
-// at that, nothing is known yet.
+// own returns the CPU use of the backend's processes since the last call. A process or cgroup that is new
+// since then counts as unknown.
 func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
 	unknown := cpuaccount.Own{CPU: -1, Lacked: -1, Waits: -1}
 	if b == nil {
@@ -356,8 +332,8 @@ func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
 	return o
 }
 
-// groupLocked adds up what a cgroup has used, and returns the part of the time in which a
-// process in it waited for a CPU; negative: unknown.
+// groupLocked adds the CPU use of a cgroup to o. It returns the part of the time in which a process of that
+// cgroup waited for a CPU; negative: unknown.
 func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (waits float64, ok bool) {
 	text, _ := fs.ReadFile(b.root, dir+"/cpu.stat")
 	cpu, niced, ok := cpuaccount.ReadOwn(text)
@@ -371,7 +347,7 @@ func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (wai
 		g = &group{}
 		b.groups[dir] = g
 	}
-	text, _ = fs.ReadFile(b.root, dir+"/cpu.pressure") // a kernel may be without
+	text, _ = fs.ReadFile(b.root, dir+"/cpu.pressure") // some kernels don't have it
 	waits, known := g.pressure.Sample(now, text)
 	if !known {
 		waits = -1
@@ -388,17 +364,17 @@ func (b *Backend) groupLocked(now time.Time, dir string, o *cpuaccount.Own) (wai
 	return waits, begun
 }
 
-// hasNiced reports whether a process of a cgroup has a nice value.
+// hasNiced reports whether a process in a cgroup has a positive nice value.
 func hasNiced(root fs.FS, dir string) bool {
-	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // gone: none
+	text, _ := fs.ReadFile(root, dir+"/cgroup.procs") // if the cgroup is gone, it has no processes
 	return slices.ContainsFunc(numbers(text), func(pid int) bool {
 		p, ok := processAt(root, pid)
 		return ok && p.Nice > 0
 	})
 }
 
-// processesLocked adds up what masters and their children have used, and how long those that work for the
-// backend have waited for a CPU. The use of a child that has ended is in its master's, which waited for it.
+// processesLocked adds up the CPU time of masters and their children, and how long those that work for the
+// backend waited for a CPU. When a child has ended, its CPU time is part of its master's.
 func (b *Backend) processesLocked(o *cpuaccount.Own) (ok bool) {
 	masters := slices.Concat(b.is.forks, b.is.trees)
 	slices.Sort(masters)
@@ -427,7 +403,7 @@ func (b *Backend) processesLocked(o *cpuaccount.Own) (ok bool) {
 			if works {
 				var told bool
 				is.delay, told = delayOf(b.root, pid)
-				areKnown = areKnown && told && p.Threads <= 1 // threads have a delay each
+				areKnown = areKnown && told && p.Threads <= 1 // schedstat has only the first thread's delay
 				o.Lacked += (is.delay - was.delay).Seconds()
 			}
 			now[pid] = is
@@ -446,28 +422,18 @@ func (b *Backend) processesLocked(o *cpuaccount.Own) (ok bool) {
 	return len(b.is.trees) == 0 || !isFirst && len(now) > 0
 }
 
-// delayOf is for how long a process's first thread was kept from running as others had the CPUs; not ok: the
-// kernel does not tell.
+// delayOf returns how long a process's first thread has waited for a CPU; ok is false if the kernel doesn't
+// count that.
 func delayOf(root fs.FS, pid int) (d time.Duration, ok bool) {
-	text, _ := fs.ReadFile(root, procFile(pid, "schedstat")) // ended: nothing
+	text, _ := fs.ReadFile(root, procFile(pid, "schedstat")) // if the process has ended, nothing is read
 	return process.ParseQueued(text)
-}
-
-// size is of how many processes it is read what they used.
-func (b *Backend) size() int {
-	if b == nil {
-		return 0
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.last)
 }
 
 func (b *Backend) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.queue != nil {
-		b.queue.sockets.Close()
-		b.queue = nil
+	if b.sockets != nil {
+		b.sockets.Close()
+		b.sockets = nil
 	}
 }

@@ -15,12 +15,14 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// machine is a file system with processes and cgroups that tests make.
+// machine is a file system with the processes and cgroups of a test.
 type machine struct {
 	fstest.MapFS
-	mu *sync.Mutex // one of them changes while a Backend looks
+	mu *sync.Mutex // a test changes files while a Backend reads them
 }
 
 // Open implements fs.FS.
@@ -65,8 +67,8 @@ func (m machine) file(name, text string) {
 	m.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 }
 
-// process adds one, or changes it: with what it has used, its children that have ended
-// included, in CPU-seconds.
+// process adds a process or changes it. cpu is its CPU use, including its children that have ended, in
+// CPU-seconds.
 func (m machine) process(pid, parent int, command string, cpu float64, nice int, group string) {
 	program, _, _ := strings.Cut(command, " ")
 	name := strings.TrimSuffix(program[strings.LastIndexByte(program, '/')+1:], ":")
@@ -82,7 +84,7 @@ func (m machine) process(pid, parent int, command string, cpu float64, nice int,
 	m.children(parent)
 }
 
-// children writes those of a process.
+// children writes the list of a process's children.
 func (m machine) children(of int) {
 	var all []string
 	for _, p := range processes(m) {
@@ -113,7 +115,7 @@ const (
 	fpmGroup    = "/system.slice/php8.2-fpm.service"
 )
 
-// apache adds a prefork or event MPM that listens at port 8080, with two children.
+// apache adds an Apache that listens at port 8080, with two children.
 func (m machine) apache(group, conf string) {
 	m.process(1, 0, "/sbin/init", 0, 0, "/init.scope")
 	m.process(10, 1, "/usr/sbin/apache2 -k start", 0, 0, group)
@@ -134,8 +136,8 @@ const (
 	withFPM = "LoadModule mpm_event_module x\nMaxRequestWorkers 400\n<FilesMatch x>\nSetHandler \"proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost\"\n</FilesMatch>\n"
 )
 
-// TestWhoTheBackendIs, and how many workers it has: whose configuration listens there, and whom
-// that hands requests to. A php-fpm beside it is nobody's business.
+// TestWhoTheBackendIs finds the server that listens at an address, how many workers it has, and the
+// programs that it passes requests to. A php-fpm that gets none of them doesn't count.
 func TestWhoTheBackendIs(t *testing.T) {
 	const fpm = `php-fpm's pm.max_children of pool "www"`
 	for name, c := range map[string]struct {
@@ -180,26 +182,24 @@ func TestWhoTheBackendIs(t *testing.T) {
 			m := newMachine()
 			c.make(m)
 			l, _ := listenerAt("127.0.0.1:" + c.port)
-			is := identify(m, processes(m), l, 0, 0)
+			is := identify(m, processes(m), l, queue{})
 			for i, dir := range is.groups {
 				is.groups[i] = dir[strings.LastIndexByte(dir, '/')+1:]
 			}
-			if got := fmt.Sprintf("%d by %s, forks %v, groups %v, trees %v, whole %v", is.workers, is.by, is.forks, is.groups, is.trees, is.whole); got != c.want {
-				t.Errorf("%s\nwant %s", got, c.want)
-			}
+			testkit.Same(t, c.want, fmt.Sprintf("%d by %s, forks %v, groups %v, trees %v, whole %v", is.workers, is.by, is.forks, is.groups, is.trees, is.whole), "it finds")
 		})
 	}
 }
 
-// look tells what the backend has used, as a look after d finds it.
+// lookAfter shows the backend's CPU use when a look comes d later.
 func (b *Backend) lookAfter(now *time.Time, d time.Duration) string {
 	*now = now.Add(d)
 	o := b.own(*now)
 	return fmt.Sprintf("%.2f, niced %.2f, waits %.2f, lacked %.2f", o.CPU, o.Niced, o.Waits, o.Lacked)
 }
 
-// TestWhatTheBackendsProcessesUse: those of a master, its children and those of them that have
-// ended. What anybody else uses is not theirs.
+// TestWhatTheBackendsProcessesUse adds up a master, its children, and those children that have ended.
+// Other processes don't count.
 func TestWhatTheBackendsProcessesUse(t *testing.T) {
 	m := newMachine()
 	m.apache("/", withPHP)
@@ -207,13 +207,11 @@ func TestWhatTheBackendsProcessesUse(t *testing.T) {
 	m.file(procFile(30, "schedstat"), "1 9000000000 3\n")
 	m.process(99, 1, "/usr/bin/burn", 1000, 19, "/")
 	l, _ := listenerAt("8080")
-	b := &Backend{root: m, is: identify(m, processes(m), l, 0, 0)}
+	b := &Backend{root: m, is: identify(m, processes(m), l, queue{})}
 	now := time.Unix(1, 0)
 	next := func(what, want string) {
 		t.Helper()
-		if got := b.lookAfter(&now, time.Second); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		testkit.Same(t, want, b.lookAfter(&now, time.Second), "%s", what)
 	}
 	next("the first look", "-1.00, niced 0.00, waits -1.00, lacked -1.00")
 	m.process(11, 10, "/usr/sbin/apache2 -k start", 0.4, 0, "/")
@@ -235,14 +233,14 @@ func TestWhatTheBackendsProcessesUse(t *testing.T) {
 	next("the kernel does not tell", "0.00, niced 0.00, waits -1.00, lacked -1.00")
 }
 
-// TestWhatTheBackendsGroupsUse: the kernel counts for services, and tells how long somebody in
+// TestWhatTheBackendsGroupsUse reads the kernel's counters of services, and how long a process in
 // them waited for a CPU.
 func TestWhatTheBackendsGroupsUse(t *testing.T) {
 	m := newMachine()
 	m.apache(apacheGroup, withFPM)
 	m.fpm()
 	l, _ := listenerAt("8080")
-	b := &Backend{root: m, is: identify(m, processes(m), l, 0, 0), groups: map[string]*group{}}
+	b := &Backend{root: m, is: identify(m, processes(m), l, queue{}), groups: map[string]*group{}}
 	now := time.Unix(1, 0)
 	next := func(what string, web, php float64, more string, waited int, want string) {
 		t.Helper()
@@ -250,9 +248,7 @@ func TestWhatTheBackendsGroupsUse(t *testing.T) {
 		m.group(fpmGroup, php, more)
 		m.file("sys/fs/cgroup"+apacheGroup+"/cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n")
 		m.file("sys/fs/cgroup"+fpmGroup+"/cpu.pressure", fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n", waited))
-		if got := b.lookAfter(&now, time.Second); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		testkit.Same(t, want, b.lookAfter(&now, time.Second), "%s", what)
 	}
 	next("the first look", 100, 200, "", 0, "-1.00, niced 0.00, waits -1.00, lacked -1.00")
 	m.file(procFile(21, "schedstat"), "1 300000000 3\n")
@@ -270,7 +266,7 @@ func TestWhatTheBackendsGroupsUse(t *testing.T) {
 	}
 }
 
-// learner notes what it is told.
+// learner records its calls.
 type learner struct {
 	mu   sync.Mutex
 	told []string
@@ -288,7 +284,7 @@ func (l *learner) Found(_ time.Time, workers int, by string) {
 	l.told = append(l.told, fmt.Sprintf("%d by %s", workers, by))
 }
 
-// take returns what it was told last, and how often it was told anything, since the last take.
+// take returns the last call, and the number of calls since the last take.
 func (l *learner) take() (last string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,23 +295,19 @@ func (l *learner) take() (last string, n int) {
 	return last, n
 }
 
-// TestBackend has connections wait at a web server and at the php-fpm that it hands requests to;
-// those that wait at another one are nobody's business.
+// TestBackend has connections wait at a web server and at the php-fpm that it passes requests to.
+// Those that wait at another php-fpm don't count.
 func TestBackend(t *testing.T) {
 	b, err := OpenBackend()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var at []*net.TCPAddr
 	for n := range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer func() { _ = l.Close() }()
 		at = append(at, l.Addr().(*net.TCPAddr))
 		dial(t, "tcp", at[n].String(), []int{1, 2, 4}[n])
-		waitQueue(t, b.queue, listener{port: uint16(at[n].Port)}, []int{1, 2, 4}[n])
+		waitQueue(t, b.sockets, listener{port: uint16(at[n].Port)}, []int{1, 2, 4}[n])
 	}
 	m := newMachine()
 	m.apache("/", "")
@@ -375,29 +367,19 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-// TestCgroups finds one by its number, and tells whose are somebody else's.
+// TestCgroups finds a cgroup by its id, and decides which ones belong to another service.
 func TestCgroups(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "cgroup", "system.slice", "a.service")
-	if err := os.MkdirAll(at, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(at, 0o755))
 	info, err := os.Stat(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := cgroupNamed(os.DirFS(dir), "cgroup", inodeOfFile(info)); got != "/system.slice/a.service" {
-		t.Errorf("its number is that of %q", got)
-	}
-	if got := cgroupNamed(os.DirFS(dir), "cgroup", 1<<60); got != "" {
-		t.Errorf("no number is that of %q", got)
-	}
+	testkit.Must(t, err)
+	testkit.Same(t, "/system.slice/a.service", cgroupNamed(os.DirFS(dir), "cgroup", inodeOfFile(info)), "its number is that of")
+	testkit.Same(t, "", cgroupNamed(os.DirFS(dir), "cgroup", 1<<60), "no number is that of")
 	for name, want := range map[string]bool{
 		"/system.slice/apache2.service": true, "/": false, "": false, "/init.scope": false, "/user.slice": false,
 		"/user.slice/user-0.slice/session-1.scope": false, "/user.slice/user-0.slice/session-11.scope": true,
 	} {
-		if got := isService(name, "/user.slice/user-0.slice/session-1.scope"); got != want {
-			t.Errorf("%q is somebody else's: %t", name, got)
-		}
+		testkit.Same(t, want, isService(name, "/user.slice/user-0.slice/session-1.scope"), "%q is somebody else's", name)
 	}
 }

@@ -14,38 +14,29 @@ import (
 const (
 	mostServerFiles = 512
 	mostServerBytes = 1 << 20
-	mostDepth       = 32 // of files that include each other
+	mostDepth       = 32 // deepest nesting of includes
 )
 
-// server is what a web server's configuration says: where it listens, how many workers it has,
-// and where it passes requests.
+// server is the content of a web server's configuration: where it listens, how many workers it has, and where
+// it passes requests.
 type server struct {
 	listens []listener
-	workers int    // that it may have at most; 0: it says none
-	by      string // what that number is
-	hands   []hand
-	php     bool // PHP runs in its own workers
+	workers int      // largest number of workers; 0: unknown
+	by      string   // setting that determines workers
+	hands   []string // addresses to which it passes FastCGI requests, in the form of php-fpm's listen
+	php     bool     // whether PHP runs inside the server's own workers
 }
 
-// hand is where a server hands requests to.
-type hand struct {
-	to    string   // as in php-fpm's listen; empty: not over FastCGI
-	ports []uint16 // only what it is asked at these; none: at any
-}
-
-// at reports whether the server listens there.
+// at reports whether the server listens at an address.
 func (s *server) at(l listener) bool {
 	return slices.ContainsFunc(s.listens, func(x listener) bool { return x.meets(l) })
 }
 
-// pools are the pools to which it passes a listener's requests; others is whether it passes any
-// elsewhere. PHP that runs in its own workers is passed to none.
-func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
-	for _, h := range s.hands {
-		if len(h.ports) > 0 && l.name == "" && !slices.Contains(h.ports, l.port) {
-			continue
-		}
-		i := slices.IndexFunc(all, func(p Pool) bool { return h.to != "" && sameListen(h.to, p.Listen) })
+// pools returns those of the given php-fpm pools that get requests from the server. others is true if the
+// server also passes requests to other programs.
+func (s *server) pools(all []Pool) (pools []Pool, others bool) {
+	for _, to := range s.hands {
+		i := slices.IndexFunc(all, func(p Pool) bool { return sameListen(to, p.Listen) })
 		switch {
 		case i < 0:
 			others = true
@@ -56,7 +47,7 @@ func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
 	return pools, others
 }
 
-// sameListen reports whether two words of configurations mean one listener. /var/run is /run.
+// sameListen reports whether two configured addresses are the same. /var/run is the same as /run.
 func sameListen(a, b string) bool {
 	x, ok := listenerAt(a)
 	y, also := listenerAt(b)
@@ -66,19 +57,19 @@ func sameListen(a, b string) bool {
 
 // ConfigFile is a file of a server's configuration.
 type ConfigFile struct {
-	Path string // as the server names it
-	Real string // where it is, symbolic links followed
+	Path string // path that the server uses
+	Real string // path with symbolic links resolved
 	Text string
 }
 
-// configReader reads the files of a server: only those that belong to root or this user, and that all users may
-// read but not write. The text of other files is empty, and of those beyond the limit.
+// configReader reads a server's files if they belong to root or to this user, and if all users may read but
+// not write them. Other files, and files beyond the limit, count as empty.
 type configReader struct {
 	root  fs.FS
-	files int // looked for, patterns included
+	files int // number of files and patterns opened so far
 }
 
-// isDone notes that a file or pattern is looked for, and tells whether these are enough.
+// isDone counts a file or pattern, and reports whether the limit is reached.
 func (c *configReader) isDone() bool {
 	c.files++
 	return c.files > mostServerFiles
@@ -92,7 +83,7 @@ func (c *configReader) read(name string) *ConfigFile {
 	return f
 }
 
-// matching are the files of a pattern, which a directory may be meant from.
+// matching lists the files that match a pattern, which may be relative to a directory.
 func (c *configReader) matching(dir, pattern string) (names []string) {
 	found, _ := fs.Glob(c.root, strings.TrimPrefix(absolute(dir, pattern), "/"))
 	for _, name := range found {
@@ -108,18 +99,18 @@ func absolute(dir, name string) string {
 	return path.Join(dir, name)
 }
 
-// isTrusted reports whether a file is root's, or this user's own.
+// isTrusted reports whether a file belongs to root or to this user.
 func isTrusted(root fs.FS, name string) bool {
 	info, err := fs.Stat(root, name)
 	if err != nil {
 		return false
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // not ok: no file system of the machine
+	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // a test's file system has no owners
 }
 
-// readSome reads the beginning of a file that all users may read but not write; of another one,
-// or none, nothing.
+// readSome reads the beginning of a file that all users may read but not write. For any other file it returns
+// an empty text.
 func readSome(root fs.FS, name string, most int64) string {
 	info, err := fs.Stat(root, name)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o006 != 0o004 {
@@ -129,7 +120,7 @@ func readSome(root fs.FS, name string, most int64) string {
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }()            // it was only read
-	b, _ := io.ReadAll(io.LimitReader(f, most)) // what came before an error is its beginning
+	defer func() { _ = f.Close() }()            // an error doesn't matter after reading
+	b, _ := io.ReadAll(io.LimitReader(f, most)) // after an error, the part that was read counts
 	return string(b)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// threadTime is the CPU time of the thread that asks.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -22,25 +21,16 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// CostSocket is the Unix socket that workers tell by.
+// CostSocket is the unix socket to which workers report.
 type CostSocket struct {
 	conn *net.UnixConn
 }
 
-// OpenCostSocket makes the socket, and replaces one that a dead process left behind. Every user may
-// send to it: messages without a valid number of a request are ignored.
+// OpenCostSocket makes the socket and replaces one that a dead process left behind. Every user may write to
+// it, because messages without a valid request number are ignored.
 func OpenCostSocket(path string) (*CostSocket, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	if err := removeStaleSocket(path, "unixgram"); err != nil {
 		return nil, fmt.Errorf("listen for workers: %w", err)
-	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("listen for workers: %s is there, and no socket", path)
-	case isServed(path):
-		return nil, fmt.Errorf("listen for workers: %s is another program's socket", path)
-	default:
-		_ = os.Remove(path) // or listening tells why not
 	}
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -62,17 +52,7 @@ func OpenCostSocket(path string) (*CostSocket, error) {
 	return &CostSocket{conn: c}, nil
 }
 
-// isServed reports whether a program listens there that is none of ours: to another kind of
-// socket. The one that this process takes the place of may still hear.
-func isServed(path string) bool {
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err == nil {
-		_ = c.Close()
-	}
-	return errors.Is(err, unix.EPROTOTYPE)
-}
-
-// run takes in what is told, until the context ends.
+// run receives the workers' messages until the context ends.
 func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
 	stop := context.AfterFunc(ctx, func() { _ = e.conn.Close() })
 	defer stop()
@@ -96,8 +76,8 @@ func (e *CostSocket) run(ctx context.Context, c *claims, numbers *Numbers) {
 	}
 }
 
-// sender is the process that sent a message, according to the kernel; 0: unknown, or not in
-// this PID namespace.
+// sender returns the process that sent a message, according to the kernel; 0: unknown, or in another PID
+// namespace.
 func sender(oob []byte) int {
 	all, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// costSocket listens, and sends.
+// costSocket is an open cost socket, and a connection to it.
 type costSocket struct {
 	t       *testing.T
 	claims  *claims
@@ -32,9 +31,7 @@ func newCostSocket(t *testing.T) *costSocket {
 	t.Cleanup(func() { goleak.VerifyNone(t, current) })
 	path := filepath.Join(t.TempDir(), "w.sock")
 	listener, err := OpenCostSocket(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e := &costSocket{t: t, claims: newClaims(), numbers: newNumbers()}
 	ctx, stop := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
@@ -47,12 +44,10 @@ func newCostSocket(t *testing.T) *costSocket {
 	return e
 }
 
-// send sends as the files in deploy do: if there is no room, not at all.
+// send does the same as the files in deploy: without room, it sends nothing.
 func (e *costSocket) send(text string) (sent bool) {
 	raw, err := e.to.SyscallConn()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	testkit.Must(e.t, err)
 	_ = raw.Control(func(fd uintptr) { err = unix.Send(int(fd), []byte(text), unix.MSG_DONTWAIT) })
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		e.t.Fatal(err)
@@ -60,7 +55,7 @@ func (e *costSocket) send(text string) (sent bool) {
 	return err == nil
 }
 
-// await waits until a request is claimed, as often as there is room for what is said.
+// await sends text again and again until the request is claimed.
 func (e *costSocket) await(n Number, text string) *claim {
 	e.t.Helper()
 	var c *claim
@@ -72,7 +67,7 @@ func (e *costSocket) await(n Number, text string) *claim {
 	return c
 }
 
-// TestTold has a process say what it serves, and the kernel say which one that was.
+// TestTold: this process reports a request, and the kernel says which process that was.
 func TestTold(t *testing.T) {
 	e := newCostSocket(t)
 	n, text := e.numbers.Next()
@@ -94,8 +89,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestLies has a process send thousands of messages that it has no reason to send. None is
-// kept, one that is sound is heard all the same, and nothing grows.
+// TestLies: a process sends thousands of invalid messages. None is kept and nothing grows, and a valid
+// message is still received.
 func TestLies(t *testing.T) {
 	e := newCostSocket(t)
 	_, foreign := newNumbers().Next()
@@ -114,26 +109,22 @@ func TestLies(t *testing.T) {
 	}
 	n, text := e.numbers.Next()
 	e.await(n, "+"+text)
-	if len(e.claims.byPID) != 1 || len(e.claims.byNumber) != 1 {
-		t.Errorf("after %d lies %d processes have %d requests", sent, len(e.claims.byPID), len(e.claims.byNumber))
+	if e.claims.byPID.Len() != 1 || len(e.claims.byNumber) != 1 {
+		t.Errorf("after %d lies %d processes have %d requests", sent, e.claims.byPID.Len(), len(e.claims.byNumber))
 	}
 }
 
-// TestDescriptorsAreNotTaken has a process send descriptors along with what it says.
+// TestDescriptorsAreNotTaken: a process sends descriptors along with its message, and they are not kept.
 func TestDescriptorsAreNotTaken(t *testing.T) {
 	e := newCostSocket(t)
 	first, said := e.numbers.Next()
-	e.await(first, "+"+said) // who speaks is kept open
+	e.await(first, "+"+said) // the sender's files are open from now on
 	before := descriptors(t)
 	n, text := e.numbers.Next()
 	raw, err := e.to.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = raw.Control(func(fd uintptr) { err = unix.Sendmsg(int(fd), []byte("+"+text), unix.UnixRights(1, 1, 1, 1), nil, 0) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e.await(n, "+"+text)
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors, and %d before", after, before)
@@ -143,16 +134,14 @@ func TestDescriptorsAreNotTaken(t *testing.T) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return len(all)
 }
 
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.sock")
-	for i := range 2 { // the second in place of the first, as of a process that was killed
+	for i := range 2 { // the second replaces the first, as after a crash
 		e, err := OpenCostSocket(path)
 		if err != nil {
 			t.Fatal(i, err)
@@ -164,9 +153,7 @@ func TestListen(t *testing.T) {
 		defer func() { _ = e.conn.Close() }()
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	for _, bad := range []string{file, filepath.Join(dir, "none", "w.sock")} {
 		if e, err := OpenCostSocket(bad); err == nil {
 			_ = e.conn.Close()
@@ -178,13 +165,10 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestWorksOn: what a process uses after it said that it is done is the request's, until it goes
-// on to another one.
+// TestWorksOn: a request pays for its process's CPU use after the reported end, until the process begins
+// another request.
 func TestWorksOn(t *testing.T) {
-	id, before, err := look(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	id, before := itself(t)
 	usage := func() (process.Usage, error) { _, u, err := look(id.PID); return u, err }
 	c := newClaims()
 	c.begins(at(0), id, before, 1)
@@ -195,9 +179,7 @@ func TestWorksOn(t *testing.T) {
 	}
 	now := before
 	for now.CPU-before.CPU <= 3*between { // it computes
-		if now, err = usage(); err != nil {
-			t.Fatal(err)
-		}
+		_, now = itself(t)
 	}
 	u, err := x.used(usage)
 	if err != nil || u.CPU < now.CPU {
@@ -205,66 +187,23 @@ func TestWorksOn(t *testing.T) {
 	}
 	c.begins(at(1), id, u, 2)
 	for more := u; more.CPU-u.CPU <= 3*between; {
-		if more, err = usage(); err != nil {
-			t.Fatal(err)
-		}
+		_, more = itself(t)
 	}
 	if after, _ := x.used(usage); after != u {
 		t.Errorf("with another one it has used %v, want %v", after.CPU, u.CPU)
 	}
 }
 
-// TestOthersSocket: the socket of a program that serves something else is left alone.
+// TestOthersSocket checks that another program's socket is not replaced.
 func TestOthersSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fpm.sock")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = l.Close() }()
-	if _, err := OpenCostSocket(path); err == nil || !strings.Contains(err.Error(), "another program's") {
+	if _, err := OpenCostSocket(path); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Error(err)
 	}
 	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = c.Close()
-}
-
-// TestSeveral: a process with one of the backend's connections may serve one request at a time;
-// one with two does not.
-func TestSeveral(t *testing.T) {
-	for name, address := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:0"}, "unix": {"unix", filepath.Join(t.TempDir(), "b.sock")}} {
-		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen(address[0], address[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = l.Close() }()
-			backend := &url.URL{Scheme: "http", Host: l.Addr().String()}
-			if name == "unix" {
-				backend = &url.URL{Scheme: "unix", Path: address[1]}
-			}
-			f, err := OpenFinder(backend)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			for n, want := range []bool{false, false, true} {
-				if n > 0 {
-					for _, open := range []func() (net.Conn, error){func() (net.Conn, error) { return net.Dial(address[0], l.Addr().String()) }, l.Accept} {
-						c, err := open()
-						if err != nil {
-							t.Fatal(err)
-						}
-						defer func() { _ = c.Close() }()
-					}
-				}
-				if got := f.several(at(float64(n)), os.Getpid()); got != want {
-					t.Errorf("with %d connections: %t", n, got)
-				}
-			}
-		})
-	}
 }

@@ -3,25 +3,20 @@ package host
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"tempomat/cpuaccount"
 	"tempomat/cpuaccount/process"
 )
 
-// Database is the CPU use of this machine's databases. Requests that wait for them share it, in
-// proportion to how long each waited.
+// Database measures the CPU time of this machine's databases. Requests that wait for a database share its CPU
+// time in proportion to how long each waited.
 //
-// The price is CPU time of the databases for a second of waiting, as it was in the last
-// interval. A request that ends before the next look pays it; the others pay what is left.
+// The price of a second of waiting is the databases' CPU time in the last interval, divided by the time that
+// all requests waited in it. A request that ends before the next reading pays this price. The requests that
+// are still running then share the rest of the CPU time.
 type Database struct {
-	cgroup string // whose counters tell; empty: those of the processes that are found
-	total  time.Duration
-	began  bool // total is what the cgroup had used
-
 	root   fs.FS
 	opened *opened
 	last   map[process.ID]time.Duration
@@ -30,25 +25,15 @@ type Database struct {
 
 	mu    sync.Mutex // guards the following
 	pot   time.Duration
-	ended time.Duration // for how long those have waited who ended since the last interval
+	ended time.Duration // total wait of the requests that have ended since the last interval
 	price float64
 }
 
-// OpenDatabase makes one that reads the cpu.stat of a cgroup, or, without one, the databases'
-// processes as they are found. The error says that the cgroup has no cpu.stat that can be read.
-func OpenDatabase(cgroup string) (*Database, error) {
-	d := &Database{cgroup: cgroup, root: os.DirFS("/"), opened: newOpened()}
-	if cgroup != "" {
-		if _, err := d.cgroupTotal(); err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
-}
+func newDatabase() *Database { return &Database{root: os.DirFS("/"), opened: newOpened()} }
 
-// pay takes what a request owes that ends now, for that it has waited for so long.
+// pay returns how much CPU time a request that ends now owes for the time that it has waited.
 func (d *Database) pay(waited time.Duration) time.Duration {
-	if d == nil || waited <= 0 {
+	if waited <= 0 {
 		return 0
 	}
 	d.mu.Lock()
@@ -59,8 +44,8 @@ func (d *Database) pay(waited time.Duration) time.Duration {
 	return share
 }
 
-// bill takes in what was used since it was called last, and tells what each pays for each
-// second of waiting in this interval, of those who have not ended: they have waited for so long.
+// bill takes the CPU time used since the last call. waited is how long all requests that still run have
+// waited in this interval. bill returns what they pay per second of waiting.
 func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,22 +62,19 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 		price = d.pot.Seconds() / waited.Seconds()
 		d.pot = 0
 	}
-	d.pot = min(d.pot, used) // what no request has paid until now is the database's own work
+	d.pot = min(d.pot, used) // CPU time of earlier intervals that no request has paid was the database's own work
 	return price
 }
 
 const (
-	// looksFor is how often databases are looked for.
+	// looksFor is the pause between two searches for databases.
 	looksFor      = 10 * time.Second
 	mostDatabases = 1024
 )
 
-// pids are its processes: those of the cgroup, without those of groups below it, or those found by their names, which
-// any process may set: one that takes such a name has its CPU time charged to requests that wait. It gains nothing.
+// pids returns the databases' processes, found by name. Any process may choose such a name, but gains
+// nothing: its CPU time is then charged to the requests that wait.
 func (d *Database) pids(now time.Time) []int {
-	if d.cgroup != "" {
-		return numbers(read(filepath.Join(d.cgroup, "cgroup.procs")))
-	}
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
 		return d.found
 	}
@@ -106,11 +88,9 @@ func (d *Database) pids(now time.Time) []int {
 	return d.found
 }
 
-// used is what it used since the last call. A process that is new counts from then on.
+// used returns the CPU time of the databases since the last call. A new process counts from its first
+// reading.
 func (d *Database) used(now time.Time) (sum time.Duration, ok bool) {
-	if d.cgroup != "" {
-		return d.cgroupUsed()
-	}
 	pids := d.pids(now)
 	next := make(map[process.ID]time.Duration, len(pids))
 	for _, pid := range pids {
@@ -125,7 +105,7 @@ func (d *Database) used(now time.Time) (sum time.Duration, ok bool) {
 	}
 	for id, cpu := range d.last {
 		if _, still := next[id]; !still {
-			sum -= cpu // its parent has it now, which has waited for it
+			sum -= cpu // its parent has waited for it, and now includes its CPU time
 		}
 	}
 	isFirst := d.last == nil
@@ -133,29 +113,11 @@ func (d *Database) used(now time.Time) (sum time.Duration, ok bool) {
 	return max(0, sum), !isFirst && len(next) > 0
 }
 
-func (d *Database) cgroupUsed() (sum time.Duration, ok bool) {
-	total, err := d.cgroupTotal()
-	sum, ok = total-d.total, err == nil && d.began && total >= d.total
-	d.total, d.began = total, err == nil
-	return sum, ok
-}
-
-func (d *Database) cgroupTotal() (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join(d.cgroup, "cpu.stat"))
-	if err != nil {
-		return 0, err
-	}
-	used, _, ok := cpuaccount.ReadOwn(text)
-	if !ok {
-		return 0, os.ErrInvalid
-	}
-	return time.Duration(used * float64(time.Second)), nil
-}
-
-// leastUsed is the least use of a database for which tempomat looks which processes wait for it.
+// leastUsed is the least CPU time in an interval for which tempomat checks which processes use the
+// database.
 const leastUsed = time.Millisecond
 
-// share has those who waited pay for the database.
+// share charges the databases' CPU time to the requests that waited for them.
 func (t *Tracker) share(now time.Time, all []Running) {
 	used, ok := t.data.used(now)
 	seen := ok && used >= leastUsed && t.askers.look(now, t.data.pids(now))
@@ -179,8 +141,7 @@ func (t *Tracker) share(now time.Time, all []Running) {
 	}
 }
 
-// waited is for how long the request has waited for a database since the last time, if it asks
-// one.
+// waited returns how long the request has waited since the last call, if its process uses a database.
 func (w *Work) waited(now time.Time, asks bool) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,7 +152,7 @@ func (w *Work) waited(now time.Time, asks bool) time.Duration {
 	return more
 }
 
-// owes adds to what the request has to pay for the database, and returns all of it.
+// owes adds to the request's part of the database's CPU time, and returns the sum.
 func (w *Work) owes(share time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,29 +160,25 @@ func (w *Work) owes(share time.Duration) time.Duration {
 	return w.reading.Database
 }
 
-// askers tells which processes are connected with a database: only they wait for it. That
-// takes the right to see descriptors; where it is missing all are taken to be.
+// askers finds the processes that are connected to a database, because only these can wait for it. This
+// requires the right to read other processes' descriptors. Without that right, every process counts as
+// connected.
 type askers struct {
 	sockets *Sockets
 	root    fs.FS
 
 	looked  time.Time
-	ports   []uint16 // where the databases listen
+	ports   []uint16 // ports at which the databases listen
 	names   []string
-	clients map[uint32]bool // the sockets that are connected there, by their inodes
+	clients map[uint32]bool // inodes of the sockets that are connected to databases
 }
 
-// look finds who is connected now with the databases that have these processes. Not ok: it
-// is not to be seen.
+// look finds the sockets that connect to databases with these processes; ok is false if they can't be seen.
 func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	if a == nil {
 		return false
 	}
-	pause := looksFor
-	if len(a.ports)+len(a.names) == 0 {
-		pause = time.Second // it may be about to start
-	}
-	if a.looked.IsZero() || now.Sub(a.looked) >= pause {
+	if a.looked.IsZero() || now.Sub(a.looked) >= looksFor {
 		a.looked = now
 		a.listeners(databases)
 	}
@@ -245,7 +202,7 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	return true
 }
 
-// listeners finds where processes listen.
+// listeners finds where these processes listen.
 func (a *askers) listeners(of []int) {
 	held := map[uint32]bool{}
 	for _, pid := range of {
@@ -269,8 +226,8 @@ func (a *askers) listeners(of []int) {
 	})
 }
 
-// isOne reports whether a process is connected with a database, and by which descriptor. It
-// first tries the descriptor of the last time.
+// isOne reports whether a process is connected to a database, and through which descriptor. It tries the last
+// known descriptor first.
 func (a *askers) isOne(pid, last int) (fd int, is bool) {
 	if a.clients[socketOf(linkOf(a.root, pid, last))] {
 		return last, true

@@ -1,46 +1,50 @@
-// Package host is what this machine tells, and what is asked of it.
+// Package host watches this machine for the proxy: it finds the backend's processes, measures what they
+// use, and changes their priorities.
 //
-// # Of the backend as a whole
+// # The backend as a whole
 //
-//	backend.go    which processes the backend has, what they use of the CPUs, and how many connections wait for it
-//	apache.go     what Apache's configuration says of its workers, nginx.go and fpm.go what theirs say
-//	listener.go   where it listens, and which programs listen on this machine
-//	usage.go      what of the machine's CPUs is used
+//	backend.go    which processes the backend has, how much CPU time they use, and how many connections
+//	              wait for them
+//	apache.go     how many workers Apache's configuration allows; nginx.go and fpm.go read the other servers'
+//	listener.go   at which address the backend listens, and which programs listen on this machine
+//	usage.go      how much of the machine's CPUs is in use
 //
-// None of that takes a right.
+// None of this needs a privilege.
 //
-// # Of each request
+// # A single request
 //
-//	tracker.go    which process serves a request, and what it uses for it
-//	finder.go     from our end of a connection to the process at its other end
-//	told.go       or a worker says itself which request it serves, through costsocket.go; that may be a lie
-//	work.go       what a process uses for one request
-//	database.go   what a database uses, and which of the requests that wait for it pay for that
+//	tracker.go    which process serves a request, and how much CPU time it uses for the request
+//	finder.go     finds the process at the other end of a connection to the backend
+//	told.go       takes workers' own reports of which requests they serve; these may be false
+//	costsocket.go the socket for these reports
+//	work.go       how much CPU time a process uses for one request
+//	database.go   how much CPU time databases use, and which waiting requests pay for it
 //
-// Found: the other end of a connection to a backend on this machine is a socket that the kernel
-// knows the number of. The process has it that has a descriptor of that number; it is
-// looked for only among those that hold the listening socket as well. To see the descriptors
-// of another user's processes takes CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+// There are two ways to find the process that serves a request. In the first, tempomat searches for it.
+// The other end of a connection to a backend on this machine is a socket, whose inode the kernel reports.
+// The process that serves the request has a descriptor of that socket. tempomat searches only processes
+// that also have the listening socket. To see the descriptors of another user's processes, it needs
+// CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
 //
-// Told: with each request the backend gets a number that nobody can guess. A worker that sends
-// it back to a Unix socket of the proxy's says "I serve that one", and the kernel says
-// which process that was (SCM_CREDENTIALS). That takes no right at all, and works behind a
-// web server that passes requests on.
+// In the second way, the worker reports. With each request, the backend gets a number that no client can
+// guess. The worker sends the number back to a unix socket of the proxy, to report that it serves this
+// request. The kernel adds which process sent the message (SCM_CREDENTIALS). This needs no privilege, and
+// also works behind a web server that passes requests on.
 //
-// The CPU time of a process is that of a request only if it serves one at a time. One that
-// has threads, that waits for connections of many clients by epoll or io_uring, or that is
-// seen to serve two requests of ours at once, is left alone: those requests are estimated.
+// The CPU time of a process can be charged to a request only if the process serves one request at a time.
+// Some processes serve several: they have threads, or wait for several clients by epoll or io_uring, or
+// were found to serve two requests at once. The cost of their requests is estimated.
 //
-// Of a request that ends within some milliseconds nothing here is on the path, except that its
-// number is written where workers tell ([Numbers.Next]).
+// None of this happens for requests that end within a few milliseconds, except that they get a number if
+// workers can report ([Numbers.Next]).
 //
-// priority.go lowers the priority of such a process while it works on what is long, and puts it back; scheduler.go
-// is how the kernel is told.
+// priority.go lowers the priority of a process while it works on a long request, and restores it
+// afterwards. scheduler.go makes the system calls for that.
 //
-// # Of the proxy itself
+// # The proxy itself
 //
-//	accept.go     how many connections may be open, accepting them when no descriptor is left, and
-//	              Unix sockets to listen on
+//	accept.go     how many connections may be open, how they are accepted when no descriptor is left, and
+//	              unix sockets to listen on
 //
-// All of it reads through processes.go (/proc) and sockets.go (sock_diag). It runs on Linux only.
+// Everything reads through processes.go (/proc) and sockets.go (sock_diag). The package runs on Linux only.
 package host

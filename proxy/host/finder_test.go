@@ -13,9 +13,11 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
-// fakeProc has processes with descriptors.
+// fakeProc makes a file system of processes with descriptors.
 func fakeProc(of map[int]map[int]string, info map[string]string) fs.FS {
 	root := tree(info)
 	root["proc/uptime"] = &fstest.MapFile{}
@@ -45,9 +47,7 @@ func TestDescriptors(t *testing.T) {
 		}
 	}
 	for fd, want := range map[int]bool{3: true, 9: false, 19: true} {
-		if servesMany(p, 7, fd) != want {
-			t.Errorf("it waits for descriptor %d with others: %t", fd, !want)
-		}
+		testkit.Same(t, want, servesMany(p, 7, fd), "it waits for descriptor %d with others", fd)
 	}
 	if servesMany(p, 8, 3) {
 		t.Error("one without an epoll waits by it")
@@ -58,7 +58,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestFindsItself has this process be the backend: it is found, and serves many at once.
+// TestFindsItself makes this process the backend. It is found, and serves several requests at once.
 func TestFindsItself(t *testing.T) {
 	for _, network := range []string{"tcp", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
@@ -73,21 +73,15 @@ func TestFindsItself(t *testing.T) {
 				u = &url.URL{Scheme: "unix", Path: address}
 			}
 			f, err := OpenFinder(u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer f.Close()
 			c, err := net.Dial(network, l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer func() { _ = c.Close() }()
 			s, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			seat, err := f.Find(at(0), c)
-			if err != nil || seat.PID != os.Getpid() || !f.holds(&seat) || !f.many(at(0), &seat) {
+			if err != nil || seat.PID != os.Getpid() || !f.holds(&seat) || !servesMany(f.root, seat.PID, seat.fd) {
 				t.Fatalf("%+v, %v", seat, err)
 			}
 			_ = s.Close()
@@ -104,40 +98,33 @@ func TestFindsItself(t *testing.T) {
 	}
 }
 
-// toBackend is a Finder for a backend, its listener, and a connection that nobody has accepted.
+// toBackend returns a Finder for a backend, the backend's listener, and a connection that it has not
+// accepted.
 func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	f, err := OpenFinder(&url.URL{Scheme: "http", Host: l.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(f.Close)
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return f, l, c
 }
 
-// TestClosedIsNotWaiting: a backend that has closed a connection, and has yet to send what it had to say, is nobody who
-// has not accepted it.
+// TestClosedIsNotWaiting checks that a closed connection whose last bytes are still on the way
+// doesn't count as one that the backend has yet to accept.
 func TestClosedIsNotWaiting(t *testing.T) {
 	f, l, c := toBackend(t)
 	if _, err := f.Find(at(0), c); !errors.Is(err, errWaits) {
 		t.Fatalf("nobody has accepted it: %v", err)
 	}
 	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = s.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-	for err == nil { // until no more fits
+	for err == nil { // until the buffers are full
 		_, err = s.Write(make([]byte, 1<<20))
 	}
 	_ = s.Close()
@@ -146,14 +133,12 @@ func TestClosedIsNotWaiting(t *testing.T) {
 	}
 }
 
-// TestNotFound says why.
+// TestNotFound checks why a process isn't found.
 func TestNotFound(t *testing.T) {
 	f, l, c := toBackend(t)
 	f.root = fakeProc(nil, nil)
 	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = s.Close() }()
 	if _, err := f.Find(at(0), c); !errors.Is(err, ErrHidden) {
 		t.Errorf("in another PID namespace: %v", err)
@@ -171,11 +156,12 @@ type elsewhere struct{ net.Conn }
 
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
 
-// TestLookingIsBounded has a thousand requests wait whose connections nobody has accepted, and that are looked
-// for each 20 ms: that takes a 64th of a CPU, however long each look takes, and all of them are told of.
+// TestLookingIsBounded: a thousand requests wait whose connections the backend hasn't accepted. They are
+// looked for every 20 ms. That takes a 64th of a CPU, however long each look takes, and each request still
+// gets its turn.
 func TestLookingIsBounded(t *testing.T) {
 	f, _, c := toBackend(t)
-	tr := NewTracker(f, nil, nil, func(error) {})
+	tr := NewTracker(f, nil, func(error) {})
 	var used time.Duration
 	tr.looking.clock = func() time.Duration { used += 100 * time.Microsecond; return used }
 	all := make([]Running, 1000)
@@ -200,9 +186,9 @@ func TestLookingIsBounded(t *testing.T) {
 	}
 }
 
-// TestSeenAndForgotten has connections come and go, and processes.
+// TestSeenAndForgotten checks that connections and processes that are gone are forgotten.
 func TestSeenAndForgotten(t *testing.T) {
-	tr := NewTracker(nil, nil, nil, func(error) {})
+	tr := NewTracker(nil, nil, func(error) {})
 	for i := range 100 {
 		tr.worker(at(0), testID(i))
 	}
@@ -217,10 +203,10 @@ func TestSeenAndForgotten(t *testing.T) {
 	}
 }
 
-// TestSaysWhatIsNews tells each reason once, as long as it is the reason.
+// TestSaysWhatIsNews checks that each reason is reported once, until it changes.
 func TestSaysWhatIsNews(t *testing.T) {
 	var said []string
-	tr := NewTracker(nil, nil, nil, func(err error) { said = append(said, fmt.Sprint(err != nil)) })
+	tr := NewTracker(nil, nil, func(err error) { said = append(said, fmt.Sprint(err != nil)) })
 	for _, err := range []error{ErrRight, ErrRight, nil, nil, ErrHidden, ErrRight, ErrRight} {
 		tr.say(err)
 	}

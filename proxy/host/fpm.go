@@ -17,13 +17,13 @@ import (
 const (
 	mostMasters  = 8
 	mostPools    = 16
-	mostChildren = 1 << 16 // of a pool; more is no number to believe
+	mostChildren = 1 << 16 // most workers of a pool; a larger number must be a mistake
 )
 
-// fpmTitle is how a master of php-fpm names itself, before its file and ")".
+// fpmTitle is the beginning of the title of a php-fpm master. The path of its file and ")" follow.
 const fpmTitle = "php-fpm: master process ("
 
-// Pool is a pool of php-fpm: so many workers behind one listener.
+// Pool is a php-fpm pool: a number of workers behind one listener.
 type Pool struct {
 	Name     string
 	Children int // pm.max_children
@@ -31,11 +31,11 @@ type Pool struct {
 	master   process.Stat
 }
 
-// findFPM returns the pools of those of the processes that are php-fpm's masters. Files that
-// not all users may read are left out. Any process may take that title, so only files of root
-// and of this user are trusted.
+// findFPM returns the pools of all php-fpm masters among the processes. Any process can give itself the title
+// of a php-fpm master. So a configuration file counts only if it belongs to root or this user, and if all
+// users may read it but not write it.
 func findFPM(root fs.FS, all []process.Stat) (pools []Pool) {
-	files := map[string]bool{} // two masters of one file are one that is being replaced
+	files := map[string]bool{} // while a master is being replaced, two masters have the same file
 	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {
 		title := commandLine(root, p.PID)[0]
 		if !strings.HasPrefix(title, fpmTitle) {
@@ -54,7 +54,7 @@ func findFPM(root fs.FS, all []process.Stat) (pools []Pool) {
 	return pools[:min(len(pools), mostPools)]
 }
 
-// readFPM reads a master's file and what it includes.
+// readFPM reads a master's file and the files that it includes.
 func readFPM(root fs.FS, file string) []Pool {
 	r := fpmReader{configReader: configReader{root: root}, pools: map[string]*Pool{}}
 	r.file(file)
@@ -70,14 +70,13 @@ func readFPM(root fs.FS, file string) []Pool {
 	return pools
 }
 
-// fpmReader takes in the lines of php-fpm's files. A pool may be told of in
-// several; the last word counts.
+// fpmReader reads php-fpm's files. Several places may describe the same pool; the last value counts.
 type fpmReader struct {
 	configReader
 
 	pools map[string]*Pool
-	pool  *Pool // whose section it is; nil: the global one
-	most  int   // process.max; 0: not limited
+	pool  *Pool // pool of the current section; nil: the global section
+	most  int   // process.max; 0: no limit
 }
 
 func (r *fpmReader) file(name string) {
@@ -125,8 +124,8 @@ func (r *fpmReader) set(file, key, value string) {
 	}
 }
 
-// include reads the files of a pattern. A relative one is meant from where PHP
-// was installed, which is a directory above that of the file.
+// include reads the files that match a pattern. A relative pattern starts at PHP's installation
+// prefix, which is a directory above the file's own.
 func (r *fpmReader) include(file, pattern string) {
 	for dir := path.Dir(file); !r.isDone(); dir = path.Dir(dir) {
 		names := r.matching(dir, pattern)
@@ -139,20 +138,12 @@ func (r *fpmReader) include(file, pattern string) {
 	}
 }
 
-func workersOf(pools []Pool) (n int) {
+// together returns the total number of workers of the pools, and the setting that limits them, for the log.
+func together(pools []Pool) (workers int, by string) {
+	var names []string
 	for _, p := range pools {
-		n += p.Children
+		workers += p.Children
+		names = append(names, fmt.Sprintf("%.64q", p.Name))
 	}
-	return n
-}
-
-// tellPools says what was found, for the log: with several pools not all may
-// serve this backend.
-func tellPools(pools []Pool) string {
-	if len(pools) == 1 {
-		return fmt.Sprintf("php-fpm's pm.max_children of pool %.64q", pools[0].Name)
-	}
-	largest := slices.MaxFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Children, b.Children) })
-	return fmt.Sprintf("php-fpm's pm.max_children of %d pools together; the largest, %.64q, has %d",
-		len(pools), largest.Name, largest.Children)
+	return workers, "php-fpm's pm.max_children of pool " + strings.Join(names, ", ")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"tempomat/internal/testkit"
 )
 
 // tree makes a file system of the texts of world-readable files.
@@ -31,7 +33,7 @@ const (
 		";pm.max_children = 50\npm.max_children = 5\npm.start_servers = 2\n"
 )
 
-// show tells the pools that are found.
+// show lists pools as text.
 func show(root fstest.MapFS) string {
 	text := []string{}
 	for _, p := range findFPM(root, processes(root)) {
@@ -70,7 +72,8 @@ func TestFindFPM(t *testing.T) {
 			}),
 			"[{www 5 /run/php/php8.2-fpm.sock} {old 3 /run/old.sock}]",
 		},
-		// The official image: relative to where PHP was installed, and told in two files.
+		// The official Docker image: paths are relative to PHP's prefix, and the pool is described in
+		// two files.
 		"container": {map[string]string{
 			"proc/1/cmdline":                         "php-fpm: master process (/usr/local/etc/php-fpm.conf)\x00",
 			"usr/local/etc/php-fpm.conf":             "[global]\n;include=etc/none.d/*.conf\ninclude=etc/php-fpm.d/*.conf\n",
@@ -90,34 +93,26 @@ func TestFindFPM(t *testing.T) {
 		"no pattern":       {with(map[string]string{"etc/php/8.2/fpm/php-fpm.conf": "include=[\n[www]\npm.max_children = 2"}), "[{www 2 }]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := show(tree(c.files)); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
+			testkit.Same(t, c.want, show(tree(c.files)), "it reads")
 		})
 	}
 }
 
-// TestFPMOwner checks that another user's file is not believed, as anybody may
-// call a process php-fpm's master.
+// TestFPMOwner checks that another user's file doesn't count, because any process may take the title
+// of a php-fpm master.
 func TestFPMOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{"proc/7/cmdline": "php-fpm: master process (/f.conf)", "proc/7/stat": "7 (php-fpm8.2) S 1" + strings.Repeat(" 0", 30), "f.conf": debianPool} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	if got := findFPM(os.DirFS(dir), processes(os.DirFS(dir))); len(got) != 1 {
 		t.Errorf("root's file: %v", got)
 	}
-	if err := os.Chown(filepath.Join(dir, "f.conf"), 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chown(filepath.Join(dir, "f.conf"), 65534, 65534))
 	if got := findFPM(os.DirFS(dir), processes(os.DirFS(dir))); len(got) != 0 {
 		t.Errorf("another user's file: %v", got)
 	}
@@ -134,23 +129,17 @@ func TestFPMBounds(t *testing.T) {
 		files[name] = text.String() + "include=/etc/a.conf\n"
 		files[fmt.Sprintf("proc/%d/cmdline", i+1)] = "php-fpm: master process (/" + name + ")"
 	}
-	if got := findFPM(tree(files), processes(tree(files))); len(got) != mostPools {
-		t.Errorf("%d pools", len(got))
+	testkit.Same(t, mostPools, len(findFPM(tree(files), processes(tree(files)))), "pools")
+}
+
+func TestTogether(t *testing.T) {
+	pools := []Pool{{Name: "www", Children: 5}, {Name: "b", Children: 20}}
+	if n, by := together(pools); n != 25 || by != `php-fpm's pm.max_children of pool "www", "b"` {
+		t.Errorf("%d by %s", n, by)
 	}
 }
 
-func TestTellPools(t *testing.T) {
-	pools := []Pool{{Name: "www", Children: 5}}
-	if got := tellPools(pools); !strings.Contains(got, `pool "www"`) {
-		t.Error(got)
-	}
-	pools = append(pools, Pool{Name: "b", Children: 20})
-	if got := tellPools(pools); !strings.Contains(got, `2 pools`) || !strings.Contains(got, `"b", has 20`) || workersOf(pools) != 25 {
-		t.Error(got)
-	}
-}
-
-// FuzzFPM checks that no file, however broken, gives pools that cannot be.
+// FuzzFPM checks that no file, however broken, gives an impossible pool.
 func FuzzFPM(f *testing.F) {
 	f.Add(debianGlobal, debianPool)
 	f.Add("include=etc/*\n[global]\nprocess.max=3", "[a]\npm.max_children='7';\n[b\ninclude=**\nlisten=[::]:1")

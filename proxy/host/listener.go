@@ -14,15 +14,14 @@ import (
 	"syscall"
 )
 
-// listener is where a server on this machine listens: what a listening socket is
-// recognised by.
+// listener is the address at which a server on this machine listens.
 type listener struct {
-	name      string       // the path of a unix socket; empty: TCP
-	addresses []netip.Addr // that lead there; none: every address does
+	name      string       // path of a unix socket; empty: TCP
+	addresses []netip.Addr // addresses of the host; the server uses one of them; none: it listens at all addresses
 	port      uint16
 }
 
-// listenerOf returns where a backend listens.
+// listenerOf returns the address of a backend's URL.
 func listenerOf(u *url.URL) (l listener, ok bool) {
 	if u.Scheme == "unix" {
 		return listener{name: u.Path}, path.IsAbs(u.Path)
@@ -40,8 +39,8 @@ func listenerOf(u *url.URL) (l listener, ok bool) {
 	return l, err == nil
 }
 
-// listenerAt reads where php-fpm's pools listen: "/path", "port" or "address:port".
-// A path that cannot be looked up as it stands is none.
+// listenerAt parses an address of php-fpm's listen: "/path", "port" or "address:port". It accepts no
+// relative paths.
 func listenerAt(text string) (l listener, ok bool) {
 	if strings.HasPrefix(text, "/") {
 		return listener{name: path.Clean(text)}, true
@@ -59,7 +58,7 @@ func listenerAt(text string) (l listener, ok bool) {
 	return l, ok
 }
 
-// How closely a TCP socket's address fits; connections go to the closest.
+// How closely a TCP socket's address fits. The kernel passes connections to the socket with the closest fit.
 const (
 	fitsNot = iota
 	fitsAnyFamily
@@ -82,75 +81,60 @@ func (l *listener) fit(s Socket) int {
 		case !s.Address.IsUnspecified():
 		case s.Address.Is4() == a.Is4():
 			best = max(best, fitsAnyAddress)
-		case s.Address.Is6(): // it takes IPv4 connections, too, unless it was told not to
+		case s.Address.Is6(): // an IPv6 socket also accepts IPv4, unless the server has set IPV6_V6ONLY
 			best = max(best, fitsAnyFamily)
 		}
 	}
 	return best
 }
 
-// listenQueue measures how many connections wait at listeners until they are
-// accepted: the kernel queues them while a server with a fixed number of workers
-// has none free. It is not for concurrent use.
-type listenQueue struct {
-	sockets *Sockets
-	// of the listener that is looked at:
-	listener listener
-	inode    uint32
-	best     int
-	queued   int
-	socket   uint32       // the inode of one that fits best
-	cgroup   uint64       // cgroup in which it was made
-	look     func(Socket) // its method, made once: no allocation a reading
+// queue is what the kernel reports about a server's listening sockets.
+type queue struct {
+	queued int    // connections that the server has yet to accept; they wait if all of a fixed number of workers are busy
+	socket uint32 // inode of one of the sockets
+	cgroup uint64 // id of the cgroup that the socket was made in
 }
 
-func newListenQueue(sockets *Sockets) *listenQueue {
-	q := &listenQueue{sockets: sockets}
-	q.look = q.consider
-	return q
-}
-
-// length returns how many connections wait there; not ok: no program listens there,
-// or the kernel does not tell.
-func (q *listenQueue) length(l listener) (queued int, ok bool) {
-	q.listener, q.best, q.queued, q.socket, q.cgroup = l, fitsNot, 0, 0, 0
+// queueAt asks the kernel about an address; ok is false if no program listens there, or the kernel doesn't
+// answer.
+func queueAt(sockets *Sockets, l listener) (q queue, ok bool) {
+	best := fitsNot
 	if l.name == "" {
-		ok = q.sockets.EachTCP(Listens, l.port, 0, q.look)
-	} else {
-		if q.inode, ok = inodeAt(l.name); !ok {
-			return 0, false
-		}
-		ok = q.sockets.EachUnix(Listens, q.look)
+		ok = sockets.EachTCP(Listens, l.port, 0, func(s Socket) { q.add(s, l.fit(s), &best) })
+		return q, ok && best > fitsNot
 	}
-	return q.queued, ok && q.best > fitsNot
+	inode, ok := inodeAt(l.name)
+	if !ok {
+		return q, false
+	}
+	ok = sockets.EachUnix(Listens, func(s Socket) {
+		if s.File == inode && sameFile(s.Name, l.name) {
+			q.add(s, fitsExactly, &best)
+		}
+	})
+	return q, ok && best > fitsNot
 }
 
-// consider adds a socket up if none before fits better. Several fit alike where
-// workers share an address (SO_REUSEPORT).
-func (q *listenQueue) consider(s Socket) {
-	fit := fitsNot
-	if q.listener.name == "" {
-		fit = q.listener.fit(s)
-	} else if s.File == q.inode && sameFile(s.Name, q.listener.name) {
-		fit = fitsExactly
-	}
-	if fit == fitsNot || fit < q.best {
+// add counts a socket unless an earlier one fits better. Several sockets fit equally well if workers share an
+// address (SO_REUSEPORT).
+func (q *queue) add(s Socket, fit int, best *int) {
+	if fit == fitsNot || fit < *best {
 		return
 	}
-	if fit > q.best {
-		q.best, q.queued, q.socket, q.cgroup = fit, 0, s.Inode, s.Cgroup
+	if fit > *best {
+		*best, *q = fit, queue{socket: s.Inode, cgroup: s.Cgroup}
 	}
 	q.queued += int(min(s.Queued, 1<<20))
 }
 
-// sameFile compares the names without their directories, because a directory may be a symbolic
-// link or missing. Inodes are unique in one file system only.
+// sameFile compares file names without their directories, because a directory may be a symbolic link. The
+// inode alone isn't enough, because it is unique only within one file system.
 func sameFile(bound []byte, name string) bool {
 	i := strings.LastIndexByte(string(bound), '/')
 	return string(bound[i+1:]) == path.Base(name)
 }
 
-// meets reports whether what goes to the one may come to the other.
+// meets reports whether a connection to one listener may reach the other.
 func (l *listener) meets(other listener) bool {
 	if l.name != "" || other.name != "" {
 		return l.name == other.name
@@ -168,7 +152,7 @@ func (l *listener) meets(other listener) bool {
 	return false
 }
 
-// inodeAt returns the inode of a file as the kernel reports it for a socket: 32 bits.
+// inodeAt returns a file's inode as sock_diag reports it, with 32 bits.
 func inodeAt(name string) (uint32, bool) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -185,16 +169,16 @@ func inodeOfFile(info fs.FileInfo) uint64 {
 	return s.Ino
 }
 
-// Listening is a TCP socket of this machine that listens, and a program that has it.
+// Listening is a TCP socket that listens on this machine, and a program that holds it.
 type Listening struct {
 	Address netip.AddrPort
-	Program string // as the kernel has it: at most 15 bytes, which the process itself may choose; empty: unknown
-	Process int    // 0: unknown
+	Program string // program's name in the kernel: at most 15 bytes, chosen by the process itself; empty: unknown
+	Process int    // number of the program's process; 0: unknown
 }
 
-// Listeners lists what listens, with ports only what listens there, once for each program that has
-// it, as far as this user may see. A socket that init holds for a program counts as that program's.
-// None: no program listens, or the kernel doesn't show it.
+// Listeners lists the listening TCP sockets that this user is allowed to see, once for each program that
+// holds one. If ports are given, it lists only sockets on those ports. A socket that init holds for a program
+// counts as the program's. The list is empty if no program listens, or the kernel doesn't show it.
 func Listeners(ports ...int) (all []Listening) {
 	sockets, err := OpenSockets()
 	if err != nil {
@@ -213,14 +197,14 @@ func Listeners(ports ...int) (all []Listening) {
 	const init = 1
 	held := map[uint32]bool{}
 	root := os.DirFS("/")
-	pids, _ := numbered(root, "proc", mostProcesses)           // no /proc: none
-	slices.SortFunc(pids, func(a, b int) int { return b - a }) // init comes last
+	pids, _ := numbered(root, "proc", mostProcesses)           // without /proc, no process is found
+	slices.SortFunc(pids, func(a, b int) int { return b - a }) // init, with number 1, comes last
 	for _, pid := range pids {
 		seen := map[uint32]bool{}
-		_ = eachDescriptor(root, pid, func(_ int, link string) bool { // denied: unknown
+		_ = eachDescriptor(root, pid, func(_ int, link string) bool { // if access is denied, the program stays unknown
 			inode := socketOf(link)
 			if address, is := at[inode]; is && !seen[inode] && (pid != init || !held[inode]) {
-				p, _ := processAt(root, pid) // it may have ended
+				p, _ := processAt(root, pid) // the process may have ended
 				all = append(all, Listening{address, string(p.Name), pid})
 				seen[inode], held[inode] = true, true
 			}

@@ -10,37 +10,27 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// openQueue asks this kernel.
-func openQueue(t *testing.T) *listenQueue {
-	t.Helper()
-	diag, err := OpenSockets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(diag.Close)
-	return newListenQueue(diag)
-}
-
-// dial connects so many clients, which nobody accepts.
+// dial connects n clients, which the server doesn't accept.
 func dial(t *testing.T, network, at string, n int) {
 	t.Helper()
 	for range n {
 		c, err := net.Dial(network, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 	}
 }
 
-// waitQueue reads until the queue is as long as wanted: the last step of a
-// handshake is the kernel's, after dial has returned.
-func waitQueue(t *testing.T, q *listenQueue, d listener, want int) {
+// waitQueue waits until the queue has that length. The kernel may finish a handshake after dial has
+// returned.
+func waitQueue(t *testing.T, sockets *Sockets, d listener, want int) {
 	t.Helper()
 	for {
-		got, ok := q.length(d)
+		q, ok := queueAt(sockets, d)
+		got := q.queued
 		if got == want && ok {
 			return
 		}
@@ -53,7 +43,9 @@ func waitQueue(t *testing.T, q *listenQueue, d listener, want int) {
 
 // TestListenQueue has connections wait at a listener of this machine.
 func TestListenQueue(t *testing.T) {
-	q := openQueue(t)
+	sockets, err := OpenSockets()
+	testkit.Must(t, err)
+	defer sockets.Close()
 	for _, c := range []struct{ name, network, listen, url string }{
 		{"exact", "tcp", "127.0.0.1:0", "http://127.0.0.1:%d"},
 		{"any address", "tcp4", "0.0.0.0:0", "http://127.0.0.1:%d"},
@@ -77,19 +69,16 @@ func TestListenQueue(t *testing.T) {
 			if !ok {
 				t.Fatalf("no listener of %s", u)
 			}
-			waitQueue(t, q, d, 0)
+			waitQueue(t, sockets, d, 0)
 			dial(t, c.network, l.Addr().String(), 3)
-			waitQueue(t, q, d, 3)
+			waitQueue(t, sockets, d, 3)
 			if a, err := l.Accept(); err == nil {
 				defer func() { _ = a.Close() }()
 			}
-			waitQueue(t, q, d, 2)
-			if n := testing.AllocsPerRun(20, func() { q.length(d) }); n > 0 && (d.name == "" || n > 3) { // os.Stat's
-				t.Errorf("%g allocations a reading", n)
-			}
+			waitQueue(t, sockets, d, 2)
 			_ = l.Close()
-			if n, ok := q.length(d); ok {
-				t.Errorf("%d wait though no program listens", n)
+			if q, ok := queueAt(sockets, d); ok {
+				t.Errorf("%d wait though no program listens", q.queued)
 			}
 		})
 	}
@@ -99,8 +88,8 @@ func TestListenQueue(t *testing.T) {
 func TestListenQueueClosest(t *testing.T) {
 	for name, c := range map[string]struct {
 		listener string
-		at       []string // the n-th has 10 to the power of n in its queue
-		want     int      // negative: none of them
+		at       []string // the n-th has a queue of 10 to the power of n
+		want     int      // negative: no socket fits
 	}{
 		"shared":             {"http://127.0.0.1:80", []string{"127.0.0.1:80", "127.0.0.1:80"}, 11},
 		"exact first":        {"http://127.0.0.1:80", []string{"127.0.0.1:80", "0.0.0.0:80", "[::]:80"}, 1},
@@ -120,45 +109,30 @@ func TestListenQueueClosest(t *testing.T) {
 			if !ok {
 				t.Fatal("no listener")
 			}
-			q := newListenQueue(nil)
-			q.listener = d
-			queued := 1
+			var q queue
+			best, queued := fitsNot, 1
 			for _, at := range c.at {
 				a := netip.MustParseAddrPort(at)
-				q.consider(Socket{Address: a.Addr(), Port: a.Port(), Queued: uint32(queued)})
+				s := Socket{Address: a.Addr(), Port: a.Port(), Queued: uint32(queued)}
+				q.add(s, d.fit(s), &best)
 				queued *= 10
 			}
-			if got := q.queued; (q.best > fitsNot) != (c.want >= 0) || got != max(0, c.want) {
+			if got := q.queued; (best > fitsNot) != (c.want >= 0) || got != max(0, c.want) {
 				t.Errorf("%d wait, want %d", got, c.want)
 			}
 		})
 	}
 }
 
-func TestListenQueueUnix(t *testing.T) {
-	for name, c := range map[string]struct {
-		bound string
-		inode uint32
-		want  int
-	}{
-		"the path":              {"/run/site/a.sock", 7, 3},
-		"by a symbolic link":    {"/var/run/site/a.sock", 7, 3},
-		"relative":              {"a.sock", 7, 3},
-		"another file system":   {"/run/b.sock", 7, 0},
-		"replaced by a new one": {"/run/site/a.sock", 6, 0},
-		"abstract":              {"\x00a.sock", 7, 0},
-		"unnamed":               {"", 7, 0},
+func TestSameFile(t *testing.T) {
+	for bound, want := range map[string]bool{
+		"/run/site/a.sock": true, "/var/run/site/a.sock": true, "a.sock": true, "/run/b.sock": false, "\x00a.sock": false, "": false,
 	} {
-		q := newListenQueue(nil)
-		q.listener, q.inode = listener{name: "/run/site/a.sock"}, 7
-		q.consider(Socket{Name: []byte(c.bound), File: c.inode, Queued: 3})
-		if q.queued != c.want {
-			t.Errorf("%s: %d wait, want %d", name, q.queued, c.want)
-		}
+		testkit.Same(t, want, sameFile([]byte(bound), "/run/site/a.sock"), "%q", bound)
 	}
 }
 
-// TestDoorAt reads listen of php-fpm's pools.
+// TestDoorAt parses addresses of php-fpm's listen.
 func TestDoorAt(t *testing.T) {
 	for text, want := range map[string]string{
 		"/run/php/php8.2-fpm.sock": "/run/php/php8.2-fpm.sock [] 0",
@@ -174,14 +148,12 @@ func TestDoorAt(t *testing.T) {
 		if d, ok := listenerAt(text); ok {
 			got = fmt.Sprint(d.name, " ", d.addresses, " ", d.port)
 		}
-		if got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		testkit.Same(t, want, got, "%q", text)
 	}
 }
 
-// TestListeners finds this process by what it listens on, once for each socket, and no socket of
-// another port.
+// TestListeners finds this process by its listening sockets, once for each, and no socket of another
+// port.
 func TestListeners(t *testing.T) {
 	var ports []int
 	var want []string

@@ -1,123 +1,103 @@
 package host
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
 )
 
-// Statement is a directive of nginx, with the block that may follow it. Libraries for nginx's
-// files rewrite whole files; setup replaces single words, so each word has its position in the
-// file.
-type Statement struct {
-	File  *ConfigFile
-	Begin int // bytes from the start of the file, of its first word
-	End   int // after its semicolon or opening brace
-	Words []string
-	Block []*Statement
-	Open  bool // it has a block, which may be empty
+// nginxReader reads from nginx's files where it listens and where it passes requests. No request waits for
+// one of nginx's own workers, so their number doesn't matter.
+type nginxReader struct {
+	configReader
+
+	dir       string     // directory for relative names
+	depth     int        // current nesting of includes
+	within    [][]string // enclosing blocks: for each, the words before its brace
+	upstreams map[string][]string
+	server    server
 }
 
-// Name is its first word.
-func (s *Statement) Name() string { return s.Words[0] }
-
-// Line is where the statement begins, from 1.
-func (s *Statement) Line() int { return strings.Count(s.File.Text[:s.Begin], "\n") + 1 }
-
-// Place names the statement for people.
-func (s *Statement) Place() string { return fmt.Sprintf("%s:%d", s.File.Path, s.Line()) }
-
-// Find returns the statements of that name in the block itself, included files too.
-func (s *Statement) Find(name string) (found []*Statement) {
-	for _, c := range s.Block {
-		if c.Name() == name {
-			found = append(found, c)
+// readNginx reads the configuration of an nginx with this command line, as far as it understands the
+// configuration.
+func readNginx(root fs.FS, args []string) *server {
+	file := "/etc/nginx/nginx.conf"
+	for i, word := range args {
+		if word == "-c" && i+1 < len(args) {
+			file = args[i+1]
 		}
 	}
-	return found
-}
-
-// Walk lists a statement and all below it.
-func (s *Statement) Walk() []*Statement {
-	all := []*Statement{s}
-	for _, c := range s.Block {
-		all = append(all, c.Walk()...)
+	r := &nginxReader{configReader: configReader{root: root}, dir: path.Dir(file), upstreams: map[string][]string{}}
+	r.file(file)
+	if len(r.server.listens) == 0 && len(r.server.hands) > 0 {
+		r.server.listens = []listener{{port: 80}} // nginx's default
 	}
-	return all
-}
-
-// nginxParser reads files as nginx does.
-type nginxParser struct {
-	included func(pattern string) []*ConfigFile
-	depth    int // of blocks, and of files that include each other
-}
-
-// ParseNginx reads the main file and what it includes: included are the files of a pattern. With
-// an error it returns what is before what it does not understand.
-func ParseNginx(main *ConfigFile, included func(pattern string) []*ConfigFile) (*Statement, error) {
-	p := &nginxParser{included: included}
-	root := &Statement{File: main, Words: []string{"main"}, Open: true}
-	err := p.file(main, &root.Block)
-	return root, err
-}
-
-func (p *nginxParser) file(f *ConfigFile, list *[]*Statement) error {
-	if err := p.statements(&nginxTokens{file: f}, false, list); err != nil {
-		return fmt.Errorf("%s: %w", f.Path, err)
+	for i, name := range r.server.hands { // an upstream may be defined after its use
+		if to := r.upstreams[name]; len(to) > 0 {
+			r.server.hands[i] = to[0]
+			r.server.hands = append(r.server.hands, to[1:]...)
+		}
 	}
-	return nil
+	return &r.server
 }
 
-var errUnmatched = errors.New("braces or semicolons do not match")
-
-// statements reads up to the closing brace of a block, or to the end of a file.
-func (p *nginxParser) statements(t *nginxTokens, inBlock bool, list *[]*Statement) error {
-	if p.depth++; p.depth > mostDepth {
-		return errors.New("blocks, or files that include each other, are too deep")
+// file reads a file to its end, or to a block that contains a program (Lua).
+func (r *nginxReader) file(name string) {
+	if r.depth++; r.depth > mostDepth {
+		return
 	}
-	defer func() { p.depth-- }()
-	s := &Statement{File: t.file}
+	outer := len(r.within)
+	defer func() { r.depth, r.within = r.depth-1, r.within[:outer] }()
+	t := nginxTokens{text: r.read(name).Text}
+	var words []string
 	for {
-		word, at, kind := t.next()
+		word, kind := t.next()
 		switch {
-		case kind == endOfFile && len(s.Words) == 0 && !inBlock, kind == closing && len(s.Words) == 0 && inBlock:
-			return nil
-		case kind == endOfFile, kind == closing:
-			return errUnmatched
+		case kind == endOfFile, kind == closing && len(r.within) == outer:
+			return
+		case kind == closing:
+			r.within = r.within[:len(r.within)-1]
 		case kind == aWord:
-			if len(s.Words) == 0 {
-				s.Begin = at
-			}
-			s.Words = append(s.Words, word)
-		case len(s.Words) > 0: // else it is empty
-			s.End = t.pos
-			*list = append(*list, s)
-			if err := p.finish(s, t, kind, list); err != nil {
-				return err
-			}
-			s = &Statement{File: t.file}
+			words = append(words, word)
+			continue
+		case kind == opening && len(words) > 0 && strings.HasSuffix(words[0], "_by_lua_block"):
+			return
+		case kind == opening:
+			r.within = append(r.within, append(words, "")) // a block without a name has an empty one
+		case len(words) > 1:
+			r.statement(words[0], words[1])
 		}
+		words = nil
 	}
 }
 
-// finish reads the block of a statement, or what it includes.
-func (p *nginxParser) finish(s *Statement, t *nginxTokens, kind tokenKind, list *[]*Statement) error {
-	switch {
-	case kind == opening && strings.HasSuffix(s.Name(), "_by_lua_block"):
-		return fmt.Errorf("line %d: %s holds a program", s.Line(), s.Name())
-	case kind == opening:
-		s.Open = true
-		return p.statements(t, true, &s.Block)
-	case s.Name() == "include" && len(s.Words) == 2:
-		for _, f := range p.included(s.Words[1]) {
-			if err := p.file(f, list); err != nil {
-				return err
-			}
-		}
+// statement handles one statement, given its name and first argument.
+func (r *nginxReader) statement(name, value string) {
+	block := []string{"", ""}
+	if n := len(r.within); n > 0 {
+		block = r.within[n-1]
 	}
-	return nil
+	place := strings.TrimPrefix(value, "unix:")
+	switch {
+	case name == "include":
+		for _, file := range r.matching(r.dir, value) {
+			r.file(file)
+		}
+	case name == "listen" && block[0] == "server":
+		l, ok := listenerAt(place)
+		if !ok { // an address without a port
+			l, ok = listenerAt(value + ":80")
+		}
+		if ok {
+			r.server.listens = append(r.server.listens, l)
+		}
+	case name == "server" && block[0] == "upstream" && len(r.upstreams[block[1]]) < mostPools:
+		r.upstreams[block[1]] = append(r.upstreams[block[1]], place)
+	case name == "fastcgi_pass":
+		r.server.hands = append(r.server.hands, place)
+	case strings.HasSuffix(name, "_pass") && name != "auth_basic_pass":
+		r.server.hands = append(r.server.hands, "")
+	}
 }
 
 type tokenKind int
@@ -130,14 +110,14 @@ const (
 	endOfFile
 )
 
-// nginxTokens parts a file into words, braces and semicolons.
+// nginxTokens splits a file into words, braces and semicolons.
 type nginxTokens struct {
-	file *ConfigFile
+	text string
 	pos  int
 }
 
-func (t *nginxTokens) next() (word string, at int, kind tokenKind) {
-	text := t.file.Text
+func (t *nginxTokens) next() (word string, kind tokenKind) {
+	text := t.text
 	for t.pos < len(text) {
 		switch c := text[t.pos]; c {
 		case ' ', '\t', '\r', '\n':
@@ -150,19 +130,17 @@ func (t *nginxTokens) next() (word string, at int, kind tokenKind) {
 			t.pos += end
 		case '{', '}', ';':
 			t.pos++
-			return "", t.pos - 1, map[byte]tokenKind{'{': opening, '}': closing, ';': semicolon}[c]
+			return "", map[byte]tokenKind{'{': opening, '}': closing, ';': semicolon}[c]
 		default:
-			at = t.pos
-			return t.word(), at, aWord
+			return t.word(), aWord
 		}
 	}
-	return "", len(text), endOfFile
+	return "", endOfFile
 }
 
-// word reads one word, which quotes may hold together. A brace after a dollar belongs
-// to it, as in ${name}.
+// word reads one word, which may be quoted. A brace after a dollar is part of the word, as in ${name}.
 func (t *nginxTokens) word() string {
-	text, start := t.file.Text, t.pos
+	text, start := t.text, t.pos
 	if q := text[start]; q == '"' || q == '\'' {
 		for t.pos++; t.pos < len(text) && text[t.pos] != q; t.pos++ {
 			if text[t.pos] == '\\' {
@@ -189,95 +167,4 @@ func (t *nginxTokens) word() string {
 		t.pos++
 	}
 	return text[start:t.pos]
-}
-
-// nginxReader takes in what matters of nginx's files: where it listens and whom it hands requests
-// to. It needs no worker to wait.
-type nginxReader struct {
-	configReader
-
-	dir       string // what relative names are meant from
-	upstreams map[string][]string
-	server    server
-}
-
-// readNginx reads the configuration of an nginx that was started by this command line, as far as
-// it is understood.
-func readNginx(root fs.FS, args []string) *server {
-	file := "/etc/nginx/nginx.conf"
-	for i, word := range args {
-		if word == "-c" && i+1 < len(args) {
-			file = args[i+1]
-		}
-	}
-	r := &nginxReader{configReader: configReader{root: root}, dir: path.Dir(file), upstreams: map[string][]string{}}
-	main, _ := ParseNginx(r.read(file), r.included)
-	r.block(main)
-	for i := range r.server.hands { // those of upstreams, which may stand behind
-		h := &r.server.hands[i]
-		if to, ok := r.upstreams[h.to]; ok && len(to) > 0 {
-			h.to = to[0]
-			for _, more := range to[1:] {
-				r.server.hands = append(r.server.hands, hand{to: more, ports: h.ports})
-			}
-		}
-	}
-	return &r.server
-}
-
-func (r *nginxReader) included(pattern string) (files []*ConfigFile) {
-	for _, name := range r.matching(r.dir, pattern) {
-		files = append(files, r.read(name))
-	}
-	return files
-}
-
-// block takes in the servers and upstreams of a block.
-func (r *nginxReader) block(s *Statement) {
-	for _, c := range s.Block {
-		switch {
-		case !c.Open:
-		case c.Name() == "upstream" && len(c.Words) > 1:
-			for _, member := range c.Find("server") {
-				if len(member.Words) > 1 && len(r.upstreams[c.Words[1]]) < mostPools {
-					r.upstreams[c.Words[1]] = append(r.upstreams[c.Words[1]], strings.TrimPrefix(member.Words[1], "unix:"))
-				}
-			}
-		case c.Name() == "server":
-			r.serverBlock(c)
-		default:
-			r.block(c)
-		}
-	}
-}
-
-func (r *nginxReader) serverBlock(s *Statement) {
-	var listens []listener
-	for _, at := range s.Find("listen") {
-		if len(at.Words) < 2 {
-			continue
-		}
-		if l, ok := listenerAt(strings.TrimPrefix(at.Words[1], "unix:")); ok {
-			listens = append(listens, l)
-		} else if l, ok = listenerAt(at.Words[1] + ":80"); ok { // an address
-			listens = append(listens, l)
-		}
-	}
-	if len(listens) == 0 {
-		listens = []listener{{port: 80}}
-	}
-	var ports []uint16
-	for _, l := range listens {
-		ports = append(ports, l.port)
-	}
-	for _, c := range s.Walk() {
-		switch name := c.Name(); {
-		case len(c.Words) < 2:
-		case name == "fastcgi_pass":
-			r.server.hands = append(r.server.hands, hand{to: strings.TrimPrefix(c.Words[1], "unix:"), ports: ports})
-		case strings.HasSuffix(name, "_pass") && name != "auth_basic_pass":
-			r.server.hands = append(r.server.hands, hand{ports: ports})
-		}
-	}
-	r.server.listens = append(r.server.listens, listens...)
 }

@@ -5,103 +5,79 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"tempomat/cpuaccount/process"
 )
 
-// The priority of a backend process is lowered while it works on a long request, and put back.
-// lifecycle.Life.Step decides how low.
+// tempomat lowers the priority of a backend process while it works on a long request, and restores it
+// afterwards. lifecycle.Life.Step decides how far.
 //
-// A priority is only ever lowered: a process that had nice 3 gets 8, 13, or SCHED_IDLE, which is
-// below all nice values; never less than 3. One that has another scheduling policy (batch, or of
-// real time) is left alone. It gets back exactly what it had, and only if it is the same process
-// (by its start, see process.ID) and still has the priority that it got here: a change by
-// another program since then stays.
+// A process never gets a higher priority than it had. A process with nice 3 gets 8, then 13, then SCHED_IDLE,
+// which is below all nice values. A process with another scheduling policy (batch or real time) is never
+// changed. When the request is over, the process gets back exactly the priority that it had, but only if it
+// is still the same process (see process.ID) and still has the priority that it got here. If another program
+// has changed the priority since then, that change stays.
 //
-// The nice value of a process is that of its main thread, so a process is only changed if its
-// other threads do not compute, and only while it serves one request.
+// The change applies to the process's main thread, and to all threads with the same nice value. A process is
+// changed only while it serves a single request.
 //
-// Only workers that their server has forked are changed: the same program, with the priority of
-// that server. So nothing need be saved in case this process is killed: a worker had what its
-// parent has, which shows the next proxy which workers were left behind, and it puts them back
-// (Mend).
+// Only workers forked by their server are changed: processes of the same program, with the server's priority.
+// So nothing must be saved for the case that the proxy is killed: the next proxy sees that a worker's
+// priority differs from its parent's, and restores it (Mend).
 
-// Errors of Step. The process is left as it is.
+// Errors of Step. In each case the process stays as it is.
 var (
-	// ErrShared says that the process serves other requests at the same time, or computes
-	// with several threads.
+	// ErrShared means that the process serves other requests at the same time.
 	ErrShared = errors.New("the process serves several requests at a time")
-	// errOwn: it has a priority of its own, which could not be restored after a crash.
-	errOwn = errors.New("the process is no worker that has the priority of the program which forked it")
-	// errChanged: another program has changed the priority.
-	errChanged = errors.New("another program changed the priority of the process")
+	// errOwn means that the process's priority differs from its parent's. It isn't changed, because
+	// after a crash the next proxy couldn't know what to restore.
+	errOwn = errors.New("the process is not a worker with the same priority as the server that forked it")
 )
 
-// PriorityCounts are since the start, except for Lowered.
+// PriorityCounts are counts since the start, except for Lowered.
 type PriorityCounts struct {
-	Steps     [Steps]uint64 // by how far down they led
-	Restored  uint64        // processes that were put back as they were
-	Ended     uint64        // of those that were lowered, processes that ended in the meantime
-	Abandoned uint64        // left as they are, because another program changed their priority
-	Failed    uint64        // could not be put back
-	Recovered uint64        // put back after another proxy that had left them behind
-	Lowered   int           // now
+	Steps     [Steps]uint64 // number of lowered priorities, by step
+	Restored  uint64        // processes whose priority was restored
+	Ended     uint64        // lowered processes that ended before their priority was restored
+	Abandoned uint64        // lowered processes whose priority another program had changed, so it wasn't restored
+	Failed    uint64        // processes whose priority could not be restored
+	Recovered uint64        // processes whose priority was restored after another proxy had left it lowered
+	Lowered   int           // processes whose priority is lowered now
 }
 
-// Steps is how many steps there are down from what a process had.
+// Steps is the number of steps down.
 const Steps = 3
 
-// StepDown is how far a step, 1 to 3, is below what a process had. By weight, which is what the
-// kernel goes by, it is a third and a tenth. The last one is below all nice values, whatever the
-// process had: its weight is a three-hundredth.
+// StepDown returns by how much a step, 1 to 3, raises the process's nice value. Compared with a process at
+// its own priority, and while both compute, it then gets a third of the CPU time (first step) or a tenth
+// (second step). The last step is SCHED_IDLE, whatever priority the process had: a three-hundredth of nice 0.
 func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
-// StepWeight is what a process weighs that has stepped down, or at 0 has not, compared with one that was at the same
-// nice value and has not: each nice value changes the weight by a factor of 1.25, and SCHED_IDLE weighs 3 of 1024.
+// StepWeight returns the kernel's weight of a process after a step, compared with one at its own nice
+// value; step 0 is none. Each nice value changes the weight by a factor of 1.25, and SCHED_IDLE
+// weighs 3 of 1024.
 func StepWeight(step int) float64 {
 	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]
 }
 
-// Plus adds up the counts of two Keepers.
-func (c PriorityCounts) Plus(o PriorityCounts) PriorityCounts {
-	for i := range c.Steps {
-		c.Steps[i] += o.Steps[i]
-	}
-	c.Restored += o.Restored
-	c.Ended += o.Ended
-	c.Abandoned += o.Abandoned
-	c.Failed += o.Failed
-	c.Recovered += o.Recovered
-	c.Lowered += o.Lowered
-	return c
+// Hold is what a request remembers about the priority of its process, so that End can restore it. The zero
+// Hold has changed nothing.
+type Hold struct { // guarded by the Keeper's mu
+	over  bool
+	place *change // change that the request caused; nil: none
 }
-
-// Hold is a request's part in the priority of the process that serves it. The zero Hold has
-// changed nothing. It is for one request.
-type Hold struct {
-	state atomic.Uint32
-	place *change // nil: none; guarded by the Keeper's mu
-}
-
-const (
-	untouched = iota
-	touched   // a Step was begun
-	over
-)
 
 // change is a process whose priority was changed.
 type change struct {
 	id   process.ID
-	own  int // what it had
-	set  int // what it was given last
+	own  int // original priority of the process
+	set  int // priority that the Keeper set last
 	hold *Hold
 }
 
 // Keeper changes priorities. Its methods may be called concurrently.
 type Keeper struct {
 	kernel kernel
-	lowest int // the lowest priority: lowestNice or idle
 
 	mu      sync.Mutex // guards the following
 	closed  bool
@@ -109,40 +85,34 @@ type Keeper struct {
 	counts  PriorityCounts
 }
 
-// OpenKeeper makes a Keeper. It fails where this process has no right to put a priority back, or
-// the kernel does not tell what is needed.
-func OpenKeeper() (*Keeper, error) {
-	lowest, err := probe()
-	if err != nil {
+// OpenKeeper makes a Keeper, which adds to the counts of the previous one. It fails if this process isn't
+// allowed to restore a priority, or if the kernel doesn't report priorities.
+func OpenKeeper(before PriorityCounts) (*Keeper, error) {
+	if err := probe(); err != nil {
 		return nil, err
 	}
-	return newKeeper(system{}, lowest), nil
+	k := newKeeper(system{})
+	k.counts = before
+	return k, nil
 }
 
-// newKeeper makes a Keeper that has no process be lower than lowest.
-func newKeeper(k kernel, lowest int) *Keeper {
-	return &Keeper{kernel: k, lowest: lowest, changed: make(map[int]*change)}
-}
+func newKeeper(k kernel) *Keeper { return &Keeper{kernel: k, changed: make(map[int]*change)} }
 
-// levelBelow is what a process has after a step that had own.
-func levelBelow(own, step, lowest int) int {
+// levelBelow returns the priority after a step for a process whose own priority is own.
+func levelBelow(own, step int) int {
 	if step == Steps {
-		return lowest
+		return idle
 	}
 	return min(own+StepDown(step), lowestNice)
 }
 
-// Step lowers the priority of the process that serves a request to a step, 1 to 3, below
-// what it had. It does nothing once the request is over, or if it is as low already. After
-// an error there is no use in another try for this request.
+// Step lowers the priority of a request's process to a step, 1 to 3, below its own. It does nothing if the
+// request is over, or if the process already has that priority. After an error, don't try again for this
+// request.
 func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
-	if step <= 0 || h.state.Load() == over {
-		return nil
-	}
-	h.state.CompareAndSwap(untouched, touched)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || h.state.Load() == over {
+	if step <= 0 || k.closed || h.over {
 		return nil
 	}
 	if h.place == nil {
@@ -151,9 +121,9 @@ func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 		}
 	}
 	c := h.place
-	to := levelBelow(c.own, min(step, Steps), k.lowest)
+	to := levelBelow(c.own, min(step, Steps))
 	if to <= c.set {
-		if c.set == c.own { // it is as low as can be
+		if c.set == c.own { // the process already had the lowest priority
 			k.dropLocked(c)
 		}
 		return nil
@@ -161,7 +131,7 @@ func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 	now, err := k.kernel.Nice(c.id)
 	if err == nil && now != c.set {
 		k.counts.Abandoned++
-		err = errChanged
+		err = errOwn
 	}
 	if err != nil {
 		k.dropLocked(c)
@@ -178,9 +148,9 @@ func (k *Keeper) Step(h *Hold, id process.ID, step int) error {
 	return nil
 }
 
-// admitLocked takes in a process that was not touched before.
+// admitLocked registers a process before its first change.
 func (k *Keeper) admitLocked(h *Hold, id process.ID) error {
-	if k.changed[id.PID] != nil || !k.kernel.Alone(id.PID) {
+	if k.changed[id.PID] != nil {
 		return ErrShared
 	}
 	now, own, err := levels(k.kernel, id)
@@ -195,7 +165,7 @@ func (k *Keeper) admitLocked(h *Hold, id process.ID) error {
 	return nil
 }
 
-// levels are what a worker has, and what its server has.
+// levels returns the current priority of a worker and that of its server.
 func levels(k kernel, id process.ID) (now, own int, err error) {
 	parent, ok := k.Parent(id)
 	if !ok {
@@ -207,18 +177,18 @@ func levels(k kernel, id process.ID) (now, own int, err error) {
 	return now, own, err
 }
 
-// isLeft reports whether a worker whose server has own was lowered to what it has now, by a proxy
-// that was killed.
+// isLeft reports whether a proxy that was killed has lowered a worker to its current priority; own is its
+// server's.
 func isLeft(now, own int) bool {
 	for step := 1; step <= Steps; step++ {
-		if now > own && (now == levelBelow(own, step, lowestNice) || now == levelBelow(own, step, idle)) {
+		if now > own && now == levelBelow(own, step) {
 			return true
 		}
 	}
 	return false
 }
 
-// Mend puts a worker back that another proxy has left behind.
+// Mend restores the priority of a worker if another proxy has left it lowered.
 func (k *Keeper) Mend(id process.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -229,34 +199,22 @@ func (k *Keeper) Mend(id process.ID) {
 	if k.kernel.SetNice(id.PID, own) == nil {
 		k.counts.Recovered++
 	} else {
-		k.counts.Failed++ // the next one tries again
+		k.counts.Failed++ // the next proxy tries again
 	}
 }
 
-// MendAll does so with the workers of these numbers.
-func (k *Keeper) MendAll(workers []int) {
-	for _, pid := range workers {
-		if id, err := process.Read(pid); err == nil { // else it has ended
-			k.Mend(id)
-		}
-	}
-}
-
-// End puts the process back as it was before the request. A process that was never changed
-// costs nothing here.
+// End restores the priority that the process had before the request.
 func (k *Keeper) End(h *Hold) {
-	if h.state.CompareAndSwap(untouched, over) {
-		return
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h.state.Store(over)
+	h.over = true
 	if h.place != nil {
 		k.restoreLocked(h.place)
 	}
 }
 
-// restoreLocked gives a process the priority that it had, if it is the same one and has what it was given.
+// restoreLocked restores a process's own priority if it is the same process and still has the priority that
+// it got here.
 func (k *Keeper) restoreLocked(c *change) {
 	now, err := k.kernel.Nice(c.id)
 	switch {
@@ -272,31 +230,23 @@ func (k *Keeper) restoreLocked(c *change) {
 	k.dropLocked(c)
 }
 
-// dropLocked takes a process out of the books.
+// dropLocked forgets a process.
 func (k *Keeper) dropLocked(c *change) {
 	c.hold.place = nil
 	delete(k.changed, c.id.PID)
 }
 
-// Restore puts all processes back as they were. Those of requests that go on are lowered
-// again by their next Step.
-func (k *Keeper) Restore() {
+// Close restores all priorities and ends the Keeper. Later calls do nothing.
+func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.closed = true
 	for _, c := range k.changed {
 		k.restoreLocked(c)
 	}
 }
 
-// Close puts all back, and ends the Keeper: later calls do nothing.
-func (k *Keeper) Close() {
-	k.Restore()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.closed = true
-}
-
-// Counts returns what was done.
+// Counts returns the counts so far.
 func (k *Keeper) Counts() PriorityCounts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -305,40 +255,34 @@ func (k *Keeper) Counts() PriorityCounts {
 	return c
 }
 
-// IsForbidden reports whether an error of Step says that the kernel does not let this process
-// change that one's priority: it is not worth another try.
+// IsForbidden reports whether an error of Step means that this process may not change that priority. Then
+// trying again is useless.
 func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
 const (
-	// lowestNice is the nice value of the lowest priority that has one.
+	// lowestNice is the lowest priority with a nice value.
 	lowestNice = 19
-	// idle is below all of them: SCHED_IDLE (sched(7)), whose weight of 3 is a fifth of what nice 19
-	// has, 15. It helps less by its weight than by where the kernel puts a process that wakes up: a CPU
-	// that only runs idle processes is as good as an empty one, so two short requests don't share one
-	// CPU while a long one has the other.
+	// idle stands for SCHED_IDLE (sched(7)), which is below all nice values. Its weight of 3 is a fifth of
+	// the 15 of nice 19, but another effect helps more: when a process wakes up, the kernel treats a CPU that
+	// runs only idle processes as free. So two short requests don't share one CPU while a long request has
+	// the other.
 	idle = lowestNice + 1
 )
 
-// scheduler is what tells and changes priorities. Its methods may be called concurrently.
-type scheduler interface {
-	// Nice is the priority of a process: -20, the highest, to 19, or idle. It fails if the process
-	// has ended, also if its number is another one's now, or has another scheduling policy.
-	Nice(id process.ID) (int, error)
-	// SetNice changes it, and that of the threads which have the same.
-	SetNice(pid, nice int) error
-}
-
-// kernel is what the system is asked. Its methods may be called concurrently.
+// kernel reads and changes priorities. Its methods may be called concurrently.
 type kernel interface {
-	scheduler
-	// Parent is the process that has forked one, and is the same program; not ok: there is none.
+	// Nice returns the priority of a process: from -20, the highest, to 19, or idle. It fails if the
+	// process has ended, even if another one has its number now, and if it has another scheduling
+	// policy.
+	Nice(id process.ID) (int, error)
+	// SetNice changes the priority of a process, and of those of its threads that have the same priority.
+	SetNice(pid, nice int) error
+	// Parent returns the process that forked this one and is the same program; ok is false if there is none.
 	Parent(id process.ID) (process.ID, bool)
-	// Alone reports whether none but the main thread of a process computes.
-	Alone(pid int) bool
 }
 
-// isSameProgram compares the names of two processes. Some names add after a colon or a space
-// what the process does: "gunicorn: maste" and "gunicorn: worke".
+// isSameProgram compares the names of two processes. Some programs append what the process does, after a
+// colon or a space: "gunicorn: maste" and "gunicorn: worke".
 func isSameProgram(a, b string) bool {
 	program := func(name string) string {
 		if i := strings.IndexAny(name, ": "); i > 0 {

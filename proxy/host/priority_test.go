@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/cpuaccount/process"
+	"tempomat/internal/testkit"
 )
 
-// pretended is a kernel whose processes are numbers. Each has been forked by a server of the
-// number below zero.
+// pretended is a kernel whose processes are numbers. The server that forked process n is -n.
 type pretended struct {
 	starts map[int]uint64
 	nice   map[int]int
@@ -43,9 +43,7 @@ func (p *pretended) Parent(id process.ID) (process.ID, bool) {
 	return process.ID{PID: -id.PID, Start: 1}, p.starts[id.PID] == id.Start
 }
 
-func (*pretended) Alone(int) bool { return true }
-
-// start starts a process of that number, and its server, at a nice value.
+// start starts a process with that number, and its server, at a nice value.
 func (p *pretended) start(pid, nice int) process.ID {
 	p.starts[pid]++
 	p.starts[-pid] = 1
@@ -53,13 +51,13 @@ func (p *pretended) start(pid, nice int) process.ID {
 	return process.ID{PID: pid, Start: p.starts[pid]}
 }
 
-// TestAnyOrder plays steps, ends, crashes, numbers used again and changes by others, in any
-// order. No process is ever above what it had, and afterwards every one has what it had, or what
-// somebody else gave it.
+// TestAnyOrder plays steps, ends, crashes, reused process numbers and other programs' changes, in any order.
+// No process ever has a higher priority than its own. Afterwards each has its own priority, or the one that
+// another program gave it.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := newPretended()
-		k := newKeeper(p, idle)
+		k := newKeeper(p)
 		want := make(map[int]int)
 		ids := make(map[int]process.ID)
 		holds := make(map[int]*Hold)
@@ -78,8 +76,8 @@ func TestAnyOrder(t *testing.T) {
 				_ = k.Step(holds[pid], ids[pid], rapid.IntRange(0, 4).Draw(r, "step"))
 			case 2:
 				end(pid)
-			case 3: // the proxy is killed, and another one is started
-				k = newKeeper(p, idle)
+			case 3: // the proxy is killed and another one starts
+				k = newKeeper(p)
 				for pid := range holds {
 					holds[pid] = new(Hold)
 				}
@@ -87,7 +85,7 @@ func TestAnyOrder(t *testing.T) {
 				want[pid] = rapid.IntRange(-19, idle).Draw(r, "nice")
 				ids[pid] = p.start(pid, want[pid])
 				end(pid)
-			case 5: // by somebody else, to what this one never sets
+			case 5: // another program sets a priority that tempomat never sets
 				want[pid] = p.nice[-pid] - 1
 				p.nice[pid] = want[pid]
 				end(pid)
@@ -110,23 +108,20 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// TestDenied changes nothing, keeps nothing, and says so.
+// TestDenied checks that a Step that isn't allowed changes nothing, keeps nothing, and returns the
+// error.
 func TestDenied(t *testing.T) {
 	p := newPretended()
-	k := newKeeper(p, idle)
+	k := newKeeper(p)
 	p.denies = true
 	h, id := new(Hold), p.start(1, 0)
 	if err := k.Step(h, id, 1); !IsForbidden(err) {
 		t.Error(err)
 	}
-	if len(k.changed) != 0 {
-		t.Errorf("%d lowered", len(k.changed))
-	}
+	testkit.Same(t, 0, len(k.changed), "processes lowered")
 	p.denies = false
-	if err := k.Step(h, id, 1); err != nil {
-		t.Fatal(err)
-	}
-	p.denies = true // the right is lost meanwhile: the next proxy mends it
+	testkit.Must(t, k.Step(h, id, 1))
+	p.denies = true // the right is lost in between, so the next proxy mends it
 	k.End(h)
 	k.Mend(id)
 	if c := k.Counts(); c.Failed != 2 || c.Lowered != 0 || p.nice[1] != 5 {
@@ -138,18 +133,16 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestIsLeft tells what a proxy may have left behind from what somebody else has set.
+// TestIsLeft: priorities that a proxy left behind differ from those that another program has set.
 func TestIsLeft(t *testing.T) {
 	for _, c := range []struct {
 		now, own int
 		want     bool
 	}{
-		{0, 0, false}, {5, 0, true}, {10, 0, true}, {19, 0, true}, {idle, 0, true}, {7, 0, false}, {-5, 0, false}, {1, 0, false},
+		{0, 0, false}, {5, 0, true}, {10, 0, true}, {19, 0, false}, {idle, 0, true}, {7, 0, false}, {-5, 0, false}, {1, 0, false},
 		{17, 12, true}, {19, 12, true}, {idle, 12, true}, {18, 12, false}, {19, 19, false}, {idle, 19, true}, {idle, idle, false}, {19, idle, false},
 	} {
-		if got := isLeft(c.now, c.own); got != c.want {
-			t.Errorf("%d of %d: %t", c.now, c.own, got)
-		}
+		testkit.Same(t, c.want, isLeft(c.now, c.own), "%d of %d", c.now, c.own)
 	}
 }
 
@@ -161,8 +154,6 @@ func TestIsSameProgram(t *testing.T) {
 		{"apache2", "apache2", true}, {"php-fpm8.2", "php-fpm8.2", true}, {"gunicorn: maste", "gunicorn: worke", true},
 		{"systemd", "apache2", false}, {"sh", "php", false}, {"", "", true}, {": a", ": b", false},
 	} {
-		if got := isSameProgram(c.a, c.b); got != c.want {
-			t.Errorf("%q, %q: %t", c.a, c.b, got)
-		}
+		testkit.Same(t, c.want, isSameProgram(c.a, c.b), "%q, %q", c.a, c.b)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// Every user can see a process's name, command line, parent, CPU use and cgroup, unless /proc
-// is mounted with hidepid.
+// Every user can see a process's name, command line, parent, CPU time and cgroup, unless /proc is
+// mounted with hidepid.
 
-// mostProcesses are looked at.
+// mostProcesses is how many processes of the machine are read.
 const mostProcesses = 1 << 16
 
-// mostDescriptors are looked at of a process.
+// mostDescriptors is how many descriptors of a process are read.
 const mostDescriptors = 4096
 
 func procFile(pid int, name string) string { return "proc/" + strconv.Itoa(pid) + "/" + name }
 
-// processAt reads one; not ok: it has ended, or is hidden.
+// processAt reads a process. ok is false if it has ended or is hidden.
 func processAt(root fs.FS, pid int) (p process.Stat, ok bool) {
 	text, err := fs.ReadFile(root, procFile(pid, "stat"))
 	if err == nil {
@@ -30,9 +30,9 @@ func processAt(root fs.FS, pid int) (p process.Stat, ok bool) {
 	return p, err == nil
 }
 
-// processes lists all that there are.
+// processes lists all processes.
 func processes(root fs.FS) (all []process.Stat) {
-	pids, _ := numbered(root, "proc", mostProcesses) // no /proc: none
+	pids, _ := numbered(root, "proc", mostProcesses) // without /proc, no process is found
 	for _, pid := range pids {
 		if p, ok := processAt(root, pid); ok {
 			all = append(all, p)
@@ -41,13 +41,13 @@ func processes(root fs.FS) (all []process.Stat) {
 	return all
 }
 
-// numbered are those entries of a directory whose names are numbers: processes, or descriptors.
+// numbered returns the entries of a directory that are numbers: processes or descriptors.
 func numbered(root fs.FS, dir string, most int) (all []int, err error) {
 	d, err := root.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = d.Close() }() // it was only read
+	defer func() { _ = d.Close() }() // an error doesn't matter after reading
 	list, ok := d.(fs.ReadDirFile)
 	if !ok {
 		return nil, fs.ErrInvalid
@@ -61,8 +61,8 @@ func numbered(root fs.FS, dir string, most int) (all []int, err error) {
 	return all, nil
 }
 
-// tops are the processes of these names whose parent has another one: masters, whose
-// children work.
+// tops returns the processes with such a name whose parent has another name. These are the masters,
+// whose children do the work.
 func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) {
 	names := map[int]string{}
 	for _, p := range all {
@@ -76,13 +76,13 @@ func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) 
 	return found
 }
 
-// children are the processes that a process has started and not waited for yet.
+// children returns a process's children, except those that have ended and that it has waited for.
 func children(root fs.FS, pid int) (pids []int) {
-	text, _ := fs.ReadFile(root, procFile(pid, "task/"+strconv.Itoa(pid)+"/children")) // ended: none
+	text, _ := fs.ReadFile(root, procFile(pid, "task/"+strconv.Itoa(pid)+"/children")) // if the process has ended, it has no children
 	return numbers(text)
 }
 
-// numbers are those of processes that a file of the kernel's lists.
+// numbers parses a list of process numbers.
 func numbers(text []byte) (pids []int) {
 	for word := range strings.FieldsSeq(string(text)) {
 		if pid, err := strconv.Atoi(word); err == nil {
@@ -92,16 +92,15 @@ func numbers(text []byte) (pids []int) {
 	return pids
 }
 
-// commandLine is that of a process; a title that it has taken is one word.
+// commandLine returns a process's command line. If the process has set its own title, that is the only word.
 func commandLine(root fs.FS, pid int) []string {
 	text := readSome(root, procFile(pid, "cmdline"), 8192)
 	return strings.Split(strings.TrimRight(text, "\x00 "), "\x00")
 }
 
-// cgroupOf is the path of a process's cgroup of version 2, below its mount point; empty: it
-// is not to be seen.
+// cgroupOf returns the path of a process's cgroup (version 2) below the mount point; empty: unknown.
 func cgroupOf(root fs.FS, pid string) string {
-	text, _ := fs.ReadFile(root, "proc/"+pid+"/cgroup") // ended: none
+	text, _ := fs.ReadFile(root, "proc/"+pid+"/cgroup") // if the process has ended, it has no cgroup
 	for line := range strings.Lines(string(text)) {
 		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
 			return name
@@ -110,9 +109,9 @@ func cgroupOf(root fs.FS, pid string) string {
 	return ""
 }
 
-// cgroups is where those of version 2 are mounted, without a slash in front; empty: nowhere.
+// cgroups returns the mount point of version 2 cgroups, without a leading slash; empty: there is none.
 func cgroups(root fs.FS) string {
-	text, _ := fs.ReadFile(root, "proc/self/mounts") // none
+	text, _ := fs.ReadFile(root, "proc/self/mounts") // without /proc, there is no mount point
 	for line := range strings.Lines(string(text)) {
 		if words := strings.Fields(line); len(words) > 2 && words[2] == "cgroup2" {
 			return strings.TrimPrefix(words[1], "/")
@@ -121,22 +120,22 @@ func cgroups(root fs.FS) string {
 	return ""
 }
 
-// isService reports whether a cgroup belongs to another service alone: not the root, nor one
-// that this process is in, nor that of init, which makes sockets for others.
+// isService reports whether a cgroup belongs only to another service. It doesn't if it is the root cgroup,
+// contains this process, or is init's, because init opens sockets for other programs.
 func isService(name, own string) bool {
 	return strings.HasPrefix(name, "/") && name != "/" && name != "/init.scope" && !strings.HasPrefix(own+"/", name+"/")
 }
 
-// mostCgroups are looked through.
+// mostCgroups is how many cgroups are searched.
 const mostCgroups = 16384
 
-// cgroupNamed finds the cgroup of that number, which is its directory's inode; empty: it is
-// not below the mount point.
+// cgroupNamed returns the path of the cgroup with an id, which is the inode of its directory. It returns
+// an empty string if there is none below the mount point.
 func cgroupNamed(root fs.FS, mount string, id uint64) (name string) {
 	n := 0
 	_ = fs.WalkDir(root, mount, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil //nolint:nilerr // a cgroup may have gone in the meantime: the others are looked at
+			return nil //nolint:nilerr // a cgroup that is gone doesn't end the search
 		}
 		if n++; n > mostCgroups {
 			return fs.SkipAll
@@ -151,24 +150,25 @@ func cgroupNamed(root fs.FS, mount string, id uint64) (name string) {
 	return name
 }
 
-// forwards are servers that hand requests on to others, whose CPU time is not theirs.
+// forwards reports whether a program of that name passes requests on to other programs. The CPU time of these
+// programs is then part of the requests' cost.
 func forwards(name string) bool {
 	return slices.ContainsFunc([]string{"docker-proxy", "rootlessport", "slirp4netns", "pasta", "haproxy", "varnish", "hitch", "traefik", "caddy", "envoy", "squid", "nginx", "apache2", "httpd", "lighttpd", "openresty", "angie"},
 		func(x string) bool { return strings.HasPrefix(name, x) })
 }
 
-// isDatabase reports whether a process of that name works for those that ask it.
+// isDatabase reports whether a program of that name is a database.
 func isDatabase(name string) bool {
-	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached"}, name)
+	return slices.Contains([]string{"mariadbd", "mysqld", "postgres", "redis-server", "valkey-server", "memcached", "mongod"}, name)
 }
 
-// linkOf is what a descriptor is of.
+// linkOf returns the target of a descriptor's link.
 func linkOf(root fs.FS, pid, fd int) string {
-	s, _ := fs.ReadLink(root, procFile(pid, "fd/"+strconv.Itoa(fd))) // not there: it is of nothing
+	s, _ := fs.ReadLink(root, procFile(pid, "fd/"+strconv.Itoa(fd))) // a missing one has no target
 	return s
 }
 
-// socketOf is the inode of the socket that a descriptor is of; 0: of none.
+// socketOf returns the inode of the socket in a descriptor's link; 0: it isn't a socket.
 func socketOf(link string) uint32 {
 	text, ok := strings.CutPrefix(link, "socket:[")
 	if !ok {
@@ -178,8 +178,8 @@ func socketOf(link string) uint32 {
 	return uint32(n)
 }
 
-// eachDescriptor calls f for each descriptor of a process until f returns false. The error is an
-// fs.ErrPermission where the right is missing to see them.
+// eachDescriptor calls f for each descriptor of a process until f returns false. The error is
+// fs.ErrPermission if this process may not see them.
 func eachDescriptor(root fs.FS, pid int, f func(fd int, link string) bool) error {
 	all, err := numbered(root, procFile(pid, "fd"), mostDescriptors)
 	if err != nil {
@@ -197,8 +197,8 @@ func eachDescriptor(root fs.FS, pid int, f func(fd int, link string) bool) error
 	return nil
 }
 
-// descriptorOf returns the process's descriptor of a socket; negative: it has none, or, with an error,
-// that is not known.
+// descriptorOf returns a process's descriptor of a socket. It is negative if the process has none, or, with
+// an error, if that is unknown.
 func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 	at = -1
 	err = eachDescriptor(root, pid, func(fd int, link string) bool {
@@ -210,9 +210,9 @@ func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 	return at, err
 }
 
-// servesMany reports whether a process waits for that descriptor, a client's connection,
-// together with others: by an epoll that has it, or by an io_uring. A worker that serves
-// one request at a time reads its connection when it is its turn.
+// servesMany reports whether a process waits for a client's connection together with others: through an epoll
+// that contains the connection, or through an io_uring. A worker that serves one request at a time just reads
+// its connection.
 func servesMany(root fs.FS, pid, conn int) (many bool) {
 	want := strconv.Itoa(conn)
 	_ = eachDescriptor(root, pid, func(fd int, link string) bool {

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -17,8 +16,8 @@ import (
 // system is this machine's kernel.
 type system struct{}
 
-// errPolicy: the process is not scheduled by nice values.
-var errPolicy = errors.New("the process has a scheduling policy of its own")
+// errPolicy means that the process isn't scheduled by nice values.
+var errPolicy = errors.New("the process has its own scheduling policy")
 
 // Nice implements kernel.
 func (system) Nice(id process.ID) (int, error) {
@@ -26,7 +25,7 @@ func (system) Nice(id process.ID) (int, error) {
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, err)
-	case !id.Alive(): // asked last, so that what was told is its own
+	case !id.Alive(): // checked last, so the priority that was read was this process's
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, os.ErrProcessDone)
 	}
 	return x, nil
@@ -43,11 +42,11 @@ func (system) Parent(id process.ID) (parent process.ID, ok bool) {
 	if !ok || !isSameProgram(string(child.Name), string(above.Name)) {
 		return parent, false
 	}
-	return process.ID{PID: above.PID, Start: above.Start}, id.Alive() // asked last, so that what was told is its own
+	return process.ID{PID: above.PID, Start: above.Start}, id.Alive() // checked last, so the parent was this process's
 }
 
-// levelOf is the priority of a thread. The system call tells 20 less the nice value, as a negative
-// number would be an error.
+// levelOf returns the priority of a thread. The system call returns 20 minus the nice value, because
+// a negative number would be an error.
 func levelOf(tid int) (int, error) {
 	x, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
 	if err != nil {
@@ -62,7 +61,8 @@ func levelOf(tid int) (int, error) {
 	return 0, errPolicy
 }
 
-// setLevel changes that of a thread. In between it has a nice value that it had before.
+// setLevel changes the priority of a thread. While the policy changes first, the thread briefly has an
+// earlier nice value.
 func setLevel(tid, to int) error {
 	if to == idle {
 		return setPolicy(tid, unix.SCHED_IDLE)
@@ -75,29 +75,29 @@ func setLevel(tid, to int) error {
 	return unix.Setpriority(unix.PRIO_PROCESS, tid, to)
 }
 
-// policyOf is a thread's scheduling policy, the usual one where the system does not tell.
+// policyOf returns a thread's scheduling policy, or SCHED_NORMAL if the kernel doesn't report it.
 func policyOf(tid int) int {
 	x, _, errno := unix.Syscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(tid), 0, 0)
 	if errno != 0 {
 		return unix.SCHED_NORMAL
 	}
-	return int(x & 0xff) // except for SCHED_RESET_ON_FORK
+	return int(x & 0xff) // without the flag SCHED_RESET_ON_FORK
 }
 
-// setPolicy changes it. The nice value stays. It is not sched_setattr, which units of systemd may
-// keep out with RestrictRealtime.
+// setPolicy changes a thread's scheduling policy and keeps its nice value. It doesn't use
+// sched_setattr, which systemd's RestrictRealtime may forbid.
 func setPolicy(tid, policy int) error {
-	var param int32 // a struct sched_param, of no real-time priority
+	var param int32 // a struct sched_param without a real-time priority
 	_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(policy),
-		uintptr(unsafe.Pointer(&param))) //nolint:gosec // for the kernel
+		uintptr(unsafe.Pointer(&param))) //nolint:gosec // the system call needs a pointer
 	if errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// SetNice implements kernel. To the kernel a priority is a thread's. Those threads that have the
-// main one's follow it: one that is started while that is low would else stay low for good.
+// SetNice implements kernel. The kernel has a priority for each thread. Threads with the main thread's
+// priority follow it; otherwise a thread that was started while the priority was low would keep it forever.
 func (system) SetNice(pid, nice int) error {
 	was, err := levelOf(pid)
 	if err == nil {
@@ -106,113 +106,63 @@ func (system) SetNice(pid, nice int) error {
 	if err != nil {
 		return fmt.Errorf("set the priority of process %d: %w", pid, err)
 	}
-	names, _ := tasks(pid, mostFollow) // none: it has ended
+	names, _ := tasks(pid, mostFollow) // an ended process has no threads
 	for _, name := range names {
 		if tid, err := strconv.Atoi(name); err == nil && tid != pid {
 			if x, err := levelOf(tid); err == nil && x == was {
-				_ = setLevel(tid, nice) // it may have ended
+				_ = setLevel(tid, nice) // the thread may have ended
 			}
 		}
 	}
 	return nil
 }
 
-// mostFollow threads follow the main one. There are more only if they were started after the
-// process was seen to have few.
+// mostFollow is how many threads follow the main thread.
 const mostFollow = 256
 
-// tasks are the threads of a process, at most so many.
+// tasks returns the threads of a process, up to a limit.
 func tasks(pid, most int) ([]string, error) {
 	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = dir.Close() }() // it was only read
+	defer func() { _ = dir.Close() }() // an error doesn't matter after reading
 	return dir.Readdirnames(most)
 }
 
-const (
-	// mostThreads of a process are looked at. One with more is no worker with one request.
-	mostThreads = 8
-	// besideMost is the part of the main thread's CPU time that all others may have used:
-	// interpreters have one that only watches the clock.
-	besideMost = 1.0 / 16
-)
-
-// Alone implements kernel, by what the threads have used since they were started.
-func (system) Alone(pid int) bool {
-	names, err := tasks(pid, mostThreads+1)
-	if err != nil || len(names) > mostThreads {
-		return false
-	}
-	if len(names) == 1 {
-		return true
-	}
-	main, others := 0.0, 0.0
-	for _, name := range names {
-		used, ok := onCPU("/proc/" + strconv.Itoa(pid) + "/task/" + name + "/schedstat")
-		switch {
-		case !ok:
-			return false
-		case name == strconv.Itoa(pid):
-			main = used
-		default:
-			others += used
-		}
-	}
-	return others <= besideMost*main
-}
-
-// onCPU is the first number of a thread's schedstat: ns on a CPU.
-func onCPU(name string) (ns float64, ok bool) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return 0, false
-	}
-	first, _, _ := bytes.Cut(text, []byte{' '})
-	ns, err = strconv.ParseFloat(string(first), 64)
-	return ns, err == nil
-}
-
-// probe tries on a thread of its own whether a priority that was lowered can be put back,
-// which takes another right than to lower it, and tells how low it may be. The thread ends if it
-// cannot.
-func probe() (lowest int, err error) {
+// probe tries, on its own thread, whether this process can lower a priority and restore it, which requires
+// CAP_SYS_NICE. If it can't restore it, the thread ends.
+func probe() (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
-		if err = lowerAndBack(); err != nil {
-			return
+		if err = lowerAndBack(); err == nil {
+			runtime.UnlockOSThread()
 		}
-		if lowest = lowestNice; setPolicy(0, unix.SCHED_IDLE) == nil {
-			isSeen := policyOf(0) == unix.SCHED_IDLE // what filters system calls may keep one of them out
-			if setPolicy(0, unix.SCHED_NORMAL) != nil {
-				return
-			}
-			if isSeen {
-				lowest = idle
-			}
-		}
-		runtime.UnlockOSThread()
 	}()
 	<-done
-	return lowest, err
+	return err
 }
 
 func lowerAndBack() error {
 	own, err := levelOf(0)
 	if err != nil {
-		return fmt.Errorf("the kernel does not show priorities: %w", err)
+		return fmt.Errorf("can't read this process's priority: %w", err)
 	}
 	if own >= lowestNice {
-		return errors.New("this process has the lowest priority itself")
+		return errors.New("this process itself has the lowest priority, so it can't test whether it may restore priorities")
 	}
-	if err := setLevel(0, own+1); err != nil {
-		return fmt.Errorf("this process may not change priorities: setpriority: %w", err)
-	}
-	if err := setLevel(0, own); err != nil {
-		return fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): setpriority: %w", err)
+	for _, low := range []int{own + 1, idle} {
+		if err := setLevel(0, low); err != nil {
+			return fmt.Errorf("this process may not change priorities: setpriority: %w", err)
+		}
+		if is, err := levelOf(0); err != nil || is != low { // a filter may forbid some of the system calls
+			return errors.New("the kernel didn't report the new priority after setpriority (a system-call filter may block it)")
+		}
+		if err := setLevel(0, own); err != nil {
+			return fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): setpriority: %w", err)
+		}
 	}
 	return nil
 }

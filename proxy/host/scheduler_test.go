@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tempomat/cpuaccount/process"
+	"tempomat/internal/testkit"
 )
 
-// needsRight skips where priorities cannot be put back. In CI, which is root, they can.
+// needsRight skips the test if priorities can't be restored. In CI, which runs as root, they can.
 func needsRight(t *testing.T) {
 	t.Helper()
-	if _, err := probe(); err != nil {
+	if err := probe(); err != nil {
 		if os.Getenv("CI") != "" && os.Geteuid() == 0 {
 			t.Fatal(err)
 		}
@@ -26,16 +27,13 @@ func needsRight(t *testing.T) {
 	}
 }
 
-// startWorker has a server fork a worker that burns CPU, both at that nice value, until the test
-// ends.
+// startWorker makes a server fork a worker that waits until the test ends. Both have that nice value.
 func startWorker(t *testing.T, nice int) process.ID {
 	t.Helper()
-	server := exec.CommandContext(t.Context(), "sh", "-c", "read start; (ulimit -t 60; while :; do :; done) & echo $!; wait")
+	server := exec.CommandContext(t.Context(), "sh", "-c", "read start; exec 3<&0; (read never <&3) & echo $!; wait")
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out, err := server.StdoutPipe()
 	if err = errors.Join(err, server.Start()); err != nil {
 		t.Fatal(err)
@@ -44,18 +42,14 @@ func startWorker(t *testing.T, nice int) process.ID {
 		_ = syscall.Kill(-server.Process.Pid, syscall.SIGKILL)
 		_ = server.Wait()
 	})
-	if err := unix.Setpriority(unix.PRIO_PROCESS, server.Process.Pid, nice); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Setpriority(unix.PRIO_PROCESS, server.Process.Pid, nice))
 	var pid int
 	_, err = in.Write([]byte("\n"))
 	if _, e := fmt.Fscan(out, &pid); err != nil || e != nil {
 		t.Fatal(err, e)
 	}
 	id, err := process.Read(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return id
 }
 
@@ -68,52 +62,41 @@ func wantNice(t *testing.T, id process.ID, want int) {
 
 func openedKeeper(t *testing.T) *Keeper {
 	t.Helper()
-	k, err := OpenKeeper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	k, err := OpenKeeper(PriorityCounts{})
+	testkit.Must(t, err)
 	t.Cleanup(k.Close)
 	return k
 }
 
-// TestDownAndBack lowers processes that had different priorities, and puts them back.
+// TestDownAndBack lowers processes that had different priorities, and restores them.
 func TestDownAndBack(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
 	for _, own := range []int{-3, 0, 4, 12, 19} {
 		id, h := startWorker(t, own), new(Hold)
 		for step, want := range []int{own, min(own+5, 19), min(own+10, 19), idle} {
-			if err := k.Step(h, id, step); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, k.Step(h, id, step))
 			wantNice(t, id, want)
 		}
-		if err := k.Step(h, id, 1); err != nil {
-			t.Fatal(err)
-		}
-		wantNice(t, id, idle) // never up while the request goes on
+		testkit.Must(t, k.Step(h, id, 1))
+		wantNice(t, id, idle) // it never goes up while the request runs
 		k.End(h)
 		wantNice(t, id, own)
-		if err := k.Step(h, id, 3); err != nil {
-			t.Fatal(err)
-		}
-		wantNice(t, id, own) // it is over
+		testkit.Must(t, k.Step(h, id, 3))
+		wantNice(t, id, own) // the request is over
 	}
 	if c := k.Counts(); c.Lowered != 0 || c.Restored != 5 {
 		t.Errorf("%+v", c)
 	}
 }
 
-// TestShared leaves a process alone that serves two requests, or computes with threads:
-// this one does.
+// TestShared: a process that serves two requests isn't lowered for the second.
 func TestShared(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
 	id := startWorker(t, 0)
 	var one, other Hold
-	if err := k.Step(&one, id, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, k.Step(&one, id, 1))
 	if err := k.Step(&other, id, 3); !errors.Is(err, ErrShared) {
 		t.Error(err)
 	}
@@ -121,20 +104,13 @@ func TestShared(t *testing.T) {
 	wantNice(t, id, 5)
 	k.End(&one)
 	wantNice(t, id, 0)
-	own, err := process.Read(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Step(new(Hold), own, 1); !errors.Is(err, ErrShared) {
-		t.Errorf("a program of several threads: %v", err)
-	}
 }
 
-// crashVariable has this program lower processes, and wait to be killed.
+// crashVariable makes this program lower processes and wait to be killed.
 const crashVariable = "PRIORITY_TEST_CRASH"
 
 func lowerAndWait(pids []string) {
-	k, err := OpenKeeper()
+	k, err := OpenKeeper(PriorityCounts{})
 	for i, text := range pids {
 		pid, _ := strconv.Atoi(text)
 		id, e := process.Read(pid)
@@ -148,7 +124,7 @@ func lowerAndWait(pids []string) {
 	select {}
 }
 
-// crash has another process lower processes, and kills it.
+// crash makes another process lower processes, and kills it.
 func crash(t *testing.T, ids ...process.ID) {
 	t.Helper()
 	proxy := exec.CommandContext(t.Context(), os.Args[0])
@@ -164,29 +140,21 @@ func crash(t *testing.T, ids ...process.ID) {
 	if _, err := out.Read(line[:]); err != nil || string(line[:7]) != "lowered" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if err := proxy.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, proxy.Process.Kill())
 	_ = proxy.Wait()
 }
 
-// TestCrash kills a proxy that has lowered processes. The next one puts them
-// back, all at once or each as it serves a request; but not one that somebody else has changed.
+// TestCrash kills a proxy that has lowered processes. The next one restores each of them when it serves a
+// request, except one that another program has changed.
 func TestCrash(t *testing.T) {
 	needsRight(t)
 	ids := []process.ID{startWorker(t, 0), startWorker(t, 3), startWorker(t, -2), startWorker(t, 0)}
-	var pids []int
-	for _, id := range ids {
-		pids = append(pids, id.PID)
-	}
-	mended := func(k *Keeper) int { return int(k.Counts().Recovered) }
 	for name, next := range map[string]func(k *Keeper) int{
-		"next start": func(k *Keeper) int { k.MendAll(pids); return mended(k) },
 		"found later": func(k *Keeper) int {
 			for _, id := range ids {
 				k.Mend(id)
 			}
-			return mended(k)
+			return int(k.Counts().Recovered)
 		},
 		"request": func(k *Keeper) int {
 			for _, id := range ids[:3] {
@@ -203,45 +171,33 @@ func TestCrash(t *testing.T) {
 			return 3
 		},
 	} {
-		if err := unix.Setpriority(unix.PRIO_PROCESS, ids[3].PID, 0); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, unix.Setpriority(unix.PRIO_PROCESS, ids[3].PID, 0))
 		crash(t, ids...)
 		wantNice(t, ids[1], 13)
-		if err := unix.Setpriority(unix.PRIO_PROCESS, ids[3].PID, 1); err != nil {
-			t.Fatal(err)
-		}
-		if n := next(openedKeeper(t)); n != 3 {
-			t.Errorf("%s: %d were put back", name, n)
-		}
+		testkit.Must(t, unix.Setpriority(unix.PRIO_PROCESS, ids[3].PID, 1))
+		testkit.Same(t, 3, next(openedKeeper(t)), "%s: put back", name)
 		for i, want := range []int{0, 3, -2, 1} {
 			wantNice(t, ids[i], want)
 		}
 	}
 }
 
-// TestOwnPriorities leaves alone what no parent vouches for: a process that another program has
-// started, at whatever nice value, and the server itself.
+// TestOwnPriorities: two kinds of processes keep their priority: one that another program has started, at any
+// nice value, and the server itself.
 func TestOwnPriorities(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
 	alone := exec.CommandContext(t.Context(), "sleep", "60")
-	if err := alone.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, alone.Start())
 	defer func() { _ = alone.Process.Kill(); _ = alone.Wait() }()
 	worker, ok := processAt(os.DirFS("/"), startWorker(t, 5).PID)
 	if !ok {
 		t.Fatal("the worker has ended")
 	}
 	for pid, nice := range map[int]int{alone.Process.Pid: 10, worker.Parent: 5} {
-		if err := unix.Setpriority(unix.PRIO_PROCESS, pid, nice); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, unix.Setpriority(unix.PRIO_PROCESS, pid, nice))
 		id, err := process.Read(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := k.Step(new(Hold), id, 3); !errors.Is(err, errOwn) {
 			t.Error(err)
 		}
@@ -250,29 +206,23 @@ func TestOwnPriorities(t *testing.T) {
 	}
 }
 
-// TestThreadsFollow: a thread that is started while its process is low is put back with it.
+// TestThreadsFollow: a thread that was started while its process was lowered is restored with it.
 func TestThreadsFollow(t *testing.T) {
 	needsRight(t)
 	pid, own := os.Getpid(), niceOf(t, os.Getpid())
 	defer func() { _ = system{}.SetNice(pid, own) }()
-	if err := (system{}).SetNice(pid, own+5); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, (system{}).SetNice(pid, own+5))
 	started, end, ended := make(chan int), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		runtime.LockOSThread() // and so the thread ends with it
+		runtime.LockOSThread() // the thread ends with this goroutine
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, own+5)
 		started <- unix.Gettid()
 		<-end
 	}()
 	tid := <-started
-	if err := (system{}).SetNice(pid, own); err != nil {
-		t.Fatal(err)
-	}
-	if got := niceOf(t, tid); got != own {
-		t.Errorf("a thread has nice %d, want %d", got, own)
-	}
+	testkit.Must(t, (system{}).SetNice(pid, own))
+	testkit.Same(t, own, niceOf(t, tid), "a thread has nice")
 	close(end)
 	<-ended
 }
@@ -280,14 +230,12 @@ func TestThreadsFollow(t *testing.T) {
 func niceOf(t *testing.T, tid int) int {
 	t.Helper()
 	x, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return 20 - x
 }
 
-// TestOtherPolicies: who has a process be scheduled in another way than by nice values has it stay
-// so, and an idle one can go no lower.
+// TestOtherPolicies checks that a process with another scheduling policy keeps it, and that an idle
+// process goes no lower.
 func TestOtherPolicies(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
@@ -306,17 +254,6 @@ func TestOtherPolicies(t *testing.T) {
 		k.End(h)
 		if got := policyOf(id.PID); got != policy || niceOf(t, id.PID) != 3 {
 			t.Errorf("policy %d, nice 3 became policy %d, nice %d", policy, got, niceOf(t, id.PID))
-		}
-	}
-}
-
-// TestNiceOnly has steps end at the lowest nice value where the system keeps SCHED_IDLE out.
-func TestNiceOnly(t *testing.T) {
-	for own, want := range map[int][Steps]int{0: {5, 10, 19}, 12: {17, 19, 19}, -5: {0, 5, 19}} {
-		for i, level := range want {
-			if got := levelBelow(own, i+1, lowestNice); got != level {
-				t.Errorf("%d, step %d: %d, want %d", own, i+1, got, level)
-			}
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Questions to sock_diag(7) and its answers. /proc/net/tcp shows the same for TCP, but walks
-// the table of all connections: 1.5 ms each time on a machine with 16 GB, where a listener's
-// port takes 15 µs.
+// Requests to sock_diag(7) and its replies. /proc/net/tcp shows the same for TCP, but goes through the table
+// of all connections, which takes 1.5 ms each time on a machine with 16 GB. A request for one listener's port
+// takes 15 µs.
 const (
 	askOne      = unix.NLM_F_REQUEST
 	askAll      = unix.NLM_F_REQUEST | unix.NLM_F_DUMP
@@ -21,7 +21,7 @@ const (
 	inetRequest = 56 // bytes of inet_diag_req_v2
 	unixMessage = 16 // bytes of unix_diag_msg
 	unixRequest = 24 // bytes of unix_diag_req
-	cgroupID    = 21 // INET_DIAG_CGROUP_ID, from Linux 5.9 on
+	cgroupID    = 21 // INET_DIAG_CGROUP_ID, since Linux 5.9
 
 	showAll      = 1 | 2 | 4 | 16 // UDIAG_SHOW_NAME, _VFS, _PEER, _RQLEN
 	unixName     = 0              // UNIX_DIAG_NAME
@@ -31,28 +31,28 @@ const (
 	unixShutdown = 6              // UNIX_DIAG_SHUTDOWN
 )
 
-// State is that of a socket; those of unix sockets have the names of TCP's as well.
+// State is the state of a socket. States of unix sockets use the names of TCP's.
 type State byte
 
-// The states that matter here.
+// The states that this package uses.
 const (
 	Established State = 1
-	Handshake   State = 3 // TCP_SYN_RECV: the queue is full, or takes no connection without a request
+	Handshake   State = 3 // TCP_SYN_RECV: the queue is full, or the server waits for the first data
 	Closed      State = 7
 	Listens     State = 10
 )
 
-// Socket is what the kernel tells of one.
+// Socket is what the kernel reports about a socket.
 type Socket struct {
-	Inode   uint32 // 0: it has no file until it is accepted
-	State   State  // 0: there is no such socket
+	Inode   uint32 // inode of the socket; 0: not accepted yet, so there is no file
+	State   State  // state of the socket; 0: there is no such socket
 	Address netip.Addr
-	Port    uint16 // of a TCP socket, its own
-	Peer    uint32 // the inode of a unix socket's other end; 0: it has none
-	Name    []byte // of a unix socket, as bound; valid until the next question
-	File    uint32 // the inode of that name's file
-	Queued  uint32 // of one that listens: connections that have not been accepted
-	Cgroup  uint64 // that it was made in: the inode of a directory; 0: the kernel does not tell
+	Port    uint16 // own port of a TCP socket
+	Peer    uint32 // inode of a unix socket's other end; 0: none
+	Name    []byte // name of a unix socket; valid until the next request
+	File    uint32 // inode of the file with that name
+	Queued  uint32 // number of connections that a listening socket has yet to accept
+	Cgroup  uint64 // id of the cgroup that it was made in, which is the inode of a directory; 0: unknown
 }
 
 // askTCP asks for the socket at local whose other end is remote.
@@ -67,7 +67,7 @@ func askTCP(b []byte, local, remote netip.AddrPort) []byte {
 	return b
 }
 
-// askInet asks for all TCP sockets of a family in those states, or by their ports; 0: any.
+// askInet asks for all TCP sockets of an address family with these states and ports. 0 means any.
 func askInet(b []byte, flags uint16, family byte, states uint32, port, other uint16) []byte {
 	b = header(b, flags, nlHeader+inetRequest)
 	b = append(b, family, unix.IPPROTO_TCP, 0, 0)
@@ -78,7 +78,7 @@ func askInet(b []byte, flags uint16, family byte, states uint32, port, other uin
 	return append(b, anyCookie...)
 }
 
-// askUnix asks for the unix socket of that inode, or for all in those states.
+// askUnix asks for the unix socket with an inode, or for all sockets in these states.
 func askUnix(b []byte, inode, states uint32) []byte {
 	flags := uint16(askOne)
 	if inode == 0 {
@@ -98,11 +98,11 @@ func header(b []byte, flags uint16, length uint32) []byte {
 	b = binary.NativeEndian.AppendUint32(b[:0], length)
 	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
 	b = binary.NativeEndian.AppendUint16(b, flags)
-	return append(b, make([]byte, 8)...) // no sequence number: one request at a time
+	return append(b, make([]byte, 8)...) // requests need no sequence number, because there is one at a time
 }
 
-// readDiag calls each for every socket that a part of an answer tells of. done: nothing
-// follows; ok: the answer is one, as far as this part goes.
+// readDiag calls each for every socket in a part of a reply. done means that this was the last part, and ok
+// that the part is valid.
 func readDiag(b []byte, one bool, each func(Socket)) (done, ok bool) {
 	for len(b) > 0 {
 		if len(b) < nlHeader {
@@ -150,7 +150,7 @@ func readSocket(b []byte) (s Socket, ok bool) {
 	return s, false
 }
 
-// takeUnix takes in an attribute of a unix socket.
+// takeUnix reads an attribute of a unix socket.
 func (s *Socket) takeUnix(kind uint16, value []byte) {
 	switch {
 	case kind == unixName:
@@ -167,7 +167,7 @@ func (s *Socket) takeUnix(kind uint16, value []byte) {
 	}
 }
 
-// attributes calls f for each one that follows a message, and tells whether they are whole.
+// attributes calls f for each attribute after a message, and reports whether all are complete.
 func attributes(b []byte, f func(kind uint16, value []byte)) (whole bool) {
 	for len(b) >= 4 {
 		n := int(binary.NativeEndian.Uint16(b))
@@ -180,23 +180,23 @@ func attributes(b []byte, f func(kind uint16, value []byte)) (whole bool) {
 	return true
 }
 
-// mostParts is of an answer, each with some hundred sockets.
+// mostParts is how many parts of a reply are read. Each holds about a hundred sockets.
 const mostParts = 64
 
-// Sockets asks the kernel about sockets. It is not for concurrent use.
+// Sockets asks the kernel about sockets. It must not be used concurrently.
 type Sockets struct {
 	fd      int
 	request []byte
-	answer  [32 << 10]byte // what the kernel fills at most
+	answer  [32 << 10]byte // as large as the largest part of a reply that the kernel sends
 }
 
-// OpenSockets opens what is asked; it takes no right.
+// OpenSockets opens a netlink socket. That needs no privilege.
 func OpenSockets() (*Sockets, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, fmt.Errorf("ask the kernel about sockets: %w", err)
 	}
-	// The kernel answers at once; if it ever does not, nothing shall hang.
+	// The kernel replies at once. If it ever doesn't, reads must not hang.
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1}); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("ask the kernel about sockets: %w", err)
@@ -204,7 +204,7 @@ func OpenSockets() (*Sockets, error) {
 	return &Sockets{fd: fd}, nil
 }
 
-// Close closes it.
+// Close closes the netlink socket.
 func (s *Sockets) Close() { _ = unix.Close(s.fd) }
 
 // TCP returns the socket at local whose other end is remote.
@@ -214,19 +214,19 @@ func (s *Sockets) TCP(local, remote netip.AddrPort) (found Socket) {
 	return found
 }
 
-// Unix returns the unix socket of that inode.
+// Unix returns the unix socket with that inode.
 func (s *Sockets) Unix(inode uint32) (found Socket) {
 	s.request = askUnix(s.request, inode, 0)
 	s.ask(true, func(x Socket) { found = x })
 	return found
 }
 
-// EachTCP calls each for the sockets in a state, by their own port and that of the other
-// end; 0: any. Not ok: the kernel did not tell.
+// EachTCP calls each for the TCP sockets in a state, by their own port and that of the other end; 0: any. ok
+// is false if the kernel didn't reply.
 func (s *Sockets) EachTCP(in State, port, other uint16, each func(Socket)) (ok bool) {
 	for _, family := range [...]byte{unix.AF_INET, unix.AF_INET6} {
 		s.request = askInet(s.request, askAll, family, 1<<in, port, other)
-		ok = s.ask(false, each) || ok // a machine may be without IPv6
+		ok = s.ask(false, each) || ok // asking about IPv6 fails on a machine without it
 	}
 	return ok
 }
@@ -237,10 +237,10 @@ func (s *Sockets) EachUnix(in State, each func(Socket)) (ok bool) {
 	return s.ask(false, each)
 }
 
-// ask sends the request and reads the answer to its end. After half an answer the rest would be
-// read as the next one, so the socket is opened again.
+// ask sends the request and reads the whole reply. After an incomplete reply, its rest would be read as the
+// next one, so ask opens the socket again.
 func (s *Sockets) ask(one bool, each func(Socket)) bool {
-	if _, err := unix.Write(s.fd, s.request); err != nil { // to the kernel, because no other peer is named
+	if _, err := unix.Write(s.fd, s.request); err != nil { // a netlink message without an address goes to the kernel
 		return false
 	}
 	for range mostParts {

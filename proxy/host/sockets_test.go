@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"tempomat/internal/testkit"
 )
 
-// message is one netlink message of that type.
+// message is a netlink message of that type.
 func message(kind uint16, body []byte) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, uint32(nlHeader+len(body)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
@@ -16,7 +18,7 @@ func message(kind uint16, body []byte) []byte {
 	return append(b, make([]byte, (4-len(b)%4)%4)...)
 }
 
-// inetSocket is what the kernel tells of a listening TCP socket.
+// inetSocket is the kernel's description of a listening TCP socket.
 func inetSocket(at string, queued uint32) []byte {
 	a := netip.MustParseAddrPort(at)
 	b := make([]byte, inetMessage)
@@ -84,16 +86,14 @@ func TestReadDiag(t *testing.T) {
 				t.Fatalf("done %v, ok %v, %v; want %v, %v, %v", done, ok, got, c.done, c.ok, c.want)
 			}
 			for i := range got {
-				if got[i] != c.want[i] {
-					t.Errorf("%v, want %v", got[i], c.want[i])
-				}
+				testkit.Same(t, c.want[i], got[i], "socket %d", i)
 			}
 		})
 	}
 }
 
-// FuzzReadDiag checks that no answer, however broken, makes more sockets than it
-// has room for, and that none of them points outside of it.
+// FuzzReadDiag: no reply, however broken, gives more sockets than it has room for, and no socket points
+// outside of it.
 func FuzzReadDiag(f *testing.F) {
 	f.Add(message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("127.0.0.1:80", 7)))
 	f.Add(append(message(unix.SOCK_DIAG_BY_FAMILY, unixSocket("/run/a.sock", 9, 3)), message(unix.NLMSG_DONE, nil)...))

@@ -11,24 +11,25 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"tempomat/cpuaccount/process"
 )
 
-// What a worker sends: one of these, then the number of the request.
+// Each message of a worker is one of these bytes, followed by the request's number.
 const (
 	saysBegins = '+'
 	saysEnds   = '-'
 )
 
-// How many messages are looked at: so many in a second, and so many more at once. Beyond
-// that they wait where the kernel has room for some hundred, and then the sender is told
-// that there is none.
+// How many messages are read per second, and how many more at once. Further messages wait in the kernel,
+// which has room for a few hundred. When that is full, sending fails.
 const (
 	messagesRate  = 4000
 	messagesBurst = 2000
 )
 
-// note takes in a message of a process.
+// note handles a message of a process.
 func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) bool {
 	if len(text) < 1 || pid <= 0 {
 		return false
@@ -48,7 +49,7 @@ func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) boo
 	return c.begins(now, id, u, n)
 }
 
-// pause waits, or until the context ends.
+// pause waits for d, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -58,31 +59,31 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Number is that of a request that is at the backend. 0: it has none.
+// Number identifies a request at the backend; 0: the request has none.
 type Number uint64
 
-// Numbers gives requests their numbers, and encrypts each as one block, so no other program can
-// make one up. Its methods may be called concurrently.
+// Numbers gives requests their numbers. Each number is encrypted as one block, so no other program
+// can invent a valid one. Its methods may be called concurrently.
 type Numbers struct {
 	block cipher.Block
 	last  atomic.Uint64
 }
 
-// newNumbers makes one with a secret of its own.
+// newNumbers makes a Numbers with its own secret key.
 func newNumbers() *Numbers {
 	var key [16]byte
 	rand.Read(key[:]) // it never fails
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
-		panic(err) // a key of 16 bytes is one
+		panic(err) // it never fails for a key of 16 bytes
 	}
 	return &Numbers{block: block}
 }
 
-// numberLength is how long a written number is.
+// numberLength is the length of a number as text.
 const numberLength = 2 * aes.BlockSize
 
-// Next gives a number, and its writing: 32 hexadecimal digits.
+// Next returns the next number, and the same number as text: 32 hexadecimal digits.
 func (n *Numbers) Next() (Number, string) {
 	x := n.last.Add(1)
 	var b [aes.BlockSize]byte
@@ -93,7 +94,7 @@ func (n *Numbers) Next() (Number, string) {
 	return Number(x), string(text[:])
 }
 
-// read returns the number that was written so; 0: none was.
+// read parses a number's text; 0: it is invalid.
 func (n *Numbers) read(text []byte) Number {
 	var b [aes.BlockSize]byte
 	if len(text) != numberLength {
@@ -109,24 +110,24 @@ func (n *Numbers) read(text []byte) Number {
 	return Number(binary.BigEndian.Uint64(b[:]))
 }
 
-// claim is that a process says it serves a request.
+// claim is a process's report that it serves a request.
 type claim struct {
 	of     *claims
 	id     process.ID
 	number Number
-	at     time.Time // when it said that
+	at     time.Time // time of the report
 	base   process.Usage
-	crowds time.Time // until when it is taken to serve several at once, as it did before
+	crowds time.Time // time until which the process counts as serving several requests at once
 
-	// guarded by claims.mu:
-	rest    *process.Usage // its use when it reported that it had served it, or when it went on to another one
-	gone    bool           // it went on to another one
-	another bool           // it serves others at the same time, as far as it says
+	// claims.mu guards the following.
+	rest    *process.Usage // CPU use when the process reported the end of the request, or began another one
+	gone    bool           // whether the process has begun another request
+	another bool           // whether, according to its reports, the process serves other requests at the same time
 }
 
-// used is what the process has used for the request, which read reads. Until it goes on to another one, what it
-// uses after it said that it is done is this one's as well: PHP says so before the site's own
-// functions for the end of a page.
+// used returns how much CPU time the process has used for the request; read reads the process's current
+// total. The request also pays for the time after the process has reported its end, until the process begins
+// another request, because PHP reports the end before the site's own shutdown functions run.
 func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) {
 	c.of.mu.Lock()
 	rest, gone := c.rest, c.gone
@@ -149,79 +150,66 @@ func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) 
 	return *c.rest, nil
 }
 
-// serves reports whether the process serves nothing else, as far as it says.
+// serves reports whether the process, according to its reports, serves this request and no other.
 func (c *claim) serves() bool {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	return !c.another
 }
 
-// mostClaims is of how many processes what they say is kept.
+// mostClaims is how many processes' reports are kept. The oldest report is dropped first.
 const mostClaims = 4096
 
-// forgets is for how long a process is taken to serve several requests that began another one before the end of
-// the last, and after which that end is no longer awaited: it may have found no room.
+// forgets is how long a process counts as serving several requests at once, after it has reported the
+// beginning of one before the end of another. The time is limited, because the report of the end may just
+// have been lost.
 const forgets = 10 * time.Second
 
-// claims is what processes say, of each the last thing only, and of each request who said
-// it first. Its methods may be called concurrently.
+// claims keeps the last report of each process, and for each request the process that reported it
+// first. Its methods may be called concurrently.
 type claims struct {
 	opened *opened
 
-	mu       sync.Mutex     // guards the following
-	byPID    map[int]*claim // the last one of a process
+	mu       sync.Mutex                  // guards the following
+	byPID    *simplelru.LRU[int, *claim] // last report of each process
 	byNumber map[Number]*claim
 }
 
 func newClaims() *claims {
-	return &claims{opened: newOpened(), byPID: map[int]*claim{}, byNumber: map[Number]*claim{}}
+	c := &claims{opened: newOpened(), byNumber: map[Number]*claim{}}
+	c.byPID, _ = simplelru.NewLRU(mostClaims, func(_ int, x *claim) { delete(c.byNumber, x.number) }) // only a size of 0 is an error
+	return c
 }
 
-// begins takes in that a process says it serves a request from now on. It returns false if
-// another one said so before, or there is no room.
+// begins handles a process's report that it now serves a request. It returns false if another process
+// has reported that before.
 func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, taken := c.byNumber[n]; taken {
 		return false
 	}
-	old, hasRoom := c.lastLocked(now, id)
-	if !hasRoom {
-		return false
-	}
 	x := &claim{of: c, id: id, number: n, at: now, base: u}
-	if old != nil {
+	if old, _ := c.byPID.Peek(id.PID); old != nil && old.id == id {
 		if x.crowds = old.crowds; old.rest == nil && now.Sub(old.at) <= forgets {
 			x.crowds = now.Add(forgets)
 		}
 		x.another = now.Before(x.crowds)
 		x.base = old.goneOnLocked(u, x.another)
-		delete(c.byNumber, old.number)
 	}
-	c.byPID[id.PID], c.byNumber[n] = x, x
+	c.byPID.Remove(id.PID) // removes the process's last report, or that of an earlier process with the same number
+	c.byPID.Add(id.PID, x)
+	c.byNumber[n] = x
 	return true
 }
 
-// lastLocked is what a process said last; nil: nothing.
-func (c *claims) lastLocked(now time.Time, id process.ID) (last *claim, hasRoom bool) {
-	last = c.byPID[id.PID]
-	switch {
-	case last != nil && last.id == id:
-		return last, true
-	case last != nil: // of a process that had its number
-		c.dropLocked(last)
-	case len(c.byPID) >= mostClaims:
-		c.sweepLocked(now)
-	}
-	return nil, len(c.byPID) < mostClaims
-}
-
-// between is the most CPU time between two reported requests that is charged to the second: the
-// process takes it from the socket, and its server begins. Any more was for another client.
+// between is the most CPU time before a report that the reported request pays for, because its worker used
+// that time to accept the request. If the worker has used more since its last request, it has served another
+// client in between.
 const between = 10 * time.Millisecond
 
-// goneOnLocked takes in that the process serves another request, in addition to others or not, and
-// returns what it had used before that.
+// goneOnLocked notes that the process has begun another request, perhaps in addition to others. It returns
+// what the process had used before that request.
 func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage) {
 	c.gone = true
 	if c.rest == nil {
@@ -234,35 +222,18 @@ func (c *claim) goneOnLocked(now process.Usage, others bool) (base process.Usage
 	return process.Usage{CPU: c.rest.CPU, Queued: now.Queued}
 }
 
-// ends takes in that a process says it has served a request.
+// ends handles a process's report that it has served a request.
 func (c *claims) ends(id process.ID, u process.Usage, n Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x := c.byPID[id.PID]; x != nil && x.id == id && x.number == n && x.rest == nil {
+	if x, _ := c.byPID.Peek(id.PID); x != nil && x.id == id && x.number == n && x.rest == nil {
 		x.rest = &u
 	}
 }
 
-// of returns the process that serves a request; nil: none reports it.
+// of returns the report about a request, or nil if there is none.
 func (c *claims) of(n Number) *claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.byNumber[n]
-}
-
-func (c *claims) dropLocked(x *claim) {
-	delete(c.byPID, x.id.PID)
-	delete(c.byNumber, x.number)
-}
-
-// keeps is for how long what a process said is kept that says nothing more.
-const keeps = time.Hour
-
-// sweepLocked forgets processes that said nothing for long, or have ended.
-func (c *claims) sweepLocked(now time.Time) {
-	for _, x := range c.byPID {
-		if now.Sub(x.at) > keeps || !x.id.Alive() {
-			c.dropLocked(x)
-		}
-	}
 }

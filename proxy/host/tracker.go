@@ -11,17 +11,17 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// allowance is CPU time that looking for processes may take: a part of the time that passes, and
-// what is saved up of it. With thousands of connections that come and go it would else be most of
-// what the proxy does.
+// allowance limits the CPU time of searches for processes. It grows by a part (one in lookingPart) of the
+// time that passes, up to a limit. Without it, these searches would take most of the proxy's CPU time when
+// thousands of connections are opened and closed.
 type allowance struct {
-	clock func() time.Duration // what this thread has used
-	saved time.Duration        // negative: that has to be earned first
+	clock func() time.Duration // CPU time of this thread
+	saved time.Duration        // negative: a debt
 	last  time.Time
 }
 
 const (
-	lookingPart = 64 // of the time of one CPU
+	lookingPart = 64 // searches may use a 64th of one CPU
 	mostSaved   = 10 * time.Millisecond
 )
 
@@ -32,75 +32,72 @@ func (a *allowance) earn(now time.Time) {
 
 func (a *allowance) isSpent() bool { return a.saved <= 0 }
 
-// pay takes away what was used since then.
+// pay subtracts the CPU time that this thread has used since the clock showed since.
 func (a *allowance) pay(since time.Duration) { a.saved -= a.clock() - since }
 
-// Running is a request that has been at the backend for some ms.
+// Running is a request that has been at the backend for some milliseconds.
 type Running struct {
-	Conn     net.Conn // to the backend, comparable; nil: none
-	Opening  bool     // it is being opened
+	Conn     net.Conn // connection to the backend; nil: none
+	Opening  bool     // the connection is being opened
 	Number   Number
 	Began    time.Time
-	Accepted time.Time     // since when the backend may have worked on it, as far as Look has seen; zero: since it began
-	Estimate time.Duration // of the CPU time that it has used
-	Work     *Work         // what Look found before; nil: nothing
-	Due      bool          // it is to be read now, though it was a moment ago
-	StepAt   time.Duration // CPU time at which its process steps down; 0: it doesn't
+	Accepted time.Time     // earliest time at which the backend can have begun, as seen by Look; zero: Began
+	Estimate time.Duration // estimated CPU time so far
+	Work     *Work         // result of the last Look; nil: none
+	Due      bool          // the CPU time must be read now, even if the last reading is recent
 
 	Reading cpuaccount.Reading
 	Is      WorkState
 }
 
-// WorkState is what Look knows of a request.
+// WorkState is what Look has found out about a request.
 type WorkState uint8
 
-// The states.
+// States of a request's measurement.
 const (
-	WorkUnknown WorkState = iota // which process serves it
-	WorkRead                     // there is a Reading
-	WorkSame                     // nothing is newer than the last one
-	WorkLost                     // it was known, and is not any more
-	WorkGone                     // its process went on to other requests; this Reading is the last one
+	WorkUnknown WorkState = iota // no process is known that serves the request
+	WorkRead                     // there is a new Reading
+	WorkSame                     // nothing has changed since the last Reading
+	WorkLost                     // the process was known, but no longer is
+	WorkGone                     // the process serves other requests now, so this Reading is the last one
 )
 
-// Tracker finds out what requests use. One goroutine calls Look; Run runs next to it.
+// Tracker finds out how much CPU time requests use. One goroutine calls Look; Run runs in another.
 type Tracker struct {
 	Numbers    *Numbers
-	finder     *Finder // nil: none is looked for
+	finder     *Finder // finds the process at a connection's end; nil: it can't search
 	claims     *claims
-	costSocket *CostSocket // nil: workers can't report
+	costSocket *CostSocket // socket for workers' reports; nil: workers can't report
 	data       *Database
-	askers     *askers // nil: it is not to be seen who waits for it
+	askers     *askers // finds the processes that use a database; nil: these are unknown
 
 	looking allowance
 	opened  *opened
 	workers map[process.ID]*worker
-	fresh   []process.ID // workers that came since Fresh was asked
+	fresh   []process.ID // workers found since the last call of Fresh
 	seats   map[net.Conn]*seat
 	swept   time.Time
-	counted time.Time // the database
+	counted time.Time // time of the last reading of the databases' CPU time
 
-	tell    func(error) // is told why none is found, once, and nil when one is
-	told    error
-	toldAny bool
+	tell func(error) // called when searches begin to fail, with the reason, and with nil when they succeed again
+	told error
 }
 
-// How often things are done.
+// Intervals of regular work, and how long results are kept.
 const (
-	readEvery     = 100 * time.Millisecond
-	manyEvery     = time.Second // at first
-	sweepEvery    = 5 * time.Second
-	mostManyPause = 8 * time.Second
-	holdsFor      = time.Second // a connection is taken to end where it did
-	keepsSeat     = 10 * time.Second
-	keepsIdle     = 10 * time.Minute // a worker that serves nothing
+	readEvery  = 100 * time.Millisecond
+	sweepEvery = 5 * time.Second
+	holdsFor   = time.Second // how long a process counts as having a connection before that is checked again
+	keepsSeat  = 10 * time.Second
+	keepsIdle  = 10 * time.Minute // how long a worker without requests is remembered
 )
 
-// NewTracker makes one. All may be nil but tell, which Look calls with the reason when
-// processes are not found, and with nil when they are: each time that this is news.
-func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracker {
+// NewTracker makes a Tracker. Both the Finder and the CostSocket may be nil. Look calls tell with an
+// error when processes can't be found, and with nil when they are found again.
+func NewTracker(f *Finder, e *CostSocket, tell func(error)) *Tracker {
 	t := &Tracker{
-		Numbers: newNumbers(), finder: f, claims: newClaims(), costSocket: e, data: d, tell: tell,
+		Numbers: newNumbers(), finder: f, claims: newClaims(), costSocket: e, data: newDatabase(), tell: tell,
+		told:    errLater, // find never reports this error, so the first result always differs from it
 		workers: map[process.ID]*worker{}, seats: map[net.Conn]*seat{}, looking: allowance{clock: threadTime},
 	}
 	t.opened = t.claims.opened
@@ -110,10 +107,10 @@ func NewTracker(f *Finder, e *CostSocket, d *Database, tell func(error)) *Tracke
 	return t
 }
 
-// Listens reports whether workers may say which request they serve.
+// Listens reports whether workers can report which request they serve.
 func (t *Tracker) Listens() bool { return t.costSocket != nil }
 
-// Run takes in what workers tell, until the context ends, and closes the socket that they tell by.
+// Run receives the workers' reports until the context ends, and closes their socket.
 func (t *Tracker) Run(ctx context.Context) {
 	if t.costSocket != nil {
 		t.costSocket.run(ctx, t.claims, t.Numbers)
@@ -121,21 +118,19 @@ func (t *Tracker) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// Close releases its files. Look must not be called after it.
+// Close closes the Tracker's files. Look must not be called afterwards.
 func (t *Tracker) Close() {
 	if t.finder != nil {
 		t.finder.Close()
 	}
-	if t.data != nil {
-		t.data.opened.close()
-	}
+	t.data.opened.close()
 	t.opened.close()
 }
 
-// Look finds out what all requests use that have been at the backend for some ms, and those
-// only.
+// Look finds out how much CPU time the given requests use. These must be all requests that have been at the
+// backend for some milliseconds.
 func (t *Tracker) Look(now time.Time, all []Running) {
-	runtime.LockOSThread() // whose CPU time is counted
+	runtime.LockOSThread() // the allowance counts this thread's CPU time
 	defer runtime.UnlockOSThread()
 	t.looking.earn(now)
 	t.sweep(now)
@@ -145,16 +140,14 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 		}
 	}
 	at := t.crowd(now, all)
-	counts := t.data != nil && now.Sub(t.counted) >= readEvery && len(t.data.pids(now)) > 0
+	counts := now.Sub(t.counted) >= readEvery && len(t.data.pids(now)) > 0
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
-			continue // no process serves it, or it is unknown which one
+			continue // no process serves the request, or it is unknown which one does
 		}
-		t.judge(now, r, at[r.Work.worker])
-		if r.Is = t.read(now, r, counts); r.Is == WorkRead && r.StepAt > 0 && r.Reading.CPU >= r.StepAt {
-			t.judgeAgain(now, r)
-		}
+		r.Work.judge(at[r.Work.worker])
+		r.Is = t.read(now, r, counts)
 	}
 	if counts {
 		t.counted = now
@@ -162,43 +155,16 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 	}
 }
 
-// judge gives up what is seen to serve several requests at once.
-func (t *Tracker) judge(now time.Time, r *Running, running int) {
-	w := r.Work
+// judge stops the measurement of a process that serves several requests at once. running is how many of
+// this proxy's requests it serves.
+func (w *Work) judge(running int) {
 	if w.claim != nil && !w.claim.serves() {
 		w.void.Store(true)
 	}
-	if w.gone.Load() {
-		return
-	}
-	if running > 1 || w.claim == nil && (w.worker.many || !t.looking.isSpent() && t.isMany(now, w.worker, w.worker.pause)) {
+	if !w.gone.Load() && (running > 1 || w.claim == nil && w.worker.many) {
 		w.worker.many = true
 		w.void.Store(true)
 	}
-}
-
-// judgeAgain looks once more before a process is to step down.
-func (t *Tracker) judgeAgain(now time.Time, r *Running) {
-	switch w := r.Work; {
-	case w.claim != nil:
-	case !t.finder.holds(&w.seat.Seat): // it is done
-		r.Is = WorkSame
-	case t.isMany(now, w.worker, readEvery):
-		w.worker.many = true
-		w.void.Store(true)
-		r.Is = WorkLost
-	}
-}
-
-// isMany reports whether a process that was found has got other connections since. It checks now
-// and then, and less often each time, because a check takes some system calls.
-func (t *Tracker) isMany(now time.Time, w *worker, pause time.Duration) bool {
-	if t.finder == nil || now.Sub(w.counted) < pause {
-		return w.many
-	}
-	w.counted, w.pause = now, min(mostManyPause, max(manyEvery, 2*w.pause))
-	defer t.looking.pay(t.looking.clock())
-	return w.many || t.finder.several(now, w.id.PID)
 }
 
 func (t *Tracker) read(now time.Time, r *Running, counts bool) WorkState {
@@ -209,7 +175,7 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) WorkState {
 	case w.gone.Load():
 		r.Reading = w.lastReading()
 		return WorkGone
-	case now.Equal(w.read): // it was found now
+	case now.Equal(w.read): // the process was found in this Look
 		r.Reading = w.reading
 		return WorkRead
 	case !counts && now.Sub(w.read) < readEvery && !r.Due:
@@ -226,7 +192,7 @@ func (t *Tracker) read(now time.Time, r *Running, counts bool) WorkState {
 	return WorkRead
 }
 
-// find finds who serves a request.
+// find finds the process that serves a request.
 func (t *Tracker) find(now time.Time, r *Running) {
 	if c := t.claims.of(r.Number); r.Number != 0 && c != nil {
 		r.Work = t.begin(t.worker(now, c.id), r, c.base, c)
@@ -237,7 +203,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 	}
 	s, err := t.seat(now, r)
 	if errors.Is(err, errWaits) {
-		r.Is, r.Accepted = WorkRead, now // it has used nothing
+		r.Is, r.Accepted = WorkRead, now // no process has accepted the request, so it has used no CPU time
 		r.Reading = cpuaccount.Reading{Waits: true}
 		return
 	}
@@ -252,7 +218,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		return
 	}
 	if u.Threads > 1 {
-		return // for now: a page that has a thread for a moment, to ask for a name, is not to spoil the worker for others
+		return // only for now: if a page starts a thread for a moment, such as to resolve a name, later requests of this worker are still measured
 	}
 	since := r.Began
 	if r.Accepted.After(since) {
@@ -274,7 +240,7 @@ func (t *Tracker) begin(w *worker, r *Running, base process.Usage, c *claim) *Wo
 func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 	w := t.workers[id]
 	if w == nil {
-		w = &worker{id: id, opened: t.opened, asks: t.data != nil}
+		w = &worker{id: id, opened: t.opened, asks: true}
 		t.workers[id] = w
 		t.fresh = append(t.fresh, id)
 	}
@@ -282,23 +248,22 @@ func (t *Tracker) worker(now time.Time, id process.ID) *worker {
 	return w
 }
 
-// Fresh are the processes that Look has found and that were not known when this was asked last.
+// Fresh returns the processes that Look has found since the last call of Fresh.
 func (t *Tracker) Fresh() []process.ID {
 	fresh := t.fresh
 	t.fresh = nil
 	return fresh
 }
 
-// say reports what is new.
+// say calls tell if the result has changed.
 func (t *Tracker) say(err error) {
-	if t.toldAny && errors.Is(t.told, err) {
-		return
+	if !errors.Is(t.told, err) {
+		t.told = err
+		t.tell(err)
 	}
-	t.told, t.toldAny = err, true
-	t.tell(err)
 }
 
-// sweep forgets what is over.
+// sweep forgets workers, connections and files that are no longer used.
 func (t *Tracker) sweep(now time.Time) {
 	if now.Sub(t.swept) < sweepEvery {
 		return
@@ -317,15 +282,15 @@ func (t *Tracker) sweep(now time.Time) {
 	}
 }
 
-// seat is where a connection to the backend ends.
+// seat is the other end of a connection to the backend.
 type seat struct {
 	Seat
-	worker *worker   // nil: it is not yet known that it is the process that had the number as it was found
-	held   time.Time // when it was looked at last that the process has the connection
+	worker *worker   // process at the connection's end; nil: unknown, because the process may have ended
+	held   time.Time // time of the last check that the process has the connection
 	used   time.Time
 }
 
-// seat returns where a connection ends; nil: that is not known.
+// seat returns the other end of a request's connection; nil: unknown.
 func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	if r.Opening {
 		return nil, errWaits
@@ -356,28 +321,29 @@ func (t *Tracker) seat(now time.Time, r *Running) (*seat, error) {
 	return s, nil
 }
 
-// sits reports whether that process has the connection, and takes it in as its worker.
+// sits reports whether the process still has the connection. If so, the process becomes the seat's worker.
 func (t *Tracker) sits(now time.Time, s *seat, id process.ID) bool {
 	if w := s.worker; w != nil {
 		w.used = now
 		return w.id == id
 	}
 	if !t.finder.holds(&s.Seat) {
-		return false // the number is another process's by now
+		return false // another process has the number now
 	}
 	isNew := t.workers[id] == nil
-	s.worker = t.worker(now, id)
-	if isNew {
-		s.worker.many, s.worker.counted, s.worker.pause = t.finder.many(now, &s.Seat), now, manyEvery
+	if s.worker = t.worker(now, id); isNew {
+		s.worker.many = servesMany(t.finder.root, s.PID, s.fd)
 	}
 	return true
 }
 
-// A process may be done with a request whose answer is still on its way: the kernel keeps some MB of it for a
-// client that reads slowly, if no spool takes it. The process then serves others. Its use for them isn't this
-// request's, nor is its priority, and it does not serve both at once.
+// A process may have finished a request although the answer isn't complete here: if the client reads slowly
+// and no spool takes the answer, several MB of it wait in the kernel. The process then serves other requests.
+// Their CPU time must not be charged to this request, the process must not keep the priority of this request,
+// and it must not count as a process that serves both at once.
 
-// crowd tells how many requests each process serves at once that was found, and notes which have gone on.
+// crowd counts how many requests each process serves at once, and notes which processes have moved on to
+// other requests.
 func (t *Tracker) crowd(now time.Time, all []Running) map[*worker]int {
 	at := make(map[*worker]int, len(all))
 	for i := range all {
@@ -396,26 +362,26 @@ func (t *Tracker) crowd(now time.Time, all []Running) map[*worker]int {
 	return at
 }
 
-// isHere reports whether a process was found that serves the request, as far as was seen.
+// isHere reports whether the request's process was found and still serves it.
 func (r *Running) isHere() bool {
 	return r.Work != nil && r.Work.claim == nil && !r.Work.gone.Load()
 }
 
-// goesOn checks whether the process went on to other requests, and notes that.
+// goesOn checks whether the process has begun other requests, and notes that.
 func (t *Tracker) goesOn(now time.Time, r *Running) bool {
 	w := r.Work
 	if !t.hasLeft(r) {
 		return false
 	}
 	if last, ok := w.readAt(now); ok && w.claim == nil {
-		w.worker.end(w.at(last)) // the next request pays for its use from here on
+		w.worker.end(w.at(last)) // CPU time from now on belongs to the next request
 	}
 	w.gone.Store(true)
 	return true
 }
 
-// hasLeft reports whether the process has said that it serves another one, or has closed the connection. One
-// that another process or descriptor has by now is not closed.
+// hasLeft reports whether the process has reported another request, or has closed the connection. If another
+// process or descriptor now has the connection, it isn't closed.
 func (t *Tracker) hasLeft(r *Running) bool {
 	w := r.Work
 	switch {
@@ -428,14 +394,14 @@ func (t *Tracker) hasLeft(r *Running) bool {
 	return inode != w.seat.inode
 }
 
-// hasGone reports whether the process went on to another request, and serves one at a time.
+// hasGone reports whether the process has begun another request and serves one at a time.
 func (c *claim) hasGone() bool {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	return c.gone && !c.another
 }
 
-// lastReading is what was read last.
+// lastReading returns the last Reading.
 func (w *Work) lastReading() cpuaccount.Reading {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,39 +6,35 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"tempomat/cpuaccount/process"
+	"tempomat/internal/testkit"
 )
 
 // onConn is a request on a connection that this process has accepted, as if it served one at a time.
 func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, accepted net.Conn) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	if accepted, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = accepted.Close() })
-	tr.looking.saved = mostSaved // it looks at once
+	tr.looking.saved = mostSaved // lets it search at once
 	s, err := tr.finder.Find(at(0), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, u, err := tr.opened.look(at(0), w.id.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	work := tr.begin(w, &Running{Began: at(0)}, u, nil)
 	work.seat, work.conn = &seat{Seat: s, worker: w}, c
 	return Running{Began: at(0), Work: work}, accepted
 }
 
-// served is a Tracker, and a worker that is taken to serve one connection at a time.
+// served returns a Tracker, and a worker that counts as serving one connection at a time.
 func served(t *testing.T) (*Tracker, net.Listener, *worker) {
 	t.Helper()
 	f, l, waiting := toBackend(t)
@@ -46,16 +42,13 @@ func served(t *testing.T) (*Tracker, net.Listener, *worker) {
 	if c, err := l.Accept(); err == nil {
 		_ = c.Close()
 	}
-	id, _, err := look(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := NewTracker(f, nil, nil, func(error) {})
-	return tr, l, &worker{id: id, opened: tr.opened, counted: at(0), pause: time.Hour}
+	id, _ := itself(t)
+	tr := NewTracker(f, nil, func(error) {})
+	return tr, l, &worker{id: id, opened: tr.opened}
 }
 
-// TestAProcessThatHasGoneOn: whoever reads the end of an answer slowly has it from the kernel, as the process
-// has closed the connection. What that computes since is not charged to the request.
+// TestAProcessThatHasGoneOn: a client reads the end of an answer slowly, after the process has closed the
+// connection. CPU time that the process uses after that isn't charged to the request.
 func TestAProcessThatHasGoneOn(t *testing.T) {
 	tr, l, w := served(t)
 	slow, itsEnd := onConn(t, tr, l, w)
@@ -71,7 +64,7 @@ func TestAProcessThatHasGoneOn(t *testing.T) {
 		t.Fatalf("after that: %+v", all[0])
 	}
 	last := all[0].Reading.CPU
-	for from := time.Now(); time.Since(from) < 5*time.Millisecond; { // it computes for somebody else
+	for from := time.Now(); time.Since(from) < 5*time.Millisecond; { // it computes for another client
 	}
 	tr.Look(at(0.6), all)
 	r, ok := all[0].Work.End(at(0.8))
@@ -80,8 +73,8 @@ func TestAProcessThatHasGoneOn(t *testing.T) {
 	}
 }
 
-// TestGoneOnIsNotSeveral: a process that has gone on from one request to another serves one at a time. It is
-// measured on, and one that holds two connections is not.
+// TestGoneOnIsNotSeveral checks that a process is still measured when it goes on from one request to
+// another, and no longer when it holds two connections.
 func TestGoneOnIsNotSeveral(t *testing.T) {
 	tr, l, w := served(t)
 	slow, itsEnd := onConn(t, tr, l, w)
@@ -98,8 +91,8 @@ func TestGoneOnIsNotSeveral(t *testing.T) {
 	}
 }
 
-// TestThreadsOfAMoment: a process that has threads is not measured while it has. That is no word on the next request:
-// else a client that asks for a page which starts one would spoil the workers, one by one, for good.
+// TestThreadsOfAMoment: a process isn't measured while it has threads, but is measured again at its next
+// request. Otherwise a client could permanently spoil all workers with a page that starts a thread.
 func TestThreadsOfAMoment(t *testing.T) {
 	tr, l, w := served(t)
 	r, _ := onConn(t, tr, l, w)
@@ -107,62 +100,37 @@ func TestThreadsOfAMoment(t *testing.T) {
 	s.worker, s.held, s.used = nil, at(0), at(0)
 	w.used = at(0)
 	tr.workers[w.id], tr.seats[c] = w, s
-	all := []Running{{Conn: c, Began: at(0)}} // at this process, which has threads
+	all := []Running{{Conn: c, Began: at(0)}} // this process, which has threads
 	if tr.Look(at(0.1), all); all[0].Is != WorkUnknown || s.worker != w || w.many {
 		t.Errorf("with threads: %+v, its worker %+v", all[0], s.worker)
 	}
 	s.PID = child(t).Process.Pid
 	id, _, err := tr.opened.look(at(0.1), s.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(tr.opened.close)
-	s.worker = &worker{id: id, opened: tr.opened, used: at(0), counted: at(0), pause: time.Hour}
+	s.worker = &worker{id: id, opened: tr.opened, used: at(0)}
 	tr.workers[id] = s.worker
 	if tr.Look(at(0.2), all); all[0].Is != WorkRead || all[0].Work.ID() != id {
 		t.Errorf("with none: %+v", all[0])
 	}
 }
 
-// TestGoneOnAsItSays: a worker that says it serves another one has gone on at once, not when it is due to be read.
-func TestGoneOnAsItSays(t *testing.T) {
-	own, now, err := look(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := NewTracker(nil, nil, nil, func(error) {})
-	tr.claims.begins(at(0), own, now, 1)
-	all := []Running{{Number: 1, Began: at(0)}}
-	tr.Look(at(0.02), all)
-	tr.claims.ends(own, now, 1)
-	tr.claims.begins(at(0.03), own, now, 2)
-	all = append(all, Running{Number: 2, Began: at(0.03)})
-	tr.Look(at(0.06), all)
-	if all[0].Is != WorkGone || all[1].Is != WorkRead || all[0].Work.worker != all[1].Work.worker {
-		t.Errorf("%+v", all)
-	}
-}
-
-// child is a process that waits.
+// child starts a process that waits.
 func child(t *testing.T) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "sleep", "600")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	return c
 }
 
-// processFiles is how many files of processes this one has open.
+// processFiles returns how many files of processes this one has open.
 func processFiles(t *testing.T) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range all {
-		link, _ := os.Readlink("/proc/self/fd/" + f.Name()) // the directory's own is closed by now
+		link, _ := os.Readlink("/proc/self/fd/" + f.Name()) // the directory's own descriptor is closed by now
 		if strings.HasSuffix(link, "/stat") || strings.HasSuffix(link, "/schedstat") {
 			n++
 		}
@@ -170,8 +138,7 @@ func processFiles(t *testing.T) (n int) {
 	return n
 }
 
-// TestOpened keeps processes open as long as they are looked at, and no more than there is room
-// for. Each is read all the same.
+// TestOpened: processes stay open while they are read, up to a limit. Those beyond it are read as well.
 func TestOpened(t *testing.T) {
 	before := processFiles(t)
 	o := newOpened()
@@ -193,7 +160,7 @@ func TestOpened(t *testing.T) {
 		}
 	}
 	ended := all[0].Process.Pid
-	w := &worker{id: o.byPID[ended].ID(), opened: o}
+	w := &worker{id: o.byPID[ended].handle.ID(), opened: o}
 	_ = all[0].Process.Kill()
 	_ = all[0].Wait() // it was killed
 	if _, u, err := o.look(at(1), ended); err == nil {
@@ -219,12 +186,36 @@ func TestOpened(t *testing.T) {
 	if _, _, err := o.look(at(100), all[1].Process.Pid); err != nil {
 		t.Errorf("a request that outlives the Tracker is not read: %v", err)
 	}
-	if n := processFiles(t) - before; n != 0 {
-		t.Errorf("%d files are open after the end", n)
-	}
+	testkit.Same(t, 0, processFiles(t)-before, "files open after the end")
 }
 
-// parent is a process that has a child compute when it is told to.
+// TestOpenedConcurrently: requests end at the same time while the files of their processes are closed again
+// and again: each look returns the process that it asks for.
+func TestOpenedConcurrently(t *testing.T) {
+	before := processFiles(t)
+	o := newOpened()
+	pids := []int{child(t).Process.Pid, child(t).Process.Pid}
+	var looks sync.WaitGroup
+	for n := range 4 {
+		looks.Go(func() {
+			for i := range 200 {
+				pid := pids[(n+i)%2]
+				if id, _, err := o.look(at(0), pid); err != nil || id.PID != pid {
+					t.Errorf("process %d is %+v, %v", pid, id, err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { looks.Wait(); close(done) }()
+	for !testkit.Ready(done) {
+		o.sweep(at(0).Add(2 * keepsOpen))
+	}
+	o.close()
+	testkit.Same(t, 0, processFiles(t)-before, "files open after the end")
+}
+
+// parent is a process whose child computes on request.
 type parent struct {
 	t   *testing.T
 	pid int
@@ -236,16 +227,10 @@ func startParent(t *testing.T) *parent {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "sh", "-c", `while read x; do sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; echo x; done`)
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, c.Start())
 	t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
 	return &parent{t: t, pid: c.Process.Pid, in: in, out: out}
 }
@@ -260,17 +245,21 @@ func (p *parent) work() {
 	}
 }
 
-// TestChildrenAreCharged: a request pays for the children that its worker waited for, also where
-// the worker was seen as the request before it ended.
-func TestChildrenAreCharged(t *testing.T) {
-	p := startParent(t)
+// opensWorker returns a process as a worker, and its CPU use.
+func opensWorker(t *testing.T, pid int) (*worker, process.Usage) {
+	t.Helper()
 	o := newOpened()
 	t.Cleanup(o.close)
-	id, u, err := o.look(at(0), p.pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &worker{id: id, opened: o}
+	id, u, err := o.look(at(0), pid)
+	testkit.Must(t, err)
+	return &worker{id: id, opened: o}, u
+}
+
+// TestChildrenAreCharged: a request pays for the children that its worker waited for, even if the worker was
+// read at the end of the previous request.
+func TestChildrenAreCharged(t *testing.T) {
+	p := startParent(t)
+	w, u := opensWorker(t, p.pid)
 	begin := func(took float64) *Work {
 		return &Work{worker: w, base: w.before(u, ms(took), 0)}
 	}
@@ -280,34 +269,26 @@ func TestChildrenAreCharged(t *testing.T) {
 	if !ok || r.CPU < 10*time.Millisecond {
 		t.Fatalf("the first request: %+v, %t", r, ok)
 	}
-	_, u, _ = o.look(at(1), p.pid)
+	u, _ = w.usage(at(1))
 	second := begin(1000)
 	p.work()
 	r, ok = second.End(at(2))
-	_, after, err := o.look(at(2), p.pid)
+	after, err := w.usage(at(2))
 	if children := after.CPU - u.CPU; !ok || err != nil || children < 10*time.Millisecond || r.CPU < children-time.Millisecond {
 		t.Errorf("the second request: %+v, %t; the children used %v; %v", r, ok, children, err)
 	}
 }
 
-// TestOthersChildrenAreNotCharged: a child that the worker waited for between two requests of ours
-// was for somebody else. The next look sees it, and that it does not fit into the request's time.
+// TestOthersChildrenAreNotCharged: between two requests of this proxy, a worker waits for a child, for
+// another client. The next look notices that the child's CPU time doesn't fit into the request's duration.
 func TestOthersChildrenAreNotCharged(t *testing.T) {
 	p := startParent(t)
-	o := newOpened()
-	t.Cleanup(o.close)
-	id, u, err := o.look(at(0), p.pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &worker{id: id, opened: o}
+	w, u := opensWorker(t, p.pid)
 	w.end(u)
 	p.work()
-	_, now, err := o.look(at(1), p.pid)
+	now, err := w.usage(at(1))
 	if err != nil || now.CPU-u.CPU < 10*time.Millisecond {
 		t.Fatalf("%+v after %+v: the child is not seen; %v", now, u, err)
 	}
-	if base := w.before(now, 0, 0); base.CPU != now.CPU {
-		t.Errorf("the request begins at %v of %v", base.CPU, now.CPU)
-	}
+	testkit.Same(t, now.CPU, w.before(now, 0, 0).CPU, "the request begins at")
 }

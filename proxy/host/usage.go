@@ -12,35 +12,30 @@ import (
 	"tempomat/cpuaccount"
 )
 
-// usageEvery is how often the CPU use is measured.
+// usageEvery is the pause between two readings of the CPU use.
 const usageEvery = 500 * time.Millisecond
 
-// mostAtOnce is of how many processes it is read what they used before the next look is left
-// out: each takes some 10 µs, which together are to be a hundredth of the time at most.
-const mostAtOnce = 512
-
-// UsageMeter measures what part of the CPUs is used.
+// UsageMeter measures how much of the CPUs is in use.
 type UsageMeter struct {
-	// Lost, if set, is told when the counters can no longer be read; again only
-	// after they could be in the meantime. Run calls it.
+	// Lost is called once each time when the counters can no longer be read. It may be nil. Run calls it.
 	Lost func(error)
 
-	// Steps, if set, reports whether tempomat raises the nice values of the backend's
-	// processes: niced use may then be theirs, if they are unknown.
+	// Steps reports whether tempomat raises nice values of the backend's processes. If it does and these
+	// processes are unknown, the CPU time of any niced process may be the backend's. Steps may be nil.
 	Steps func() bool
 
-	use, stalls, own string // files of the kernel's; own is of the container that this process and the backend are in, empty: none
+	use, stalls, own string // paths of the kernel's files. own is cpu.stat of the container of this process and the backend; empty: there is none
 
 	lost     bool
 	usage    *cpuaccount.Usage
-	backend  *Backend // nil: what it uses is not told apart
+	backend  *Backend // measures the backend's own use; nil: that is unknown
 	quota    cpuaccount.Throttling
 	pressure cpuaccount.Pressure
 }
 
-// OpenUsage reads the counters of this machine, or, if cgroup is not empty, those
-// of that directory. The backend may use so many CPUs. Of the machine's, what the backend itself
-// uses is told apart as far as it is seen; nil: it is not looked for.
+// OpenUsage reads the counters of the machine, or those in a cgroup's directory if one is given. cpus is how
+// many CPUs the backend may use. On the machine, backend shows which part of the use is the backend's own; it
+// may be nil.
 func OpenUsage(cgroup string, cpus float64, backend *Backend) (*UsageMeter, error) {
 	m := &UsageMeter{use: filepath.Join(cgroup, "cpu.stat"), stalls: filepath.Join(cgroup, "cpu.pressure"), usage: cpuaccount.CgroupUsage(cpus)}
 	if cgroup == "" {
@@ -53,9 +48,8 @@ func OpenUsage(cgroup string, cpus float64, backend *Backend) (*UsageMeter, erro
 	return m, nil
 }
 
-// quotaFile is the cpu.stat of the container that this process is in; empty: it is in none, or
-// in one without a quota. A process outside containers has a cgroup for its service, and the
-// backend isn't in it.
+// quotaFile returns the cpu.stat of this process's container; empty: there is no container, or it has no
+// quota. Outside of containers, a service has its own cgroup, which the backend isn't in.
 func quotaFile(self, cgroups string) string {
 	name := filepath.Join(cgroups, "cpu.stat")
 	if strings.TrimSpace(string(read(self))) != "0::/" || !strings.Contains(string(read(name)), "nr_throttled ") {
@@ -64,24 +58,19 @@ func quotaFile(self, cgroups string) string {
 	return name
 }
 
-// Run tells the use twice a second until the context ends. A reading that fails is left out.
+// Run passes the CPU use to tell twice a second until the context ends. It skips a reading that fails.
 func (m *UsageMeter) Run(ctx context.Context, tell func(now time.Time, use cpuaccount.Use)) {
 	ticks := time.NewTicker(usageEvery)
 	defer ticks.Stop()
-	m.sample(time.Now()) // what the first one is compared with
-	rest := 0            // looks that are left out
+	m.sample(time.Now()) // the first reading only begins the comparison
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
-			if rest--; rest >= 0 {
-				continue
-			}
 			if use, ok := m.sample(now); ok {
 				tell(now, use)
 			}
-			rest = m.backend.size() / mostAtOnce
 		}
 	}
 }
@@ -104,11 +93,11 @@ func (m *UsageMeter) sample(now time.Time) (use cpuaccount.Use, ok bool) {
 	if use, ok = m.usage.Sample(now, text, own); told {
 		use.Pressure = pressure
 	}
-	use.CPUs = max(use.CPUs, throttled) // of what is left of the machine, nothing can be had
+	use.CPUs = max(use.CPUs, throttled) // while the container is throttled, it can't use the machine's idle CPUs
 	return use, ok
 }
 
-// read is what a file of the kernel's tells; nothing, where there is none: a kernel may be without.
+// read reads a file of the kernel, or returns nothing if this kernel doesn't have the file.
 func read(name string) []byte {
 	text, _ := os.ReadFile(name)
 	return text

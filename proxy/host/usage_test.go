@@ -16,24 +16,19 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// cgroupUsed writes a cpu.stat that tells so many CPU-seconds.
+// cgroupUsed writes a cpu.stat with that many CPU-seconds.
 func cgroupUsed(t *testing.T, dir string, seconds float64) {
 	t.Helper()
-	text := fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\n", int64(seconds*1e6))
-	if err := os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, "cpu.stat"), fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\n", int64(seconds*1e6)), 0o600)
 }
 
-// TestUsageMeter reads the counters of a cgroup that is lost twice and comes
-// back, its counters beginning anew.
+// TestUsageMeter reads the counters of a cgroup that disappears twice. When it comes back, its
+// counters begin at 0.
 func TestUsageMeter(t *testing.T) {
 	dir := t.TempDir()
 	cgroupUsed(t, dir, 100)
 	m, err := OpenUsage(dir, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var lost atomic.Int32
 	m.Lost = func(err error) {
 		if lost.Add(1); err == nil {
@@ -42,18 +37,16 @@ func TestUsageMeter(t *testing.T) {
 	}
 	lose := func() {
 		name := filepath.Join(dir, "cpu.stat")
-		if err := errors.Join(os.Truncate(name, 0), os.Remove(name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.Truncate(name, 0), os.Remove(name)))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		uses := make(chan float64, 1)
 		go m.Run(ctx, func(_ time.Time, use cpuaccount.Use) { uses <- use.CPUs })
-		time.Sleep(usageEvery / 2) // from here on between two readings
+		time.Sleep(usageEvery / 2) // from here on, samples fall between two readings
 		for i, step := range []struct {
-			used float64 // CPU-seconds, at 2 CPUs and 2 readings a second; negative: the cgroup is lost
-			want float64 // negative: nothing is told
+			used float64 // CPU-seconds, with 2 CPUs and 2 readings a second; negative: the cgroup is gone
+			want float64 // negative: no reading
 			lost int32
 		}{
 			{100, 0, 0}, {100.5, 0.5, 0}, {101.5, 1, 0}, {101.5, 0, 0},
@@ -82,12 +75,11 @@ func TestUsageMeter(t *testing.T) {
 	})
 }
 
-// TestUsageOfThisMachine checks that what this kernel tells can be read, and that of no cgroup nothing is.
+// TestUsageOfThisMachine checks that this kernel's counters can be read, and that a missing cgroup is
+// an error.
 func TestUsageOfThisMachine(t *testing.T) {
 	m, err := OpenUsage("", 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m.sample(time.Now())
 	testkit.Eventually(t, "the machine's use is told", func() bool {
 		use, ok := m.sample(time.Now())
@@ -98,26 +90,19 @@ func TestUsageOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestPressureOfACgroup reads what a cgroup tells of who waits for a CPU.
+// TestPressureOfACgroup reads the pressure of a cgroup.
 func TestPressureOfACgroup(t *testing.T) {
 	dir := t.TempDir()
 	cgroupUsed(t, dir, 1)
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n")
+	pressure := filepath.Join(dir, "cpu.pressure")
+	testkit.WriteFile(t, pressure, "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n", 0o600)
 	m, err := OpenUsage(dir, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	now := time.Now()
 	if _, ok := m.sample(now); ok {
 		t.Error("the first reading tells something")
 	}
-	write("cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1250000\n")
+	testkit.WriteFile(t, pressure, "some avg10=0.00 avg60=0.00 avg300=0.00 total=1250000\n", 0o600)
 	cgroupUsed(t, dir, 2)
 	use, ok := m.sample(now.Add(time.Second))
 	if !ok || math.Abs(use.CPUs-0.5) > 1e-6 || math.Abs(use.Pressure-0.25) > 1e-6 {
@@ -128,33 +113,27 @@ func TestPressureOfACgroup(t *testing.T) {
 	}
 }
 
-// TestThrottledContainer takes a container for full whose quota is used up, whatever the
-// machine's CPUs do. A service's own cgroup says nothing of the backend.
+// TestThrottledContainer: a container with no quota left counts as full, whatever the machine's CPUs do. A
+// service's own cgroup says nothing about the backend.
 func TestThrottledContainer(t *testing.T) {
 	dir := t.TempDir()
 	self, stat := filepath.Join(dir, "self"), filepath.Join(dir, "cpu.stat")
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(stat, "usage_usec 1\nnr_periods 10\nnr_throttled 1\n")
+	testkit.WriteFile(t, stat, "usage_usec 1\nnr_periods 10\nnr_throttled 1\n", 0o600)
 	for text, want := range map[string]bool{"0::/\n": true, "0::/system.slice/tempomat.service\n": false, "1:cpu:/\n0::/\n": false, "": false} {
-		write(self, text)
+		testkit.WriteFile(t, self, text, 0o600)
 		if got := quotaFile(self, dir); (got != "") != want {
 			t.Errorf("%q: %q is read, want %v", text, got, want)
 		}
 	}
-	m := &UsageMeter{own: stat, use: stat, usage: cpuaccount.MachineUsage(100)} // no /proc/stat: what the machine does is not told
+	m := &UsageMeter{own: stat, use: stat, usage: cpuaccount.MachineUsage(100)} // no /proc/stat: the machine's use is unknown
 	now := time.Now()
 	m.sample(now)
-	write(stat, "usage_usec 1\nnr_periods 20\nnr_throttled 11\n")
+	testkit.WriteFile(t, stat, "usage_usec 1\nnr_periods 20\nnr_throttled 11\n", 0o600)
 	if use, _ := m.sample(now.Add(time.Second)); use.CPUs != 1 {
 		t.Errorf("%+v, want a full machine", use)
 	}
-	write(self, "0::/\n")
-	write(stat, "usage_usec 1\n")
+	testkit.WriteFile(t, self, "0::/\n", 0o600)
+	testkit.WriteFile(t, stat, "usage_usec 1\n", 0o600)
 	if quotaFile(self, dir) != "" {
 		t.Error("a container without a quota is read")
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"maps"
 	"net"
 	"os"
 	"sync"
@@ -11,26 +12,23 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// worker is a process that serves requests, one at a time as far as is known.
+// worker is a process that serves requests, as far as is known one at a time.
 type worker struct {
 	id   process.ID
-	many bool // it serves several at once
-	asks bool // it waited for a database, when that was looked at last, or that never was
+	many bool // whether the process serves several requests at once
+	asks bool // whether, at the last look, the process had a connection to a database, or that was unknown
 	used time.Time
-	// asksBy is the descriptor of its connection with a database, if it has one.
+	// asksBy is the process's descriptor of a connection to a database, if it has one.
 	asksBy int
-	// opened has its files.
+	// opened keeps the process's files open.
 	opened *opened
-	// counted is when it was looked at last whether it has other connections.
-	counted time.Time
-	pause   time.Duration // until it is again
 
 	mu   sync.Mutex // guards the following
 	last process.Usage
-	seen bool // last is what it had used at the end of a request
+	seen bool // whether last was read at the end of a request
 }
 
-// usage is what the process has used.
+// usage returns the process's CPU use so far.
 func (w *worker) usage(now time.Time) (process.Usage, error) {
 	id, u, err := w.opened.look(now, w.id.PID)
 	if err == nil && id != w.id {
@@ -39,17 +37,17 @@ func (w *worker) usage(now time.Time) (process.Usage, error) {
 	return u, err
 }
 
-// end notes what the process has used at the end of a request.
+// end notes what the process had used by the end of a request.
 func (w *worker) end(u process.Usage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last, w.seen = u, true
 }
 
-// before is what the process had used before a request that began so long ago, by what it
-// has used now: what it had used when it was seen last, if all that came since fits into
-// this request's time. Else it served others in the meantime, and what the request used so far is
-// an estimate.
+// before estimates how much CPU time the process had used before a request. now is its current total, and
+// took is how long ago the request began. If the process has used no more than took since its last request
+// from this proxy, all of that counts as this request's. Otherwise the process has served other requests in
+// between, and only the estimate counts as this request's.
 func (w *worker) before(now process.Usage, took, estimate time.Duration) process.Usage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,30 +58,30 @@ func (w *worker) before(now process.Usage, took, estimate time.Duration) process
 	return process.Usage{CPU: now.CPU - min(now.CPU, max(estimate, 0), took), Queued: now.Queued}
 }
 
-// Work is what a process does for one request. Its methods may be called concurrently.
+// Work is a process's work on one request. Its methods may be called concurrently.
 type Work struct {
 	worker *worker
 	base   process.Usage
-	claim  *claim // nil: it was found
+	claim  *claim // report of the process; nil: a search found the process
 	void   atomic.Bool
-	gone   atomic.Bool // the process went on to other requests
+	gone   atomic.Bool // whether the process serves other requests now
 
-	seat *seat     // where it was found
-	conn net.Conn  // that ends there
-	read time.Time // that the last Reading is of, for the Tracker
+	seat *seat     // other end of conn, where the process was found
+	conn net.Conn  // connection that carries the request
+	read time.Time // time of the last Reading; only the Tracker uses it
 
 	mu       sync.Mutex // guards the following
 	reading  cpuaccount.Reading
 	began    time.Time
-	database *Database     // nil: none
-	asks     bool          // it waits for the database when it waits
-	blocked  time.Duration // for how long it waited, up to the last Reading, and has paid for
+	database *Database
+	asks     bool          // whether the request's waits count as waits for the database
+	blocked  time.Duration // how long the request had waited by the last Reading; it has paid for these waits
 }
 
-// ID is the process.
+// ID returns the process.
 func (w *Work) ID() process.ID { return w.worker.id }
 
-// readAt reads what the process has used for the request; not ok: it is not known any more.
+// readAt reads the process's CPU use for the request. ok is false if that is no longer known.
 func (w *Work) readAt(now time.Time) (r cpuaccount.Reading, ok bool) {
 	u, ok := w.usage(now)
 	if !ok {
@@ -93,7 +91,7 @@ func (w *Work) readAt(now time.Time) (r cpuaccount.Reading, ok bool) {
 	return w.setUsage(u), true
 }
 
-// setUsage takes in what the process has used.
+// setUsage takes the process's current CPU use and returns the request's part of it.
 func (w *Work) setUsage(u process.Usage) cpuaccount.Reading {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +99,7 @@ func (w *Work) setUsage(u process.Usage) cpuaccount.Reading {
 	return w.reading
 }
 
-// End reads it for the last time. It is on a request's path.
+// End takes the last reading of the CPU time, while the request's client waits for the end of the answer.
 func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
 	if w.gone.Load() {
 		return w.lastReading(), !w.void.Load()
@@ -118,12 +116,12 @@ func (w *Work) End(now time.Time) (r cpuaccount.Reading, ok bool) {
 	return w.reading, true
 }
 
-// at is what the process had used at a Reading.
+// at returns the process's total CPU use at the time of a Reading.
 func (w *Work) at(r cpuaccount.Reading) process.Usage {
 	return process.Usage{CPU: w.base.CPU + r.CPU, Queued: w.base.Queued + r.Queued}
 }
 
-// newlyBlockedLocked is for how long it waited, for whatever it was, since this was asked last.
+// newlyBlockedLocked returns how long the request has waited for anything since the last call.
 func (w *Work) newlyBlockedLocked(now time.Time) time.Duration {
 	all := max(0, now.Sub(w.began)-w.reading.Unserved-w.reading.CPU-w.reading.Queued)
 	more := max(0, all-w.blocked)
@@ -146,77 +144,126 @@ func (w *Work) usage(now time.Time) (u process.Usage, ok bool) {
 }
 
 const (
-	// mostOpened processes are kept open, with two files each: so many workers, and so many of a
-	// database. Of more, the files are opened each time.
+	// mostOpened is how many processes are kept open, with two files each. There is one such limit
+	// for workers, and one for databases. Files of further processes are opened for each reading.
 	mostOpened = 256
-	// ofDescriptors is one of how many descriptors: where the process may have 1024, these
-	// take 32 of those that are not for connections.
+	// ofDescriptors sets a second limit: the limit of descriptors divided by ofDescriptors. With 1024
+	// descriptors, the files of workers and databases take up to 32. Connections can't use these.
 	ofDescriptors = 128
-	// keepsOpen is for how long a process is that serves nothing.
+	// keepsOpen is how long the files of a process stay open after the last reading.
 	keepsOpen = 30 * time.Second
 )
 
-// opened keeps the files of processes that serve requests open, because opening them takes
-// longer than reading them. Its methods may be called concurrently.
+// opened keeps the files of processes open, because opening them takes longer than reading them. Each
+// measured request reads the files of its process when it ends, so reading holds only a lock of that process.
+// The methods may be called concurrently.
 type opened struct {
 	mu    sync.Mutex // guards the following
-	most  int        // 0 once closed
+	most  int        // most processes whose files are open; 0: close was called
 	byPID map[int]*held
 }
 
+// held is a process whose files are open.
 type held struct {
-	*process.Handle
-	used time.Time
+	mu     sync.Mutex // guards the following
+	handle *process.Handle
+	closed bool
+	used   time.Time
 }
 
 func newOpened() *opened {
-	limit, _ := Limit() // unknown: none is kept
+	limit, _ := Limit() // if it is unknown, no files are kept open
 	return &opened{most: int(min(mostOpened, limit/ofDescriptors)), byPID: make(map[int]*held)}
 }
 
-// look returns the process that has that number now, and what it has used.
+// look returns the process with the number pid, and its CPU use.
 func (o *opened) look(now time.Time, pid int) (id process.ID, u process.Usage, err error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if h := o.byPID[pid]; h != nil {
-		if u, err = h.Usage(); err == nil {
-			h.used = now
-			return h.ID(), u, nil
+	h := o.byPID[pid]
+	o.mu.Unlock()
+	if h != nil {
+		if id, u, err = h.usage(now); err == nil {
+			return id, u, nil
 		}
-		h.Close() // it has ended; another one may have its number
-		delete(o.byPID, pid)
+		o.drop(pid, h) // the process has ended, and another one may have its number
 	}
-	h, err := process.Open(pid)
+	handle, err := process.Open(pid)
 	if err != nil {
 		return id, u, err
 	}
-	if u, err = h.Usage(); err != nil || len(o.byPID) >= o.most {
-		h.Close()
-		return h.ID(), u, err
+	if u, err = handle.Usage(); err != nil || !o.keep(pid, &held{handle: handle, used: now}) {
+		handle.Close()
 	}
-	o.byPID[pid] = &held{h, now}
-	return h.ID(), u, nil
+	return handle.ID(), u, err
 }
 
-// sweep closes what was not used for long.
-func (o *opened) sweep(now time.Time) {
+// keep stores an open process. It returns false if there is no room, or if another goroutine was
+// first.
+func (o *opened) keep(pid int, h *held) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for pid, h := range o.byPID {
-		if now.Sub(h.used) > keepsOpen {
-			h.Close()
-			delete(o.byPID, pid)
+	if o.byPID[pid] != nil || len(o.byPID) >= o.most {
+		return false
+	}
+	o.byPID[pid] = h
+	return true
+}
+
+func (o *opened) drop(pid int, h *held) {
+	o.mu.Lock()
+	if o.byPID[pid] == h {
+		delete(o.byPID, pid)
+	}
+	o.mu.Unlock()
+	h.close()
+}
+
+// sweep closes processes whose last reading was long ago.
+func (o *opened) sweep(now time.Time) {
+	o.mu.Lock()
+	all := maps.Clone(o.byPID)
+	o.mu.Unlock()
+	for pid, h := range all {
+		if h.restedFor(now) > keepsOpen {
+			o.drop(pid, h)
 		}
 	}
 }
 
-// close closes all. A request that still runs may ask later; nothing is kept for it.
+// close closes all processes. If a request that still runs looks again, its process isn't kept open.
 func (o *opened) close() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.most = 0
-	for _, h := range o.byPID {
-		h.Close()
+	all := o.byPID
+	o.most, o.byPID = 0, nil
+	o.mu.Unlock()
+	for _, h := range all {
+		h.close()
 	}
-	clear(o.byPID)
+}
+
+func (h *held) usage(now time.Time) (id process.ID, u process.Usage, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return id, u, os.ErrClosed
+	}
+	if u, err = h.handle.Usage(); err == nil {
+		h.used = now
+	}
+	return h.handle.ID(), u, err
+}
+
+func (h *held) restedFor(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return now.Sub(h.used)
+}
+
+func (h *held) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.closed = true
+		h.handle.Close()
+	}
 }

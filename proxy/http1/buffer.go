@@ -8,38 +8,37 @@ import (
 )
 
 var (
-	// ErrMalformed is found by errors.Is in all errors that a message itself makes.
+	// ErrMalformed matches, with errors.Is, all errors whose cause is the message and not the connection.
 	ErrMalformed = errors.New("malformed message")
-	// errTooLong is a head, a line or trailers beyond the bound.
-	errTooLong error = &statusFault{http.StatusRequestHeaderFieldsTooLarge, "longer than allowed"}
+	// ErrTooLong is for a head, a line or trailers that are longer than allowed.
+	ErrTooLong error = &fault{http.StatusRequestHeaderFieldsTooLarge, "longer than allowed"}
+	// ErrExpectation is for an Expect field with a value other than 100-continue.
+	ErrExpectation error = &fault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
 )
 
-// fault is an error of a message.
-type fault string
-
-// Malformed makes an ErrMalformed. Callers use it that find more in a message than this package does.
-func Malformed(what string) error { return fault(what) }
-
-func (f fault) Error() string { return "malformed message: " + string(f) }
-
-// Is has errors.Is find ErrMalformed.
-func (f fault) Is(target error) bool { return target == ErrMalformed }
-
-// statusFault is a fault with a status of its own.
-type statusFault struct {
+// fault is an error in a message, with the status for the answer to it.
+type fault struct {
 	status int
-	fault
+	what   string
 }
 
-// StatusOf is the status for a malformed request: 400, or a more specific one.
+// Malformed returns an ErrMalformed, for callers that check more of a message than this package does.
+func Malformed(what string) error { return &fault{http.StatusBadRequest, what} }
+
+func (f *fault) Error() string { return "malformed message: " + f.what }
+
+// Is lets errors.Is find ErrMalformed.
+func (f *fault) Is(target error) bool { return target == ErrMalformed }
+
+// StatusOf returns the status for a malformed request: 400, or a more specific one.
 func StatusOf(err error) int {
-	if f, ok := errors.AsType[*statusFault](err); ok {
+	if f, ok := errors.AsType[*fault](err); ok {
 		return f.status
 	}
 	return http.StatusBadRequest
 }
 
-// endOf is io.EOF where a connection ended between two messages.
+// endOf returns io.EOF instead of io.ErrUnexpectedEOF if the connection ended between two messages.
 func endOf(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF
@@ -47,33 +46,30 @@ func endOf(err error) error {
 	return err
 }
 
-// Buffer reads from a connection. The results of its methods are in its memory, valid until the
-// next call. It is for one goroutine at a time.
+// Buffer reads from a connection. Its methods return slices of its memory, which are valid until
+// the next call. One goroutine at a time may use it.
 type Buffer struct {
 	src      io.Reader
 	data     []byte
-	from, to int // what was read and not taken yet
+	from, to int // bounds of the bytes in data that were read but not taken yet
 }
 
-// Reset has the Buffer read from src, to memory that it gets.
-func (b *Buffer) Reset(src io.Reader, memory []byte) { *b = Buffer{src: src, data: memory} }
-
-// Resume has the Buffer read from src, to memory that it gets, which begins with what
-// was read already.
+// Resume makes the Buffer read from src into the given memory, which begins with bytes that were
+// read already.
 func (b *Buffer) Resume(src io.Reader, memory []byte, read int) {
 	*b = Buffer{src: src, data: memory, to: read}
 }
 
-// Peek is what was read, at most n bytes, which are not taken.
+// Peek returns up to n bytes that were read, without taking them.
 func (b *Buffer) Peek(n int) []byte { return b.data[b.from : b.from+min(n, b.Buffered())] }
 
-// More reads some more.
+// More reads more bytes.
 func (b *Buffer) More() error { return b.fill(b.Buffered() + 1) }
 
-// Buffered is how many bytes were read and not taken.
+// Buffered returns how many bytes were read and not taken.
 func (b *Buffer) Buffered() int { return b.to - b.from }
 
-// Take takes what was read, at most n bytes.
+// Take takes up to n bytes that were read.
 func (b *Buffer) Take(n int) []byte {
 	n = min(n, b.Buffered())
 	p := b.data[b.from : b.from+n]
@@ -89,7 +85,7 @@ func (b *Buffer) Read(p []byte) (int, error) {
 	return copy(p, b.Take(len(p))), nil
 }
 
-// fill reads more. There is room after it was made, up to a bound.
+// fill makes room and reads more bytes. The Buffer never holds more than most bytes.
 func (b *Buffer) fill(most int) error {
 	if b.from == b.to {
 		b.from, b.to = 0, 0
@@ -97,7 +93,7 @@ func (b *Buffer) fill(most int) error {
 	if b.to == len(b.data) {
 		switch n := b.Buffered(); {
 		case n >= most:
-			return errTooLong
+			return ErrTooLong
 		case b.from > 0:
 			copy(b.data, b.data[b.from:b.to])
 		default:
@@ -105,7 +101,7 @@ func (b *Buffer) fill(most int) error {
 		}
 		b.from, b.to = 0, b.Buffered()
 	}
-	for range 100 { // as io.Reader allows for
+	for range 100 { // an io.Reader may return 0 bytes without an error
 		n, err := b.src.Read(b.data[b.to:])
 		b.to += n
 		switch {
@@ -120,7 +116,7 @@ func (b *Buffer) fill(most int) error {
 	return io.ErrNoProgress
 }
 
-// line takes a line of at most so many bytes, without its end, which is CR LF.
+// line takes a line of at most most bytes, and returns it without the CR LF at its end.
 func (b *Buffer) line(most int) ([]byte, error) {
 	for seen := 0; ; {
 		p := b.data[b.from:b.to]
@@ -129,7 +125,7 @@ func (b *Buffer) line(most int) ([]byte, error) {
 			line := trimEnd(p[:i])
 			switch {
 			case len(line) > most:
-				return nil, errTooLong
+				return nil, ErrTooLong
 			case len(line) == i:
 				return nil, Malformed("a line in the body that ends in LF alone")
 			}
@@ -137,7 +133,7 @@ func (b *Buffer) line(most int) ([]byte, error) {
 			return line, nil
 		}
 		if seen = len(p); seen > most+1 {
-			return nil, errTooLong
+			return nil, ErrTooLong
 		}
 		if err := b.fill(most + 2); err != nil {
 			return nil, err
@@ -145,19 +141,19 @@ func (b *Buffer) line(most int) ([]byte, error) {
 	}
 }
 
-// head takes all lines up to an empty one, and that.
+// head takes all lines up to and including an empty one.
 func (b *Buffer) head(most int) ([]byte, error) {
 	for seen := 0; ; {
 		p := b.data[b.from:b.to]
 		if end := endOfHead(p, seen); end > 0 {
 			if end > most {
-				return nil, errTooLong
+				return nil, ErrTooLong
 			}
 			b.from += end
 			return p[:end], nil
 		}
 		if len(p) >= most {
-			return nil, errTooLong
+			return nil, ErrTooLong
 		}
 		seen = len(p)
 		if err := b.fill(most); err != nil {
@@ -166,8 +162,8 @@ func (b *Buffer) head(most int) ([]byte, error) {
 	}
 }
 
-// endOfHead is where the first empty line ends; 0: nowhere. The bytes before seen were searched
-// already. The first line is not empty.
+// endOfHead returns where the first empty line ends, or 0. It doesn't search the bytes before seen again. The
+// first line is never empty.
 func endOfHead(p []byte, seen int) int {
 	for from := max(0, seen-3); ; {
 		i := bytes.IndexByte(p[from:], '\n')
@@ -184,7 +180,7 @@ func endOfHead(p []byte, seen int) int {
 	}
 }
 
-// trimEnd takes the CR off that a line ends with.
+// trimEnd removes the CR at the end of a line.
 func trimEnd[T string | []byte](line T) T {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		return line[:n-1]

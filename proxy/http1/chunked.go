@@ -7,46 +7,46 @@ import (
 )
 
 const (
-	// maxChunkLine bounds the line before a chunk, with what extends it.
+	// maxChunkLine bounds the line before a chunk, extensions included.
 	maxChunkLine = 4 << 10
 	// maxTrailer bounds all trailers together.
 	maxTrailer = 64 << 10
-	// FewTrailers is how many trailers a request may have: any client can make a server hold
-	// them until the body is complete, on any number of connections.
+	// FewTrailers is how many trailers a request may have. The server must hold them until the body is
+	// complete, for every connection of any client.
 	FewTrailers = 64
-	// ShortTrailer is how many bytes they may have together.
+	// ShortTrailer is how many bytes the trailers of a request may have in total.
 	ShortTrailer = 4 << 10
 )
 
-// ChunkedBody reads a body in chunks (RFC 9112, 7.1), and checks each of them. It reads no byte
-// beyond its end. Chunk extensions are dropped, as required for unknown ones (7.1.1).
+// ChunkedBody reads a body in chunks and checks them (RFC 9112, 7.1). It reads no byte beyond the
+// body's end. It drops chunk extensions, as required for unknown ones (7.1.1).
 type ChunkedBody struct {
-	// Trailer is what came after the body, once that was read to its end.
+	// Trailer has the trailers after the body was read to the end.
 	Trailer Fields
 
 	b     *Buffer
-	short bool  // the trailers have to be
-	left  int64 // of the chunk
+	short bool  // whether the trailers must be few and short
+	left  int64 // how many bytes of the chunk are not read yet
 	began bool
 	err   error
 }
 
-// Reset has it read from a Buffer.
+// Reset makes the ChunkedBody read from a Buffer.
 func (c *ChunkedBody) Reset(b *Buffer) { *c = ChunkedBody{b: b, Trailer: c.Trailer[:0]} }
 
-// ResetShort has it read the body of a request, whose trailers are few and short.
+// ResetShort is like Reset, for the body of a request, whose trailers must be few and short.
 func (c *ChunkedBody) ResetShort(b *Buffer) {
 	c.Reset(b)
 	c.short = true
 }
 
-// Read implements io.Reader. The end is told together with the last bytes if it is
-// there.
+// Read implements io.Reader. It returns io.EOF together with the last bytes if the end has been
+// read.
 func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 	for c.err == nil && n < len(p) {
 		if c.left == 0 {
 			if n > 0 && !c.hasNext() {
-				break // what there is shall not wait
+				break // return what there is, instead of waiting for more
 			}
 			c.err = c.next()
 			continue
@@ -58,22 +58,21 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 		n += got
 		c.left -= int64(got)
 		switch {
-		case got > 0: // an error comes again
+		case got > 0: // the next read returns the error
 		case errors.Is(err, io.EOF):
 			c.err = io.ErrUnexpectedEOF
 		case err != nil:
 			c.err = err
 		}
 	}
-	// nil is checked first, although errors.Is would do that: errors are rare, and errors.Is
-	// takes longer than a comparison.
+	// The check for nil comes first because errors.Is is slower, and errors are rare.
 	if n > 0 && c.err != nil && !errors.Is(c.err, io.EOF) {
 		return n, nil
 	}
 	return n, c.err
 }
 
-// Waits reports whether Read has to wait for bytes that are not in the Buffer.
+// Waits reports whether Read would have to wait for bytes that aren't in the Buffer.
 func (c *ChunkedBody) Waits() bool {
 	switch {
 	case c.err != nil:
@@ -86,27 +85,27 @@ func (c *ChunkedBody) Waits() bool {
 	return bytes.IndexByte(c.b.data[c.b.from:c.b.to], '\n') < 0
 }
 
-// hasNext reports whether the line before the next chunk was read, or the whole end.
+// hasNext reports whether the Buffer has the whole line before the next chunk, or the whole end of the body.
 func (c *ChunkedBody) hasNext() bool {
 	p := c.b.data[c.b.from:c.b.to]
-	i := bytes.IndexByte(p, '\n') // Cut takes longer, and an empty line would do as well
+	i := bytes.IndexByte(p, '\n') // faster than bytes.Cut; an empty line would be found as well
 	if i < 0 || i+1 == len(p) {
 		return false
 	}
 	line := p[i+1:]
 	size := bytes.TrimLeft(line, "0")
-	if len(size) == 0 || hexDigit(size[0]) == -1 { // none: the last one, or no chunk
+	if len(size) == 0 || hexDigit(size[0]) == -1 { // the last chunk, whose size is 0, or a malformed one
 		return endOfHead(line, 0) > 0
 	}
 	return bytes.IndexByte(line, '\n') >= 0
 }
 
-// next reads the end of a chunk, and the size of the next one. The last one, of no
-// size, the trailers follow.
+// next reads the end of a chunk and the size of the next one. After the last chunk, whose size is
+// 0, it reads the trailers.
 func (c *ChunkedBody) next() error {
 	if c.began {
 		if line, err := c.b.line(0); err != nil || len(line) > 0 {
-			return orEnd(err, Malformed("a chunk that is longer than its size line"))
+			return orEnd(err, Malformed("a chunk that is longer than its stated size"))
 		}
 	}
 	c.began = true
@@ -120,7 +119,7 @@ func (c *ChunkedBody) next() error {
 	return c.readTrailer()
 }
 
-// readTrailer reads the lines after the last chunk.
+// readTrailer reads the trailers.
 func (c *ChunkedBody) readTrailer() error {
 	left, most := maxTrailer, maxFields
 	if c.short {
@@ -136,7 +135,7 @@ func (c *ChunkedBody) readTrailer() error {
 		case len(c.Trailer) == most:
 			return Malformed("too many fields")
 		}
-		f, err := parseField(string(line)) // the next one may move what is in the Buffer
+		f, err := parseField(string(line)) // the next call of line may move the bytes
 		if err != nil {
 			return err
 		}
@@ -145,7 +144,7 @@ func (c *ChunkedBody) readTrailer() error {
 	}
 }
 
-// parseSize reads a size in hexadecimal digits, and checks what extends it.
+// parseSize parses a size in hexadecimal digits, and checks the extensions after it.
 func parseSize(line []byte) (n int64, err error) {
 	i := 0
 	for ; i < len(line); i++ {
@@ -154,7 +153,7 @@ func parseSize(line []byte) (n int64, err error) {
 			break
 		}
 		if i == 15 {
-			return 0, Malformed("a chunk of a size that has too many digits")
+			return 0, Malformed("a chunk size with too many digits")
 		}
 		n = n<<4 | int64(digit)
 	}
@@ -162,11 +161,11 @@ func parseSize(line []byte) (n int64, err error) {
 		return 0, Malformed("a chunk without a size")
 	}
 	rest := line[i:]
-	for len(rest) > 0 && rest[0] == ' ' { // some servers of old fill the line up
+	for len(rest) > 0 && rest[0] == ' ' { // some old servers pad the line with spaces
 		rest = rest[1:]
 	}
 	if extends := trimSpace(rest); len(rest) > 0 && (len(extends) == 0 || extends[0] != ';') {
-		return 0, Malformed("a chunk of a size that is no number")
+		return 0, Malformed("a chunk size that isn't a number")
 	}
 	if !IsText(rest) {
 		return 0, Malformed("a control character before a chunk")
@@ -186,9 +185,9 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// orEnd is an error, or if there is none the other one.
+// orEnd returns err, or the other error if err is nil or means that a line is too long.
 func orEnd(err, other error) error {
-	if err != nil && !errors.Is(err, errTooLong) {
+	if err != nil && !errors.Is(err, ErrTooLong) {
 		return err
 	}
 	return other

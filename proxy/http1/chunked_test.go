@@ -8,12 +8,12 @@ import (
 	"testing/iotest"
 )
 
-// TestPiecesDoNotWait: what has come of a body in chunks is read at once, and the end
-// with the last of it.
+// TestPiecesDoNotWait: Read returns the part of a chunked body that has arrived, and io.EOF with its last
+// bytes.
 func TestPiecesDoNotWait(t *testing.T) {
 	r, w := io.Pipe()
 	var b Buffer
-	b.Reset(r, make([]byte, 64))
+	b.Resume(r, make([]byte, 64), 0)
 	var c ChunkedBody
 	c.Reset(&b)
 	p := make([]byte, 64)
@@ -34,19 +34,19 @@ func TestPiecesDoNotWait(t *testing.T) {
 			t.Fatalf("after %q: read %q, %v", piece.sent, p[:n], err)
 		}
 	}
-	b.Reset(strings.NewReader("1\r\na\r\n0\r\n\r\n"), make([]byte, 64))
+	b.Resume(strings.NewReader("1\r\na\r\n0\r\n\r\n"), make([]byte, 64), 0)
 	c.Reset(&b)
 	if n, err := c.Read(p); n != 1 || !errors.Is(err, io.EOF) {
 		t.Errorf("read %d bytes, %v; want the end with the last byte", n, err)
 	}
 }
 
-// TestSizesWithZerosBeforeThem: what is there of several chunks is read at once, however
-// their sizes are written. To look for the end of all at each of them takes for ever.
+// TestSizesWithZerosBeforeThem: Read returns all chunks that have arrived, however their sizes are written.
+// It must not search for the end of the body at each of them, because that would take too long.
 func TestSizesWithZerosBeforeThem(t *testing.T) {
 	for _, size := range []string{"1", "0001"} {
 		var b Buffer
-		b.Reset(io.MultiReader(strings.NewReader(strings.Repeat(size+"\r\nx\r\n", 100)), strings.NewReader("00\r\n\r\n")), make([]byte, 2000))
+		b.Resume(io.MultiReader(strings.NewReader(strings.Repeat(size+"\r\nx\r\n", 100)), strings.NewReader("00\r\n\r\n")), make([]byte, 2000), 0)
 		var c ChunkedBody
 		c.Reset(&b)
 		if n, err := c.Read(make([]byte, 1000)); n != 100 || err != nil {
@@ -58,7 +58,7 @@ func TestSizesWithZerosBeforeThem(t *testing.T) {
 	}
 }
 
-// TestOneReadOfSeveralChunks gets all of them, and not the error that comes after.
+// TestOneReadOfSeveralChunks: one Read returns several chunks, and not the error after them.
 func TestOneReadOfSeveralChunks(t *testing.T) {
 	broken := errors.New("broken")
 	for _, x := range []struct {
@@ -72,7 +72,7 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 		{io.MultiReader(strings.NewReader("3\r\nab"), iotest.ErrReader(broken)), "ab", broken},
 	} {
 		var b Buffer
-		b.Reset(x.src, make([]byte, 512))
+		b.Resume(x.src, make([]byte, 512), 0)
 		var c ChunkedBody
 		c.Reset(&b)
 		p := make([]byte, 64)
@@ -88,20 +88,20 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 		t.Errorf("a connection that breaks before the head: %v", err)
 	}
 	var b Buffer
-	b.Reset(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512))
+	b.Resume(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512), 0)
 	var c ChunkedBody
 	c.Reset(&b)
 	if got, err := io.ReadAll(iotest.OneByteReader(&c)); string(got) != "abcde" || err != nil {
 		t.Errorf("byte by byte: %q, %v", got, err)
 	}
-	b.Reset(strings.NewReader("1\r\nab\r\n"), make([]byte, 512))
+	b.Resume(strings.NewReader("1\r\nab\r\n"), make([]byte, 512), 0)
 	c.Reset(&b)
-	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than its size line") {
+	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than its stated size") {
 		t.Errorf("a chunk that is too long: %v", err)
 	}
 }
 
-// silent is a connection that reads nothing, and says nothing of why.
+// silent is a connection whose reads return nothing and no error.
 type silent struct{}
 
 func (silent) Read([]byte) (int, error) { return 0, nil }
@@ -112,7 +112,7 @@ func TestNoProgress(t *testing.T) {
 	}
 }
 
-// TestTrailersOfRequestsAreFewAndShort, and those of answers need not be.
+// TestTrailersOfRequestsAreFewAndShort: only the trailers of requests have small bounds.
 func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		trailer string
@@ -132,7 +132,7 @@ func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
 		}
 		var b Buffer
 		var body ChunkedBody
-		b.Reset(strings.NewReader(text), make([]byte, 512))
+		b.Resume(strings.NewReader(text), make([]byte, 512), 0)
 		body.ResetShort(&b)
 		if got, err := io.ReadAll(&body); (err == nil) != c.short || err != nil && !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s, of a request: %q, %v", name, got, err)
@@ -140,7 +140,7 @@ func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
 		if len(b.data) > 3*ShortTrailer {
 			t.Errorf("%s: the buffer has %d bytes", name, len(b.data))
 		}
-		b.Reset(strings.NewReader(text), make([]byte, 512))
+		b.Resume(strings.NewReader(text), make([]byte, 512), 0)
 		body.Reset(&b)
 		if got, err := io.ReadAll(&body); err != nil && name != "a line, not yet all" {
 			t.Errorf("%s, of an answer: %q, %v", name, got, err)

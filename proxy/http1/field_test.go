@@ -3,13 +3,14 @@ package http1
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
-// made makes fields of lines as they are written.
+// made parses lines into fields.
 func made(lines ...string) (f Fields) {
 	for _, line := range lines {
 		x, err := parseField(line)
@@ -21,25 +22,21 @@ func made(lines ...string) (f Fields) {
 	return f
 }
 
-// TestFields: what is set again stays where it is, and is there once; what is new comes at the end.
+// TestFields: Set keeps the place of a field and leaves only one. New fields come at the end.
 func TestFields(t *testing.T) {
-	f := made("x-A: 1", "ETag: 2", "X-a: 3", "etag: 4", "Gone: 5")
+	f := made("x-A: 1", "X-a: 3", "ETag: 2", "etag: 4", "x-a: 9", "Gone: 5")
 	f.Set("C", "6")
 	f.Set("X-A", "7")
 	f.Del("Gone")
 	f.Add("C", "8")
-	if got, want := string(f.Append(nil, nil)), lines("x-A: 7", "ETag: 2", "etag: 4", "C: 6", "C: 8", ""); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := string(f.Append(nil, func(key string) bool { return key == "Etag" })), lines("x-A: 7", "C: 6", "C: 8", ""); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Same(t, lines("x-A: 7", "ETag: 2", "etag: 4", "C: 6", "C: 8", ""), string(f.Append(nil, nil)), "all fields")
+	testkit.Same(t, lines("x-A: 7", "C: 6", "C: 8", ""), string(f.Append(nil, func(key string) bool { return key == "Etag" })), "without Etag")
 	if f.Get("Etag") != "2" || f.Get("D") != "" || f.Has("D") || !slices.Equal(f.Values("Etag"), []string{"2", "4"}) || f.Values("D") != nil {
 		t.Errorf("Etag is %q, D is %q", f.Values("Etag"), f.Values("D"))
 	}
 }
 
-// TestLargeOnesAreNotKept: what a client made large takes no memory from then on.
+// TestLargeOnesAreNotKept: the memory of a large list is not reused.
 func TestLargeOnesAreNotKept(t *testing.T) {
 	small := made("A: 1")
 	if again := small.Emptied(); cap(again) != cap(small) || len(again) > 0 || small[0].Value != "" {
@@ -56,30 +53,7 @@ func TestLargeOnesAreNotKept(t *testing.T) {
 	}
 }
 
-func TestAnnounced(t *testing.T) {
-	many := strings.Repeat("a, b, ", 1<<10)
-	for i := range FewTrailers {
-		many += fmt.Sprintf("n%d,", i)
-	}
-	for name, c := range map[string]struct {
-		fields Fields
-		want   []string
-	}{
-		"none":    {made("A: b"), nil},
-		"nothing": {made("Trailer:  , ,"), nil},
-		"two":     {made("Trailer: x-sum, Etag,x-sum"), []string{"X-Sum", "Etag"}},
-		"lines":   {made("Trailer: A,", "a: b", "trailer: b"), []string{"A", "B"}},
-	} {
-		if got := c.fields.Announced(); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-	if n := len(made("Trailer: " + many).Announced()); n != FewTrailers {
-		t.Errorf("%d are announced", n)
-	}
-}
-
-// TestFieldsRoundTrip: what is written of a header that was read is read as the same one.
+// TestFieldsRoundTrip: a header that is written and read again is the same.
 func TestFieldsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var f Fields

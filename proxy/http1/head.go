@@ -1,42 +1,50 @@
-// Package http1 reads and writes the messages of HTTP/1.1 (RFC 9112), and nothing
-// else: it opens no connection, starts no goroutine and reads no clock. A message is
-// looked at in the buffer that it was read to.
+// Package http1 reads and writes messages of HTTP/1.1 (RFC 9112), and does nothing else. It opens
+// no connections, starts no goroutines and reads no clock. It parses a message in the buffer that
+// it was read into.
 //
-// # What smuggling is
+// # Request smuggling
 //
-// A connection is bytes. Where one message ends and the next one begins, each side
-// has to find out for itself, and if two that share a connection disagree, what one
-// of them takes for a body is a message to the other. Between a proxy and a backend
-// that is a way to get an answer to another client, or past all that the proxy
-// checks. So whatever could be understood in two ways is an error here, after which
-// the connection is of no use any more:
+// A connection is a sequence of bytes, and each side must find out for itself where one message
+// ends and the next one begins. If two sides disagree, one of them finds a message in bytes that
+// the other one considers a body. An attacker can use that between a proxy and a backend, to bypass
+// the proxy's checks or to give an answer to another client (request smuggling). So this package
+// rejects everything that can be understood in two ways. After such an error the connection can't
+// be used any more. It rejects:
 //
-//   - A length that occurs twice, or isn't a plain number: readers that use the first and
-//     readers that use the last one disagree (CL.CL). In answers it may occur twice if it is
-//     the same: a server behind the server adds its own. In requests it may not.
-//   - A transfer coding other than chunked, alone and once: readers that do not know it use the
-//     length (TE.TE). A request that has a length next to it is refused (CL.TE, TE.CL), and one
-//     of HTTP/1.0 that has chunks.
-//   - A name that is no token, also with a space before the colon: to some it is
-//     another name, to some none.
-//   - A line of a request's head that begins with a space: to some it belongs to the line
-//     before it, to some it is one of its own. In answers it becomes one with that.
-//   - A control character in a name or a value: some end the line there.
-//   - A request line of other than three words, one space each: some take the last word
-//     for the version, some the third, and another target is served than was looked at. So
-//     a target has no space, no control character and no fragment, and a version is
-//     HTTP/1.x to the letter.
-//   - Not exactly one host, or one with characters that no site's name has: caches and limits
-//     depend on which site is asked.
-//   - A chunk whose size is no plain number that fits 63 bits, or whose data do not end
-//     where the size says: what follows would be a size to one and data to another.
-//     Lines of a body end in CR LF for the same reason. Those of a head may end in LF
-//     alone (RFC 9112, 2.2).
-//   - Bytes after the end of an answer: they would become the answer to the next request.
+//   - A length that occurs twice, or isn't a plain number. Readers that use the first one and
+//     readers that use the last one disagree (CL.CL). An answer may have the same length in two
+//     fields, because a server behind the server adds its own; a request may not.
+//   - A transfer coding other than chunked, alone and once. Readers that don't know it use the
+//     length (TE.TE). A request that has both a coding and a length is refused (CL.TE, TE.CL),
+//     and so are chunks in HTTP/1.0.
+//   - A name that is no token, for example one with a space before the colon. Some readers see
+//     another name there, and some see none.
+//   - A line of a head that begins with a space. Some readers append it to the line before it,
+//     and some treat it as a field.
+//   - A control character in a name or a value, because some readers end the line there.
+//   - A request line that isn't three words with one space between them. Some readers take the
+//     last word for the version and some the third, and so serve another target than the one
+//     that was checked. A target therefore has no space, no control character and no fragment,
+//     and a version is literally HTTP/1.x.
+//   - No host, several hosts, or one with characters that no site's name has. Caches and limits
+//     depend on the host.
+//   - A chunk whose size is no plain number of at most 63 bits, or whose data don't end where the
+//     size says. One reader would see a size where another one sees data. For the same reason
+//     the lines of a body end in CR LF. Those of a head may end in LF alone (RFC 9112, 2.2).
+//   - Bytes after the end of an answer. They would become the answer to the next request.
 //
-// Lengths next to an answer's transfer coding are not passed on: the coding counts (RFC 9112,
-// 6.3), and the connection is not reused. The sender of a message always writes its framing
-// again.
+// If an answer has both a length and a transfer coding, the coding counts (RFC 9112, 6.3), the
+// length isn't passed on, and the connection isn't reused. The sender of a message always writes
+// its own framing.
+//
+// # Files
+//
+//	head.go      reads the head of a client's request
+//	request.go   writes the head of a request to the backend, status lines and chunks
+//	response.go  reads the head of an answer
+//	field.go     header fields
+//	chunked.go   reads a body in chunks
+//	buffer.go    the memory that a message is read into and parsed in
 package http1
 
 import (
@@ -45,26 +53,26 @@ import (
 	"strings"
 )
 
-// RequestHead is the head of a request as it was read. All of its texts lie in one string.
+// RequestHead is the head of a request. All of its texts are substrings of one string.
 type RequestHead struct {
 	Method, Target, Host string
-	Minor                int // of the version, HTTP/1.Minor: 0 or 1, which stands for all that are later
+	Minor                int // minor version in HTTP/1.Minor; later versions count as 1
 	Fields               Fields
-	// Size is how many bytes that string has: spaces between a name and its value are among them.
+	// Size is the length of that string in bytes.
 	Size int
 	// Framing is Empty, Length or Chunked.
 	Framing Framing
-	Length  int64 // of the body; negative: unknown
-	// KeepAlive: the client may send another request after this one.
+	Length  int64 // length of the body; negative: unknown
+	// KeepAlive is whether the client may send another request after this one.
 	KeepAlive bool
-	// Expects: the client waits for a 100 before it sends the body (RFC 9110, 10.1.1).
+	// Expects is whether the client waits for a 100 (Continue) before it sends the body (RFC 9110,
+	// 10.1.1).
 	Expects bool
 }
 
-// ReadRequest reads the head of a request of at most so many bytes, and keeps the
-// fields in r.Fields, of which it uses the memory again. An error is one of the
-// connection, io.EOF if that ended before a request began, or an ErrMalformed, of
-// which StatusOf tells how to answer it. The connection is of no use then.
+// ReadRequest reads the head of a request, which may have at most most bytes. It reuses the memory of
+// r.Fields. An error is either one of the connection (io.EOF if it ended before a request began), or an
+// ErrMalformed, for which StatusOf returns the status. After an error the connection can't be used any more.
 func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 	if err := b.skipEmptyLine(); err != nil {
 		return err
@@ -84,7 +92,7 @@ func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 	return r.frame()
 }
 
-// skipEmptyLine skips one that some clients send after a body (RFC 9112, 2.2).
+// skipEmptyLine skips an empty line, which some clients send after a body (RFC 9112, 2.2).
 func (b *Buffer) skipEmptyLine() error {
 	if b.Buffered() == 0 {
 		if err := b.fill(1); err != nil {
@@ -105,36 +113,36 @@ func (b *Buffer) skipEmptyLine() error {
 	return nil
 }
 
-// parseLine reads "GET /path HTTP/1.1": one space each, nothing else between.
+// parseLine parses a line such as "GET /path HTTP/1.1", with exactly one space between the words.
 func (r *RequestHead) parseLine(line string) error {
 	method, rest, ok := strings.Cut(line, " ")
 	target, version, ok2 := strings.Cut(rest, " ")
 	switch {
 	case isProxyHeader(line):
-		return Malformed("no request line, but as the PROXY protocol begins, which this address does not expect (proxyProtocol of listen)")
+		return Malformed("a PROXY protocol header instead of a request line: this address does not expect one (proxyProtocol of listen)")
 	case !ok || !ok2 || !IsToken(method):
 		return Malformed("no request line")
 	case !IsTarget(target):
-		return Malformed("a target that is no URL")
+		return Malformed("a target that isn't a URL")
 	case len(version) != len("HTTP/1.1") || version[:5] != "HTTP/" || version[6] != '.' || !isDigit(version[5]) || !isDigit(version[7]):
 		return Malformed("no request line")
 	case version[5] != '1':
-		return &statusFault{http.StatusHTTPVersionNotSupported, "a version other than HTTP/1"}
+		return &fault{http.StatusHTTPVersionNotSupported, "a version other than HTTP/1"}
 	}
 	r.Method, r.Target = method, target
 	r.Minor = min(int(version[7]-'0'), 1)
 	return nil
 }
 
-// isProxyHeader reports whether a line is how a connection of the PROXY protocol begins:
-// version 1 by its name, version 2 by an empty line after the one that was skipped.
+// isProxyHeader reports whether a line begins a header of the PROXY protocol. Version 1 begins
+// with its name. Version 2 begins with two empty lines, the first of which was skipped.
 func isProxyHeader(line string) bool {
 	return line == "" || strings.HasPrefix(line, "PROXY TCP") || strings.HasPrefix(line, "PROXY UNKNOWN")
 }
 
-// IsTarget reports whether a text may be asked for: no character that ends it, or a line,
-// for somebody, and no fragment, which is no part of it (RFC 9112, 3.2). Bytes beyond
-// ASCII pass: browsers of old sent them.
+// IsTarget reports whether a text may be the target of a request. It must have no character that may end a
+// target or a line, and no fragment, which isn't part of a target (RFC 9112, 3.2). Bytes beyond ASCII are
+// allowed because old browsers sent them.
 func IsTarget(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c == 0x7f || c == '#' {
@@ -146,10 +154,10 @@ func IsTarget(s string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// frame finds out where the body ends, and what becomes of the connection after it. A field
-// that occurs twice is an error, even with the same value: no honest client sends that.
+// frame finds out where the body ends, and whether the connection can be reused after it. A field that occurs
+// twice is an error, even with the same value, because no honest client sends that.
 func (r *RequestHead) frame() error {
-	hosts, lengths, codings, closes, stays := 0, 0, 0, false, r.Minor > 0
+	hosts, lengths, codings, conn := 0, 0, 0, options{stays: r.Minor > 0}
 	r.Length = -1
 	for _, f := range r.Fields {
 		switch f.Key {
@@ -159,34 +167,35 @@ func (r *RequestHead) frame() error {
 		case "Content-Length":
 			n, ok := parseDigits(f.Value)
 			if lengths++; !ok {
-				return Malformed("a length that is no number")
+				return Malformed("a length that isn't a number")
 			}
 			r.Length = n
 		case "Transfer-Encoding":
 			if codings++; !is(f.Value, "chunked") {
-				return &statusFault{http.StatusNotImplemented, "a transfer coding other than chunked"}
+				return &fault{http.StatusNotImplemented, "a transfer coding other than chunked"}
 			}
 		case "Connection":
-			closes = closes || HasToken(f.Value, "close")
-			stays = stays || HasToken(f.Value, "keep-alive")
+			if !conn.add(f.Value) {
+				return errOptions
+			}
 		case "Expect":
 			if !is(f.Value, "100-continue") {
-				return &statusFault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
+				return ErrExpectation
 			}
-			r.Expects = r.Minor > 0 // clients that know it have HTTP/1.1
+			r.Expects = r.Minor > 0 // HTTP/1.0 has no 100 (Continue)
 		}
 	}
 	switch {
 	case hosts > 1, hosts == 0 && r.Minor > 0:
-		return Malformed("not one host")
+		return Malformed("no host, or several hosts")
 	case len(r.Host) > 0 && !IsHost(r.Host):
-		return Malformed("a host that is none")
+		return Malformed("an invalid host")
 	case lengths+codings > 1:
-		return Malformed("a body that ends in several places")
+		return Malformed("more than one length or transfer coding")
 	case codings > 0 && r.Minor == 0:
 		return Malformed("chunks in HTTP/1.0")
 	}
-	r.KeepAlive = stays && !closes
+	r.KeepAlive = conn.keepAlive()
 	switch {
 	case codings > 0:
 		r.Framing = Chunked
@@ -199,9 +208,9 @@ func (r *RequestHead) frame() error {
 	return nil
 }
 
-// IsHost reports whether a text is the host of a request, with or without a port (RFC
-// 9110, 7.2; RFC 3986, 3.2.2). Of a name only those letters are allowed that a name of a
-// site has: with others it ends in another place for some, or is another name.
+// IsHost reports whether a text can be the host of a request, with or without a port (RFC 9110, 7.2; RFC
+// 3986, 3.2.2). A name may have only the characters of site names, because some servers would read a
+// different name if it had others.
 func IsHost[T string | []byte](s T) bool {
 	name, port := cutPort(s)
 	if len(name) == 0 || len(port) > 5 {
@@ -225,8 +234,7 @@ func IsHost[T string | []byte](s T) bool {
 	return true
 }
 
-// cutPort cuts a port off: what is behind the first colon, or behind the first one
-// after a bracket.
+// cutPort splits off the port, which follows the first colon outside brackets.
 func cutPort[T string | []byte](s T) (name, port T) {
 	inside := len(s) > 0 && s[0] == '['
 	for i := range len(s) {
@@ -240,20 +248,21 @@ func cutPort[T string | []byte](s T) (name, port T) {
 	return s, s[:0]
 }
 
-// isLiteral reports whether a text that begins with a bracket is an IPv6 address in brackets.
+// isLiteral reports whether a text that begins with "[" is an IPv6 address in brackets.
 func isLiteral[T string | []byte](s T) bool {
 	if s[len(s)-1] != ']' {
 		return false
 	}
 	inner := string(s[1 : len(s)-1])
 	if strings.Contains(inner, "%") {
-		return false // before parsing: netip would keep each zone in memory, of any length, until the next collection
+		return false // netip would keep the zone, of any length, in memory
 	}
 	a, err := netip.ParseAddr(inner)
 	return err == nil && a.Is6()
 }
 
-// HostName is the host of a request without its port; empty if it is none.
+// HostName returns the host of a request without its port, or an empty string if the host is
+// invalid.
 func HostName(host string) string {
 	if !IsHost(host) {
 		return ""

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"tempomat/internal/testkit"
 )
 
 const mostOfHead = 64 << 10
@@ -18,12 +20,12 @@ const mostOfHead = 64 << 10
 func readHead(src io.Reader) (RequestHead, error) {
 	var b Buffer
 	var r RequestHead
-	b.Reset(src, make([]byte, 64))
+	b.Resume(src, make([]byte, 64), 0)
 	err := b.ReadRequest(&r, mostOfHead)
 	return r, err
 }
 
-// tell writes a head down as the tests have it.
+// tell describes a head as the tests write it.
 func tell(r RequestHead) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s %s 1.%d host=%s", r.Method, r.Target, r.Minor, r.Host)
@@ -42,8 +44,7 @@ func tell(r RequestHead) string {
 
 const host = "Host: a\r\n"
 
-// TestReadRequest has each head in one piece, byte by byte, and with lines that end in
-// LF alone.
+// TestReadRequest reads each head in one piece, byte by byte, and with lines that end in LF alone.
 func TestReadRequest(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"GET / HTTP/1.1\r\n" + host + "\r\n", "GET / 1.1 host=a [Host|a] empty stays"},
@@ -78,8 +79,8 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-// TestRefuseRequest has heads that somebody reads in another way. What each would be
-// good for, attackers have written down: see the package's doc.
+// TestRefuseRequest has heads that some servers read differently. The package's doc says what
+// attackers use them for.
 func TestRefuseRequest(t *testing.T) {
 	get := func(fields string) string { return "GET / HTTP/1.1\r\n" + host + fields + "\r\n" }
 	post := func(fields string) string { return "POST / HTTP/1.1\r\n" + host + fields + "\r\nabc" }
@@ -161,6 +162,7 @@ func TestRefuseRequest(t *testing.T) {
 		"a vertical tab":               {post("Transfer-Encoding: \x0bchunked\r\n"), 400},
 		"another expectation":          {get("Expect: 200-ok\r\n"), 417},
 		"a head that is too long":      {get("A: " + strings.Repeat("b", mostOfHead) + "\r\n"), 431},
+		"many connection options":      {get("Connection: " + strings.Repeat("a,", mostOptions) + "\r\n"), 400},
 		"too many fields":              {get(strings.Repeat("A: b\r\n", maxFields)), 400},
 	} {
 		for _, src := range []io.Reader{strings.NewReader(tc.text), iotest.OneByteReader(strings.NewReader(tc.text))} {
@@ -171,7 +173,7 @@ func TestRefuseRequest(t *testing.T) {
 	}
 }
 
-// TestRequestEnds tells a connection that ends from one that breaks a request off.
+// TestRequestEnds: a connection that ends between requests is told from one that ends within one.
 func TestRequestEnds(t *testing.T) {
 	text := "\r\nGET / HTTP/1.1\r\n" + host + "\r\n"
 	for n := range len(text) {
@@ -185,16 +187,14 @@ func TestRequestEnds(t *testing.T) {
 	}
 }
 
-// TestPipeline reads requests that came together.
+// TestPipeline reads requests that arrived together.
 func TestPipeline(t *testing.T) {
 	var b Buffer
 	text := strings.Repeat("GET /abcdefg HTTP/1.1\r\n"+host+"\r\n", 5)
 	for _, read := range []int{1, 2, 30, 60} {
 		memory := make([]byte, 64)
 		b.Resume(strings.NewReader(text[read:]), memory, copy(memory, text[:read]))
-		if got := string(b.Peek(100)); got != text[:read] {
-			t.Errorf("%d bytes that were read: %q", read, got)
-		}
+		testkit.Same(t, text[:read], string(b.Peek(100)), "%d bytes that were read", read)
 		for i := range 5 {
 			var r RequestHead
 			if err := b.ReadRequest(&r, mostOfHead); err != nil || tell(r) != "GET /abcdefg 1.1 host=a [Host|a] empty stays" {
@@ -204,12 +204,10 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestTargets: each character that may be part of a target, alone.
+// TestTargets tries each character that a target may have.
 func TestTargets(t *testing.T) {
 	for c := range 256 {
-		if want := c > ' ' && c != 0x7f && c != '#'; IsTarget(string([]byte{byte(c)})) != want {
-			t.Errorf("%q is part of a target: %t", byte(c), !want)
-		}
+		testkit.Same(t, c > ' ' && c != 0x7f && c != '#', IsTarget(string([]byte{byte(c)})), "%q is part of a target", byte(c))
 	}
 }
 
@@ -232,9 +230,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// FuzzReadRequest holds what is accepted against package net/http: it accepts that too,
-// and understands the same. It refuses nothing that is not in the table of
-// TestRefuseRequest; what it accepts besides is refused here on purpose.
+// FuzzReadRequest compares with package net/http, which accepts everything that is accepted here and
+// understands it in the same way. Only the cases of TestRefuseRequest are refused here.
 func FuzzReadRequest(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\n" + host + "\r\n", "POST /?a HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc",
@@ -246,7 +243,7 @@ func FuzzReadRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var b Buffer
 		var r RequestHead
-		b.Reset(bytes.NewReader(text), make([]byte, 128))
+		b.Resume(bytes.NewReader(text), make([]byte, 128), 0)
 		err := b.ReadRequest(&r, mostOfHead)
 		if s, e := readHead(iotest.OneByteReader(bytes.NewReader(text))); (err == nil) != (e == nil) || err == nil && tell(r) != tell(s) {
 			t.Fatalf("in one piece %v, %s; byte by byte %v, %s", err, tell(r), e, tell(s))
@@ -254,8 +251,8 @@ func FuzzReadRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// An empty line before it is skipped here (RFC 9112, 2.2), and targets are not
-		// looked into; the server that they are for does that.
+		// An empty line before it is skipped here (RFC 9112, 2.2), and the server checks targets
+		// elsewhere.
 		text = bytes.TrimPrefix(bytes.TrimPrefix(text, []byte("\r")), []byte("\n"))
 		theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil {
@@ -302,7 +299,7 @@ func compareHeads(t *testing.T, b *Buffer, ours RequestHead, theirs *http.Reques
 	}
 }
 
-// TestProxyHeader: who configured one side only is told by what it gets.
+// TestProxyHeader: the answer to a PROXY protocol header says that only one side is configured for it.
 func TestProxyHeader(t *testing.T) {
 	for text, told := range map[string]bool{
 		"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.1\r\n" + host + "\r\n":                       true,

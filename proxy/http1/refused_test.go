@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// refused are messages that nobody may understand.
+// refused are answers that must be rejected.
 func refused() map[string]string {
 	return map[string]string{
 		"no HTTP":                 "SSH-2.0-OpenSSH_9.2\r\n\r\n",
@@ -33,7 +33,8 @@ func refused() map[string]string {
 		"a CR in a value":                        "HTTP/1.1 200 OK\r\na: b\rc: d\r\n\r\n",
 		"a first line that goes on":              lines("HTTP/1.1 200 OK", " a: b", "", ""),
 		"lengths that differ":                    lines("HTTP/1.1 200 OK", "Content-Length: 1", "Content-Length: 2", "", "ab"),
-		"lengths that differ, in one":            lines("HTTP/1.1 200 OK", "Content-Length: 1, 2", "", "ab"),
+		"a list of lengths":                      lines("HTTP/1.1 200 OK", "Content-Length: 1, 1", "", "a"),
+		"a field that goes on":                   lines("HTTP/1.1 200 OK", "a: b", " c", "", ""),
 		"a length with a sign":                   lines("HTTP/1.1 200 OK", "Content-Length: +1", "", "a"),
 		"a length in hexadecimal":                lines("HTTP/1.1 200 OK", "Content-Length: 0x1", "", "a"),
 		"a length beyond all":                    lines("HTTP/1.1 200 OK", "Content-Length: 18446744073709551617", "", "a"),
@@ -56,6 +57,7 @@ func refused() map[string]string {
 		"a long head":                            lines("HTTP/1.1 200 OK", "a: "+strings.Repeat("x", maxHead), "", ""),
 		"too many fields":                        "HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", maxFields+1) + "\r\n",
 		"trailers without end":                   lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0") + strings.Repeat("\r\na: b", maxFields+1) + "\r\n\r\n",
+		"many connection options":                "HTTP/1.1 204 OK\r\n" + strings.Repeat("Connection: a, b\r\n", mostOptions/2+1) + "\r\n",
 		"long trailers":                          lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "0", "a: "+strings.Repeat("x", maxTrailer), "", ""),
 	}
 }

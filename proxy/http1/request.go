@@ -1,20 +1,18 @@
 package http1
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
-	"strings"
 )
 
-// Request is the head of a request as it is written.
+// Request is the head of a request to be written.
 type Request struct {
 	Method, Target, Host string
-	// Fields are written except for what frames the body, which Length says.
+	// Fields are written, except for those that frame the body, because Length decides about that.
 	Fields Fields
-	// Length is that of the body: 0: there is none; negative: it is sent in chunks.
+	// Length is the length of the body. 0 means that there is none; a negative length means chunks.
 	Length int64
-	// Announced is the names of what follows a body in chunks.
-	Announced []string
 }
 
 // Append writes the head.
@@ -25,50 +23,47 @@ func (r *Request) Append(b []byte) []byte {
 	return append(r.appendFraming(b), "\r\n"...)
 }
 
-// skipsFraming reports which fields the message writes itself.
+// skipsFraming reports whether Append writes the field itself.
 func skipsFraming(name string) bool {
 	switch name {
-	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+	case "Host", "Content-Length", "Transfer-Encoding":
 		return true
 	}
 	return false
 }
 
-// appendFraming says where the body ends. A method that means one to be there says
-// so though it is empty (RFC 9110, 8.6).
+// appendFraming writes the field that says where the body ends. Methods that usually have a body get a length
+// even if the body is empty (RFC 9110, 8.6).
 func (r *Request) appendFraming(b []byte) []byte {
 	switch {
 	case r.Length > 0, r.Length == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch):
 		b = AppendLength(b, r.Length)
 	case r.Length < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		if len(r.Announced) > 0 {
-			b = AppendField(b, "Trailer", strings.Join(r.Announced, ", "))
-		}
 	}
 	return b
 }
 
-// AppendField writes a field. A value can not begin another line.
+// AppendField writes a field. Its value can't begin another line.
 func AppendField(b []byte, name, value string) []byte {
 	return append(appendText(append(b, name...), ": ", value), "\r\n"...)
 }
 
-// appendText appends a text, with a space in the place of what would end a line.
+// appendText appends a text. It replaces characters that could end the line with spaces.
 func appendText(b []byte, before, text string) []byte {
 	b = append(b, before...)
 	at := len(b)
 	b = append(b, text...)
-	for i := at; i < len(b); i++ {
-		if c := b[i]; c == '\r' || c == '\n' || c == 0 {
-			b[i] = ' '
+	for _, end := range []byte{'\r', '\n', 0} {
+		for i := bytes.IndexByte(b[at:], end); i >= 0; i = bytes.IndexByte(b[at:], end) {
+			b[at+i] = ' '
 		}
 	}
 	return b
 }
 
-// AppendStatus writes the first line of an answer. The reason is the usual one if it is
-// empty.
+// AppendStatus writes the first line of an answer. If the reason is empty, the usual one is
+// written.
 func AppendStatus(b []byte, status int, reason string) []byte {
 	if reason == "" {
 		reason = http.StatusText(status)
@@ -78,22 +73,21 @@ func AppendStatus(b []byte, status int, reason string) []byte {
 	return append(appendText(b, " ", reason), "\r\n"...)
 }
 
-// AppendLength writes how long a body is.
+// AppendLength writes the length of a body.
 func AppendLength(b []byte, n int64) []byte {
 	b = append(b, "Content-Length: "...)
 	return append(strconv.AppendInt(b, n, 10), "\r\n"...)
 }
 
 const (
-	// ChunkRoom is what a chunk takes before its data, at most: 16 digits and the end
-	// of a line.
+	// ChunkRoom is the room for the line before the data of a chunk: 16 digits and CR LF.
 	ChunkRoom = 18
-	// chunkEnd is what follows them.
+	// chunkEnd follows the data of a chunk.
 	chunkEnd = "\r\n"
 )
 
-// Chunk makes a chunk of n bytes that lie in b after ChunkRoom bytes; there is room
-// for two more. It returns the part of b that is to be sent.
+// Chunk makes a chunk of the n bytes in b after the first ChunkRoom bytes. b needs room for two
+// more. Chunk returns the part of b to send.
 func Chunk(b []byte, n int) []byte {
 	var size [ChunkRoom]byte
 	head := append(strconv.AppendInt(size[:0], int64(n), 16), chunkEnd...)
@@ -103,7 +97,7 @@ func Chunk(b []byte, n int) []byte {
 	return b[from : end+copy(b[end:], chunkEnd)]
 }
 
-// AppendSize writes what is before the data of a chunk of n bytes.
+// AppendSize writes the line before the data of a chunk of n bytes.
 func AppendSize(b []byte, n int) []byte {
 	return append(strconv.AppendInt(b, int64(n), 16), chunkEnd...)
 }

@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 )
@@ -9,38 +8,35 @@ import (
 // maxHead bounds the head of an answer, in bytes.
 const maxHead = 256 << 10
 
-// Framing is how the end of a body is found.
+// Framing says how a body ends.
 type Framing uint8
 
 // The framings (RFC 9112, 6.3).
 const (
-	Empty    Framing = iota // there is none
-	Length                  // after so many bytes
-	Chunked                 // as it says itself
-	UntilEnd                // with the connection
+	Empty    Framing = iota // there is no body
+	Length                  // the body ends after Content-Length bytes
+	Chunked                 // the body ends with the last chunk
+	UntilEnd                // the body ends when the connection is closed
 )
 
 // Response is the head of an answer.
 type Response struct {
 	Status  int
-	Reason  string // may be empty
+	Reason  string // reason phrase, meant only for people; may be empty
 	Fields  Fields
 	Framing Framing
-	Length  int64 // of the body; negative: unknown
-	// KeepAlive: the connection serves another request after that one.
+	Length  int64 // length of the body; negative: not announced
+	// KeepAlive is whether the connection can serve another request after this one.
 	KeepAlive bool
 }
 
-// ReadResponse reads the head of an answer to a request with that method, and keeps
-// the fields in r.Fields, of which it uses the memory again. After a 101 the rest
-// is no HTTP. An error is one of the connection, or an ErrMalformed.
+// ReadResponse reads the head of an answer to a request with the given method. It reuses the
+// memory of r.Fields. What follows a 101 isn't HTTP. An error is one of the connection, or an
+// ErrMalformed.
 func (b *Buffer) ReadResponse(r *Response, method string) error {
 	head, err := b.head(maxHead)
 	if err != nil {
 		return err
-	}
-	if _, fields, ok := bytes.Cut(head, []byte{'\n'}); ok {
-		unfold(fields)
 	}
 	line, rest, _ := strings.Cut(string(head), "\n")
 	line = trimEnd(line)
@@ -56,24 +52,25 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	return r.frame(method, minor)
 }
 
-// parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing.
+var errStatus = Malformed("no HTTP/1 status line")
+
+// parseStatus parses a line such as "HTTP/1.1 200 OK". The reason may be missing.
 func parseStatus(line string) (minor, status int, err error) {
 	const version = "HTTP/1."
-	bad := Malformed("no status line of HTTP/1")
 	if len(line) < len("HTTP/1.1 200") || line[:len(version)] != version || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
-		return 0, 0, bad
+		return 0, 0, errStatus
 	}
 	if minor = int(line[7]) - '0'; minor < 0 || minor > 9 {
-		return 0, 0, bad
+		return 0, 0, errStatus
 	}
 	n, ok := parseDigits(line[9:12])
 	if !ok || n < 100 {
-		return 0, 0, bad
+		return 0, 0, errStatus
 	}
 	return minor, int(n), nil
 }
 
-// reason is what a status line says for people, if it may be said again.
+// reason returns the reason in a status line, or an empty string if it has control characters.
 func reason(line string) string {
 	const before = len("HTTP/1.1 200 ")
 	said := line[min(before, len(line)):]
@@ -83,17 +80,16 @@ func reason(line string) string {
 	return said
 }
 
-// frame finds out how the end of the body is found, and what becomes of the
-// connection then.
+// frame finds out how the body ends, and whether the connection can be reused after it.
 func (r *Response) frame(method string, minor int) error {
 	length, chunked := int64(-1), false
-	stays, closes := minor >= 1, false
+	conn := options{stays: minor >= 1}
 	for _, f := range r.Fields {
 		switch f.Key {
 		case "Content-Length":
-			n, ok := parseLength(f.Value)
+			n, ok := parseDigits(f.Value)
 			if !ok || length >= 0 && n != length {
-				return Malformed("a length that is no number, or several")
+				return Malformed("a length that isn't a number, or several lengths")
 			}
 			length = n
 		case "Transfer-Encoding":
@@ -102,20 +98,21 @@ func (r *Response) frame(method string, minor int) error {
 			}
 			chunked = true
 		case "Connection":
-			closes = closes || HasToken(f.Value, "close")
-			stays = stays || HasToken(f.Value, "keep-alive")
+			if !conn.add(f.Value) {
+				return errOptions
+			}
 		}
 	}
-	r.KeepAlive = stays && !closes
-	if chunked { // next to a length, or where there were no chunks yet, it is not to be trusted (RFC 9112, 6.1)
+	r.KeepAlive = conn.keepAlive()
+	if chunked { // with a length, or in HTTP/1.0, the backend may see the end somewhere else (RFC 9112, 6.1)
 		r.KeepAlive = r.KeepAlive && length < 0 && minor >= 1
 		length = -1
 	}
 	r.Length = length
 	if announces := chunked || length > 0; announces && r.Status < 200 && r.Status != http.StatusSwitchingProtocols {
-		return Malformed("an answer before the final one that has a body") // which would be read as the final one
+		return Malformed("an interim answer with a body") // its body would be read as the final answer
 	} else if announces && r.Status == http.StatusNoContent {
-		r.KeepAlive = false // it has none, but one may follow
+		r.KeepAlive = false // the status allows no body, but the backend may send one
 	}
 	switch {
 	case method == http.MethodHead, r.Status < 200, r.Status == http.StatusNoContent, r.Status == http.StatusNotModified:
@@ -132,25 +129,11 @@ func (r *Response) frame(method string, minor int) error {
 	return nil
 }
 
-// is reports whether a text is a word of ASCII, in any case of letters. A text of the same
-// length has no others: to package strings the Kelvin sign is a k as well.
+// is reports whether a text is an ASCII word, in upper or lower case. It compares lengths because package
+// strings also treats the Kelvin sign, which is longer, as a k.
 func is(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }
 
-// parseLength reads the length of an answer (RFC 9110, 8.6). Several that are alike, as a server behind
-// the server may have added its own, count as one.
-func parseLength(s string) (n int64, ok bool) {
-	first, rest, more := strings.Cut(s, ",")
-	n, ok = parseDigits(trimSpace(first))
-	for ok && more {
-		var next string
-		next, rest, more = strings.Cut(rest, ",")
-		same, isNumber := parseDigits(trimSpace(next))
-		ok = isNumber && same == n
-	}
-	return n, ok
-}
-
-// parseDigits reads a number of 1 to 18 digits.
+// parseDigits parses a number of 1 to 18 digits.
 func parseDigits(s string) (n int64, ok bool) {
 	if len(s) == 0 || len(s) > 18 {
 		return 0, false

@@ -9,104 +9,90 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// Health is what Conditions look at.
+// Health is the state of the proxy that Conditions checks for problems.
 type Health struct {
 	Overview     *api.OverviewReply
 	Backend      string // backend.url
 	Certificates []api.Certificate
-	Connections  int // that are open
-	MostOpen     int // connections that may be
+	Connections  int // number of open connections
+	MostOpen     int // largest allowed number of open connections
 	LostLines    uint64
-	WhyLost      error           // why the last line of the log was lost; nil: none was recently
-	Trouble      string          // why accounts are not shared, though they should be
-	Up           map[string]bool // whether those that accounts are shared with can be reached, by name
-	OtherSecret  bool            // an instance has another coordination.secret
-	Drift        []api.Condition // in what instances differ
-	Rejected     bool            // the last reload was
+	WhyLost      error           // why the last line of the log was lost; nil: no line was lost recently
+	Trouble      string          // why accounts are not shared although they should be
+	Up           map[string]bool // whether the proxy reaches each instance or master that it shares accounts with, by name
+	OtherSecret  bool            // whether an instance has another coordination.secret
+	Drift        []api.Condition // settings in which instances differ
+	Rejected     bool            // whether the last reload was rejected
 }
 
-// Shares of the requests to the backend from which on something is told.
 const (
-	mostFail  = 0.5  // the backend counts as down
-	someFail  = 0.05 // answers with 5xx are no accident
-	fewErrors = 2    // nor are so many
+	mostFail    = 0.5                 // the backend counts as down if at least this part of the requests gets no answer
+	someFail    = 0.05                // from this part of the requests on, errors are reported, and 504s affect visitors
+	fewErrors   = 2                   // least number of 5xx that are reported
+	idle        = 0.7                 // use of the CPUs below which no request waits for one
+	longWait    = 2.0                 // shortest wait that is reported, in seconds
+	renewBefore = 14 * 24 * time.Hour // certificates that expire sooner should have been renewed; ACME renews 90-day ones 30 days before
 )
 
-// renewBefore is how long before its end a certificate should have been renewed. Those with 90 days
-// are renewed 30 days before it.
-const renewBefore = 14 * 24 * time.Hour
+// conditions collects conditions.
+type conditions []api.Condition
 
-// Conditions are what is wrong now, the worst first: what visitors get errors by, what they wait
-// for, then what is lost or works less well. Each has one action. The doctor's top and status, the
-// dashboard and /v1/ready show this list and make none of their own.
-func Conditions(now time.Time, h *Health) (all []api.Condition) {
-	all = append(all, h.backend()...)
-	all = append(all, h.ended(now)...)
-	if h.MostOpen > 0 && h.Connections >= h.MostOpen {
-		all = append(all, api.Condition{
-			Name: "connections-full", Bad: true, What: fmt.Sprintf("All %d connections are in use: new ones take the place of others.", h.MostOpen),
-			Do: "See which addresses hold them with tempomat-doctor status; if they are visitors, raise LimitNOFILE or give the proxy more memory.",
-		})
-	}
-	all = append(all, h.workers()...)
-	if h.WhyLost != nil {
-		all = append(all, api.Condition{
-			Name: "log-lost", What: fmt.Sprintf("The log loses lines, %d so far: %v.", h.LostLines, h.WhyLost),
-			Do: "Free space on the disk of the log, or restart what reads it.",
-		})
-	}
-	all = append(all, h.endSoon(now)...)
-	all = append(all, h.sharing()...)
-	if h.Rejected {
-		all = append(all, api.Condition{
-			Name: "reload-rejected", What: "The last reload was rejected: the configuration from before is in force.",
-			Do: "Run tempomat-proxy -check, correct the file, and reload again.",
-		})
-	}
-	return all
+func (l *conditions) add(bad bool, name, do, what string, args ...any) {
+	*l = append(*l, api.Condition{Name: name, Bad: bad, What: fmt.Sprintf(what, args...), Do: do})
 }
 
-// backend is the condition of requests that the backend did not answer, or answered with an error.
-func (h *Health) backend() (all []api.Condition) {
+// Conditions lists current problems: first those that visitors feel, then those in which something is lost or
+// works less well. Each has one action. The doctor's top and status, the dashboard and /v1/ready all show
+// this list.
+func Conditions(now time.Time, h *Health) []api.Condition {
+	l := new(conditions)
+	h.backend(l)
+	h.workers(l)
+	if h.MostOpen > 0 && h.Connections >= h.MostOpen {
+		l.add(true, "connections-full", "See which addresses hold them with tempomat-doctor status. If they are visitors, raise LimitNOFILE or give the proxy more memory.",
+			"All %d connections are in use: each new one replaces another.", h.MostOpen)
+	}
+	if h.WhyLost != nil {
+		l.add(false, "log-lost", "Free space on the disk of the log, or restart the program that reads it.", "The log loses lines, %d so far: %v.", h.LostLines, h.WhyLost)
+	}
+	h.certificates(now, l)
+	h.sharing(l)
+	if h.Rejected {
+		l.add(false, "reload-rejected", "Run tempomat-proxy -check, correct the file, and reload again.", "The last reload was rejected: the previous configuration stays in force.")
+	}
+	api.WorstFirst(*l)
+	return *l
+}
+
+// backend adds requests that the backend did not answer, or answered with an error.
+func (h *Health) backend(l *conditions) {
 	b := &h.Overview.Backend
 	of := func(n int) string {
 		return fmt.Sprintf("%d of %d requests in the last %.0f s", n, b.Requests, b.Seconds)
 	}
-	bad := func(name, do, format string, args ...any) {
-		all = append(all, api.Condition{Name: name, Bad: true, What: fmt.Sprintf(format, args...), Do: do})
-	}
 	switch {
 	case b.Down == 0:
 	case float64(b.Down) >= mostFail*float64(b.Requests):
-		bad("backend-down", "Start your web server, or check that it listens on "+h.Backend+" (backend.url); the log has the error.",
+		l.add(true, "backend-down", "Start your web server, or check that it listens on "+h.Backend+" (backend.url). The log has the error.",
 			"The backend is down: %s got 502.", of(b.Down))
 	default:
-		bad("backend-drops", "Check the error log of your web server: it restarts, or has no room for more connections.",
+		l.add(true, "backend-drops", "Check the error log of your web server: it restarts, or has no room for more connections.",
 			"The backend drops connections: %s got 502.", of(b.Down))
 	}
-	if b.Slow > 0 {
-		bad("backend-slow", "Check what your web server waits for: its error log, its database.",
-			"The backend doesn't answer in time: %s got 504.", of(b.Slow))
+	if b.Slow > 0 { // a few may be one client's exports, and no reason to wake anybody
+		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Check what your web server waits for: its error log, its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
 	}
 	if b.Broke > 0 {
-		bad("backend-breaks", "Check the error log of your web server: processes crash or run out of time.",
-			"The backend breaks answers off: %s got half a page.", of(b.Broke))
+		l.add(true, "backend-breaks", "Check the error log of your web server: processes crash or run out of time.", "The backend breaks off answers: %s got half a page.", of(b.Broke))
 	}
 	if b.Errors >= fewErrors && float64(b.Errors) >= someFail*float64(b.Requests) {
-		bad("errors", "Check the error log of your web server and of the application.",
-			"The site answers with errors: %s got a status of 500 or more from it.", of(b.Errors))
+		l.add(true, "errors", "Check the error log of your web server and of the application.", "The site answers with errors: %s got a status of 500 or more from it.", of(b.Errors))
 	}
-	return all
 }
 
-const (
-	idle     = 0.7 // of the CPUs: below, no request waits for one
-	longWait = 2.0 // seconds
-)
-
-// workers tells that requests wait for long while CPUs are idle: they wait for workers. In the other
-// modes they wait for their debts, which is what those are for.
-func (h *Health) workers() []api.Condition {
+// workers adds a condition if requests wait a long time for workers while CPUs are idle. It checks only fair
+// mode, because in the other modes requests wait on purpose, until debts are paid.
+func (h *Health) workers(l *conditions) {
 	o := h.Overview
 	g := &o.Gate
 	used, longest := max(g.Utilisation, o.Use), 0.0
@@ -114,78 +100,56 @@ func (h *Health) workers() []api.Condition {
 		longest = max(longest, x.Longest)
 	}
 	if o.Mode != "fair" || g.Queued == 0 || g.Workers == 0 || g.Utilisation < 0 || used >= idle || longest < longWait {
-		return nil
+		return
 	}
 	held := fmt.Sprintf("all %d workers are in use", g.Workers)
 	if g.Busy < g.Workers {
-		held = fmt.Sprintf("%d of %d workers are in use, the others are kept for shorter requests", g.Busy, g.Workers)
+		held = fmt.Sprintf("%d of %d workers are in use; the others are kept for shorter requests", g.Busy, g.Workers)
 	}
-	return []api.Condition{{
-		Name: "workers-held", Bad: true,
-		What: fmt.Sprintf("%s for workers, not for CPUs (%.0f %% in use): %s.", plural(g.Queued, "request waits", "requests wait"), 100*used, held),
-		Do:   "If your web server has more workers, set backend.workers to their number; tempomat-doctor top shows which pages hold them.",
-	}}
+	l.add(true, "workers-held", "If your web server has more workers, set backend.workers to their number. tempomat-doctor top shows which pages hold them.",
+		"%s for workers, not for CPUs (%.0f %% in use): %s.", plural(g.Queued, "request waits", "requests wait"), 100*used, held)
 }
 
-// ended is the condition of certificates that can't be served, or that browsers reject.
-func (h *Health) ended(now time.Time) (all []api.Condition) {
+// certificates adds certificates that are missing, have expired, or were not renewed in time.
+func (h *Health) certificates(now time.Time, l *conditions) {
+	const renew = "Renew it: tempomat picks up the new file automatically."
 	for _, c := range h.Certificates {
+		fault, left := "", c.Expires.Sub(now)
+		if c.Fault != "" {
+			fault = ": " + c.Fault
+		}
 		switch {
 		case c.Expires.IsZero():
-			all = append(all, api.Condition{Name: "certificate-missing", Bad: true,
-				What: fmt.Sprintf("There is no certificate for %s%s.", c.File, because(c.Fault)), Do: "Browsers can't connect to it: correct the file, or the ACME error in the log."})
-		case !c.Expires.After(now):
-			all = append(all, api.Condition{Name: "certificate-ended", Bad: true,
-				What: fmt.Sprintf("The certificate %s ended %s ago%s.", c.File, span(now.Sub(c.Expires).Seconds()), because(c.Fault)), Do: "Renew it: tempomat picks up the new file automatically."})
-		}
-	}
-	return all
-}
-
-// endSoon is the condition of certificates that were not renewed in time.
-func (h *Health) endSoon(now time.Time) (all []api.Condition) {
-	for _, c := range h.Certificates {
-		left := c.Expires.Sub(now)
-		switch {
-		case c.Expires.IsZero() || left <= 0:
+			l.add(true, "certificate-missing", "Browsers can't connect to it: correct the file, or the ACME error in the log.", "There is no certificate for %s%s.", c.File, fault)
+		case left <= 0:
+			l.add(true, "certificate-ended", renew, "The certificate %s expired %s ago%s.", c.File, spanOf(-left), fault)
 		case left < renewBefore:
-			all = append(all, api.Condition{Name: "certificate-ends", Bad: left < renewBefore/7,
-				What: fmt.Sprintf("The certificate %s ends in %s%s.", c.File, span(left.Seconds()), because(c.Fault)), Do: "Renew it: tempomat picks up the new file automatically."})
+			l.add(left < renewBefore/7, "certificate-ends", renew, "The certificate %s expires in %s%s.", c.File, spanOf(left), fault)
 		case c.Fault != "":
-			all = append(all, api.Condition{Name: "certificate-faulty",
-				What: fmt.Sprintf("The new certificate in %s is not in force%s.", c.File, because(c.Fault)), Do: "Correct the file; until then the one from before is shown."})
+			l.add(false, "certificate-faulty", "Correct the file; until then clients get the previous one.", "The new certificate in %s is not in force%s.", c.File, fault)
 		}
 	}
-	return all
 }
 
-// because is why, behind a sentence.
-func because(fault string) string {
-	if fault == "" {
-		return ""
-	}
-	return ": " + fault
-}
-
-// sharing is the condition of instances with which accounts should be shared and are not.
-func (h *Health) sharing() (all []api.Condition) {
-	const name, do = "sharing", "See tempomat-doctor status; until then this proxy decides by what it sees itself."
+// sharing adds instances and masters that should share accounts but don't.
+func (h *Health) sharing(l *conditions) {
+	const name, do = "sharing", "See tempomat-doctor status. Until then this proxy decides only by the requests that it gets."
 	if h.Trouble != "" {
-		return []api.Condition{{Name: name, What: "Accounts are not shared: " + h.Trouble + ".", Do: do}}
+		l.add(false, name, do, "Accounts are not shared: %s.", h.Trouble)
+		return
 	}
 	if h.OtherSecret {
-		all = append(all, api.Condition{Name: name, What: "Known clients are not shared with all: an instance has another coordination.secret.",
-			Do: "Copy the file from one of the others, and reload."})
+		l.add(false, name, "Copy the file from one of the others, and reload.", "Known clients are not shared with all: an instance has another coordination.secret.")
 	}
 	some := slices.Contains(slices.Collect(maps.Values(h.Up)), true)
 	for _, of := range slices.Sorted(maps.Keys(h.Up)) {
 		switch {
 		case h.Up[of]:
 		case some:
-			all = append(all, api.Condition{Name: name, What: fmt.Sprintf("Accounts are shared by the other master only: %s can't be reached.", of), Do: "Start it again, before the other one ends."})
+			l.add(false, name, "Start it again before the other one stops.", "Only the other master shares accounts: %s can't be reached.", of)
 		default:
-			all = append(all, api.Condition{Name: name, What: fmt.Sprintf("Accounts are not shared: %s can't be reached.", of), Do: do})
+			l.add(false, name, do, "Accounts are not shared: %s can't be reached.", of)
 		}
 	}
-	return append(all, h.Drift...)
+	*l = append(*l, h.Drift...)
 }

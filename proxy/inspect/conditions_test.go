@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
 
-// TestConditions: what is wrong is named, the worst first, each with something to do; of a server
-// that is well nothing is said.
+// TestConditions: each fault has its condition, the worst first, with an action. A server without faults has
+// none.
 func TestConditions(t *testing.T) {
 	day := 24 * time.Hour
 	certificate := func(left time.Duration, fault string) []api.Certificate {
@@ -23,8 +24,8 @@ func TestConditions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		make func(*Health)
-		want string // the names, with a ! of what is bad
-		says string // the first
+		want string // names of the conditions; bad ones end with !
+		says string // part of the first condition
 	}{
 		"well":                    {func(h *Health) {}, "", ""},
 		"all get 502":             {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 40, Down: 40} }, "backend-down!", "The backend is down: 40 of 40 requests in the last 10 s got 502."},
@@ -34,10 +35,10 @@ func TestConditions(t *testing.T) {
 		"errors":                  {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 40, Errors: 12} }, "errors!", "12 of 40 requests"},
 		"one error":               {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 2, Errors: 1} }, "", ""},
 		"few errors of many":      {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 400, Errors: 4} }, "", ""},
-		"ended certificate":       {func(h *Health) { h.Certificates = certificate(-3*day, "") }, "certificate-ended!", "ended 3 days ago."},
+		"ended certificate":       {func(h *Health) { h.Certificates = certificate(-3*day, "") }, "certificate-ended!", "expired 3 days ago."},
 		"no certificate":          {func(h *Health) { h.Certificates = []api.Certificate{{File: "a.example", Fault: "no DNS"}} }, "certificate-missing!", "for a.example: no DNS."},
-		"certificate of tomorrow": {func(h *Health) { h.Certificates = certificate(day, "") }, "certificate-ends!", "ends in 24 h."},
-		"certificate of ten days": {func(h *Health) { h.Certificates = certificate(10*day, "") }, "certificate-ends", "ends in 10 days."},
+		"certificate of tomorrow": {func(h *Health) { h.Certificates = certificate(day, "") }, "certificate-ends!", "expires in 24 h."},
+		"certificate of ten days": {func(h *Health) { h.Certificates = certificate(10*day, "") }, "certificate-ends", "expires in 10 days."},
 		"certificate of a month":  {func(h *Health) { h.Certificates = certificate(30*day, "") }, "", ""},
 		"new certificate, faulty": {func(h *Health) { h.Certificates = certificate(30*day, "no key") }, "certificate-faulty", "not in force: no key."},
 		"connections full":        {func(h *Health) { h.Connections, h.MostOpen = 90, 90 }, "connections-full!", "All 90 connections"},
@@ -47,7 +48,7 @@ func TestConditions(t *testing.T) {
 		"waits for a moment":      {func(h *Health) { waits(h, 10, 1, 0.05, 0.3) }, "", ""},
 		"waits for debts":         {func(h *Health) { waits(h, 1, 40, 0.05, 9); h.Overview.Mode = "cap" }, "", ""},
 		"lost lines":              {func(h *Health) { h.LostLines, h.WhyLost = 7, errors.New("no space left on device") }, "log-lost", "7 so far: no space left on device."},
-		"master away":             {func(h *Health) { h.Up = map[string]bool{"master tcp://a": true, "master tcp://b": false} }, "sharing", "by the other master only: master tcp://b can't be reached"},
+		"master away":             {func(h *Health) { h.Up = map[string]bool{"master tcp://a": true, "master tcp://b": false} }, "sharing", "Only the other master shares accounts: master tcp://b can't be reached"},
 		"no master":               {func(h *Health) { h.Up = map[string]bool{"master tcp://b": false} }, "sharing", "not shared: master tcp://b can't be reached"},
 		"drift":                   {func(h *Health) { h.Drift = []api.Condition{{Name: "drift", What: "Instances differ.", Do: "Copy."}} }, "drift", "Instances differ."},
 		"another secret":          {func(h *Health) { h.OtherSecret = true }, "sharing", "another coordination.secret"},
@@ -56,7 +57,7 @@ func TestConditions(t *testing.T) {
 		"all at once": {func(h *Health) {
 			h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 40, Down: 30, Slow: 1, Errors: 5}
 			h.Certificates, h.Rejected, h.WhyLost = append(certificate(10*day, ""), certificate(-day, "")...), true, errors.New("x")
-		}, "backend-down! backend-slow! errors! certificate-ended! log-lost certificate-ends reload-rejected", "The backend is down"},
+		}, "backend-down! errors! certificate-ended! backend-slow log-lost certificate-ends reload-rejected", "The backend is down"},
 	} {
 		h := &Health{Overview: &api.OverviewReply{Mode: "fair", Gate: limiter.GateState{Utilisation: -1}, Use: -1}, Backend: "http://127.0.0.1:8080"}
 		c.make(h)
@@ -79,8 +80,6 @@ func TestConditions(t *testing.T) {
 			}
 			bad = x.Bad
 		}
-		if got := strings.Join(names, " "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		testkit.Same(t, c.want, strings.Join(names, " "), "%s", name)
 	}
 }

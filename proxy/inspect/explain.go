@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// mostAsked is how many bytes may be asked for.
-	mostAsked = 2048
-	// mostOf is how many of its requests are looked at, and mostListed how many are listed.
-	mostOf     = 20
-	mostListed = 5
+	mostAsked  = 2048 // longest question, in bytes
+	mostOf     = 20   // number of requests that are examined
+	mostListed = 5    // number of these that are listed
+	mostKeys   = 8    // number of keys that are shown
+	idLength   = 8    // number of hexadecimal digits of a request's id
 )
 
-// subject is what is asked for.
+// subject is the client, page or request that a question is about.
 type subject struct {
 	kind     string
-	keys     []limiter.Key // that it has for certain
-	address  netip.Addr    // of kind address
-	url      *url.URL      // of kind page
+	keys     []limiter.Key // keys that follow from the question alone
+	address  netip.Addr    // set if the kind is address
+	url      *url.URL      // set if the kind is page
 	match    func(*proxy.Underway) bool
 	verdicts func(*api.VerdictRow) bool
 }
 
-// Explain tells what is known of an address, a network, a User-Agent, a path or URL, or
-// of a request by its id. Its error says what cannot be asked for.
+// Explain returns everything that is known of an address, a network, a User-Agent, a path or URL, or a
+// request by its id. Its error describes what is wrong with the question.
 func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) {
 	s, err := i.subject(of)
 	if err != nil {
@@ -59,18 +59,18 @@ func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) 
 	e.present()
 	e.accounts()
 	e.page()
-	e.summary(of)
+	e.reply.Summary = e.summary(of)
 	e.advise()
 	return e.reply, nil
 }
 
-// subject finds out what is asked for.
+// subject finds out what a question is about.
 func (i *Inspector) subject(of string) (subject, error) {
 	switch {
 	case strings.TrimSpace(of) == "":
-		return subject{}, errors.New("of: nothing is asked for; give an address, a network, a User-Agent, a path, a URL or the id of a request")
+		return subject{}, errors.New("of: empty; give an address, a network, a User-Agent, a path, a URL or the id of a request")
 	case len(of) > mostAsked:
-		return subject{}, fmt.Errorf("of: it has %d bytes; at most %d are allowed", len(of), mostAsked)
+		return subject{}, fmt.Errorf("of: too long: %d bytes; at most %d are allowed", len(of), mostAsked)
 	}
 	classifier := i.Requests.Policy().Classifier
 	if a, err := netip.ParseAddr(strings.Trim(of, "[]")); err == nil {
@@ -84,15 +84,21 @@ func (i *Inspector) subject(of string) (subject, error) {
 	if p, err := netip.ParsePrefix(of); err == nil {
 		return i.network(p.Masked()), nil
 	}
-	if u, ok := pageOf(of); ok {
-		return subject{
-			kind: "page", url: u,
-			match:    func(x *proxy.Underway) bool { return x.Shape == of || samePage(u, x.Host, x.Target) },
-			verdicts: func(v *api.VerdictRow) bool { return v.Shape == of || samePage(u, v.Host, v.URL) },
-		}, nil
+	if strings.HasPrefix(of, "/") || strings.HasPrefix(of, "http://") || strings.HasPrefix(of, "https://") {
+		if u, err := url.Parse(of); err == nil {
+			return subject{
+				kind: "page", url: u,
+				match:    func(x *proxy.Underway) bool { return x.Shape == of || samePage(u, x.Host, x.Target) },
+				verdicts: func(v *api.VerdictRow) bool { return v.Shape == of || samePage(u, v.Host, v.URL) },
+			}, nil
+		}
 	}
-	if s := request(of); isID(of) || i.finds(s) {
-		return s, nil
+	request := subject{
+		kind: "request", match: func(u *proxy.Underway) bool { return u.ID == of },
+		verdicts: func(v *api.VerdictRow) bool { return v.ID == of },
+	}
+	if len(of) == idLength && strings.Trim(of, "0123456789abcdef") == "" || i.finds(request) {
+		return request, nil
 	}
 	family, keys := classifier.AgentKeys(of)
 	if robots := i.Requests.Policy().Robots; robots != nil {
@@ -106,7 +112,8 @@ func (i *Inspector) subject(of string) (subject, error) {
 	}, nil
 }
 
-// network is a network as asked for. Those keys are its that a class has for just it.
+// network returns the subject for a network. Its keys are those of classes that charge exactly this network,
+// not a smaller or larger one.
 func (i *Inspector) network(p netip.Prefix) subject {
 	s := subject{
 		kind:  "network",
@@ -124,36 +131,8 @@ func (i *Inspector) network(p netip.Prefix) subject {
 	return s
 }
 
-// pageOf reads a path or URL.
-func pageOf(of string) (*url.URL, bool) {
-	if !strings.HasPrefix(of, "/") && !strings.HasPrefix(of, "http://") && !strings.HasPrefix(of, "https://") {
-		return nil, false
-	}
-	u, err := url.Parse(of)
-	return u, err == nil
-}
-
-// pageKind is what the cost of a page is guessed by. Of one that nothing is known of, it is
-// that of the first of its requests: whoever asks for a path means it with its parameters.
-func (e *explanation) pageKind() (k cpuaccount.Kind, title string) {
-	k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI(), Site: e.Requests.Policy().Classifier.SiteOf(e.url.Host)}
-	if known := e.Guess.Known(e.now, k); known.Answers > 0 {
-		return k, "The page"
-	}
-	for _, all := range [][]proxy.Underway{e.waiting, e.running} {
-		if len(all) > 0 {
-			return all[0].Kind, "The page that the first of them is for"
-		}
-	}
-	if len(e.reply.Recent) > 0 {
-		v := &e.reply.Recent[0]
-		return cpuaccount.Kind{Shape: v.Shape, URL: v.URL}, "The page that the last of them was for"
-	}
-	return k, "The page"
-}
-
-// samePage reports whether a request is for a page. One that was asked for without
-// parameters is that with any.
+// samePage reports whether a request is for a page. A question without parameters means the page with any
+// parameters.
 func samePage(u *url.URL, host, target string) bool {
 	if u.Host != "" && !strings.EqualFold(u.Host, host) {
 		return false
@@ -165,54 +144,25 @@ func samePage(u *url.URL, host, target string) bool {
 	return path == u.EscapedPath()
 }
 
-// request is the one with an id.
-func request(id string) subject {
-	return subject{
-		kind: "request", match: func(u *proxy.Underway) bool { return u.ID == id },
-		verdicts: func(v *api.VerdictRow) bool { return v.ID == id },
-	}
-}
-
-// finds reports whether there is a request of a subject. The ids of proxies before this one
-// can look like anything.
+// finds reports whether there is a request of a subject. Only this shows whether a text is an id, because a
+// proxy in front of this one may give requests ids of any form.
 func (i *Inspector) finds(s subject) bool {
-	if len(i.recents(1, s.verdicts)) > 0 {
-		return true
-	}
-	if _, n := i.Requests.WhoRuns(1, s.match); n > 0 {
-		return true
-	}
-	_, n := i.Requests.WhoWaits(time.Time{}, 0, s.match)
-	return n > 0
+	_, runs := i.Requests.WhoRuns(1, s.match)
+	_, waits := i.Requests.WhoWaits(time.Time{}, 0, s.match)
+	return runs+waits+len(i.recents(1, s.verdicts)) > 0
 }
 
-// isID reports whether a text is the id of a request, as tempomat makes them.
-func isID(s string) bool {
-	return len(s) == idLength && strings.Trim(s, "0123456789abcdef") == ""
-}
-
-// idLength is that of a request's id, in hexadecimal digits.
-const idLength = 8
-
-// explanation is one in the making.
+// explanation is an answer of Explain that is being composed.
 type explanation struct {
 	*Inspector
 	subject
 	now              time.Time
 	waiting, running []proxy.Underway
 	waits, runs      int
-	known            bool // anything is known of it
-	owing            []owing
-	shared           bool // several clients have the address
-	exempt           bool // nothing needs to change for it
+	known            bool          // whether anything is known about the subject
+	owing            []limiter.Row // keys of the subject that are in debt
+	exempt           bool          // whether the configuration exempts the subject, so no advice is needed
 	reply            api.ExplainReply
-}
-
-// owing is a key in debt.
-type owing struct {
-	key  limiter.Key
-	debt float64 // CPU-seconds
-	paid float64 // seconds
 }
 
 func (e *explanation) add(title string, facts ...api.ExplainFact) {
@@ -221,7 +171,10 @@ func (e *explanation) add(title string, facts ...api.ExplainFact) {
 	}
 }
 
-// present lists its requests that wait or run.
+// underway returns the subject's examined requests, the waiting ones first.
+func (e *explanation) underway() []proxy.Underway { return slices.Concat(e.waiting, e.running) }
+
+// present adds the number of the subject's waiting and running requests.
 func (e *explanation) present() {
 	if e.waits+e.runs == 0 {
 		return
@@ -249,23 +202,20 @@ func (e *explanation) present() {
 	e.add("At this moment", facts...)
 }
 
-// before is how many go first.
-func before(n int) string {
-	switch {
-	case n < 0:
-		return ""
-	case n == 0:
-		return "; it goes next of its size"
-	case n == 1:
-		return "; one goes before it"
-	}
-	return fmt.Sprintf("; %d go before it", n)
-}
-
-// accounts lists what its keys owe.
+// accounts adds the accounts of the subject's keys.
 func (e *explanation) accounts() {
+	keys := slices.Clone(e.keys)
+	if e.kind == "address" || e.kind == "request" {
+		for _, u := range e.underway() {
+			for _, k := range u.Keys {
+				if !slices.Contains(keys, k) && len(keys) < mostKeys {
+					keys = append(keys, k)
+				}
+			}
+		}
+	}
 	var facts []api.ExplainFact
-	for _, k := range e.allKeys() {
+	for _, k := range keys {
 		r, ok := e.Ledger.Find(e.now, k)
 		if !ok {
 			facts = append(facts, api.ExplainFact{Name: k.Class + " " + k.ID, Value: "owes nothing", Means: "It was not charged recently."})
@@ -277,53 +227,25 @@ func (e *explanation) accounts() {
 	e.add("Accounts", facts...)
 }
 
-// account is what one key owes or has.
+// account describes a key's debt or credit, and what it used.
 func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
-	f := api.ExplainFact{Name: k.Class + " " + k.ID}
-	used := fmt.Sprintf("recently %.1f requests a second were charged %.2f CPUs; the share is %.2f CPUs", r.Rate, r.CPU, e.budget(k.Class).CPUs)
+	f := api.ExplainFact{Name: k.Class + " " + k.ID, Value: "has " + cpuSeconds(r.Level) + " saved"}
+	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs (%.1f a second). Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
 	if r.Holds > 0 {
-		used += "; " + plural(r.Holds, "worker is", "workers are") + " held by requests that are not short"
+		f.Means += " " + plural(r.Holds, "of its requests is not short, and holds a worker.", "of its requests are not short, and hold workers.")
 	}
 	if r.Orphans > 0 {
-		used += "; " + plural(r.Orphans, "abandoned request runs", "abandoned requests run") + " on"
+		f.Means += " " + plural(r.Orphans, "abandoned request still runs.", "abandoned requests still run.")
 	}
 	if r.Level < 0 {
-		e.owing = append(e.owing, owing{k, -r.Level, r.Paid})
+		e.owing = append(e.owing, *r)
 		f.Value = fmt.Sprintf("owes %s, paid in %s", cpuSeconds(-r.Level), span(r.Paid))
-		f.Means = sentence(used + "; while the server is busy, its requests count as more expensive than they are")
-		return f
+		f.Means += " Until then, its requests count as more expensive while the server is busy."
 	}
-	f.Value, f.Means = "has "+cpuSeconds(r.Level)+" saved", sentence(used)
 	return f
 }
 
-// allKeys are those that it has for certain, and those of its requests under way.
-func (e *explanation) allKeys() []limiter.Key {
-	keys := append([]limiter.Key{}, e.keys...)
-	seen := make(map[limiter.Key]bool, len(keys))
-	for _, k := range keys {
-		seen[k] = true
-	}
-	if e.kind != "address" && e.kind != "request" {
-		return keys
-	}
-	for _, all := range [][]proxy.Underway{e.waiting, e.running} {
-		for i := range all {
-			for _, k := range all[i].Keys {
-				if !seen[k] && len(keys) < mostKeys {
-					seen[k] = true
-					keys = append(keys, k)
-				}
-			}
-		}
-	}
-	return keys
-}
-
-// mostKeys is how many keys are shown.
-const mostKeys = 8
-
-// standing is what an address counts as, once, and why.
+// standing adds the group that an address counts in, and why.
 func (e *explanation) standing() {
 	if e.kind != "address" || len(e.keys) == 0 {
 		return
@@ -333,29 +255,31 @@ func (e *explanation) standing() {
 	var past *standing.Visits
 	if s := e.Requests.Policy().Standing; s != nil {
 		if v, ok := s.Visits(e.now, e.keys[0].ID); ok {
-			past = &v
-			e.known = true
+			past, e.known = &v, true
 		}
 	}
 	if as, why := e.countsAs(r.Client, past); as != "" {
 		facts = append(facts, api.ExplainFact{Name: "counts as", Value: as, Means: why})
 	}
-	if past != nil {
-		facts = append(facts, visits(e.now, past)...)
-		e.shared = e.shared || past.ClientsBehind > 1
+	if past != nil && past.Pages+past.Parts >= 1 {
+		facts = append(facts, api.ExplainFact{
+			Name: "visits", Value: "for " + spanOf(e.now.Sub(past.First)), Means: fmt.Sprintf("Recently about %.0f pages and %.0f parts of pages.", past.Pages, past.Parts),
+		})
+	}
+	if past != nil && past.ClientsBehind > 1 {
+		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", past.ClientsBehind), Means: "Their sessions show that. The address's share is multiplied by this number."})
 	}
 	if charged && r.Client != nil && r.Client.Lead > 0 {
 		facts = append(facts, api.ExplainFact{
-			Name: "ahead of its share", Value: cpuSeconds(r.Client.Lead), Means: "From 0.50 CPU-s on it lets clients go first that had less.",
+			Name: "ahead of its share", Value: cpuSeconds(r.Client.Lead), Means: "From 0.50 CPU-s on, clients that had less go first.",
 		})
 	}
 	e.add("This address", facts...)
 }
 
-// countsAs is what an address counts as and why. Nothing else of an explanation says it. What is
-// certain for all of its requests comes first, then what those count as that are under way, then
-// what is remembered of it. Several clients may share an address: then each request counts by its
-// own.
+// countsAs returns the group that an address counts in, and why. An exemption or a pin comes first, because
+// it holds for all requests. Otherwise the groups of the address's running and waiting requests decide, and
+// if there are none, its past. If several clients share the address, each request counts by its own evidence.
 func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as, why string) {
 	if e.Requests.Policy().Classifier.Exempts(e.address, &url.URL{Path: "/"}) {
 		e.known, e.exempt = true, true
@@ -366,52 +290,37 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 			return "pinned", fmt.Sprintf("An administrator gave it %g times its share for another %s.", p.Standing, spanOf(p.Until.Sub(e.now)))
 		}
 	}
-	groups, one := e.groups()
-	if len(groups) > 1 {
-		e.shared = true
+	counts, underway := make(map[telemetry.Group]int), e.underway()
+	for i := range underway {
+		counts[underway[i].Group]++
+	}
+	if len(counts) > 1 {
+		var groups []string
+		for _, g := range telemetry.ShownGroups() {
+			if counts[g] > 0 {
+				groups = append(groups, fmt.Sprintf("%d %s", counts[g], g))
+			}
+		}
 		return "several clients", "Of its requests at this moment, " + strings.Join(groups, ", ") + ". Each counts by its own cookies."
 	}
 	proves := past != nil && past.Evidence.Proves()
 	switch {
-	case one != nil && one.Group == telemetry.Known:
-		why = "It has a turn of its own"
-		if words := evidenceWords(one.Evidence); one.Evidence != 0 {
-			why += ": " + words
-		}
-		return "a known client", why + "."
-	case one != nil:
-		return groupWords(one.Group.String(), proves)
+	case len(underway) > 0:
+		return groupWords(underway[0].Group.String(), underway[0].Evidence, proves)
 	case at != nil && at.Known:
 		return "a known client", "It has been seen for a while, and has a turn of its own."
 	case proves:
-		return "a known client", "It has a turn of its own: " + evidenceWords(past.Evidence) + "."
+		return groupWords(telemetry.Known.String(), past.Evidence, false)
 	case len(e.reply.Recent) > 0:
-		return groupWords(e.reply.Recent[0].Group, false)
+		return groupWords(e.reply.Recent[0].Group, 0, false)
 	case at != nil || past != nil:
-		return groupWords(telemetry.Stranger.String(), false)
+		return groupWords(telemetry.Stranger.String(), 0, false)
 	}
 	return "", ""
 }
 
-// groups counts its requests under way by group; one is one of these groups.
-func (e *explanation) groups() (counts []string, one *proxy.Underway) {
-	var n [telemetry.Groups]int
-	for _, all := range [][]proxy.Underway{e.running, e.waiting} {
-		for i := range all {
-			one = &all[i]
-			n[one.Group]++
-		}
-	}
-	for _, g := range telemetry.ShownGroups() {
-		if n[g] > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n[g], g))
-		}
-	}
-	return counts, one
-}
-
-// groupWords says what a group is; proves tells that other requests of the address bring evidence.
-func groupWords(group string, proves bool) (as, why string) {
+// groupWords explains a group. proves is whether other requests of the address bring evidence.
+func groupWords(group string, evidence classify.Evidence, proves bool) (as, why string) {
 	switch group {
 	case telemetry.Robot.String():
 		return "a robot", "Its User-Agent names a program, or its address is a robot's."
@@ -424,37 +333,36 @@ func groupWords(group string, proves bool) (as, why string) {
 		}
 		return "a stranger", why
 	case telemetry.Known.String():
+		if words := evidenceWords(evidence); words != "" {
+			return "a known client", "It has a turn of its own: " + words + "."
+		}
 		return "a known client", "It has a turn of its own."
 	}
 	return group, ""
 }
 
-// visits is what is remembered of an address's visits.
-func visits(now time.Time, v *standing.Visits) (facts []api.ExplainFact) {
-	if v.Pages+v.Parts >= 1 {
-		facts = append(facts, api.ExplainFact{
-			Name: "visits", Value: "for " + spanOf(now.Sub(v.First)), Means: fmt.Sprintf("Recently about %.0f pages and %.0f parts of pages.", v.Pages, v.Parts),
-		})
+// pageKind finds the page whose cost is shown. If nothing is known of the page in the question, it takes
+// the page of the first request: people who ask about a path usually mean the path with its parameters.
+func (e *explanation) pageKind() (k cpuaccount.Kind, ok bool) {
+	if e.kind == "page" {
+		k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI(), Site: e.Requests.Policy().Classifier.SiteOf(e.url.Host)}
+		if e.Guess.Known(e.now, k).Answers > 0 {
+			return k, true
+		}
 	}
-	if v.ClientsBehind > 1 {
-		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", v.ClientsBehind), Means: "Their sessions show that; its share is multiplied by as much."})
+	if all := e.underway(); len(all) > 0 {
+		return all[0].Kind, true
 	}
-	return facts
+	if e.kind == "page" && len(e.reply.Recent) > 0 {
+		return cpuaccount.Kind{Shape: e.reply.Recent[0].Shape, URL: e.reply.Recent[0].URL}, true
+	}
+	return k, e.kind == "page"
 }
 
-// page tells of the page that was asked for, or that one of its requests under way is
-// for.
+// page adds the likely cost of the page in the question, or of the page that a current request is for.
 func (e *explanation) page() {
-	var k cpuaccount.Kind
-	var title string
-	switch {
-	case e.kind == "page":
-		k, title = e.pageKind()
-	case len(e.waiting) > 0:
-		k, title = e.waiting[0].Kind, "The page that it waits for"
-	case len(e.running) > 0:
-		k, title = e.running[0].Kind, "The page that it gets"
-	default:
+	k, ok := e.pageKind()
+	if !ok {
 		return
 	}
 	known := e.Guess.Known(e.now, k)
@@ -465,20 +373,20 @@ func (e *explanation) page() {
 	switch {
 	case known.Overran:
 		rests = "It is in doubt: such a request recently cost far more than was guessed."
+	case !known.Sure && known.Asked == 0:
+		rests = "It is only a guess: no such page was requested recently."
 	case !known.Sure && known.Answers == 0:
-		rests = fmt.Sprintf("It is a mere guess: of %s, none was answered recently.", plural(known.Asked, "such request", "such requests"))
+		rests = fmt.Sprintf("It is only a guess: of %s, none was answered recently.", plural(known.Asked, "such request", "such requests"))
 	case !known.Sure:
-		rests = "It is not sure: there are too few answers, to too few addresses, or something about it was never answered."
+		rests = "It is uncertain: there are too few answers, they went to too few addresses, or a request like this was never answered."
 	}
-	facts := []api.ExplainFact{
-		{Name: "URL", Value: k.URL},
-		{Name: "likely cost", Value: cpuSeconds(known.Cost.Seconds()), Means: rests},
-	}
+	facts := []api.ExplainFact{{Name: "URL", Value: k.URL}}
 	if k.Shape != k.URL {
-		facts = slices.Insert(facts, 1, api.ExplainFact{Name: "shape", Value: k.Shape})
+		facts = append(facts, api.ExplainFact{Name: "shape", Value: k.Shape})
 	}
+	facts = append(facts, api.ExplainFact{Name: "likely cost", Value: cpuSeconds(known.Cost.Seconds()), Means: rests})
 	if known.Idle.Seconds() >= 1 {
 		facts = append(facts, api.ExplainFact{Name: "holds a worker", Value: "for " + spanOf(known.Idle), Means: "It probably waits for a database or another service."})
 	}
-	e.add(title, facts...)
+	e.add("Its page", facts...)
 }

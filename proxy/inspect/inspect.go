@@ -1,7 +1,7 @@
-// Package inspect answers what support asks at night: who waits and why, what is known of
-// one client, page or request, and what would change it. It turns what the limiter, the
-// guess and the standing know into the documents of the admin API, in plain words, and
-// carries out what an administrator decides for a single client.
+// Package inspect answers an administrator's questions: which requests wait and why, what is known of one
+// client, page or request, and what would change it. It makes the documents of the admin API, in plain
+// words, from the state of the limiter, the cost estimates and the clients' standing. It also carries out
+// an administrator's decisions about a single client.
 package inspect
 
 import (
@@ -18,17 +18,17 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Requests are those under way; *proxy.Handler has them.
+// Requests has the requests under way; *proxy.Handler implements it.
 type Requests interface {
-	// WhoWaits is those that wait and match, the oldest first, at most limit of them.
+	// WhoWaits returns the waiting requests that match, the oldest first, at most limit of them.
 	WhoWaits(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
-	// WhoRuns is those at the backend.
+	// WhoRuns returns the requests at the backend that match.
 	WhoRuns(limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
-	// Policy is what is in force.
+	// Policy returns the policy in force.
 	Policy() *proxy.Policy
 }
 
-// Ledger is the accounts; *limiter.Limiter is one.
+// Ledger has the accounts; *limiter.Limiter implements it.
 type Ledger interface {
 	telemetry.Ledger
 	// Forgive sets a key's debt to none and returns what it was, in CPU-seconds.
@@ -41,13 +41,13 @@ type Inspector struct {
 	Ledger   Ledger
 	Guess    *cpuaccount.Estimator
 	Pinned   *classify.Pins
-	// Recent are the last requests that were refused, redirected, failed, or waited for long, the
+	// Recent returns the last requests that were refused, redirected, failed, or waited for long, the
 	// newest first, at most limit of them.
 	Recent func(limit int) api.RecentReply
 	Log    *zap.Logger
 }
 
-// Queue is who waits, who has waited for longest first, at most limit of them.
+// Queue returns the waiting requests, the longest wait first, at most limit of them.
 func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
 	rows, total := i.Requests.WhoWaits(now, limit, nil)
 	reply := api.QueueReply{Version: api.Version, Total: total, Rows: []api.WaiterRow{}}
@@ -57,20 +57,21 @@ func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
 	return reply
 }
 
-// waiter is a request that waits, or did until just now.
+// waiter describes a request that waits, or has just stopped waiting.
 func waiter(now time.Time, u *proxy.Underway) api.WaiterRow {
-	before, reason := 0, "it has just been let go"
+	before, why := 0, "it was just let through"
 	if u.Outlook.Waits {
-		before, reason = u.Outlook.Before, why(&u.Outlook)
+		before = u.Outlook.Before
+		why, _ = reason(&u.Outlook)
 	}
 	return api.WaiterRow{
 		Client: u.Client.String(), Group: u.Group.String(), Agent: u.Agent, Method: u.Method, Host: u.Host, URL: u.Target,
 		Shape: u.Shape, Age: max(0, now.Sub(u.Arrived).Seconds()), Guess: u.Guess.Seconds(), Sure: u.Outlook.Sure,
-		Before: before, Why: reason,
+		Before: before, Why: why,
 	}
 }
 
-// budget is what a class gives its keys.
+// budget returns the share and burst of a class's keys.
 func (i *Inspector) budget(class string) limiter.Budget {
 	for _, c := range i.Ledger.Classes() {
 		if c.Name == class {
@@ -80,23 +81,16 @@ func (i *Inspector) budget(class string) limiter.Budget {
 	return limiter.Budget{}
 }
 
-// mostRecent is how many are looked through at most.
+// mostRecent is how many recent requests are searched.
 const mostRecent = 10_000
 
-// alike is what verdicts have in common that are told as one.
-type alike struct {
-	group, shape, outcome, reason, class, key string
-	status                                    int
-	shadow                                    bool
-}
-
-// Grouped tells verdicts that are alike as one, as the last of them: of a crawl there are hundreds.
-// The rows are the newest first, as are those returned, at most limit.
+// Grouped merges similar verdicts into one row, because a crawl has hundreds of them. The row is the newest
+// of them. Both lists have the newest rows first, and the result has at most limit rows.
 func Grouped(all []api.VerdictRow, limit int) []api.VerdictRow {
-	rows, at, clients := []api.VerdictRow{}, make(map[alike]int), make(map[alike]map[string]struct{})
+	rows, at, clients := []api.VerdictRow{}, make(map[api.VerdictRow]int), make(map[api.VerdictRow]map[string]struct{})
 	for i := range all {
 		v := &all[i]
-		a := alike{v.Group, v.Shape, v.Outcome, v.Reason, v.Class, v.Key, v.Status, v.Shadow}
+		a := api.VerdictRow{Group: v.Group, Shape: v.Shape, Outcome: v.Outcome, Reason: v.Reason, Class: v.Class, Key: v.Key, Status: v.Status, Shadow: v.Shadow} // fields that are equal in similar verdicts
 		n, known := at[a]
 		if !known {
 			n = len(rows)
@@ -112,7 +106,7 @@ func Grouped(all []api.VerdictRow, limit int) []api.VerdictRow {
 	return rows[:min(limit, len(rows))]
 }
 
-// recents are those of the last requests that match, at most limit of them.
+// recents returns recent requests that match, at most limit of them.
 func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.VerdictRow {
 	rows := []api.VerdictRow{}
 	all := i.Recent(mostRecent).Rows
@@ -124,19 +118,11 @@ func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.V
 	return rows
 }
 
-// plural is a number of things.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// longestKey is how many bytes the ID of a key has at most.
+// longestKey is the greatest length of a key's ID, in bytes.
 const longestKey = 256
 
-// key is the one that an action is for, of a class that there is: what nobody has as a key would do
-// nothing, and say that it did.
+// key finds the key of an action. It rejects ids that no client can have, because otherwise the action would
+// do nothing and report success.
 func (i *Inspector) key(a *api.ActRequest) (limiter.Key, error) {
 	if len(a.Key) > longestKey {
 		return limiter.Key{}, fmt.Errorf("key: it has %d bytes; at most %d are allowed", len(a.Key), longestKey)
@@ -144,7 +130,7 @@ func (i *Inspector) key(a *api.ActRequest) (limiter.Key, error) {
 	return i.Requests.Policy().Classifier.KeyOf(a.Class, a.Key)
 }
 
-// Forgive sets the debt of a key to none. By is who asked for it, for the log.
+// Forgive cancels the debt of a key. by names the user who asked, for the log.
 func (i *Inspector) Forgive(now time.Time, by string, a api.ActRequest) (api.ActReply, error) {
 	k, err := i.key(&a)
 	if err != nil {
@@ -154,7 +140,7 @@ func (i *Inspector) Forgive(now time.Time, by string, a api.ActRequest) (api.Act
 		return api.ActReply{}, fmt.Errorf("seconds and standing are for pins; forgive takes class and key only")
 	}
 	debt, known := i.Ledger.Forgive(now, k)
-	if !known { // of several instances that are asked, some may never have seen it
+	if !known { // this isn't an error, because one of several instances may never have seen the key
 		return api.ActReply{Version: api.Version, Done: fmt.Sprintf("%s %s owes nothing: it was not charged recently.", k.Class, k.ID)}, nil
 	}
 	i.Log.Info("forgave a debt", zap.String("class", k.Class), zap.String("key", k.ID), zap.Float64("cpu_s", debt), zap.String("by", by))
@@ -165,30 +151,30 @@ func (i *Inspector) Forgive(now time.Time, by string, a api.ActRequest) (api.Act
 	return api.ActReply{Version: api.Version, Done: done}, nil
 }
 
-// Pin gives the clients with a key a standing for a time, or takes that back. By is who
-// asked for it, for the log.
+// Pin gives the clients with a key a standing for a time, or removes it. by names the user who asked, for the
+// log.
 func (i *Inspector) Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error) {
 	k, err := i.key(&a)
 	if err != nil {
 		return api.ActReply{}, err
 	}
-	d := classify.LongestPin + 1 // more is refused as that is
+	d := classify.LongestPin + 1 // a time that is too long for a Duration; Set rejects it like any other time that is too long
 	if a.Seconds >= 0 && a.Seconds <= classify.LongestPin.Seconds() {
 		d = time.Duration(a.Seconds * float64(time.Second))
 	}
 	if err := i.Pinned.Set(now, classify.Pin{Key: k, Standing: a.Standing, Until: now.Add(d)}); err != nil {
 		return api.ActReply{}, err
 	}
-	done, log := fmt.Sprintf("%s %s has a standing of %g for %s.", k.Class, k.ID, a.Standing, span(a.Seconds)), "pinned a standing"
+	done, log := fmt.Sprintf("%s %s has a standing of %g for %s.", k.Class, k.ID, a.Standing, span(a.Seconds)), "set a pin"
 	if a.Standing == 0 {
-		done, log = fmt.Sprintf("%s %s is no longer pinned.", k.Class, k.ID), "took a pin back"
+		done, log = fmt.Sprintf("%s %s is no longer pinned.", k.Class, k.ID), "removed a pin"
 	}
 	i.Log.Info(log, zap.String("class", k.Class), zap.String("key", k.ID),
 		zap.Float64("standing", a.Standing), zap.Float64("seconds", a.Seconds), zap.String("by", by))
 	return api.ActReply{Version: api.Version, Done: done}, nil
 }
 
-// Pins are those in force.
+// Pins returns the pins in force.
 func (i *Inspector) Pins(now time.Time) api.PinsReply {
 	reply := api.PinsReply{Version: api.Version, Pins: []api.PinRow{}}
 	for _, p := range i.Pinned.All(now) {

@@ -1,8 +1,8 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,76 +11,50 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// summary is what happens to it at this moment, and why, in one sentence.
-func (e *explanation) summary(of string) {
-	s := &e.reply.Summary
-	switch next := e.next(); {
-	case next != nil && e.waits == 1:
-		*s = fmt.Sprintf("One of its requests waits, for %s: %s%s.", spanOf(next.Waited), why(next), before(next.Before))
+// summary describes in one sentence what happens to the subject at this moment, and why.
+func (e *explanation) summary(of string) string {
+	next := e.next()
+	switch {
 	case next != nil:
-		*s = fmt.Sprintf("%d of its requests wait, the first for %s. Of the next one to go: %s%s.",
-			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), why(next), before(next.Before))
+		why, _ := reason(next)
+		why += before(next.Before)
+		if e.waits == 1 {
+			return fmt.Sprintf("One of its requests waits, for %s: %s.", spanOf(next.Waited), why)
+		}
+		return fmt.Sprintf("%d of its requests wait, the first for %s. The next one to go waits because %s.",
+			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), why)
 	case e.runs > 0:
-		*s = fmt.Sprintf("None of its requests waits; %s at the backend.", are(e.runs))
+		return fmt.Sprintf("None of its requests waits; %s at the backend.", plural(e.runs, "request is", "requests are")) + e.latest()
 	case e.kind == "request" && len(e.reply.Recent) > 0:
-		*s = "It is over: " + ended(&e.reply.Recent[0]) + "."
+		return "It has ended: " + ended(&e.reply.Recent[0]) + "."
 	case !e.known && len(e.reply.Recent) == 0:
-		*s = e.unknown(of)
+		return fmt.Sprintf("Nothing is known of %s: %s.", of, map[string]string{
+			"address": "it sent no request recently. A request from it would be served at once, or, if there is no room, wait with those of all unknown clients",
+			"network": "no request from there waits or runs, and no class charges exactly that network",
+			"agent":   "no such program was seen recently. Give the exact User-Agent, or its family as in the table userAgent",
+			"page":    "no such page was requested recently. Its cost would be a guess",
+			"request": "it does not wait or run, and is not among the last that were refused, redirected or late. The log may have it",
+		}[e.kind])
 	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
-		*s = fmt.Sprintf("None of its requests waits or runs; %s %s owes %s, which are paid in %s.", o.key.Class, o.key.ID, cpuSeconds(o.debt), span(o.paid))
+		return fmt.Sprintf("None of its requests waits or runs; %s %s owes %s, paid in %s.", o.Class, o.ID, cpuSeconds(-o.Level), span(o.Paid)) + e.latest()
 	case e.kind == "page":
-		*s = "No request for it waits or runs at this moment."
+		return "No request for it waits or runs at this moment." + e.latest()
 	default:
-		*s = "None of its requests waits or runs, and it owes nothing."
+		return "None of its requests waits or runs, and it owes nothing." + e.latest()
 	}
 }
 
-// ended describes how a request ended.
-func ended(v *api.VerdictRow) string {
-	was := map[string]string{
-		"answered": "it was answered", "refused": "it was refused", "redirected": "it was redirected, to come back with a pass",
-		"client gone": "its client left before it was answered", "backend down": "there was no connection to the backend",
-		"backend slow": "the backend did not answer in time", "backend broke": "the backend broke its answer off",
-	}[v.Outcome]
-	if v.Status > 0 {
-		was += fmt.Sprintf(" (status %d)", v.Status)
-	}
-	if v.Waited > 0 {
-		was += ", after it had waited for " + span(v.Waited)
-	}
-	if v.Shadow {
-		was += "; it was only judged, and would have waited or been refused"
-	}
-	if why := reasonWords(v); why != "" {
-		was += ". Why: " + why
-	}
-	return was
-}
-
-// reasonWords is why a request was delayed or refused.
-func reasonWords(v *api.VerdictRow) string {
-	switch v.Reason {
-	case "none":
+// latest describes the subject's latest notable request, which may be why the question is asked.
+func (e *explanation) latest() string {
+	if len(e.reply.Recent) == 0 {
 		return ""
-	case "debt":
-		return fmt.Sprintf("%s %s owed more than it may", v.Class, v.Key)
-	case "client full":
-		return "its client had as many requests with long headers under way as one may"
-	case "server full":
-		return "as many requests waited as may in all"
-	case "busy":
-		return "the backend had no room for it"
-	case "newcomer":
-		return "the backend had no room for it, and nothing was known of its client: a browser comes back at once, and waits among the newcomers"
 	}
-	if name, ok := strings.CutPrefix(v.Reason, "limit "); ok {
-		return "the request limit " + name + " allows no more for now"
-	}
-	return v.Reason
+	v := &e.reply.Recent[0]
+	return fmt.Sprintf(" Of those refused, redirected, failed or late, the latest ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
 }
 
-// next is the outlook of the one that goes next of those that wait; nil: none does.
+// next returns the Outlook of the subject's waiting request that goes first, or nil.
 func (e *explanation) next() (next *limiter.Outlook) {
 	for i := range e.waiting {
 		o := &e.waiting[i].Outlook
@@ -91,159 +65,143 @@ func (e *explanation) next() (next *limiter.Outlook) {
 	return next
 }
 
-func are(n int) string {
-	if n == 1 {
-		return "one request is"
+// before describes how many requests go first; a negative number means that this is unknown.
+func before(n int) string {
+	switch {
+	case n < 0:
+		return ""
+	case n == 0:
+		return "; it goes next of its size"
 	}
-	return fmt.Sprintf("%d requests are", n)
+	return "; " + plural(n, "request goes", "requests go") + " before it"
 }
 
-// unknown explains why nothing is known.
-func (e *explanation) unknown(of string) string {
-	means := "it asked for nothing recently. A request from it would be served at once, or, if there is no room, wait with those of all unknown clients"
-	switch e.kind {
-	case "network":
-		means = "no request from there waits or runs, and no class charges exactly that network"
-	case "agent":
-		means = "no such program was seen recently; give a User-Agent as it came, or its family as the table userAgent shows it"
-	case "page":
-		means = "no such page was asked for recently; its cost would be a guess"
-	case "request":
-		means = "it does not wait or run, and is not among the last that were refused, redirected or late; the log may have it"
+// ended describes how a request ended.
+func ended(v *api.VerdictRow) string {
+	was := map[string]string{
+		"answered": "it was answered", "refused": "it was refused", "redirected": "it was redirected and got a pass to come back with",
+		"client gone": "its client disconnected before it was answered", "backend down": "there was no connection to the backend",
+		"backend slow": "the backend did not answer in time", "backend broke": "the backend broke off its answer",
+	}[v.Outcome]
+	if v.Status > 0 {
+		was += fmt.Sprintf(" (status %d)", v.Status)
 	}
-	return fmt.Sprintf("Nothing is known of %s: %s.", of, means)
+	if v.Waited > 0 {
+		was += ", after it had waited for " + span(v.Waited)
+	}
+	if v.Shadow {
+		was += "; without shadow mode it would have waited or been refused"
+	}
+	why := map[string]string{
+		"": "", "none": "",
+		"debt":        fmt.Sprintf("%s %s owed more than it may", v.Class, v.Key),
+		"client full": "its client already had the most requests with long headers that one client may have",
+		"server full": "the queue was full",
+		"busy":        "the backend had no room for it",
+		"newcomer":    "the backend had no room for it, and its client was unknown. A browser comes back at once, and waits among the newcomers",
+	}
+	text, ok := why[v.Reason]
+	if !ok {
+		text = fmt.Sprintf("the request limit %s was reached", strings.TrimPrefix(v.Reason, "limit "))
+	}
+	if text == "" {
+		return was
+	}
+	return was + ". Why: " + text
 }
 
-// advise adds what would change it.
+// advise adds advice: what would change the situation of the subject.
 func (e *explanation) advise() {
 	if e.exempt {
 		return
 	}
 	if o := e.next(); o != nil {
-		e.adviseOn(o)
+		if o.Stranger {
+			e.tell("A client that logs in, or brings back a cookie of the site, gets a turn of its own.")
+		}
+		if _, advice := reason(o); advice != "" {
+			e.tell("%s", advice)
+		}
 	}
 	for _, o := range e.owing[:min(mostDebts, len(e.owing))] {
-		e.tell("The debt of %s %s is paid in %s if no more requests come. To take it away: tempomat-doctor forgive %s %s",
-			o.key.Class, o.key.ID, span(o.paid), o.key.Class, shellWord(o.key.ID))
+		e.tell("The debt of %s %s is paid in %s if no more requests come. To cancel it: tempomat-doctor forgive %s %s",
+			o.Class, o.ID, span(o.Paid), o.Class, shellWord(o.ID))
 	}
-	if e.kind != "address" || len(e.keys) == 0 || e.waits == 0 && len(e.owing) == 0 {
-		return
-	}
-	e.tell("To let this address through for an hour: tempomat-doctor pin %s %s", e.keys[0].Class, shellWord(e.keys[0].ID))
-	if e.shared {
-		e.tell("Several clients share this address. To let them through for good: add it to standing.trusted in the configuration; each of them then counts as known, and is still charged.")
-	} else {
-		e.tell("To let it through for good: add it to standing.trusted in the configuration; it then counts as known, and is still charged.")
+	if e.kind == "address" && len(e.keys) > 0 && e.waits+len(e.owing) > 0 {
+		e.tell("To let this address through for an hour: tempomat-doctor pin %s %s", e.keys[0].Class, shellWord(e.keys[0].ID))
+		e.tell("To let it through for good: add it to standing.trusted in the configuration. Each client behind it then counts as known, and is still charged.")
 	}
 }
 
-// mostDebts is how many debts are advised on, those first that it has for certain.
+// mostDebts is how many debts the advice is about.
 const mostDebts = 2
 
-// adviseOn adds what would end a request's wait.
-func (e *explanation) adviseOn(o *limiter.Outlook) {
-	if o.Stranger {
-		e.tell("A client that logs in, or brings back a cookie of the site, gets a turn of its own.")
-	}
-	switch o.Barrier {
-	case limiter.BehindOwn:
-		e.tell("The client asks for more at a time than it gets: with fewer requests at a time, each waits less.")
-	case limiter.KeyHolds:
-		e.tell("%s %s gets more workers when requests that it has at the backend end.", o.Key.Class, o.Key.ID)
-	case limiter.StrangersHold, limiter.NoWorker, limiter.Misjudged:
-		e.tell("It goes when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number.")
-	case limiter.Untried:
-		e.tell("Once such pages have been answered a few times, their cost is known, and it waits only for room of its size.")
-	case limiter.NoRoom, limiter.Turn:
-		e.tell("It goes when its turn comes. A client that asks for less goes sooner; a higher share of its class, or more CPUs, help as well.")
-	case limiter.SiteAhead:
-		e.tell("Its site has had its share. It goes when the other sites have had theirs, or want less; a higher share under sites in the configuration lets it go sooner.")
-	case limiter.RoomForOthers, limiter.LeavesCPU:
-		e.tell("The client, or its kind of client, has had more than its share. That evens out while it waits.")
-	default:
-	}
-}
-
-// tell gives a piece of advice, once.
+// tell adds a piece of advice.
 func (e *explanation) tell(format string, args ...any) {
-	if s := fmt.Sprintf(format, args...); !slices.Contains(e.reply.Advice, s) && len(e.reply.Advice) < mostAdvice {
-		e.reply.Advice = append(e.reply.Advice, s)
-	}
+	e.reply.Advice = append(e.reply.Advice, fmt.Sprintf(format, args...))
 }
 
-// mostAdvice is how many pieces are given.
-const mostAdvice = 5
-
-// lightest is the size up to which a request is short.
+// lightest is the cost up to which a request counts as short.
 const lightest = 100 * time.Millisecond
 
-// why says in plain words why the request waits, without a full stop. It names a key,
-// which a client may have chosen: who shows it has to see to it that it does no harm.
-func why(o *limiter.Outlook) string {
+// reason returns in plain words why a request waits, and what would end the wait. why is a clause without a
+// full stop, and advice is one or more sentences. Both may contain a key that a client has chosen, so
+// programs that show them must escape them.
+func reason(o *limiter.Outlook) (why, advice string) {
+	const (
+		workers = "It goes when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number."
+		turn    = "It goes when its turn comes. Clients that ask for less go sooner. A higher share of its class, or more CPUs, help as well."
+		ahead   = "Its client, or the strangers together, used more than a share of the CPUs. That evens out while it waits."
+	)
+	sizes := "requests of any size"
+	if o.Size > 0 {
+		sizes = "requests of up to " + spanOf(o.Size)
+	}
+	had := "strangers share one turn"
+	if !o.Stranger {
+		had = fmt.Sprintf("its client has had %.1f CPU-seconds more than its share", o.Lead)
+	}
 	switch o.Barrier {
 	case limiter.Owes:
-		return fmt.Sprintf("%s %s owes CPU time; its debt is paid in about %s", o.Key.Class, o.Key.ID, spanOf(o.Paid))
+		return fmt.Sprintf("%s %s owes CPU time; the debt is paid in about %s", o.Key.Class, o.Key.ID, spanOf(o.Paid)), ""
 	case limiter.BehindOwn:
-		if o.Have == 1 {
-			return "one of its client's own requests of its size goes first"
-		}
-		return fmt.Sprintf("%d of its client's own requests of its size go first", o.Have)
+		return plural(o.Have, "request of the same client goes", "requests of the same client go") + " first",
+			"The client asks for more at a time than it gets. With fewer requests at a time, each waits less."
 	case limiter.KeyHolds:
-		return fmt.Sprintf("%s %s holds its part of the workers: %d of %d", o.Key.Class, o.Key.ID, o.Have, o.Most)
+		return fmt.Sprintf("%s %s holds its part of the workers: %d of %d", o.Key.Class, o.Key.ID, o.Have, o.Most),
+			fmt.Sprintf("It goes when a request of %s %s at the backend ends.", o.Key.Class, o.Key.ID)
 	case limiter.StrangersHold:
-		return fmt.Sprintf("strangers hold their part of the workers: %d of %d", o.Have, o.Most)
+		return fmt.Sprintf("strangers hold their part of the workers: %d of %d", o.Have, o.Most), workers
 	case limiter.Misjudged:
-		return "requests that came as short ones, and are not, hold the workers that are kept for short ones"
-	case limiter.SiteAhead:
-		return fmt.Sprintf("%s has had its share of the CPUs, and leaves room to the other sites", siteOf(o))
-	case limiter.NoRoom:
-		return fmt.Sprintf("as many requests %s compute as may: %d of %d", sizesOf(o), o.Have, o.Most)
-	case limiter.RoomForOthers:
-		return fmt.Sprintf("%s, and the room that is left is for those who had less: %d of %d compute %s", aheadOf(o), o.Have, o.Most, sizesOf(o))
+		return "requests that turned out to be long hold the workers that are kept for short ones", workers
 	case limiter.NoWorker:
 		if o.Size == 0 || o.Size > lightest {
-			return fmt.Sprintf("the workers that are left are kept for shorter requests: %d of %d are held as long or longer", o.Have, o.Most)
+			return fmt.Sprintf("the free workers are kept for shorter requests: %d of %d are held as long or longer", o.Have, o.Most), workers
 		}
-		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most)
-	case limiter.Untried:
-		return "the cost of its page is unknown, and only one such request is tried at a time"
-	case limiter.LeavesCPU:
-		return fmt.Sprintf("%s, and what others use leaves no CPU for a long request", aheadOf(o))
+		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most), workers
+	case limiter.NoRoom:
+		return fmt.Sprintf("the CPUs are taken: %d of at most %d %s compute", o.Have, o.Most, sizes), turn
 	case limiter.Turn:
 		if o.Stranger {
-			return "strangers share one turn, and others of them go first"
+			return had + ", and others of them go first", turn
 		}
-		return "others go first, who had less or came earlier"
+		return "clients that used less, or came earlier, go first", turn
+	case limiter.RoomForOthers:
+		return fmt.Sprintf("%s, and the CPUs that are free are kept for clients that had less: %d of at most %d %s compute", had, o.Have, o.Most, sizes), ahead
+	case limiter.LeavesCPU:
+		return had + ", and other requests leave no CPU for a long one", ahead
+	case limiter.Untried:
+		return "the cost of its page is unknown, and only one such request runs at a time",
+			"Once such pages have been answered a few times, their cost is known, and the request waits only for room of its size."
+	case limiter.SiteAhead:
+		return fmt.Sprintf("the site %s has had its share of the CPUs, and other sites go first", cmp.Or(o.Site, "others")),
+			"It goes when the other sites have had their share, or want less. A higher share under sites in the configuration lets it go sooner."
 	default:
-		return ""
+		return "", ""
 	}
 }
 
-// site names the request's site.
-func siteOf(o *limiter.Outlook) string {
-	if o.Site == "" {
-		return "what is no named site"
-	}
-	return "its site " + o.Site
-}
-
-// ahead names the client that had more than its share.
-func aheadOf(o *limiter.Outlook) string {
-	if o.Stranger {
-		return "strangers share one turn"
-	}
-	return fmt.Sprintf("its client has had %.1f CPU-seconds more than its share", o.Lead)
-}
-
-// sizes names the sizes that count together.
-func sizesOf(o *limiter.Outlook) string {
-	if o.Size == 0 {
-		return "of any size"
-	}
-	return "of up to " + spanOf(o.Size)
-}
-
-// cpuSeconds is an amount of CPU time.
+// cpuSeconds formats an amount of CPU time.
 func cpuSeconds(x float64) string {
 	switch {
 	case x < 0.1:
@@ -254,7 +212,7 @@ func cpuSeconds(x float64) string {
 	return fmt.Sprintf("%.0f CPU-s", x)
 }
 
-// span is a duration.
+// span formats a duration.
 func span(seconds float64) string {
 	switch {
 	case seconds < 1:
@@ -271,7 +229,15 @@ func span(seconds float64) string {
 
 func spanOf(d time.Duration) string { return span(d.Seconds()) }
 
-// evidenceWords describes the evidence.
+// plural formats a number of things.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// evidenceWords describes evidence in words. It returns an empty string if there is none.
 func evidenceWords(e classify.Evidence) string {
 	var words []string
 	for _, x := range []struct {
@@ -281,7 +247,6 @@ func evidenceWords(e classify.Evidence) string {
 		{classify.Cookie, "it brings back the site's cookies"},
 		{classify.Parts, "it loads the style sheets and images of its pages"},
 		{classify.Attested, "the site, the configuration or a pin vouches for it"},
-		{classify.Contradiction, "its headers are not those of the browser that it claims to be"},
 		{classify.Verified, "it is the robot that it claims to be"},
 		{classify.Forged, "it claims to be a robot that it isn't, so nothing else counts"},
 	} {
@@ -289,26 +254,15 @@ func evidenceWords(e classify.Evidence) string {
 			words = append(words, x.says)
 		}
 	}
-	if len(words) == 0 {
-		return "nothing speaks for a person's browser, or against it"
-	}
 	return strings.Join(words, "; ")
 }
 
-// shellWord is a text as one word of a shell's command line, whatever is in it: a client
-// may have chosen it, and an administrator may copy the line.
+// shellWord quotes a text for a shell. A client may have chosen the text, and an administrator may copy a
+// command that contains it.
 func shellWord(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:/_-"
 	if s != "" && strings.Trim(s, plain) == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// sentence makes one of words.
-func sentence(s string) string {
-	if s == "" {
-		return ""
-	}
-	return strings.ToUpper(s[:1]) + s[1:] + "."
 }

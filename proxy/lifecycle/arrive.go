@@ -4,16 +4,15 @@ import (
 	"net/http"
 	"time"
 
-	"tempomat/classify"
 	"tempomat/classify/standing"
 	"tempomat/limiter"
 )
 
-// Classify finds out who asks. The request and the rules are kept until the Life
-// ends; what the server saw of it is not.
-func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request, seen classify.Seen) {
+// Classify finds the client and its keys. The Life keeps the request and the rules until it
+// ends.
+func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request) {
 	l.gate, l.rules, l.request, l.came, l.visit = g, rules, r, now, standing.Visit{}
-	rules.Classifier.ClassifySeen(r, seen, &l.Who)
+	rules.Classifier.Classify(r, &l.Who)
 	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, r, &l.Who)
 	if rules.Standing != nil && !l.Who.Exempt && !isRobot {
 		rules.Standing.Assess(now, r, &l.Who, &l.visit)
@@ -26,16 +25,17 @@ func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Requ
 	}
 }
 
-// WouldRefuse reports whether the request would be refused, judged on arrival.
+// WouldRefuse reports whether the limiter would reject the request if it arrived now.
 func (l *Life) WouldRefuse() bool {
 	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Keys())
 }
 
-// Arrive has the request ask for a place at the backend. If it uploads, a part of
-// its body is still to come.
+// Arrive asks for a place at the backend. uploads is whether a part of the request's body has yet to arrive.
 func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.uploads = uploads
-	l.gate.Guess.Ask(l.Kind())
+	l.kind = l.Kind()
+	l.gate.Guess.Hash(&l.kind)
+	l.gate.Guess.Ask(l.kind)
 	e := l.estimate(now)
 	l.Guess, l.idle, l.sure = e.Guess, e.Idle, e.Sure
 	client, within, others := l.Who.Identity()
@@ -48,7 +48,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	})
 }
 
-// Decided is closed when it is decided whether the request may go to the backend.
+// Decided returns a channel that is closed once it is decided whether the request may go to the backend.
 func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 
 // Reguess guesses again for a waiting request, because requests of its kind may have been
@@ -57,8 +57,7 @@ func (l *Life) Reguess(now time.Time) {
 	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now))
 }
 
-// Admitted takes down the Verdict once that is decided, and tells whether the
-// request may go to the backend.
+// Admitted stores the Verdict, and reports whether the request may go to the backend. Call it after Decided.
 func (l *Life) Admitted() bool {
 	l.Verdict = l.ticket.Verdict()
 	return !l.Verdict.Refused()

@@ -7,7 +7,7 @@ import (
 	"tempomat/cpuaccount"
 )
 
-// Begin has the meter run: the request goes to the backend.
+// Begin starts the meter, because the request goes to the backend.
 func (l *Life) Begin(now time.Time) {
 	l.rules.Meter.Begin(now, &l.span)
 	if l.idle > 0 {
@@ -15,34 +15,33 @@ func (l *Life) Begin(now time.Time) {
 	}
 }
 
-// Tick charges a request on that runs. Before Begin and after Settle it does
+// Tick charges a running request for its use since the last call. Before Begin and after Settle it does
 // nothing.
 func (l *Life) Tick(now time.Time) {
 	if l.ticket == nil {
 		return
 	}
-	l.mu.Lock() // so nothing is reported for a request that has ended
+	l.mu.Lock() // a request that has ended must not be charged any more
 	defer l.mu.Unlock()
 	if l.over {
 		return
 	}
 	soFar, computes := l.span.SoFar(now), l.span.Computes()
 	if idle := l.span.Idle(); max(soFar, idle) > l.Guess {
-		l.gate.Guess.AtLeast(now, l.Kind(), soFar, idle)
+		l.gate.Guess.AtLeast(now, l.kind, soFar, idle)
 	}
 	l.gate.Limiter.Progress(now, l.ticket, soFar, computes)
 }
 
-// Pause stops the count of CPU time while the backend waits for the client. Pauses
-// may overlap; the count goes on after as many calls of Resume.
+// Pause stops the meter while the backend waits for the client. Pauses may overlap: the meter runs again
+// after the same number of calls of Resume.
 func (l *Life) Pause(now time.Time) { l.span.Pause(now) }
 
 // Resume ends a Pause.
 func (l *Life) Resume(now time.Time) { l.span.Resume(now) }
 
-// Answered takes in the header of the backend's answer: its cost, the cookies that the site
-// sets, and its word about the client. What is meant for tempomat only is removed from the
-// header.
+// Answered reads the header of the backend's answer: the cost, the cookies that the site sets, and the
+// standing that the backend gives the client. It removes the fields that are only for tempomat.
 func (l *Life) Answered(now time.Time, status int, h standing.Answer) {
 	l.span.Tell(now, h)
 	if s := l.rules.Standing; s != nil && !l.Who.Exempt {
@@ -52,27 +51,27 @@ func (l *Life) Answered(now time.Time, status int, h standing.Answer) {
 	}
 }
 
-// Stays marks a request that keeps its worker from now on but computes little: a stream.
+// Stays marks the request as a stream, which keeps its worker but computes little.
 func (l *Life) Stays(now time.Time) {
 	l.span.Pause(now)
 	if l.ticket != nil {
-		l.gate.Guess.AtLeast(now, l.Kind(), 0, leastStay)
+		l.gate.Guess.AtLeast(now, l.kind, 0, leastStay)
 		l.gate.Limiter.Hold(now, l.ticket)
 	}
 }
 
-// Measured takes in what the kernel counted for the request since Begin.
+// Measured takes the CPU time that the kernel has counted for the request since Begin.
 func (l *Life) Measured(now time.Time, r cpuaccount.Reading) { l.span.Measured(now, r) }
 
-// Lost ends counting for it: the rest is estimated.
+// Lost notes that the request's process can no longer be measured: the rest of the cost is estimated.
 func (l *Life) Lost(now time.Time) { l.span.Lost(now) }
 
-// Yield says with what force it competes for the CPUs, 0 to 1: 1 is that of one whose process has the
-// priority that it came with.
+// Yield sets how strongly the request competes for the CPUs, 0 to 1. It is 1 unless the priority of its
+// process was lowered.
 func (l *Life) Yield(force float64) { l.span.Yield(force) }
 
-// CPUSoFar is the CPU time of what a request has cost since Begin, without what its worker is worth.
+// CPUSoFar returns the CPU time that the request has used since Begin, without the price of its worker.
 func (l *Life) CPUSoFar(now time.Time) time.Duration { return l.span.CPU(now) }
 
-// SoFar is what a request has cost since Begin.
+// SoFar returns the request's cost since Begin.
 func (l *Life) SoFar(now time.Time) time.Duration { return l.span.SoFar(now) }

@@ -1,31 +1,30 @@
-// Package lifecycle is the life of one request between its client and the backend, as the
-// limiter, the guess, the meter, the standing and the newcomers' redirect see it: which of them
-// is called when. It waits for nothing, starts no goroutine, reads no clock and knows no
-// connection. So the proxy runs it on real time and package sim on virtual time, and the
-// simulated code is the code that serves requests.
+// Package lifecycle decides about one request, from its arrival to its end. It calls the other packages in
+// the right order: the limiter, the guess of the cost, the meter of CPU time, the client's standing, and
+// the redirect of newcomers. It never waits, starts no goroutine, reads no clock and uses no connection. So
+// the proxy can run it on real time and package sim on virtual time, and a simulation runs the same code as
+// the proxy.
 //
-// A [Gatekeeper] is what all requests to a backend have in common, [Rules] are in force for one
-// of them, and a [Life] is one request's own state. Its methods in the order of a life:
+// All requests to a backend share a [Gatekeeper]. Each request has a [Life], which is its state, and the
+// [Rules] that were in force when it arrived. The methods of a Life, in order:
 //
-//	Classify     who asks, how its client stands, whether it brought a pass
-//	WouldRefuse  nobody has to send a body for that
-//	Arrive       the guess, and a place at the limiter; Decided closes when that stands
-//	  RedirectAfter how long a newcomer's navigation waits before it is redirected
-//	  Redirect     answers it so: then it only leaves
-//	  Reguess      while it waits, ten times a second
-//	Admitted     what was decided: it may go to the backend, or is refused
-//	Begin        it goes there: the meter runs
-//	  Tick         while it is there, ten times a second
-//	  Measured     the kernel has counted what its worker used
-//	  Step         how low the priority of the process should be that works on it
-//	  Pause        the backend waits for the client, until Resume
-//	  Answered     the header of the answer is there
-//	  Stays        it computes no more, and keeps its worker: a stream
-//	  Orphan       its client has left; the backend goes on
-//	Settle       the backend has finished: the guess learns, the place is free
-//	  Linger       instead of Settle: nobody sees it finish; then Expire
-//	Leave        the client has its answer, or has gone
+//	Classify     finds the client, its standing, and whether it brought a newcomer's pass
+//	WouldRefuse  reports whether the request would be rejected, before the client sends its body
+//	Arrive       guesses the cost and asks the limiter for a place; Decided closes when it has decided
+//	  RedirectAfter returns how long a newcomer's navigation waits before it is redirected
+//	  Redirect     redirects it; only Leave follows
+//	  Reguess      is called ten times a second while the request waits
+//	Admitted     returns the decision: the request may go to the backend, or is rejected
+//	Begin        starts the meter, when the request goes to the backend
+//	  Tick         is called ten times a second while the request is at the backend
+//	  Measured     takes the CPU time of the request's worker, as the kernel has counted it
+//	  Step         returns how far the priority of the worker should be lowered
+//	  Pause        is called when the backend waits for the client, and Resume when that ends
+//	  Answered     is called when the header of the answer has come
+//	  Stays        notes a stream, which keeps its worker but computes little
+//	  Orphan       notes that the client has disconnected while the backend goes on
+//	Settle       is called when the backend has finished: it teaches the guess and frees the place
+//	  Linger       is called instead if the proxy can't see when the backend finishes; Expire follows
+//	Leave        is called when the client has its answer, or has disconnected
 //
-// An exempt request has no place at the limiter: it goes from Classify to Begin, and the steps
-// of the limiter do not apply to it.
+// An exempt request needs no place: after Classify comes Begin, and the limiter isn't called.
 package lifecycle

@@ -2,10 +2,10 @@ package lifecycle
 
 import "time"
 
-// Orphan notes that the client disconnected while the backend works on the request.
-// The request keeps its place and its meter runs on until the backend has finished,
-// or who disconnects early could have any number of pages computed at a time. It
-// returns true if that is news, and the backend has not finished.
+// Orphan notes that the client has disconnected while the backend works on the request. The request keeps its
+// place, and its meter keeps running until the backend has finished. Otherwise a client that disconnects
+// early could make the backend compute any number of pages at a time. Orphan returns true on the first call,
+// unless the backend has finished.
 func (l *Life) Orphan(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -20,20 +20,20 @@ func (l *Life) Orphan(now time.Time) bool {
 	return true
 }
 
-// Left is when the client left while the backend worked; zero: it did not.
+// Left returns when the client disconnected while the backend worked, or the zero time if it didn't.
 func (l *Life) Left() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
 }
 
-// IsOrphan reports whether the client left while the backend worked.
+// IsOrphan reports whether the client disconnected while the backend worked.
 func (l *Life) IsOrphan() bool { return l.orphan.Load() }
 
-// Settle replaces the guess by the cost, because the backend has finished (done) or is given
-// up. If it was given up because its client disconnected or stopped sending its body (broken),
-// it isn't known how long the backend works on: the request pays no less than was guessed. Only
-// the first call counts, and it alone returns true.
+// Settle replaces the guess with the cost, because the backend has finished (done), or the proxy has stopped
+// waiting for it. If it stopped because the client disconnected or didn't send all of its body (broken), the
+// backend may continue for an unknown time, so the request pays at least the guess. Only the first call has
+// an effect and returns true.
 func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	l.mu.Lock()
 	first := !l.over
@@ -50,7 +50,7 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 		return true
 	}
 	if done {
-		l.gate.Guess.Learn(now, l.Kind(), l.Cost, l.span.Idle())
+		l.gate.Guess.Learn(now, l.kind, l.Cost, l.span.Idle())
 	} else if l.IsOrphan() || broken {
 		l.Cost = max(l.Cost, l.Guess)
 	}
@@ -58,10 +58,10 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	return true
 }
 
-// Linger keeps a request's place although the backend was given up, because its end can't be
-// seen. Its meter stops: it pays for the known cost, and no less than was guessed, because a
-// worker may not have begun yet. Linger returns false if the request is settled already, or has
-// no place. Expire ends it.
+// Linger keeps a request's place although the proxy has stopped waiting for the backend, because the proxy
+// can't see when the backend stops working on the request. The meter stops. The request pays its cost so far,
+// but at least the guess, because its worker may not have begun yet. Linger returns false if the request is
+// already settled or has no place. Expire frees the place.
 func (l *Life) Linger(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Life) Linger(now time.Time) bool {
 	return true
 }
 
-// Expire ends a request that lingers: it is settled, and has left.
+// Expire settles a request that lingers, and removes it from the limiter.
 func (l *Life) Expire(now time.Time) {
 	l.mu.Lock()
 	l.over = true
@@ -81,8 +81,8 @@ func (l *Life) Expire(now time.Time) {
 	l.Leave(now)
 }
 
-// Leave removes a request from the limiter's books: its client has its answer, or disconnected.
-// If it was not settled, its whole charge is returned. No method is called after it.
+// Leave removes a request from the limiter, because its client has the answer or has disconnected. If the
+// request was not settled, its keys get back the whole charge. No method may be called afterwards.
 func (l *Life) Leave(now time.Time) {
 	if l.ticket != nil {
 		l.gate.Limiter.Leave(now, l.ticket)

@@ -12,13 +12,13 @@ import (
 	"tempomat/limiter"
 )
 
-// Gatekeeper is what all requests to a backend have in common. Limiter and Guess are
-// set once, by New; both may be used concurrently.
+// Gatekeeper is the state that all requests to a backend share. New sets Limiter and Guess; both may be used
+// concurrently.
 type Gatekeeper struct {
 	Limiter *limiter.Limiter
 	Guess   *cpuaccount.Estimator
 
-	measured time.Time // when Measure was called last
+	measured time.Time // time of the last call of Measure
 }
 
 // New makes a Gatekeeper that has seen no request.
@@ -26,29 +26,28 @@ func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
 	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewEstimator(), measured: now}
 }
 
-// Rules are what is in force for a request, from its first byte to its last. They
-// are not changed, only replaced.
+// Rules are the part of the configuration that a Life needs. They are never changed, only replaced.
 type Rules struct {
 	Classifier *classify.Classifier
-	Robots     *robots.Robots       // nil: none has an account of its own
-	Standing   *standing.Judge      // nil: none is judged
-	Pins       *classify.Pins       // nil: no pins
-	Newcomers  *newcomer.Redirector // nil: no redirects
+	Robots     *robots.Robots       // recognises robots; nil: no robot has an account of its own
+	Standing   *standing.Judge      // judges clients; nil: no client is judged
+	Pins       *classify.Pins       // standings set by hand; nil: none
+	Newcomers  *newcomer.Redirector // redirects newcomers; nil: newcomers are not redirected
 	Meter      *cpuaccount.Meter
 }
 
-// SetWorkers makes the meter charge for a worker what it is worth, of as many as
-// the gate has found, and returns how many that are and what they were found by. It
-// is called about once a second, and before the first request.
+// SetWorkers tells the meter how many workers the backend has. The meter calculates the price of holding a
+// worker from this number. SetWorkers returns the number and its source. It is called before the first
+// request and about once a second.
 func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 	workers, by = g.Limiter.Workers()
 	m.SetWorkers(float64(workers))
 	return workers, by
 }
 
-// Measure takes in what was used of the CPUs since the last call, or since New. It corrects
-// what the running requests were charged with for that time, and tells the limiter, whose room
-// for requests that compute follows the use. One goroutine calls it, about twice a second.
+// Measure takes the use of the CPUs since the last call, or since New. It corrects the charges of the running
+// requests for that time, and the limiter adjusts how many requests may compute. Only one goroutine may call
+// it, about twice a second.
 func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use cpuaccount.Use, running iter.Seq[*Life]) {
 	since := g.measured
 	g.measured = now

@@ -12,54 +12,49 @@ import (
 	"tempomat/limiter"
 )
 
-// Life is the state of one request. The zero Life has not begun. The goroutine that serves the
-// request calls its methods in turn. Any goroutine may call Tick, Reguess, Pause, Resume,
-// Orphan, IsOrphan and Left between Arrive and Leave, and from Begin on the methods that
-// measure and step: Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep and Foreseen. The
-// fields are for reading: the serving goroutine may read all, others Who, Guess and Verdict
-// after Begin.
+// Life is the state of one request. The zero Life has not begun. The goroutine that serves the request calls
+// the methods one after the other. Any goroutine may call Tick, Reguess, Pause, Resume, Orphan, IsOrphan and
+// Left between Arrive and Leave, and after Begin also Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep
+// and Foreseen. The fields are read-only. The serving goroutine may read all of them, others only Who, Guess
+// and Verdict, and only after Begin.
 type Life struct {
 	Who     classify.Result
-	Guess   time.Duration // what it will likely cost
+	Guess   time.Duration // likely cost of the request
 	Verdict limiter.Verdict
-	Cost    time.Duration // once it is settled, or lingers
-	HoldFor time.Duration // once it is settled: how long to hold the end of its answer
+	Cost    time.Duration // cost; known once the request is settled, or lingers
+	HoldFor time.Duration // how long to hold the end of the answer; known once the request is settled
 
 	gate    *Gatekeeper
 	rules   *Rules
 	request *http.Request
 	visit   standing.Visit
 	came    time.Time
-	idle    time.Duration // that it will likely hold a worker without computing
+	kind    cpuaccount.Kind // Kind, with its hashes; set by Arrive
+	idle    time.Duration   // how long the request will likely hold a worker without computing
 	ticket  *limiter.Ticket
-	memory  *limiter.Ticket // see Reuse
+	memory  *limiter.Ticket // spare memory for ticket; see Reuse
 	span    cpuaccount.Span
-	sure    bool // of Guess, on arrival
-	uploads bool // its body comes while it holds its worker
-	passed  bool // it brought a newcomer's pass
+	sure    bool // whether Guess was sure when the request arrived
+	uploads bool // whether the client sends the body while the request holds its worker
+	passed  bool // whether the request brought a newcomer's pass
 
-	orphan atomic.Bool // left is set
+	orphan atomic.Bool // whether left is set
 
 	mu   sync.Mutex // guards the following
-	over bool       // settled
-	left time.Time  // when its client left before that; zero: it is there
+	over bool       // whether the request is settled
+	left time.Time  // when the client disconnected while the backend worked; zero: it did not
 }
 
 // Passed reports whether the request brought a newcomer's pass.
 func (l *Life) Passed() bool { return l.passed }
 
-// Stranger reports whether the request came to the gate and counts for all strangers
-// together.
-func (l *Life) Stranger() bool { return l.ticket != nil && l.ticket.Stranger() }
-
-// Known reports whether the request came to the gate and its client is no stranger there.
+// Known reports whether the request came to the gate and its client isn't a stranger.
 func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
 
-// Ticket is its place at the limiter, from Arrive on; nil: it is exempt and has none.
+// Ticket returns the request's Ticket from the limiter, or nil if it is exempt. Call it only after Arrive.
 func (l *Life) Ticket() *limiter.Ticket { return l.ticket }
 
-// Spare is memory that this Life no longer needs after Leave, for another one; nil: there is
-// none.
+// Spare returns memory that another Life may reuse after Leave, or nil.
 func (l *Life) Spare() *limiter.Ticket {
 	if l.ticket == nil {
 		return l.memory
@@ -67,16 +62,16 @@ func (l *Life) Spare() *limiter.Ticket {
 	return l.ticket.Emptied()
 }
 
-// Reuse gives it what another one spared, before it begins.
+// Reuse gives the Life, which must not have begun, memory from Spare.
 func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 
-// leastStay is the least time for which a request that keeps its worker without computing
-// counts as holding it, in the guesses for similar requests.
+// leastStay is the shortest time that a request is guessed to hold a worker without computing, if it does so
+// at all.
 const leastStay = time.Second
 
-// Kind is what the guess is based on. A request whose client is still sending its body is of a
-// kind of its own: how long that takes shows nothing of the page. Otherwise a client could make
-// the page look like one that holds workers.
+// Kind is the kind of request that the guess is based on. Requests whose clients are still sending their
+// bodies are a separate kind, because the time that this takes says nothing about the page. Otherwise a
+// client could make the page look like one that holds workers.
 func (l *Life) Kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{
 		Site: l.Who.Site, Shape: l.Who.Shape, URL: l.request.RequestURI,
@@ -91,17 +86,17 @@ func (l *Life) Kind() cpuaccount.Kind {
 	return k
 }
 
-// estimate is what the backend likely has to do for the request. One whose
-// client is still sending its body surely holds its worker for longer than it
-// computes: that is as long as its client likes.
+// estimate returns what the request will likely cost. While the client is still sending the body, the
+// estimate always includes time in which the request holds its worker without computing, because the client
+// decides how long sending takes.
 func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
-	k, guess := l.Kind(), l.gate.Guess
-	e.Guess, e.Idle, e.Sure = guess.Of(now, k)
+	guess := l.gate.Guess
+	e.Guess, e.Idle, e.Sure = guess.Of(now, l.kind)
 	switch {
 	case l.uploads:
 		e.Idle, e.Sure = max(e.Idle, e.Guess, leastStay), true
 	case !e.Sure:
-		e.Running = guess.Running(now, k)
+		e.Running = guess.Running(now, l.kind)
 	}
 	return e
 }

@@ -13,11 +13,12 @@ import (
 	"tempomat/classify/newcomer"
 	"tempomat/classify/standing"
 	"tempomat/cpuaccount"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/lifecycle"
 )
 
-// rig is a gate before a backend of one CPU.
+// rig is a gate in front of a backend with one CPU.
 type rig struct {
 	t     *testing.T
 	now   time.Time
@@ -39,19 +40,17 @@ func newRig(t *testing.T) *rig {
 		Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}},
 		Exempt:  []classify.Exemption{{Path: "/health"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 1, 0)
+	testkit.Must(t, err)
+	r.rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 1)
 	r.rules.Newcomers = newcomer.New()
 	r.gate.SetWorkers(r.rules.Meter)
 	return r
 }
 
-// pass lets the time pass.
+// pass advances the time.
 func (r *rig) pass(d time.Duration) { r.now = r.now.Add(d) }
 
-// page is a browser's request from an address of its own.
+// page is a browser's request from its own address.
 func page(i int, path string) *http.Request {
 	q := httptest.NewRequest(http.MethodGet, path, nil)
 	q.RemoteAddr = fmt.Sprintf("192.0.%d.1:1", i)
@@ -60,17 +59,17 @@ func page(i int, path string) *http.Request {
 	return q
 }
 
-// arrive has a request come.
+// arrive lets a request arrive.
 func (r *rig) arrive(q *http.Request, uploads bool) *lifecycle.Life {
 	l := new(lifecycle.Life)
-	l.Classify(r.now, r.gate, &r.rules, q, classify.Seen{})
+	l.Classify(r.now, r.gate, &r.rules, q)
 	if !l.Who.Exempt {
 		l.Arrive(r.now, uploads)
 	}
 	return l
 }
 
-// begin has a request come that goes to the backend at once.
+// begin lets a request arrive that goes to the backend at once.
 func (r *rig) begin(q *http.Request, uploads bool) *lifecycle.Life {
 	r.t.Helper()
 	l := r.arrive(q, uploads)
@@ -81,16 +80,9 @@ func (r *rig) begin(q *http.Request, uploads bool) *lifecycle.Life {
 	return l
 }
 
-func isDecided(l *lifecycle.Life) bool {
-	select {
-	case <-l.Decided():
-		return true
-	default:
-		return false
-	}
-}
+func isDecided(l *lifecycle.Life) bool { return testkit.Ready(l.Decided()) }
 
-// waiter has requests come until one has to wait.
+// waiter lets requests arrive until one must wait.
 func (r *rig) waiter(q func(i int) *http.Request) (waits *lifecycle.Life, others []*lifecycle.Life) {
 	r.t.Helper()
 	for i := range 50 {
@@ -108,7 +100,7 @@ func (r *rig) waiter(q func(i int) *http.Request) (waits *lifecycle.Life, others
 
 func (r *rig) busy() int { return r.gate.Limiter.GateState().Busy }
 
-// learn has clients of many addresses have had answers, so that it is believed.
+// learn records answers to clients at many addresses, so that the guess is sure.
 func (r *rig) learn(path string, cost, idle time.Duration) {
 	for i := range 20 {
 		id := fmt.Sprintf("198.51.%d.1", i)
@@ -116,13 +108,13 @@ func (r *rig) learn(path string, cost, idle time.Duration) {
 	}
 }
 
-// kindOf is what a request of the first client for a path is guessed by.
+// kindOf returns the kind of the first client's request for a path.
 func kindOf(path string) cpuaccount.Kind {
 	return cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.0.1", Address: "192.0.0.1"}
 }
 
-// TestEnds has a request end in all the ways that there are, and looks what it
-// paid, what the guess learnt, and when its place was free.
+// TestEnds ends a request in every possible way, and checks what it paid, what the guess learnt, and when its
+// place was free.
 func TestEnds(t *testing.T) {
 	for name, end := range map[string]struct {
 		do     func(r *rig, l *lifecycle.Life)
@@ -167,18 +159,14 @@ func TestEnds(t *testing.T) {
 	} {
 		r := newRig(t)
 		l := r.begin(page(0, "/a"), false)
-		l.Guess = 5 * time.Second // as if it had been guessed so
+		l.Guess = 5 * time.Second // as if this had been guessed
 		r.pass(time.Second)
 		end.do(r, l)
 		if end.cost == 0 {
 			end.cost = l.Guess
 		}
-		if l.Cost != end.cost {
-			t.Errorf("%s: it cost %s, want %s", name, l.Cost, end.cost)
-		}
-		if r.busy() != 0 {
-			t.Errorf("%s: %d at the gate", name, r.busy())
-		}
+		testkit.Same(t, end.cost, l.Cost, "%s: it cost", name)
+		testkit.Same(t, 0, r.busy(), "%s: at the gate", name)
 		if guess, _, sure := r.gate.Guess.Of(r.now, kindOf("/a")); (sure && guess >= time.Second) != end.learns {
 			t.Errorf("%s: the guess is %s, sure %t", name, guess, sure)
 		}
@@ -189,7 +177,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestTick teaches what runs on and on, and nothing once that has ended.
+// TestTick: a request that runs and runs teaches the guess, but no longer after its end.
 func TestTick(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		r := newRig(t)
@@ -205,7 +193,7 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// TestOrphan keeps its place, and is news once.
+// TestOrphan: an abandoned request keeps its place, and is reported once.
 func TestOrphan(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), false)
@@ -218,7 +206,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestUpload is of a kind of its own, and sure to hold its worker.
+// TestUpload: an upload is a kind of its own, and surely holds its worker.
 func TestUpload(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), true)
@@ -232,14 +220,12 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestStays has a stream take no CPU, and the like of it be known for that at once.
+// TestStays: a stream uses no CPU, and similar requests are known as streams at once.
 func TestStays(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), false)
 	l.Stays(r.now)
-	if g := r.gate.Limiter.GateState(); g.Holding != 1 {
-		t.Errorf("%d only hold a worker, want 1", g.Holding)
-	}
+	testkit.Same(t, 1, r.gate.Limiter.GateState().Holding, "only hold a worker")
 	if _, idle, _ := r.gate.Guess.Of(r.now, kindOf("/a")); idle < time.Second {
 		t.Errorf("the like of it is guessed to hold a worker for %s", idle)
 	}
@@ -256,7 +242,7 @@ func (r *rig) givePass(q *http.Request) {
 	var neighbour lifecycle.Life
 	from := q.RemoteAddr
 	q.RemoteAddr = strings.Replace(from, ".1:", ".2:", 1)
-	neighbour.Classify(r.now, r.gate, &r.rules, q, classify.Seen{})
+	neighbour.Classify(r.now, r.gate, &r.rules, q)
 	w := httptest.NewRecorder()
 	neighbour.Redirect(r.now, w)
 	q.RemoteAddr = from
@@ -264,7 +250,7 @@ func (r *rig) givePass(q *http.Request) {
 	q.Header["Cookie"] = []string{c.Name + "=" + c.Value}
 }
 
-// TestRedirectAfter has a request wait, and looks after which time it is redirected.
+// TestRedirectAfter: the time after which a waiting request is redirected.
 func TestRedirectAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *rig, q *http.Request)
@@ -287,18 +273,14 @@ func TestRedirectAfter(t *testing.T) {
 			c.change(r, q)
 			return q
 		})
-		if got := l.RedirectAfter(); got != c.want {
-			t.Errorf("%s: redirected after %s, want %s", name, got, c.want)
-		}
+		testkit.Same(t, c.want, l.RedirectAfter(), "%s: redirected after", name)
 		l.Leave(r.now)
-		if g := r.gate.Limiter.GateState(); g.Queued != 0 {
-			t.Errorf("%s: %d wait after it left", name, g.Queued)
-		}
+		testkit.Same(t, 0, r.gate.Limiter.GateState().Queued, "%s: wait after it left", name)
 	}
 }
 
-// TestRedirectedIsNotUntried: newcomers who are sent away, and do not come back, put
-// nobody in doubt of what they asked for.
+// TestRedirectedIsNotUntried: newcomers that are redirected and don't return leave no doubt about the page
+// that they requested.
 func TestRedirectedIsNotUntried(t *testing.T) {
 	for _, redirected := range []bool{true, false} {
 		r := newRig(t)
@@ -321,8 +303,7 @@ func TestRedirectedIsNotUntried(t *testing.T) {
 	}
 }
 
-// TestBegin has a request whose like waits most of the time be charged as one that
-// does so.
+// TestBegin: a request that is similar to ones that mostly wait is charged like them.
 func TestBegin(t *testing.T) {
 	r := newRig(t)
 	r.learn("/a", time.Millisecond, time.Minute)
@@ -333,20 +314,21 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestReguess has a page wait that turns out to be light, as others of its kind
-// were answered meanwhile.
+// TestReguess: a waiting page turns out to be light, because similar requests have been answered in the
+// meantime.
 func TestReguess(t *testing.T) {
 	r := newRig(t)
 	same := func(i int) *http.Request { return page(i, "/a") }
 	l, _ := r.waiter(same)
 	r.learn("/a", time.Millisecond, 0)
 	l.Reguess(r.now)
-	if !isDecided(l) || !l.Admitted() || l.Verdict.Wait != 0 {
+	r.gate.Limiter.Advance(r.now)
+	if !isDecided(l) || !l.Admitted() {
 		t.Errorf("it waits on though its kind is known to be light: %+v", l.Verdict)
 	}
 }
 
-// TestExempt has no place at the limiter, and all the rest.
+// TestExempt: an exempt request has no place at the limiter, but everything else.
 func TestExempt(t *testing.T) {
 	r := newRig(t)
 	l := r.arrive(page(0, "/health"), false)
@@ -365,12 +347,10 @@ func TestExempt(t *testing.T) {
 		t.Errorf("it cost %s", l.Cost)
 	}
 	l.Leave(r.now)
-	if n := r.rules.Meter.Running(); n != 0 {
-		t.Errorf("%d at the backend after its end", n)
-	}
+	testkit.Same(t, 0, r.rules.Meter.Running(), "at the backend after its end")
 }
 
-// TestMeasure holds what was charged against the use, from the first time on.
+// TestMeasure compares the charges with the CPU use, from the first measurement on.
 func TestMeasure(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), false)

@@ -6,78 +6,51 @@ import (
 
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// TestFirstStepAt holds who asks against what a request may use until its first step. A page
-// of 150 ms for which a person waits must not step down, and a crawler's of 400 ms must,
-// before half of it is done.
-func TestFirstStepAt(t *testing.T) {
-	const person, crawler = 150 * time.Millisecond, 200 * time.Millisecond
+// TestStepsAt: how much CPU time a request has used at each step depends on its client. A page of 150 ms for
+// which a person waits must not step down, but a crawler's of 400 ms must, before half of it is done. A
+// client that had more than its share takes the last step from 200 ms on; for a client within its share, each
+// step comes at four times the CPU time of the previous one. Newcomers that returned with a pass step down
+// like known clients, as long as they are strangers.
+func TestStepsAt(t *testing.T) {
+	const ms = time.Millisecond
 	for name, c := range map[string]struct {
 		verdict  limiter.Verdict
 		standing float64
-		want     time.Duration
+		passed   bool
+		want     [steps]time.Duration
 	}{
-		"a stranger":                        {limiter.Verdict{Ahead: true, CostMultiplier: 2}, 1, 25 * time.Millisecond},
-		"a stranger with a crawler's agent": {limiter.Verdict{Ahead: true, CostMultiplier: 6}, 1, 8333 * time.Microsecond},
-		"known, within its share":           {limiter.Verdict{Known: true, CostMultiplier: 2}, 1, 100 * time.Millisecond},
-		"the same of a crawler's agent":     {limiter.Verdict{Known: true, CostMultiplier: 6}, 1, 33333 * time.Microsecond},
-		"known, ahead of its share":         {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 2}, 1, 25 * time.Millisecond},
-		"known, deep in debt":               {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 18}, 1, 2777 * time.Microsecond},
-		"a person":                          {limiter.Verdict{Known: true, CostMultiplier: 2}, 4, 400 * time.Millisecond},
-		"a person with a crawler's agent":   {limiter.Verdict{Known: true, CostMultiplier: 6}, 8, 266666 * time.Microsecond},
-		"a person who had too much":         {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 4}, 8, 12500 * time.Microsecond},
-		"who lies":                          {limiter.Verdict{Known: true, CostMultiplier: 2}, 0.5, 50 * time.Millisecond},
-		"not judged":                        {limiter.Verdict{Known: true}, 0, 50 * time.Millisecond},
+		"a stranger":                {limiter.Verdict{Ahead: true, CostMultiplier: 2}, 1, false, [steps]time.Duration{25 * ms, 100 * ms, 200 * ms}},
+		"with a pass":               {limiter.Verdict{Ahead: true, CostMultiplier: 2}, 1, true, [steps]time.Duration{100 * ms, 400 * ms, 1600 * ms}},
+		"a pass, known meanwhile":   {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 2}, 1, true, [steps]time.Duration{25 * ms, 100 * ms, 200 * ms}},
+		"ahead, and in debt":        {limiter.Verdict{Ahead: true, CostMultiplier: 10}, 1, false, [steps]time.Duration{5 * ms, 20 * ms, 80 * ms}},
+		"known, within its share":   {limiter.Verdict{Known: true, CostMultiplier: 2}, 1, false, [steps]time.Duration{100 * ms, 400 * ms, 1600 * ms}},
+		"known, deep in debt":       {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 20}, 1, false, [steps]time.Duration{ms * 5 / 2, 10 * ms, 40 * ms}},
+		"a person":                  {limiter.Verdict{Known: true, CostMultiplier: 2}, 4, false, [steps]time.Duration{400 * ms, 1600 * ms, 6400 * ms}},
+		"a person who had too much": {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 4}, 8, false, [steps]time.Duration{ms * 25 / 2, 50 * ms, 200 * ms}},
+		"who lies":                  {limiter.Verdict{Known: true, CostMultiplier: 2}, 0.5, false, [steps]time.Duration{50 * ms, 200 * ms, 800 * ms}},
 	} {
-		p := pace{Verdict: &c.verdict, standing: c.standing}
-		got := p.firstStepAt()
-		if got.Truncate(time.Microsecond) != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-		switch isPerson := c.standing >= 2 && !c.verdict.Ahead; {
-		case isPerson && p.step(person) != 0:
-			t.Errorf("%s: a page of %s steps down", name, person)
-		case !isPerson && p.step(crawler) == 0:
-			t.Errorf("%s: a page of %s does not step down", name, crawler)
+		p := pace{&c.verdict, c.standing, c.passed}
+		testkit.Same(t, c.want[0], p.firstStepAt(), "%s: the first step at", name)
+		for i, at := range c.want {
+			if before, then := p.step(at-1), p.step(at); before != i || then != i+1 {
+				t.Errorf("%s: at %s from step %d to %d", name, at, before, then)
+			}
 		}
 	}
 }
 
-// TestSteps goes down one step after the other, and tells when the next one is due.
-func TestSteps(t *testing.T) {
-	l := Life{ticket: new(limiter.Ticket), Verdict: limiter.Verdict{Ahead: true, CostMultiplier: 2}}
-	was, due := 0, l.UntilStep(0)
-	for used := time.Duration(0); used < 2*time.Second; used += time.Millisecond {
-		step := l.Step(used)
-		switch {
-		case step < was || step > was+1:
-			t.Fatalf("from step %d to %d at %s", was, step, used)
-		case step != was && used != due:
-			t.Errorf("step %d at %s, was to be at %s", step, used, due)
-		}
-		if step != was {
-			due = used + l.UntilStep(used)
-		}
-		was = step
-	}
-	if was != steps || l.UntilStep(time.Second) != noStep {
-		t.Errorf("%d steps, the next one in %s", was, l.UntilStep(time.Second))
-	}
-	if exempt := new(Life); exempt.Step(time.Hour) != 0 || exempt.UntilStep(0) != noStep {
-		t.Error("an exempt request steps down")
-	}
-}
-
-// TestForeseen has a crawler's page that is known to be long stand back from the beginning, a
-// newcomer's less far, and a person's not at all.
+// TestForeseen: a crawler's page that is known to be long yields from the beginning, a newcomer's less, and a
+// person's not at all.
 func TestForeseen(t *testing.T) {
 	ahead := limiter.Verdict{Ahead: true, CostMultiplier: 2}
 	for name, c := range map[string]struct {
 		verdict limiter.Verdict
 		guess   time.Duration
-		guessed bool // and no more: it is not sure
+		guessed bool // and no more, so it isn't sure
 		want    int
 	}{
 		"a crawler's page":           {verdict: ahead, guess: 400 * time.Millisecond, want: 3},
@@ -89,18 +62,17 @@ func TestForeseen(t *testing.T) {
 		"known, within its share":    {verdict: limiter.Verdict{Known: true, CostMultiplier: 2}, guess: 5 * time.Second},
 	} {
 		l := Life{ticket: new(limiter.Ticket), Verdict: c.verdict, Guess: c.guess, sure: !c.guessed}
-		if got := l.Step(l.Foreseen()); got != c.want {
-			t.Errorf("%s: step %d, want %d", name, got, c.want)
-		}
+		testkit.Same(t, c.want, l.Step(l.Foreseen()), "%s: step", name)
 	}
-	if exempt := (&Life{Guess: time.Hour, sure: true}); exempt.Foreseen() != 0 {
+	if exempt := (&Life{Guess: time.Hour, sure: true}); exempt.Foreseen() != 0 || exempt.Step(time.Hour) != 0 || exempt.UntilStep(0) != noStep {
 		t.Error("an exempt request stands back")
 	}
 }
 
-// TestStepsOfSites: where others leave a site more than its share, all its pages give way to theirs from
-// 25 ms on, people's, too, and one that is sure to be longer does from the beginning. But its people's stay
-// above its crawlers' until they are long. Who has less than its share gives way by one step at most.
+// TestStepsOfSites: a site that used more than its share, because others left some, yields to them with all
+// its pages from 25 ms on, including people's, and with a page that will surely be longer even from the
+// beginning. But its people's pages stay above its crawlers' until they are long. A site with less than its
+// share yields by at most one step.
 func TestStepsOfSites(t *testing.T) {
 	person := limiter.Verdict{Known: true, CostMultiplier: 2}
 	crawler := limiter.Verdict{Ahead: true, CostMultiplier: 2}
@@ -108,7 +80,7 @@ func TestStepsOfSites(t *testing.T) {
 		verdict              limiter.Verdict
 		standing             float64
 		used                 time.Duration
-		ahead, alike, within int // steps, where its site has more than its share, about as much, and less
+		ahead, alike, within int // steps if its site has more than its share, about its share, and less
 	}{
 		{person, 4, 25*time.Millisecond - 1, 0, 0, 0},
 		{person, 4, 25 * time.Millisecond, 2, 0, 0},
@@ -122,9 +94,7 @@ func TestStepsOfSites(t *testing.T) {
 		ahead, within := c.verdict, c.verdict
 		ahead.SiteAhead, within.SiteWithin = true, true
 		for v, want := range map[*limiter.Verdict]int{&ahead: c.ahead, &c.verdict: c.alike, &within: c.within} {
-			if got := (pace{Verdict: v, standing: c.standing}).step(c.used); got != want {
-				t.Errorf("%+v: step %d at %s, want %d", *v, got, c.used, want)
-			}
+			testkit.Same(t, want, (pace{Verdict: v, standing: c.standing}).step(c.used), "%+v: step at %s", *v, c.used)
 		}
 	}
 	for _, c := range []struct {
@@ -144,48 +114,8 @@ func TestStepsOfSites(t *testing.T) {
 	}
 }
 
-// TestNewcomersWithAPass: whoever came back with one steps down as people who are known do, as long as it is a stranger.
-func TestNewcomersWithAPass(t *testing.T) {
-	for name, c := range map[string]struct {
-		verdict limiter.Verdict
-		passed  bool
-		want    time.Duration // until the first step
-		last    time.Duration // used as it takes the last one
-	}{
-		"without a pass":        {limiter.Verdict{Ahead: true, CostMultiplier: 2}, false, 25 * time.Millisecond, 200 * time.Millisecond},
-		"with one":              {limiter.Verdict{Ahead: true, CostMultiplier: 2}, true, 100 * time.Millisecond, 1600 * time.Millisecond},
-		"it is known meanwhile": {limiter.Verdict{Known: true, Ahead: true, CostMultiplier: 2}, true, 25 * time.Millisecond, 200 * time.Millisecond},
-	} {
-		p := pace{&c.verdict, 1, c.passed}
-		if p.firstStepAt() != c.want || p.step(c.last-1) != steps-1 || p.step(c.last) != steps {
-			t.Errorf("%s: %s, and %d and %d at %s", name, p.firstStepAt(), p.step(c.last-1), p.step(c.last), c.last)
-		}
-	}
-}
-
-// TestLastStep: whoever had more than its share is at the last step from 200 ms on; who is within
-// it has four times as long as for the step before.
-func TestLastStep(t *testing.T) {
-	for _, c := range []struct {
-		verdict limiter.Verdict
-		want    [steps]time.Duration
-	}{
-		{limiter.Verdict{Ahead: true, CostMultiplier: 2}, [steps]time.Duration{25 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}},
-		{limiter.Verdict{Ahead: true, CostMultiplier: 10}, [steps]time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond}},
-		{limiter.Verdict{Known: true, CostMultiplier: 2}, [steps]time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1600 * time.Millisecond}},
-	} {
-		for i, at := range c.want {
-			p := pace{Verdict: &c.verdict, standing: 1}
-			before, then := p.step(at-1), p.step(at)
-			if before != i || then != i+1 {
-				t.Errorf("%+v: at %s from step %d to %d", c.verdict, at, before, then)
-			}
-		}
-	}
-}
-
-// TestStepsOnlyGoDown: whoever asks, however dear its page, no step is taken back as more is used, and the next one is
-// taken just when it was foretold.
+// TestStepsOnlyGoDown: for any client and page, no step is taken back as more CPU time is used, and the next
+// one comes exactly when it was predicted.
 func TestStepsOnlyGoDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.Bool()

@@ -1,4 +1,4 @@
-//go:build unix && !(linux && (amd64 || arm64) && !race)
+//go:build !(linux && (amd64 || arm64) && !race)
 
 package nonblock
 
@@ -7,14 +7,15 @@ import (
 	"syscall"
 )
 
-// The race detector knows of what package syscall reads and writes, and not of other calls.
+// These functions are for other systems, and for the race detector, which only understands the reads and
+// writes of package syscall.
 
-// Read reads what there is; 0 without an error: the other side has ended.
+// Read reads the available bytes. 0 without an error means that the other side has ended.
 func Read(fd uintptr, p []byte) (n int, err error) {
 	return again(func() (int, error) { return syscall.Read(int(fd), p) })
 }
 
-// Peek reads the beginning of what there is, and leaves it there.
+// Peek reads the beginning of the available bytes and leaves them in the socket.
 func Peek(fd uintptr, p []byte) (n int, err error) {
 	return again(func() (int, error) {
 		n, _, err := syscall.Recvfrom(int(fd), p, syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
@@ -22,13 +23,12 @@ func Peek(fd uintptr, p []byte) (n int, err error) {
 	})
 }
 
-// Write writes as much as there is room for.
+// Write writes as many bytes as the socket has room for.
 func Write(fd uintptr, p []byte) (n int, err error) {
 	return again(func() (int, error) { return syscall.Write(int(fd), p) })
 }
 
-// WriteAll writes as much of several pieces, in their order, as there is room for: here, of
-// the first one that is not empty.
+// WriteAll writes as much of the first non-empty piece as the socket has room for.
 func WriteAll(fd uintptr, pieces [][]byte) (n int, err error) {
 	for _, p := range pieces {
 		if len(p) > 0 {

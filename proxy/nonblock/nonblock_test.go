@@ -7,20 +7,17 @@ import (
 	"syscall"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/nonblock"
 )
 
-// pair is two sockets that do not block, connected to each other.
+// pair returns two connected sockets that don't block.
 func pair(t *testing.T) (a, b uintptr) {
 	t.Helper()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, fd := range fds {
-		if err := syscall.SetNonblock(fd, true); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.SetNonblock(fd, true))
 		t.Cleanup(func() { _ = syscall.Close(fd) })
 	}
 	return uintptr(fds[0]), uintptr(fds[1])
@@ -45,15 +42,13 @@ func TestReadAndPeek(t *testing.T) {
 	if n, err := nonblock.Read(a, p[:]); err != nil || string(p[:n]) != "hello" {
 		t.Errorf("Read: %q, %v", p[:n], err)
 	}
-	if err := syscall.Shutdown(int(b), syscall.SHUT_WR); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Shutdown(int(b), syscall.SHUT_WR))
 	if n, err := nonblock.Read(a, p[:]); n != 0 || err != nil {
 		t.Errorf("Read of the end: %d, %v", n, err)
 	}
 }
 
-// TestWriteAll: what there is no room for is left, and nothing is lost or comes twice.
+// TestWriteAll checks that bytes without room stay unwritten, and that none is lost or written twice.
 func TestWriteAll(t *testing.T) {
 	a, b := pair(t)
 	pieces := [][]byte{bytes.Repeat([]byte("a"), 1<<20), {}, bytes.Repeat([]byte("b"), 1000), []byte("c"), []byte("d"), []byte("e")}
@@ -86,9 +81,7 @@ func TestWriteAll(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	a, b := pair(t)
-	if err := syscall.Shutdown(int(b), syscall.SHUT_RDWR); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Shutdown(int(b), syscall.SHUT_RDWR))
 	if _, err := nonblock.Write(a, []byte("x")); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("Write to who has left: %v", err)
 	}
@@ -109,7 +102,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		_, _ = nonblock.Peek(b, p)
 		_, _ = nonblock.Read(b, p)
 		_, _ = nonblock.Read(b, p)
-	}); n != 0 && runtime.GOOS == "linux" && !testing.Short() { // with the race detector the runtime is told
+	}); n != 0 && runtime.GOOS == "linux" && !testing.Short() { // with the race detector, calls are announced
 		t.Errorf("%g allocations", n)
 	}
 }

@@ -10,22 +10,24 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"tempomat/classify/robots"
 )
 
 const (
-	atOnce        = 4                      // addresses that are looked up at a time
-	betweenAsking = 100 * time.Millisecond // from one question to the next
-	burst         = 20                     // questions that may be asked at once after a pause
-	answerWithin  = 5 * time.Second        // a question
-	mostNames     = 2                      // of an address that are looked at
-	longestName   = 253                    // of DNS, in bytes
+	atOnce        = 4                      // number of addresses that are looked up at the same time
+	betweenAsking = 100 * time.Millisecond // pause between two questions
+	burst         = 20                     // most queries at once after a pause
+	answerWithin  = 5 * time.Second        // time limit for an answer
+	mostNames     = 2                      // most names of an address that are checked
+	longestName   = 253                    // longest name in DNS, in bytes
 
-	silentInARow = 3                // questions without an answer, until OnSilence's function is called
-	quietFor     = 10 * time.Minute // it is not called again before: broken zones of others could call it all the time
+	silentInARow = 3                // number of queries in a row without an answer after which that is logged
+	quietFor     = 10 * time.Minute // pause between two such lines, because broken DNS zones may cause many of them
 )
 
-// Run asks until the context ends. It is called once.
+// Run looks up addresses until the context ends. It must be called once.
 func (n *Names) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for range atOnce {
@@ -44,7 +46,7 @@ func (n *Names) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// ask looks the name of an address up, and whether it leads back.
+// ask looks up the names of an address, and checks whether one of them resolves to the address.
 func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer) {
 	var names []string
 	err := n.question(ctx, func(ctx context.Context) (err error) {
@@ -63,7 +65,7 @@ func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer)
 	for _, name := range names {
 		var addresses []netip.Addr
 		err := n.question(ctx, func(ctx context.Context) (err error) {
-			addresses, err = n.resolver.LookupNetIP(ctx, network, name+".") // no search among the domains of this machine
+			addresses, err = n.resolver.LookupNetIP(ctx, network, name+".") // the dot keeps this machine's search domains from being tried
 			return err
 		})
 		if slices.ContainsFunc(addresses, func(x netip.Addr) bool { return x.Unmap().WithZone("") == a }) {
@@ -76,7 +78,7 @@ func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer)
 	return "", got
 }
 
-// question asks one, when it is time.
+// question waits for its turn and asks a question.
 func (n *Names) question(ctx context.Context, ask func(context.Context) error) error {
 	if err := n.pace.Wait(ctx); err != nil {
 		return err
@@ -84,14 +86,14 @@ func (n *Names) question(ctx context.Context, ask func(context.Context) error) e
 	limited, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	err := ask(limited)
-	if ctx.Err() == nil { // else it was given up by us
-		n.silences.hear(time.Now(), err)
+	if ctx.Err() == nil { // otherwise the question failed because Run is ending
+		n.hear(time.Now(), err)
 	}
 	return err
 }
 
-// answerOf is what the end of a question means: there is no such name, or the resolver does
-// not know.
+// answerOf returns none if err means that the resolver answered, for example that there is no such name. It
+// returns silence if the resolver didn't answer.
 func answerOf(err error) answer {
 	if err == nil {
 		return none
@@ -102,7 +104,7 @@ func answerOf(err error) answer {
 	return silence
 }
 
-// below are the first of the names below the domains that matter, in lower case.
+// below returns the first names below the domains of robots, in lower case.
 func (n *Names) below(names []string) (some []string) {
 	for _, name := range names {
 		name = strings.ToLower(strings.TrimSuffix(name, "."))
@@ -114,45 +116,17 @@ func (n *Names) below(names []string) (some []string) {
 	return some
 }
 
-// silences notice that the resolver does not answer any more: robots are then no longer
-// verified, and nothing else shows that.
-type silences struct {
-	mu   sync.Mutex // guards the following
-	tell func(err error)
-	row  int
-	told bool
-	next time.Time // when tell may be called again
-}
-
-// OnSilence sets a function that is called with the reason when the resolver does not answer,
-// and with nil when it does again. It is set before Run.
-func (n *Names) OnSilence(tell func(err error)) { n.silences.tell = tell }
-
-// hear takes in how a question ended.
-func (s *silences) hear(now time.Time, err error) {
-	silent := answerOf(err) == silence
-	if !s.count(now, silent) || s.tell == nil {
+// hear notes how a query ended. It logs if the resolver doesn't answer, because nothing else shows that
+// robots are no longer verified.
+func (n *Names) hear(now time.Time, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if answerOf(err) != silence {
+		n.silent = 0
 		return
 	}
-	if !silent {
-		err = nil // that there is no such name is an answer
+	if n.silent++; n.silent >= silentInARow && !now.Before(n.quiet) {
+		n.quiet = now.Add(quietFor)
+		n.log.Warn("can't verify robots by DNS: the resolver doesn't answer. They share the account of unverified robots until it does", zap.Error(err))
 	}
-	s.tell(err)
-}
-
-// count counts a question, and returns whether tell must be called.
-func (s *silences) count(now time.Time, silent bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !silent {
-		told := s.told
-		s.row, s.told = 0, false
-		return told
-	}
-	s.row++
-	if s.row < silentInARow || s.told || now.Before(s.next) {
-		return false
-	}
-	s.told, s.next = true, now.Add(quietFor)
-	return true
 }

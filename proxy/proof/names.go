@@ -1,6 +1,6 @@
-// Package proof finds out where robots come from, off the path of requests: by the names of their
-// addresses ([Names]) and by the lists that their operators publish ([Publishers]). No request
-// waits for it: until there is an answer nothing is known, which neither helps nor harms the client.
+// Package proof verifies robots: by the DNS names of their addresses ([Names]), by the lists of addresses
+// that their operators publish ([Publishers]), and by signatures ([Signers]). Requests never wait for it.
+// Until a robot is verified, or verification has failed, the client is treated like any other.
 package proof
 
 import (
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
 	"tempomat/classify"
@@ -20,31 +21,31 @@ import (
 )
 
 const (
-	confirmedFor = 24 * time.Hour     // a name holds before it is looked up again
-	noneFor      = time.Hour          // the same that there is none
-	silenceFirst = 5 * time.Second    // the same that the resolver did not answer; twice as long each time
-	silenceMost  = 10 * time.Minute   // the longest of these
-	heldFor      = 7 * 24 * time.Hour // a confirmed name, while the resolver does not answer
+	confirmedFor = 24 * time.Hour     // time after which a confirmed name is looked up again
+	noneFor      = time.Hour          // time after which an address without a name is looked up again
+	silenceFirst = 5 * time.Second    // time until the first retry if the resolver does not answer; doubles with each retry
+	silenceMost  = 10 * time.Minute   // longest time until a retry
+	heldFor      = 7 * 24 * time.Hour // how long a confirmed name is valid while the resolver does not answer
 
 	mostNamed     = 8192
 	mostOthers    = 8192
 	mostWaiting   = 512
-	mostOfNetwork = 32 // of a /24, or an IPv6 /48
+	mostOfNetwork = 32 // how many addresses of a /24, or an IPv6 /48, may wait to be looked up
 )
 
-// Resolver answers the questions, such as a net.Resolver. Its methods are called concurrently.
+// Resolver looks up names and addresses. net.Resolver implements it. Its methods are called concurrently.
 type Resolver interface {
 	LookupAddr(ctx context.Context, addr string) (names []string, err error)
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Proofs are all that is known of where robots come from.
+// Proofs combines Names and Publishers.
 type Proofs struct {
 	*Names
 	*Publishers
 }
 
-// Run finds out until the context ends. It is called once.
+// Run works until the context ends. It must be called once.
 func (p Proofs) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { p.Names.Run(ctx) })
@@ -52,8 +53,7 @@ func (p Proofs) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// SetRobots says of which robots something is to be found out, and whether servers of their
-// operators may be asked.
+// SetRobots sets the robots to verify. refresh is whether to fetch what their operators publish.
 func (p Proofs) SetRobots(of []robots.Robot, refresh bool) {
 	var domains []string
 	for _, r := range of {
@@ -66,66 +66,68 @@ func (p Proofs) SetRobots(of []robots.Robot, refresh bool) {
 	p.Ask(of)
 }
 
-// Names are the names of addresses that lead back to them: forward-confirmed reverse DNS. Only
-// the owner of googlebot.com can have a name below that lead to an address of theirs.
+// Names finds the names of addresses by forward-confirmed reverse DNS: a name counts only if looking it up
+// returns the address. This proves the robot, because only the owner of googlebot.com can set the addresses
+// of names below that domain.
 //
-// [Names.Host] never waits: it returns what is known, and leaves the rest to a few
-// goroutines that [Names.Run] starts. So a resolver that is slow, dead or lies does not
-// matter to a request:
+// [Names.Host] never waits. It returns what is known and leaves lookups to a few goroutines of
+// [Names.Run]. A resolver that is slow, dead or lying therefore delays no request:
 //
-//   - An address is looked up once at a time, and the answer is kept: a name for a day, no
-//     name for an hour, and that the resolver did not answer for five seconds, longer each
-//     time, up to ten minutes. A confirmed name is kept for a week while the resolver does
-//     not answer.
-//   - Only a name below one of the domains that matter is looked up in turn.
-//   - There are at most ten questions a second, after the first twenty, and four at a time.
-//   - At most 512 addresses wait to be looked up, 32 of one network: a thousand addresses
-//     of one network do not keep others' answers away. An address that finds no place is
-//     looked up when it comes again.
-//   - At most 16384 addresses are remembered, those with a name apart from the others, which
-//     cannot push them out: 4 MB.
+//   - An address is looked up once at a time, and the answer is kept: a name for a day, and the lack
+//     of a name for an hour. If the resolver does not answer, the lookup is repeated after five
+//     seconds, and then at growing intervals of up to ten minutes. Until then a confirmed name is kept
+//     for up to a week.
+//   - Of the names that an address has, only those below the domains of robots are looked up.
+//   - After a burst of twenty there are at most ten queries a second, and four at a time.
+//   - At most 512 addresses wait to be looked up, 32 of one network, so a network can't keep the
+//     others waiting. An address that finds no place is looked up when its client returns.
+//   - At most 16384 addresses are remembered, in 4 MB. Those with a name are kept separately, so others
+//     can't evict them.
 //
 // The methods may be called concurrently.
 type Names struct {
 	resolver Resolver
 	domains  atomic.Pointer[[]string]
 	pace     *rate.Limiter
-	silences silences
-	waiting  chan netip.Addr // first come, first served
+	log      *zap.Logger
+	waiting  chan netip.Addr
 
-	mu       sync.Mutex // guards the following; only requests that claim to be a robot's take it
+	mu       sync.Mutex // guards the following; only requests that name a robot take it
 	named    *simplelru.LRU[netip.Addr, entry]
 	others   *simplelru.LRU[netip.Addr, entry]
-	asking   map[netip.Addr]bool  // the addresses that wait or are being looked up
-	networks map[netip.Prefix]int // and how many of them are of each network
+	asking   map[netip.Addr]bool  // addresses that wait or are being looked up
+	networks map[netip.Prefix]int // number of addresses in asking, by network
+	silent   int                  // number of questions in a row without an answer
+	quiet    time.Time            // time until which missing answers aren't logged again
 }
 
-// entry is what is known of an address.
+// entry is the state of an address in Names.
 type entry struct {
 	name      string
-	known     bool      // name is an answer
-	silent    uint8     // how often in a row the resolver did not answer
-	until     time.Time // it is not looked up again
-	confirmed time.Time // the name was
+	known     bool      // whether the resolver has answered, even if only that there is no name
+	silent    uint8     // number of lookups in a row without an answer
+	until     time.Time // when the address is looked up again
+	confirmed time.Time // when the name was confirmed
 }
 
-// NewNames makes Names of which nothing is known, below no domain.
-func NewNames(r Resolver) *Names {
+// NewNames makes Names without any domain.
+func NewNames(r Resolver, log *zap.Logger) *Names {
 	n := &Names{
 		resolver: r,
+		log:      log,
 		pace:     rate.NewLimiter(rate.Every(betweenAsking), burst),
 		waiting:  make(chan netip.Addr, mostWaiting),
 		asking:   make(map[netip.Addr]bool),
 		networks: make(map[netip.Prefix]int),
 	}
-	n.named, _ = simplelru.NewLRU[netip.Addr, entry](mostNamed, nil) // it fails for a size below 1 only
+	n.named, _ = simplelru.NewLRU[netip.Addr, entry](mostNamed, nil) // it fails only for a size below 1
 	n.others, _ = simplelru.NewLRU[netip.Addr, entry](mostOthers, nil)
 	n.domains.Store(&[]string{})
 	return n
 }
 
-// SetDomains sets the domains of all robots, such as "googlebot.com", below which names matter. If they
-// are others than before, addresses without a name are looked up again.
+// SetDomains sets the domains of all robots, such as "googlebot.com". If the domains change, addresses
+// without a name are looked up again.
 func (n *Names) SetDomains(domains []string) {
 	next := make([]string, 0, len(domains))
 	for _, d := range domains {
@@ -134,20 +136,14 @@ func (n *Names) SetDomains(domains []string) {
 	slices.Sort(next)
 	next = slices.Compact(next)
 	if before := *n.domains.Swap(&next); !slices.Equal(before, next) {
-		n.AskAgain()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.others.Purge()
 	}
 }
 
-// AskAgain has all addresses without a name looked up again: another resolver may know it.
-func (n *Names) AskAgain() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.others.Purge()
-}
-
-// Host is the name of an address that leads back to it, in lower case, below one of the
-// domains; empty: it has none. It is not known before it was looked up, which this starts
-// if need be.
+// Host returns the confirmed name of an address below one of the domains, in lower case, or "" if there is
+// none. If there is no current answer for the address, Host starts a lookup and doesn't wait for it.
 func (n *Names) Host(now time.Time, a netip.Addr) (name string, known bool) {
 	a = a.Unmap().WithZone("")
 	n.mu.Lock()
@@ -167,7 +163,7 @@ func (n *Names) entryLocked(a netip.Addr) entry {
 	return e
 }
 
-// pushLocked has an address wait to be looked up, if there is room.
+// pushLocked adds an address to those that wait, if there is room.
 func (n *Names) pushLocked(a netip.Addr) {
 	of := classify.NetworkOf(a)
 	if n.asking[a] || n.networks[of] >= mostOfNetwork {
@@ -181,16 +177,16 @@ func (n *Names) pushLocked(a netip.Addr) {
 	}
 }
 
-// answer is what came of looking an address up.
+// answer is the result of looking an address up.
 type answer uint8
 
 const (
-	silence answer = iota // the resolver did not answer, or does not know
-	none                  // it has no name that leads back to it
+	silence answer = iota // the resolver did not answer, or failed
+	none                  // the address has no confirmed name
 	found
 )
 
-// learn takes an answer in.
+// learn stores an answer.
 func (n *Names) learn(now time.Time, a netip.Addr, name string, got answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +41,7 @@ func newZone() *zone {
 	return &zone{names: make(map[string][]string), addresses: make(map[string][]netip.Addr)}
 }
 
-// crawler has an address be that of a name.
+// crawler gives an address a name.
 func (z *zone) crawler(address, name string) {
 	z.names[address] = []string{name + "."}
 	z.addresses[strings.ToLower(name)+"."] = []netip.Addr{netip.MustParseAddr(address)}
@@ -96,18 +99,18 @@ func (z *zone) asked() int {
 	return n
 }
 
-// load is how many questions there were, and how many at a time.
+// load returns how many queries there were, and how many at a time.
 func (z *zone) load() (questions, most int) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.questions, z.most
 }
 
-// inBubble runs a test with Names that ask a zone, on a clock of its own.
+// inBubble runs a test with Names that ask a zone, on a virtual clock.
 func inBubble(t *testing.T, z *zone, test func(t *testing.T, n *Names)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := NewNames(z)
+		n := NewNames(z, zap.NewNop())
 		n.SetDomains([]string{"googlebot.com", "search.msn.com"})
 		ctx, cancel := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
@@ -120,7 +123,7 @@ func inBubble(t *testing.T, z *zone, test func(t *testing.T, n *Names)) {
 
 var real4, real6 = netip.MustParseAddr("66.249.66.1"), netip.MustParseAddr("2001:4860:4801:10::1")
 
-// expect looks what is known of an address, at once.
+// expect checks what is known of an address, without waiting.
 func expect(t *testing.T, n *Names, a netip.Addr, name string, known bool) {
 	t.Helper()
 	began := time.Now()
@@ -128,12 +131,10 @@ func expect(t *testing.T, n *Names, a netip.Addr, name string, known bool) {
 	if gotName != name || gotKnown != known {
 		t.Errorf("%s: %q, known %t; want %q, %t", a, gotName, gotKnown, name, known)
 	}
-	if d := time.Since(began); d != 0 {
-		t.Errorf("%s: it took %s", a, d)
-	}
+	testkit.Same(t, 0, time.Since(began), "%s: it took", a)
 }
 
-// TestHost: nothing is known at first, and then what was answered, for as long as that holds.
+// TestHost: nothing is known at first, then the answer, for as long as it is valid.
 func TestHost(t *testing.T) {
 	z := newZone()
 	z.takes = 30 * time.Millisecond
@@ -156,21 +157,17 @@ func TestHost(t *testing.T) {
 			expect(t, n, real6, "crawl6.googlebot.com", true)
 			expect(t, n, other, "", true)
 		}
-		if got := z.asked(); got != 5 {
-			t.Errorf("%d questions, want 2, 2 and 1", got)
-		}
+		testkit.Same(t, 5, z.asked(), "questions: 2, 2 and 1")
 		time.Sleep(noneFor)
 		expect(t, n, other, "", true) // it holds until there is another answer
 		time.Sleep(time.Second)
 		expect(t, n, other, "late.googlebot.com", true)
 		expect(t, n, real6, "crawl6.googlebot.com", true)
-		if got := z.asked(); got != 7 {
-			t.Errorf("%d questions an hour later, want 2 more", got)
-		}
+		testkit.Same(t, 7, z.asked(), "questions an hour later: 2 more")
 	})
 }
 
-// TestLies: whoever owns an address may have it be called anything.
+// TestLies: the owner of an address may give it any name.
 func TestLies(t *testing.T) {
 	const liar = "198.51.100.1"
 	for what, names := range map[string][]string{
@@ -200,8 +197,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestDead: who is not answered knows nothing, asks little, and has nothing grow; names
-// that were confirmed hold for a week.
+// TestDead: if the resolver doesn't answer, nothing is known, there are few queries, and nothing grows;
+// confirmed names stay valid for a week.
 func TestDead(t *testing.T) {
 	z := newZone()
 	z.crawler(real4.String(), "crawl.googlebot.com")
@@ -231,9 +228,9 @@ func TestDead(t *testing.T) {
 	})
 }
 
-// TestFlood: 1,000 forged crawlers of 1,000 networks, each of which comes once a
-// second, cost ten questions a second until each was asked for once; a true one among them
-// has its answer before that, as has one beside a thousand of one network.
+// TestFlood: 1,000 forged crawlers of 1,000 networks, each of which returns once a second, cause ten queries
+// a second until each was looked up once. A true crawler among them is confirmed before that, and so is one
+// next to a thousand of one network.
 func TestFlood(t *testing.T) {
 	for what, forger := range map[string]func(i int) netip.Addr{
 		"1000 networks":  func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 1}) },
@@ -280,8 +277,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestMemory: however many addresses come, so many are remembered, and those with a name
-// before others.
+// TestMemory: however many addresses come, only a fixed number is remembered, with priority for those with a
+// name.
 func TestMemory(t *testing.T) {
 	z := newZone()
 	z.crawler(real4.String(), "crawl.googlebot.com")
@@ -304,7 +301,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestSetDomains: other domains that matter have addresses without a name looked at again.
+// TestSetDomains: if the domains change, addresses without a name are looked up again.
 func TestSetDomains(t *testing.T) {
 	z := newZone()
 	z.crawler("192.0.2.7", "a.crawl.example")
@@ -316,9 +313,7 @@ func TestSetDomains(t *testing.T) {
 		n.SetDomains([]string{"search.msn.com", "googlebot.com"}) // the same
 		expect(t, n, a, "", true)
 		time.Sleep(time.Second)
-		if got := z.asked(); got != 1 {
-			t.Errorf("%d questions for the same domains", got)
-		}
+		testkit.Same(t, 1, z.asked(), "questions for the same domains")
 		n.SetDomains([]string{"Crawl.example"})
 		n.Host(time.Now(), a)
 		time.Sleep(time.Second)
@@ -326,53 +321,25 @@ func TestSetDomains(t *testing.T) {
 	})
 }
 
-// TestAskAgain: another resolver is asked at once for who had no answer from the one before.
-func TestAskAgain(t *testing.T) {
-	z := newZone()
-	z.crawler(real4.String(), "crawl.googlebot.com")
-	z.dead.Store(true)
-	inBubble(t, z, func(t *testing.T, n *Names) {
-		for range 24 { // hours, in which it is asked for less and less
-			n.Host(time.Now(), real4)
-			time.Sleep(time.Hour)
-		}
-		n.Host(time.Now(), real4)
-		time.Sleep(answerWithin + time.Millisecond)
-		z.dead.Store(false)
-		expect(t, n, real4, "", false)
-		time.Sleep(time.Second)
-		expect(t, n, real4, "", false) // it is too soon
-		n.AskAgain()
-		expect(t, n, real4, "", false)
-		time.Sleep(time.Second)
-		expect(t, n, real4, "crawl.googlebot.com", true)
-	})
-}
-
-// TestOnSilence: that nobody answers is told after a few questions, once, and so is that
-// somebody does; who has it come and go has it told once in ten minutes.
-func TestOnSilence(t *testing.T) {
-	s := new(silences)
-	var told []string
-	s.tell = func(err error) { told = append(told, fmt.Sprint(err)) }
-	now := time.Unix(0, 0)
-	dead := errors.New("refused")
+// TestSilenceIsLogged: a silent resolver is logged after a few queries, once in ten minutes.
+func TestSilenceIsLogged(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	n := NewNames(nil, zap.New(core))
+	now, dead := time.Unix(0, 0), errors.New("refused")
 	for range 3 {
 		for _, err := range []error{dead, dead, errNoSuchName, dead, dead, dead, dead, errNoSuchName, nil} {
-			s.hear(now, err)
+			n.hear(now, err)
 			now = now.Add(time.Second)
 		}
 	}
-	now = now.Add(quietFor)
+	testkit.Same(t, 1, logs.Len(), "times logged")
 	for range 4 {
-		s.hear(now, dead)
+		n.hear(now.Add(quietFor), dead)
 	}
-	if want := []string{"refused", "<nil>", "refused"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
-	}
+	testkit.Same(t, 2, logs.Len(), "times logged, after a while")
 }
 
-// TestAnswerOf: only who says that there is no such name says so.
+// TestAnswerOf: only an answer that there is no such name counts as one.
 func TestAnswerOf(t *testing.T) {
 	for _, x := range []struct {
 		err  error
@@ -382,8 +349,6 @@ func TestAnswerOf(t *testing.T) {
 		{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, silence},
 		{context.DeadlineExceeded, silence}, {errors.New("connection refused"), silence},
 	} {
-		if got := answerOf(x.err); got != x.want {
-			t.Errorf("%v: %d, want %d", x.err, got, x.want)
-		}
+		testkit.Same(t, x.want, answerOf(x.err), "%v", x.err)
 	}
 }

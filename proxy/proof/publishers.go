@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,94 +27,84 @@ import (
 )
 
 const (
-	refreshEvery = 6 * time.Hour    // a list that was answered is asked for again, give or take a quarter
-	retryAfter   = 15 * time.Minute // the same one that was not
-	rotatedAfter = 10 * time.Minute // the same keys of which one is missing
-	patience     = 20 * time.Second // with a server, from the connection to the last byte
-	longestList  = 2 << 20          // of an answer, in bytes; Amazon's pages have 360 kB
-	mostPrefixes = 8192             // of a list
-	// The narrowest networks that an operator can have for robots alone.
+	refreshEvery = 6 * time.Hour    // time between two requests for a list, varied by up to a quarter
+	retryAfter   = 15 * time.Minute // time until the next request after one that failed
+	refreshKeys  = time.Hour        // time between two requests for keys; a new key is valid only once it was fetched
+	patience     = 20 * time.Second // time limit of a request, from the connection to the last byte
+	longestList  = 2 << 20          // bytes of the longest answer; Amazon's list has 360 kB
+	mostPrefixes = 8192             // number of prefixes in the longest list
+	// The lengths of the widest prefixes that an operator may publish.
 	widest4, widest6 = 12, 28
 )
 
-// Publishers are what operators of robots publish: lists of addresses, and directories of keys.
-// [Publishers.Run] asks for each every few hours, one at a time. An answer that is not believable
-// changes nothing.
-//
-// The methods may be called concurrently.
+// Publishers fetches the lists of addresses and the directories of keys that operators of robots publish.
+// [Publishers.Run] requests each of them every few hours, one at a time. If an answer is implausible, the
+// previous list stays in force. The methods may be called concurrently.
 type Publishers struct {
 	*Signers
 	client   *http.Client
 	patience time.Duration
 	log      *zap.Logger
 	lists    atomic.Pointer[robots.Lists]
-	changed  chan struct{} // Ask was called
-	rotated  chan string   // a signer whose key is not in its directory
+	changed  chan struct{} // receives after Ask was called
 
 	mu     sync.Mutex // guards the following; no request takes it
 	asked  map[string]*publication
-	silent bool // the latest question was not answered, which was told
+	silent bool // whether the latest request got no answer, and that was logged
 }
 
-// publication is a list as it was answered last. What has a name in capitals outlives a restart.
+// publication is a list or directory with its latest valid answer. Exported fields survive a restart.
 type publication struct {
 	URL       string
 	ETag      string
 	Prefixes  []netip.Prefix
 	Keys      []key
-	Confirmed time.Time // when the operator last had it so
+	Confirmed time.Time // when the operator was last seen to publish this content
 
 	operator string
-	signer   string // the host whose keys it has; empty: it is a list of addresses
-	asked    time.Time
+	signer   string // host that signs with these keys; empty: the publication is a list of addresses
 	networks classify.PrefixSet
 	due      time.Time
-	refused  string // why the latest answer was not believed; empty: it was
-	silent   bool   // there was none
+	refused  string // why the latest answer was rejected; empty: it wasn't
+	silent   bool   // whether the latest request got no answer
 }
 
-// NewPublishers makes Publishers that have not asked yet. All requests go through the transport.
+// every returns the time between two requests for the publication.
+func (x *publication) every() time.Duration {
+	if x.signer != "" {
+		return refreshKeys
+	}
+	return refreshEvery
+}
+
+// NewPublishers makes Publishers that use a transport for all requests.
 func NewPublishers(t http.RoundTripper, log *zap.Logger) *Publishers {
 	p := &Publishers{
 		Signers: newSigners(), client: &http.Client{Transport: t, CheckRedirect: staysThere}, patience: patience, log: log,
-		changed: make(chan struct{}, 1), rotated: make(chan string, 1),
+		changed: make(chan struct{}, 1),
 	}
 	p.lists.Store(robots.NewLists(nil))
-	p.missing = func(host string) {
-		select {
-		case p.rotated <- host:
-		default: // another one was told; its requests come again
-		}
-	}
 	return p
 }
 
-// Transport is for requests to servers of others, of which none leads to a private address. Where
-// the environment names a proxy (HTTPS_PROXY), that one finds the servers.
+// Transport returns a transport that connects only to public addresses. If the environment names a proxy
+// (HTTPS_PROXY), the transport connects to the proxy, and doesn't check addresses.
 func Transport() http.RoundTripper {
-	direct := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
-	proxied := direct.Clone()
-	proxied.Proxy = http.ProxyFromEnvironment
-	direct.DialContext = (&net.Dialer{Timeout: patience, Control: func(_, address string, _ syscall.RawConn) error {
+	t := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10, Proxy: http.ProxyFromEnvironment}
+	if cmp.Or(os.Getenv("HTTPS_PROXY"), os.Getenv("https_proxy")) != "" {
+		return t
+	}
+	t.DialContext = (&net.Dialer{Timeout: patience, Control: func(_, address string, _ syscall.RawConn) error {
 		a, err := netip.ParseAddrPort(address)
 		if err == nil && !isPublic(a.Addr()) {
-			err = fmt.Errorf("%s is no public address", a.Addr())
+			err = fmt.Errorf("%s is not a public address", a.Addr())
 		}
 		return err
 	}}).DialContext
-	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		if proxy, err := http.ProxyFromEnvironment(r); proxy != nil || err != nil {
-			return proxied.RoundTrip(r)
-		}
-		return direct.RoundTrip(r)
-	})
+	return t
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// staysThere follows redirects on the same server only.
+// staysThere allows redirects only to the same server.
 func staysThere(r *http.Request, via []*http.Request) error {
 	if len(via) > 3 || r.URL.Scheme != "https" || r.URL.Host != via[0].URL.Host {
 		return elsewhere{r.URL.Redacted()}
@@ -120,20 +112,20 @@ func staysThere(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// elsewhere is that a server redirects to another one.
+// elsewhere is the error for a redirect to another server.
 type elsewhere struct{ url string }
 
 func (e elsewhere) Error() string { return "it redirects to " + e.url }
 
-// isPublic reports whether an address may be somebody's on the internet.
+// isPublic reports whether an address can be reached on the internet.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap()
 	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
 }
 
-// Ask sets whose lists and keys are asked for: the lists of robots for which no addresses are
-// given. Nobody's other list is known any more.
+// Ask sets the robots whose keys and lists are fetched. A list isn't fetched if the configuration gives the
+// robot's addresses. All other lists and keys are forgotten.
 func (p *Publishers) Ask(of []robots.Robot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +153,7 @@ func (p *Publishers) Ask(of []robots.Robot) {
 	}
 }
 
-// Lists are those that were believed.
+// Lists returns the current lists.
 func (p *Publishers) Lists() *robots.Lists { return p.lists.Load() }
 
 func (p *Publishers) publishLocked() {
@@ -178,34 +170,20 @@ func (p *Publishers) publishLocked() {
 	p.keys.Store(&signers)
 }
 
-// Run keeps the lists fresh until the context ends. It is called once.
+// Run keeps the lists and keys up to date until the context ends. It is called once.
 func (p *Publishers) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := time.NewTimer(time.Until(p.refresh(ctx, time.Now())))
 		select {
 		case <-ctx.Done():
 		case <-p.changed:
-		case host := <-p.rotated:
-			p.askAgain(time.Now(), host)
 		case <-wait.C:
 		}
 		wait.Stop()
 	}
 }
 
-// askAgain has a signer be asked for its keys soon, if that was not done recently: anybody can name a
-// key that there is not.
-func (p *Publishers) askAgain(now time.Time, host string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, x := range p.asked {
-		if x.signer == host && now.Sub(x.asked) > rotatedAfter {
-			x.due = now
-		}
-	}
-}
-
-// refresh asks for the lists that are due, and returns when the next one is.
+// refresh fetches the publications that are due, and returns when the next one is due.
 func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time) {
 	p.mu.Lock()
 	due := slices.SortedFunc(maps.Values(p.asked), func(a, b *publication) int { return strings.Compare(a.URL, b.URL) })
@@ -213,7 +191,6 @@ func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time
 	next = now.Add(refreshEvery)
 	for _, x := range due {
 		if !x.due.After(now) && ctx.Err() == nil { // only this goroutine sets it
-			x.asked = now
 			got, err := p.fetch(ctx, x.URL, x.ETag)
 			p.take(now, x, got, err)
 		}
@@ -224,17 +201,17 @@ func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time
 	return next
 }
 
-// reply is what a server answered.
+// reply is the answer of a server.
 type reply struct {
-	same bool // as the ETag says
+	same bool // whether the publication is unchanged, according to the ETag
 	etag string
 	text string
 }
 
-// unanswered is why there is no answer.
+// unanswered is the error for a server that did not answer.
 type unanswered struct{ error }
 
-// fetch gets a list from its server, or learns by the ETag that it is the same as before.
+// fetch fetches a list from its server, unless it has not changed since the ETag.
 func (p *Publishers) fetch(ctx context.Context, url, etag string) (a reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -263,7 +240,7 @@ func (p *Publishers) fetch(ctx context.Context, url, etag string) (a reply, err 
 	text, err := io.ReadAll(io.LimitReader(answered.Body, longestList+1))
 	switch {
 	case err != nil:
-		return a, fmt.Errorf("the answer breaks off: %w", err)
+		return a, fmt.Errorf("the answer is incomplete: %w", err)
 	case len(text) > longestList:
 		return a, fmt.Errorf("the answer is longer than %d MB", longestList>>20)
 	}
@@ -273,7 +250,7 @@ func (p *Publishers) fetch(ctx context.Context, url, etag string) (a reply, err 
 	return reply{etag: etag, text: string(text)}, nil
 }
 
-// take takes an answer in, if it is believable.
+// take stores an answer if it is plausible.
 func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -291,10 +268,10 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 		p.tellLocked(x, err)
 		return
 	}
-	p.silent, x.silent, x.refused, x.Confirmed, x.due = false, false, "", now, around(now, refreshEvery)
+	p.silent, x.silent, x.refused, x.Confirmed, x.due = false, false, "", now, around(now, x.every())
 	if !a.same {
 		if len(x.Prefixes) > 0 && !slices.Equal(x.Prefixes, prefixes) {
-			p.log.Info("a robot has other addresses", zap.String("list", x.URL), zap.Int("prefixes", len(prefixes)), zap.Int("before", len(x.Prefixes)))
+			p.log.Info("the list of a robot's addresses has changed", zap.String("list", x.URL), zap.Int("prefixes", len(prefixes)), zap.Int("before", len(x.Prefixes)))
 		}
 		x.ETag, x.Prefixes, x.Keys = a.etag, prefixes, published
 		x.networks, _ = classify.NewPrefixSet(prefixes) // they are valid
@@ -302,17 +279,18 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 	p.publishLocked()
 }
 
-// around is a while after a time, give or take a quarter: not all sidecars ask at once.
+// around returns a time after now, varied by up to a quarter, so that not all instances send requests at
+// once.
 func around(now time.Time, after time.Duration) time.Time {
 	return now.Add(time.Duration((0.75 + rand.Float64()/2) * float64(after))) //nolint:gosec // spreads requests, hides nothing
 }
 
-// tellLocked logs what is wrong with an answer, once; that there is none, once for all lists.
+// tellLocked logs a fault once for each list. If servers don't answer, it logs that once for all lists.
 func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
 		if x.refused = "no answer"; !silent && !p.silent {
-			p.log.Warn("cannot fetch what a robot's operator publishes: the server does not answer. The last version stays in force. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
+			p.log.Warn("cannot fetch the addresses or keys that a robot's operator publishes: the server does not answer. The last version stays in force. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
 				zap.String("list", x.URL), zap.Error(err))
 		}
 		p.silent = true
@@ -321,7 +299,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	p.silent = false
 	if x.refused = err.Error(); x.refused != before {
 		level := zap.WarnLevel
-		if x.Confirmed.IsZero() { // nothing is lost by it, and no administrator can help it
+		if x.Confirmed.IsZero() { // not worth a warning: no list is in use, and the administrator can't change the operator's server
 			level = zap.InfoLevel
 		}
 		p.log.Log(level, "cannot use what a robot's operator publishes: the operator's server gives an unexpected answer. The last version stays in force",
@@ -329,7 +307,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 }
 
-// believeLocked reads a list, and tells what is not believable of it.
+// believeLocked reads a list. The error says why it is implausible.
 func (p *Publishers) believeLocked(x *publication, text string) ([]netip.Prefix, error) {
 	published, err := readList(x.URL, text)
 	if err != nil {
@@ -359,13 +337,13 @@ func (p *Publishers) believeLocked(x *publication, text string) ([]netip.Prefix,
 		case is > 0 && other.operator != x.operator:
 			return nil, fmt.Errorf("%d of its prefixes are on the list of another operator, %s", is, other.URL)
 		case 2*is > len(prefixes) && len(x.Prefixes) > 0 && 2*shared(x.Prefixes) <= len(x.Prefixes):
-			return nil, fmt.Errorf("most of its prefixes are on %s, and none were before: it is the list of another robot", other.URL)
+			return nil, fmt.Errorf("most of its prefixes are also on %s, and none were before, so it is probably the list of another robot", other.URL)
 		}
 	}
 	return prefixes, nil
 }
 
-// readList reads a list as its operator publishes it: in JSON, or as a text of lines.
+// readList reads a list in JSON, or a text with a prefix on each line.
 func readList(url, text string) ([]string, error) {
 	if strings.HasSuffix(url, ".txt") {
 		return strings.Fields(text), nil
@@ -373,11 +351,11 @@ func readList(url, text string) ([]string, error) {
 	return robots.Published(text)
 }
 
-// believable are the prefixes of a list. None of it is believed if one is no network of an
-// operator's on the internet.
+// believable parses the prefixes of a list. It rejects the whole list if one of them can't be the network of
+// a single operator on the internet.
 func believable(published []string) ([]netip.Prefix, error) {
 	if n := len(published); n == 0 || n > mostPrefixes {
-		return nil, fmt.Errorf("it has %d prefixes; 1 to %d are believable", n, mostPrefixes)
+		return nil, fmt.Errorf("it has %d prefixes; 1 to %d are plausible", n, mostPrefixes)
 	}
 	all := make([]netip.Prefix, 0, len(published))
 	for _, text := range published {
@@ -386,14 +364,14 @@ func believable(published []string) ([]netip.Prefix, error) {
 			prefix, err = a.Prefix(a.BitLen())
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%.50q is no prefix", text)
+			return nil, fmt.Errorf("%.50q is not a prefix", text)
 		}
 		widest := widest4
 		if prefix.Addr().Is6() {
 			widest = widest6
 		}
 		if prefix.Bits() < widest || !isPublic(prefix.Addr()) {
-			return nil, fmt.Errorf("%s is no network of one operator", prefix)
+			return nil, fmt.Errorf("%s is too large, or not on the internet, so it can't belong to one operator", prefix)
 		}
 		all = append(all, prefix.Masked())
 	}
@@ -401,7 +379,7 @@ func believable(published []string) ([]netip.Prefix, error) {
 	return slices.Compact(all), nil
 }
 
-// AppendBinary appends what outlives a restart.
+// AppendBinary appends the data that must survive a restart.
 func (p *Publishers) AppendBinary(b []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -409,7 +387,7 @@ func (p *Publishers) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// UnmarshalBinary takes in what AppendBinary appended, as far as it is asked for.
+// UnmarshalBinary loads what AppendBinary appended, except for lists and keys that Ask didn't name.
 func (p *Publishers) UnmarshalBinary(data []byte) error {
 	var kept []publication
 	if err := json.Unmarshal(data, &kept); err != nil {

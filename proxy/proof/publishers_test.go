@@ -15,14 +15,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/classify/robots"
+	"tempomat/internal/testkit"
 )
 
-// publisher is a server of operators: what it answers is set by path.
+// publisher is a server of operators; its answers are set by path.
 type publisher struct {
 	*httptest.Server
 	answers map[string]http.HandlerFunc
 	mu      sync.Mutex // guards asked
-	asked   []string   // paths, with the ETag that was told
+	asked   []string   // paths, with the ETag of the request
 }
 
 func newPublisher(t *testing.T) *publisher {
@@ -47,7 +48,7 @@ func list(networks ...string) http.HandlerFunc {
 	return text(`{"creationTime": "2026-11-01", "prefixes": [` + b.String() + `]}`)
 }
 
-// networks are so many of 203.0.x.0/28 and so on.
+// networks returns n networks of the form 203.0.x.0/28.
 func networks(second, n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("203.%d.%d.%d/28", second, i/16, i%16*16))
@@ -59,8 +60,7 @@ func text(s string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(s)) }
 }
 
-// asking are Publishers that ask the server for the lists of three robots, two of which have one
-// operator.
+// asking returns Publishers that fetch the lists of three robots, two of which have the same operator.
 func (p *publisher) asking(t *testing.T) (*Publishers, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -78,7 +78,7 @@ func (p *publisher) robots() []robots.Robot {
 	}
 }
 
-// lengths are how many prefixes of each list are known.
+// lengths returns the number of known prefixes of each list.
 func (p *publisher) lengths(x *Publishers) string {
 	var b strings.Builder
 	for _, path := range []string{"/a", "/b", "/c", "/d"} {
@@ -87,10 +87,10 @@ func (p *publisher) lengths(x *Publishers) string {
 	return strings.TrimSpace(b.String())
 }
 
-// noon is when the lists are first asked for.
+// noon is the time of the first request for the lists.
 func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
 
-// TestRefresh: a list is asked for every few hours and told by its ETag, and outlives a restart.
+// TestRefresh: a list is fetched every few hours with its ETag, and survives a restart.
 func TestRefresh(t *testing.T) {
 	p := newPublisher(t)
 	for i, path := range []string{"/a", "/b", "/c"} {
@@ -114,21 +114,15 @@ func TestRefresh(t *testing.T) {
 	x.refresh(t.Context(), noon().Add(4*time.Hour))
 	later := noon().Add(8 * time.Hour)
 	x.refresh(t.Context(), later)
-	if got := fmt.Sprint(p.asked); got != `[/a /b /c /a "1" /b "1" /c "1"]` {
-		t.Errorf("asked for %s", got)
-	}
+	testkit.Same(t, `[/a /b /c /a "1" /b "1" /c "1"]`, fmt.Sprint(p.asked), "asked for")
 	if got := x.Lists().Of(p.URL + "/a"); !got.Confirmed.Equal(later) || !got.Networks.Contains(netip.MustParseAddr("203.0.1.5")) {
 		t.Errorf("%+v", got)
 	}
 	kept, err := x.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again, _ := p.asking(t)
 	p.Close() // nobody answers any more
-	if err := again.UnmarshalBinary(kept); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, again.UnmarshalBinary(kept))
 	again.refresh(t.Context(), later)
 	if got := p.lengths(again); got != "20 20 20 0" || !again.Lists().Of(p.URL+"/c").Confirmed.Equal(later) {
 		t.Errorf("after a restart there are %s", got)
@@ -137,42 +131,40 @@ func TestRefresh(t *testing.T) {
 		t.Error("what is damaged is taken")
 	}
 	again.Ask(nil)
-	if got := p.lengths(again); got != "0 0 0 0" {
-		t.Errorf("without refreshing there are %s", got)
-	}
+	testkit.Same(t, "0 0 0 0", p.lengths(again), "without refreshing there are")
 }
 
-// TestBelieved: an answer that is not believable changes nothing, and the log says why.
+// TestBelieved: an implausible answer changes nothing, and the log says why.
 func TestBelieved(t *testing.T) {
 	hangs := make(chan struct{})
 	defer close(hangs) // before the servers are
 	for _, c := range []struct {
 		what   string
-		answer http.HandlerFunc // to the second question for /a
+		answer http.HandlerFunc // to the second request for /a
 		is     string           // how many there are then
 		why    string           // in the log; empty: nothing is
 	}{
 		{"another list", list(networks(9, 30)...), "30 20 20 0", ""},
-		{"no JSON", text("<html>Please log in</html>"), "", "no list in JSON"},
-		{"empty", text(""), "", "no list in JSON"},
+		{"no JSON", text("<html>Please log in</html>"), "", "isn't a JSON list of prefixes"},
+		{"empty", text(""), "", "isn't a JSON list of prefixes"},
 		{"no prefixes", list(), "", "it has 0 prefixes"},
 		{"a tenth", list(networks(0, 2)...), "", "it has 2 prefixes instead of 20"},
 		{"ten times", list(networks(8, 200)...), "", "it has 200 prefixes instead of 20"},
 		{"another operator's", list(append(networks(9, 20), "203.2.0.8/32")...), "", "1 of its prefixes are on the list of another operator, "},
 		{"wider than another operator's", list(append(networks(9, 20), "203.2.0.0/16")...), "", "another operator"},
-		{"swapped", list(networks(1, 20)...), "", "it is the list of another robot"},
+		{"swapped", list(networks(1, 20)...), "", "it is probably the list of another robot"},
 		{"some of another robot's", list(append(networks(0, 15), networks(1, 5)...)...), "20 20 20 0", ""},
-		{"too wide", list(append(networks(0, 20), "8.0.0.0/8")...), "", "8.0.0.0/8 is no network of one operator"},
-		{"all", list(append(networks(0, 20), "::/0")...), "", "::/0 is no network"},
-		{"private", list(append(networks(0, 20), "10.1.0.0/16")...), "", "10.1.0.0/16 is no network"},
-		{"no prefix", list(append(networks(0, 20), "203.0.113.0/33")...), "", `"203.0.113.0/33" is no prefix`},
+		{"too wide", list(append(networks(0, 20), "8.0.0.0/8")...), "", "8.0.0.0/8 is too large"},
+		{"all", list(append(networks(0, 20), "::/0")...), "", "::/0 is too large"},
+		{"private", list(append(networks(0, 20), "10.1.0.0/16")...), "", "10.1.0.0/16 is too large"},
+		{"no prefix", list(append(networks(0, 20), "203.0.113.0/33")...), "", `"203.0.113.0/33" is not a prefix`},
 		{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "", "the server answers 500"},
 		{"304 that nobody asked for", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, "", "the server answers 304"},
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = w.Write([]byte(`{"prefixes": [`))
-		}, "", "the answer breaks off"},
-		{"half of the JSON", text(`{"prefixes": [{"ipv4Prefix": "203.0.0.0/28"}`), "", "no list in JSON"},
+		}, "", "the answer is incomplete"},
+		{"half of the JSON", text(`{"prefixes": [{"ipv4Prefix": "203.0.0.0/28"}`), "", "isn't a JSON list of prefixes"},
 		{"100 MB", func(w http.ResponseWriter, _ *http.Request) {
 			for range 100 {
 				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
@@ -185,7 +177,7 @@ func TestBelieved(t *testing.T) {
 			_, _ = w.Write([]byte(`{"prefixes": [`))
 			_ = http.NewResponseController(w).Flush()
 			<-hangs
-		}, "", "the answer breaks off"},
+		}, "", "the answer is incomplete"},
 		{"elsewhere", http.RedirectHandler("https://127.0.0.2/list", http.StatusFound).ServeHTTP, "", "it redirects to https://127.0.0.2/list"},
 		{"unencrypted", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/c", http.StatusFound)
@@ -235,15 +227,13 @@ func TestPublicOnly(t *testing.T) {
 	if err == nil {
 		_ = answer.Body.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), "127.0.0.1 is no public address") {
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1 is not a public address") {
 		t.Error(err)
 	}
 	for text, want := range map[string]bool{
 		"8.8.8.8": true, "2606:4700::1": true, "127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.168.1.1": false, "172.16.0.1": false, "169.254.169.254": false,
 		"100.64.0.1": false, "::ffff:10.0.0.1": false, "fd00::1": false, "fe80::1": false, "0.0.0.0": false, "224.0.0.1": false,
 	} {
-		if isPublic(netip.MustParseAddr(text)) != want {
-			t.Errorf("%s is public: %t", text, !want)
-		}
+		testkit.Same(t, want, isPublic(netip.MustParseAddr(text)), "%s is public", text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -24,34 +25,35 @@ import (
 
 const (
 	directory      = "/.well-known/http-message-signatures-directory"
-	botAuth        = "web-bot-auth"     // the tag of such signatures
-	mostKeys       = 32                 // of a directory
-	keysFor        = 7 * 24 * time.Hour // keys count that were not confirmed since
-	longestSigned  = 4096               // of each of the fields, in bytes
-	longestLife    = 24 * time.Hour     // of a signature
-	clockDiffers   = time.Minute        // as much as a signature may be from the future
-	mostCovered    = 16                 // components of a request that a signature covers
-	mostWords      = 64                 // of each of the fields: to read them costs more than their bytes do
-	longestBase    = 16 << 10           // what is signed, in bytes
-	mostSignatures = 8192               // that are remembered
-	mostChecks     = 500                // signatures a second that are read: to read and check one takes as long as to forward a request
+	botAuth        = "web-bot-auth"     // tag of a robot's signature
+	mostKeys       = 32                 // most keys in a directory
+	keysFor        = 7 * 24 * time.Hour // how long keys are valid without being fetched again
+	longestSigned  = 4096               // most bytes of each header field
+	longestLife    = 24 * time.Hour     // the longest validity of a signature
+	clockDiffers   = time.Minute        // how far in the future a signature may begin
+	mostCovered    = 16                 // most components of a request that a signature may cover
+	mostWords      = 64                 // most words of each header field, because parsing them is expensive
+	longestBase    = 16 << 10           // most bytes of the signed text
+	mostSignatures = 8192               // how many signatures are remembered
+	mostChecks     = 500                // signatures checked per second; a check takes as long as forwarding a request
+	checksOfOne    = 50                 // signatures of one network checked per second
+	checkedApart   = 256                // number of counters for checksOfOne; networks share them by a hash
 )
 
-// Signers tell with whose key a request is signed: HTTP message signatures (RFC 9421) as Web Bot
-// Auth has them, with Ed25519. The keys are those of a few hosts that are known; a directory of
-// another host is never asked for. A signature that is broken, old or unknown is as none.
-//
-// The methods may be called concurrently.
+// Signers checks HTTP message signatures of robots (RFC 9421, Web Bot Auth) with Ed25519. It has the keys of
+// the hosts that Publishers was told to ask, and never fetches keys of other hosts. A request with an
+// invalid, expired or unknown signature counts as unsigned. The methods may be called concurrently.
 type Signers struct {
-	keys    atomic.Pointer[map[string]keys] // by host
-	missing func(host string)               // a host has no such key; it does not wait
-	checks  *rate.Limiter
+	keys   atomic.Pointer[map[string]keys] // keys of each host
+	checks *rate.Limiter
+	seed   maphash.Seed
+	ofOne  [checkedApart]*rate.Limiter // limits of checks for each network, by the network's hash
 
 	mu   sync.Mutex // guards the following; only requests with a valid signature take it
 	seen *simplelru.LRU[[ed25519.SignatureSize]byte, netip.Addr]
 }
 
-// keys are those of a host.
+// keys are the keys of one host.
 type keys struct {
 	confirmed time.Time
 	all       []key
@@ -64,17 +66,20 @@ type key struct {
 }
 
 func newSigners() *Signers {
-	s := &Signers{missing: func(string) {}, checks: rate.NewLimiter(mostChecks, mostChecks)}
-	s.seen, _ = simplelru.NewLRU[[ed25519.SignatureSize]byte, netip.Addr](mostSignatures, nil) // it fails for a size below 1 only
+	s := &Signers{checks: rate.NewLimiter(mostChecks, mostChecks), seed: maphash.MakeSeed()}
+	for i := range s.ofOne {
+		s.ofOne[i] = rate.NewLimiter(checksOfOne, checksOfOne)
+	}
+	s.seen, _ = simplelru.NewLRU[[ed25519.SignatureSize]byte, netip.Addr](mostSignatures, nil) // it fails only for a size below 1
 	s.keys.Store(&map[string]keys{})
 	return s
 }
 
-// readKeys reads a directory, whose other keys do not matter.
+// readKeys reads the Ed25519 keys of a directory.
 func readKeys(text string) (all []key, err error) {
 	var set struct{ Keys []key }
 	if err := json.Unmarshal([]byte(text), &set); err != nil {
-		return nil, fmt.Errorf("is no directory of keys in JSON: %w", err)
+		return nil, fmt.Errorf("it isn't a directory of keys in JSON: %w", err)
 	}
 	for _, k := range set.Keys {
 		if k.KTY == "OKP" && k.CRV == "Ed25519" && len(k.public()) == ed25519.PublicKeySize {
@@ -82,17 +87,17 @@ func readKeys(text string) (all []key, err error) {
 		}
 	}
 	if len(all) == 0 || len(all) > mostKeys {
-		return nil, fmt.Errorf("it has %d keys of Ed25519; 1 to %d are believable", len(all), mostKeys)
+		return nil, fmt.Errorf("it has %d Ed25519 keys; 1 to %d are plausible", len(all), mostKeys)
 	}
 	return all, nil
 }
 
 func (k *key) public() ed25519.PublicKey {
-	x, _ := base64.RawURLEncoding.DecodeString(k.X) // one that is none has the wrong length
+	x, _ := base64.RawURLEncoding.DecodeString(k.X) // an invalid key has the wrong length
 	return x
 }
 
-// isCalled reports whether a key is called so: by its name or by its thumbprint (RFC 7638).
+// isCalled reports whether id is the key's name or thumbprint (RFC 7638).
 func (k *key) isCalled(id string) bool {
 	if id == k.KID {
 		return true
@@ -101,15 +106,40 @@ func (k *key) isCalled(id string) bool {
 	return id == base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Signer is the host with whose key a request is signed, and that says so; empty: with that of
-// none that is known.
-//
-// More than mostChecks a second are not read. Robots are then known by their addresses and names only.
-func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) string {
+// Signer returns the host whose key signed a request, or "" if that isn't a known host. It returns false if
+// the signature was not read, because there were more than mostChecks in this second, or more than
+// checksOfOne from the client's network.
+func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) (host string, known bool) {
 	all := *s.keys.Load()
-	if len(all) == 0 || !s.checks.AllowN(now, 1) {
-		return ""
+	if !namesOne(all, r.Header["Signature-Agent"]) {
+		return "", true
 	}
+	ofOne := s.ofOne[maphash.Comparable(s.seed, classify.NetworkOf(res.Client))%checkedApart]
+	if !ofOne.AllowN(now, 1) || !s.checks.AllowN(now, 1) {
+		return "", false
+	}
+	return s.check(now, all, r, res), true
+}
+
+// namesOne reports whether a Signature-Agent may name a known signer. Signatures of others are not read,
+// because they would use up the checks.
+func namesOne(all map[string]keys, lines []string) bool {
+	if bytes, words := sizeOf(lines); bytes > longestSigned || words > mostWords {
+		return false
+	}
+	for _, line := range lines {
+		line = strings.ToLower(line)
+		for host := range all {
+			if strings.Contains(line, host) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// check reads the signature of a request and returns its signer, or "".
+func (s *Signers) check(now time.Time, all map[string]keys, r *http.Request, res *classify.Result) string {
 	host, x, err := signatureOf(r)
 	if err != nil || !x.holds(now) {
 		return ""
@@ -129,11 +159,11 @@ func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) s
 		}
 		return host
 	}
-	s.missing(host)
 	return ""
 }
 
-// isFirst reports whether nobody else has shown the signature: whoever sees one may send it again.
+// isFirst reports whether no other client has used the signature. Without this check, anyone who sees a
+// signature could use it too.
 func (s *Signers) isFirst(signature []byte, client netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +175,7 @@ func (s *Signers) isFirst(signature []byte, client netip.Addr) bool {
 	return true
 }
 
-// signature is one of a request.
+// signature is a robot's signature of a request.
 type signature struct {
 	covers           httpsfv.InnerList
 	created, expires int64
@@ -153,7 +183,7 @@ type signature struct {
 	bytes            []byte
 }
 
-// signatureOf reads the signature of a request, and the host that it names as its signer's.
+// signatureOf reads the signature of a request, and the host that signed it.
 func signatureOf(r *http.Request) (host string, x signature, err error) {
 	for _, name := range []string{"Signature-Input", "Signature", "Signature-Agent"} {
 		if bytes, words := sizeOf(r.Header[name]); bytes == 0 || bytes > longestSigned || words > mostWords {
@@ -179,7 +209,7 @@ func signatureOf(r *http.Request) (host string, x signature, err error) {
 	return "", x, errors.New("there is no signature of a robot")
 }
 
-// sizeOf is how long a field is, and of how many words at most.
+// sizeOf returns the length of a header field, and roughly how many words it has.
 func sizeOf(lines []string) (bytes, words int) {
 	for _, line := range lines {
 		bytes += len(line)
@@ -188,7 +218,8 @@ func sizeOf(lines []string) (bytes, words int) {
 	return bytes, words
 }
 
-// read reads a member of Signature-Input and that of Signature; false: they are of another kind.
+// read reads a member of Signature-Input and the matching member of Signature. It returns false if they
+// aren't a robot's signature.
 func (x *signature) read(input, member httpsfv.Member) bool {
 	list, ok := input.(httpsfv.InnerList)
 	item, is := member.(httpsfv.Item)
@@ -212,9 +243,9 @@ func (x *signature) read(input, member httpsfv.Member) bool {
 	return text("tag") == botAuth && len(x.bytes) == ed25519.SignatureSize && (!named || text("alg") == "ed25519")
 }
 
-// agent is the host that Signature-Agent names. It is a text, or a dictionary with a member that
-// the signature names; the signature covers it and the site, or it would be for any site. What it
-// covers, it names once (RFC 9421, 2).
+// agent returns the host that Signature-Agent names. The field is a string, or a dictionary with a member
+// that the signature names. The signature must cover this field and the site's name: otherwise it would be
+// valid for all sites. It must not cover anything twice (RFC 9421, 2).
 func (x *signature) agent(lines []string) (string, error) {
 	var agent httpsfv.Member
 	site := false
@@ -244,7 +275,7 @@ func (x *signature) agent(lines []string) (string, error) {
 	return strings.ToLower(u.Host), nil
 }
 
-// memberOf is the member of a field that a component names, or the one that there is.
+// memberOf returns the member of a field that a component names, or the field's only item.
 func memberOf(lines []string, component httpsfv.Item) (httpsfv.Member, error) {
 	if component.Params != nil {
 		if name, ok := component.Params.Get("key"); ok {
@@ -263,19 +294,19 @@ func memberOf(lines []string, component httpsfv.Item) (httpsfv.Member, error) {
 	return httpsfv.UnmarshalItem(lines)
 }
 
-// holds reports whether the signature is in force.
+// holds reports whether the signature is valid at this time.
 func (x *signature) holds(now time.Time) bool {
 	at := now.Unix()
 	return x.created > 0 && x.created <= at+int64(clockDiffers.Seconds()) && at < x.expires && x.expires-x.created <= int64(longestLife.Seconds())
 }
 
-// isBy reports whether a key made the signature of the request.
+// isBy reports whether a key signed the request.
 func (x *signature) isBy(k ed25519.PublicKey, r *http.Request, secure bool) bool {
 	base, err := x.base(r, secure)
 	return err == nil && ed25519.Verify(k, []byte(base), x.bytes)
 }
 
-// base is what was signed (RFC 9421, 2.5).
+// base returns the text that was signed (RFC 9421, 2.5).
 func (x *signature) base(r *http.Request, secure bool) (string, error) {
 	var b strings.Builder
 	for _, c := range x.covers.Items {
@@ -295,7 +326,7 @@ func (x *signature) base(r *http.Request, secure bool) (string, error) {
 	return b.String() + `"@signature-params": ` + params, err
 }
 
-// component is the value of a part of a request (RFC 9421, 2.1 and 2.2).
+// component returns the value of a component of a request (RFC 9421, 2.1 and 2.2).
 func component(r *http.Request, c httpsfv.Item, secure bool) (string, error) {
 	name, _ := c.Value.(string)
 	scheme, port := "http", ":80"
@@ -315,11 +346,11 @@ func component(r *http.Request, c httpsfv.Item, secure bool) (string, error) {
 		}
 		item, ok := member.(httpsfv.Item)
 		if !ok {
-			return "", errors.New("it is no item")
+			return "", errors.New("it isn't an item")
 		}
 		return httpsfv.Marshal(item)
 	case len(params) > 0:
-		return "", fmt.Errorf("%s: %v is not known here", name, params)
+		return "", fmt.Errorf("%s: parameter %v is not supported", name, params)
 	}
 	switch name {
 	case "@method":

@@ -2,8 +2,10 @@ package spool
 
 import (
 	"net/netip"
-	"runtime"
 	"testing"
+	"time"
+
+	"tempomat/internal/testkit"
 )
 
 func TestAddressHasItsPart(t *testing.T) {
@@ -21,7 +23,7 @@ func TestAddressHasItsPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &faultyDisk{room: 1 << 30}
-			s := d.on(Limits{Memory: 8 * blockSize, Disk: 1 << 20, Address: 0.5})
+			s := d.on(Limits{Memory: 8 * blockSize, Address: 0.5}, 1<<20)
 			first, _ := netip.ParseAddr(c.first)
 			second, _ := netip.ParseAddr(c.second)
 			p, q := s.Open(first, 4*blockSize, 4*blockSize), s.Open(second, 4*blockSize, 4*blockSize)
@@ -40,7 +42,7 @@ func TestAddressHasItsPart(t *testing.T) {
 
 func TestDiskOfAllIsBounded(t *testing.T) {
 	d := &faultyDisk{room: 1 << 30}
-	s := d.on(Limits{Disk: 1 << 20, Address: 0.25})
+	s := d.on(Limits{Address: 0.25}, 1<<20)
 	var all []*Spool
 	for i := range 8 {
 		p := s.Open(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 0, 1<<30)
@@ -63,73 +65,74 @@ func TestDiskOfAllIsBounded(t *testing.T) {
 	empty(t, s)
 }
 
-// The disk of Limits.Disk 0 is half of what is free at first; the last tenth of
-// the file system stays free; and it is rarely looked at.
-// TestFilesAreBounded: as many bodies as may have a file have one, and the next one's writer waits for its reader.
+// TestFilesAreBounded: as many bodies as allowed have a file; the next one's writer waits for its reader.
 func TestFilesAreBounded(t *testing.T) {
 	s := NewStore(Limits{Directory: t.TempDir(), Files: 2, Address: 1})
 	b := make([]byte, 1000)
 	for i, want := range []int{len(b), len(b), 0} {
 		p := s.Open(netip.Addr{}, 0, 1<<20)
 		defer p.Close()
-		if n := p.TryWrite(b); n != want {
-			t.Errorf("spool %d takes %d bytes, want %d", i, n, want)
-		}
+		testkit.Same(t, want, p.TryWrite(b), "bytes that spool %d takes", i)
 	}
 	if got := s.Stats(); got.Files != 2 || got.Errors != 1 {
 		t.Errorf("%+v", got)
 	}
 }
 
+// TestFreeSpace: files take half of the free space, never the last tenth, and can use space again that others
+// give back.
 func TestFreeSpace(t *testing.T) {
 	const total = 1 << 30
-	free, looks := int64(total/5), 0
-	s := NewStore(Limits{Address: 1})
-	s.open = func(string) (file, error) { return emptyDisk{}, nil }
-	s.free = func(string) (int64, int64, error) { looks++; return free, total, nil }
-	p := s.Open(anybody, 0, 1<<40)
-	defer p.Close()
-	b := make([]byte, 64<<10)
-	written := int64(0)
-	for {
-		n := p.TryWrite(b)
-		if n == 0 {
-			break
+	for others, want := range map[int64]int64{0: total / 2, total * 4 / 5: total / 10, total * 19 / 20: 0} {
+		s := NewStore(Limits{Address: 1})
+		s.open = func(string) (file, error) { return emptyDisk{}, nil }
+		s.free = func(string) (int64, int64, error) { return total - others - s.Stats().Disk, total, nil }
+		p := s.Open(anybody, 0, 1<<40)
+		b, written := make([]byte, 64<<10), int64(0)
+		for n := 1; n > 0; written += int64(n) {
+			n = p.TryWrite(b)
 		}
-		written += int64(n)
-		free -= int64(n)
-	}
-	if want := int64(total / 10); written > want || written < want-2*64<<10 {
-		t.Errorf("wrote %d of %d", written, want)
-	}
-	if looks > 5 {
-		t.Errorf("%d looks while %d MB were written", looks, written>>20)
-	}
-	looks = 0
-	free = total / 10 // somebody else fills the disk
-	s.SetLimits(Limits{Disk: 1 << 40, Address: 1, Directory: "/another"})
-	for range 1000 {
-		if n := p.TryWrite(b); n != 0 {
-			t.Fatalf("took %d of the last tenth", n)
+		if written > want || written < want-2*64<<10 {
+			t.Errorf("wrote %d beside %d of others, want %d", written, others, want)
 		}
-	}
-	if looks == 0 || looks > 20 {
-		t.Errorf("%d looks in 1000 writes", looks)
-	}
-	if got := s.Stats(); got.NoDisk == 0 || got.NoDisk > 2 {
-		t.Errorf("counted %d times that the disk is full", got.NoDisk)
-	}
-	free = total
-	took := 0
-	for range 2 * lookAgain {
-		took += p.TryWrite(b)
-	}
-	if took == 0 {
-		t.Error("room that came back was not noticed")
+		testkit.Same(t, 1, s.Stats().NoDisk, "times that the disk was full")
+		if others = 0; want < total/2 && p.TryWrite(b) == 0 {
+			t.Error("room that came back was not noticed")
+		}
+		p.Close()
+		empty(t, s)
 	}
 }
 
-// emptyDisk keeps nothing: only memory is looked at.
+// TestHangingDisk: while one spool waits for the file system, another one gets memory.
+func TestHangingDisk(t *testing.T) {
+	s := NewStore(Limits{Memory: 1 << 20, Address: 1})
+	s.open = func(string) (file, error) { return emptyDisk{}, nil }
+	hangs, goesOn := make(chan struct{}), make(chan struct{})
+	s.free = func(string) (int64, int64, error) {
+		close(hangs)
+		<-goesOn
+		return 1 << 50, 1 << 50, nil
+	}
+	p, q := s.Open(anybody, 0, 1<<20), s.Open(anybody, 64<<10, 1<<20)
+	wrote, kept := make(chan int, 1), make(chan int, 1)
+	go func() { wrote <- p.TryWrite([]byte("abc")) }()
+	<-hangs
+	go func() { kept <- q.TryWrite([]byte("abcd")) }()
+	select {
+	case n := <-kept:
+		testkit.Same(t, 4, n, "bytes taken")
+	case <-time.After(10 * time.Second):
+		t.Error("a spool in memory waits for the disk")
+	}
+	close(goesOn)
+	testkit.Same(t, 3, <-wrote, "bytes that the disk took")
+	p.Close()
+	q.Close()
+	empty(t, s)
+}
+
+// emptyDisk keeps nothing, because only memory is tested.
 type emptyDisk struct{}
 
 func (emptyDisk) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
@@ -138,17 +141,11 @@ func (emptyDisk) Close() error                           { return nil }
 
 func TestManySlowReadersStayWithinMemory(t *testing.T) {
 	const spools, budget = 10_000, 8 << 20
-	s := NewStore(Limits{Memory: budget, Disk: 1 << 40, Address: 1})
+	s := NewStore(Limits{Memory: budget, Address: 1})
 	s.open = func(string) (file, error) { return emptyDisk{}, nil }
 	s.free = func(string) (int64, int64, error) { return 1 << 50, 1 << 50, nil }
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	body := make([]byte, 1<<20)
-	before := heap()
+	before := testkit.Heap()
 	all := make([]*Spool, spools)
 	for i := range all {
 		all[i] = s.Open(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 64<<10, 1<<30)
@@ -159,7 +156,7 @@ func TestManySlowReadersStayWithinMemory(t *testing.T) {
 			t.Fatalf("%d bytes in memory, %d are allowed", got, budget)
 		}
 	}
-	if used := heap() - before; used > budget+spools*1500 {
+	if used := testkit.Heap() - before; used > budget+spools*1500 {
 		t.Errorf("%d MB in use, of which %d MB may be buffers", used>>20, budget>>20)
 	}
 	if got := s.Stats(); got.Memory != budget || got.Memory+got.Disk != spools<<20 || got.Files != spools || got.NoMemory == 0 {

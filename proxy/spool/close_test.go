@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 func TestWriterWithoutRoomHandsOver(t *testing.T) {
@@ -20,8 +22,8 @@ func TestWriterWithoutRoomHandsOver(t *testing.T) {
 			wrote <- n
 		}()
 		synctest.Wait()
-		if !p.Waiting() || p.Buffered() != 0 {
-			t.Errorf("waiting: %v, %d bytes kept", p.Waiting(), p.Buffered())
+		if p.Buffered() != 0 || len(wrote) != 0 {
+			t.Errorf("%d bytes kept, %d writers done", p.Buffered(), len(wrote))
 		}
 		b := make([]byte, 4)
 		for _, want := range []string{"abcd", "ef"} {
@@ -29,9 +31,7 @@ func TestWriterWithoutRoomHandsOver(t *testing.T) {
 				t.Errorf("read %q, %v; want %q", b[:n], err, want)
 			}
 		}
-		if n := <-wrote; n != 6 || p.Waiting() {
-			t.Errorf("wrote %d, waiting: %v", n, p.Waiting())
-		}
+		testkit.Same(t, 6, <-wrote, "bytes written")
 		p.Close()
 		empty(t, s)
 	})
@@ -67,7 +67,7 @@ func TestCloseWakesBothSides(t *testing.T) {
 	})
 }
 
-// slowDisk takes a while for each thing, so that Close meets all of them.
+// slowDisk delays every operation, so that Close meets each of them.
 type slowDisk struct{ file }
 
 func (d slowDisk) WriteAt(b []byte, at int64) (int, error) {
@@ -84,16 +84,11 @@ func (d slowDisk) ReadAt(b []byte, at int64) (int, error) {
 	return d.file.ReadAt(b, at)
 }
 
-func (d slowDisk) Punch(_, _ int64) error {
-	time.Sleep(100 * time.Millisecond) // so long that Close comes in between
-	return nil
-}
-
 func TestCloseAtAnyMoment(t *testing.T) {
 	for i := range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			d := &faultyDisk{room: 3 << 20}
-			s := d.on(Limits{Memory: 1 << 20, Disk: 1 << 30, Address: 1})
+			s := d.on(Limits{Memory: 1 << 20, Address: 1}, 1<<30)
 			s.open = func(dir string) (file, error) {
 				f, err := d.openFile(dir)
 				return slowDisk{f}, err
@@ -119,9 +114,7 @@ func TestCloseAtAnyMoment(t *testing.T) {
 			p.Close()
 			both.Wait()
 			empty(t, s)
-			if d.files != 0 {
-				t.Errorf("%d files are open", d.files)
-			}
+			testkit.Same(t, 0, d.files, "files open")
 		})
 	}
 }

@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"tempomat/internal/testkit"
 )
 
-// faultyDisk is a disk in memory that does what disks do on a bad day.
+// faultyDisk is a disk in memory that fails in the ways that disks do.
 type faultyDisk struct {
 	mu    sync.Mutex
 	room  int                      // bytes until it is full
-	fault func(n int) (int, error) // what becomes of a write of n bytes; nil: it works
+	fault func(n int) (int, error) // result of a write of n bytes; nil: it works
 	open  error                    // why no file can be opened
 	read  error                    // why none can be read
 	files int
@@ -77,24 +79,25 @@ func (f *faultyFile) Close() error {
 	return nil
 }
 
-// on puts a store's files on the disk.
-func (d *faultyDisk) on(l Limits) *Store {
+// on puts a store's files on the disk, and lets them take most bytes.
+func (d *faultyDisk) on(l Limits, most int64) *Store {
 	s := NewStore(l)
 	s.open = d.openFile
-	s.free = func(string) (int64, int64, error) { return 1 << 40, 1 << 40, nil }
+	s.free = func(string) (int64, int64, error) { return 2*most - s.Stats().Disk, 0, nil }
 	return s
 }
 
-// Whatever comes in comes out, in order; the reader's side and the writer's
-// take turns at random, and the disk fails at random.
+// Everything that is written is read, in order; the reader and the writer take turns at random, and the disk
+// fails at random.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &faultyDisk{room: rapid.IntRange(0, 1<<20).Draw(t, "room")}
 		l := Limits{
-			Memory: rapid.Int64Range(0, 128<<10).Draw(t, "memory"), Disk: rapid.Int64Range(1, 1<<20).Draw(t, "disk"),
+			Memory:  rapid.Int64Range(0, 128<<10).Draw(t, "memory"),
 			Address: rapid.SampledFrom([]float64{1, 0.5, 0}).Draw(t, "address"),
 		}
-		s := d.on(l)
+		limit := rapid.Int64Range(1, 1<<20).Draw(t, "disk")
+		s := d.on(l, limit)
 		most := rapid.Int64Range(0, 1<<20).Draw(t, "most")
 		p := s.Open(anybody, rapid.Int64Range(0, 100<<10).Draw(t, "own memory"), most)
 		var model bytes.Buffer
@@ -143,7 +146,7 @@ func TestModel(t *testing.T) {
 					t.Fatalf("Buffered is %d, want %d", held, model.Len())
 				case held > most:
 					t.Fatalf("%d bytes are kept, at most %d may be", held, most)
-				case stats.Disk > l.Disk || stats.Memory > 128<<10 || stats.Files != int64(d.files) || d.files > 1:
+				case stats.Disk > limit || stats.Memory > 128<<10 || stats.Files != int64(d.files) || d.files > 1:
 					t.Fatalf("beyond its limits: %+v, %d files", stats, d.files)
 				case held == 0 && (stats.Memory|stats.Disk|stats.Files) != 0:
 					t.Fatalf("an empty spool holds %+v", stats)
@@ -177,11 +180,11 @@ func TestBothSidesAtOnce(t *testing.T) {
 			}
 			return n, nil
 		}}
-		s := d.on(Limits{Memory: 1 << 20, Disk: 1 << 20, Address: rapid.SampledFrom([]float64{1, 0.1}).Draw(t, "address")})
+		s := d.on(Limits{Memory: 1 << 20, Address: rapid.SampledFrom([]float64{1, 0.1}).Draw(t, "address")}, 1<<20)
 		p := s.Open(anybody, rapid.Int64Range(0, 64<<10).Draw(t, "memory"), rapid.Int64Range(0, 1<<20).Draw(t, "most"))
 		want := text(rapid.IntRange(0, 300_000).Draw(t, "bytes"))
-		sizes := rapid.SliceOfN(rapid.IntRange(1, 100_000), 1, 8).Draw(t, "writes")
-		reads := rapid.SliceOfN(rapid.IntRange(1, 100_000), 1, 8).Draw(t, "reads")
+		sizes := rapid.SliceOfN(rapid.IntRange(500, 100_000), 1, 8).Draw(t, "writes")
+		reads := rapid.SliceOfN(rapid.IntRange(500, 100_000), 1, 8).Draw(t, "reads")
 		failed := make(chan error, 1)
 		go func() {
 			defer close(failed)
@@ -204,9 +207,7 @@ func TestBothSidesAtOnce(t *testing.T) {
 				break
 			}
 		}
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, <-failed)
 		p.Close()
 		if !bytes.Equal(got, want) {
 			t.Fatalf("got %d bytes, want %d", len(got), len(want))
@@ -219,7 +220,7 @@ func TestBothSidesAtOnce(t *testing.T) {
 
 func TestFileThatCannotBeReadBack(t *testing.T) {
 	d := &faultyDisk{room: 1 << 20}
-	s := d.on(roomy(t))
+	s := d.on(roomy(t), 1<<30)
 	p := s.Open(anybody, 0, 1<<20)
 	if n := p.TryWrite(text(1000)); n != 1000 {
 		t.Fatalf("TryWrite took %d", n)
@@ -237,31 +238,37 @@ func TestFileThatCannotBeReadBack(t *testing.T) {
 	empty(t, s)
 }
 
-// A disk that failed is tried again, after the spool has passed on some bytes.
+// A disk that failed is tried again with the next bytes, and is counted once however often it fails.
 func TestFailedDiskIsTriedAgain(t *testing.T) {
 	d := &faultyDisk{room: 1 << 30, open: syscall.EMFILE}
-	s := d.on(roomy(t))
+	s := d.on(roomy(t), 1<<30)
 	p := s.Open(anybody, 16<<10, 1<<30)
 	defer p.Close()
-	if n := p.TryWrite(text(100 << 10)); n != 16<<10 {
-		t.Errorf("took %d", n)
+	for _, want := range []int{16 << 10, 0, 0} {
+		testkit.Same(t, want, p.TryWrite(text(100<<10)), "bytes taken")
 	}
 	d.open = nil
-	for passed := 0; passed < retryAfter; passed += 16 << 10 {
-		if n := p.TryWrite(text(100 << 10)); n != 0 {
-			t.Fatalf("took %d after %d", n, passed)
-		}
-		if _, err := io.ReadFull(p, make([]byte, 16<<10)); err != nil {
-			t.Fatal(err)
-		}
-		if passed+16<<10 < retryAfter {
-			p.TryWrite(text(16 << 10))
-		}
-	}
-	if n := p.TryWrite(text(100 << 10)); n != 100<<10 {
-		t.Errorf("took %d of %d with a sound disk", n, 100<<10)
-	}
+	testkit.Same(t, 100<<10, p.TryWrite(text(100<<10)), "bytes taken with a sound disk")
 	if got := s.Stats(); got.Errors != 1 || got.Files != 1 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestLongTransferUsesLittle: however long a transfer is, its file is no longer than what the spool may keep.
+func TestLongTransferUsesLittle(t *testing.T) {
+	const most = 1 << 20
+	d := &faultyDisk{room: 1 << 30}
+	s := d.on(roomy(t), 1<<30)
+	p := s.Open(anybody, 0, most)
+	for sent := 0; sent < 20*most; {
+		sent += p.TryWrite(text(300_000))
+		if n, err := p.Read(make([]byte, 200_000)); n == 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		if got := s.Stats().Disk; got > most {
+			t.Fatalf("%d bytes of the disk are in use", got)
+		}
+	}
+	p.Close()
+	empty(t, s)
 }

@@ -1,56 +1,40 @@
 package spool
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
-	// spillStep is the most bytes that one write to a file has: the reader gets
-	// them as it ends.
-	spillStep = 256 << 10
-	// punchStep is how many bytes of a file are read before they are given back.
-	punchStep = 1 << 20
-	// retryAfter is how many bytes a spool passes on without a file after one
-	// failed it, until it tries again.
-	retryAfter = 64 << 10
-)
+// spillStep is the largest number of bytes in one write to a file. It is small because the reader gets bytes
+// only after their write has ended.
+const spillStep = 256 << 10
 
-// file is a temporary file. One that is also a puncher gives back what has been
-// read before it is closed.
+// file is a temporary file.
 type file interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 }
 
-type puncher interface {
-	Punch(from, n int64) error // gives back the room of n bytes
-}
-
-// stretch is the part of the file that is in use. Bytes are written at its end
-// and read at its beginning; a file that has been read to its end is closed.
+// stretch is the part of the file that holds unread bytes. New bytes are written at its end, and bytes are
+// read from its beginning. Once all of it has been read, the file is closed, which frees its disk space.
 type stretch struct {
-	file     file // nil: none is open
-	punched  int64
+	file     file // open file; nil: none
 	end      int64
-	reserved int64 // bytes of the budget
-	busy     bool  // the writer writes
-	retry    int64 // no file is used before Spool.read is so far
+	reserved int64 // bytes of the disk's budget that this file holds
+	busy     bool  // the writer is writing to the file
 }
 
-// spill puts bytes in the file, as many as it takes. p.mu is held, but not
-// while it writes.
+// spill writes as many bytes to the file as it may hold. p.mu is held, except during the write.
 func (p *Spool) spill(b []byte) int {
 	f := &p.file
-	if p.read < f.retry {
-		return 0
-	}
-	b = b[:min(len(b), spillStep)]
-	if !p.reserve(disk, int64(len(b))) {
+	b = b[:min(int64(len(b)), spillStep, p.most-f.end)] // a file of that length takes no more bytes until it has been read to its end
+	if len(b) == 0 || !p.reserve(disk, int64(len(b))) {
 		return 0
 	}
 	f.reserved += int64(len(b))
@@ -64,7 +48,7 @@ func (p *Spool) spill(b []byte) int {
 	p.mu.Lock()
 	f.busy = false
 	if p.gone {
-		return 0 // Close has given everything back
+		return 0 // the spool was closed in the meantime, and Close has given everything back
 	}
 	p.giveBack(int64(len(b) - n))
 	if n > 0 {
@@ -72,55 +56,50 @@ func (p *Spool) spill(b []byte) int {
 	}
 	if err != nil || n < len(b) {
 		p.fileFailed()
+	} else {
+		p.tell(disk, none)
 	}
 	return n
 }
 
-// errFiles: the limit of open files is reached.
-var errFiles = errors.New("spool: too many files are open")
-
-// openFile opens the file; false if it cannot.
+// openFile opens the file. It returns false if it can't, or if the limit of open files is reached.
 func (p *Spool) openFile() bool {
 	p.store.mu.Lock()
 	directory, most := p.store.limits.Directory, p.store.limits.Files
 	p.store.mu.Unlock()
-	var f file
-	err := errFiles
 	if most == 0 || p.store.files.Load() < int64(most) {
-		f, err = p.store.open(directory)
+		if f, err := p.store.open(directory); err == nil {
+			p.store.files.Add(1)
+			p.file.file = f
+			return true
+		}
 	}
-	if err != nil {
-		p.fileFailed()
-		p.giveBack(p.file.reserved)
-		return false
-	}
-	p.store.files.Add(1)
-	p.file.file = f
-	return true
+	p.fileFailed()
+	p.giveBack(p.file.reserved)
+	return false
 }
 
-// fileFailed lets the spool do without a file for a while.
+// fileFailed notes that a write to the file failed, at least in part. If the file has no unread bytes, it is
+// closed.
 func (p *Spool) fileFailed() {
 	p.tell(disk, failure)
-	p.file.retry = p.read + retryAfter
 	if p.file.file != nil && !p.inFile() {
 		p.closeFile()
 	}
 }
 
-// addStretch adds what was written to the queue.
+// addStretch adds the bytes that were written to the queue.
 func (p *Spool) addStretch(from, to int64) {
 	p.file.end = to
 	p.unread += to - from
 	if last := len(p.pieces) - 1; last >= 0 && p.pieces[last].block == nil {
-		p.pieces[last].to = to // the file's pieces follow one another in it
+		p.pieces[last].to = to // the new bytes follow those of the last piece directly
 		return
 	}
 	p.pieces = append(p.pieces, piece{from: from, to: to})
 }
 
-// readFile reads of the first piece, which is in the file. p.mu is held, but
-// not while it reads.
+// readFile reads from the first piece, which is in the file. p.mu is held, except while reading the file.
 func (p *Spool) readFile(b []byte) (int, error) {
 	first, in := p.pieces[0], p.file.file
 	b = b[:min(int64(len(b)), first.to-first.from)]
@@ -143,37 +122,12 @@ func (p *Spool) readFile(b []byte) (int, error) {
 	}
 	if !p.file.busy && !p.inFile() {
 		p.closeFile()
-	} else {
-		p.punch(first.from + int64(n))
 	}
 	return n, nil
 }
 
-// punch gives back the room of what was read, up to an offset. p.mu is held,
-// but not while the file system works.
-func (p *Spool) punch(to int64) {
-	f := &p.file
-	in := f.file
-	hole, ok := in.(puncher)
-	from, n := f.punched, to-f.punched
-	if !ok || n < punchStep {
-		return
-	}
-	n -= n % punchStep
-	p.mu.Unlock()
-	err := hole.Punch(from, n)
-	p.mu.Lock()
-	if f.file != in {
-		return // closed in the meantime, which has given everything back
-	}
-	f.punched += n
-	if err == nil { // else it stays in use until the file is closed
-		p.giveBack(n)
-	}
-}
-
-// inFile reports whether the file has bytes that are unread. Those in memory lie
-// before them, after them or between them.
+// inFile reports whether the file has unread bytes. There may be bytes in memory before, between and after
+// them.
 func (p *Spool) inFile() bool {
 	for _, piece := range p.pieces {
 		if piece.block == nil {
@@ -183,25 +137,25 @@ func (p *Spool) inFile() bool {
 	return false
 }
 
-// closeFile closes the file, which is its end, and gives back its room.
+// closeFile closes the file, which frees its disk space, and gives back its part of the budget.
 func (p *Spool) closeFile() {
 	f := &p.file
 	if f.file != nil {
-		_ = f.file.Close() // it has no name, and nothing in it is needed
+		_ = f.file.Close() // an error doesn't matter: the file's content isn't needed any more
 		p.store.files.Add(-1)
 	}
 	p.giveBack(f.reserved)
-	*f = stretch{retry: f.retry}
+	*f = stretch{}
 }
 
-// giveBack gives back n bytes of the disk.
+// giveBack gives back n bytes of the disk's budget.
 func (p *Spool) giveBack(n int64) {
 	p.file.reserved -= n
 	p.store.release(p.account, disk, n)
 }
 
-// Check says why a directory is unfit for a Store's files: none can be made
-// there, or they would be in memory; nil if it is fit.
+// Check returns why a directory isn't fit for a Store's files: no file can be made there, or files there are
+// in memory. It returns nil if the directory is fit.
 func Check(directory string) error {
 	f, err := openFile(directory)
 	if err != nil {
@@ -216,21 +170,35 @@ func Check(directory string) error {
 	return nil
 }
 
-// createFile makes a file and takes its name away, for file systems that
-// cannot make one without.
-func createFile(directory string) (file, error) {
-	root, err := os.OpenRoot(directory)
+// openFile makes a file and removes its name, so nothing is left of it when the process dies.
+func openFile(directory string) (file, error) {
+	f, err := os.CreateTemp(directory, "tempomat-spool-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = root.Close() }() // only names were made and removed in it
-	name := "tempomat-spool-" + rand.Text()
-	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := root.Remove(name); err != nil {
+	if err := os.Remove(f.Name()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// freeSpace returns how many bytes an ordinary user may still write to the directory's file system, and the
+// total size of the file system.
+func freeSpace(directory string) (free, total int64, err error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(directory, &s); err != nil {
+		return 0, 0, err
+	}
+	unit := int64(s.Bsize)                                     //nolint:unconvert // it is shorter on 32 bits
+	return int64(s.Bavail) * unit, int64(s.Blocks) * unit, nil //nolint:gosec // no disk has 8 EiB
+}
+
+// isMemory reports whether a directory's files are in memory.
+func isMemory(directory string) bool {
+	var s syscall.Statfs_t
+	if syscall.Statfs(directory, &s) != nil {
+		return false
+	}
+	kind := uint32(s.Type) //nolint:gosec // 32 bits, with a sign on some machines
+	return kind == unix.TMPFS_MAGIC || kind == unix.RAMFS_MAGIC
 }

@@ -7,38 +7,36 @@ import (
 	"sync"
 )
 
-// ErrClosed is what a closed spool's writer and reader get.
+// ErrClosed is the error for the writer and the reader of a closed spool.
 var ErrClosed = errors.New("spool: closed")
 
-// Spool is a queue of bytes between one writer and one reader. Write, TryWrite
-// and CloseWrite are for the writer's goroutine, Read for the reader's; all
-// other methods are for anybody.
+// Spool is a queue of bytes between one writer and one reader. The writer's goroutine calls Write, TryWrite
+// and CloseWrite, the reader's calls Read. Any goroutine may call the other methods.
 type Spool struct {
 	store   *Store
 	address netip.Addr
 	most    int64
 
-	mu                 sync.Mutex // not held while a file is written or read
+	mu                 sync.Mutex // guards the following; it isn't held while a file is written or read
 	readable, writable sync.Cond
 
-	pieces     []piece // what is kept, oldest first
-	unread     int64   // bytes in pieces
-	read       int64   // bytes that the reader ever took
-	lent       []byte  // the waiting writer's bytes, next after pieces
-	blocksLeft int     // how many more the spool may have
+	pieces     []piece // kept bytes, the oldest first
+	unread     int64   // number of bytes in pieces
+	lent       []byte  // bytes of the waiting writer, which follow those in pieces
+	blocksLeft int     // number of blocks that the spool may still take
 	account    *account
-	short      [resources]shortage // told already
+	short      [resources]shortage // shortages that tell has already counted
 
 	file  stretch
-	ended bool  // by CloseWrite
-	end   error // what the reader gets after the last byte
-	fault error // the file could not be read
-	gone  bool  // by Close
+	ended bool  // CloseWrite was called
+	end   error // error that the reader gets after the last byte
+	fault error // why the file could not be read
+	gone  bool  // Close was called
 }
 
-// Write takes all of b. Where there is no room for it, it waits for the reader.
-// The error is ErrClosed after Close or CloseWrite, or why a file could not be
-// read back, which the reader gets too; n is how many bytes were taken before.
+// Write takes all of b. If there is no room, it waits for the reader. The error is ErrClosed after Close or
+// CloseWrite. If the file couldn't be read back, the error says why, and the reader gets the same error. n is
+// how many bytes were taken before the error.
 func (p *Spool) Write(b []byte) (n int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,15 +52,15 @@ func (p *Spool) Write(b []byte) (n int, err error) {
 	}
 }
 
-// TryWrite takes what there is room for now and returns how much; it does not
-// wait for the reader. It is for who has another use for the rest.
+// TryWrite takes as many bytes as there is room for now, and returns how many. It doesn't wait for the
+// reader.
 func (p *Spool) TryWrite(b []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.enqueue(b)
 }
 
-// refusal is why nothing is written any more; nil if it is.
+// refusal returns why no more bytes can be written; nil: they can.
 func (p *Spool) refusal() error {
 	switch {
 	case p.gone || p.ended:
@@ -72,8 +70,8 @@ func (p *Spool) refusal() error {
 	}
 }
 
-// enqueue puts what there is room for at the queue's end, in memory before the
-// file. p.mu is held, but not while the file is written.
+// enqueue puts as many bytes as there is room for at the end of the queue, in memory first, then in the file.
+// p.mu is held, but not while the file is written.
 func (p *Spool) enqueue(b []byte) (n int) {
 	for n < len(b) && p.refusal() == nil && p.unread < p.most {
 		next := b[n:]
@@ -91,19 +89,19 @@ func (p *Spool) enqueue(b []byte) (n int) {
 	return n
 }
 
-// lend lets the reader take b from the writer's hands. It returns how much was
-// taken as soon as all is, or there may be room for the rest.
+// lend lets the reader take bytes of b directly from the writer. It waits until all of b is taken, or until
+// there may be room in the spool for the rest, and returns how many bytes were taken.
 func (p *Spool) lend(b []byte) int {
 	p.lent = b
 	p.readable.Signal()
 	p.writable.Wait()
 	n := len(b) - len(p.lent)
-	p.lent = nil // b is the caller's
+	p.lent = nil // b belongs to the caller again
 	return n
 }
 
-// CloseWrite ends the queue. After its last byte the reader gets err, io.EOF if
-// that is nil. What comes after the first CloseWrite has no effect.
+// CloseWrite ends the queue. After the last byte the reader gets err, or io.EOF if that is nil. Only the first
+// call has an effect.
 func (p *Spool) CloseWrite(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,9 +116,9 @@ func (p *Spool) CloseWrite(err error) {
 	p.writable.Signal()
 }
 
-// Read takes up to len(b) bytes, the oldest first, and waits for one. The error
-// is that of CloseWrite, ErrClosed after Close, or why the file could not be
-// read: then bytes are lost, and nothing is read any more.
+// Read takes up to len(b) bytes, the oldest first, and waits until there is at least one. The error is that
+// of CloseWrite, or ErrClosed after Close. If the file can't be read, the error says why: then bytes are
+// lost, and nothing can be read any more.
 func (p *Spool) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -138,7 +136,7 @@ func (p *Spool) Read(b []byte) (int, error) {
 		case len(p.lent) > 0:
 			n := copy(b, p.lent)
 			p.lent = p.lent[n:]
-			p.took(n)
+			p.took()
 			return n, nil
 		case p.ended:
 			return 0, p.end
@@ -147,7 +145,7 @@ func (p *Spool) Read(b []byte) (int, error) {
 	}
 }
 
-// readPiece reads of the oldest piece.
+// readPiece reads from the oldest piece.
 func (p *Spool) readPiece(b []byte) (n int, err error) {
 	if p.pieces[0].block != nil {
 		n = p.readBlock(b)
@@ -157,33 +155,21 @@ func (p *Spool) readPiece(b []byte) (n int, err error) {
 	if !p.gone {
 		p.unread -= int64(n)
 	}
-	p.took(n)
+	p.took()
 	return n, err
 }
 
-// took wakes the writer: there may be room.
-func (p *Spool) took(n int) {
-	p.read += int64(n)
-	p.writable.Signal()
-}
+// took wakes the writer, because there may be room.
+func (p *Spool) took() { p.writable.Signal() }
 
-// Buffered is how many bytes are kept that have not been read. What a waiting
-// writer still holds is not among them.
+// Buffered returns the number of kept unread bytes, without those of a waiting writer.
 func (p *Spool) Buffered() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.unread
 }
 
-// Waiting reports whether the writer waits for the reader.
-func (p *Spool) Waiting() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.lent) > 0
-}
-
-// Close throws away what has not been read, gives everything back and wakes
-// both sides. It may be called again.
+// Close drops the unread bytes, gives back all room and wakes both sides. It may be called again.
 func (p *Spool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,14 +198,13 @@ const blockSize = 16 << 10
 
 type block [blockSize]byte
 
-// piece is a stretch of the queue: of a block of memory, or of the file.
+// piece is a part of the queue, in a block of memory or in the file.
 type piece struct {
-	block    *block // nil: in the file
-	from, to int64  // in the block or in the file; from what is unread
+	block    *block // block of memory; nil: the piece is in the file
+	from, to int64  // bounds of the unread part, in the block or in the file
 }
 
-// keep puts bytes in memory, as many as the last block has room for, or a new
-// one. p.mu is held.
+// keep puts bytes in memory: as many as the last block has room for, or as a new block has. p.mu is held.
 func (p *Spool) keep(b []byte) int {
 	if p.roomInBlock() == 0 && !p.addBlock() {
 		return 0
@@ -231,7 +216,7 @@ func (p *Spool) keep(b []byte) int {
 	return n
 }
 
-// roomInBlock is how many bytes fit in the queue's last block.
+// roomInBlock returns how many bytes fit in the queue's last block.
 func (p *Spool) roomInBlock() int64 {
 	if len(p.pieces) == 0 || p.pieces[len(p.pieces)-1].block == nil {
 		return 0
@@ -263,19 +248,21 @@ func (p *Spool) reserve(of resource, n int64) bool {
 		p.account = p.store.account(p.address)
 	}
 	short := p.store.reserve(p.account, of, n)
-	p.tell(of, short)
+	if short != none || of == memory { // the disk has room, but the write may still fail: clear no shortage yet
+		p.tell(of, short)
+	}
 	return short == none
 }
 
-// tell counts a lack of room once, until there is room again.
+// tell counts a shortage, but only once until there is room again.
 func (p *Spool) tell(of resource, short shortage) {
 	if short != none && p.short[of] == none {
-		p.store.count(short)
+		p.store.short[short].Add(1)
 	}
 	p.short[of] = short
 }
 
-// readBlock reads of the first piece, which is a block. p.mu is held.
+// readBlock reads from the first piece, which is a block. p.mu is held.
 func (p *Spool) readBlock(b []byte) int {
 	first := &p.pieces[0]
 	n := copy(b, first.block[first.from:first.to])

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"tempomat/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,9 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // anybody is an address of the tests.
 var anybody = netip.MustParseAddr("203.0.113.7")
 
-// roomy are limits that no test reaches by chance.
+// roomy returns limits that no test reaches by accident.
 func roomy(t testing.TB) Limits {
-	return Limits{Directory: t.TempDir(), Memory: 64 << 20, Disk: 1 << 30, Address: 1}
+	return Limits{Directory: t.TempDir(), Memory: 64 << 20, Address: 1}
 }
 
 // text is n bytes that do not repeat at the size of a block.
@@ -30,7 +32,7 @@ func text(n int) []byte {
 	return b
 }
 
-// empty fails unless everything has been given back.
+// empty fails unless everything was given back.
 func empty(t *testing.T, s *Store) {
 	t.Helper()
 	got := s.Stats()
@@ -39,12 +41,10 @@ func empty(t *testing.T, s *Store) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.accounts) != 0 {
-		t.Errorf("%d accounts are left", len(s.accounts))
-	}
+	testkit.Same(t, 0, len(s.accounts), "accounts left")
 }
 
-// passes sends want through a spool, in pieces as large as the writer likes.
+// passes sends want through a spool, in pieces of the writer's sizes.
 func passes(t *testing.T, p *Spool, want []byte) {
 	t.Helper()
 	var both sync.WaitGroup
@@ -77,10 +77,9 @@ func TestPasses(t *testing.T) {
 		"file alone":        {nil, 0, 1 << 30},
 		"nothing kept":      {nil, 0, 0},
 		"one byte":          {nil, 1, 1},
-		"no budget":         {func(l *Limits) { l.Memory, l.Disk = 0, 1 }, 64 << 10, 1 << 30},
+		"no memory":         {func(l *Limits) { l.Memory = 0 }, 64 << 10, 1 << 30},
 		"no directory":      {func(l *Limits) { l.Directory += "/none" }, 64 << 10, 1 << 30},
 		"nothing for one":   {func(l *Limits) { l.Address = 0 }, 64 << 10, 1 << 30},
-		"learnt":            {func(l *Limits) { l.Disk = 0 }, 64 << 10, 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := roomy(t)

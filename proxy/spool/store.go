@@ -1,11 +1,9 @@
-// Package spool keeps bytes for a reader that is slower than their writer:
-// first in memory, then in a temporary file that has no name. What all spools
-// together may keep is bounded, and so is what those of one address may.
+// Package spool keeps bytes for a reader that is slower than the writer: first in memory, then in a temporary
+// file without a name. There is a limit for all spools together, and one for the spools of each address.
 //
-// Room that is missing never costs a byte and never ends a transfer: the writer
-// waits until the reader has taken the bytes from its hands. A full file
-// system, a missing directory and a lack of file descriptors are such a lack of
-// room; they are counted, not returned.
+// If there is no room, no byte is lost and no transfer ends: the writer waits while the reader takes bytes
+// directly from it. A full file system, a missing directory and a lack of file descriptors also mean that
+// there is no room. Stats counts these cases; no method returns them as errors.
 //
 // The package starts no goroutine and reads no clock.
 package spool
@@ -18,57 +16,50 @@ import (
 	"tempomat/proxy/connlimit"
 )
 
-// Limits bound what the spools of a Store keep.
+// Limits bound what the spools of a Store keep. All files together take at most half of the space that would
+// be free without them, and never the last tenth of the file system.
 type Limits struct {
-	// Directory is where temporary files are. It should be on a disk: what is
-	// written to a tmpfs stays in memory.
+	// Directory has the temporary files. It should be on a disk: files on a tmpfs are in memory.
 	Directory string
-	// Memory is the most bytes in memory of all spools together. It is given
-	// out in blocks of 16 KiB.
+	// Memory bounds the bytes in memory of all spools together. It is used in blocks of 16 KiB.
 	Memory int64
-	// Disk is the most bytes in files of all spools together. 0: half of what
-	// the file system has free as the first file is written. Whatever it is,
-	// the last tenth of the file system is left alone.
-	Disk int64
-	// Files is the most files that are open at a time; 0: any number.
+	// Files bounds the number of open files; 0: no bound.
 	Files int
-	// Address is the part of Memory and of Disk that the spools of one address
+	// Address is the part of Memory, and of the disk's limit, that the spools of one address
 	// may use, above 0 to 1. An IPv6 address stands for its /64.
 	Address float64
 }
 
-// Stats tell how full a Store is, and how often spools found no room since it
-// was made. A spool that goes on without room is counted once, until it finds
-// some again.
+// Stats are how full a Store is, and how often spools have found no room since the Store was made. A spool
+// that finds no room is counted once, and again only if it has found room in between.
 type Stats struct {
-	Memory int64 `json:"memory"` // bytes of memory in use, whole blocks
-	Disk   int64 `json:"disk"`   // bytes in files
-	Files  int64 `json:"files"`  // files open
-	Spools int64 `json:"spools"` // spools open
+	Memory int64 `json:"memory"` // bytes of memory in use, counted in whole blocks
+	Disk   int64 `json:"disk"`   // number of bytes in files
+	Files  int64 `json:"files"`  // number of open files
+	Spools int64 `json:"spools"` // number of open spools
 
 	NoMemory  uint64 `json:"noMemory"`  // Limits.Memory was in use: the bytes went to a file
-	NoDisk    uint64 `json:"noDisk"`    // Limits.Disk was in use, or the file system full: the writer waited
-	NoAddress uint64 `json:"noAddress"` // one address had its part of the memory or of the disk
+	NoDisk    uint64 `json:"noDisk"`    // the disk's limit was reached, or the file system was full: the writer waited
+	NoAddress uint64 `json:"noAddress"` // one address had used its part of the memory or of the disk
 	Errors    uint64 `json:"errors"`    // a file could not be made or written
 }
 
 // Store is the budget of many spools. All methods may be called concurrently.
 type Store struct {
-	blocks sync.Pool // of *block
+	blocks sync.Pool // holds *block
 	open   func(directory string) (file, error)
 	free   func(directory string) (free, total int64, err error)
 
-	spools, files                       atomic.Int64
-	noMemory, noDisk, noAddress, errors atomic.Uint64
+	spools, files atomic.Int64
+	short         [failure + 1]atomic.Uint64 // how often there was no room, by reason
 
 	mu       sync.Mutex // guards the following; taken after a Spool's
 	limits   Limits
 	used     [resources]int64
-	accounts map[netip.Addr]*account // of addresses whose spools keep something
-	space    space
+	accounts map[netip.Addr]*account // accounts of the addresses with open spools
 }
 
-// resource is what is rationed.
+// resource is memory or disk space.
 type resource int
 
 const (
@@ -77,14 +68,14 @@ const (
 	resources
 )
 
-// account is what the spools of one address use.
+// account is how much the spools of one address use.
 type account struct {
 	address netip.Addr
 	used    [resources]int64
-	spools  int // that hold the account
+	spools  int // number of the address's open spools
 }
 
-// shortage is why there is no room.
+// shortage is the reason why there is no room.
 type shortage int
 
 const (
@@ -102,32 +93,28 @@ func NewStore(l Limits) *Store {
 	return s
 }
 
-// SetLimits puts other limits in force. What is kept stays, also if it is more.
+// SetLimits changes the limits. Bytes that are already kept stay, even if they exceed the new limits.
 func (s *Store) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.Directory != s.limits.Directory {
-		s.space = space{}
-	}
 	s.limits = l
 }
 
-// Stats returns the state of this moment.
+// Stats returns the current state.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	used := s.used
 	s.mu.Unlock()
 	return Stats{
 		Memory: used[memory], Disk: used[disk], Files: s.files.Load(), Spools: s.spools.Load(),
-		NoMemory: s.noMemory.Load(), NoDisk: s.noDisk.Load(), NoAddress: s.noAddress.Load(), Errors: s.errors.Load(),
+		NoMemory: s.short[noMemory].Load(), NoDisk: s.short[noDisk].Load(), NoAddress: s.short[noAddress].Load(), Errors: s.short[failure].Load(),
 	}
 }
 
-// Open makes an empty spool whose bytes address answers for; the zero Addr is
-// nobody's, bounded only with all others together. The spool keeps at most
-// memory bytes in memory, rounded down to blocks of 16 KiB but not to none, and
-// at most most bytes unread in all; 0 keeps nothing, so that each Write waits
-// for the reader. It holds nothing until something has to be kept. Close it.
+// Open makes an empty spool, which counts for an address; with the zero Addr only the limits for all spools
+// apply. The spool keeps at most memory bytes in memory, rounded down to blocks of 16 KiB but at least one,
+// and at most most unread bytes in total. If most is 0, each Write waits for the reader. The caller must
+// Close the spool.
 func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	s.spools.Add(1)
 	p := &Spool{store: s, address: connlimit.ClientOf(address), most: most}
@@ -139,7 +126,7 @@ func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	return p
 }
 
-// account returns the account of an address, for one more spool; nil of nobody.
+// account returns the account of an address, for one more spool; nil for the zero Addr.
 func (s *Store) account(address netip.Addr) *account {
 	if !address.IsValid() {
 		return nil
@@ -155,7 +142,7 @@ func (s *Store) account(address netip.Addr) *account {
 	return a
 }
 
-// leave gives up one spool's hold of an account; nil is nobody's.
+// leave notes that a spool no longer uses an account, which may be nil.
 func (s *Store) leave(a *account) {
 	if a == nil {
 		return
@@ -167,25 +154,33 @@ func (s *Store) leave(a *account) {
 	}
 }
 
-// reserve takes n bytes of a resource, all of them or none.
+// reserve takes n bytes of a resource, all or none. It asks the file system without holding the lock, because
+// a disk that hangs must not stop spools that only need memory.
 func (s *Store) reserve(a *account, of resource, n int64) shortage {
+	var free, total int64
+	if of == disk {
+		s.mu.Lock()
+		directory := s.limits.Directory
+		s.mu.Unlock()
+		var err error
+		switch free, total, err = s.free(directory); {
+		case err != nil:
+			return failure
+		case free-total/leftAlone < n:
+			return noDisk
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit, short := s.limits.Memory, noMemory
 	if of == disk {
-		if limit, short = s.diskLimit(); short == failure {
-			return failure
-		}
+		limit, short = (s.used[disk]+free)/2, noDisk
 	}
 	switch {
 	case s.used[of]+n > limit:
 		return short
 	case a != nil && float64(a.used[of]+n) > s.limits.Address*float64(limit):
 		return noAddress
-	case of == disk:
-		if short := s.space.spend(s, n); short != none {
-			return short
-		}
 	}
 	s.used[of] += n
 	if a != nil {
@@ -207,84 +202,6 @@ func (s *Store) release(a *account, of resource, n int64) {
 	}
 }
 
-// count counts a lack of room.
-func (s *Store) count(why shortage) {
-	switch why {
-	case noMemory:
-		s.noMemory.Add(1)
-	case noDisk:
-		s.noDisk.Add(1)
-	case noAddress:
-		s.noAddress.Add(1)
-	case failure:
-		s.errors.Add(1)
-	case none:
-	}
-}
-
-const (
-	// lookEvery is how many bytes are written between two looks at the file
-	// system. Counting bytes needs no clock, and who writes little cannot fill it.
-	lookEvery = 64 << 20
-	// lookAgain is how many times room is refused after a look that found none,
-	// until there is another: a system call for each would be waste.
-	lookAgain = 64
-	// leftAlone is the part of the file system, one in so many, that is never
-	// used: others need room to work, and to log that there is little.
-	leftAlone = 10
-)
-
-// space is what is known of the file system of the temporary files.
-type space struct {
-	half    int64    // of what was free at the first look; 0: none has been taken
-	unseen  int64    // bytes that may be written before the next look
-	refused int      // requests to refuse before the next look
-	why     shortage // they are refused for
-}
-
-// diskLimit is the most bytes in files. s.mu is held.
-func (s *Store) diskLimit() (int64, shortage) {
-	if s.limits.Disk > 0 {
-		return s.limits.Disk, noDisk
-	}
-	if s.space.half == 0 {
-		if short := s.space.look(s, 0); short != none {
-			return 0, short
-		}
-	}
-	return s.space.half, noDisk
-}
-
-// spend takes n bytes of what the file system has to spare. s.mu is held.
-func (v *space) spend(s *Store, n int64) shortage {
-	if v.unseen < n {
-		if short := v.look(s, n); short != none {
-			return short
-		}
-	}
-	v.unseen -= n
-	return none
-}
-
-// look asks the file system whether it has n bytes to spare.
-func (v *space) look(s *Store, n int64) shortage {
-	if v.refused > 0 {
-		v.refused--
-		return v.why
-	}
-	free, total, err := s.free(s.limits.Directory)
-	spare := free - total/leftAlone
-	switch {
-	case err != nil:
-		v.refused, v.why = lookAgain, failure
-		return failure
-	case spare <= 0 || spare < n:
-		v.refused, v.why = lookAgain, noDisk
-		return noDisk
-	}
-	if v.half == 0 {
-		v.half = max(1, (s.used[disk]+free)/2)
-	}
-	v.unseen = min(spare, lookEvery)
-	return none
-}
+// leftAlone is the part of the file system, one in leftAlone, that spools never use, because other programs
+// need room to work, and to log that there is little room.
+const leftAlone = 10

@@ -1,8 +1,8 @@
 package telemetry
 
 import (
+	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,24 +10,25 @@ import (
 	"tempomat/limiter"
 )
 
-// Sums are what requests of a group that are over add up to, each of them counted.
+// Sums add up the finished requests of a group. Every request is counted.
 type Sums struct {
 	Ended    [Outcomes]uint64
 	Refused  [Refusals]uint64
 	Delayed  uint64
-	Shadowed uint64        // that would have been delayed or refused, and were not
-	Failed   uint64        // that were answered, with 5xx
+	Shadowed uint64        // requests that shadow mode would have delayed or refused
+	Failed   uint64        // requests answered with 5xx
 	Cost     time.Duration // CPU time
-	Wasted   time.Duration // of that, for clients that had left
-	Delay    time.Duration // how long they were delayed, all together
-	// Fetchers are those that fetch for people, and Fetched what of Cost went into them.
+	Wasted   time.Duration // part of Cost that was spent for clients that had disconnected
+	Delay    time.Duration // sum of all delays
+	// Fetchers is the number of requests of robots that fetch a page for a person. Fetched is their
+	// part of Cost.
 	Fetchers uint64
 	Fetched  time.Duration
-	// Told and ToldWasted are what of Cost and of Wasted was told while they ran.
+	// Told and ToldWasted are the parts of Cost and Wasted that Book.Running had already added up.
 	Told, ToldWasted time.Duration
 }
 
-// count takes in a request.
+// count adds a finished request.
 func (s *Sums) count(r *Record) {
 	cost := max(0, r.Cost)
 	s.Ended[r.Outcome]++
@@ -56,12 +57,12 @@ func (s *Sums) count(r *Record) {
 	}
 }
 
-// Add adds up.
+// Add adds other Sums.
 func (s *Sums) Add(o *Sums) { s.add(o, 1) }
 
-// add adds others so many times; -1 takes them away.
+// add adds other Sums, or subtracts them if times is -1.
 func (s *Sums) add(o *Sums, times int64) {
-	n := uint64(times) //nolint:gosec // what is taken away was there: the overflow is undone
+	n := uint64(times) //nolint:gosec // -1 overflows, and adding the product to an unsigned sum subtracts it
 	d := func(x time.Duration) time.Duration { return time.Duration(int64(x) * times) }
 	for i := range o.Ended {
 		s.Ended[i] += n * o.Ended[i]
@@ -81,7 +82,7 @@ func (s *Sums) add(o *Sums, times int64) {
 	s.ToldWasted += d(o.ToldWasted)
 }
 
-// Requests is how many there were.
+// Requests returns the number of requests.
 func (s *Sums) Requests() (n uint64) {
 	for _, x := range s.Ended {
 		n += x
@@ -89,20 +90,20 @@ func (s *Sums) Requests() (n uint64) {
 	return n
 }
 
-// AtBackend is how many of them came to the backend, except for those whose client left.
+// AtBackend returns the number of requests that reached the backend and whose client stayed connected.
 func (s *Sums) AtBackend() uint64 {
 	return s.Ended[Answered] + s.Ended[BackendDown] + s.Ended[BackendSlow] + s.Ended[BackendBroke]
 }
 
-// Totals are what Counts counted since the start.
+// Totals are the counts since the start.
 type Totals struct {
 	Groups    [Groups]Sums
-	Malformed uint64       // what was to be a request and is none; not among the requests
-	Classes   []NameTotals // in configured order
-	Limits    []NameTotals // in configured order
+	Malformed uint64       // invalid requests, which aren't in Groups
+	Classes   []NameTotals // counts in configured order
+	Limits    []NameTotals // counts in configured order
 }
 
-// All is all groups together.
+// All adds up all groups.
 func (t *Totals) All() (all Sums) {
 	for g := range t.Groups {
 		all.Add(&t.Groups[g])
@@ -110,23 +111,23 @@ func (t *Totals) All() (all Sums) {
 	return all
 }
 
-// NameTotals are the requests that a class was to blame for, or that a request limit is for.
+// NameTotals are the requests that a class delayed or refused, or that a request limit matched.
 type NameTotals struct {
 	Name                       string
-	Matched                    uint64 // that a limit is for
-	Delayed, Refused, Shadowed uint64 // those that were, or would have been
+	Matched                    uint64 // requests that match the limit
+	Delayed, Refused, Shadowed uint64 // Shadowed counts requests that would have been delayed or refused
 }
 
-// Refusal is why a request was refused.
+// Refusal is the reason why a request was refused.
 type Refusal uint8
 
-// The refusals: the limiter's reasons, then others.
+// Refusals in addition to the limiter's reasons.
 const (
-	Unsound   = Refusal(limiter.None)     // it is no request of HTTP; the limiter was not asked
-	OverLimit = Refusal(limiter.Busy) + 1 // of a request limit
+	Unsound   = Refusal(limiter.None)     // the request was invalid, so the limiter wasn't asked
+	OverLimit = Refusal(limiter.Busy) + 1 // a request limit was exceeded
 )
 
-// Refusals is how many there are.
+// Refusals is the number of refusals.
 const Refusals = int(OverLimit) + 1
 
 func (r Refusal) String() string {
@@ -139,7 +140,7 @@ func (r Refusal) String() string {
 	return limiter.Reason(r).String()
 }
 
-// Refusal is why it was refused, if it was.
+// Refusal returns why the request was refused. It is meaningless for other requests.
 func (r *Record) Refusal() Refusal {
 	if r.Limit != "" {
 		return OverLimit
@@ -147,27 +148,33 @@ func (r *Record) Refusal() Refusal {
 	return Refusal(r.Verdict.Reason)
 }
 
-// Counts counts requests that are over, each of them. It implements Recorder. Its methods
-// may be called concurrently.
+// Counts counts every finished request, and keeps a sample of them, in bounded memory, until Drain
+// passes it on. It implements Recorder. Its methods may be called concurrently.
 type Counts struct {
-	shards    [Shards]shard
-	malformed atomic.Uint64
-	named     atomic.Pointer[named]
-	naming    sync.Mutex // taken to replace named
+	shards          []shard
+	malformed       atomic.Uint64
+	classes, limits names
+
+	mu    sync.Mutex // guards the following; taken before a shard's
+	taken [Groups]Sums
+	batch Batch
 }
 
-// shard is a part of the requests: those that ended on some CPU.
+// mostShards is the most copies of the counters, so requests that end at the same time on different
+// CPUs seldom wait for each other.
+const mostShards = 16
+
+// shard holds the counts of some requests, chosen at random to avoid contention.
 type shard struct {
-	mu      sync.Mutex    // guards the following
-	samples [kinds]sample // of the Feed
+	mu      sync.Mutex // guards the following
+	samples [kinds]sample
 	groups  [Groups]Sums
 	_       [64]byte
 }
 
-// NewCounts makes Counts of nothing, which know no names.
+// NewCounts makes empty Counts without names.
 func NewCounts() *Counts {
-	c := new(Counts)
-	c.named.Store(new(named))
+	c := &Counts{shards: make([]shard, min(mostShards, runtime.GOMAXPROCS(0)))}
 	for i := range c.shards {
 		for kind := range c.shards[i].samples {
 			c.shards[i].samples[kind].most = mostCheap
@@ -179,31 +186,29 @@ func NewCounts() *Counts {
 }
 
 // Note implements Recorder.
-func (c *Counts) Note(_ time.Time, r *Record) {
-	s := &c.shards[r.Shard%Shards]
+func (c *Counts) Note(now time.Time, r *Record) {
+	kind := kindOf(r)
+	s := &c.shards[rand.IntN(len(c.shards))] //nolint:gosec // any spread will do
 	s.mu.Lock()
 	s.groups[r.Group].count(r)
+	if e := s.samples[kind].place(); e != nil {
+		e.Set(now, r)
+	}
 	s.mu.Unlock()
-	c.byName(r)
-}
-
-// byName counts what is counted by the names of the configuration, which most are not.
-func (c *Counts) byName(r *Record) {
 	if r.Limit != "" || r.Verdict.Reason != limiter.None || r.Verdict.Would.Key.Class != "" {
-		c.named.Load().count(r)
+		c.countNames(r)
 	}
 }
 
-// Malformed counts what was to be a request and is none.
+// Malformed counts an invalid request.
 func (c *Counts) Malformed() { c.malformed.Add(1) }
 
-// Totals are the counts since the start.
+// Totals returns the counts since the start.
 func (c *Counts) Totals() *Totals {
-	n := c.named.Load()
-	return &Totals{Groups: c.sums(), Malformed: c.malformed.Load(), Classes: n.classes.totals(), Limits: n.limits.totals()}
+	return &Totals{Groups: c.sums(), Malformed: c.malformed.Load(), Classes: c.classes.totals(), Limits: c.limits.totals()}
 }
 
-// sums are the counts since the start, by group.
+// sums returns the counts of each group since the start.
 func (c *Counts) sums() (all [Groups]Sums) {
 	for at := range c.shards {
 		s := &c.shards[at]
@@ -216,77 +221,55 @@ func (c *Counts) sums() (all [Groups]Sums) {
 	return all
 }
 
-// named are the counters of what the configuration names. They are never changed, only
-// replaced: a reload brings others.
-type named struct{ classes, limits names }
+// names are counters by name, of classes or of request limits.
+type names struct {
+	counters sync.Map // maps names, including those of earlier configurations, to *NameCount
+	shown    atomic.Pointer[[]string]
+}
 
 // NameCount counts the requests of a class or a request limit. Its methods may be called concurrently.
 type NameCount struct {
-	name                                string
 	matched, delayed, refused, shadowed atomic.Uint64
 }
 
-// Match counts a request that the limit is for.
+// Match counts a request that matches the limit.
 func (n *NameCount) Match() { n.matched.Add(1) }
 
-type names []*NameCount
-
-// find is the counter of a name, nil if there is none.
-func (all names) find(name string) *NameCount {
-	for _, n := range all {
-		if n.name == name {
-			return n
-		}
+// of returns the counter of a name.
+func (n *names) of(name string) *NameCount {
+	c, has := n.counters.Load(name)
+	if !has {
+		c, _ = n.counters.LoadOrStore(name, new(NameCount))
 	}
-	return nil
+	return c.(*NameCount) //nolint:forcetypeassert // it holds only these
 }
 
-// of is the counters of some names: those that there are go on, others begin.
-func (all names) of(list []string) (some names) {
-	for _, name := range list {
-		n := all.find(name)
-		if n == nil {
-			n = &NameCount{name: name}
-		}
-		some = append(some, n)
+// totals returns the counts of the names that SetNames has set.
+func (n *names) totals() (t []NameTotals) {
+	shown := n.shown.Load()
+	if shown == nil {
+		return nil
 	}
-	return some
-}
-
-func (all names) totals() (t []NameTotals) {
-	for _, n := range all {
-		t = append(t, NameTotals{n.name, n.matched.Load(), n.delayed.Load(), n.refused.Load(), n.shadowed.Load()})
+	for _, name := range *shown {
+		c := n.of(name)
+		t = append(t, NameTotals{name, c.matched.Load(), c.delayed.Load(), c.refused.Load(), c.shadowed.Load()})
 	}
 	return t
 }
 
-// SetNames sets the names of classes and request limits. Counts of those that stay continue;
-// those of others are forgotten, so there are never more than configured.
+// SetNames sets the names of classes and request limits that Totals shows.
 func (c *Counts) SetNames(classes, limits []string) {
-	c.naming.Lock()
-	defer c.naming.Unlock()
-	old := c.named.Load()
-	c.named.Store(&named{old.classes.of(classes), old.limits.of(limits)})
+	c.classes.shown.Store(&classes)
+	c.limits.shown.Store(&limits)
 }
 
-// Limit is the counter of a request limit, a new one if there is none of that name. It is
-// kept if the next SetNames tells of it.
-func (c *Counts) Limit(name string) *NameCount {
-	c.naming.Lock()
-	defer c.naming.Unlock()
-	old := c.named.Load()
-	if l := old.limits.find(name); l != nil {
-		return l
-	}
-	n := &NameCount{name: name}
-	c.named.Store(&named{old.classes, append(slices.Clone(old.limits), n)})
-	return n
-}
+// Limit returns the counter of a request limit.
+func (c *Counts) Limit(name string) *NameCount { return c.limits.of(name) }
 
-// count takes in a request that a class or a limit acted on, or would have.
-func (n *named) count(r *Record) {
-	if l := n.limits.find(r.Limit); l != nil {
-		if r.Outcome == Refused {
+// countNames counts a request for the class or limit that acted on it, or would have.
+func (c *Counts) countNames(r *Record) {
+	if r.Limit != "" {
+		if l := c.limits.of(r.Limit); r.Outcome == Refused {
 			l.refused.Add(1)
 		} else {
 			l.shadowed.Add(1)
@@ -297,44 +280,14 @@ func (n *named) count(r *Record) {
 	if would == "" && v.Shadow {
 		would = v.Key.Class
 	}
-	if c := n.classes.find(would); c != nil {
-		c.shadowed.Add(1)
+	if would != "" {
+		c.classes.of(would).shadowed.Add(1)
 	}
-	if c := n.classes.find(v.Key.Class); c != nil && !v.Shadow {
-		if r.Outcome == Refused {
-			c.refused.Add(1)
+	if v.Key.Class != "" && !v.Shadow {
+		if class := c.classes.of(v.Key.Class); r.Outcome == Refused {
+			class.refused.Add(1)
 		} else {
-			c.delayed.Add(1)
+			class.delayed.Add(1)
 		}
 	}
-}
-
-// Shards is over how many copies of the counters requests are spread. Requests that end at
-// the same time on different CPUs seldom share one.
-const Shards = 16
-
-// Nearby tells which shard is this CPU's. Counters that another CPU has just written have to
-// come from its cache, which takes longer than to count; so each CPU has a shard that it
-// nearly always finds in its own. Its Shard may be called concurrently.
-type Nearby struct {
-	numbers sync.Pool // of *uint8; the pool keeps an item for each CPU
-	given   atomic.Uint32
-}
-
-// NewNearby makes a Nearby, of as many shards as there are CPUs.
-func NewNearby() *Nearby {
-	n := new(Nearby)
-	most := uint32(min(Shards, runtime.GOMAXPROCS(0))) //nolint:gosec // at most Shards
-	n.numbers.New = func() any {
-		shard := uint8(n.given.Add(1) % most) //nolint:gosec // below Shards
-		return &shard
-	}
-	return n
-}
-
-// Shard is a number below Shards. It may be another one the next time.
-func (n *Nearby) Shard() uint8 {
-	number := n.numbers.Get().(*uint8) //nolint:forcetypeassert // there is nothing else in it
-	defer n.numbers.Put(number)
-	return *number
 }

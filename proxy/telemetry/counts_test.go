@@ -1,18 +1,17 @@
 package telemetry
 
 import (
+	"net/http"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// TestCounts: every request is counted once, in each of the ways that it is counted,
-// whoever else ends at the same time.
+// TestCounts: every request is counted once in each counter, even if others end at the same time.
 func TestCounts(t *testing.T) {
 	c, now := NewCounts(), time.Unix(1_000_000, 0)
 	c.SetNames([]string{"slash32", "mine"}, []string{"login"})
@@ -36,7 +35,7 @@ func TestCounts(t *testing.T) {
 					{Group: Stranger, Outcome: Refused, Limit: "gone"},
 					{Group: Newcomer, Outcome: Redirected},
 				} {
-					r.Who = new(classify.Result)
+					r.Who, r.Request = new(classify.Result), new(http.Request)
 					c.Note(now, &r)
 				}
 				c.Malformed()
@@ -59,25 +58,22 @@ func TestCounts(t *testing.T) {
 		},
 		Classes: []NameTotals{{Name: "slash32", Shadowed: n}, {"mine", 0, n, n, n}}, Limits: []NameTotals{{"login", n, 0, n, n}},
 	}
-	if diff := cmp.Diff(want, c.Totals()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, c.Totals(), "totals")
 	if all := c.Totals().All(); all.Requests() != 10*n || all.Ended[Refused] != 4*n {
 		t.Errorf("%d requests, %d refused", all.Requests(), all.Ended[Refused])
 	}
 }
 
-// TestNamesAreThoseOfTheConfiguration: counts of names that stay go on, others are gone.
+// TestNamesAreThoseOfTheConfiguration: after a reload, remaining names keep their counts, and other names
+// disappear.
 func TestNamesAreThoseOfTheConfiguration(t *testing.T) {
 	c := NewCounts()
 	c.SetNames(nil, []string{"a", "b"})
 	c.Limit("a").Match()
-	c.Limit("new").Match() // before its configuration is in force
+	c.Limit("new").Match() // before its configuration takes effect
 	c.SetNames([]string{"x"}, []string{"new", "a"})
 	want := []NameTotals{{Name: "new", Matched: 1}, {Name: "a", Matched: 1}}
-	if diff := cmp.Diff(want, c.Totals().Limits); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, c.Totals().Limits, "limits")
 }
 
 func TestRefusalNames(t *testing.T) {
@@ -88,20 +84,4 @@ func TestRefusalNames(t *testing.T) {
 	if len(seen) != Refusals || !seen["limit"] || !seen["unsound"] || !seen["busy"] {
 		t.Errorf("%v", seen)
 	}
-}
-
-// TestNearbyKeepsToTheShards: however many ask at once, no shard is beyond those that there are.
-func TestNearbyKeepsToTheShards(t *testing.T) {
-	n := NewNearby()
-	var all sync.WaitGroup
-	for range 8 * Shards {
-		all.Go(func() {
-			for range 100 {
-				if s := n.Shard(); s >= Shards {
-					t.Errorf("shard %d of %d", s, Shards)
-				}
-			}
-		})
-	}
-	all.Wait()
 }

@@ -1,14 +1,13 @@
-// Package telemetry is what requests add up to, for people to look at. A request that is over
-// is a [Record], made by the goroutine that served it; a [Recorder] takes it in without making
-// it wait.
+// Package telemetry counts and logs requests, and adds them up for tables and metrics. The goroutine
+// that served a request makes a [Record] of it at its end, and passes it to [Recorder]s.
 //
-//	record.go     a request that is over: its outcome, its group
+//	record.go     a finished request: its outcome, its group
 //	counts.go     exact counters, by group, and by class and request limit
-//	feed.go       of many a bounded sample, for those that add up
+//	feed.go       a bounded sample of the requests, for the packages that add them up
 //	accesslog.go  the access log
-//	words.go      what of a request's URL may be logged and kept
-//	sketch.go     how long many things took, and which of many cost most, in bounded memory
-//	ledger.go     what is shown of the accounts, and the first of many keys
-//	book/         what requests cost at this moment, and did in the last day and week
-//	metrics/      all numbers that are shown to programs
+//	words.go      which parts of URLs may be logged and kept
+//	sketch.go     histograms of durations, and the most expensive of many things, in bounded memory
+//	ledger.go     the accounts of keys, as tables show them
+//	book/         what requests cost now, and in each hour of the last week
+//	metrics/      all numbers for Prometheus, Graphite and the status
 package telemetry

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 )
 
-// adder is a Sink that adds up weights by status, and what was counted.
+// adder is a Sink that adds up weights by status, and the counts.
 type adder struct {
 	weight map[int]float64
 	cost   map[int]float64 // CPU-seconds, with the weights
@@ -33,9 +34,8 @@ func (a *adder) Take(_ time.Time, b *Batch) {
 	}
 }
 
-// TestFeed: what is kept stands for all of its kind, whatever there is of it and whoever
-// asks, and all are counted. That a flood begins changes nothing: a few dear requests are
-// not taken for many.
+// TestFeed: the sample represents each kind of request correctly, and all requests are counted. A flood that
+// begins changes nothing: a few expensive requests don't count as many.
 func TestFeed(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestFeed(t *testing.T) {
 		{"a flood of refusals", 20, 100, 20, 5000, 1 << 16}, {"a flood from one address", 1, 1250, 1, 0, 1},
 		{"a flood after silence", 1, 5000, 3, 700, 1 << 16},
 	} {
-		f, sum := NewFeed(NewCounts()), newAdder()
+		f, sum := NewCounts(), newAdder()
 		for range c.rounds {
 			for i := range c.refused + c.cheap + c.dear {
 				r := Record{Arrived: now, Request: &http.Request{Method: "GET", Host: "h", RequestURI: fmt.Sprint("/", i)}, Status: 200}
@@ -78,16 +78,14 @@ func TestFeed(t *testing.T) {
 			Ended: [Outcomes]uint64{Answered: n(c.cheap + c.dear), Refused: n(c.refused)}, Refused: [Refusals]uint64{Unsound: n(c.refused)},
 			Cost: time.Duration(c.rounds) * (time.Duration(c.cheap)*2*time.Millisecond + time.Duration(c.dear)*time.Second),
 		}
-		if sum.sums != all {
-			t.Errorf("%s: counted %+v, want %+v", c.name, sum.sums, all)
-		}
-		if most := c.rounds * Shards * 2 * ((perGroup-1)*mostCheap + mostDear); sum.kept > most {
+		testkit.Same(t, all, sum.sums, "%s: counted", c.name)
+		if most := c.rounds * mostShards * 2 * ((perGroup-1)*mostCheap + mostDear); sum.kept > most {
 			t.Errorf("%s: %d are kept, want %d at most", c.name, sum.kept, most)
 		}
 	}
 }
 
-// dearest is a Sink that adds up what clients cost.
+// dearest is a Sink that adds up the cost of each client.
 type dearest map[netip.Addr]float64
 
 func (d dearest) Take(_ time.Time, b *Batch) {
@@ -96,8 +94,8 @@ func (d dearest) Take(_ time.Time, b *Batch) {
 	}
 }
 
-// TestFeedFloodChangesNobodysCost: who floods the proxy with what costs nothing, and begins
-// when nobody expects it, does not multiply what others cost, nor hide it.
+// TestFeedFloodChangesNobodysCost: a flood of free requests, however it begins, neither multiplies nor hides
+// the cost of other clients.
 func TestFeedFloodChangesNobodysCost(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	page := &http.Request{Method: "GET", Host: "h", RequestURI: "/"}
@@ -111,7 +109,7 @@ func TestFeedFloodChangesNobodysCost(t *testing.T) {
 	for name, cheap := range flood {
 		for _, v := range []Record{{Cost: 2 * time.Second}, {Cost: 10 * time.Millisecond, Told: 5 * time.Second}} {
 			for _, first := range []bool{true, false} {
-				f, cost := NewFeed(NewCounts()), dearest{}
+				f, cost := NewCounts(), dearest{}
 				v.Arrived, v.Request, v.Who = now, page, &classify.Result{Client: victim}
 				if first {
 					f.Note(now, &v)
@@ -126,7 +124,7 @@ func TestFeedFloodChangesNobodysCost(t *testing.T) {
 				}
 				f.Drain(now, cost)
 				after := Record{Arrived: now, Request: page, Cost: 40 * time.Millisecond, Who: &classify.Result{Client: netip.MustParseAddr("203.0.113.1")}}
-				for range 20 { // who comes later does not stand for the flood
+				for range 20 { // later requests don't represent the flood
 					f.Note(now, &after)
 					f.Drain(now, cost)
 				}
@@ -141,13 +139,13 @@ func TestFeedFloodChangesNobodysCost(t *testing.T) {
 	}
 }
 
-// TestFeedIsFair: of pages that come in turn, as those of one who loads a page and its parts
-// again and again, each is met as often as it came, whatever the length of the turn.
+// TestFeedIsFair: if pages come in turns, as when a page and its parts are loaded again and again, the sample
+// has each as often as it came, whatever the length of a turn.
 func TestFeedIsFair(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	for turn := 2; turn <= 8; turn++ {
+	for _, turn := range []int{2, 3, 7, 8} {
 		const rounds, each = 200, 1024
-		f, sum := NewFeed(NewCounts()), newAdder()
+		f, sum := NewCounts(), newAdder()
 		for range rounds {
 			for i := range each {
 				r := Record{Arrived: now, Request: &http.Request{Method: "GET"}, Who: new(classify.Result), Status: i % turn}
@@ -163,21 +161,21 @@ func TestFeedIsFair(t *testing.T) {
 	}
 }
 
-// TestEntryKeepsWhatItIsOf cuts what is long.
+// TestEntryKeepsWhatItIsOf: an Entry cuts long texts.
 func TestEntryKeepsWhatItIsOf(t *testing.T) {
 	long := fmt.Sprintf("/%0999d", 7)
 	r := Record{Request: &http.Request{Method: "BREW", Host: "h", RequestURI: long}, Who: &classify.Result{}}
 	var e Entry
-	e.Set(time.Unix(9, 0), &r, 2)
-	if e.Target() != long[:mostText] || e.Host() != "h" || e.Method != "" || e.Weight != 2 {
+	e.Set(time.Unix(9, 0), &r)
+	if e.Target() != long[:mostText] || e.Host() != "h" || e.Method != "" || e.Weight != 1 {
 		t.Errorf("%q %q %q %v", e.Target(), e.Host(), e.Method, e.Weight)
 	}
 }
 
-// TestFeedTakenMeanwhile: whenever it is taken, all are stood for, and counted.
+// TestFeedTakenMeanwhile: whenever the sample is taken, it represents all requests, and all are counted.
 func TestFeedTakenMeanwhile(t *testing.T) {
 	const each, goers = 4000, 4
-	now, f, sum := time.Unix(1_000_000, 0), NewFeed(NewCounts()), newAdder()
+	now, f, sum := time.Unix(1_000_000, 0), NewCounts(), newAdder()
 	var all sync.WaitGroup
 	for range goers {
 		all.Go(func() {
@@ -191,11 +189,7 @@ func TestFeedTakenMeanwhile(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	for over := false; !over; {
-		select {
-		case <-ended:
-			over = true
-		default:
-		}
+		over = testkit.Ready(ended)
 		f.Drain(now, sum)
 	}
 	if got := sum.weight[200]; math.Abs(got-each*goers) > 1e-6 || sum.sums.Requests() != each*goers {

@@ -8,11 +8,11 @@ import (
 	"tempomat/limiter"
 )
 
-// Ledger is what the admin API and the statistics show; *limiter.Limiter is
-// one. All methods must be safe for concurrent use.
+// Ledger shows the accounts of keys to the admin API and the metrics. *limiter.Limiter is one. Its
+// methods may be called concurrently.
 type Ledger interface {
-	// Dump yields the rows of a class, of all classes if class is "", in no
-	// order, until yield returns false. It holds no lock while it yields.
+	// Dump yields the rows of a class, or of all classes if class is "", in no order, until yield
+	// returns false. It holds no lock while it yields.
 	Dump(now time.Time, class string, yield func(limiter.Row) bool)
 	// Find returns one key's row; false if the key is not remembered.
 	Find(now time.Time, k limiter.Key) (limiter.Row, bool)
@@ -20,12 +20,11 @@ type Ledger interface {
 	Classes() []limiter.ClassInfo
 }
 
-// RowOrder compares two rows: below zero if a is to be shown before b.
+// RowOrder compares two rows. The result is negative if a is shown before b.
 type RowOrder func(a, b limiter.Row) int
 
-// Orders are the orders that buckets can be shown in, by the name of the
-// column. Each shows first what an administrator looks for: the longest wait,
-// the most use, the deepest debt, the most recent.
+// Orders returns the orders of tables by the name of their column. The first rows are the ones that an
+// administrator looks for: the longest wait, the highest use, the deepest debt, the most recent request.
 func Orders() map[string]RowOrder {
 	return map[string]RowOrder{
 		"wait":  tied(func(a, b limiter.Row) int { return cmp.Compare(b.Wait, a.Wait) }),
@@ -36,8 +35,8 @@ func Orders() map[string]RowOrder {
 	}
 }
 
-// tied completes an order: equal rows by CPU use, then by name, so a table that is redrawn each
-// second stands still.
+// tied orders rows that are equal in the first order by CPU use, then by name, so rows don't jump when a
+// table is redrawn each second.
 func tied(first RowOrder) RowOrder {
 	return func(a, b limiter.Row) int {
 		if c := first(a, b); c != 0 {
@@ -47,16 +46,16 @@ func tied(first RowOrder) RowOrder {
 	}
 }
 
-// TopRows keeps the first Limit rows of any number in an order, in the memory
-// of twice as many. Limit is at least 1. One goroutine uses it.
+// TopRows keeps the first Limit of any number of rows. It uses the memory of twice as many. Limit is at least
+// 1. It isn't for concurrent use.
 type TopRows struct {
 	Limit int
 	Order RowOrder
-	Seen  int // rows offered
+	Seen  int // number of offered rows
 	rows  []limiter.Row
 }
 
-// Offer takes r in if it is among the first so far.
+// Offer adds a row. Rows beyond the first ones are dropped from time to time.
 func (t *TopRows) Offer(r limiter.Row) {
 	t.Seen++
 	if len(t.rows) == 2*t.Limit {
@@ -65,13 +64,13 @@ func (t *TopRows) Offer(r limiter.Row) {
 	t.rows = append(t.rows, r)
 }
 
-// cut leaves the first of the rows, in order.
+// cut sorts the rows and drops those beyond Limit.
 func (t *TopRows) cut() {
 	slices.SortFunc(t.rows, t.Order)
 	t.rows = t.rows[:min(t.Limit, len(t.rows))]
 }
 
-// Sorted returns the rows kept, in order, never nil. Offer nothing after it.
+// Sorted returns the first rows in order, never nil. Don't call Offer after it.
 func (t *TopRows) Sorted() []limiter.Row {
 	t.cut()
 	return append([]limiter.Row{}, t.rows...)

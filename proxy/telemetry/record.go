@@ -13,60 +13,59 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Answered     Outcome = iota // by the backend
-	Refused                     // by the limiter
-	ClientGone                  // before it was answered
-	BackendDown                 // 502
-	BackendSlow                 // 504, or it took that long after its client disconnected
-	BackendBroke                // it broke its answer off
-	Redirected                  // a newcomer, to the same URL
+	Answered     Outcome = iota // the backend answered
+	Refused                     // the limiter or a request limit rejected the request
+	ClientGone                  // the client disconnected before the answer was complete
+	BackendDown                 // the backend couldn't be reached (502)
+	BackendSlow                 // the backend took too long (504, or no answer if the client had disconnected)
+	BackendBroke                // the backend ended its answer too early
+	Redirected                  // a newcomer was redirected to the same URL
 )
 
-// Outcomes is how many there are.
+// Outcomes is the number of outcomes.
 const Outcomes = int(Redirected) + 1
 
 func (o Outcome) String() string {
 	return [Outcomes]string{"answered", "refused", "client gone", "backend down", "backend slow", "backend broke", "redirected"}[o]
 }
 
-// Group is whom a request counts among where CPU time and waiting are shown by people and
-// robots.
+// Group is the kind of client under which tables and metrics count a request.
 type Group uint8
 
 // The groups.
 const (
-	Stranger Group = iota // nothing is known of it
-	Newcomer              // it came back with a newcomer's pass
-	Known                 // it was seen for a while, or has standing
-	Robot                 // it says that it is one
-	Exempt                // by configuration: it is never delayed
+	Stranger Group = iota // an unknown client
+	Newcomer              // a client with a newcomer's pass
+	Known                 // a client that was seen for a while, or that has standing
+	Robot                 // a client that identifies itself as a robot
+	Exempt                // exempt by configuration, so never delayed
 )
 
-// Groups is how many there are.
+// Groups is the number of groups.
 const Groups = int(Exempt) + 1
 
 func (g Group) String() string {
 	return [Groups]string{"strangers", "newcomers", "known", "robots", "exempt"}[g]
 }
 
-// ShownGroups are the groups in display order.
+// ShownGroups returns the groups in display order.
 func ShownGroups() [Groups]Group { return [...]Group{Known, Newcomer, Stranger, Robot, Exempt} }
 
-// Waiting is the waiting requests at one moment.
+// Waiting counts the requests that wait at one moment.
 type Waiting struct {
 	Count   [Groups]int
-	Longest [Groups]time.Duration // longest wait among them
+	Longest [Groups]time.Duration // longest wait of each group
 }
 
-// Place is how many requests of a group are at the backend for a page.
+// Place counts a group's requests for one page that are at the backend.
 type Place struct {
 	Group Group
 	Shape string
 	Count int
 }
 
-// Record is what is known of a request that is over. It belongs to the goroutine that serves
-// the request: a Recorder reads it until Note returns, and keeps only copies.
+// Record describes a finished request. Its memory is reused after Note returns: a Recorder must not read it
+// later, and must copy what it keeps.
 type Record struct {
 	Arrived time.Time
 	Request *http.Request
@@ -75,32 +74,31 @@ type Record struct {
 	Group   Group
 	Outcome Outcome
 	Status  int
-	Bytes   int64         // of the answer's body
-	Guess   time.Duration // what it was likely to cost
-	Cost    time.Duration // CPU time that it was charged with
-	Told    time.Duration // of Cost, what was told of it while it ran; it may turn out to cost less
-	// ToldWasted is what of Told was spent after its client had left.
+	Bytes   int64         // size of the answer's body
+	Guess   time.Duration // expected CPU time
+	Cost    time.Duration // CPU time charged to the client
+	Told    time.Duration // part of Cost that Book.Running has already added up; may exceed Cost
+	// ToldWasted is the part of Told that was spent after the client had disconnected.
 	ToldWasted time.Duration
-	Held       time.Duration // for how long its client was kept from the end of its answer
-	// Queued is for how long it waited if it was never let go: it was refused or redirected,
-	// or its client left.
+	Held       time.Duration // how long the end of the answer was held back
+	// Queued is how long a request waited that never went to the backend: it was refused or redirected, or
+	// its client disconnected.
 	Queued time.Duration
-	Orphan bool   // its client disconnected while the backend worked: the cost was wasted
-	Judged bool   // the evidence for its client was looked at
-	Limit  string // the request limit that refused it; empty: none did
-	ID     string // to ask after it: of what is remarkable, or as a trusted proxy gave it; empty: none
-	Access Access // whether it is to be logged
-	Shard  uint8  // of counters, below Shards, that is best for it
+	Orphan bool   // whether the client disconnected while the backend worked, so the cost was wasted
+	Judged bool   // whether the client's standing was judged
+	Limit  string // name of the request limit that refused the request; empty: none
+	ID     string // id that people can ask about, if the request is remarkable or a trusted proxy gave one; otherwise empty
+	Access Access // which requests the access log records
 }
 
-// Recorder takes in requests that are over. Its methods are called by the goroutines that
-// serve requests, concurrently: they wait for nothing.
+// Recorder records finished requests. The goroutines that serve requests call it concurrently, so it must
+// not wait for anything.
 type Recorder interface {
-	// Note takes in a request that is over.
+	// Note records a finished request.
 	Note(now time.Time, r *Record)
 }
 
-// Recorders are several, which are told in turn.
+// Recorders calls several Recorders in turn.
 type Recorders []Recorder
 
 // Note implements Recorder.
@@ -110,19 +108,17 @@ func (rs Recorders) Note(now time.Time, r *Record) {
 	}
 }
 
-// Remarkable reports whether people are likely to ask about the request: the backend did not
-// answer it, or it waited for long.
+// Remarkable reports whether the request is always logged, because people are likely to ask about it: the
+// backend didn't answer it, or it waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
-// Shadowed reports whether the request would have been delayed or refused by what is in
-// shadow.
+// Shadowed reports whether a mode or class in shadow would have delayed or refused the request.
 func (r *Record) Shadowed() bool { return r.Verdict.Shadow || r.Verdict.Would.Key.Class != "" }
 
-// Why is why the request was delayed, refused or redirected; empty: it was not.
+// Why returns why the request was delayed, refused or redirected, or an empty string if it wasn't.
 func (r *Record) Why() string { return why(r.Outcome, r.Verdict.Reason, r.Limit) }
 
-// action is what was decided of the request. The limiter is not asked about what a request limit
-// refuses.
+// action returns the decision about the request. If a request limit refused it, the limiter wasn't asked.
 func (r *Record) action() limiter.Action {
 	if r.Limit != "" && r.Outcome == Refused {
 		return limiter.Refuse
@@ -136,14 +132,14 @@ func why(o Outcome, r limiter.Reason, limit string) string {
 		return "limit " + limit
 	case r != limiter.None:
 		return r.String()
-	case o == Redirected: // before the limiter decided
+	case o == Redirected: // redirected before the limiter decided
 		return "newcomer"
 	}
 	return ""
 }
 
-// Took is from the end of the request's head to the end of its answer. It returns false if that
-// is unknown, or the request did not go to the backend.
+// Took returns the time from the end of the headers to the end of the answer. It returns false if the
+// client disconnected, or if the request didn't go to the backend.
 func (r *Record) Took(now time.Time) (time.Duration, bool) {
 	switch r.Outcome {
 	case Answered, BackendDown, BackendSlow, BackendBroke:
@@ -153,10 +149,10 @@ func (r *Record) Took(now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// Waited is how long the request waited, whatever became of it.
+// Waited returns how long the request waited, however it ended.
 func (r *Record) Waited() time.Duration { return max(r.Queued, r.Delay()) }
 
-// Delay is how long the client waited because of what its classes owe, or at the gate.
+// Delay returns how long the client waited in the queue, or because of its classes' debt.
 func (r *Record) Delay() time.Duration {
 	if r.Verdict.Shadow || r.Verdict.Action != limiter.Go {
 		return r.Held

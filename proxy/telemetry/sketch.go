@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Durations are counted in bins, each a tenth wider than the one before, so a quantile is wrong
-// by 5 % at most, from 0.1 ms to a quarter of an hour.
+// Durations are counted in bins, each a tenth wider than the previous one, so a quantile from 0.1 ms to a
+// quarter of an hour is wrong by at most 5 %.
 const (
 	Bins     = 168
-	firstBin = 1e-4 // seconds
+	firstBin = 1e-4 // lower bound of the first bin, in seconds; shorter durations count there too
 	binRatio = 1.1
-	logRatio = 0.0953101798043249 // its natural logarithm
+	logRatio = 0.0953101798043249 // natural logarithm of binRatio
 )
 
 // Histogram counts durations by bin.
 type Histogram [Bins]float64
 
-// Add counts n durations of that many seconds.
+// Add counts n durations of the given seconds.
 func (h *Histogram) Add(seconds, n float64) {
 	i := 0
 	if seconds > firstBin {
@@ -27,15 +27,15 @@ func (h *Histogram) Add(seconds, n float64) {
 	h[i] += n
 }
 
-// Merge counts what another one has counted.
+// Merge adds the counts of another Histogram.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o {
 		h[i] += n
 	}
 }
 
-// Quantile is the duration, in seconds, that a part of them does not exceed; 0 if there are
-// none.
+// Quantile returns the duration, in seconds, that the given part of the durations doesn't exceed; 0 if there
+// are none.
 func (h *Histogram) Quantile(part float64) float64 {
 	all := 0.0
 	for _, n := range h {
@@ -52,29 +52,29 @@ func (h *Histogram) Quantile(part float64) float64 {
 	return firstBin * math.Pow(binRatio, float64(i)+0.5)
 }
 
-// Top keeps the most expensive of any number of things in the memory of a few: the space-saving
-// algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005), with CPU-seconds in the place of counts.
-// A thing that finds no room takes the row of the cheapest one, and inherits its cost as a
-// bound of its error: a thing that costs more than its part of all rows is kept, however many
-// others clients invent.
+// Top finds the most expensive of any number of things with a fixed number of rows. It is the space-saving
+// algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005), with CPU-seconds instead of counts. If all rows are
+// taken, a new thing replaces the cheapest one and starts with its cost, because the new thing may have used
+// that much before it got a row. Row.Wrong is this possible error. With n rows, each thing with more than 1/n
+// of the total cost has a row, however many other things clients invent.
 type Top[K comparable] struct {
 	Rows  []Row[K]
-	index map[K]int // of the rows
+	index map[K]int // row of each key
 }
 
-// Row is what a thing cost. It stays in its place.
+// Row is the cost of one key, such as a page. Its index doesn't change.
 type Row[K comparable] struct {
 	Key   K
-	Wrong float64 // bound bound by which its CPU may be too high
+	Wrong float64 // largest possible error of CPU, which is never too low
 	Use
 }
 
-// Use is what requests cost since they were told of last.
+// Use is the cost of some requests.
 type Use struct {
 	CPU   float64 // CPU-seconds
-	N     float64 // requests that are over
-	Work  float64 // of these, those that the backend worked on
-	Ended float64 // CPU-seconds that these cost, from their beginning to their end
+	N     float64 // number of finished requests
+	Work  float64 // number of finished requests that the backend worked on
+	Ended float64 // total CPU-seconds of the finished requests
 }
 
 func (u *Use) add(o Use) {
@@ -84,20 +84,20 @@ func (u *Use) add(o Use) {
 	u.Ended += o.Ended
 }
 
-// NewTop makes one of that many rows.
+// NewTop makes a Top with the given number of rows.
 func NewTop[K comparable](rows int) Top[K] {
 	return Top[K]{Rows: make([]Row[K], rows), index: make(map[K]int)}
 }
 
-// Sure is what a thing surely cost.
+// Sure returns the lowest cost that the row's key can have.
 func (r *Row[K]) Sure() float64 { return r.CPU - r.Wrong }
 
-// Free reports whether no thing has the row.
+// Free reports whether the row is free.
 func (r *Row[K]) Free() bool { return r.N == 0 && r.CPU == 0 }
 
-// Mean is the cost of a request that the backend worked on, 0 if none has ended: refused and
-// redirected ones show nothing about the page. Computed from CPU it would be too low for long
-// requests, because their first part has faded when they end.
+// Mean returns the average cost of the finished requests that the backend worked on, or 0 if there are
+// none. Refused and redirected requests don't count, because they say nothing about the page. It uses
+// Ended because the first part of a long request's CPU has faded by its end.
 func (r *Row[K]) Mean() float64 {
 	if r.Work == 0 {
 		return 0
@@ -105,8 +105,8 @@ func (r *Row[K]) Mean() float64 {
 	return r.Ended / r.Work
 }
 
-// Add counts a thing's use, and returns its row and whether another thing had that row until
-// now. The row is -1 if there is no room for a thing that costs nothing.
+// Add counts a thing's use. It returns the thing's row, and whether the thing just got that row. The row is
+// -1 if the thing cost nothing and there is no free row.
 func (t *Top[K]) Add(key K, u Use) (row int, fresh bool) {
 	row, has := t.find(key)
 	r := &t.Rows[row]
@@ -124,14 +124,14 @@ func (t *Top[K]) Add(key K, u Use) (row int, fresh bool) {
 	return row, true
 }
 
-// Put puts a thing into a row, in the place of the one that has it.
+// Put replaces the content of a row.
 func (t *Top[K]) Put(row int, thing Row[K]) {
 	t.leave(row)
 	t.index[thing.Key] = row
 	t.Rows[row] = thing
 }
 
-// leave takes a row out of the index.
+// leave removes a row from the index.
 func (t *Top[K]) leave(row int) {
 	if r := &t.Rows[row]; !r.Free() {
 		delete(t.index, r.Key)
@@ -156,7 +156,7 @@ func (t *Top[K]) find(key K) (row int, has bool) {
 	return least, false
 }
 
-// Fade has all count for less. A row becomes free once its thing is over.
+// Fade multiplies all uses by a factor below 1. A row becomes free once its use is close to 0.
 func (t *Top[K]) Fade(factor float64) {
 	for i := range t.Rows {
 		r := &t.Rows[i]
@@ -178,7 +178,7 @@ func (t *Top[K]) Clear() {
 	clear(t.index)
 }
 
-// Sorted are the rows of the things that surely cost at least that, the most expensive first.
+// Sorted returns the indexes of the rows that cost at least least for sure, the most expensive first.
 func (t *Top[K]) Sorted(least float64) []int {
 	var order []int
 	for i := range t.Rows {

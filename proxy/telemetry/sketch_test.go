@@ -11,7 +11,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// TestQuantile: percentiles are within the width of a class of the true ones.
+// TestQuantile: percentiles are within a bin's width of the true ones.
 func TestQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h telemetry.Histogram
@@ -36,8 +36,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestTop: what a thing cost lies between what it surely did and its count, and what costs
-// more than an n-th of all is among n.
+// TestTop: the real cost of a thing lies between its sure cost and its count, and every thing that costs more
+// than an n-th of everything is among the n rows.
 func TestTop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SampledFrom([]int{8, 40}).Draw(t, "rows")
@@ -72,7 +72,7 @@ func TestTop(t *testing.T) {
 	})
 }
 
-// TestFreeThingsDriveOutNone: a thing that costs nothing takes no row of another.
+// TestFreeThingsDriveOutNone: a thing that costs nothing never takes another's row.
 func TestFreeThingsDriveOutNone(t *testing.T) {
 	top := telemetry.NewTop[int](20)
 	for i := range 40 {

@@ -10,7 +10,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TopRows keeps what sorting everything and cutting it would keep.
+// TopRows keeps the same rows as sorting everything and cutting it.
 func TestTopRowsIsSortAndCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		column := rapid.SampledFrom([]string{"wait", "cpu", "rate", "level", "last"}).Draw(t, "column")

@@ -11,34 +11,34 @@ import (
 )
 
 const (
-	// mostParameters is how many parameters are remembered, and mostValues how many values
-	// of each. A parameter with more of them is one that people write into.
+	// mostParameters is how many parameters are remembered, and mostValues how many values of each. A
+	// parameter with more values is probably a field into which people type text.
 	mostParameters = 1024
 	mostValues     = 16
-	// fewAddresses is how many addresses of known people must have used a name or a value
-	// before it is shown, and enough how many of their requests it takes before a parameter
-	// counts as one with few values.
+	// fewAddresses is how many addresses of known clients must have used a name or a value before it
+	// is shown. enough is how many requests a parameter needs before it counts as one with few values.
 	fewAddresses = 3
 	enough       = 64
-	// forgotten is after what time without a request a parameter is.
+	// forgotten is the time without a request after which a parameter is forgotten.
 	forgotten = 24 * time.Hour
-	// longestWord and longestName bound what is shown, in bytes.
+	// longestWord and longestName are the longest values and names that are shown, in bytes.
 	longestWord = 16
 	longestName = 32
 	longestPath = 120
-	// mostPaths is how many paths are remembered, and longestURL how much of what a URL is called.
+	// mostPaths is how many paths are remembered. longestURL is the longest name of a URL.
 	mostPaths  = 4096
 	longestURL = 160
 )
 
-// Words learns which values of parameters are words of the site, as action=history, and not of
-// a person, as search=anything: a value is shown if all that known people gave for that
-// parameter of that path were at most mostValues different ones in at least enough requests, if
-// those of fewAddresses did, and if it is a short word in lower-case letters. The name of a
-// parameter is shown if those of fewAddresses used it, and a path where it is kept for long if
-// those of fewAddresses asked for it and it looks like no secret: links in mails are opened by
-// several people as well. Strangers teach it nothing; otherwise a crawler could get any text
-// into the log, or hide everything.
+// Words decides which parts of URLs may be logged and kept. It learns which values of parameters are words of
+// the site, such as action=history, and which are texts that people typed, such as search=anything.
+//
+// A value is shown if it is a short word in lower-case letters that known clients at fewAddresses addresses
+// used, and if its parameter had at most mostValues values in at least enough requests. A parameter's name is
+// shown if known clients at fewAddresses addresses used it. The history shows a path under the same
+// condition, unless the path looks like a secret, because several people may open the same secret link from a
+// mail. Words learns only from known clients. Otherwise a crawler could get any text into the log, or use so
+// many values that every value is hidden.
 //
 // It implements Sink. Its methods may be called concurrently.
 type Words struct {
@@ -46,18 +46,18 @@ type Words struct {
 
 	mu         sync.RWMutex // guards the following
 	parameters map[parameterName]*parameter
-	paths      *simplelru.LRU[uint64, people] // by hash
+	paths      *simplelru.LRU[uint64, people] // people who used each path, by the path's hash
 	swept      time.Time
 }
 
 // parameterName is a parameter of a path.
 type parameterName struct{ path, name string }
 
-// parameter is what is known of it.
+// parameter is what Words has learned of a parameter.
 type parameter struct {
-	used     time.Time // last
+	used     time.Time // time of the last request with this parameter
 	requests int
-	open     bool // it has more than mostValues values
+	open     bool // whether it has more than mostValues values
 	by       people
 	values   map[string]*people
 }
@@ -77,11 +77,11 @@ func (p *people) add(hash uint64) {
 
 func (p *people) several() bool { return p.n == len(p.hashes) }
 
-// NewWords makes Words that know none.
+// NewWords makes Words that have learned nothing yet.
 func NewWords() *Words {
 	paths, err := simplelru.NewLRU[uint64, people](mostPaths, nil)
 	if err != nil {
-		panic(err) // mostPaths is above 0
+		panic(err) // it fails only if mostPaths isn't positive
 	}
 	return &Words{seed: maphash.MakeSeed(), parameters: make(map[parameterName]*parameter), paths: paths}
 }
@@ -105,7 +105,7 @@ func (w *Words) Take(now time.Time, b *Batch) {
 	}
 }
 
-// learn takes in the path and the parameters of a request.
+// learn learns from the path and the parameters of a request.
 func (w *Words) learn(now time.Time, e *Entry) {
 	target := e.Target()
 	if len(target) == mostText { // it is cut off, so its rest is unknown
@@ -115,7 +115,7 @@ func (w *Words) learn(now time.Time, e *Entry) {
 	address := e.Client.As16()
 	head := address[:]
 	if !e.Client.Is4() {
-		head = address[:8] // a client with one address of a /64 has all of them
+		head = address[:8] // the /64 counts as one address, because one client may own all of it
 	}
 	hash := maphash.Bytes(w.seed, head)
 	by, _ := w.paths.Get(maphash.String(w.seed, asked))
@@ -138,12 +138,12 @@ func (w *Words) learn(now time.Time, e *Entry) {
 	}
 }
 
-// makeRoom forgets a parameter that few people use, among some that it looks at. Otherwise,
-// once one client had made up enough names, no other name could be learned.
+// makeRoom forgets a parameter that few clients use, chosen from a small sample. Without it, one client could
+// invent so many names that there is no room to learn others.
 func (w *Words) makeRoom() bool {
 	const looks = 32
 	n := 0
-	for name, p := range w.parameters { // from anywhere
+	for name, p := range w.parameters { // map order is random
 		if !p.by.several() {
 			delete(w.parameters, name)
 			return true
@@ -174,8 +174,8 @@ func (p *parameter) learn(now time.Time, hash uint64, value string) {
 	v.add(hash)
 }
 
-// Reduce returns a query without what may be a person's: each parameter as name=value, as
-// name=* if its value is not to be shown, or as * if nothing of it is.
+// Reduce returns a query without texts that people typed. Each parameter becomes name=value, name=* if its
+// value isn't shown, or * if its name isn't shown either.
 func (w *Words) Reduce(shape, query string) string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -184,8 +184,8 @@ func (w *Words) Reduce(shape, query string) string {
 	return out.String()
 }
 
-// URL is what a request's target is called where it is kept for long: its path, or its shape's until
-// several people have asked for it, and its query as Reduce has it.
+// URL returns the name of a request's target in the history: its path with the query as Reduce returns it.
+// Until several known clients have requested the path, it is the shape's path instead.
 func (w *Words) URL(shape, target string) string {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -233,10 +233,10 @@ func (w *Words) reduceLocked(out *strings.Builder, shape, query string) {
 	}
 }
 
-// mostShown is how many parameters of a request are shown.
+// mostShown is the most parameters of a request that are shown.
 const mostShown = 8
 
-// shows reports whether a value is a word of the site.
+// shows reports whether a value may be shown: it is a short word that several people used.
 func (p *parameter) shows(value string) bool {
 	if p.open || p.requests < enough || !isWord(value) {
 		return false
@@ -245,13 +245,14 @@ func (p *parameter) shows(value string) bool {
 	return v != nil && v.several()
 }
 
-// pathOf is the part of a shape before its parameters' names.
+// pathOf returns the path of a shape, without the parameters' names.
 func pathOf(shape string) string {
 	path, _, _ := strings.Cut(shape, "?")
 	return path
 }
 
-// parametersOf yields names and values as they came; some sites write a;b for a&b.
+// parametersOf yields the names and values of a query, not decoded. Some sites separate them by a
+// semicolon.
 func parametersOf(query string) func(yield func(name, value string) bool) {
 	return func(yield func(name, value string) bool) {
 		for parameter := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
@@ -275,7 +276,7 @@ func isWord(s string) bool {
 	return true
 }
 
-// isName reports whether a parameter's name is one that programmers give.
+// isName reports whether a parameter's name consists of characters that programmers use in names.
 func isName(s string) bool {
 	if s == "" || len(s) > longestName {
 		return false
@@ -290,8 +291,8 @@ func isName(s string) bool {
 	return true
 }
 
-// isSecret reports whether a path looks like it has an address of mail, a telephone number or a
-// random token, or is too long to tell.
+// isSecret reports whether a path is too long to judge, or seems to contain a mail address, a telephone
+// number or a random token.
 func isSecret(path string) bool {
 	if len(path) > longestPath || strings.Contains(path, "@") || strings.Contains(path, "%40") {
 		return true

@@ -11,9 +11,10 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 )
 
-// teach has a request of a known person's address, or of who else the change says, end.
+// teach ends a request from an address of a known client, unless change makes it another kind of client.
 func teach(w *Words, address byte, target string, change func(*Record)) {
 	path, _, _ := strings.Cut(target, "?")
 	r := Record{
@@ -25,11 +26,11 @@ func teach(w *Words, address byte, target string, change func(*Record)) {
 	}
 	now := time.Unix(1_000_000, 0)
 	var e Entry
-	e.Set(now, &r, 1)
+	e.Set(now, &r)
 	w.Take(now, &Batch{Entries: []Entry{e}})
 }
 
-// TestWords: what is shown of a query, by what people did before.
+// TestWords: which parts of a query are shown depends on earlier requests.
 func TestWords(t *testing.T) {
 	people := func(n int, target func(i int) string, change func(*Record)) func(*Words) {
 		return func(w *Words) {
@@ -77,13 +78,11 @@ func TestWords(t *testing.T) {
 	} {
 		w := NewWords()
 		c.before(w)
-		if got := w.Reduce("/w?x", c.query); got != c.want {
-			t.Errorf("%s: %s is shown as %s, want %s", c.name, c.query, got, c.want)
-		}
+		testkit.Same(t, c.want, w.Reduce("/w?x", c.query), "%s: %s is shown as", c.name, c.query)
 	}
 }
 
-// TestWordsShowNothingElse: whatever comes, a value that is shown was given by several people.
+// TestWordsShowNothingElse: every value that is shown was used by several clients.
 func TestWordsShowNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, given := NewWords(), map[string]map[byte]bool{}
@@ -106,40 +105,33 @@ func TestWordsShowNothingElse(t *testing.T) {
 	})
 }
 
-// TestWordsAreBounded: there are never more parameters than there is room for, and those that
-// nobody asks for any more are forgotten.
+// TestWordsAreBounded: the number of parameters is limited, and unused ones are forgotten.
 func TestWordsAreBounded(t *testing.T) {
 	w := NewWords()
 	for i := range 3 * mostParameters {
 		teach(w, 1, fmt.Sprint("/w?p", i, "=1"), nil)
 	}
-	if n := len(w.parameters); n != mostParameters {
-		t.Errorf("%d parameters", n)
-	}
-	for i := range 5 * enough { // one client's names keep nobody from teaching others
+	testkit.Same(t, mostParameters, len(w.parameters), "parameters")
+	for i := range 5 * enough { // one client's names don't keep others from teaching
 		teach(w, byte(i%5), "/w?action=view", nil)
 		teach(w, 1, fmt.Sprint("/w?q", i, "=1"), nil)
 	}
-	if got := w.Reduce("/w?x", "action=view"); got != "action=view" {
-		t.Errorf("names that one client makes up have hidden all: %s", got)
-	}
+	testkit.Same(t, "action=view", w.Reduce("/w?x", "action=view"), "names that one client makes up have hidden all")
 	for i := range 3 * mostPaths {
 		teach(w, 1, fmt.Sprint("/", i), nil)
 	}
 	if n := w.paths.Len(); n > mostPaths {
 		t.Errorf("%d paths", n)
 	}
-	teach(w, 1, "/w?"+strings.Repeat("a=1&", 100), nil) // cut off: nothing is learnt of it
+	teach(w, 1, "/w?"+strings.Repeat("a=1&", 100), nil) // the target is cut, so nothing is learnt from it
 	if w.parameters[parameterName{"/w", "a"}] != nil {
 		t.Error("learnt from a part")
 	}
 	w.Take(time.Unix(1_000_000, 0).Add(forgotten+2*time.Hour), new(Batch))
-	if n := len(w.parameters); n != 0 {
-		t.Errorf("%d parameters a day later", n)
-	}
+	testkit.Same(t, 0, len(w.parameters), "parameters a day later")
 }
 
-// TestURLs: what known people of three addresses ask for is written out, and nobody's secrets are.
+// TestURLs: targets that known clients at three addresses requested are shown in full, but secrets never are.
 func TestURLs(t *testing.T) {
 	const page = "/w/index.php?title=Main_Page&action=history"
 	long := "/" + strings.Repeat("words/", 18)
@@ -169,8 +161,6 @@ func TestURLs(t *testing.T) {
 			}
 			teach(w, byte(i%c.addresses), target, shape)
 		}
-		if got := w.URL("/the/shape?names", c.target); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		testkit.Same(t, c.want, w.URL("/the/shape?names", c.target), "%s", c.name)
 	}
 }

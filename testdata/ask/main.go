@@ -1,5 +1,5 @@
-// Command ask is both sides of the proxy in the test of the packages: a backend, and clients
-// that ask all the time and count what fails.
+// Command ask plays both sides of the proxy in the test of the packages: a backend, and clients that make
+// requests all the time and count failures.
 //
 //	ask -serve ADDRESS
 //	ask -url URL [-clients N] [-patient]
@@ -22,10 +22,10 @@ import (
 )
 
 func main() {
-	address := flag.String("serve", "", "be the backend at this `address`")
-	url := flag.String("url", "", "ask for this")
-	clients := flag.Int("clients", 8, "how many ask at a time; half of them connect anew for each request")
-	patient := flag.Bool("patient", false, "try again for up to 5 s where a connection is refused, or reset before an answer begins")
+	address := flag.String("serve", "", "run the backend at this `address`")
+	url := flag.String("url", "", "request this URL")
+	clients := flag.Int("clients", 8, "number of clients; half of them open a new connection for each request")
+	patient := flag.Bool("patient", false, "retry for up to 5 s if a connection is refused, or reset before an answer begins")
 	flag.Parse()
 	if *address != "" {
 		fmt.Fprintln(os.Stderr, serve(*address))
@@ -52,7 +52,7 @@ type figures struct {
 	longest       atomic.Int64 // nanoseconds
 }
 
-// ask asks until the context ends and tells whether nothing failed.
+// ask makes requests until the context ends, and reports whether all of them succeeded.
 func ask(ctx context.Context, url string, clients int, patient bool) bool {
 	var f figures
 	var all sync.WaitGroup
@@ -100,7 +100,7 @@ func get(c *http.Client, url string) error {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return fmt.Errorf("within the answer: %v", err) //nolint:errorlint // that is a failure in any case
+		return fmt.Errorf("while reading the answer: %v", err) //nolint:errorlint // counts as a failure in any case
 	}
 	if res.StatusCode != http.StatusOK || string(body) != "page" {
 		return errors.New(res.Status)

@@ -1,6 +1,6 @@
-// Command demo runs a site whose pages burn CPU, and the proxy before it. With -attack it shows what a
-// crawler does to that site without the gate, and with it: people browse, the crawler takes the CPU, and a
-// table says what the people got.
+// Command demo runs a site whose pages burn CPU time, and the proxy in front of it. With -attack, it shows
+// what a crawler does to that site without and with the gate: people browse, the crawler takes the CPU, and a
+// table shows what the people get.
 package main
 
 import (
@@ -26,8 +26,8 @@ const (
 
 func main() {
 	program := flag.String("program", "bin/tempomat-proxy", "the proxy to run")
-	attack := flag.Bool("attack", false, "play the crawler's attack")
-	listen := flag.String("listen", "127.0.0.1:8888", "where the proxy listens")
+	attack := flag.Bool("attack", false, "run the crawler's attack")
+	listen := flag.String("listen", "127.0.0.1:8888", "the proxy's address")
 	settle := flag.Duration("settle", 6*time.Second, "how long each part runs before it is measured")
 	measure := flag.Duration("measure", 16*time.Second, "how long each part is measured")
 	flag.Parse()
@@ -48,9 +48,9 @@ func main() {
 	}
 }
 
-// play has the attack play under both modes, and prints what everybody got.
+// play runs the attack in both modes, and prints the results.
 func play(ctx context.Context, program string, settle, measure time.Duration) error {
-	fmt.Printf(`%d people read a site whose pages cost 20 ms of CPU; one crawler asks for pages of
+	fmt.Printf(`%d people read a site whose pages cost 20 ms of CPU time; one crawler requests pages of
 400 ms on %d connections. First without the gate, then with it; %v each.
 
 `, attackPeople, attackConnections, settle+measure)
@@ -69,13 +69,13 @@ func play(ctx context.Context, program string, settle, measure time.Duration) er
 	}
 	before, after := results[0].percentile(0.95), results[1].percentile(0.95)
 	fmt.Printf(`
-With the gate, 95 of 100 pages came within %s instead of %s, and the crawler still
-got %.1f pages a second: all that the people left.
+With the gate, 95 %% of the pages arrived within %s instead of %s, and the crawler still
+got %.1f pages per second, with the CPU time that the people left.
 `, short(after), short(before), results[1].crawled())
 	return nil
 }
 
-// attack sends everybody and waits until they are done.
+// attack starts all visitors and waits until they are done.
 func attack(ctx context.Context, site, mode string, settle, measure time.Duration) *result {
 	from := time.Now().Add(settle)
 	ctx, end := context.WithDeadline(ctx, from.Add(measure))
@@ -92,7 +92,7 @@ func attack(ctx context.Context, site, mode string, settle, measure time.Duratio
 	return r
 }
 
-// result is what everybody got.
+// result is what the visitors got.
 type result struct {
 	mode     string
 	from     time.Time
@@ -103,8 +103,8 @@ type result struct {
 	heavy int
 }
 
-// people takes in what a person got. Who was still waiting at the end has waited
-// at least so long.
+// people adds a person's visits. A visit that was still waiting at the end counts with the time that it had
+// waited.
 func (r *result) people(vs []visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *result) people(vs []visit) {
 	}
 }
 
-// crawler takes in what the crawler got.
+// crawler adds the crawler's visits.
 func (r *result) crawler(vs []visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *result) crawler(vs []visit) {
 	}
 }
 
-// crawled is how many pages the crawler got each second.
+// crawled returns how many pages the crawler got per second.
 func (r *result) crawled() float64 { return float64(r.heavy) / r.measured.Seconds() }
 
 func (r *result) percentile(p float64) time.Duration {
@@ -137,7 +137,7 @@ func (r *result) percentile(p float64) time.Duration {
 	return all[min(len(all)-1, int(p*float64(len(all))))]
 }
 
-// within is the percentage of pages that came within a second.
+// within returns the percentage of pages that arrived within a second.
 func (r *result) within() float64 {
 	n := 0
 	for _, d := range r.pages {
@@ -148,7 +148,7 @@ func (r *result) within() float64 {
 	return 100 * float64(n) / float64(max(1, len(r.pages)))
 }
 
-// print prints a line of the table, the first one with its head.
+// print prints a line of the table; the first line is preceded by the headings.
 func (r *result) print(w io.Writer, head bool) {
 	const form = "%-18s %8s %8s %8s %8s %9s   %s\n"
 	if head {
@@ -163,7 +163,7 @@ func (r *result) print(w io.Writer, head bool) {
 		fmt.Sprintf("%.0f %%", r.within()), fmt.Sprintf("%.1f pages/s", r.crawled()))
 }
 
-// short is a latency as people read it.
+// short formats a latency for people.
 func short(d time.Duration) string {
 	if d >= time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
@@ -171,17 +171,17 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%d ms", d.Milliseconds())
 }
 
-// thinking is the mean time that a person looks at a page.
+// thinking is the mean time for which a person looks at a page.
 const thinking = 1500 * time.Millisecond
 
-// visit is one page that somebody asked for.
+// visit is one request for a page.
 type visit struct {
 	at    time.Time
 	took  time.Duration
-	ended bool // answered; else the demonstration was over before
+	ended bool // it was answered; otherwise the demonstration ended first
 }
 
-// visitor asks the demo site for pages.
+// visitor requests pages of the demo site.
 type visitor struct {
 	client  *http.Client
 	site    string
@@ -196,7 +196,7 @@ func newVisitor(site, address string) *visitor {
 	}
 }
 
-// browse is what a person does: a page, its parts, a pause.
+// browse simulates a person: a page, its parts, a pause.
 func (v *visitor) browse(ctx context.Context) []visit {
 	defer v.client.CloseIdleConnections()
 	for pause(ctx, time.Duration(rand.ExpFloat64()*float64(thinking))) { //nolint:gosec // no secret
@@ -208,7 +208,7 @@ func (v *visitor) browse(ctx context.Context) []visit {
 	return v.visits
 }
 
-// crawl asks for one page after the other.
+// crawl requests one page after another.
 func (v *visitor) crawl(ctx context.Context) []visit {
 	defer v.client.CloseIdleConnections()
 	v.client.Jar = nil
@@ -220,7 +220,7 @@ func (v *visitor) crawl(ctx context.Context) []visit {
 	return v.visits
 }
 
-// note gets a page and remembers how long it took.
+// note gets a page and records how long it took.
 func (v *visitor) note(ctx context.Context, path string) bool {
 	at := time.Now()
 	ok := v.get(ctx, path)
@@ -243,7 +243,7 @@ func (v *visitor) get(ctx context.Context, path string) bool {
 	return err == nil && res.StatusCode == http.StatusOK
 }
 
-// pause waits, and tells whether the context goes on.
+// pause waits, and reports whether the context is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// siteCommand has the program be the demo's backend and nothing else: a process of its own, whose
-// goroutines that burn CPU keep nobody else's waiting.
+// siteCommand makes the program only run the demo's backend. In a process of its own, the goroutines that burn
+// CPU time don't delay the visitors' goroutines.
 const siteCommand = "site"
 
-// siteWorkers is how many pages the backend makes at a time; others wait, first come, first served,
-// as in Apache's queue.
+// siteWorkers is how many pages the backend generates at a time; other requests wait, first come, first
+// served, as in Apache's queue.
 const siteWorkers = 16
 
 // What the demo's pages cost, in CPU time.
@@ -34,9 +34,9 @@ const (
 	heavyPage = 400 * time.Millisecond
 )
 
-// serveSite is the backend's process. It ends with its input.
+// serveSite runs the backend. It ends when its standard input ends.
 func serveSite(ctx context.Context) error {
-	runtime.GOMAXPROCS(siteWorkers + runtime.NumCPU()) // the kernel shares the CPUs out, not this process
+	runtime.GOMAXPROCS(siteWorkers + runtime.NumCPU()) // the kernel divides the CPUs, not this process
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -53,14 +53,14 @@ func serveSite(ctx context.Context) error {
 	return nil
 }
 
-// demo is a site and the proxy before it.
+// demo is a site and the proxy in front of it.
 type demo struct {
 	at  string // the proxy's URL
-	dir string // with the proxy's admin socket
+	dir string // contains the proxy's admin socket
 	end func() error
 }
 
-// startDemo starts both. The bursts are small, so that a client runs into debt in seconds and not in minutes.
+// startDemo starts both. The bursts are small, so a client gets into debt within seconds instead of minutes.
 func startDemo(ctx context.Context, program, listen, mode string) (d *demo, err error) {
 	dir, err := os.MkdirTemp("", "tempomat-demo-")
 	if err != nil {
@@ -77,7 +77,7 @@ func startDemo(ctx context.Context, program, listen, mode string) (d *demo, err 
 	}}
 	defer func() {
 		if err != nil {
-			_ = d.end() // the first error tells more
+			_ = d.end() // the first error is more informative
 		}
 	}()
 	self, err := os.Executable()
@@ -85,7 +85,7 @@ func startDemo(ctx context.Context, program, listen, mode string) (d *demo, err 
 		return nil, err
 	}
 	site := exec.CommandContext(context.WithoutCancel(ctx), self, siteCommand)
-	hold, err := site.StdinPipe() // it ends when this does, however we end
+	hold, err := site.StdinPipe() // closes when this process ends, however it ends
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func startDemo(ctx context.Context, program, listen, mode string) (d *demo, err 
 		return nil, err
 	}
 	proxy := exec.CommandContext(context.WithoutCancel(ctx), program, "-config", file)
-	proxy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this program, which ends it
+	proxy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C goes to this program, which then ends the proxy
 	at, err := startAndFind(proxy, proxy.StderrPipe, `"listen":\["(127\.0\.0\.1:\d+)"`)
 	if err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func startDemo(ctx context.Context, program, listen, mode string) (d *demo, err 
 	return d, nil
 }
 
-// startAndFind starts a program and returns what of its output a pattern finds. The rest of the output is read
-// until its end.
+// startAndFind starts a program and returns the text in its output that matches a pattern. The rest of the
+// output is read until its end.
 func startAndFind(c *exec.Cmd, pipe func() (io.ReadCloser, error), pattern string) (string, error) {
 	out, err := pipe()
 	if err != nil {
@@ -133,7 +133,7 @@ func startAndFind(c *exec.Cmd, pipe func() (io.ReadCloser, error), pattern strin
 	return "", fmt.Errorf("%s did not start: %v\n%s", c.Path, c.Wait(), said)
 }
 
-// show runs the demo until the context ends, and says what to try.
+// show runs the demo until the context ends, and prints what to try.
 func show(ctx context.Context, program, listen string) error {
 	d, err := startDemo(ctx, program, listen, "fair")
 	if err != nil {
@@ -141,27 +141,26 @@ func show(ctx context.Context, program, listen string) error {
 	}
 	fmt.Printf(`A demo site behind the proxy, at %s
 
-  /        light: %v of CPU
-  /heavy   heavy: %v of CPU
+  /        light: %v of CPU time
+  /heavy   heavy: %v of CPU time
   /static  a file
 
 Try:
 
   curl %[1]s/                                      a page, at once
   for i in $(seq 20); do curl -so /dev/null %[1]s/heavy & done
-                                                       a crawler: only it waits
+                                                       a crawler: only the crawler waits
   curl -H 'X-Forwarded-For: 198.51.100.7' %[1]s/   another client, at the same time: at once
   %[4]s --socket unix:%[5]s/admin.sock
-                                                       what each client used, and how long it waited
+                                                       what each client has used, and how long it waited
 
-Ctrl-C ends it.
+Press Ctrl-C to stop.
 `, d.at, lightPage, heavyPage, strings.TrimSuffix(program, "proxy")+"doctor", d.dir)
 	<-ctx.Done()
 	return d.end()
 }
 
-// demoSite is the demo's backend. Its pages burn real CPU time; /page?ms=N
-// burns N milliseconds.
+// demoSite returns the demo's backend. Its pages burn real CPU time; /page?ms=N burns N milliseconds.
 func demoSite() http.Handler {
 	mux := http.NewServeMux()
 	workers := make(chan struct{}, siteWorkers)
@@ -175,7 +174,7 @@ func demoSite() http.Handler {
 				http.SetCookie(w, &http.Cookie{Name: "session", Value: rand.Text(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}) //nolint:gosec // over plain HTTP, to this machine
 			}
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			fmt.Fprintf(w, "<!DOCTYPE html><title>%s</title><link rel=stylesheet href=/style.css><img src=/logo.svg alt=\"\"><h1>A %s page</h1><p>%v of CPU went into %x.</p>\n"+
+			fmt.Fprintf(w, "<!DOCTYPE html><title>%s</title><link rel=stylesheet href=/style.css><img src=/logo.svg alt=\"\"><h1>A %s page</h1><p>%v of CPU time went into %x.</p>\n"+
 				`<p><a href="/">light</a> <a href="/heavy">heavy</a> <a href="/static">static</a></p>`+"\n", name, name, cost, sum[:4])
 		}
 	}
@@ -203,7 +202,7 @@ func demoSite() http.Handler {
 	return mux
 }
 
-// burn uses CPU time, however long that takes beside others.
+// burn uses CPU time, however long that takes next to other programs.
 func burn(rounds int) (sum [sha256.Size]byte) {
 	for range rounds {
 		sum = sha256.Sum256(sum[:])
@@ -211,8 +210,8 @@ func burn(rounds int) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// roundsPerMillisecond is how many rounds burn makes in a millisecond of CPU time: the most of some
-// tries, because other programs may have the CPU in one of them.
+// roundsPerMillisecond returns how many rounds burn makes in a millisecond of CPU time. It is the maximum of
+// several tries, because other programs may use the CPU during some of them.
 func roundsPerMillisecond() int {
 	const tries, each, many = 20, time.Millisecond, 100
 	most := 0

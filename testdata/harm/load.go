@@ -15,35 +15,35 @@ import (
 	"time"
 )
 
-// group is clients that are alike, each with a loopback address of its own unless they have one together.
+// group is a group of similar clients. Each has a loopback address of its own, unless oneAddress is set.
 type group struct {
 	name   string
-	users  int           // that ask one after the other; or
-	rate   float64       // visits that begin in a second, each of another client
-	once   bool          // each user comes once
-	reps   int           // so often; 0: until the end
-	spread time.Duration // within which they begin
-	at     time.Duration // when that is
-	think  time.Duration // between two visits, half to one and a half times
+	users  int           // clients that make one visit after another; or
+	rate   float64       // visits that begin per second, each from another client
+	once   bool          // each user makes only one visit
+	reps   int           // number of visits of each user; 0: until the end
+	spread time.Duration // the time within which the users begin
+	at     time.Duration // when they begin
+	think  time.Duration // pause between two visits, varied from half to one and a half times this
 
-	page       string // %N is a number that no other request has
+	page       string // %N becomes a number that no other request has
 	assets     int    // parts of the page
-	conns      int    // connections of each; 0: any number
-	body       int    // bytes that are sent
+	conns      int    // connections of each client; 0: any number
+	body       int    // bytes of the request's body
 	cookies    bool
 	oneAddress bool
-	agent      string        // empty: those of browsers
+	agent      string        // the User-Agent; empty: those of browsers
 	timeout    time.Duration // 0: 90 s
 }
 
-// answer is what became of a request.
+// answer is the outcome of a request.
 type answer struct {
 	kind     string
-	ok, late bool // late: it had not ended when the load did
+	ok, late bool // late: the load ended before the request did
 	took     time.Duration
 }
 
-// load is what is played, and what came of it.
+// load is what is played, and its results.
 type load struct {
 	base    string
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ func (l *load) note(a answer) {
 	l.answers = append(l.answers, a)
 }
 
-// play plays groups for some time, and returns how long that took.
+// play plays groups for a limited time, and returns how long that took.
 func (l *load) play(groups []group, lasts time.Duration) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), lasts)
 	defer cancel()
@@ -81,7 +81,7 @@ func (l *load) play(groups []group, lasts time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// open begins visits at random, whatever becomes of those before.
+// open begins visits at random, regardless of earlier ones.
 func (l *load) open(ctx context.Context, all *sync.WaitGroup, g group, address string) {
 	wait(ctx, g.at)
 	for i := 0; ctx.Err() == nil; i++ {
@@ -108,11 +108,11 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 func (l *load) address() string {
-	n := uint32(l.clients.Add(1)*104729) & 0xffffff //nolint:gosec // it is cut on purpose
+	n := uint32(l.clients.Add(1)*104729) & 0xffffff //nolint:gosec // truncated on purpose
 	return fmt.Sprintf("127.%d.%d.%d", 1+n>>16%250, n>>8&255, 1+n%250)
 }
 
-// client makes one; the agent is the transport's, which sets it.
+// client makes a client. Its transport is an agent, which sets the User-Agent.
 func (l *load) client(g group, address string, i int) *http.Client {
 	if address == "" {
 		address = l.address()
@@ -131,7 +131,7 @@ func (l *load) client(g group, address string, i int) *http.Client {
 	return c
 }
 
-// agent sends a User-Agent, and what a browser sends beside it.
+// agent sends a User-Agent, and the other headers that a browser sends.
 type agent struct {
 	http.Transport
 	name string
@@ -157,7 +157,7 @@ func (a *agent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.Transport.RoundTrip(r)
 }
 
-// visit asks for a page, and then for its parts on six connections.
+// visit requests a page, and then its parts on six connections.
 func (l *load) visit(ctx context.Context, g group, c *http.Client) {
 	page := strings.ReplaceAll(g.page, "%N", fmt.Sprint(l.numbers.Add(1)))
 	if !l.ask(ctx, c, g.name, page, g.body) || g.assets == 0 {

@@ -1,9 +1,9 @@
-// Command harm plays ordinary loads on a real Apache with PHP, directly and through tempomat-proxy, in pairs, and
-// says what is worse with it: an answer that fails, beyond those that Apache alone fails; fewer answers each second; or,
-// where a load leaves CPUs and workers to spare, longer waits. It exits 1 if anything is.
+// Command harm plays ordinary loads on a real Apache with PHP, directly and through tempomat-proxy, in pairs,
+// and reports what is worse with the proxy: more answers fail; fewer answers arrive per second; or, if a load
+// leaves CPUs and workers idle, requests wait longer. It exits with status 1 if anything is worse.
 //
-// As root, so that Apache and the proxy run as users of their own: then the proxy estimates what requests cost, as the
-// package has it without a right. -told lets it see that.
+// Run it as root, so Apache and the proxy run as separate users. The proxy then estimates what requests cost,
+// as the package does without additional rights. With -told, the proxy may read it from the kernel.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// Beyond these something is worse.
+// Beyond these limits, a result counts as worse.
 const (
 	moreFailed = 0.002
 	leastRate  = 0.95
@@ -35,12 +35,12 @@ const (
 )
 
 func main() {
-	bin := flag.String("bin", "bin", "folder of tempomat-proxy")
-	here := flag.String("dir", "testdata/harm", "folder of this program")
-	only := flag.String("only", "", "parts of the names of the loads that are played, with commas; empty: all")
-	backends := flag.String("backends", "prefork,fpm", "prefork: with mod_php; fpm: event before php-fpm")
-	pairs := flag.Int("pairs", 3, "how often each is played, with it and without")
-	told := flag.Bool("told", false, "the proxy runs as root: the kernel tells what requests cost")
+	bin := flag.String("bin", "bin", "directory of tempomat-proxy")
+	here := flag.String("dir", "testdata/harm", "directory of this program")
+	only := flag.String("only", "", "parts of the names of the loads to play, separated by commas; empty: all")
+	backends := flag.String("backends", "prefork,fpm", "prefork: with mod_php; fpm: event with php-fpm")
+	pairs := flag.Int("pairs", 3, "how often to play each load with the proxy and without it")
+	told := flag.Bool("told", false, "run the proxy as root, so the kernel shows it what requests cost")
 	flag.Parse()
 	var worse []string
 	for backend := range strings.SplitSeq(*backends, ",") {
@@ -53,13 +53,13 @@ func main() {
 		worse = append(worse, more...)
 	}
 	if len(worse) > 0 {
-		fmt.Println("worse with it:\n  " + strings.Join(worse, "\n  "))
+		fmt.Println("worse with the proxy:\n  " + strings.Join(worse, "\n  "))
 		os.Exit(1)
 	}
-	fmt.Println("nothing is worse with it")
+	fmt.Println("nothing is worse with the proxy")
 }
 
-// rig is a private Apache and the proxy before it.
+// rig is a private Apache and the proxy in front of it.
 type rig struct {
 	bin, here, dir string
 	fpm, told      bool
@@ -71,7 +71,7 @@ func (r *rig) run(backend, only string, pairs int) (worse []string, err error) {
 	if r.dir, err = os.MkdirTemp("", "harm-"); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(r.dir) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(r.dir) //nolint:errcheck // a temporary directory
 	defer func() {
 		for _, c := range r.running {
 			stop(c)
@@ -99,7 +99,7 @@ func (r *rig) run(backend, only string, pairs int) (worse []string, err error) {
 	return worse, nil
 }
 
-// site makes what Apache serves.
+// site writes the files that Apache serves.
 func (r *rig) site() error {
 	www := filepath.Join(r.dir, "www")
 	err := os.CopyFS(www, os.DirFS(filepath.Join(r.here, "www")))
@@ -127,7 +127,7 @@ func (r *rig) startBackend() error {
 	if err != nil {
 		return err
 	}
-	// The values stand in the file, as they do on a server: there the proxy reads them.
+	// The values are written into the file, as on a server, because the proxy reads them there.
 	config := filepath.Join(r.dir, "apache.conf")
 	text = []byte(os.Expand(string(text), func(name string) string { return values[name] }))
 	if err := os.WriteFile(config, text, 0o644); err != nil { //nolint:gosec // others read it
@@ -146,7 +146,7 @@ func (r *rig) startBackend() error {
 	return r.start(exec.Command(apache, args...), r.apache)
 }
 
-// startFPM starts php-fpm as Debian has it, but for its number of children: five would be short.
+// startFPM starts php-fpm as in Debian, except for its number of children: five would be too few.
 func (r *rig) startFPM(program string) error {
 	config := filepath.Join(r.dir, "fpm.conf")
 	text := fmt.Sprintf("[global]\nerror_log = %[1]s/fpm.log\n[www]\nlisten = %[1]s/fpm.sock\nlisten.mode = 0666\n"+
@@ -175,17 +175,17 @@ func freePort() string {
 	if err != nil {
 		panic(err)
 	}
-	defer l.Close() //nolint:errcheck // only its number is wanted
+	defer l.Close() //nolint:errcheck // only its number is needed
 	return l.Addr().String()
 }
 
-// start starts a program, and waits until it answers at an address, if that is given.
+// start starts a program. If an address is given, start waits until the program answers there.
 func (r *rig) start(c *exec.Cmd, address string) error {
 	log, err := os.OpenFile(filepath.Join(r.dir, filepath.Base(c.Path)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // the program has it
+	defer log.Close() //nolint:errcheck // the program keeps it open
 	c.Stdout, c.Stderr = log, log
 	if err := c.Start(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (r *rig) start(c *exec.Cmd, address string) error {
 		time.Sleep(100 * time.Millisecond)
 	}
 	text, _ := os.ReadFile(log.Name())
-	return fmt.Errorf("%s does not answer: %s", c.Path, text)
+	return fmt.Errorf("%s doesn't answer: %s", c.Path, text)
 }
 
 func stop(c *exec.Cmd) {
@@ -214,7 +214,7 @@ func stop(c *exec.Cmd) {
 	}
 }
 
-// startProxy starts a proxy that knows nothing yet.
+// startProxy starts a proxy without any learned state.
 func (r *rig) startProxy() (*exec.Cmd, error) {
 	state := filepath.Join(r.dir, "state")
 	config := filepath.Join(r.dir, "tempomat.yaml")
@@ -229,7 +229,7 @@ func (r *rig) startProxy() (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := exec.Command(program, "-config", config) //nolint:gosec // as it was asked to
+	c := exec.Command(program, "-config", config) //nolint:gosec // chosen by the caller
 	if os.Getuid() == 0 && !r.told {
 		nobody, err := user.Lookup("nobody")
 		if err != nil {
@@ -245,7 +245,7 @@ func (r *rig) startProxy() (*exec.Cmd, error) {
 	return c, r.start(c, r.proxy)
 }
 
-// figures are what a kind of request got.
+// figures are the results of one kind of request.
 type figures struct {
 	n            int
 	rate, failed float64
@@ -258,10 +258,10 @@ func (f figures) String() string {
 
 // play plays a load once.
 func (r *rig) play(s scenario, address string) map[string]figures {
-	time.Sleep(6 * time.Second) // what the load before has left at the backend ends, and idle connections do
+	time.Sleep(6 * time.Second) // time for the previous load's requests to end at the backend, and for idle connections to close
 	if s.burns {
 		for range runtime.NumCPU() {
-			c := exec.Command("nice", "-n", strconv.Itoa(s.nice), "sh", "-c", "while :; do :; done") //nolint:gosec // its own
+			c := exec.Command("nice", "-n", strconv.Itoa(s.nice), "sh", "-c", "while :; do :; done") //nolint:gosec // a constant command
 			if err := c.Start(); err == nil {
 				defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
 			}
@@ -297,7 +297,7 @@ func byKind(answers []answer) map[string][]answer {
 	return all
 }
 
-// compare prints the medians of each kind of request, and tells what is worse.
+// compare prints the medians of each kind of request, and returns what is worse.
 func (s scenario) compare(backend string, without, with []map[string]figures) (worse []string) {
 	fmt.Printf("%s, %s\n", s.name, backend)
 	for _, kind := range slices.Sorted(maps.Keys(without[0])) {
@@ -319,7 +319,7 @@ func (s scenario) compare(backend string, without, with []map[string]figures) (w
 	return worse
 }
 
-// medians are those of some runs.
+// medians returns the medians of several runs.
 func medians(kind string, runs []map[string]figures) figures {
 	return figures{
 		n:      median(kind, runs, func(f figures) int { return f.n }),

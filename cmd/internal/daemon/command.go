@@ -11,18 +11,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// UsageError is a command line that is wrong.
+// UsageError is an error in the command line.
 type UsageError struct{ error }
 
-// Execute does what a command line asks for. Flags may begin with one dash or with two. An error
-// of the command line itself is a UsageError.
+// Execute runs a command line. Flags may begin with one dash or two. An error in the command line is
+// returned as a UsageError.
 func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) error {
 	understood := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
 	dashed := withTwoDashes(args)
-	if slices.Contains(dashed, "--version") { // no template of cobra's, which would have the linker keep all methods of all types
+	if slices.Contains(dashed, "--version") { // with cobra's template, the linker would keep all types' methods
 		_, err := fmt.Fprintln(stdout, root.Version)
 		return err
 	}
@@ -36,8 +36,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	return err
 }
 
-// Status is the exit status of a program that ends with an error, or without: 0 if all went well,
-// 1 after a failure, 2 for a wrong command line. The error is told on stderr.
+// Status prints an error and returns the exit status for it: 0 without an error, 1 after a failure, 2 for a
+// wrong command line.
 func Status(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
@@ -49,7 +49,8 @@ func Status(err error, stderr io.Writer) int {
 	return 1
 }
 
-// Arguments has a command take one of these numbers of them, the last is the most, which its Use names.
+// Arguments checks that a command has one of the given numbers of arguments. The last number must be the
+// largest. Messages show the command's usage.
 func Arguments(numbers ...int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch most := numbers[len(numbers)-1]; {
@@ -62,7 +63,7 @@ func Arguments(numbers ...int) cobra.PositionalArgs {
 	}
 }
 
-// flagError explains what a flag's value must be.
+// flagError adds the values that a flag accepts.
 func flagError(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
@@ -77,8 +78,8 @@ func flagError(_ *cobra.Command, err error) error {
 	return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), want)
 }
 
-// withTwoDashes lets flags begin with one dash, as the original's did: -bucket=Slash24. Flags of
-// one letter stay as they are.
+// withTwoDashes lets flags begin with one dash, as in the original program: -bucket=Slash24. It doesn't
+// change flags of one letter.
 func withTwoDashes(args []string) []string {
 	out := make([]string, 0, len(args))
 	for i, arg := range args {

@@ -1,5 +1,6 @@
-// Package daemon is what the programs do alike: they read a command line and end with a status, read secrets and replace files;
-// proxy and master log, tell systemd how they are, reload, and listen for those who look at them.
+// Package daemon contains what the programs share. All of them parse a command line, return an exit status,
+// read secrets and replace files. The proxy and the master also log, notify systemd, reload, and serve
+// metrics and the admin API.
 package daemon
 
 import (
@@ -16,12 +17,12 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// mostScrapers is how many connections there are at a time where Prometheus asks: who only
-// connects is not to use up the descriptors that the program needs.
+// mostScrapers is the highest number of connections to the address for metrics. Without a limit, clients that
+// only connect could use up the file descriptors that the program needs.
 const mostScrapers = 32
 
-// ListenMetrics listens where Prometheus asks, "host:port"; nil if the address is empty or
-// cannot be had, which the log tells: what the program is for goes on without.
+// ListenMetrics listens on the "host:port" where Prometheus reads metrics. It returns nil if the address is
+// empty. If listening fails, it logs the error and returns nil, and the program runs without metrics.
 func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Listener {
 	if address == "" {
 		return nil
@@ -35,8 +36,8 @@ func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Lis
 	return netutil.LimitListener(l, mostScrapers)
 }
 
-// Serve answers on l until the context ends, and closes it. Requests under way are cut
-// then: a look that is cut is taken again. What names the server in the log.
+// Serve answers requests on l until the context ends, and closes l. Requests in progress are then cut off,
+// because clients can repeat them. what names the server in the log.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, what string, log *zap.Logger) {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
@@ -49,30 +50,30 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, what string, log
 	}
 }
 
-// What systemd can be told (sd_notify(3)).
+// Ready, Stopping and Watchdog are messages to systemd (sd_notify(3)).
 const (
 	Ready    = systemd.SdNotifyReady
 	Stopping = systemd.SdNotifyStopping
 	Watchdog = systemd.SdNotifyWatchdog
 )
 
-// Reloading is that the configuration is read again from now on; Ready ends it.
+// Reloading returns the message that the configuration is being read again. Send Ready when that is done.
 func Reloading() string {
-	return systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec() // when, for Type=notify-reload
+	return systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec() // the time, which Type=notify-reload needs
 }
 
-// MainPID is that another process is the service's from now on.
+// MainPID returns the message that another process takes over the service.
 func MainPID(pid int) string { return fmt.Sprintf("MAINPID=%d", pid) }
 
-// Notify tells systemd, if it asked to be told.
+// Notify sends a message to systemd. It does nothing if systemd didn't ask for messages.
 func Notify(log *zap.Logger, state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
-		log.Warn("systemd did not get the state", zap.String("state", state), zap.Error(err))
+		log.Warn("can't report the state to systemd", zap.String("state", state), zap.Error(err))
 	}
 }
 
-// Authorities reads who may sign certificates, of a PEM file that a configuration names; nil,
-// without a file, are those of the system. The error names the key.
+// Authorities reads certificate authorities from a PEM file. Without a file it returns nil, which means those
+// of the system. The error names the given key of the configuration.
 func Authorities(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -83,7 +84,7 @@ func Authorities(key, file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: %s holds no certificate", key, file)
+		return nil, fmt.Errorf("%s: %s contains no certificate", key, file)
 	}
 	return pool, nil
 }

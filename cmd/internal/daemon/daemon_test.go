@@ -6,27 +6,25 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"tempomat/internal/testkit"
 )
 
-// TestMetricsBounded: who connects again and again to the listener for Prometheus takes no more
-// descriptors than it may.
+// TestMetricsBounded: a client that connects to the Prometheus listener again and again can't use more
+// descriptors than allowed.
 func TestMetricsBounded(t *testing.T) {
 	l := ListenMetrics(t.Context(), "127.0.0.1:0", zap.NewNop())
 	defer l.Close()
 	var accepted []net.Conn
 	dial := func() {
 		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	for range mostScrapers {
 		dial()
 		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		accepted = append(accepted, c)
 	}
 	dial()

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// ReadSecret reads a file of at most so many bytes that others may neither read nor change.
+// ReadSecret reads a file of at most most bytes. It fails if other users can read or change the file.
 func ReadSecret(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -19,23 +19,23 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a file", file)
 	case info.Mode().Perm()&0o027 != 0:
-		return nil, fmt.Errorf("%s has mode %#o: others may not read it, nor its group write it. Run: chmod 640 %[1]s", file, info.Mode().Perm()&fs.ModePerm)
+		return nil, fmt.Errorf("%s has mode %#o: other users must not be able to read it, nor its group to write it. Run: chmod 640 %[1]s", file, info.Mode().Perm()&fs.ModePerm)
 	case info.Size() > most:
 		return nil, fmt.Errorf("%s has more than %d characters", file, most)
 	}
 	return os.ReadFile(file)
 }
 
-// Keep is an owner or a group of ReplaceFile: that of this process.
+// Keep is an owner or a group for ReplaceFile: that of this process.
 const Keep = -1
 
-// ReplaceFile puts a file in the place of another one, as a whole or not at all, also if the machine crashes in the meantime. A
-// link in place of the file is replaced, not followed, and nothing is written into what somebody else has made. Its name
-// begins with a dot until then: no server includes it. What write gets is buffered.
+// ReplaceFile replaces a file completely or not at all, even if the machine crashes. It replaces a symbolic
+// link instead of following it, and never writes into a file that another program has made. The temporary
+// file's name begins with a dot, so no server includes it. The writer passed to write is buffered.
 func ReplaceFile(path string, mode os.FileMode, uid, gid int, write func(io.Writer) error) error {
 	dir, name := filepath.Split(path)
 	next := filepath.Join(dir, "."+name+".new")
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // a process that was killed may have left it
 		return err
 	}
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -48,7 +48,7 @@ func ReplaceFile(path string, mode os.FileMode, uid, gid int, write func(io.Writ
 		err = f.Chown(uid, gid)
 	}
 	if err == nil {
-		err = f.Sync() // or the name could be there before the data
+		err = f.Sync() // otherwise a crash could leave the new name without its data
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(next, path)

@@ -20,8 +20,8 @@ import (
 	"tempomat/config"
 )
 
-// NewLog makes a log of lines of JSON, in which nothing that a client chose does anything in a
-// terminal. Writes to out must be safe for concurrent use.
+// NewLog makes a log that writes lines of JSON. The lines contain no characters that could control a
+// terminal, because clients choose some of the texts. out must allow concurrent writes.
 func NewLog(out zapcore.WriteSyncer, from zapcore.LevelEnabler) *zap.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey = "time"
@@ -37,41 +37,40 @@ func SetLevel(to zap.AtomicLevel, name string) {
 }
 
 const (
-	// mostPending is how many bytes of lines wait to be written. Lines beyond are lost.
+	// mostPending is the most bytes that may wait to be written. Lines beyond that are lost.
 	mostPending = 1 << 20
-	// mostLater is what of them WriteLater may fill, so that what the program itself has to say
-	// still finds room.
+	// mostLater is the part of mostPending that Later may fill. The rest is for the program's own
+	// messages.
 	mostLater = mostPending * 3 / 4
-	// lastWrite is how long the program waits at its end for what is still to be written.
+	// lastWrite is how long the program waits at its end for the last lines to be written.
 	lastWrite = time.Second
 )
 
-// Output writes lines on, and its callers never wait for it. The log's reader may stop reading,
-// its disk may be full, or its pipe may be closed: lines that cannot be written are lost and
-// counted, and the program goes on. As soon as the log can be written again, a line there says how
-// many were lost.
+// Output writes lines without making its callers wait. If the reader of the log is too slow, the disk is full
+// or the pipe is closed, lines are lost and counted, and the program continues. When the log can be written
+// again, a line reports how many were lost.
 type Output struct {
 	to     io.Writer
-	told   *zap.Logger   // writes to it directly
-	wake   chan struct{} // something is to be written now
+	told   *zap.Logger   // writes to the same writer, without the queue
+	wake   chan struct{} // wakes run
 	closed chan struct{}
 	ended  chan struct{} // closed when the last line is written
-	torn   bool          // what was written last ends within a line
+	torn   bool          // the last write ended in the middle of a line
 
-	mu      sync.Mutex // guards the following; it is never held while something is written
+	mu      sync.Mutex // guards the fields below; it is not held during a write
 	pending []byte
 	lost    uint64 // lines since the start
 	lostAt  time.Time
-	why     error // why the last one was lost
+	why     error // why the last lost line was lost
 }
 
-// lostLately is for how long after the last loss an Output counts as one that loses lines.
+// lostLately is how long Losing reports a loss.
 const lostLately = time.Minute
 
-var errSlow = errors.New("what reads it is too slow")
+var errSlow = errors.New("its reader is too slow")
 
-// NewOutput makes an Output that writes to a writer until Close. From then on a closed pipe
-// does not end the program, even if it is standard error.
+// NewOutput makes an Output that writes to a writer until Close. From then on, writing to a closed pipe
+// doesn't end the program, even on standard error.
 func NewOutput(to io.Writer) *Output {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	o := &Output{to: to, wake: make(chan struct{}, 1), closed: make(chan struct{}), ended: make(chan struct{})}
@@ -80,7 +79,7 @@ func NewOutput(to io.Writer) *Output {
 	return o
 }
 
-// Write takes a line, which is written as soon as possible. It never fails.
+// Write takes a line and returns at once. It never fails.
 func (o *Output) Write(line []byte) (int, error) {
 	o.put(line, mostPending, 0)
 	return len(line), nil
@@ -89,8 +88,8 @@ func (o *Output) Write(line []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer.
 func (o *Output) Sync() error { return nil }
 
-// Later is an Output for lines that are written within a second, which takes less if there are
-// many.
+// Later is an Output for lines that may wait up to a second, so that they are written together. If there are
+// many lines, they are written sooner.
 type Later struct{ *Output }
 
 // Write takes a line. It never fails.
@@ -99,8 +98,8 @@ func (l Later) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// put appends a line to what is to be written, if that is at most so many bytes then, and has it
-// written now if it is more than that many.
+// put queues a line if the queue then contains at most most bytes; otherwise the line is lost. If the queue
+// contains more than patient bytes, it is written now.
 func (o *Output) put(line []byte, most, patient int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,19 +111,20 @@ func (o *Output) put(line []byte, most, patient int) {
 	if len(o.pending) > patient {
 		select {
 		case o.wake <- struct{}{}:
-		default: // it is about to be
+		default: // run has been woken already
 		}
 	}
 }
 
-// Lost is how many lines were lost since the start.
+// Lost returns how many lines have been lost since the start.
 func (o *Output) Lost() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lost
 }
 
-// Losing is how many lines were lost since the start, and why; no error: none was in the last minute.
+// Losing returns how many lines have been lost since the start, and why the last of them was lost. The error
+// is nil if none was lost in the last minute.
 func (o *Output) Losing(now time.Time) (uint64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +139,7 @@ func (o *Output) loseLocked(lines int, why error) {
 	o.lostAt, o.why = time.Now(), why
 }
 
-// Close writes what is left, unless that takes too long.
+// Close writes the remaining lines, but waits for at most lastWrite.
 func (o *Output) Close() {
 	close(o.closed)
 	select {
@@ -148,13 +148,13 @@ func (o *Output) Close() {
 	}
 }
 
-// run writes until the end.
+// run writes lines until Close.
 func (o *Output) run() {
 	defer close(o.ended)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var lines []byte
-	told := uint64(0) // of those that were lost
+	told := uint64(0) // how many of the lost lines were reported
 	for open := true; open; {
 		select {
 		case <-o.wake:
@@ -166,17 +166,17 @@ func (o *Output) run() {
 		lines, o.pending = o.pending, lines[:0]
 		lost := o.lost
 		o.mu.Unlock()
-		// Lines were lost as those before them filled the queue.
+		// Lines are lost when the queue is full, so they come after those that were just written.
 		if len(lines) > 0 && o.write(lines) && lost > told {
-			o.told.Warn("lines left out: the log could not be written", zap.Uint64("lines_left_out", lost-told))
+			o.told.Warn("lines were lost: the log could not be written", zap.Uint64("lines_left_out", lost-told))
 			told = lost
 		}
 	}
 }
 
-// write writes lines, and tells whether it could. Those that it could not are lost.
+// write writes lines, and reports whether it succeeded. It counts the lines that it could not write.
 func (o *Output) write(lines []byte) bool {
-	if o.torn { // the rest of that line is lost
+	if o.torn { // ends the incomplete line
 		if _, err := o.to.Write([]byte("\n")); err == nil {
 			o.torn = false
 		}
@@ -194,10 +194,10 @@ func (o *Output) write(lines []byte) bool {
 	return false
 }
 
-// plainJSON writes lines of JSON on as PlainJSON makes them.
+// plainJSON passes lines on after PlainJSON's escaping.
 type plainJSON struct{ zapcore.WriteSyncer }
 
-// Write implements io.Writer; it is given whole lines.
+// Write implements io.Writer. Each call must pass whole lines.
 func (w plainJSON) Write(line []byte) (int, error) {
 	for i, c := range line {
 		if c >= 0x7f {
@@ -210,9 +210,9 @@ func (w plainJSON) Write(line []byte) (int, error) {
 	return w.WriteSyncer.Write(line)
 }
 
-// PlainJSON is a document of JSON in which what is not printable is escaped. JSON itself lets the
-// terminal commands of the C1 range through, and what turns a line around; clients choose their
-// URLs, and administrators look at logs and documents in terminals. The document means the same.
+// PlainJSON escapes the characters of a JSON document that are not printable, without changing its meaning.
+// JSON itself allows control characters of the C1 range, and characters that reverse the direction of text.
+// This matters because clients choose their URLs, and administrators read logs in terminals.
 func PlainJSON(document []byte) string { return string(appendPlain(nil, document)) }
 
 func appendPlain(to, text []byte) []byte {
@@ -233,29 +233,29 @@ func appendPlain(to, text []byte) []byte {
 }
 
 func appendEscape(to []byte, r rune) []byte {
-	hex := strconv.FormatInt(0x10000+int64(r), 16) // four digits behind the first
+	hex := strconv.FormatInt(0x10000+int64(r), 16) // the last four digits are used
 	return append(append(to, `\u`...), hex[1:]...)
 }
 
-// LogRejected logs what is wrong with a configuration that was read again, fault by fault.
+// LogRejected logs each fault of a configuration that a reload could not use.
 func LogRejected(log *zap.Logger, err error) {
 	var faults config.Faults
 	if !errors.As(err, &faults) {
-		log.Error("configuration rejected; the running one stays", zap.Error(err))
+		log.Error("configuration rejected; the current one stays in use", zap.Error(err))
 		return
 	}
 	for _, f := range faults {
-		log.Error("configuration rejected; the running one stays", zap.String("fault", f.Error()),
+		log.Error("configuration rejected; the current one stays in use", zap.String("fault", f.Error()),
 			zap.Int("line", f.Line), zap.String("key", f.Key))
 	}
 }
 
-// LogChanges logs what has become of keys that were changed.
+// LogChanges logs each key that a reload changed, and whether the change needs a restart.
 func LogChanges(log *zap.Logger, changes []config.Change) {
 	for _, c := range changes {
 		fields := []zap.Field{zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New)}
 		if c.NeedsRestart {
-			log.Warn("changed, but only a restart can put it in force", fields...)
+			log.Warn("changed, but takes effect only after a restart", fields...)
 			continue
 		}
 		log.Info("changed", fields...)

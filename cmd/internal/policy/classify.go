@@ -14,20 +14,18 @@ import (
 	"tempomat/limiter"
 )
 
-// Databases has a store read the files that a configuration names, as far as that is not done,
-// and returns what classes ask.
+// Databases makes the store read the database files of a configuration, and returns the databases to use. The
+// error lists files that can't be used.
 func Databases(c *config.Config, store *mmdb.Store) (map[string]classify.Database, error) {
-	if err := store.Load(c.Databases.Files()); err != nil {
-		return nil, err
-	}
+	tables, faults := store.Load(c.Databases.Files())
 	all := make(map[string]classify.Database)
-	for kind, table := range store.Tables() {
+	for kind, table := range tables {
 		all[kind] = table
 	}
-	return all, nil
+	return all, faults
 }
 
-// exemptions are those of a configuration. Their error names each secret that is none.
+// exemptions converts exemptions, and reads their secrets. The error lists the secrets that can't be used.
 func exemptions(given []config.Exemption) (all []classify.Exemption, err error) {
 	for i, e := range given {
 		x := classify.Exemption{Prefix: e.CIDR, Path: e.Path, Methods: e.Methods, Host: e.Host, Header: e.Header}
@@ -43,7 +41,7 @@ func exemptions(given []config.Exemption) (all []classify.Exemption, err error) 
 	return all, err
 }
 
-// longestSecret is how long the value of a header can be that is a secret, in bytes.
+// longestSecret is the longest secret of an exemption, in bytes.
 const longestSecret = 4096
 
 func readSecret(file string) (string, error) {
@@ -54,25 +52,25 @@ func readSecret(file string) (string, error) {
 	s := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	if len(s) < classify.MinSecret || len(s) > longestSecret || strings.ContainsFunc(s, odd) {
-		return "", fmt.Errorf("%s must hold %d to %d printable characters without spaces, and nothing else", file, classify.MinSecret, longestSecret)
+		return "", fmt.Errorf("%s must contain %d to %d printable characters without spaces, and nothing else", file, classify.MinSecret, longestSecret)
 	}
 	return s, nil
 }
 
-// robotWorkers is the part of the workers, of those that are not kept for short requests,
-// that a robot may hold: half of what a person may, as no request waits before it.
+// robotWorkers is the fraction of the workers that a robot may hold, not counting those that are kept for
+// short requests. It is half of what a person may hold.
 const robotWorkers = 0.25
 
-// robotClass is the class of robots' accounts.
+// robotClass returns the class of robots' accounts.
 func robotClass(c *config.Config) limiter.ClassInfo {
 	return limiter.ClassInfo{Name: config.RobotClass, Budget: limiter.Budget{
 		CPUs: c.Robots.Share * CPUs(c), Burst: classify.DefaultBurst, Workers: robotWorkers,
 	}}
 }
 
-// Robots is what finds robots' accounts, nil if they have none, by what the proofs tell; nil:
-// nobody is asked. Its error is what the configuration's own checks let through and should not
-// have.
+// Robots makes the Robots that finds the accounts of robots, or returns nil if robots have no accounts.
+// proofs verifies robots; if it is nil, none can be verified. An error is a fault that the checks of the
+// configuration missed.
 func Robots(c *config.Config, proofs robots.Proofs) (*robots.Robots, error) {
 	if !c.Robots.Enabled {
 		return nil, nil
@@ -80,20 +78,20 @@ func Robots(c *config.Config, proofs robots.Proofs) (*robots.Robots, error) {
 	return robots.New(robots.Config{Class: config.RobotClass, Robots: knownRobots(c), Proofs: proofs, Replaces: replaced(c)})
 }
 
-// replaced are the classes instead of which a verified robot has its account: those of
-// addresses and programs.
+// replaced returns the classes that a verified robot's account replaces: those of addresses, networks and
+// programs.
 func replaced(c *config.Config) (names []string) {
 	for _, of := range c.Classes {
 		k, builtIn := classify.KindOf(string(classOf(of).By))
-		if builtIn && (k.Address || k.Whose == classify.OfProgram || k.Name == "fingerprint") {
+		if builtIn && (k.Address || k.Whose == classify.OfProgram) {
 			names = append(names, of.Name)
 		}
 	}
 	return names
 }
 
-// knownRobots are the configuration's own, and those that are known anyway as far as it says
-// nothing else of them.
+// knownRobots returns the robots of the configuration and the built-in ones. An entry of the
+// configuration overrides the built-in robot of the same name.
 func knownRobots(c *config.Config) (all []robots.Robot) {
 	known := robots.Known()
 	for _, given := range c.Robots.Known {
@@ -113,7 +111,7 @@ func knownRobots(c *config.Config) (all []robots.Robot) {
 	return append(all, known...)
 }
 
-// siteInfos are the sites of a configuration as the limiter is told of them.
+// siteInfos converts the sites for the limiter.
 func siteInfos(c *config.Config) (all []limiter.SiteInfo) {
 	for _, s := range c.Sites.Named {
 		all = append(all, limiter.SiteInfo{Name: s.Name, Share: s.Share})
@@ -121,21 +119,8 @@ func siteInfos(c *config.Config) (all []limiter.SiteInfo) {
 	return all
 }
 
-// sites are those of a configuration as requests are told apart by them. Their error names
-// each secret that is none.
-func sites(given []config.Site) (all []classify.Site, err error) {
-	for _, s := range given {
-		exempt, fault := exemptions(s.Exempt)
-		if fault != nil {
-			err = errors.Join(err, fmt.Errorf("sites.%s: %w", s.Name, fault))
-		}
-		all = append(all, classify.Site{Name: s.Name, Hosts: s.Hosts, Exempt: exempt})
-	}
-	return all, err
-}
-
-// Classifier makes what finds out who asks, with the databases that it asks. Its error is what the configuration's own
-// checks let through and should not have.
+// Classifier makes the classifier, which finds out which client sent a request. databases are those that its
+// classes need. An error is a fault that the checks of the configuration missed.
 func Classifier(c *config.Config, databases map[string]classify.Database) (*classify.Classifier, error) {
 	cc := classify.Config{TrustedProxies: c.Trusted(), Databases: databases}
 	switch strings.ToLower(c.AddressHeader) {
@@ -161,13 +146,13 @@ func Classifier(c *config.Config, databases map[string]classify.Database) (*clas
 	if cc.Exempt, err = exemptions(c.Exempt); err != nil {
 		return nil, err
 	}
-	if cc.Sites, err = sites(c.Sites.Named); err != nil {
-		return nil, err
+	for _, s := range c.Sites.Named {
+		cc.Sites = append(cc.Sites, classify.Site{Name: s.Name, Hosts: s.Hosts})
 	}
 	return classify.New(cc)
 }
 
-// classOf is how a class groups requests.
+// classOf returns how a class groups requests.
 func classOf(class config.Class) classify.Class {
 	by := classify.Class{Name: class.Name, Header: class.Header}
 	switch {
@@ -181,13 +166,13 @@ func classOf(class config.Class) classify.Class {
 	return by
 }
 
-// identifiers are what clients can be called other than by the key of a class.
+// identifiers returns the ways to identify clients other than by the key of a class.
 func identifiers() map[string]classify.By {
 	return map[string]classify.By{"address": classify.Address, "mapped-address": classify.MappedAddress, "user-agent": classify.UserAgentHeader}
 }
 
-// toldClasses are those that are judged by a master: the same grouping as a class
-// of the configuration, under the domain's name.
+// toldClasses returns a class for each domain in which a master judges each request. Such a domain groups
+// requests in the same way as its class, under its own name.
 func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.ClassInfo) {
 	if c.Coordination.Kind != "smockron" {
 		return nil, nil

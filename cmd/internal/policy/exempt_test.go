@@ -2,31 +2,27 @@ package policy
 
 import (
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"tempomat/classify"
 	"tempomat/config"
+	"tempomat/internal/testkit"
 )
 
-// TestExemptionBySecret: what is in the file is the value of the header, and a file without
-// a secret is refused by name.
+// TestExemptionBySecret: the header must have the file's content, and the error for a file without a secret
+// names it.
 func TestExemptionBySecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "monitor.secret")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text, 0o600)
 	}
 	c := config.Default()
 	c.Exempt = []config.Exemption{{Header: "X-Monitor-Key", Secret: file}}
 	write("0123456789abcdef\n")
 	classifier, err := Classifier(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := httptest.NewRequest("GET", "/", nil)
 	for value, want := range map[string]bool{"0123456789abcdef": true, "0123456789abcdef\n": false, "0123456789abcdeg": false} {
 		r.Header.Set("X-Monitor-Key", value)

@@ -3,7 +3,6 @@ package policy
 import (
 	"net"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,21 +11,18 @@ import (
 
 	"tempomat/classify"
 	"tempomat/config"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// identified is what a sidecar calls a client in the domain api, by the configuration's line.
+// identified returns the name of a client in the domain api, according to the configuration's line.
 func identified(t *testing.T, identifier, address, agent string) string {
 	t.Helper()
 	c, err := config.Parse([]byte("coordination: {kind: smockron, smockron: {master: 'tcp://127.0.0.1:10004', "+
 		"domains: [{domain: api, class: slash32, charge: requests, identifier: "+identifier+"}]}}"), "t.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	classifier, err := Classifier(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = net.JoinHostPort(address, "12345")
 	r.Header.Set("User-Agent", agent)
@@ -40,7 +36,7 @@ func identified(t *testing.T, identifier, address, agent string) string {
 	return keys[i].ID
 }
 
-// cells are those of a row of a table in Markdown.
+// cells returns the cells of a row in a Markdown table.
 func cells(line string) (all []string) {
 	for cell := range strings.SplitSeq(strings.Trim(strings.TrimSpace(line), "|"), "|") {
 		all = append(all, strings.Trim(strings.TrimSpace(cell), "`"))
@@ -48,14 +44,10 @@ func cells(line string) (all []string) {
 	return all
 }
 
-// TestIdentifiersOfTheManual: what the manual says that clients are called is what they are
-// called, address by address.
+// TestIdentifiersOfTheManual: the identifiers in the manual are the real ones, address by address.
 func TestIdentifiersOfTheManual(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/master.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, ok := strings.Cut(string(text), "| client | `key` of class `slash32` |")
+	text := testkit.ReadFile(t, "../../../docs/master.md")
+	_, table, ok := strings.Cut(text, "| client | `key` of class `slash32` |")
 	if !ok {
 		t.Fatal("the manual has no table of identifiers")
 	}
@@ -80,7 +72,7 @@ func TestIdentifiersOfTheManual(t *testing.T) {
 	}
 }
 
-// TestIdentifiersOfTheOriginals: byte by byte what the original gatekeepers were seen to send.
+// TestIdentifiersOfTheOriginals: the identifiers are those of the original gatekeepers, byte by byte.
 func TestIdentifiersOfTheOriginals(t *testing.T) {
 	long := "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 	got := map[string]string{}

@@ -1,5 +1,5 @@
-// Package policy makes of a configuration what the limiter, the classifier and the meter
-// are told. The sidecar serves by it, and the doctor replays logs by it.
+// Package policy converts a configuration to the options of the limiter, the classifier
+// and the meter.
 package policy
 
 import (
@@ -16,15 +16,15 @@ import (
 	"tempomat/limiter"
 )
 
-// maxHeld is the most requests that wait: a backend that serves 34 in a second serves so many
-// within the longest wait, and they take some 40 MB.
+// maxHeld is the highest number of waiting requests. A backend that serves 34 requests per second serves that
+// many within the longest wait. They need about 40 MB.
 const maxHeld = 1024
 
-// attested is what the backend's word that a client is a person, or a trusted network, multiplies
-// a share by: what a cookie and the parts of a page are worth together.
+// attested is the factor for the share of a client that the backend or a trusted network declares to be a
+// person. It is as much as a cookie and the loaded parts of a page give together.
 const attested = 4
 
-// Limits is what the limiter is told.
+// Limits returns the limiter's policy.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
 		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
@@ -45,8 +45,8 @@ func Limits(c *config.Config) limiter.Policy {
 		}})
 	}
 	if JudgesStanding(c) {
-		person := p.Classes[0].Budget              // a session is a client of its own
-		person.Cap, person.LocalOnly = false, true // each sidecar names sessions by a secret of its own
+		person := p.Classes[0].Budget              // a session has the same budget as an address
+		person.Cap, person.LocalOnly = false, true // because each instance hashes sessions with its own secret
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: SessionClass, Budget: person})
 	}
 	if c.Robots.Enabled {
@@ -57,7 +57,7 @@ func Limits(c *config.Config) limiter.Policy {
 	return p
 }
 
-// modeOf is a mode by its name; without one it is that of all.
+// modeOf returns the mode of that name, or the given default.
 func modeOf(name string, all limiter.Mode) limiter.Mode {
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative, limiter.Cap, limiter.Fair} {
 		if m.String() == name {
@@ -67,8 +67,8 @@ func modeOf(name string, all limiter.Mode) limiter.Mode {
 	return all
 }
 
-// workersOf is the part of the workers, of those that are not kept for short
-// requests, that each key of a class may hold.
+// workersOf returns the fraction of the workers that each key of a class may hold, not counting those that
+// are kept for short requests.
 func workersOf(c config.Class) float64 {
 	if c.Header != "" || c.Path {
 		return 0
@@ -77,8 +77,8 @@ func workersOf(c config.Class) float64 {
 	return k.Workers
 }
 
-// Unavailable are the classes whose refusals say that there is no service, as other gatekeepers
-// of their domain do.
+// Unavailable returns the classes whose rejected requests get 503 instead of 429, as from other gatekeepers
+// of their domain.
 func Unavailable(c *config.Config) map[string]bool {
 	all := make(map[string]bool)
 	for _, d := range c.Coordination.Smockron.Domains {
@@ -89,12 +89,12 @@ func Unavailable(c *config.Config) map[string]bool {
 	return all
 }
 
-// SessionClass is the class of clients that are known by a session. It is no
-// class of the configuration: a session has its address's share.
+// SessionClass is the class of clients that are recognised by a session. It can't be configured: a session
+// has the share of an address.
 const SessionClass = config.SessionClass
 
-// CPUs is how many CPUs shares are parts of. GOMAXPROCS knows the limits of this
-// process's cgroup and its affinity.
+// CPUs returns the number of CPUs that shares refer to. If it isn't configured, that is GOMAXPROCS, which
+// respects the limits of this process's cgroup and its affinity.
 func CPUs(c *config.Config) float64 {
 	if c.CPUCount > 0 {
 		return c.CPUCount
@@ -102,8 +102,8 @@ func CPUs(c *config.Config) float64 {
 	return float64(runtime.GOMAXPROCS(0))
 }
 
-// Meter makes what measures the cost of requests, as cost.source says, on so many CPUs. How
-// many workers there are it is told as the gate learns it.
+// Meter makes the meter, which measures costs according to cost.source. It gets the number of workers later,
+// from the gate.
 func Meter(source string, cpus float64) *cpuaccount.Meter {
 	from := cpuaccount.Corrected
 	switch source {
@@ -114,16 +114,15 @@ func Meter(source string, cpus float64) *cpuaccount.Meter {
 	case "process", "auto":
 		from = cpuaccount.Process
 	}
-	return cpuaccount.NewMeter(from, cpus, 0)
+	return cpuaccount.NewMeter(from, cpus)
 }
 
-// JudgesStanding reports whether the evidence that a client is a person counts.
-// Only the gate makes something of it.
+// JudgesStanding reports whether evidence that a client is a person is used. Only the gate uses it.
 func JudgesStanding(c *config.Config) bool {
 	return c.Throttle.HasGate()
 }
 
-// Standing is how evidence that a client is a person's browser is judged.
+// Standing returns the settings by which evidence that a client is a person is judged.
 func Standing(c *config.Config) standing.Config {
 	return standing.Config{
 		Attested: attested, Trusted: c.Standing.Trusted,
@@ -131,8 +130,8 @@ func Standing(c *config.Config) standing.Config {
 	}
 }
 
-// Room is how many requests of a size may compute at a time; 0: they follow the CPU
-// use.
+// Room returns how many requests of a size class may compute at a time. 0 means that the number follows the
+// CPU use.
 func Room(c *config.Config) int {
 	if c.Gate.Heavy == 0 && !MeasuresUse(c) {
 		return int(math.Ceil(max(1, CPUs(c))))
@@ -140,8 +139,7 @@ func Room(c *config.Config) int {
 	return c.Gate.Heavy
 }
 
-// MeasuresUse reports whether the CPU use that can be measured here is the
-// backend's.
+// MeasuresUse reports whether the CPU use measured on this machine is that of the backend.
 func MeasuresUse(c *config.Config) bool {
 	return c.Gate.Usage != "off" && IsLocal(c.Backend.URL)
 }

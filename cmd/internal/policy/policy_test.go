@@ -8,11 +8,12 @@ import (
 	"tempomat/classify"
 	"tempomat/config"
 	"tempomat/internal/sim"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
-// TestSimulatedAsShipped holds what the simulator plays with against what a
-// configuration that says nothing comes to: fairness is proven of that.
+// TestSimulatedAsShipped: the simulator uses the settings of the default configuration, for which fairness is
+// proved.
 func TestSimulatedAsShipped(t *testing.T) {
 	for mode, name := range map[limiter.Mode]string{limiter.Fair: "fair", limiter.Observe: "observe"} {
 		for _, workers := range []int{0, 16} {
@@ -35,9 +36,7 @@ func TestSimulatedAsShipped(t *testing.T) {
 		t.Errorf("classes: - shipped, + simulated\n%s", diff)
 	}
 	robots, err := Robots(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff(robots.Config, sim.Robots()); diff != "" {
 		t.Errorf("robots: - shipped, + simulated\n%s", diff)
 	}

@@ -7,19 +7,16 @@ import (
 
 	"tempomat/classify/robots"
 	"tempomat/config"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
 func robotsOf(t *testing.T, text string) *robots.Robots {
 	t.Helper()
 	c, err := config.Parse([]byte(text), "t", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x, err := Robots(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return x
 }
 
@@ -32,15 +29,13 @@ func robot(x *robots.Robots, name string) (of robots.Robot) {
 	return of
 }
 
-// TestRobots: what is given of a robot is in place of what is known of it, and its User-Agents
-// are nobody else's.
+// TestRobots: the configuration of a robot replaces the built-in one, and no other robot has its User-Agents.
 func TestRobots(t *testing.T) {
 	x := robotsOf(t, `
 classes:
   slash24: off
   asn: {share: 0.2}
   key: {header: X-Key, share: 0.1}
-  fingerprint: {share: 0.1}
 databases: {asn: /var/lib/asn.mmdb}
 robots:
   share: 0.05
@@ -61,12 +56,12 @@ robots:
 			t.Errorf("%s has the account %v", agent, k)
 		}
 	}
-	if want := []string{"slash32", "slash16", "userAgent", "asn", "fingerprint"}; !slices.Equal(x.Replaces, want) {
+	if want := []string{"slash32", "slash16", "userAgent", "asn"}; !slices.Equal(x.Replaces, want) {
 		t.Errorf("in place of %q, want %q", x.Replaces, want)
 	}
 }
 
-// TestRobotsOff: nobody has an account of a robot.
+// TestRobotsOff: no robot has an account.
 func TestRobotsOff(t *testing.T) {
 	if x := robotsOf(t, "robots: {enabled: false}"); x != nil {
 		t.Errorf("there are %+v", x)

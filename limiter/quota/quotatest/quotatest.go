@@ -1,4 +1,4 @@
-// Package quotatest holds stores of buckets to what package quota asks of them.
+// Package quotatest checks that stores of buckets behave as package quota requires.
 package quotatest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// Store tells what every Store must do, whatever clock it has. It takes less than a second
-// of the store's time, and the store must be empty.
+// Store tests what every Store must do, whatever clock it uses. It takes less than a second of the store's
+// time. The store must be empty.
 func Store(t *testing.T, s quota.Store) {
 	c := checks{t, s, time.UnixMilli(1e12)}
 	b := quota.Bucket{Size: 2, DripRate: hour, DripSize: 1}
@@ -25,13 +25,13 @@ func Store(t *testing.T, s quota.Store) {
 	c.one("a", "login", b, 1, blocked, 0)
 	c.one("b", "login", b, 1, passes, 1) // another actor has another bucket
 	c.one("a", "search", b, 1, passes, 1)
-	c.one("alog", "in", b, 1, passes, 1) // these join to the same
+	c.one("alog", "in", b, 1, passes, 1) // this actor and limit form the same text as the next pair
 	c.one("ina", "log", b, 1, passes, 1)
 	c.one("a", "login", quota.Bucket{}, 1, passes, quota.Unlimited)
-	c.one("c", "login", b, 0, passes, 1) // less than 1 is 1
+	c.one("c", "login", b, 0, passes, 1) // less than 1 counts as 1
 	c.one("c", "login", b, 2, blocked, 1)
-	c.one("c", "login", b, 1, passes, 0) // what was blocked was not charged
-	c.one("d", "login", b, 5, passes, 0) // an empty bucket takes more than it holds
+	c.one("c", "login", b, 1, passes, 0) // blocked requests aren't charged
+	c.one("d", "login", b, 5, passes, 0) // an empty bucket accepts more than its size
 	c.one("d", "login", b, 1, blocked, 0)
 	c.exact()
 }
@@ -60,7 +60,7 @@ func (c checks) one(actor, name string, b quota.Bucket, units int64, blocked boo
 	}
 }
 
-// exact makes more checks of one bucket at the same time than pass.
+// exact makes more checks of one bucket at the same time than may pass, and counts those that pass.
 func (c checks) exact() {
 	c.t.Helper()
 	const size, workers, each = 50, 8, 20
@@ -86,19 +86,18 @@ func (c checks) exact() {
 	}
 }
 
-// TimedStore tells what every Store must do that goes by the time that it is given: each
-// check comes out as the bucket's arithmetic says, and a bucket is forgotten no sooner
-// than its lifetime after its last change.
+// TimedStore tests a Store that uses the time passed to it: each check must give the result of the bucket's
+// arithmetic, and a bucket must be kept for at least its lifetime after its last change.
 func TimedStore(t *testing.T, s quota.Store) {
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		b := quota.Bucket{
 			Size:     rapid.Int64Range(1, 20).Draw(t, "size"),
-			DripRate: rapid.Int64Range(2000, 5000).Draw(t, "rate"), // longer than the test runs: nothing expires by another clock
+			DripRate: rapid.Int64Range(2000, 5000).Draw(t, "rate"), // longer than the test, so nothing expires
 			DripSize: rapid.Int64Range(1, 8).Draw(t, "drip"),
 		}
-		may := []kept{{}} // how the bucket may stand
+		may := []kept{{}} // the states that the bucket may have
 		now := rapid.Int64Range(1, 1<<41).Draw(t, "start")
 		for range rapid.IntRange(1, 12).Draw(t, "checks") {
 			now += rapid.Int64Range(0, b.DripRate*3).Draw(t, "step")
@@ -112,14 +111,14 @@ func TimedStore(t *testing.T, s quota.Store) {
 	})
 }
 
-// kept is a bucket as a store may have it.
+// kept is a state that a store may have for a bucket.
 type kept struct {
 	state   quota.BucketState
 	expires int64 // Unix milliseconds; from then on the store may have forgotten it
 }
 
-// follow tells how a bucket may stand after a check that came out so, and fails if none of
-// those that it may have been is one.
+// follow returns the states that a bucket may have after a check with this result. It fails if none of the
+// states before the check leads to the result.
 func follow(t *rapid.T, b quota.Bucket, may []kept, now, units int64, got quota.Status) (after []kept) {
 	t.Helper()
 	for _, k := range may {
@@ -140,7 +139,7 @@ func follow(t *rapid.T, b quota.Bucket, may []kept, now, units int64, got quota.
 		}
 	}
 	if after == nil {
-		t.Fatalf("%+v of %+v at %d: not as any of %+v says", got, b, now, may)
+		t.Fatalf("%+v of %+v at %d: no state of %+v leads to this", got, b, now, may)
 	}
 	return after
 }

@@ -1,8 +1,8 @@
-// Package master is Smockron's master: it holds the rules that identifiers must keep, what it
-// knows of each, and a store that keeps that beyond its life.
+// Package master is Smockron's master: the rules for identifiers, the state of each identifier, and a store
+// that keeps that state across restarts.
 //
-// A [Master] is told the time, starts no goroutine and does no I/O; [Serve] has it work on the
-// wire of package smockron, which knows nothing of masters.
+// A [Master] gets the time as an argument, starts no goroutine and does no I/O. [Serve] connects it to the
+// sockets of package smockron, which doesn't depend on this package.
 package master
 
 import (
@@ -16,75 +16,65 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// DefaultMaxSkew is how far a gatekeeper's clock may be off, unless the master is
-// told otherwise.
+// DefaultMaxSkew is the default of Settings.MaxSkew.
 const DefaultMaxSkew = 10 * time.Second
 
-// Settings are what a master is told to do. They are replaced as a whole.
+// Settings are the settings of a master. Configure replaces all of them.
 type Settings struct {
-	Domains []Domain // no two of one name
-	// MaxSkew is by how much the times in accounting may differ from the master's. Older
-	// messages have been in a queue while the master was away, and would punish for the past;
-	// later ones would make all clients wait for a wrong clock. Both are dropped and counted.
-	// So are a request that was allegedly delayed beyond its order by more than MaxSkew, and
-	// one without a cost that came before the master started: the originals keep such in their
-	// queues. Zero is DefaultMaxSkew, below zero takes every time.
+	Domains []Domain // their names must be unique
+	// MaxSkew is the largest accepted difference between a time in accounting and the master's clock. Older
+	// messages were queued while the master was unreachable, and would delay clients for the past. Messages
+	// with later times come from a wrong clock, and would make all clients wait. Both are dropped and counted.
+	// So are requests whose reported delay exceeds the ordered one by more than MaxSkew, and requests without
+	// a cost that arrived before the master started, which the original gatekeepers keep in their queues. Zero
+	// means DefaultMaxSkew.
 	MaxSkew time.Duration
 }
 
-// Master keeps the rules, and what it knows of each identifier. It is told the
-// time, starts no goroutine and does no I/O. All methods may be called
-// concurrently.
+// Master applies the rules to identifiers. All methods may be called concurrently.
 type Master struct {
 	mu      sync.Mutex // guards the following
-	skew    int64      // milliseconds, or anySkew
-	began   int64      // when it was there to be told, in milliseconds since 1970
+	skew    int64      // milliseconds
+	began   int64      // when the master started to listen, in milliseconds since 1970
 	domains map[string]*domain
 	counts  Counts
 	saver   saver
 }
 
-// anySkew takes every time.
-const anySkew = -1
-
 // New makes a master without any identifiers.
 func New(s Settings) *Master {
-	m := &Master{domains: make(map[string]*domain), saver: saver{unsaved: make(map[*identifier]unsaved)}}
+	m := &Master{domains: make(map[string]*domain), saver: saver{unsaved: make(map[unsaved]struct{})}}
 	m.Configure(s)
 	return m
 }
 
-// Configure replaces the settings. Domains whose rules stay the same keep what is
-// known of their identifiers.
+// Configure replaces the settings. If the rules of a domain don't change, its identifiers keep their state.
 func (m *Master) Configure(s Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.skew = cmp.Or(s.MaxSkew, DefaultMaxSkew).Milliseconds(); s.MaxSkew < 0 {
-		m.skew = anySkew // a fraction of a millisecond would become 0, which takes none
-	}
+	m.skew = cmp.Or(s.MaxSkew, DefaultMaxSkew).Milliseconds()
 	old := m.domains
 	m.domains = make(map[string]*domain, len(s.Domains))
 	for _, n := range s.Domains {
 		n.Identifiers = cmp.Or(n.Identifiers, DefaultIdentifiers)
 		d := old[n.Name]
 		if d == nil {
-			d = &domain{identifiers: make(map[string]*identifier)}
+			d = &domain{saver: &m.saver, identifiers: make(map[string]*identifier)}
 		}
 		d.adopt(n)
 		m.domains[n.Name] = d
 	}
-	m.saver.forget(m.domains)
 }
 
-// Order is an identifier that has to wait, to be told to all gatekeepers.
+// Order makes an identifier wait until a given time. It is sent to all gatekeepers.
 type Order struct {
 	Domain     string
 	Identifier string
-	Until      int64 // milliseconds since 1970, always to come
+	Until      int64 // milliseconds since 1970, in the future when the order is made
 }
 
-// Account accounts for one message and returns the order that it causes, if any. An invalid
-// message, or one of a domain that isn't configured, changes only a count.
+// Account handles one message and returns the order that results, if any. An invalid message, or one for an
+// unknown domain, only increases a counter.
 func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +101,7 @@ func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bo
 		}
 		until = max(until, d.Rules[i].account(&x.states[i], at, a))
 	}
-	m.saver.note(d, a.Identifier, x)
+	m.saver.note(unsaved{d.Name, string(a.Identifier)})
 	if until <= at {
 		return o, false
 	}
@@ -120,14 +110,11 @@ func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bo
 	return Order{d.Name, string(a.Identifier), until}, true
 }
 
-// timelyLocked reports whether the message's times are near the master's. The time
-// until which a request is delayed is one that the master told of its identifier; x is what
-// is known of that, nil: nothing. With what it cost, a request is told of when it is done, and
-// may have come long before.
+// timelyLocked reports whether the times of a message are close enough to the master's clock. x is the
+// identifier's state, or nil if it has none. A delayed request must not claim a later time than the master
+// ordered. A message with a cost is sent when its request has ended, so the request may have arrived long
+// before.
 func (m *Master) timelyLocked(at int64, x *identifier, a *smockron.Accounting) bool {
-	if m.skew == anySkew {
-		return true
-	}
 	oldest, latest := max(at-m.skew, m.began), at
 	if a.HasCost {
 		oldest = at - m.skew - longestRun
@@ -138,10 +125,10 @@ func (m *Master) timelyLocked(at int64, x *identifier, a *smockron.Accounting) b
 	return a.Received >= oldest && a.Received <= at+m.skew && a.Until <= latest+m.skew
 }
 
-// longestRun is the longest in milliseconds that a request can have run.
+// longestRun is the longest time that a request may run, in milliseconds.
 const longestRun = int64(time.Hour / time.Millisecond)
 
-// begin says that the master is there to be told from now on.
+// begin records when the master starts to listen.
 func (m *Master) begin(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,8 +142,7 @@ func (m *Master) reject(err error) {
 	m.counts.reject(err)
 }
 
-// orders are all those of a domain that hold now; false if there is no such
-// domain.
+// orders returns all orders of a domain that still apply, or false if there is no such domain.
 func (m *Master) orders(now time.Time, name string) (all []Order, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,10 +163,10 @@ func (m *Master) orders(now time.Time, name string) (all []Order, known bool) {
 	return all, true
 }
 
-// sweepEach is how many identifiers of a domain are looked at in one sweep.
+// sweepEach is how many identifiers of each domain one sweep checks.
 const sweepEach = 20_000
 
-// sweep forgets identifiers that mean nothing any more; some ten times a second.
+// sweep forgets identifiers whose state no longer matters. It is called about ten times a second.
 func (m *Master) sweep(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,37 +175,37 @@ func (m *Master) sweep(now time.Time) {
 	}
 }
 
-// DefaultIdentifiers is how many identifiers of a domain are remembered, unless
-// it is told otherwise. Each takes about 200 bytes.
+// DefaultIdentifiers is the default of Domain.Identifiers. An identifier takes about 200 bytes.
 const DefaultIdentifiers = 1_000_000
 
-// evictOf is among how many the one to forget is looked for when a domain is full.
+// evictOf is how many identifiers of a full domain are compared to choose the one to forget.
 const evictOf = 8
 
-// Domain is a resource, and the rules for its identifiers: an identifier that breaks one of
-// them must wait. Without rules it is only counted.
+// Domain is a resource with the rules for its identifiers. An identifier that exceeds any rule must wait.
+// Without rules, requests are only counted.
 type Domain struct {
 	Name        string
 	Rules       []Rule
-	Identifiers int // most that are remembered; 0: DefaultIdentifiers
+	Identifiers int // how many are remembered at most; 0: DefaultIdentifiers
 }
 
-// domain is a Domain at work.
+// domain is a Domain in use.
 type domain struct {
 	Domain
+	saver       *saver // the master's
 	identifiers map[string]*identifier
 	gatekeepers int
 	counts      DomainCounts
 }
 
-// identifier is what is known of one.
+// identifier is the state of one identifier.
 type identifier struct {
 	states []state
-	until  int64 // the latest that was told, in milliseconds since 1970
-	stored bool  // the store was asked for it
+	until  int64 // the latest time that was sent to gatekeepers, in milliseconds since 1970
+	stored bool  // its state has been requested from the store
 }
 
-// expires is the last moment at which it matters.
+// expires returns the last time at which the state matters, in milliseconds since 1970.
 func (x *identifier) expires() int64 {
 	latest := int64(0)
 	for i := range x.states {
@@ -228,7 +214,7 @@ func (x *identifier) expires() int64 {
 	return latest
 }
 
-// find returns what is known of an identifier, and begins to know it if nothing is.
+// find returns the state of an identifier, and makes one if there is none.
 func (d *domain) find(name []byte) *identifier {
 	if x := d.identifiers[string(name)]; x != nil {
 		return x
@@ -241,8 +227,8 @@ func (d *domain) find(name []byte) *identifier {
 	return x
 }
 
-// evict forgets, of a few random identifiers, the one that matters for the shortest time:
-// inventing identifiers does not wash away the largest debt.
+// evict forgets one of a few random identifiers: the one whose state matters for the shortest time. A client
+// therefore can't get rid of a large debt by inventing identifiers.
 func (d *domain) evict() {
 	var victim string
 	least, seen := int64(0), 0
@@ -254,16 +240,22 @@ func (d *domain) evict() {
 			break
 		}
 	}
-	delete(d.identifiers, victim)
+	d.forget(victim)
 	d.counts.Evicted++
 }
 
-// sweep forgets some of those that no longer matter. Go walks a map from a random place, so
-// each is soon looked at.
+// forget removes an identifier, even if it is unsaved.
+func (d *domain) forget(name string) {
+	delete(d.identifiers, name)
+	delete(d.saver.unsaved, unsaved{d.Name, name})
+}
+
+// sweep forgets identifiers whose state no longer matters. It checks only some of them. Iteration over a map
+// begins at a random place, so all of them are checked soon.
 func (d *domain) sweep(now int64, most int) {
 	for name, x := range d.identifiers {
 		if x.expires() < now && x.until < now {
-			delete(d.identifiers, name)
+			d.forget(name)
 		}
 		if most--; most == 0 {
 			return
@@ -271,7 +263,7 @@ func (d *domain) sweep(now int64, most int) {
 	}
 }
 
-// adopt continues with other settings. The identifiers' states stay if the rules are the same.
+// adopt applies new settings. The identifiers keep their state if the rules are the same.
 func (d *domain) adopt(n Domain) {
 	if !slices.Equal(d.Rules, n.Rules) {
 		d.identifiers = make(map[string]*identifier)
@@ -279,32 +271,30 @@ func (d *domain) adopt(n Domain) {
 	d.Domain = n
 }
 
-// Counts is what a master counted since it began.
+// Counts are a master's counters since its start.
 type Counts struct {
-	Malformed     map[string]uint64 `json:"malformed,omitempty"` // invalid messages, by fault
+	Malformed     map[string]uint64 `json:"malformed,omitempty"` // invalid messages, by error
 	UnknownDomain uint64            `json:"unknownDomain"`
 	Resyncs       uint64            `json:"resyncs"`
-	Overload      uint64            `json:"overload"` // accounting that was dropped, oldest first, because there was too much
-	Late          uint64            `json:"late"`     // orders that were past before they could be sent
+	Overload      uint64            `json:"overload"` // accounting dropped because too much arrived, oldest first
+	Late          uint64            `json:"late"`     // orders whose time passed before they could be sent
 }
 
-// DomainCounts is what it counted of a domain.
+// DomainCounts are the counters of one domain.
 type DomainCounts struct {
-	Accepted  uint64  `json:"accepted"`
-	Delayed   uint64  `json:"delayed"`
-	Rejected  uint64  `json:"rejected"`
-	Throttled uint64  `json:"throttled"` // orders to wait that were made
-	Skewed    uint64  `json:"skewed"`    // messages whose times are too far from the master's, or from before it was there
-	NoCost    uint64  `json:"noCost"`    // messages without the cost that a credit rule needs
-	Evicted   uint64  `json:"evicted"`   // identifiers forgotten as there were too many
-	Delay     float64 `json:"delay"`     // seconds that gatekeepers delayed requests, in sum
+	Accepted  uint64 `json:"accepted"`
+	Delayed   uint64 `json:"delayed"`
+	Rejected  uint64 `json:"rejected"`
+	Throttled uint64 `json:"throttled"` // orders to wait
+	Skewed    uint64 `json:"skewed"`    // messages whose times are too far from the master's clock, or before its start
+	NoCost    uint64 `json:"noCost"`    // messages without the cost that a credit rule needs
+	Evicted   uint64 `json:"evicted"`   // identifiers forgotten because there were too many
 }
 
 func (c *DomainCounts) note(a *smockron.Accounting) {
 	switch a.Event {
 	case limiter.Delayed:
 		c.Delayed++
-		c.Delay += max(0, float64(a.Until-a.Received)/1000)
 	case limiter.Rejected:
 		c.Rejected++
 	default:
@@ -312,7 +302,7 @@ func (c *DomainCounts) note(a *smockron.Accounting) {
 	}
 }
 
-// reject counts a message by what is wrong with it.
+// reject counts an invalid message by its error.
 func (c *Counts) reject(err error) {
 	if c.Malformed == nil {
 		c.Malformed = make(map[string]uint64)
@@ -320,31 +310,31 @@ func (c *Counts) reject(err error) {
 	c.Malformed[err.Error()]++
 }
 
-// State is what the doctor shows of a master.
+// State is the state of a master, as shown by the doctor.
 type State struct {
 	Counts  Counts        `json:"counts"`
-	Unsaved int           `json:"unsaved"` // identifiers that the store does not have as they are
+	Unsaved int           `json:"unsaved"` // identifiers whose current state isn't in the store
 	Lost    uint64        `json:"lost"`    // changes that were never saved, because there were too many
 	Domains []DomainState `json:"domains"`
 }
 
-// DomainState is what it shows of a domain.
+// DomainState is the state of a domain, as shown by the doctor.
 type DomainState struct {
 	Name        string       `json:"name"`
 	Rules       []string     `json:"rules"`
 	Identifiers int          `json:"identifiers"`
-	Gatekeepers int          `json:"gatekeepers"` // that subscribed to it
+	Gatekeepers int          `json:"gatekeepers"` // gatekeepers that have subscribed to it
 	Counts      DomainCounts `json:"counts"`
 }
 
-// IdentifierState is what it shows of an identifier.
+// IdentifierState is the state of an identifier, as shown by the doctor.
 type IdentifierState struct {
 	Identifier string  `json:"identifier"`
-	Wait       float64 `json:"wait"`  // seconds until it may ask again; 0: at once
-	Until      int64   `json:"until"` // when that is or was, in milliseconds since 1970; 0: it never had to wait
+	Wait       float64 `json:"wait"`  // seconds until its requests may start; 0: at once
+	Until      int64   `json:"until"` // the time until which it must or had to wait, in milliseconds since 1970; 0: it never had to
 }
 
-// State is a picture of the whole.
+// State returns a snapshot of the master.
 func (m *Master) State() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -363,8 +353,8 @@ func (m *Master) State() State {
 	return s
 }
 
-// Identifiers are those of a domain that wait longest, at most so many, and false
-// if there is no such domain.
+// Identifiers returns the identifiers of a domain that wait longest, at most most of them, or false if there
+// is no such domain.
 func (m *Master) Identifiers(now time.Time, name string, most int) ([]IdentifierState, bool) {
 	m.mu.Lock()
 	d := m.domains[name]
@@ -382,7 +372,7 @@ func (m *Master) Identifiers(now time.Time, name string, most int) ([]Identifier
 	return all[:min(len(all), most)], d != nil
 }
 
-// count takes over how much accounting was dropped as there was too much.
+// count sets the number of messages that were dropped because too many arrived.
 func (m *Master) count(overload uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -395,7 +385,7 @@ func (m *Master) late() {
 	m.counts.Late++
 }
 
-// subscribed notes a gatekeeper that came or went.
+// subscribed counts a gatekeeper that connected or disconnected.
 func (m *Master) subscribed(name []byte, came bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

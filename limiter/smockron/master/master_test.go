@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/smockron"
 )
 
@@ -16,8 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func at(ms int64) time.Time { return time.UnixMilli(start + ms) }
 
-// receive has a master take in frames as they came, and returns the orders that
-// follow, as identifier and milliseconds since the start.
+// receive passes frames to a master, and returns the resulting orders as identifier and milliseconds since the
+// start.
 func receive(m *Master, now time.Time, frames string) []string {
 	a, err := smockron.ParseAccounting(parts(frames))
 	if err != nil {
@@ -34,8 +35,8 @@ func oneRule() *Master {
 	return New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
 }
 
-// TestMalformedChangesNothing sends all that the first master stumbled over
-// between sound messages: each is counted, and decides nothing.
+// TestMalformedChangesNothing sends everything that confused the first master, between valid messages. Each
+// invalid message is counted, and decides nothing.
 func TestMalformedChangesNothing(t *testing.T) {
 	ts := func(ms int64) string { return fmt.Sprint(start + ms) }
 	for _, bad := range []string{
@@ -65,30 +66,28 @@ func TestMalformedChangesNothing(t *testing.T) {
 				t.Errorf("%q is not counted", bad)
 			}
 		}
-		if n := m.State().Domains[0].Identifiers; n != 1 {
-			t.Errorf("%q left %d identifiers", bad, n)
-		}
+		testkit.Same(t, 1, m.State().Domains[0].Identifiers, "identifiers after %q", bad)
 	}
 }
 
-// TestParallelRequestsEarnOnce: what is earned while one request runs does not pay
-// for another that ran beside it, though nobody owed anything in between.
+// TestParallelRequestsEarnOnce: what is earned while one request runs doesn't pay for another one that ran at
+// the same time, although the identifier never owed anything in between.
 func TestParallelRequestsEarnOnce(t *testing.T) {
 	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
 	done := func(ms int64) []string {
 		return receive(m, at(ms), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||cost_ms=10000", start+ms-10_000))
 	}
 	if got := done(0); got != nil {
-		t.Errorf("one at a time has to wait: %v", got)
+		t.Errorf("one request at a time has to wait: %v", got)
 	}
 	m.sweep(at(5_000))
-	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved up, 5 s were earned
-		t.Errorf("the second one: %v, want to wait until 9000", got)
+	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved, 5 s were earned
+		t.Errorf("the second request: %v, want a wait until 9000", got)
 	}
 }
 
-// TestTimes: accounting from a queue, or of a wrong clock, is dropped. A request
-// that is told of with its cost may have come long before: it has run since.
+// TestTimes: accounting that was queued for too long, or comes from a wrong clock, is dropped. A request that
+// is reported with its cost may have arrived long before, because it has run since.
 func TestTimes(t *testing.T) {
 	const hour = 3_600_000
 	for _, c := range []struct {
@@ -102,7 +101,7 @@ func TestTimes(t *testing.T) {
 		{9_000, 0, "", true},
 		{11_000, 0, "", false},
 		{0, 9_000, "", true},
-		{0, 11_000, "", false}, // nobody was told to wait so long
+		{0, 11_000, "", false}, // no order was for such a long wait
 		{0, 60_000, "", false},
 		{0, 2 * hour, "", false},
 		{-600_000, 0, "cost_ms=500000", true},
@@ -117,14 +116,14 @@ func TestTimes(t *testing.T) {
 		receive(m, at(0), fmt.Sprintf("foo\x00|%s|u|%d|%s|%s", status, start+c.received, until, c.cost))
 		d := m.State().Domains[0]
 		if got := d.Counts.Skewed == 0; got != c.taken || (d.Identifiers > 0) != c.taken {
-			t.Errorf("%+v: taken %v, %d identifiers", c, got, d.Identifiers)
+			t.Errorf("%+v: accepted %v, %d identifiers", c, got, d.Identifiers)
 		}
 	}
 }
 
-// TestDelayedAsTold: a request may be delayed until the time that its identifier was told, and
-// not until a later one, which would put everybody off who goes by that name.
-func TestDelayedAsTold(t *testing.T) {
+// TestDelayedByOrders: a request may be delayed until the time that was ordered for its identifier, and not
+// until a later one, because that would make all clients of that identifier wait.
+func TestDelayedByOrders(t *testing.T) {
 	delayed := func(m *Master, until int64) []string {
 		return receive(m, at(0), fmt.Sprintf("foo\x00|DELAYED|u|%d|%d|", start, start+until))
 	}
@@ -137,23 +136,23 @@ func TestDelayedAsTold(t *testing.T) {
 		t.Fatal(diff)
 	}
 	if got := delayed(m, 20_000); len(got) != 1 || got[0] != "u 21000" {
-		t.Errorf("delayed as told: %v, want the next second", got)
+		t.Errorf("delayed as ordered: %v, want the next second", got)
 	}
 	if got := delayed(m, 31_001); got != nil || m.State().Domains[0].Counts.Skewed != 1 {
-		t.Errorf("delayed until ten seconds after what was told: %v, %+v", got, m.State().Domains[0].Counts)
+		t.Errorf("delayed until ten seconds after the ordered time: %v, %+v", got, m.State().Domains[0].Counts)
 	}
 	if got := receive(m, at(0), fmt.Sprintf("foo\x00|DELAYED|other|%d|%d|", start, start+20_000)); got != nil || m.State().Domains[0].Identifiers != 1 {
-		t.Errorf("another one, that was told nothing: %v", got)
+		t.Errorf("another identifier, without an order: %v", got)
 	}
 }
 
-// TestBeforeItBegan: what gatekeepers kept while there was no master is dropped, however little
-// time that was: in a lump it would lock their clients out. What a request cost is charged all
-// the same: it comes when it is done.
+// TestBeforeItBegan: accounting that gatekeepers queued before the master started is dropped, however short
+// that time was. All at once, it would lock their clients out. A request's cost is still charged, because it
+// is reported when the request is done.
 func TestBeforeItBegan(t *testing.T) {
 	m := oneRule()
 	m.begin(at(0))
-	for i := range 1000 { // what ZeroMQ keeps for a Node gatekeeper in an outage of 5 s
+	for i := range 1000 { // what ZeroMQ keeps for a Node gatekeeper during an outage of 5 s
 		if got := receive(m, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start-5000+int64(i)*5-1)); got != nil {
 			t.Fatalf("message %d: %v", i, got)
 		}
@@ -164,7 +163,7 @@ func TestBeforeItBegan(t *testing.T) {
 	for i := range 11 {
 		got := receive(m, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start))
 		if (got != nil) != (i == 10) {
-			t.Errorf("request %d since then: %v", i, got)
+			t.Errorf("request %d after that: %v", i, got)
 		}
 	}
 	c := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
@@ -175,23 +174,7 @@ func TestBeforeItBegan(t *testing.T) {
 	}
 }
 
-// TestAnyTime: below zero every time is taken, however little below and however
-// far off the time is.
-func TestAnyTime(t *testing.T) {
-	const day = 86_400_000
-	for _, skew := range []time.Duration{-1, -time.Millisecond, -time.Hour} {
-		for _, received := range []int64{-day, -1, 0, 1, day} {
-			m := New(Settings{MaxSkew: skew, Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
-			receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start+received))
-			if d := m.State().Domains[0]; d.Counts.Skewed != 0 || d.Identifiers == 0 {
-				t.Errorf("a skew of %s, %d ms off: %d dropped, %d identifiers", skew, received, d.Counts.Skewed, d.Identifiers)
-			}
-		}
-	}
-}
-
-// TestAnyRule: who breaks one of several rules has to wait for the one that takes
-// longest.
+// TestAnyRule: an identifier that breaks one of several rules waits for the slowest of them.
 func TestAnyRule(t *testing.T) {
 	slow, fast := per(1, time.Minute, 3), per(10, time.Second, 1)
 	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{slow, fast}}, {Name: "free"}}})
@@ -207,7 +190,7 @@ func TestAnyRule(t *testing.T) {
 	}
 }
 
-// TestReconfigured: rules that stay keep what is known, others begin anew.
+// TestReconfigured: unchanged rules keep their state, others start again.
 func TestReconfigured(t *testing.T) {
 	rule, other := per(1, time.Second, 10), per(1, time.Second, 20)
 	both := []Domain{{Name: "a", Rules: []Rule{rule}}, {Name: "b", Rules: []Rule{rule}}}
@@ -221,14 +204,14 @@ func TestReconfigured(t *testing.T) {
 	}
 	m.Configure(Settings{Domains: []Domain{both[0], {Name: "b", Rules: []Rule{other}}}})
 	if got := ask("a"); !cmp.Equal(got, []string{"u 2000"}) {
-		t.Errorf("a rule that stayed forgot: %v", got)
+		t.Errorf("an unchanged rule lost its state: %v", got)
 	}
 	if got := ask("b"); got != nil {
 		t.Errorf("another rule remembers: %v", got)
 	}
 }
 
-// TestBoundedIdentifiers: inventing identifiers washes away nobody who owes.
+// TestBoundedIdentifiers: invented identifiers never make the master forget one that owes.
 func TestBoundedIdentifiers(t *testing.T) {
 	m := New(Settings{Domains: []Domain{{Name: "foo", Identifiers: 100, Rules: []Rule{per(1, time.Second, 10)}}}})
 	for range 100 {
@@ -243,27 +226,48 @@ func TestBoundedIdentifiers(t *testing.T) {
 	}
 	waits, _ := m.Identifiers(at(0), "foo", 1)
 	if want := []IdentifierState{{"debtor", 90, at(90_000).UnixMilli()}}; !cmp.Equal(waits, want) {
-		t.Errorf("who waits longest: %v, want %v", waits, want)
+		t.Errorf("the identifiers that wait longest: %v, want %v", waits, want)
 	}
 }
 
-// TestSweep: identifiers that mean nothing any more take no memory.
+// TestSweep: identifiers that no longer matter take no memory.
 func TestSweep(t *testing.T) {
 	m := oneRule()
 	for i := range 1000 {
 		receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|id-%d|%d||", i, start))
 	}
 	m.sweep(at(5000))
-	if n := m.State().Domains[0].Identifiers; n != 1000 {
-		t.Errorf("%d identifiers while they mean something", n)
-	}
+	testkit.Same(t, 1000, m.State().Domains[0].Identifiers, "identifiers while they still matter")
 	for range 50 {
 		m.sweep(at(11_000))
 	}
-	if n := m.State().Domains[0].Identifiers; n != 0 {
-		t.Errorf("%d identifiers are left", n)
-	}
+	testkit.Same(t, 0, m.State().Domains[0].Identifiers, "identifiers left")
 }
 
-// parts makes frames of a text with bars between.
+// parts splits a text at the bars into frames.
 func parts(text string) [][]byte { return bytes.Split([]byte(text), []byte("|")) }
+
+// TestForgottenIsNotSaved: while the store can't be reached, forgotten identifiers don't take the room of
+// those that owe.
+func TestForgottenIsNotSaved(t *testing.T) {
+	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}, Identifiers: 10}}})
+	m.saver.on = true
+	for i := range 1000 {
+		receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u%d|%d||", i, start))
+	}
+	expect := func(when string, want int) {
+		t.Helper()
+		if s := m.State(); s.Unsaved != want || s.Lost != 0 {
+			t.Errorf("%s: %d identifiers wait to be saved, %d were lost; want %d, 0", when, s.Unsaved, s.Lost, want)
+		}
+	}
+	expect("the store is away", 10)
+	m.putBack(m.takeUnsaved())
+	expect("the store is still away", 10)
+	batch := m.takeUnsaved()
+	for range 50 {
+		m.sweep(at(20_000))
+	}
+	m.putBack(batch)
+	expect("all were forgotten while they were being saved", 0)
+}

@@ -9,18 +9,18 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// Kind is how a rule decides.
+// Kind is the kind of a rule.
 type Kind uint8
 
 // The kinds.
 const (
-	// Bucket is what the first master's script does: a token bucket that lets
-	// burst requests and one more pass at once.
+	// Bucket is the rule that the first master's script implements: a token bucket that lets burst requests
+	// and one more pass at once.
 	Bucket Kind = iota
-	// History is the protocol's text: no more than burst requests in the time that
-	// these take at the rate, and after that one at a time.
+	// History is the rule in the protocol's description: no more than burst requests in the time that these
+	// take at the rate, and after that one at a time.
 	History
-	// Credit charges what requests cost, in CPU-seconds.
+	// Credit charges the cost of requests, in CPU-seconds.
 	Credit
 )
 
@@ -35,23 +35,23 @@ func (k Kind) String() string {
 	return "bucket"
 }
 
-// Rule is one limit that the identifiers of a domain are held to, each for itself.
+// Rule is one limit that applies to each identifier of a domain.
 type Rule struct {
 	Kind Kind
-	// Interval is the time between two requests at the rate, in whole milliseconds
-	// from 1. Not of Credit.
+	// Interval is the time between two requests at the rate, in whole milliseconds, at least 1. Credit doesn't
+	// use it.
 	Interval time.Duration
-	// Burst is how far an identifier may be ahead of the rate: burst requests times
-	// Interval; of Credit, the most CPU time that it can save up.
+	// Burst is how far an identifier may be ahead of the rate: a number of requests times Interval. For Credit,
+	// it is the most CPU time that an identifier can save.
 	Burst time.Duration
-	// CPUs is what Credit lets each identifier use, in CPU-seconds per second.
+	// CPUs is the CPU time that Credit grants each identifier, in CPU-seconds per second.
 	CPUs float64
-	// Memory bounds the debt of Credit: an identifier owes at most what it earns in this time.
-	// Zero is two minutes, the sidecars' own default.
+	// Memory limits the debt of Credit: an identifier owes at most what it earns in this time. Zero means two
+	// minutes, which is also the default of the instances.
 	Memory time.Duration
 }
 
-// String is the rule as the doctor shows it.
+// String returns the rule as the doctor shows it.
 func (r *Rule) String() string {
 	if r.Kind == Credit {
 		return fmt.Sprintf("credit %g CPU-s/s, burst %v", r.CPUs, r.Burst)
@@ -59,18 +59,17 @@ func (r *Rule) String() string {
 	return fmt.Sprintf("%v one per %v, burst %d", r.Kind, r.Interval, r.requests())
 }
 
-// state is what one rule remembers of one identifier. Times are milliseconds
-// since 1970.
+// state is what one rule stores about one identifier. Times are milliseconds since 1970.
 type state struct {
-	at      int64   // Bucket: when the bucket was, or will be, full of requests. Credit: when level was right
-	expires int64   // the last moment at which it matters; 0: it doesn't matter
-	level   float64 // Credit: CPU-milliseconds, below zero debt
-	times   []int64 // History: the latest requests, in a ring once there are burst of them
-	oldest  int     // in times
+	at      int64   // Bucket: when the bucket was, or will be, full. Credit: the time to which level applies
+	expires int64   // until when it matters; 0: it doesn't matter
+	level   float64 // Credit: CPU-milliseconds; negative: debt
+	times   []int64 // History: the times of the latest requests; a ring once there are burst of them
+	oldest  int     // History: index of the oldest one in times
 }
 
-// account takes in a request and returns when the identifier may ask again; a time
-// that is past means at once.
+// account handles a request and returns the time until which the identifier must wait. A time in the past
+// means that it need not wait.
 func (r *Rule) account(s *state, now int64, a *smockron.Accounting) (until int64) {
 	ts := a.Received
 	if a.Until > 0 {
@@ -86,7 +85,7 @@ func (r *Rule) account(s *state, now int64, a *smockron.Accounting) (until int64
 	return r.bucket(s, now, ts)
 }
 
-// bucket is the first master's script. The state is forgotten burst after the
+// bucket does the same as the first master's script. Like the script, it forgets the state one burst after the
 // latest request, even if the debt is greater.
 func (r *Rule) bucket(s *state, now, ts int64) int64 {
 	interval, burst := r.Interval.Milliseconds(), r.Burst.Milliseconds()
@@ -100,7 +99,7 @@ func (r *Rule) bucket(s *state, now, ts int64) int64 {
 	return s.at
 }
 
-// history is the rate limiting logic of the protocol's text.
+// history implements the rule in the protocol's description.
 func (r *Rule) history(s *state, now, ts int64) int64 {
 	size, window := r.requests(), now-r.Burst.Milliseconds()
 	if len(s.times) < size {
@@ -121,19 +120,19 @@ func (r *Rule) history(s *state, now, ts int64) int64 {
 	return max(now, ts) + r.Interval.Milliseconds()
 }
 
-// requests is the burst as a number of them.
+// requests returns the burst as a number of requests.
 func (r *Rule) requests() int {
 	return int(max(1, (r.Burst+r.Interval-1)/r.Interval))
 }
 
-// keepFull is for how many milliseconds Credit remembers who has its whole burst
-// again, beyond the time that its request ran: what it earned then is not to pay for
-// another one that ran next to it.
+// keepFull is how many milliseconds Credit still remembers an identifier after its burst is full again, in
+// addition to the duration of its latest request. What the identifier earned during that request must not also
+// pay for another one that ran at the same time.
 const keepFull = 30_000
 
-// credit is a token bucket of CPU time. A request's cost arrives when it is done, and was used
-// in the time before: what its identifier earned in that time pays for it, even if its savings
-// were full. Otherwise one request at a time, at the rate, would be too much for a small burst.
+// credit is a token bucket of CPU time. A request's cost is reported when it has ended, but the CPU time was
+// used earlier. What the identifier earned in that time therefore pays for it, even if the bucket was full.
+// Otherwise, a client that makes one request at a time, at exactly the rate, would exceed a small burst.
 func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	r.refill(s, now, cost)
 	memory := cmp.Or(r.Memory, 2*time.Minute)
@@ -142,7 +141,8 @@ func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	return r.clear(s)
 }
 
-// refill adds what was earned since at; during the last part of it, ran, a request ran.
+// refill adds what the identifier has earned since s.at. For the last part of that time, ran, a request was
+// running.
 func (r *Rule) refill(s *state, now int64, ran time.Duration) {
 	if s.expires == 0 {
 		s.level, s.at = ms(r.Burst), now-ran.Milliseconds()
@@ -153,7 +153,7 @@ func (r *Rule) refill(s *state, now int64, ran time.Duration) {
 	}
 }
 
-// clear is when Credit's debt is paid.
+// clear returns the time at which a debt of Credit is paid, or 0 if there is none.
 func (r *Rule) clear(s *state) int64 {
 	if s.level >= 0 {
 		return 0
@@ -161,7 +161,7 @@ func (r *Rule) clear(s *state) int64 {
 	return s.at + int64(math.Ceil(-s.level/r.CPUs))
 }
 
-// next is what account returned last, as far as it still holds at the time.
+// next returns the result of the last call of account, if it still applies.
 func (r *Rule) next(s *state, now int64) int64 {
 	switch {
 	case s.expires < now:

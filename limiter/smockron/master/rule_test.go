@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/limiter/smockron"
 )
@@ -18,19 +19,19 @@ func per(requests int, of time.Duration, burst int) Rule {
 	return Rule{Interval: interval, Burst: time.Duration(burst) * interval}
 }
 
-// TestCredit keeps the diary of an identifier that half a CPU is shared with.
+// TestCredit keeps a diary of an identifier that may use half a CPU.
 func TestCredit(t *testing.T) {
 	r := Rule{Kind: Credit, CPUs: 0.5, Burst: 10 * time.Second}
 	var s state
 	for _, step := range []struct {
-		at, cost, until int64 // seconds; until 0: at once
+		at, cost, until int64 // seconds; until 0: it need not wait
 	}{
-		{0, 4, 0}, // and has earned 2 meanwhile: 8
+		{0, 4, 0}, // and it has earned 2 in the meantime: 8
 		{0, 6, 0},
 		{0, 3, 2},
 		{1, 1, 4},
 		{4, 0, 0},
-		{100, 24, 104},         // it had saved up the whole burst, and no more, and earned 12
+		{100, 24, 104},         // it had saved the whole burst, and no more, and earned 12
 		{104, 1000, 104 + 120}, // no debt takes longer to pay than the memory
 		{10_000, 10, 0},
 	} {
@@ -39,14 +40,12 @@ func TestCredit(t *testing.T) {
 		if step.until == 0 {
 			want = 0
 		}
-		if until != want {
-			t.Errorf("at %d s: until %d, want %d", step.at, until-start, want-start)
-		}
+		testkit.Same(t, want, until, "at %d s: until", step.at)
 	}
 }
 
-// TestCreditWithNoBurst: requests that use exactly the rate, one after the other,
-// never wait, though nothing can be saved up. Two at a time do.
+// TestCreditWithNoBurst: requests that use exactly the rate, one after another, never wait, although nothing
+// can be saved. Two at a time do.
 func TestCreditWithNoBurst(t *testing.T) {
 	r := Rule{Kind: Credit, CPUs: 1}
 	var s state
@@ -55,12 +54,10 @@ func TestCreditWithNoBurst(t *testing.T) {
 			t.Fatalf("request %d has to wait until %d", i, until-start)
 		}
 	}
-	if until := r.account(&s, start+9000, &smockron.Accounting{Cost: time.Second}); until != start+10_000 {
-		t.Errorf("a second one at once: until %d, want 10000", until-start)
-	}
+	testkit.Same(t, start+10_000, r.account(&s, start+9000, &smockron.Accounting{Cost: time.Second}), "a second request at the same time: until")
 }
 
-// TestHistoryMemory: no more timestamps than the burst has requests.
+// TestHistoryMemory: the rule keeps no more timestamps than the burst has requests.
 func TestHistoryMemory(t *testing.T) {
 	r := per(1, time.Second, 10)
 	r.Kind = History
@@ -73,8 +70,8 @@ func TestHistoryMemory(t *testing.T) {
 	}
 }
 
-// TestStatesSurviveAStore: what is written reads back as the same decisions, and
-// merging it twice, or into what is there already, changes nothing.
+// TestStatesSurviveAStore: saved states lead to the same decisions when they are loaded, and merging them
+// twice, or into existing states, changes nothing.
 func TestStatesSurviveAStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		history := per(2, time.Second, rapid.IntRange(1, 6).Draw(t, "burst"))
@@ -105,7 +102,7 @@ func TestStatesSurviveAStore(t *testing.T) {
 			second = append(second, max(now, rules[i].next(&copied[i], now))/10)
 		}
 		if diff := cmp.Diff(first, second); diff != "" {
-			t.Fatalf("%q decides otherwise, -before +after:\n%s", text, diff)
+			t.Fatalf("%q leads to other decisions, -before +after:\n%s", text, diff)
 		}
 	})
 }

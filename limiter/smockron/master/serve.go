@@ -9,55 +9,49 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// ServeOptions connect a Master to the wire.
+// ServeOptions are the settings of Serve.
 type ServeOptions struct {
 	Addresses smockron.Addresses
-	Queue     int              // most accounting that waits; 0: smockron.DefaultQueue
 	Now       func() time.Time // the clock
-	Store     Store            // nil: memory only
-	// Seen, if set, is shown all accounting, before it is judged. It must not keep
-	// any of it.
+	Store     *Store           // nil: memory only
+	// Seen, if set, is called with each accounting message before it is handled. It must not keep any part of
+	// it.
 	Seen func(*smockron.Accounting)
-	// Ready, if set, is called once when the master listens.
+	// Ready, if set, is called once the master is listening.
 	Ready func()
-	// Trouble, if set, is told what went wrong, and nil when it goes right again.
-	// Only the store can have any.
+	// Trouble, if set, is called with an error when the store fails, and with nil when the store works again.
 	Trouble func(error)
 }
 
 const (
 	housekeeping = 100 * time.Millisecond
-	// resyncPause is how long after a RESYNC others of that domain are part of its
-	// answer, which goes to all.
+	// resyncPause is the time after a RESYNC in which further ones for the same domain are ignored, because
+	// the answer goes to all gatekeepers.
 	resyncPause = 50 * time.Millisecond
 )
 
-// service is a Master at work.
+// service is a Master together with its sockets and its store.
 type service struct {
 	*Master
 	ServeOptions
-	queue   chan smockron.Accounting // that waits for the master; when it is full, the oldest goes
-	dropped atomic.Uint64            // how many went
-	second  int64                    // listen's
-	packets int                      // listen's: that came in that second
-	news    chan []Order             // from the store
+	queue   chan smockron.Accounting // messages for the master; if it is full, the oldest is dropped
+	dropped atomic.Uint64            // how many were dropped
+	second  int64                    // used by listen
+	packets int                      // used by listen: packets that arrived in that second
+	news    chan []Order             // orders that result from what the store contained
 	control *smockron.Control
-	resyncs map[string]time.Time // when a domain's was last answered
+	resyncs map[string]time.Time // when the orders of a domain were last sent
 }
 
-// Serve has the master work until the context ends. It returns an error at once if
-// it cannot listen.
+// Serve runs the master until the context ends. It returns an error at once if it can't listen.
 func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	w, err := smockron.OpenWire()
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	if o.Queue == 0 {
-		o.Queue = smockron.DefaultQueue
-	}
 	s := &service{
-		Master: m, ServeOptions: o, queue: make(chan smockron.Accounting, o.Queue),
+		Master: m, ServeOptions: o, queue: make(chan smockron.Accounting, smockron.MostWaiting),
 		news: make(chan []Order, 1), resyncs: make(map[string]time.Time),
 	}
 	ctx, end := context.WithCancel(ctx)
@@ -83,8 +77,8 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	return s.work(ctx)
 }
 
-// listen takes accounting in until the context ends. It tells once how opening
-// went.
+// listen receives accounting until the context ends. It reports once, on opened, whether it could open the
+// socket.
 func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- error) error {
 	accounts, err := w.Accounts(s.Addresses.Accounting)
 	if err != nil {
@@ -115,11 +109,11 @@ func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- er
 	return nil
 }
 
-// mostPackets bounds what is carried in a second: more than a fleet has to tell.
+// mostPackets limits how many packets are passed on per second. It is more than a fleet sends.
 const mostPackets = 4000
 
-// push has a message wait for the master. When the queue is full, the oldest one goes: it matters
-// least by then.
+// push queues a message for the master. If the queue is full, it drops the oldest message, because that one
+// matters least.
 func (s *service) push(a smockron.Accounting) {
 	for {
 		select {
@@ -130,12 +124,12 @@ func (s *service) push(a smockron.Accounting) {
 		select {
 		case <-s.queue:
 			s.dropped.Add(1)
-		default: // the master has just taken one
+		default: // the master has just taken one, so there is room now
 		}
 	}
 }
 
-// work accounts, and orders gatekeepers to wait, until the context ends.
+// work handles accounting and sends orders until the context ends.
 func (s *service) work(ctx context.Context) error {
 	ticks := time.NewTicker(housekeeping)
 	defer ticks.Stop()
@@ -155,7 +149,7 @@ func (s *service) work(ctx context.Context) error {
 	}
 }
 
-// handle is what one message causes.
+// handle handles one message from a gatekeeper.
 func (s *service) handle(a *smockron.Accounting) {
 	if a.Packet != nil {
 		s.control.Carry(a.Packet)
@@ -174,7 +168,7 @@ func (s *service) handle(a *smockron.Accounting) {
 
 // resync sends all orders of a domain to all of its gatekeepers.
 func (s *service) resync(now time.Time, name string) {
-	begun := time.Now() // of the machine's monotonic clock: it only paces
+	begun := time.Now() // by the machine's monotonic clock, because this only limits the rate
 	if begun.Sub(s.resyncs[name]) < resyncPause {
 		return
 	}
@@ -194,7 +188,7 @@ func (s *service) sendAll(orders []Order) {
 	}
 }
 
-// send publishes an order, unless it is past by now.
+// send publishes an order, unless its time has passed.
 func (s *service) send(o Order) {
 	if o.Until <= s.Now().UnixMilli() {
 		s.late()
@@ -203,16 +197,16 @@ func (s *service) send(o Order) {
 	s.control.DelayUntil(o.Domain, o.Identifier, o.Until)
 }
 
-// storeEvery is how often changes go to the store, and storeAgain how soon after
-// it failed.
+// Intervals and time limits for the store.
 const (
 	storeEvery = 100 * time.Millisecond
 	storeAgain = time.Second
-	storeWait  = 2 * time.Second // for one exchange with it
-	loadWait   = time.Minute     // for all that it knows
+	storeWait  = 2 * time.Second // the longest time for one exchange with the store
+	loadWait   = time.Minute     // the longest time to load everything
 )
 
-// persist keeps the store up to date until the context ends, and once more then.
+// persist saves changes until the context ends, and once more after that. Before it saves anything, it loads
+// what the store contains.
 func (s *service) persist(ctx context.Context) {
 	loaded := false
 	exchange := func(ctx context.Context) error {
@@ -237,7 +231,7 @@ func (s *service) persist(ctx context.Context) {
 		wait := storeEvery
 		err := exchange(ctx)
 		if ctx.Err() != nil {
-			break // it was cut short, which is no trouble
+			break // a cancelled exchange isn't a failure
 		}
 		if err != nil {
 			wait = storeAgain
@@ -254,6 +248,6 @@ func (s *service) persist(ctx context.Context) {
 	if trouble == nil {
 		limited, cancel := context.WithTimeout(context.Background(), storeWait)
 		defer cancel()
-		_, _ = s.save(limited, s.Store, s.Now) // what is lost is what the last tenth of a second changed
+		_, _ = s.save(limited, s.Store, s.Now) // if this fails, only the changes of the last tenth of a second are lost
 	}
 }

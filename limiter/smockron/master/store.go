@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,68 +14,50 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// Store keeps what a master knows of identifiers beyond its life. One goroutine
-// calls it, and nothing waits for it.
-type Store interface {
-	// Load calls each with every record of a domain.
-	Load(ctx context.Context, domain string, each func(Record)) error
-	// Fetch fills in the states of the records; empty if there is none.
-	Fetch(ctx context.Context, records []Record) error
-	// Save keeps the records until they expire.
-	Save(ctx context.Context, records []Record) error
-}
-
-// Record is what a store keeps of an identifier.
+// Record is what a store keeps for an identifier.
 type Record struct {
 	Domain, Identifier string
 	State              string
 	Expires            time.Time
 }
 
-// maxUnsaved bounds how many identifiers wait to be saved. While the store is
-// away it is the set of those that changed, not a queue of changes.
+// maxUnsaved limits the identifiers that wait to be saved. While Redis can't be reached, saver remembers only
+// which identifiers have changed, not each change.
 const maxUnsaved = 200_000
 
-// saver is what of a master's knowledge is on its way to a store.
+// saver keeps track of the changes that aren't in the store yet.
 type saver struct {
-	on      bool                    // there is one
-	unsaved map[*identifier]unsaved // those that the store does not have as they are
+	on      bool                 // there is a store
+	unsaved map[unsaved]struct{} // identifiers whose current state isn't in the store
 	dropped uint64
 }
 
-// unsaved is where an identifier belongs.
-type unsaved struct {
-	domain *domain
-	name   string
-	*identifier
-}
-
-// lives reports whether the identifier was not forgotten in the meantime.
-func (u unsaved) lives() bool { return u.domain.identifiers[u.name] == u.identifier }
+// unsaved names an identifier.
+type unsaved struct{ domain, name string }
 
 // note marks an identifier as changed.
-func (s *saver) note(d *domain, name []byte, x *identifier) {
-	if _, marked := s.unsaved[x]; s.on && !marked {
-		s.mark(unsaved{d, string(name), x})
+func (s *saver) note(u unsaved) {
+	if _, marked := s.unsaved[u]; marked || !s.on {
+		return
 	}
-}
-
-func (s *saver) mark(u unsaved) {
 	if len(s.unsaved) >= maxUnsaved {
 		s.dropped++
 		return
 	}
-	s.unsaved[u.identifier] = u
+	s.unsaved[u] = struct{}{}
 }
 
-// forget drops what is of domains that are gone.
-func (s *saver) forget(domains map[string]*domain) {
-	maps.DeleteFunc(s.unsaved, func(_ *identifier, u unsaved) bool { return domains[u.domain.Name] != u.domain || !u.lives() })
+// findLocked returns an identifier and its domain. The identifier, or both, are nil if they were removed.
+func (m *Master) findLocked(u unsaved) (*domain, *identifier) {
+	if d := m.domains[u.domain]; d != nil {
+		return d, d.identifiers[u.name]
+	}
+	return nil, nil
 }
 
-// restore takes in all that the store knows, and returns the orders that follow
-// from it: gatekeepers that asked before hear of them so.
-func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (news []Order, err error) {
+// restore loads everything that the store contains. It returns the resulting orders, for gatekeepers that
+// asked before everything was loaded.
+func (m *Master) restore(ctx context.Context, s *Store, now func() time.Time) (news []Order, err error) {
 	m.mu.Lock()
 	m.saver.on = true
 	var names []string
@@ -97,8 +78,8 @@ func (m *Master) restore(ctx context.Context, s Store, now func() time.Time) (ne
 	return news, nil
 }
 
-// merge takes in what the store knows of an identifier, and returns the order that
-// follows from it, if that is news.
+// merge adds what the store contains about an identifier. It returns the resulting order, if gatekeepers don't
+// have it yet.
 func (m *Master) merge(now time.Time, r Record) (o Order, news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,12 +102,12 @@ func (m *Master) merge(now time.Time, r Record) (o Order, news bool) {
 	return Order{d.Name, r.Identifier, until}, true
 }
 
-// saveAtOnce is how many identifiers go to the store together.
+// saveAtOnce is how many identifiers are saved in one batch.
 const saveAtOnce = 5_000
 
-// save brings the store up to date, and returns the orders that follow from what another master
-// left there. Changes that could not be saved are saved later.
-func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news []Order, err error) {
+// save writes all changes to the store. It returns orders that result from what another master has saved
+// there. Changes that couldn't be saved are saved later.
+func (m *Master) save(ctx context.Context, s *Store, now func() time.Time) (news []Order, err error) {
 	for {
 		batch := m.takeUnsaved()
 		if len(batch) == 0 {
@@ -144,22 +125,22 @@ func (m *Master) save(ctx context.Context, s Store, now func() time.Time) (news 
 func (m *Master) takeUnsaved() (batch []unsaved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for x, u := range m.saver.unsaved {
+	for u := range m.saver.unsaved {
 		if len(batch) == saveAtOnce {
 			break
 		}
 		batch = append(batch, u)
-		delete(m.saver.unsaved, x)
+		delete(m.saver.unsaved, u)
 	}
 	return batch
 }
 
-func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, batch []unsaved) (news []Order, err error) {
+func (m *Master) saveBatch(ctx context.Context, s *Store, now func() time.Time, batch []unsaved) (news []Order, err error) {
 	var unknown, records []Record
 	m.mu.Lock()
 	for _, u := range batch {
-		if !u.stored {
-			unknown = append(unknown, Record{Domain: u.domain.Name, Identifier: u.name})
+		if _, x := m.findLocked(u); x != nil && !x.stored {
+			unknown = append(unknown, Record{Domain: u.domain, Identifier: u.name})
 		}
 	}
 	m.mu.Unlock()
@@ -176,31 +157,32 @@ func (m *Master) saveBatch(ctx context.Context, s Store, now func() time.Time, b
 	m.mu.Lock()
 	var text []byte
 	for _, u := range batch {
-		if !u.lives() {
+		d, x := m.findLocked(u)
+		if x == nil {
 			continue
 		}
-		text = appendStates(text[:0], u.domain.Rules, u.states)
-		records = append(records, Record{u.domain.Name, u.name, string(text), time.UnixMilli(u.expires())})
+		text = appendStates(text[:0], d.Rules, x.states)
+		records = append(records, Record{u.domain, u.name, string(text), time.UnixMilli(x.expires())})
 	}
 	m.mu.Unlock()
 	return news, s.Save(ctx, records)
 }
 
-// putBack marks as changed again what could not be saved.
+// putBack marks identifiers that couldn't be saved as changed again, except those that have been forgotten
+// since.
 func (m *Master) putBack(batch []unsaved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, u := range batch {
-		if _, marked := m.saver.unsaved[u.identifier]; !marked {
-			m.saver.mark(u)
+		if _, x := m.findLocked(u); x != nil {
+			m.saver.note(u)
 		}
 	}
-	m.saver.forget(m.domains)
 }
 
-// What the states of an identifier's rules look like in a store: one after the other with a bar
-// between, in decimal. For a single bucket rule it is the number that the first master keeps,
-// so either can continue where the other stopped.
+// The format of an identifier's states in a store: the states of its rules, in decimal, separated by bars. For
+// a single bucket rule, it is the number that the first master stores, so either master can continue where the
+// other one stopped.
 
 const between = "|"
 
@@ -233,13 +215,12 @@ func (s *state) append(b []byte, k Kind) []byte {
 	return strconv.AppendInt(b, s.at, 10)
 }
 
-// mergeStates takes in what a store knows of an identifier, as far as it is
-// readable and says more than the states do: merging the same again, or in another
-// order, changes nothing.
+// mergeStates adds what a store contains about an identifier, if it is readable and newer than the states.
+// Merging the same text again, or several texts in another order, gives the same result.
 func mergeStates(text string, rules []Rule, states []state, now int64) {
 	parts := strings.Split(text, between)
 	if len(parts) != len(rules) {
-		return // other rules wrote it
+		return // it was written for other rules
 	}
 	for i := range rules {
 		states[i].merge(parts[i], &rules[i], now)
@@ -277,8 +258,8 @@ func (s *state) mergeCredit(words []string, r *Rule, now int64) {
 	}
 }
 
-// mergeHistory puts the times that the store knows before those of this life. It
-// is for the first look at an identifier.
+// mergeHistory puts the times from the store in front of those since the start. It is called when an
+// identifier is looked up for the first time.
 func (s *state) mergeHistory(words []string, r *Rule) {
 	size := r.requests()
 	var all []int64
@@ -298,17 +279,17 @@ func (s *state) has(t int64) bool {
 	return slices.Contains(s.times, t)
 }
 
-// RedisStore is a Store in Redis. A record is a string under the key that the
-// first master uses, throttle;<domain>;<identifier>, and expires with its meaning.
-type RedisStore struct {
+// Store saves in Redis what a master knows about each identifier, so it survives a restart. A record is a
+// string under the key that the first master uses, throttle;<domain>;<identifier>, and expires when it no
+// longer matters. Only one goroutine uses the store, and no request waits for it.
+type Store struct {
 	option rueidis.ClientOption
 	client rueidis.Client // nil: not connected yet
 }
 
-// OpenRedisStore makes a RedisStore of a URL: redis://[user:password@]host[:port][/database],
-// rediss:// for TLS, unix:///path. It connects when it is first used, and again
-// when it has to.
-func OpenRedisStore(url string) (*RedisStore, error) {
+// OpenStore makes a Store for a URL: redis://[user:password@]host[:port][/database], rediss:// for TLS, or
+// unix:///path. The Store connects on first use, and reconnects as needed.
+func OpenStore(url string) (*Store, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
@@ -316,13 +297,13 @@ func OpenRedisStore(url string) (*RedisStore, error) {
 	o.DisableCache = true
 	o.ConnWriteTimeout = storeWait
 	o.Dialer.Timeout = time.Second
-	o.DisableRetry = true // the next exchange is the retry
+	o.DisableRetry = true // the next exchange tries again
 	o.ForceSingleClient = true
-	return &RedisStore{option: o}, nil
+	return &Store{option: o}, nil
 }
 
-// connect makes the first connection; the client keeps it.
-func (s *RedisStore) connect() (err error) {
+// connect makes the first connection. After that, the client reconnects automatically.
+func (s *Store) connect() (err error) {
 	if s.client == nil {
 		if s.client, err = rueidis.NewClient(s.option); err != nil {
 			s.client = nil
@@ -333,7 +314,7 @@ func (s *RedisStore) connect() (err error) {
 }
 
 // Close ends the connection.
-func (s *RedisStore) Close() {
+func (s *Store) Close() {
 	if s.client != nil {
 		s.client.Close()
 	}
@@ -343,16 +324,16 @@ const keyPrefix = "throttle;"
 
 func storeKey(domain, identifier string) string { return keyPrefix + domain + ";" + identifier }
 
-// globbed is a pattern of Redis for the keys that begin with the prefix.
+// globbed returns a Redis pattern that matches all keys with a prefix.
 func globbed(prefix string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix) + "*"
 }
 
-// scanCount is how many keys Redis looks at in one step.
+// scanCount is how many keys Redis checks in one step.
 const scanCount = 1000
 
-// Load implements Store.
-func (s *RedisStore) Load(ctx context.Context, domain string, each func(Record)) error {
+// Load calls each with every record of a domain.
+func (s *Store) Load(ctx context.Context, domain string, each func(Record)) error {
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -381,8 +362,8 @@ func (s *RedisStore) Load(ctx context.Context, domain string, each func(Record))
 	}
 }
 
-// Fetch implements Store.
-func (s *RedisStore) Fetch(ctx context.Context, records []Record) error {
+// Fetch fills in the states of the records. The state of a record that isn't in the store stays empty.
+func (s *Store) Fetch(ctx context.Context, records []Record) error {
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -400,8 +381,8 @@ func (s *RedisStore) Fetch(ctx context.Context, records []Record) error {
 	return nil
 }
 
-// Save implements Store.
-func (s *RedisStore) Save(ctx context.Context, records []Record) error {
+// Save stores the records until they expire.
+func (s *Store) Save(ctx context.Context, records []Record) error {
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -420,7 +401,7 @@ func (s *RedisStore) Save(ctx context.Context, records []Record) error {
 	return nil
 }
 
-// isWrongType reports whether a key is not a string: not one of ours.
+// isWrongType reports whether a key isn't a string, which means that another program uses it.
 func isWrongType(err error) bool {
 	var e *rueidis.RedisError
 	return errors.As(err, &e) && strings.HasPrefix(e.Error(), "WRONGTYPE")

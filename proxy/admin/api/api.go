@@ -1,10 +1,11 @@
-// Package api is what the admin API answers: the documents, and nothing that makes them. Drift tells what
-// is wrong with them only next to those of other instances.
-// The doctor and the master share them with the proxy.
+// Package api defines the documents of the admin API. It doesn't contain the code that makes them, because
+// the doctor and the master use the same types as the proxy. Drift compares the documents of several
+// instances.
 //
-// The tag fleet says how the documents of several instances become one. Numbers are added up, or it is
-// their max, their min, or their mean by the weight of another field. Rows whose fields tagged key are
-// equal become one row. By CPU: the rows with the greatest CPU come first; by -At: last.
+// The doctor merges the documents of several instances into one. The struct tag fleet says how. Numbers
+// without a tag are added up. "max", "min" and "mean X" take the maximum, the minimum, or the mean weighted
+// by the field X. Rows with equal fields of the tag "key" become one row. "by CPU" sorts rows with the
+// highest CPU first, and "by -At" with the lowest At first.
 package api
 
 import (
@@ -20,47 +21,46 @@ import (
 	"tempomat/proxy/spool"
 )
 
-// Version is the "version" of every document. It grows when a field changes its meaning
-// or goes; new fields leave it as it is.
+// Version is the "version" of every document. It grows when a field changes its meaning or is removed. New
+// fields don't change it.
 const Version = 1
 
 // The documents of the admin API.
 type (
-	// ErrorReply is the answer to whatever did not work.
+	// ErrorReply is the answer to a request that failed.
 	ErrorReply struct {
 		Version int    `json:"version"`
 		Error   string `json:"error"`
 	}
-	// OKReply answers health: the process answers.
+	// OKReply answers GET /v1/health: the process is alive.
 	OKReply struct {
 		Version int    `json:"version"`
 		Status  string `json:"status"` // "ok"
 	}
-	// ReadyReply answers ready with 200 while this proxy takes requests, and with 503 and an
-	// ErrorReply while it drains. That the backend is down is no reason for 503: a balancer would
-	// take every proxy in front of that backend away at the same time, and visitors would get
-	// nothing instead of a page that says what happens. To probe the site, request one of its
-	// pages. Status and Conditions show that 200 does not mean more than that.
+	// ReadyReply answers GET /v1/ready with 200 while this proxy takes requests. While it drains, the answer
+	// is 503 with an ErrorReply. A backend that is down is no reason for 503: a balancer would then remove
+	// every proxy in front of that backend at the same time, and visitors would get no page that explains
+	// what happens. To probe the site, request one of its pages. Status and Conditions show the rest.
 	ReadyReply struct {
 		Version    int         `json:"version"`
-		Status     string      `json:"status"`     // "ok"; "degraded": it takes requests, and visitors get errors
+		Status     string      `json:"status"`     // "ok"; or "degraded": it takes requests, but visitors get errors
 		Conditions []Condition `json:"conditions"` // what is wrong now, the worst first; empty: nothing
 	}
 	// ReloadReply answers POST /v1/reload.
 	ReloadReply struct {
 		Version int      `json:"version"`
 		Status  string   `json:"status"`  // "ok"
-		Restart []string `json:"restart"` // keys that differ from what the proxy began with, and wait for a restart
+		Restart []string `json:"restart"` // keys whose changes need a restart
 	}
-	// AccessReply answers GET /v1/access, also without a token.
+	// AccessReply answers GET /v1/access. This request needs no token.
 	AccessReply struct {
 		Version int  `json:"version"`
-		Token   bool `json:"token"` // everything else needs one
+		Token   bool `json:"token"` // whether all other requests need a token
 	}
 	// ClassesReply answers GET /v1/classes.
 	ClassesReply struct {
 		Version int          `json:"version" fleet:"max"`
-		Classes []ClassReply `json:"classes"` // in configured order
+		Classes []ClassReply `json:"classes"` // classes in configured order
 	}
 	// ClassReply is one class and what each of its keys may use.
 	ClassReply struct {
@@ -74,9 +74,9 @@ type (
 	// BucketsReply answers GET /v1/buckets.
 	BucketsReply struct {
 		Version int           `json:"version" fleet:"max"`
-		Class   string        `json:"class"` // as configured; "": all
+		Class   string        `json:"class"` // name of the class; empty: all classes
 		Sort    string        `json:"sort"`
-		Total   int           `json:"total" fleet:"max"` // keys that there are; Rows has the first of them
+		Total   int           `json:"total" fleet:"max"` // number of all keys; Rows has the first of them
 		Rows    []limiter.Row `json:"rows"`
 	}
 	// KeyReply answers GET /v1/key.
@@ -84,69 +84,78 @@ type (
 		Version int         `json:"version" fleet:"max"`
 		Row     limiter.Row `json:"row"`
 	}
-	// GateReply answers GET /v1/gate: how the queue before the backend stands.
+	// GateReply answers GET /v1/gate: the state of the queue in front of the backend.
 	GateReply struct {
 		Version int `json:"version"`
 		limiter.GateState
-		Kernel *Kernel `json:"kernel,omitempty"` // nil: nothing is told of it
+		Kernel *Kernel `json:"kernel,omitempty"` // nil: nothing is known about the kernel
 	}
 
-	// ShareReply answers GET /v1/share: how the sidecar shares its accounts.
+	// ShareReply answers GET /v1/share: how this instance shares accounts with others.
 	ShareReply struct {
 		Version int    `json:"version"`
-		Kind    string `json:"kind"` // as configured: none, smockron, …
-		// Trouble is why nothing is shared, though it should be.
+		Kind    string `json:"kind"` // coordination.kind: none, smockron, …
+		// Trouble is the reason why accounts are not shared although they should be.
 		Trouble string `json:"trouble,omitempty"`
-		State   any    `json:"state,omitempty"` // of that kind
-		Known   any    `json:"known,omitempty"` // with coordination.secret: how known clients are shared
-		// Instances are the others that were heard in the last hour, with coordination.secret.
+		State   any    `json:"state,omitempty"` // state, in a format that depends on Kind
+		Known   any    `json:"known,omitempty"` // how known clients are shared; only with coordination.secret
+		// Instances are the other instances that reported in the last hour; only with coordination.secret.
 		Instances []Instance `json:"instances,omitempty"`
+		// Lines are for the dashboard of several instances. Only the doctor sets them.
+		Lines []HealthLine `json:"lines,omitempty"`
+	}
+	// HealthLine is a line of the dashboard's panel Health.
+	HealthLine struct {
+		Name string `json:"name"`
+		Well bool   `json:"well"`
+		Text string `json:"text"`
 	}
 
-	// Certificate is one that clients are shown.
+	// Certificate is a certificate that the proxy presents to clients.
 	Certificate struct {
-		File    string    `json:"file"`             // or its host, if it came by ACME
-		Expires time.Time `json:"expires,omitzero"` // zero: there is none
-		Fault   string    `json:"fault,omitempty"`  // why what the file has now is not in force
+		File    string    `json:"file"`             // path of the file, or the host if the certificate came by ACME
+		Expires time.Time `json:"expires,omitzero"` // when the certificate expires; zero: there is none yet
+		Fault   string    `json:"fault,omitempty"`  // why the current content of the file is not used
 	}
 
 	// StatusReply answers GET /v1/status.
 	StatusReply struct {
 		Version     int               `json:"version"`
 		Release     string            `json:"release"`
-		Uptime      float64           `json:"uptime"` // seconds
+		Uptime      float64           `json:"uptime"` // seconds since the start
 		Mode        string            `json:"mode"`
 		Held        int               `json:"held"` // requests held at this moment
 		Buffer      spool.Stats       `json:"buffer"`
 		Connections connlimit.Stats   `json:"connections"`
 		Goroutines  int               `json:"goroutines"`
 		Counters    map[string]uint64 `json:"counters"` // totals since the start
-		// Certificates are those of TLS.
+		// Certificates are the certificates that TLS listeners use.
 		Certificates []Certificate `json:"certificates,omitempty"`
 		Conditions   []Condition   `json:"conditions"` // what is wrong now, the worst first; empty: nothing
 		Instance     Instance      `json:"instance"`
 	}
 )
 
-// Instance is what the instances that share must have in common.
+// Instance is a description of an instance, with the settings that all instances that share must have in
+// common.
 type Instance struct {
-	Name    string            `json:"name"`            // of its host
-	Socket  string            `json:"socket"`          // its admin.listen there
-	Admin   string            `json:"admin,omitempty"` // the URL of its admin.web, where others can reach that
+	Name    string            `json:"name"`            // the name of its host
+	Socket  string            `json:"socket"`          // its admin.listen on that host
+	Admin   string            `json:"admin,omitempty"` // the URL of its admin.web, if other machines can reach it
 	Release string            `json:"release"`
 	Mode    string            `json:"mode"`
 	Sharing string            `json:"sharing"` // coordination.kind
-	Secret  string            `json:"secret"`  // the fingerprint of that which they share; empty: they have none
-	Classes map[string]string `json:"classes"` // what each of their keys gets, in words
-	Now     float64           `json:"now"`     // by its clock, Unix time in seconds
-	Ahead   float64           `json:"-"`       // of the comparing instance's clock, in seconds
+	Secret  string            `json:"secret"`  // the fingerprint of coordination.secret; empty: there is none
+	Classes map[string]string `json:"classes"` // the share and burst of each class, in words
+	Now     float64           `json:"now"`     // the time by its clock, Unix time in seconds
+	Ahead   float64           `json:"-"`       // how far its clock is ahead of the comparing instance's, in seconds
 }
 
-// mostSkew is the difference between clocks that is told, in seconds: what a second on the way can't
-// explain.
+// mostSkew is the largest difference between clocks, in seconds, that is not reported. It must be more than a
+// second, because an answer may take that long to arrive.
 const mostSkew = 2
 
-// Names names a few instances, and counts many.
+// Names lists up to three instances, and counts more.
 func Names(all []string) string {
 	if len(all) > 3 {
 		return fmt.Sprintf("%d instances", len(all))
@@ -154,13 +163,17 @@ func Names(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// Drift tells in what instances differ that must have it in common. Doctor and proxy both compare.
+// DriftCondition is the name of the conditions that Drift returns.
+const DriftCondition = "drift"
+
+// Drift returns the settings in which instances differ but must agree. Both the doctor and the proxy use
+// it.
 func Drift(all []Instance) (drift []Condition) {
 	differ := func(what, do string) {
-		drift = append(drift, Condition{Name: "drift", What: "Instances differ in " + what, Do: do})
+		drift = append(drift, Condition{Name: DriftCondition, What: "Instances differ in " + what, Do: do})
 	}
 	compare := func(of, do string, value func(*Instance) string) {
-		names := make(map[string][]string) // by what they have
+		names := make(map[string][]string) // names of the instances with each value
 		for i := range all {
 			has := cmp.Or(value(&all[i]), "none")
 			names[has] = append(names[has], all[i].Name)
@@ -171,7 +184,7 @@ func Drift(all []Instance) (drift []Condition) {
 		groups := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
 			return cmp.Or(cmp.Compare(len(names[a]), len(names[b])), strings.Compare(a, b))
 		})
-		for i, has := range groups { // the fewest first: it is more likely theirs that is wrong
+		for i, has := range groups { // the smallest group first, because it is more likely wrong
 			slices.Sort(names[has])
 			groups[i] = Names(names[has]) + ": " + has
 		}
@@ -199,87 +212,99 @@ func Drift(all []Instance) (drift []Condition) {
 	return drift
 }
 
-// Kernel is what the kernel helps with: the costs of requests, and CPU time for short ones. All
-// times are in seconds.
+// WorstFirst sorts conditions: those that visitors feel come first.
+func WorstFirst(all []Condition) {
+	slices.SortStableFunc(all, func(a, b Condition) int {
+		switch {
+		case a.Bad == b.Bad:
+			return 0
+		case a.Bad:
+			return -1
+		}
+		return 1
+	})
+}
+
+// Kernel shows how the kernel helps: it measures the costs of requests, and gives CPU time to short ones
+// first. All times are in seconds.
 type (
 	Kernel struct {
-		// Seconds is the time that Costs are of, a minute or so; 0: nothing is known yet.
+		// Seconds is the time that Costs cover, about a minute; 0: nothing is known yet.
 		Seconds float64 `json:"seconds"`
-		// Costs are always all sources: process, database, header and estimate.
+		// Costs always has all sources: process, database, header and estimate.
 		Costs []CostRow `json:"costs"`
-		// Steps reports whether processes step down in priority where there is a need.
+		// Steps reports whether the proxy may lower the priority of processes.
 		Steps   bool      `json:"steps"`
-		Lowered int       `json:"lowered"` // processes that have stepped down now
+		Lowered int       `json:"lowered"` // processes with a lower priority now
 		Stepped []StepRow `json:"stepped"` // since the start, the smallest first
-		// Missing is what is missing for the kernel's help; empty: nothing is.
+		// Missing lists what exact costs and priorities still need; empty: nothing.
 		Missing []MissingRow `json:"missing"`
 	}
-	// CostRow is what requests cost that ended recently, by what that is known from: process (what
-	// their workers used, by the kernel's count), database (their share of what one used), header
-	// (the backend's word), estimate (their time, corrected by how busy the CPUs were).
+	// CostRow is the cost of requests that ended recently, by its source: process (the kernel's count of
+	// their workers' CPU time), database (their share of a database's), header (the backend sent it), or
+	// estimate (their duration, corrected by how busy the CPUs were).
 	CostRow struct {
 		Source string  `json:"source"`
-		CPU    float64 `json:"cpu"` // CPU-seconds
-		// Requests counts each where most of its cost is known from; a database's are among
-		// those of process.
+		CPU    float64 `json:"cpu"` // used CPU time in seconds
+		// Requests counts each request at the source of most of its cost. Requests with a database's cost
+		// count at process.
 		Requests uint64 `json:"requests"`
 	}
-	// StepRow counts steps down in priority.
+	// StepRow counts how often the priority of a process was lowered.
 	StepRow struct {
 		Below int    `json:"below"` // nice values below the process's own priority: 5, 10, and 20, which is idle
 		Steps uint64 `json:"steps"`
 	}
-	// MissingRow is something that is missing.
+	// MissingRow is something that exact costs or priorities still need.
 	MissingRow struct {
-		For    string `json:"for"`    // costs or priority
-		What   string `json:"what"`   // in plain words
-		Remedy string `json:"remedy"` // what to do, and where that is described; empty: nothing is known
+		For    string `json:"for"`    // feature that needs it: costs or priority
+		What   string `json:"what"`   // what is missing, in plain words
+		Remedy string `json:"remedy"` // what to do, and the page of the manual about it; empty: unknown
 	}
 )
 
 // The documents of single clients, pages and requests.
 type (
-	// ExplainReply answers GET /v1/explain (of: an address, a network, a User-Agent, a path or
-	// URL, or a request id): all that is known of it, in plain words and as numbers.
+	// ExplainReply answers GET /v1/explain. The parameter "of" is an address, a network, a User-Agent, a path,
+	// a URL or a request's id, and the reply is everything that is known of it.
 	ExplainReply struct {
 		Version int    `json:"version"`
-		Of      string `json:"of"`   // as it was asked for
+		Of      string `json:"of"`   // the question, unchanged
 		Kind    string `json:"kind"` // address, network, agent, page or request
-		// Summary is one sentence: what happens to it at this moment, and why.
+		// Summary says in one sentence what happens to the client, page or request at this moment, and why.
 		Summary  string           `json:"summary"`
 		Sections []ExplainSection `json:"sections"`
-		// Advice is what would change it, one sentence each.
+		// Advice says what would change the situation. Each element is one sentence.
 		Advice  []string     `json:"advice"`
-		Waits   int          `json:"waits"`   // its requests that wait
-		Waiting []WaiterRow  `json:"waiting"` // the first of them
-		Recent  []VerdictRow `json:"recent"`  // what became of its last ones, those alike as one
+		Waits   int          `json:"waits"`   // number of waiting requests
+		Waiting []WaiterRow  `json:"waiting"` // the first waiting requests
+		Recent  []VerdictRow `json:"recent"`  // last requests that failed or waited long; similar requests share a row
 	}
-	// ExplainSection is some facts under a heading.
+	// ExplainSection is a list of facts with a heading.
 	ExplainSection struct {
 		Title string        `json:"title"`
 		Facts []ExplainFact `json:"facts"`
 	}
-	// ExplainFact is one fact: a name, a value with its unit, and what that means.
+	// ExplainFact is one fact: a name, a value with its unit, and the meaning of the value.
 	ExplainFact struct {
 		Name  string `json:"name"`
 		Value string `json:"value"`
-		Means string `json:"means"` // a sentence; may be empty
+		Means string `json:"means"` // meaning of the value, in one sentence; may be empty
 	}
 
 	// ActRequest is the body of POST /v1/forgive and POST /v1/pin.
 	ActRequest struct {
-		Class string `json:"class"` // as configured
+		Class string `json:"class"` // name of the class
 		Key   string `json:"key"`
-		// Seconds is for how long a pin holds, up to a week; forgive takes none.
+		// Seconds is how long a pin holds, up to a week. It must be 0 for forgive.
 		Seconds float64 `json:"seconds,omitempty"`
-		// Standing is what a pin multiplies the client's share by, 0.5 to 8; 0: the pin is taken
-		// back.
+		// Standing is the factor for the client's share, 0.5 to 8; 0 removes the pin.
 		Standing float64 `json:"standing,omitempty"`
 	}
-	// ActReply answers them.
+	// ActReply answers POST /v1/forgive and POST /v1/pin.
 	ActReply struct {
 		Version int    `json:"version"`
-		Done    string `json:"done"` // in words
+		Done    string `json:"done"` // sentence that says what was done
 	}
 	// PinsReply answers GET /v1/pins.
 	PinsReply struct {
@@ -291,7 +316,7 @@ type (
 		Class    string  `json:"class" fleet:"key"`
 		Key      string  `json:"key" fleet:"key"`
 		Standing float64 `json:"standing" fleet:"key"`
-		Left     float64 `json:"left" fleet:"max"`   // seconds that it holds
-		Instance string  `json:"instance,omitempty"` // where, as of WaiterRow
+		Left     float64 `json:"left" fleet:"max"`   // seconds until the pin ends
+		Instance string  `json:"instance,omitempty"` // instance that has the pin; set by the doctor
 	}
 )

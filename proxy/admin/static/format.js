@@ -13,7 +13,7 @@ export const rate = (x) => (x >= 100 ? whole.format(x) : x.toFixed(x >= 10 ? 1 :
 
 export const percent = (x) => `${(100 * x).toFixed(0)} %`;
 
-// A duration, with as many digits as anybody needs.
+// A duration, with three digits at most.
 export function seconds(s) {
   const of = Math.abs(s);
   if (of === 0) return '0';
@@ -29,9 +29,9 @@ export function seconds(s) {
 const pad = (n) => String(n).padStart(2, '0');
 
 // The time of day of a Unix time, here.
-export function clock(at, withSeconds = true) {
+export function clock(at) {
   const d = new Date(at * 1000);
-  return `${pad(d.getHours())}:${pad(d.getMinutes())}${withSeconds ? `:${pad(d.getSeconds())}` : ''}`;
+  return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
 // Clients choose these texts: what is invisible, or changes the order of letters, is

@@ -1,13 +1,13 @@
-// Keeps the page's documents fresh: one request at a time, each when it is due. Nothing is asked
-// for while the page is hidden or paused.
+// Keeps the page's documents fresh. It asks for one at a time, when it is due, and for none while the page
+// is hidden or paused.
 
 const longest = 15_000; // between two attempts
 
 export class Live {
-  // tasks: {every, run()} in milliseconds. tell(text, state) is told what to show of the
-  // connection; denied() that a token is needed; resumed() that the proxy answers again.
-  constructor({ tasks, tell, denied, resumed }) {
-    Object.assign(this, { tasks: tasks.map((t) => ({ ...t, due: 0 })), tell, denied, resumed });
+  // tasks: {every, run(), failed(error)}, every in milliseconds. tell(text, state) shows the state of
+  // the connection; denied() asks for the token.
+  constructor({ tasks, tell, denied }) {
+    Object.assign(this, { tasks: tasks.map((t) => ({ ...t, due: 0 })), tell, denied });
     this.paused = false;
     this.failures = 0;
     document.addEventListener('visibilitychange', () => this.start());
@@ -52,12 +52,11 @@ export class Live {
       for (const t of this.tasks) {
         if (signal.aborted) return;
         if (t.due > performance.now()) continue;
-        t.due = performance.now() + t.every();
+        t.due = performance.now() + t.every;
         try {
           await t.run();
           if (signal.aborted) return;
           this.tell('Live', 'live');
-          if (this.failures > 0) this.resumed?.();
           this.failures = 0;
         } catch (error) {
           if (signal.aborted || this.refused(error)) return;

@@ -1,63 +1,24 @@
-// The page: what is asked for, and where it is shown.
+// Asks for the documents and shows each in its place.
 
 import { get, hasToken, setToken } from './api.js';
-import { makeCharts } from './charts.js';
 import { byId, say } from './dom.js';
 import { Live } from './live.js';
-import { closeSide, explain, moment } from './side.js';
+import { closeSide, explain } from './side.js';
 import { showHealth, showOverview } from './overview.js';
 import { keysTable, queueTable, recentTable, shapesTable } from './tables.js';
 import { count, plain } from './format.js';
 
-const state = { minutes: 5, step: 1, points: [], now: Date.now() / 1000, shapes: null, class: '' };
-
-const charts = makeCharts((point, step) => moment(point, step, state.now, state.shapes));
-byId('charts').append(...charts.map((c) => c.element));
+const state = { shapes: null, class: '' };
 
 const shapes = shapesTable(byId('shapes'));
 const keys = keysTable(byId('keys'));
 const queue = queueTable(byId('queue'));
 const recent = recentTable(byId('recent'));
 
-function draw() {
-  const to = state.points.at(-1)?.at;
-  if (to === undefined) return;
-  for (const chart of charts) chart.show(state.points, to - 60 * state.minutes, to, state.step);
-}
-
-async function loadSeries() {
-  const minutes = state.minutes;
-  const reply = await get('series', { minutes });
-  if (minutes !== state.minutes) return; // another time was chosen meanwhile
-  Object.assign(state, { step: reply.step, points: reply.points ?? [] });
-  draw();
-}
-
-function took(point) {
-  state.now = point.at;
-  if (state.minutes !== 5) return;
-  const last = state.points.at(-1);
-  if (last && point.at <= last.at) return;
-  state.points = [...state.points.filter((p) => p.at >= point.at - 300), point];
-  draw();
-}
-
-// What the overview tells of this moment, as a point of the series.
-function pointOf({ now, groups, wasted, use, gate }) {
-  const of = (name) => groups.map((g) => g[name]);
-  const sum = (name) => of(name).reduce((a, b) => a + b, 0);
-  return {
-    at: now, cpu: of('cpu'), rate: of('rate'), p50: of('p50'), p95: of('p95'), waiting: of('waiting'), longest: Math.max(...of('longest')),
-    refused: sum('refused'), redirected: sum('redirected'), wasted, use, busy: gate.busy, workers: gate.workers, room: gate.room,
-  };
-}
-
 async function loadOverview() {
   const reply = await get('overview');
-  state.now = reply.now;
   state.overview = reply;
   showOverview(reply, state.shapes);
-  took(pointOf(reply));
 }
 
 async function loadShapes() {
@@ -88,7 +49,7 @@ async function loadKeys() {
 async function loadQueue() {
   const reply = await get('queue', { limit: 50 });
   queue.show(reply.rows);
-  say(byId('queue-note'), reply.total === 0 ? 'nobody waits' : `${count(reply.rows?.length ?? 0)} of ${count(reply.total)}, the longest wait first`);
+  say(byId('queue-note'), reply.total === 0 ? 'no request waits' : `${count(reply.rows?.length ?? 0)} of ${count(reply.total)}, the longest wait first`);
 }
 
 async function loadRecent() {
@@ -99,7 +60,6 @@ async function loadHealth() {
   showHealth(await get('share'), state.overview);
 }
 
-const every = (ms) => () => ms;
 const notes = (id) => (error) => say(byId(id), plain(error.message));
 
 const live = new Live({
@@ -108,16 +68,14 @@ const live = new Live({
     say(byId('state'), text);
   },
   denied: (why) => askToken(why),
-  resumed: () => live.hurry(loadSeries),
   tasks: [
-    { run: loadOverview, every: every(1000), failed: notes('finding') },
-    { run: loadSeries, every: () => (state.minutes === 5 ? 60_000 : 10_000) },
-    { run: loadShapes, every: every(3000), failed: notes('shapes-note') },
-    { run: loadQueue, every: every(3000), failed: notes('queue-note') },
-    { run: loadRecent, every: every(4000) },
-    { run: loadClasses, every: every(60_000), failed: notes('keys-note') },
-    { run: loadKeys, every: every(5000), failed: notes('keys-note') },
-    { run: loadHealth, every: every(10_000), failed: notes('health-note') },
+    { run: loadOverview, every: 1000, failed: notes('finding') },
+    { run: loadShapes, every: 3000, failed: notes('shapes-note') },
+    { run: loadQueue, every: 3000, failed: notes('queue-note') },
+    { run: loadRecent, every: 4000 },
+    { run: loadClasses, every: 60_000, failed: notes('keys-note') },
+    { run: loadKeys, every: 5000, failed: notes('keys-note') },
+    { run: loadHealth, every: 10_000, failed: notes('health-note') },
   ],
 });
 
@@ -151,12 +109,6 @@ byId('ask').addEventListener('submit', (event) => {
   event.preventDefault();
   const of = byId('of').value.trim();
   if (of) explain(of);
-});
-
-byId('range').addEventListener('change', (event) => {
-  state.minutes = Number(event.target.value);
-  state.points = [];
-  live.hurry(loadSeries);
 });
 
 byId('class').addEventListener('change', (event) => {
@@ -197,7 +149,7 @@ async function begin() {
       live.lock('');
       return;
     }
-  } catch {} // what is wrong shows as it goes on
+  } catch {} // the first task will show what is wrong
   live.start();
 }
 

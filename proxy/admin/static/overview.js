@@ -1,5 +1,5 @@
-// The header of the page: how the server is, in figures and in a sentence, and the health of
-// those that accounts are shared with.
+// The header of the page shows the state of the server, in figures and in a sentence. The panel Health
+// shows the state of sharing with other instances.
 
 import { byId, el, named, say, svg } from './dom.js';
 import { count, cpus, groups, percent, plain, rate, seconds } from './format.js';
@@ -28,8 +28,8 @@ export function showOverview(o, shapes) {
   figure('cpu', 'CPU used', cpus(o.cpu), `of ${cpus(o.cpus)} CPUs, ${percent(o.cpu / (o.cpus || 1))}`, gauge(o));
   figure('waiting', 'Waiting', count(waiting), waiting ? `longest ${seconds(longest)}` : 'none');
   figure('strangers', 'Strangers', count(o.strangers.addresses), `addresses, ${cpus(o.strangers.cpu)} CPUs, ${count(o.strangers.waiting)} waiting${o.strangers.waiting ? `, longest ${seconds(o.strangers.longest)}` : ''}`);
-  figure('wasted', 'Wasted', cpus(o.wasted), `CPUs, for clients that had left, ${percent(o.wasted / (o.cpu || 1))}`);
-  figure('turned', 'Turned away', rate(o.groups.reduce((sum, g) => sum + g.refused, 0)), `refused per second, ${rate(o.groups.reduce((sum, g) => sum + g.redirected, 0))} redirected`);
+  figure('wasted', 'Wasted', cpus(o.wasted), `CPUs, for clients that had disconnected, ${percent(o.wasted / (o.cpu || 1))}`);
+  figure('turned', 'Rejected', rate(o.groups.reduce((sum, g) => sum + g.refused, 0)), `per second, ${rate(o.groups.reduce((sum, g) => sum + g.redirected, 0))} redirected`);
   figure('backend', 'Backend', count(o.gate.busy), `${o.gate.workers > 0 ? `of ${count(o.gate.workers)} workers busy` : 'workers busy'}${o.gate.utilisation >= 0 ? `, CPU ${percent(o.gate.utilisation)} in use now` : ''}`);
   table ??= groupTable();
   const all = { name: 'all', cpu: o.cpu, waiting, longest };
@@ -41,7 +41,7 @@ export function showOverview(o, shapes) {
   document.title = `${o.conditions?.length ? '! ' : ''}${count(waiting)} waiting, CPU ${percent(o.cpu / (o.cpus || 1))}: tempomat`;
 }
 
-// What is wrong now, the worst first, each with what to do about it. It is read aloud as it changes.
+// Shows the conditions, the worst first, each with what to do about it. Screen readers read changes aloud.
 let shownConditions = '';
 function showConditions(all) {
   const text = all.map((c) => `${c.what} ${c.do}`).join('\n');
@@ -63,17 +63,17 @@ function gauge(o) {
   return svg('svg', { viewBox: '0 0 100 6', preserveAspectRatio: 'none', 'aria-hidden': 'true', focusable: 'false' }, svg('rect', { class: 'gauge-all', width: 100, height: 6 }), ...parts);
 }
 
-// Names who uses the server, in a sentence.
+// Names the group and the page that use most of the CPU, in a sentence.
 function finding(o, shapes) {
   const sampled = o.sampled > 0 && o.sampled < 1 ? ` Pages and percentiles are of ${percent(o.sampled)} of the requests.` : '';
   if (o.cpu < 0.05 * o.cpus || o.cpu < 0.005) return `Requests hardly use the CPUs.${sampled}`;
   const top = o.groups.reduce((a, b) => (b.cpu > a.cpu ? b : a));
-  const sentences = [`Most of the CPU, ${percent(top.cpu / o.cpu)} (${cpus(top.cpu)} of ${cpus(o.cpu)} CPUs used), goes to ${top.name}.`];
+  const sentences = [`Most CPU: ${top.name}, ${percent(top.cpu / o.cpu)} (${cpus(top.cpu)} of ${cpus(o.cpu)} CPUs used).`];
   const page = shapes?.rows?.[0];
   if (page && page.cpu > 0) {
     const net = page.networks?.[0];
     const from = net ? `, ${percent(net.cpu / page.cpu)} of it to ${plain(net.name)}` : '';
-    sentences.push(`Dearest page: ${plain(page.shape)}, ${cpus(page.cpu)} CPUs for ${count(page.addresses)} ${page.addresses === 1 ? 'address' : 'addresses'}${from}.`);
+    sentences.push(`Most expensive page: ${plain(page.shape)}, ${cpus(page.cpu)} CPUs for ${count(page.addresses)} ${page.addresses === 1 ? 'address' : 'addresses'}${from}.`);
   }
   const waits = o.groups.filter((g) => g.waiting > 0).map((g) => `${count(g.waiting)} ${g.name}`);
   sentences.push(waits.length ? `Waiting: ${waits.join(', ')}.` : 'No request waits.');
@@ -100,30 +100,31 @@ function groupTable() {
   });
 }
 
-// What others that accounts are shared with tell: a line for each, then the numbers.
+// Shows a line for each master, Redis or instance that accounts are shared with, then the numbers.
 export function showHealth(share, overview) {
-  const lines = [line('This proxy', true, overview ? `${overview.mode}, up ${seconds(overview.uptime)}` : 'answers')];
+  const lines = share.lines ? share.lines.map((l) => line(plain(l.name), l.well, plain(l.text))) // of several instances, by the doctor
+    : [line('This proxy', true, overview ? `${overview.mode}, up ${seconds(overview.uptime)}` : 'answers')];
   if (share.trouble) lines.push(line(`Sharing (${plain(share.kind)})`, false, plain(share.trouble)));
   const state = share.state;
   if (Array.isArray(state)) { // smockron: a link to each master
-    for (const link of state) lines.push(line(`Master ${plain(link.master ?? '')}`, link.present, link.present ? (link.synced ? 'connected' : 'connected, learning') : 'not to be reached'));
+    for (const link of state) lines.push(line(`Master ${plain(link.master ?? '')}`, link.present, link.present ? (link.synced ? 'connected' : 'connected, learning') : "can't be reached"));
   } else if (state && 'connected' in state) {
-    lines.push(line('Redis', state.connected, state.connected ? 'connected' : plain(state.lastError ?? 'not to be reached')));
+    lines.push(line('Redis', state.connected, state.connected ? 'connected' : plain(state.lastError ?? "can't be reached")));
   } else if (state && 'sidecars' in state) {
-    lines.push(line('Other sidecars', state.sidecars > 1, count(state.sidecars - 1)));
+    lines.push(line('Other instances', state.sidecars > 1, count(state.sidecars - 1)));
   }
   const bad = lines.filter((l) => l.dataset.well === 'no').length;
-  say(byId('health-note'), bad ? `${bad} ${bad === 1 ? 'needs' : 'need'} a look` : 'all well');
+  say(byId('health-note'), bad ? `${bad} ${bad === 1 ? 'needs' : 'need'} a look` : 'all up');
   const numbers = flat(state).slice(0, 60);
   const open = byId('health').querySelector('details')?.open;
   byId('health').replaceChildren(el('ul', { class: 'lines' }, ...lines),
-    share.kind === 'none' ? el('p', { class: 'note' }, 'Accounts are not shared with other sidecars.')
+    share.lines ? '' : share.kind === 'none' ? el('p', { class: 'note' }, 'Accounts are not shared with other instances.')
       : el('details', { open }, el('summary', null, `Sharing by ${plain(share.kind)}: numbers`),
         el('dl', { class: 'facts' }, ...numbers.flatMap(([name, value]) => [el('dt', null, plain(name)), el('dd', null, plain(value))]))));
 }
 
 const line = (name, well, text) => el('li', { 'data-well': well ? 'yes' : 'no' },
-  el('span', { class: 'well' }, well ? '✓ well' : '! look'), el('span', { class: 'name' }, name), el('span', { class: 'muted' }, text));
+  el('span', { class: 'well' }, well ? '✓ up' : '! look'), el('span', { class: 'name' }, name), el('span', { class: 'muted' }, text));
 
 // The values of a document, each with its path.
 function flat(value, path = '') {

@@ -21,19 +21,19 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// module is Let's Encrypt's test server.
+// module is the Go module of Pebble.
 const module = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1"
 
-// Authority is one that runs as a process of its own.
+// Authority is a running Pebble process.
 type Authority struct {
-	Directory string         // its URL
-	Roots     *x509.CertPool // of its own certificate
-	RootsFile string         // the same, as PEM
-	Issuers   *x509.CertPool // of those that it issues
+	Directory string         // URL of the ACME directory
+	Roots     *x509.CertPool // the authority that signed the server's own certificate
+	RootsFile string         // PEM file with the same certificate as Roots
+	Issuers   *x509.CertPool // the root of the certificates that it issues
 }
 
-// Start starts one that looks for hosts at this machine's ports, and whose certificates
-// are valid for so long.
+// Start starts Pebble. It sends challenges to these ports of this machine, and issues certificates with the
+// given validity.
 func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authority {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,19 +52,17 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 	a := &Authority{
 		Directory: "https://" + listen + "/dir", Roots: ca.Pool, RootsFile: filepath.Join(dir, "roots.pem"), Issuers: x509.NewCertPool(),
 	}
-	if err := os.WriteFile(a.RootsFile, ca.PEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(a.RootsFile, ca.PEM(), 0o600))
 	a.Issuers.AppendCertsFromPEM(awaitRoot(t, "https://"+manage+"/roots/0", ca.Pool))
 	return a
 }
 
-// Renews reports whether it can renew a certificate that it issued. It looks for a serial number with
-// the zero byte that DER puts before one whose first bit is set, and has kept it without: one of
-// 256 of its certificates is not found, and the library asks again in a minute.
+// Renews reports whether Pebble can renew a certificate that it issued. Pebble looks up the serial number in
+// its DER form, which begins with a zero byte if the first bit is set, but stores it without that byte. So it
+// doesn't find one in 256 of its certificates, and the library tries again after a minute.
 func Renews(issued *x509.Certificate) bool { return issued.SerialNumber.BitLen()%8 != 0 }
 
-// build puts the program into a directory.
+// build compiles Pebble into a directory.
 func build(t *testing.T, dir string) {
 	t.Helper()
 	c := exec.Command("go", "install", module)
@@ -73,34 +71,28 @@ func build(t *testing.T, dir string) {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("%v: %s", err, out)
 		}
-		t.Skipf("the module proxy has no Pebble for us: %v: %s", err, out)
+		t.Skipf("can't get Pebble from the module proxy: %v: %s", err, out)
 	}
 }
 
-// configure writes its configuration there.
+// configure writes Pebble's configuration into a directory.
 func configure(t *testing.T, dir string, settings map[string]any) {
 	t.Helper()
 	config, err := json.Marshal(map[string]any{"pebble": settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600))
 }
 
-// run runs it until the test ends.
+// run runs Pebble until the test ends.
 func run(t *testing.T, dir string) {
 	t.Helper()
 	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // it was built there
 		"-config", filepath.Join(dir, "config.json"), "-dnsserver", startDNS(t))
 	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // stops Pebble even if the test panics
 	var out strings.Builder
 	c.Stdout, c.Stderr = &out, &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
 		_ = c.Wait()
@@ -110,7 +102,7 @@ func run(t *testing.T, dir string) {
 	})
 }
 
-// awaitRoot waits until it answers, with the certificate, as PEM, that it issues others by.
+// awaitRoot waits until Pebble answers, and returns its root certificate as PEM.
 func awaitRoot(t *testing.T, url string, trusted *x509.CertPool) (root []byte) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}}
@@ -126,13 +118,11 @@ func awaitRoot(t *testing.T, url string, trusted *x509.CertPool) (root []byte) {
 	return root
 }
 
-// startDNS says of every name that it is this machine. Pebble asks over TCP.
+// startDNS starts a DNS server that resolves every name to 127.0.0.1. Pebble asks it over TCP.
 func startDNS(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &dns.Server{Listener: l, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
 		if q.Question[0].Qtype == dns.TypeA {
@@ -143,10 +133,8 @@ func startDNS(t *testing.T) string {
 	served := make(chan error, 1)
 	go func() { served <- s.ActivateAndServe() }()
 	t.Cleanup(func() {
-		_ = s.Shutdown() // it says so below
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		_ = s.Shutdown() // an error is reported by ActivateAndServe below
+		testkit.Must(t, <-served)
 	})
 	return l.Addr().String()
 }

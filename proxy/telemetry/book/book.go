@@ -1,22 +1,22 @@
-// Package book adds up what requests cost: by group, by page, over time. It is told the time, and
-// does no input or output.
+// Package book adds up what requests cost, by group, by page and by hour. It gets the time as an
+// argument, and does no I/O.
 //
-// A [Book] holds what the last seconds were in fixed memory, whatever clients send, and what the
-// last day was as a curve. It is told of requests that are over by Take, and of what runs by Running,
-// so that a request of minutes shows while it runs: the entry of its end then adds what is left.
+// A [Book] has the last seconds, in an amount of memory that doesn't depend on clients. Take adds finished
+// requests, and Running adds those that still run, so that a request of several minutes is shown while it
+// runs. When it ends, Take adds only the part of its cost that Running hasn't added yet.
 // A [History] has the last week, hour by hour.
 //
-//	book.go     what a Book is told, and the groups at this moment
-//	series.go   sums of the last minute, by the second, and the curve
-//	shapes.go   the pages that CPU time goes to, and how many addresses ask for them
-//	recent.go   what went wrong for single requests
-//	history.go  the hours, and what costs most in them
+//	book.go     what a Book adds up, and the groups at this moment
+//	window.go   sums of the last minute, by the second
+//	shapes.go   the most expensive pages, and how many addresses ask for them
+//	recent.go   the last requests that were refused, redirected, slow, or failed
+//	history.go  the hours, and the most expensive clients and pages in each
 //
 // # Memory
 //
-// A Book takes 4 MB at most. The hour that runs counts up to 500 names of each kind, which take 1 MB
-// at most. Hours that are over are kept as the bytes that go to the file: 10 to 15 KB of a usual hour,
-// 33 KB of one whose names are all as long as they may be, so 2 MB for a usual week and 5.5 MB at most.
+// A Book takes 4 MB at most. A History counts up to 500 names of each kind in the current hour, which take
+// 1 MB at most. Of each past hour it keeps up to 50 names of each kind: at most 50 KB, and so at most 9 MB
+// for a week.
 package book
 
 import (
@@ -31,38 +31,34 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Moment is what only the moment knows.
+// Moment is the state of the queue and the backend at this moment.
 type Moment struct {
 	Waiting telemetry.Waiting
 	Gate    limiter.GateState
-	Places  []telemetry.Place // at the backend, the most first
+	Places  []telemetry.Place // requests at the backend by page, the most frequent first
 	CPUs    float64           // CPUs of the backend; 0: unknown
 }
 
-// Book is what requests add up to. It takes about 4 MB at most. One goroutine tells it of
-// requests, by Take, Running and Tick, and of a time that does not go back; all methods
-// may be called concurrently. It implements telemetry.Sink.
+// Book adds up requests. It takes about 4 MB at most. One goroutine calls Take, Running and Tick, with times
+// that never go back; the other methods may be called concurrently. It implements telemetry.Sink.
 type Book struct {
 	began time.Time
 	seed  maphash.Seed
 
 	mu        sync.Mutex // guards the following
-	told      time.Time  // when it was told last, by a clock that may be set
+	told      time.Time  // time of the last call of Take, Running or Tick
 	window    window
-	believed  float64 // part of what requests were charged that they can have used, 0 to 1
-	turn      int     // current stretch for counting addresses
+	believed  float64 // part of the charged CPU time, 0 to 1, that requests can really have used
+	turn      int     // number of the current stretch, in which distinct counts addresses
 	strangers distinct
 	shapes    shapes
 	recent    recent
-	series    [3]series
 }
 
 // New makes an empty Book that begins at began.
 func New(began time.Time) *Book {
 	seed := maphash.MakeSeed()
-	b := &Book{began: began, told: began, believed: 1, seed: seed, shapes: newShapes(seed)}
-	b.series = [...]series{newSeries(5*60, 1), newSeries(60*60, 10), newSeries(24*60*60, 60)}
-	return b
+	return &Book{began: began, told: began, believed: 1, seed: seed, shapes: newShapes(seed)}
 }
 
 // Take implements telemetry.Sink.
@@ -92,8 +88,8 @@ func (b *Book) Take(now time.Time, batch *telemetry.Batch) {
 	}
 }
 
-// Running takes in what requests that run have cost since it was told of them last, which
-// is their Cost. They are told as Entry.Told of the entry that they end with.
+// Running adds running requests. An entry's Cost covers the time since the last call. When the request ends,
+// its entry has the sum of these costs as Told.
 func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,19 +106,19 @@ func (b *Book) Running(now time.Time, entries []telemetry.Entry) {
 	}
 }
 
-// last counts how long a request lasted that may represent others.
+// last adds the duration of a request to the histogram. The entry may stand for several requests.
 func (s *sums) last(e *telemetry.Entry) {
 	s.kept++
 	switch e.Outcome {
-	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // a client that disconnects does not make it faster
+	case telemetry.Refused, telemetry.Redirected, telemetry.ClientGone: // these say nothing about the backend's speed
 	default:
-		if e.Status != 101 && !e.Orphan { // a connection of its own from then on, that lasts as long as it likes
+		if e.Status != 101 && !e.Orphan { // an upgraded connection lasts as long as both sides want
 			s.took[e.Group].Add(e.Took.Seconds(), e.Weight)
 		}
 	}
 }
 
-// isWorkedOn reports whether a request that is over came to the backend.
+// isWorkedOn reports whether the backend worked on a finished request.
 func isWorkedOn(e *telemetry.Entry) bool {
 	switch e.Outcome {
 	case telemetry.Refused, telemetry.Redirected, telemetry.BackendDown:
@@ -134,7 +130,7 @@ func isWorkedOn(e *telemetry.Entry) bool {
 	}
 }
 
-// spendLocked counts what requests cost their page and client.
+// spendLocked adds the use of a request to its page, and counts its client.
 func (b *Book) spendLocked(e *telemetry.Entry, u telemetry.Use) {
 	address := maphash.Comparable(b.seed, e.Client)
 	if e.Group == telemetry.Stranger || e.Group == telemetry.Newcomer {
@@ -143,7 +139,7 @@ func (b *Book) spendLocked(e *telemetry.Entry, u telemetry.Use) {
 	b.shapes.add(b.turn, e, address, u)
 }
 
-// advanceLocked has what is over fade.
+// advanceLocked moves the window to the present, and fades or forgets what lies before it.
 func (b *Book) advanceLocked(now time.Time) {
 	b.told = now
 	was := b.window.at
@@ -159,39 +155,30 @@ func (b *Book) advanceLocked(now time.Time) {
 	b.turn = turn
 }
 
-// Tick is called each second. It returns what is seen then.
-func (b *Book) Tick(now time.Time, m Moment) api.Point {
+// Tick updates the Book with the state of this moment. Call it once a second.
+func (b *Book) Tick(now time.Time, m Moment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advanceLocked(now)
+	b.window.current().look(m.Gate.Utilisation)
 	b.believeLocked(m.CPUs)
-	for i := range b.series {
-		s := &b.series[i]
-		s.gauges.add(&m)
-		if s.due(b.window.at) {
-			p := point(&b.window, max(lately, s.step), b.believed, &s.gauges)
-			p.At = unix(now)
-			s.add(p)
-		}
-	}
-	return *b.series[0].points.last(0)
 }
 
-// Overview is which clients use the server, as of the Book's last update. The caller fills in
-// what isn't about requests (Release, Mode, Uptime).
+// Overview returns which clients use the server, as of the Book's last update. The caller fills in the fields
+// that aren't about requests (Release, Mode, Uptime).
 func (b *Book) Overview(m Moment) api.OverviewReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, long := b.window.last(lately)
 	reply := api.OverviewReply{
 		Version: api.Version, Seconds: lately, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: round(wasted(s, long) * b.believed),
-		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: b.series[0].use(lately),
+		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: s.use(),
 		CPUs: m.CPUs, Backend: b.backendLocked(s), Places: []api.PlaceRow{},
 	}
 	for _, p := range m.Places {
 		reply.Places = append(reply.Places, api.PlaceRow{Group: p.Group.String(), Shape: p.Shape, Count: p.Count})
 	}
-	if reply.Use < 0 { // no measured second has ended: a part of the first one is better than nothing
+	if reply.Use < 0 { // no second was measured yet, so show the gate's latest value
 		reply.Use = m.Gate.Utilisation
 	}
 	all := 0.0
@@ -218,9 +205,9 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	return reply
 }
 
-// believeLocked finds out what part of the CPU time that requests were charged they can have used:
-// all together no more than the CPUs were in use. A page that sleeps is charged for the worker that
-// it holds, and what is shown as CPU is not to be that.
+// believeLocked sets the part of the charged CPU time that requests can really have used. A page that sleeps
+// is charged for the worker that it holds, which must not be shown as CPU time. So the sum over all requests
+// is limited to the measured use of the CPUs.
 func (b *Book) believeLocked(cpus float64) {
 	b.believed = 1
 	s, long := b.window.last(lately)
@@ -228,13 +215,13 @@ func (b *Book) believeLocked(cpus float64) {
 	for _, x := range s.cpu {
 		charged += x
 	}
-	if used := b.series[0].use(lately) * cpus * long; used >= 0 && cpus > 0 && charged > used {
+	if used := s.use() * cpus * long; used >= 0 && cpus > 0 && charged > used {
 		b.believed = used / charged
 	}
 }
 
-// backendLocked is how requests to the backend ended in the last seconds; if there were none, in the
-// last minute, so a site with few visitors does not look healthy by mistake.
+// backendLocked shows how requests to the backend ended in the last seconds. If there were none, it
+// shows the last minute, so a broken site with few visitors doesn't look healthy.
 func (b *Book) backendLocked(s *sums) api.BackendRow {
 	seconds, all := lately, s.all()
 	if all.AtBackend() == 0 {
@@ -249,11 +236,11 @@ func (b *Book) backendLocked(s *sums) api.BackendRow {
 	}
 }
 
-// unix is a time of the clock as the documents have it.
+// unix converts a time to the admin API's format: seconds since 1970.
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// wasted is at most what was used: if a request turns out to be wasted only at its end, part of
-// its use was earlier.
+// wasted returns the wasted CPU time per second. It is limited to the used CPU time: if a request turns out to be
+// wasted only at its end, a part of its wasted time was used before the window.
 func wasted(s *sums, long float64) float64 {
 	all := 0.0
 	for _, x := range s.cpu {
@@ -262,9 +249,9 @@ func wasted(s *sums, long float64) float64 {
 	return rate(min(s.wasted, all), long)
 }
 
-// rate is a sum per second, never below 0: a request may turn out to cost less than it
-// seemed to while it ran.
+// rate is a sum per second. It is at least 0: a sum can be negative, because the end of a request subtracts
+// the amount that it was charged too much while it ran.
 func rate(sum, seconds float64) float64 { return round(max(0, sum) / seconds) }
 
-// round keeps what can be shown.
+// round rounds to four decimal places, the precision of the admin API.
 func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
@@ -21,7 +22,7 @@ import (
 
 var began = time.Unix(1_000_000, 0)
 
-// request is an answered one of a client.
+// request is an answered request of a client.
 func request(client netip.Addr, shape, target string, cost time.Duration) telemetry.Record {
 	return telemetry.Record{
 		Arrived: began, Request: &http.Request{Method: "GET", Host: "site.example", RequestURI: target},
@@ -30,7 +31,8 @@ func request(client netip.Addr, shape, target string, cost time.Duration) teleme
 }
 
 func entry(now time.Time, r telemetry.Record, weight float64) (e telemetry.Entry) {
-	e.Set(now, &r, weight)
+	e.Set(now, &r)
+	e.Weight = weight
 	return e
 }
 
@@ -38,22 +40,21 @@ func address(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// play has a Book live through that many seconds; each tells the entries of a tick.
-func play(b *Book, from, seconds int, each func(now time.Time) []telemetry.Entry) (last api.Point) {
+// play runs a Book for some seconds; each returns the entries of a tick.
+func play(b *Book, from, seconds int, each func(now time.Time) []telemetry.Entry) {
 	for i := range seconds * 4 {
 		now := began.Add(time.Duration(from)*time.Second + time.Duration(i+1)*time.Second/4)
 		if each != nil {
 			b.Take(now, batchOf(each(now)...))
 		}
 		if i%4 == 3 {
-			last = b.Tick(now, Moment{})
+			b.Tick(now, Moment{})
 		}
 	}
-	return last
 }
 
-// TestSums: whatever comes, what groups add up to is what the entries add up to, and what
-// was told of requests while they ran counts once.
+// TestSums: the groups' sums equal those of the entries, and the cost that was reported while requests ran
+// counts once.
 func TestSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := New(began)
@@ -111,9 +112,9 @@ func TestSums(t *testing.T) {
 	})
 }
 
-// TestAttackIsNamed: people read for a while; a crawler from many networks begins to ask for
-// histories. Five seconds later the first shape is its, with its parameters and networks;
-// a minute after its end nothing of it is left that counts.
+// TestAttackIsNamed: people read for a while; then a crawler from many networks begins to request histories.
+// Five seconds later its shape comes first, with its parameters and networks; a minute after its end, nothing
+// significant of it is left.
 func TestAttackIsNamed(t *testing.T) {
 	b := New(began)
 	people := func(now time.Time) (all []telemetry.Entry) {
@@ -137,7 +138,7 @@ func TestAttackIsNamed(t *testing.T) {
 	if o := b.Overview(Moment{}); math.Abs(o.CPU-0.8) > 0.05 || math.Abs(o.Groups[0].Rate-20) > 0.5 || o.Groups[0].Name != "known" {
 		t.Errorf("at rest: %+v", o)
 	}
-	if rows := b.Shapes(10).Rows; len(rows) != 1 || math.Abs(rows[0].CPU-0.8) > 0.05 || math.Abs(rows[0].Mean-0.04) > 1e-3 || rows[0].Addresses > 5 || rows[0].Addresses < 3 { // two of five meet in one of 512 registers once in fifty runs
+	if rows := b.Shapes(10).Rows; len(rows) != 1 || math.Abs(rows[0].CPU-0.8) > 0.05 || math.Abs(rows[0].Mean-0.04) > 1e-3 || rows[0].Addresses > 5 || rows[0].Addresses < 3 { // once in fifty runs, two of five addresses share one of 512 registers
 		t.Errorf("at rest: %+v", rows)
 	}
 	play(b, 60, 5, crawl)
@@ -166,8 +167,8 @@ func TestAttackIsNamed(t *testing.T) {
 	}
 }
 
-// TestMeanIsOfThoseServed: whoever is refused, redirected, or leaves while they wait does not
-// make a page look cheap.
+// TestMeanIsOfThoseServed: requests that are refused or redirected, or whose clients disconnect while they
+// wait, don't make a page look cheap.
 func TestMeanIsOfThoseServed(t *testing.T) {
 	b := New(began)
 	play(b, 0, 5, func(now time.Time) (all []telemetry.Entry) {
@@ -188,16 +189,14 @@ func TestMeanIsOfThoseServed(t *testing.T) {
 	}
 }
 
-// TestUseIsOfTheSameTime: the use of all CPUs is of the seconds that requests' CPU is of.
+// TestUseIsOfTheSameTime: the use of all CPUs covers the same seconds as the requests' CPU use.
 func TestUseIsOfTheSameTime(t *testing.T) {
 	b := New(began)
 	at := func(use float64) Moment { return Moment{Gate: limiter.GateState{Utilisation: use}} }
 	for _, seen := range []float64{-1, 0.97} { // never, and once before the first second is over
-		if o := b.Overview(at(seen)); o.Use != seen {
-			t.Errorf("seen at the start: %v, told: %v", seen, o.Use)
-		}
+		testkit.Same(t, seen, b.Overview(at(seen)).Use, "use, as seen at the start")
 	}
-	for i := range 400 { // more than the curve has
+	for i := range 400 {
 		use := -1.0
 		switch {
 		case i >= 395:
@@ -214,18 +213,16 @@ func TestUseIsOfTheSameTime(t *testing.T) {
 	}
 }
 
-// TestClockIsSet: all times are those of the clock as it is, as the points of the curve are.
+// TestClockIsSet: all times follow the clock, even after it was set.
 func TestClockIsSet(t *testing.T) {
 	b := New(began)
 	for _, by := range []time.Duration{0, time.Second, -time.Hour, 24 * time.Hour} {
-		p := b.Tick(began.Add(by), Moment{})
-		if want := float64(began.Add(by).Unix()); p.At != want || b.Overview(Moment{}).Now != want {
-			t.Errorf("at %v: a point at %v, an overview at %v, want %v", by, p.At, b.Overview(Moment{}).Now, want)
-		}
+		b.Tick(began.Add(by), Moment{})
+		testkit.Same(t, float64(began.Add(by).Unix()), b.Overview(Moment{}).Now, "at %v: an overview at", by)
 	}
 }
 
-// TestPercentiles are of those who saw an answer, or that there is none.
+// TestPercentiles: only answered requests count, and without any there is no percentile.
 func TestPercentiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*telemetry.Record)
@@ -248,8 +245,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestRunningShows: a request of 10 s shows while it runs, and what it turns out to have
-// cost is what stays.
+// TestRunningShows: a request of 10 s is shown while it runs, and in the end it counts with its actual cost.
 func TestRunningShows(t *testing.T) {
 	b := New(began)
 	r := request(address(7), "/export", "/export?all=1", 250*time.Millisecond)
@@ -275,45 +271,31 @@ func TestRunningShows(t *testing.T) {
 	}
 }
 
-// TestBounded: a million clients that ask for a million pages take no more memory than what
-// fills it, and the one page that costs is found among them.
+// TestBounded: a hundred thousand clients that each request another page take no more memory than a full
+// Book, and the one expensive page is found among them.
 func TestBounded(t *testing.T) {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := testkit.Heap()
 	b := New(began)
 	r := request(address(0), "", "", time.Millisecond)
 	entries := make([]telemetry.Entry, 64)
-	fill := func(from, n int) {
-		for i := from; i < from+n; i += len(entries) {
-			now := began.Add(time.Duration(i/1024) * time.Second / 4)
-			for k := range entries {
-				r.Who.Client, r.Who.Shape = address(i+k), fmt.Sprintf("/%090d", i+k)
-				r.Request.RequestURI = fmt.Sprintf("%s?a=%0100d&b=%d", r.Who.Shape, i+k, i+k)
-				r.Outcome, r.Cost = telemetry.Refused, time.Millisecond
-				if k == 0 {
-					r.Outcome, r.Cost, r.Who.Shape, r.Request.RequestURI = telemetry.Answered, 20*time.Millisecond, "/dear", "/dear?a=1"
-				}
-				entries[k] = entry(now, r, 1)
+	for i := 0; i < 100_000; i += len(entries) {
+		now := began.Add(time.Duration(i/1024) * time.Second / 4)
+		for k := range entries {
+			r.Who.Client, r.Who.Shape = address(i+k), fmt.Sprintf("/%090d", i+k)
+			r.Request.RequestURI = fmt.Sprintf("%s?a=%0100d&b=%d", r.Who.Shape, i+k, i+k)
+			r.Outcome, r.Cost = telemetry.Refused, time.Millisecond
+			if k == 0 {
+				r.Outcome, r.Cost, r.Who.Shape, r.Request.RequestURI = telemetry.Answered, 20*time.Millisecond, "/dear", "/dear?a=1"
 			}
-			b.Take(now, batchOf(entries...))
-			if i%4096 == 0 {
-				b.Tick(now, Moment{})
-			}
+			entries[k] = entry(now, r, 1)
 		}
-	}
-	if fill(0, 20_000); !testing.Short() { // a minute more with it
-		fill(20_000, 980_000)
-	}
-	for i := range b.series { // as after a day
-		for len(b.series[i].points.rows) < b.series[i].most {
-			b.series[i].points.add(api.Point{}, b.series[i].most)
+		b.Take(now, batchOf(entries...))
+		if i%4096 == 0 {
+			b.Tick(now, Moment{})
 		}
 	}
 	clear(entries)
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	size := int(after.HeapAlloc) - int(before.HeapAlloc)
+	size := testkit.Heap() - before
 	t.Logf("%d KB", size>>10)
 	if size > 8<<20 {
 		t.Errorf("it takes %d bytes", size)
@@ -328,83 +310,34 @@ func TestBounded(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestSeries: points are at even steps, as many as there are to be, and peaks of waiting are
-// in the coarse ones.
-func TestSeries(t *testing.T) {
-	b := New(began)
-	peak := Moment{Gate: limiter.GateState{Busy: 3, Workers: 8, Utilisation: 0.5}}
-	peak.Waiting.Count[telemetry.Known], peak.Waiting.Longest[telemetry.Known] = 7, 3*time.Second
-	for i := range 70 * 60 {
-		now := began.Add(time.Duration(i+1) * time.Second)
-		b.Take(now, batchOf(entry(now, request(address(i), "/", "/", time.Second/2), 1)))
-		m := Moment{Gate: limiter.GateState{Utilisation: 0.5}}
-		if (i+1)%60 == 30 {
-			m = peak
-		}
-		b.Tick(now, m)
-	}
-	for minutes, c := range map[int]struct{ points, step int }{5: {300, 1}, 60: {360, 10}, 1440: {69, 60}} {
-		s, ok := b.Series(minutes)
-		if !ok || len(s.Points) < c.points || len(s.Points) > c.points+1 || s.Step != float64(c.step) {
-			t.Fatalf("%d minutes: %v, %d points at %v", minutes, ok, len(s.Points), s.Step)
-		}
-		worst := 0
-		for i, p := range s.Points {
-			if i > 0 && p.At-s.Points[i-1].At != s.Step {
-				t.Errorf("%d minutes: from %v to %v", minutes, s.Points[i-1].At, p.At)
-			}
-			if i > 60 && (math.Abs(p.CPU[2]-0.5) > 0.06 || math.Abs(p.Rate[2]-1) > 0.12 || p.Use != 0.5) {
-				t.Errorf("%d minutes: %+v", minutes, p)
-			}
-			worst = max(worst, p.Waiting[0])
-		}
-		if worst != 7 {
-			t.Errorf("%d minutes: the peak is %d", minutes, worst)
-		}
-		if last := s.Points[len(s.Points)-1].At; last < 1_000_000+4200-float64(c.step) || last > 1_000_000+4200 {
-			t.Errorf("%d minutes: the last is at %v", minutes, last)
-		}
-	}
-	if _, ok := b.Series(7); ok {
-		t.Error("7 minutes")
-	}
-}
-
-// TestNothing: a Book that was told nothing says so.
+// TestNothing: an empty Book says that it knows nothing.
 func TestNothing(t *testing.T) {
 	b := New(began)
 	o := b.Overview(Moment{})
 	if len(o.Groups) != groups || o.CPU != 0 || o.Sampled != 1 || o.Groups[0].P95 != 0 {
 		t.Errorf("%+v", o)
 	}
-	if s, ok := b.Series(5); !ok || s.Points == nil || len(s.Points) != 0 {
-		t.Errorf("%+v", s)
-	}
 	if b.Shapes(5).Rows == nil || b.Recent(5).Rows == nil {
 		t.Error("null")
 	}
-	if p := b.Tick(began.Add(time.Hour), Moment{}); p.At != 1_003_600 { // it slept
-		t.Errorf("%+v", p)
-	}
 }
 
-// TestPagesThatSleepUseNoCPU: four requests that sleep are charged as if they computed, as nothing
-// tells a worker that waits from one that computes. The CPUs were hardly in use: so the groups, the
-// pages and the curve show no more than that.
+// TestPagesThatSleepUseNoCPU: four sleeping requests are charged as if they computed, because nothing
+// distinguishes a worker that waits from one that computes. But the CPUs were hardly in use, so the groups
+// and the pages show no more than that.
 func TestPagesThatSleepUseNoCPU(t *testing.T) {
 	b := New(began)
 	r := request(address(1), "/sleep", "/sleep", time.Second)
 	r.Group = telemetry.Stranger
-	var last api.Point
 	m := Moment{CPUs: 4, Gate: limiter.GateState{Utilisation: 0.05}}
 	for i := range 20 {
 		now := began.Add(time.Duration(i+1) * time.Second)
 		e := entry(now, r, 1)
 		b.Running(now, []telemetry.Entry{e, e, e, e})
-		last = b.Tick(now, m)
+		b.Tick(now, m)
 	}
 	o, s := b.Overview(m), b.Shapes(1)
-	for name, cpu := range map[string]float64{"all": o.CPU, "strangers": o.Groups[2].CPU, "the curve": last.CPU[2], "the page": s.Rows[0].CPU} {
+	for name, cpu := range map[string]float64{"all": o.CPU, "strangers": o.Groups[2].CPU, "the page": s.Rows[0].CPU} {
 		if cpu < 0.15 || cpu > 0.25 {
 			t.Errorf("%s: %.3f CPUs, and 0.2 were in use", name, cpu)
 		}
@@ -414,7 +347,8 @@ func TestPagesThatSleepUseNoCPU(t *testing.T) {
 	}
 }
 
-// TestTheBackendIsSeenToFail: how the last requests ended; of a site with few, in the last minute.
+// TestTheBackendIsSeenToFail: the overview shows how the last requests ended; for a site with few requests,
+// those of the last minute.
 func TestTheBackendIsSeenToFail(t *testing.T) {
 	b := New(began)
 	down, ok := request(address(1), "/", "/", 0), request(address(1), "/", "/", 0)
@@ -422,11 +356,7 @@ func TestTheBackendIsSeenToFail(t *testing.T) {
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
 	b.Take(at(1), batchOf(entry(at(1), ok, 3)))
 	b.Take(at(20), batchOf(entry(at(20), down, 2), entry(at(20), ok, 1)))
-	if got := b.Overview(Moment{}).Backend; got != (api.BackendRow{Seconds: 10, Requests: 3, Down: 2}) {
-		t.Errorf("now: %+v", got)
-	}
+	testkit.Same(t, api.BackendRow{Seconds: 10, Requests: 3, Down: 2}, b.Overview(Moment{}).Backend, "now")
 	b.Tick(at(50), Moment{})
-	if got := b.Overview(Moment{}).Backend; got != (api.BackendRow{Seconds: 60, Requests: 6, Down: 2}) {
-		t.Errorf("half a minute later: %+v", got)
-	}
+	testkit.Same(t, api.BackendRow{Seconds: 60, Requests: 6, Down: 2}, b.Overview(Moment{}).Backend, "half a minute later")
 }

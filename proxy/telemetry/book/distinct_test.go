@@ -4,10 +4,12 @@ import (
 	"hash/maphash"
 	"math"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
-// TestDistinct: the estimate is within 25 % (five standard errors, so that no seed fails) up to a million, exact
-// for few, and things are forgotten.
+// TestDistinct: the estimate is within 25 % (five standard errors, so that no seed fails) up to a million,
+// and exact for small numbers; old things are forgotten.
 func TestDistinct(t *testing.T) {
 	seed := maphash.MakeSeed()
 	for _, n := range []int{0, 1, 2, 5, 100, 1000, 10_000, 1_000_000} {
@@ -24,8 +26,6 @@ func TestDistinct(t *testing.T) {
 		for turn := range stretches {
 			d.forget(turn)
 		}
-		if got := d.estimate(); got != 0 {
-			t.Errorf("%d forgotten: %d are left", n, got)
-		}
+		testkit.Same(t, 0, d.estimate(), "%d forgotten: left", n)
 	}
 }

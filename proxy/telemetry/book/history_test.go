@@ -1,6 +1,7 @@
 package book
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -10,21 +11,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry"
 )
 
-// TestHours: what requests cost is in the hours in which they ended, by all that is told.
+// TestHours: the cost of requests counts in the hours in which they ended, under all their names.
 func TestHours(t *testing.T) {
 	c := newTeller(t, 168)
 	robot := func(r *telemetry.Record) { r.Group = telemetry.Robot }
-	c.request(noon.Add(time.Minute), "192.0.2.1", "/a", 1)
+	c.request(noon.Add(time.Minute), "192.0.2.1", "/a", 1, func(r *telemetry.Record) { r.Verdict.Shadow = true })
 	c.request(noon.Add(2*time.Minute), "192.0.2.2", "/b?x=1", 2, robot, func(r *telemetry.Record) { r.Orphan = true })
 	c.request(noon.Add(3*time.Minute), "192.0.2.2", "/b?x=1", 0, robot, func(r *telemetry.Record) { r.Outcome = telemetry.Refused })
 	c.request(noon.Add(4*time.Minute), "192.0.2.1", "/a", 0, func(r *telemetry.Record) { r.Outcome = telemetry.Redirected })
 	c.weight = 4
 	long := func(r *telemetry.Record) { r.Arrived = noon.Add(-3 * time.Hour) }
-	c.request(noon.Add(61*time.Minute), "2001:db8::1", "/c", 100, long) // it counts as it ends
+	c.request(noon.Add(61*time.Minute), "2001:db8::1", "/c", 100, long) // a request counts when it ends
 	got := c.history.Reply(168)
 	none := []api.HistoryPart{{Name: "known"}, {Name: "newcomers"}, {Name: "strangers"}, {Name: "robots"}, {Name: "exempt"}}
 	first := append([]api.HistoryPart{}, none...)
@@ -32,9 +34,9 @@ func TestHours(t *testing.T) {
 	first[3] = api.HistoryPart{Name: "robots", CPU: 2, Requests: 2, P95: 0.9872}
 	second := append([]api.HistoryPart{}, none...)
 	second[2] = api.HistoryPart{Name: "strangers", CPU: 400, Requests: 4, P95: 857.5802}
-	want := api.HistoryReply{Version: 1, Since: float64(noon.Unix() + 60), Hours: []api.HourRow{
+	want := api.HistoryReply{Version: 1, Hours: []api.HourRow{
 		{
-			At: float64(noon.Unix()), Requests: 4, CPU: 3, Wasted: 2, Refused: 1, Redirected: 1, Groups: first,
+			At: float64(noon.Unix()), Requests: 4, CPU: 3, Wasted: 2, Refused: 1, Redirected: 1, Shadowed: 1, Groups: first,
 			Classes: []api.HistoryClass{
 				{Class: "slash32", Keys: []api.HistoryPart{{Name: "192.0.2.2", CPU: 2, Requests: 2}, {Name: "192.0.2.1", CPU: 1, Requests: 2}}},
 				{Class: "slash16", Keys: []api.HistoryPart{{Name: "192.0.0.0/16", CPU: 3, Requests: 4}}},
@@ -51,27 +53,33 @@ func TestHours(t *testing.T) {
 			URLs:   []api.HistoryPart{{Name: "/c", CPU: 400, Requests: 4}},
 		},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, got, "the history")
 	if one := c.history.Reply(1); len(one.Hours) != 1 || one.Hours[0].CPU != 400 {
 		t.Errorf("the last hour is %+v", one.Hours)
 	}
 	back := NewHistory(168, telemetry.NewWords())
-	if err := back.Restore(c.history.Blocks()); err != nil {
-		t.Fatal(err)
+	saved := savedText(t, c.history)
+	testkit.Must(t, back.UnmarshalBinary(saved))
+	testkit.Same(t, want, back.Reply(168), "restored")
+	if strings.Contains(string(saved), "secret") {
+		t.Error("a cookie is kept")
 	}
-	if diff := cmp.Diff(want, back.Reply(168)); diff != "" {
-		t.Errorf("restored (-want +got):\n%s", diff)
-	}
-	for _, b := range c.history.Blocks() {
-		if strings.Contains(string(b), "secret") {
-			t.Error("a cookie is kept")
+	for _, bad := range []string{"", "{", `{"Open": {}}`, string(saved[:len(saved)-1])} {
+		if err := back.UnmarshalBinary([]byte(bad)); err == nil || !cmp.Equal(want, back.Reply(168)) {
+			t.Errorf("%.20q: %v, or it changed the history", bad, err)
 		}
 	}
 }
 
-// TestHoursEnd: there are no more than are wanted, and a wrong clock does no lasting harm.
+// savedText returns the saved form of a History.
+func savedText(t *testing.T, h *History) []byte {
+	t.Helper()
+	text, err := h.AppendBinary(nil)
+	testkit.Must(t, err)
+	return text
+}
+
+// TestHoursEnd: there are no more hours than configured, and a wrong clock does no lasting harm.
 func TestHoursEnd(t *testing.T) {
 	at := func(h *History) (hours []int) {
 		for _, row := range h.Reply(168).Hours {
@@ -95,11 +103,9 @@ func TestHoursEnd(t *testing.T) {
 		for _, d := range c.told {
 			h.Take(noon.Add(d), new(telemetry.Batch))
 		}
-		if diff := cmp.Diff(c.want, at(h)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		testkit.Same(t, c.want, at(h), "%s", c.name)
 		again := NewHistory(2, telemetry.NewWords())
-		if err := again.Restore(h.Blocks()); err != nil {
+		if err := again.UnmarshalBinary(savedText(t, h)); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		again.Take(noon.Add(c.told[len(c.told)-1]), new(telemetry.Batch))
@@ -113,7 +119,7 @@ func TestHoursEnd(t *testing.T) {
 	}
 }
 
-// TestTogether: what is asked for while requests are told of is whole.
+// TestTogether: replies are complete while requests are being added.
 func TestTogether(t *testing.T) {
 	c := newTeller(t, 5)
 	done := make(chan struct{})
@@ -124,14 +130,8 @@ func TestTogether(t *testing.T) {
 		}
 	}()
 	for ended := false; !ended; {
-		select {
-		case <-done:
-			ended = true
-		default:
-		}
-		if err := NewHistory(5, telemetry.NewWords()).Restore(c.history.Blocks()); err != nil {
-			t.Fatal(err)
-		}
+		ended = testkit.Ready(done)
+		testkit.Must(t, NewHistory(5, telemetry.NewWords()).UnmarshalBinary(savedText(t, c.history)))
 		for _, row := range c.history.Reply(5).Hours {
 			if keys := row.Classes; len(keys) > 0 && row.Requests > 0 && float64(row.Requests) != row.CPU {
 				t.Fatalf("%d requests cost %v", row.Requests, row.CPU)
@@ -143,26 +143,22 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestMemory: whatever clients invent, all hours take less than 8 MB.
+// TestMemory: whatever names clients invent, all hours of a week take less than 10 MB.
 func TestMemory(t *testing.T) {
+	const hours = 168
 	full := fullHour()
-	last := full.end().bytes
-	if n := len(last); n > 33<<10 {
-		t.Errorf("an hour takes %d bytes", n)
+	before := testkit.Heap()
+	saved, err := json.Marshal(full.document(kept))
+	testkit.Must(t, err)
+	h := NewHistory(hours, telemetry.NewWords())
+	h.over = make([]api.HourRow, hours-1)
+	for i := range h.over { // each hour has its own names
+		testkit.Must(t, json.Unmarshal(saved, &h.over[i]))
 	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	h := NewHistory(MostHours, telemetry.NewWords())
-	for i := range MostHours - 1 {
-		h.over = append(h.over, block{noon.Add(-time.Duration(MostHours-1-i) * time.Hour).Unix(), slices.Clone(last)})
-	}
-	h.open = full.document(counted).hour()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	got := after.HeapAlloc - before.HeapAlloc
-	t.Logf("an hour takes %d bytes, the one that runs %d in a file, and all together %d in memory", len(last), len(full.document(counted).encode()), got)
-	if got > 8<<20 {
+	h.open = reopen(full.document(counted), full.took)
+	got := testkit.Heap() - before
+	t.Logf("an hour takes %d bytes in a file, and all together %d in memory", len(saved), got)
+	if got > 10<<20 {
 		t.Errorf("all hours take %d bytes", got)
 	}
 	runtime.KeepAlive(h)

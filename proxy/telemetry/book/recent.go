@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	recentRings = 64 // for each of the sorts
+	recentRings = 64 // number of rings for each kind of entry
 	ringRows    = 16
-	// longWait is a wait too long for a slow page.
+	// longWait is the shortest wait that people notice.
 	longWait = time.Second
 )
 
-// recent are the last requests that did not go well, by sort, so a flood of one sort does not
-// drive out the others: in an attack most requests are redirected, but the ones that people ask
-// about are a person's. All rows of a client are in one ring of many, so it hides at most 1/64
-// of the others, however many it sends.
+// recent keeps the last requests that were refused, redirected, slow, or failed. Redirected requests and
+// all others have separate rings, so a flood of redirects in an attack doesn't displace the requests that
+// people ask about. Each of these two sorts has 64 rings. All requests of a client go to the same one, so
+// one client can displace at most 1/64 of the others.
 type recent struct {
 	ofPeople, ofOthers, redirected [recentRings]ring[telemetry.Entry]
 }
 
-// rings are those of an entry's sort.
+// rings returns the rings for an entry's kind.
 func (r *recent) rings(e *telemetry.Entry) *[recentRings]ring[telemetry.Entry] {
 	switch {
 	case e.Outcome == telemetry.Redirected:
@@ -52,9 +52,8 @@ func isNotable(e *telemetry.Entry) bool {
 	}
 }
 
-// Recent are the last requests that were refused, redirected, failed, or waited for long,
-// at most limit, the newest first. Redirected ones are at most a quarter of them, unless there
-// are too few others.
+// Recent returns the last requests that were refused, redirected, failed, or waited for long, at most
+// limit, the newest first. At most a quarter are redirected ones, unless there are too few others.
 func (b *Book) Recent(limit int) api.RecentReply {
 	reply := api.RecentReply{Version: api.Version, Rows: []api.VerdictRow{}}
 	redirected, others := b.notable()
@@ -67,7 +66,7 @@ func (b *Book) Recent(limit int) api.RecentReply {
 	return reply
 }
 
-// notable copies all of them, the newest first.
+// notable returns copies of all notable entries, the newest first.
 func (b *Book) notable() (redirected, others []telemetry.Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +86,7 @@ func sortByEnd(entries []telemetry.Entry) {
 	})
 }
 
-// VerdictOf is what became of a request that is over.
+// VerdictOf describes a finished request for the admin API.
 func VerdictOf(e *telemetry.Entry) api.VerdictRow {
 	row := api.VerdictRow{
 		At: float64(e.Ended.UnixMilli()) / 1000, ID: e.ID, Client: e.Client.String(), Group: e.Group.String(),

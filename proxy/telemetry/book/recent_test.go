@@ -11,8 +11,8 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// TestRecent: what went wrong is there, the newest first; one client does not drive out
-// what happened to others.
+// TestRecent: requests that went wrong are listed, the newest first, and one client can't displace those of
+// others.
 func TestRecent(t *testing.T) {
 	b := New(began)
 	note := func(at int, client netip.Addr, change func(*telemetry.Record)) {
@@ -32,7 +32,7 @@ func TestRecent(t *testing.T) {
 	})
 	note(5, address(5), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.ClientGone, 2*time.Second })
 	note(6, address(6), func(r *telemetry.Record) { r.Outcome, r.Cost = telemetry.ClientGone, time.Second })
-	note(6, address(6), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone }) // as it sent its body
+	note(6, address(6), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone }) // while it sent its body
 	note(7, address(7), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.Refused, 6*time.Second })
 	rows := b.Recent(10).Rows
 	want := []string{"refused 6 none", "client gone 2 none", "answered 3 debt", "redirected 2 newcomer", "refused 0 limit search"}
@@ -61,7 +61,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestRecentOfAFlood: what is asked after is there while thousands are redirected and refused.
+// TestRecentOfAFlood: requests that people ask about stay listed while thousands are redirected and refused.
 func TestRecentOfAFlood(t *testing.T) {
 	b := New(began)
 	for i := range 20_000 {

@@ -13,29 +13,29 @@ import (
 
 const (
 	mostShapes     = 256
-	mostParameters = 12 // that are counted of a shape
-	mostNetworks   = 16 // that are counted of a shape
-	mostPerRequest = 8  // parameters that are looked at
-	mostParameter  = 63 // bytes of a name and its value
+	mostParameters = 12 // parameters counted for each shape
+	mostNetworks   = 16 // networks counted for each shape
+	mostPerRequest = 8  // parameters of a request that are counted
+	mostParameter  = 63 // bytes of a parameter's name and value
 
-	// fades is the time in seconds after which past use counts 1/e. Half of a rate comes from
-	// the last 3.5 s, so it covers about the same time as a sum over 10 s.
+	// fades is the number of seconds after which past use counts 1/e. Half of a rate then comes from
+	// the last 3.5 s, which is similar to a sum over 10 s.
 	fades = lately / 2.0
-	// leastPart is what part of its shape a parameter, or a network, costs that is shown.
+	// leastPart is the smallest part of a shape's cost for which a parameter or network is shown.
 	leastPart = 0.02
 )
 
-// shapes are the most expensive shapes of pages.
+// shapes finds the most expensive shapes of pages.
 type shapes struct {
 	seed    maphash.Seed
-	top     telemetry.Top[uint64] // by the shape's hash, which clients cannot foresee
-	details []detail              // as the rows
+	top     telemetry.Top[uint64] // rows by a hash of the shape that clients can't predict
+	details []detail              // details of each row of top
 }
 
-// detail is which clients ask for a shape, and with which parameters.
+// detail shows which clients ask for a shape, and with which parameters.
 type detail struct {
 	shape      string
-	groups     [groups]float64 // CPU-seconds, fading
+	groups     [groups]float64 // CPU-seconds of each group, fading over time
 	addresses  distinct
 	parameters telemetry.Top[parameter]
 	networks   telemetry.Top[netip.Prefix]
@@ -93,17 +93,17 @@ func (s *shapes) forget(turn int) {
 	}
 }
 
-// network is where a client is: its /16, of IPv6 its /32.
+// network returns the /16 of a client's IPv4 address, or the /32 of its IPv6 address.
 func network(a netip.Addr) netip.Prefix {
 	long := 16
 	if a.Is6() {
 		long = 32
 	}
-	p, _ := a.Prefix(long) // of no address, none
+	p, _ := a.Prefix(long) // an invalid address has an invalid prefix
 	return p
 }
 
-// parameter is the name of a URL's parameter and its value, unchanged but cut.
+// parameter is the name and value of a URL's parameter, cut to mostParameter bytes.
 type parameter struct {
 	n     uint8
 	bytes [mostParameter]byte
@@ -111,7 +111,7 @@ type parameter struct {
 
 func (p *parameter) String() string { return string(p.bytes[:p.n]) }
 
-// addParameters counts the parameters of a target. One without a value makes no page expensive.
+// addParameters counts the parameters of a target, except for those without a value.
 func (d *detail) addParameters(target string, u telemetry.Use) {
 	_, query, _ := strings.Cut(target, "?")
 	for i := 0; i < mostPerRequest && query != ""; i++ {
@@ -126,12 +126,12 @@ func (d *detail) addParameters(target string, u telemetry.Use) {
 	}
 }
 
-// Shapes are the most expensive shapes of pages, at most limit, as of the Book's last update.
+// Shapes returns the most expensive shapes, at most limit, as of the Book's last update.
 func (b *Book) Shapes(limit int) api.ShapesReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.shapes
-	// The fading sum is divided by what a constant rate of 1 would give after that time.
+	// To get rates, divide the fading sums by the sum that a constant rate of 1 would have after this time.
 	span := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
 	long := over{span, b.believed}
 	reply := api.ShapesReply{Version: api.Version, Seconds: lately, Rows: []api.ShapeRow{}}
@@ -155,7 +155,7 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 	return reply
 }
 
-// over is the time that sums are of, and what part of the CPU time is believed.
+// over is the period that sums cover, and the part of their CPU time that is plausible.
 type over struct{ seconds, believed float64 }
 
 func partOf[K comparable](r *telemetry.Row[K], o over) api.PartRow {
@@ -172,30 +172,29 @@ func partsOf[K comparable](t *telemetry.Top[K], least float64, long over, name f
 	return parts
 }
 
-// distinct estimates how many different things there were recently, within about 5 %. It is a
-// HyperLogLog (Flajolet et al., 2007) for each of some stretches of time; the oldest is
-// forgotten: libraries have sketches that only grow, and would allocate for each page.
+// distinct estimates the number of different things in the last seconds, within about 5 %. It has a
+// HyperLogLog (Flajolet et al., 2007) for each of a few stretches of time, and empties the oldest.
+// Sketches of libraries only grow, and would allocate memory for each page.
 type distinct [stretches][registers]uint8
 
 const (
 	registers    = 512
 	registerBits = 9
 	stretches    = 5
-	// stretch is how many seconds of the last ones are remembered: 9 to 11, 10 on average, as
-	// with what addresses cost.
+	// stretch is the length of a stretch in seconds, so the estimate covers the last 9 to 11 s.
 	stretch = lately / (stretches - 0.5)
 )
 
-// add takes in a thing by its hash, which clients cannot foresee.
+// add adds a thing by its hash, which clients can't predict.
 func (d *distinct) add(turn int, hash uint64) {
 	r := &d[turn%stretches][hash>>(64-registerBits)]
 	*r = max(*r, uint8(bits.LeadingZeros64(hash<<registerBits|1<<(registerBits-1)))+1) //nolint:gosec // 56 at most
 }
 
-// forget empties the stretch that begins.
+// forget empties the stretch that begins with a turn.
 func (d *distinct) forget(turn int) { clear(d[turn%stretches][:]) }
 
-// estimate is how many there were.
+// estimate returns the estimated number of distinct things.
 func (d *distinct) estimate() int {
 	sum, empty := 0.0, 0
 	for i := range registers {
@@ -210,7 +209,7 @@ func (d *distinct) estimate() int {
 	}
 	const m = float64(registers)
 	e := 0.7213 / (1 + 1.079/m) * m * m / sum
-	if e <= 2.5*m && empty > 0 { // few: by the registers that are still empty
+	if e <= 2.5*m && empty > 0 { // if there are few things, counting empty registers is more exact
 		e = m * math.Log(m/float64(empty))
 	}
 	return int(math.Round(e))

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tempomat/classify"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/telemetry"
 )
 
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // noon is the beginning of an hour.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// teller tells a History of requests.
+// teller passes requests to a History.
 type teller struct {
 	t       testing.TB
 	history *History
@@ -28,13 +29,11 @@ type teller struct {
 
 func newTeller(t testing.TB, hours int) *teller {
 	names, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash16", By: classify.Slash16}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &teller{t: t, history: NewHistory(hours, telemetry.NewWords()), names: names, weight: 1}
 }
 
-// Take implements telemetry.Sink: each request stands for several.
+// Take implements telemetry.Sink: each request counts as several.
 func (c *teller) Take(now time.Time, b *telemetry.Batch) {
 	for i := range b.Entries {
 		b.Entries[i].Weight *= c.weight
@@ -42,13 +41,11 @@ func (c *teller) Take(now time.Time, b *telemetry.Batch) {
 	c.history.Take(now, batchOf(b.Entries...))
 }
 
-// request tells of one that ends now, took a second, and cost some CPU-seconds.
+// request passes on a request that ends now, took a second, and cost some CPU-seconds.
 func (c *teller) request(now time.Time, client, target string, cost float64, change ...func(*telemetry.Record)) {
 	c.t.Helper()
 	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Must(c.t, err)
 	r := &http.Request{Method: "GET", URL: u, RequestURI: target, RemoteAddr: client + ":1", Header: http.Header{"Cookie": {"session=secret"}}}
 	var who classify.Result
 	c.names.Classify(r, &who)
@@ -56,14 +53,14 @@ func (c *teller) request(now time.Time, client, target string, cost float64, cha
 	for _, f := range change {
 		f(&record)
 	}
-	feed := telemetry.NewFeed(telemetry.NewCounts())
+	feed := telemetry.NewCounts()
 	feed.Note(now, &record)
 	feed.Drain(now, c)
 }
 
-// fullHour has as many names as there can be, each as long as it can be.
+// fullHour has the highest possible number of names, all as long as possible.
 func fullHour() *hour {
-	h := newHour(noon.Unix(), noon.Unix())
+	h := newHour(noon.Unix())
 	fill := func(s *dear, length int) {
 		for i := range counted {
 			s.add(fmt.Sprintf("%0*d", length, i), float64(1+i), 1)
@@ -74,15 +71,15 @@ func fullHour() *hour {
 	}
 	fill(h.shapes, 96)
 	fill(h.urls, 160)
-	for i := range h.Took {
+	for i := range h.took {
 		for j := range telemetry.Bins {
-			h.Took[i][j] = 1
+			h.took[i][j] = 1
 		}
 	}
 	return h
 }
 
-// batchOf is the Batch of requests that each stand for as many as their weight says.
+// batchOf makes a Batch of requests, each of which counts as often as its weight says.
 func batchOf(entries ...telemetry.Entry) *telemetry.Batch {
 	b := &telemetry.Batch{Entries: entries}
 	for i := range entries {
@@ -93,6 +90,9 @@ func batchOf(entries ...telemetry.Entry) *telemetry.Batch {
 		s.Cost += times(e.Cost)
 		s.Told += times(e.Told)
 		s.ToldWasted += times(e.ToldWasted)
+		if e.Shadow {
+			s.Shadowed += uint64(e.Weight)
+		}
 		if e.Orphan {
 			s.Wasted += times(e.Cost)
 		}

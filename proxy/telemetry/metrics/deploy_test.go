@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"tempomat/internal/testkit"
 )
 
 const deploy = "../../../deploy/"
 
-// rules is what is looked at of alerts.yaml, and of its tests.
+// rules are the parts of alerts.yaml, and of its tests, that are checked.
 type rules struct {
 	Groups []struct{ Rules []rule }
 	Tests  []struct {
@@ -35,19 +37,14 @@ func readRules(t *testing.T, name string) (r rules) {
 	if err == nil {
 		err = yaml.Unmarshal(data, &r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 
-// TestAlertsSayWhatToDo: each has its section in the manual, is tried both where it is to
-// fire and where it is not, and asks for what there is.
+// TestAlertsSayWhatToDo: each alert has a section in the manual, is tested both where it must fire and where
+// it must not, and uses only metrics that exist.
 func TestAlertsSayWhatToDo(t *testing.T) {
-	manual, err := os.ReadFile("../../../docs/runbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	manual := testkit.ReadFile(t, "../../../docs/runbook.md")
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, test := range readRules(t, "alerts_test.yaml").Tests {
 		for _, c := range test.Cases {
@@ -59,7 +56,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	for _, g := range readRules(t, "alerts.yaml").Groups {
 		for _, r := range g.Rules {
 			n++
-			if !strings.Contains(string(manual), "\n### "+r.Alert+"\n") || r.Annotations["runbook_url"] != "docs/runbook.md#"+strings.ToLower(r.Alert) {
+			if !strings.Contains(manual, "\n### "+r.Alert+"\n") || r.Annotations["runbook_url"] != "docs/runbook.md#"+strings.ToLower(r.Alert) {
 				t.Errorf("%s has no section in the manual, or does not name it", r.Alert)
 			}
 			if !fires[r.Alert] || !quiet[r.Alert] {
@@ -71,13 +68,12 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			knows(t, r.Alert, r.Expr)
 		}
 	}
-	if sections := strings.Count(string(manual), "\n### Tempomat"); sections != n || n < 12 {
+	if sections := strings.Count(manual, "\n### Tempomat"); sections != n || n < 12 {
 		t.Errorf("%d alerts, %d sections in the manual", n, sections)
 	}
 }
 
-// knows checks that the proxy has all metrics that an expression asks for, with the labels
-// that it names.
+// knows checks that the proxy has all metrics of an expression, with its labels.
 func knows(t *testing.T, where, expr string) {
 	t.Helper()
 	labels := map[string][]string{
@@ -102,70 +98,33 @@ func knows(t *testing.T, where, expr string) {
 	}
 }
 
-// dashboard is Grafana's: what its schema (version 39) asks for of what we use.
+// dashboard is the part of Grafana's dashboard that is checked.
 type dashboard struct {
-	UID, Title    string
-	SchemaVersion int
-	Panels        []panel
-	Templating    struct{ List []variable }
-	Annotations   struct{ List []struct{ Expr string } }
+	Panels     []panel
+	Templating struct{ List []struct{ Name string } }
 }
-
-type variable struct{ Name, Type string }
 
 type panel struct {
-	ID          int
 	Type, Title string
-	GridPos     struct{ H, W, X, Y int }
-	Datasource  struct{ Type, UID string }
 	Targets     []struct {
 		RefID, Expr, LegendFormat string
-		Datasource                struct{ Type, UID string }
+		Datasource                struct{ UID string }
 	}
-	FieldConfig struct {
-		Defaults  struct{ Unit string }
-		Overrides []any
-	}
-	Options map[string]any
 }
 
-// TestDashboard: the panels lie beside each other, and each asks for what there is. Whether
-// Prometheus answers is tried with a real one (TestWorldPrometheus of cmd/tempomat-proxy).
+// TestDashboard: each panel uses metrics and variables that exist. TestWorldPrometheus of cmd/tempomat-proxy
+// checks whether a real Prometheus answers.
 func TestDashboard(t *testing.T) {
-	data, err := os.ReadFile(deploy + "grafana/tempomat.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var d dashboard
-	if err := json.Unmarshal(data, &d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(testkit.ReadFile(t, deploy+"grafana/tempomat.json")), &d))
 	variables := []string{"__rate_interval"}
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name)
 	}
-	if d.UID != "tempomat" || d.SchemaVersion != 39 || len(d.Panels) < 20 || !slices.Contains(variables, "datasource") {
-		t.Errorf("%q of version %d, %d panels, variables %v", d.UID, d.SchemaVersion, len(d.Panels), variables)
+	if len(d.Panels) < 20 || !slices.Contains(variables, "datasource") {
+		t.Errorf("%d panels, variables %v", len(d.Panels), variables)
 	}
-	ids := map[int]bool{}
-	taken := map[[2]int]string{}
 	for _, p := range d.Panels {
-		if p.ID <= 0 || ids[p.ID] || p.Title == "" {
-			t.Errorf("%q: number %d", p.Title, p.ID)
-		}
-		ids[p.ID] = true
-		if p.GridPos.W < 1 || p.GridPos.H < 1 || p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("%s: %+v", p.Title, p.GridPos)
-		}
-		for x := range p.GridPos.W {
-			for y := range p.GridPos.H {
-				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
-				if taken[at] != "" {
-					t.Errorf("%s and %s lie on each other", p.Title, taken[at])
-				}
-				taken[at] = p.Title
-			}
-		}
 		if p.Type != "row" {
 			p.check(t, variables)
 		}
@@ -174,8 +133,8 @@ func TestDashboard(t *testing.T) {
 
 func (p *panel) check(t *testing.T, variables []string) {
 	t.Helper()
-	if p.Type != "timeseries" && p.Type != "stat" || p.FieldConfig.Defaults.Unit == "" || p.FieldConfig.Overrides == nil || p.Options == nil || len(p.Targets) == 0 {
-		t.Errorf("%s: a %q without what it needs: %+v", p.Title, p.Type, p)
+	if len(p.Targets) == 0 {
+		t.Errorf("%s asks for nothing", p.Title)
 	}
 	refs := map[string]bool{}
 	for _, target := range p.Targets {

@@ -7,23 +7,23 @@ import (
 	"tempomat/proxy/host"
 )
 
-// gate is the lines of the gate.
+// gate returns the lines of the gate.
 func gate() []Metric {
 	return []Metric{
 		count("gate_shed_total", "gateShed", "Requests rejected because the queue was full.", func(s *State) uint64 { return s.Gate.Shed }),
 		level("gate_workers", "gateWorkers", "The backend's workers; 0: unknown.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
-		level("gate_long_most", "gateLongMost", "Limit of requests that aren't short; 0: none.", func(s *State) int { return s.Gate.LongMost }),
+		level("gate_long_most", "gateLongMost", "Most requests that aren't short allowed at the backend; 0: no limit.", func(s *State) int { return s.Gate.LongMost }),
 		level("gate_long_busy", "gateLongBusy", "Requests at the backend that aren't short.", func(s *State) int { return s.Gate.LongBusy }),
 		level("gate_holding", "gateHolding", "Requests that hold a worker without computing.", func(s *State) int { return s.Gate.Holding }),
 		level("gate_orphans", "gateOrphans", "Requests whose client has disconnected.", func(s *State) int { return s.Gate.Orphans }),
-		level("gate_room", "gateRoom", "Limit of computing requests of a size or smaller.", func(s *State) int { return s.Gate.Room }),
+		level("gate_room", "gateRoom", "Most requests of a size or smaller that may compute at once.", func(s *State) int { return s.Gate.Room }),
 		bySize("gate_computing", "gateComputing", "Computing requests, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
 		bySize("gate_ahead", "gateAhead", "Computing requests whose client is over its share, by size.", func(s *State) []int { return s.Gate.Ahead[:] }),
 		bySize("gate_held", "gateHeld", "Requests that hold a worker, by duration.", func(s *State) []int { return s.Gate.Held[:] }),
-		level("gate_probes", "gateProbes", "Requests of unknown cost that run as a trial.", func(s *State) int { return s.Gate.Probes }),
+		level("gate_probes", "gateProbes", "Requests of unknown cost that run to find out what they cost.", func(s *State) int { return s.Gate.Probes }),
 		level("gate_queued", "gateQueued", "Requests in the queue.", func(s *State) int { return s.Gate.Queued }),
-		gauge("gate_clock_seconds", "gateClock", "Virtual clock of the queue.", func(s *State) float64 { return s.Gate.Clock }),
+		gauge("gate_clock_seconds", "gateClock", "Virtual time of the fair queue.", func(s *State) float64 { return s.Gate.Clock }),
 		gauges("gate_cpu_utilisation", "gateUse", "Used part of the backend's CPUs, 0 to 1.", func(s *State, tell tell) {
 			if s.Gate.Utilisation >= 0 {
 				tell(s.Gate.Utilisation)
@@ -41,7 +41,7 @@ func gate() []Metric {
 				tell(float64(n), strconv.Itoa(host.StepDown(i+1)))
 			}
 		}, "below"),
-		counts("priority_ends_total", "priorityEnds", "Processes with a lowered priority, by their end.", func(s *State, tell tell) {
+		counts("priority_ends_total", "priorityEnds", "Processes whose priority was lowered, by how that ended.", func(s *State, tell tell) {
 			p := &s.Priorities
 			tell(float64(p.Restored), "restored")
 			tell(float64(p.Recovered), "recovered")
@@ -53,18 +53,17 @@ func gate() []Metric {
 	}
 }
 
-// bySize is a line with a number for each size of requests.
+// bySize makes a line with a number for each size of requests.
 func bySize(name, series, help string, get func(*State) []int) Metric {
 	return gauges(name, series, help, func(s *State, tell tell) {
-		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "25600ms", "more"} // no dots, which part Graphite's names
+		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "25600ms", "more"} // without dots, which separate the parts of names in Graphite
 		for i, n := range get(s) {
 			tell(float64(n), sizes[i])
 		}
 	}, "size")
 }
 
-// sites is the lines of the sites that are told apart: the named ones, which are bounded, and
-// what is none of them.
+// sites returns the lines of sites: one for each named site, and one for all others.
 func sites() []Metric {
 	return []Metric{
 		bySite("site_cpu_seconds_total", "siteCPU", Counter, "CPU seconds of the site's requests.", func(x *limiter.SiteState) float64 { return x.CPU }),

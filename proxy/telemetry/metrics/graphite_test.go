@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/telemetry/telemetrytest"
 )
@@ -43,9 +43,7 @@ sites.web1.example.com.requests 12 1700000000
 `
 
 func TestGraphiteSample(t *testing.T) {
-	if diff := cmp.Diff(graphiteWant, string(NewGraphite(graphiteOptions()).sample())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Same(t, graphiteWant, string(NewGraphite(graphiteOptions()).sample()), "the sample")
 }
 
 // A key whose wait is exactly the threshold is not over it.
@@ -66,18 +64,14 @@ func TestGraphitePrefix(t *testing.T) {
 		"{hostname}":          "web1.example.com.",
 		"a b\n{hostname}\x00": "a_b_web1.example.com_.",
 	} {
-		if got := graphitePrefix(prefix, "web1.example.com"); got != want {
-			t.Errorf("%q: got %q, want %q", prefix, got, want)
-		}
+		testkit.Same(t, want, graphitePrefix(prefix, "web1.example.com"), "%q", prefix)
 	}
 }
 
 func TestGraphiteSendsOverTCP(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	o := graphiteOptions()
 	o.Address, o.Interval = l.Addr().String(), time.Millisecond
@@ -86,9 +80,7 @@ func TestGraphiteSendsOverTCP(t *testing.T) {
 	go func() { NewGraphite(o).Run(ctx); close(done) }()
 	for range 2 {
 		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := io.ReadAll(c)
 		if err != nil || string(got) != graphiteWant {
 			t.Errorf("got %q, %v", got, err)
@@ -99,7 +91,8 @@ func TestGraphiteSendsOverTCP(t *testing.T) {
 	<-done
 }
 
-// TestGraphiteOutage: one line when it begins, and one when it is over; what could not be sent is lost.
+// TestGraphiteOutage: one line is logged when an outage begins, and one when it ends; samples in between are
+// lost.
 func TestGraphiteOutage(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	o := graphiteOptions()
@@ -113,8 +106,8 @@ func TestGraphiteOutage(t *testing.T) {
 	}
 }
 
-// A Graphite that accepts and never reads holds Run no longer than the timeout,
-// and no longer than Run's context.
+// A Graphite server that accepts and never reads delays Run by no more than the timeout, and not beyond Run's
+// context.
 func TestGraphiteThatNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []net.Conn
@@ -141,8 +134,6 @@ func TestGraphiteThatNeverReads(t *testing.T) {
 		start = time.Now()
 		cancel()
 		<-done
-		if got := time.Since(start); got != 0 {
-			t.Errorf("Run ended %v after its context", got)
-		}
+		testkit.Same(t, 0, time.Since(start), "Run ended after its context by")
 	})
 }

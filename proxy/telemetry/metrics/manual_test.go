@@ -3,39 +3,30 @@ package metrics
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"tempomat/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the table into docs/metrics.md")
 
-// TestManual: docs/metrics.md has the table as it is.
+// TestManual: docs/metrics.md has the current table.
 func TestManual(t *testing.T) {
 	const file, begin, end = "../../../docs/metrics.md", "<!-- table -->\n", "<!-- end of the table -->\n"
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(data), begin)
+	before, rest, ok := strings.Cut(testkit.ReadFile(t, file), begin)
 	is, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		t.Fatalf("%s has no place for the table", file)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(before+begin+manual()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, before+begin+manual()+end+after, 0o644)
 		return
 	}
-	if diff := cmp.Diff(manual(), is); diff != "" {
-		t.Errorf("%s is not up to date (-want +got):\n%s", file, diff)
-	}
+	testkit.Same(t, manual(), is, "%s is not up to date", file)
 }
 
-// manual is the table as the manual has it.
+// manual formats the table for the manual.
 func manual() string {
 	var b strings.Builder
 	b.WriteString("| Prometheus | Graphite | meaning |\n|---|---|---|\n")

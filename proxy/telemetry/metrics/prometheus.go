@@ -3,7 +3,6 @@ package metrics
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,19 +12,19 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// mostAtOnce is how many may ask for all numbers at the same time; others get a 503.
+// mostAtOnce is how many requests for metrics are answered at the same time. Others get a 503.
 const mostAtOnce = 4
 
-// Handler answers Prometheus at /metrics: the table, the durations, and what Go and the
-// kernel tell of the process. state is called for each answer, concurrently.
+// Handler answers Prometheus at /metrics with the table, the durations, and metrics of Go and of the
+// process. It calls state for each answer, concurrently.
 func Handler(state func() *State, d *Durations) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newCollector(state), d.took.seconds, d.waited.seconds, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: mostAtOnce, EnableOpenMetrics: true,
-		ErrorHandling: promhttp.ContinueOnError, Registry: registry, // which counts what is missing
+		MaxRequestsInFlight: mostAtOnce,
+		ErrorHandling:       promhttp.ContinueOnError, Registry: registry, // counts failed answers
 	}))
 	return mux
 }
@@ -34,7 +33,7 @@ func Handler(state func() *State, d *Durations) http.Handler {
 type collector struct {
 	state func() *State
 	table []Metric
-	desc  []*prometheus.Desc // of each line of the table
+	desc  []*prometheus.Desc // description of each line of the table
 }
 
 func newCollector(state func() *State) *collector {
@@ -70,21 +69,20 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// utf8Text is a label as Prometheus takes it: the names of files may be anything.
+// utf8Text replaces bytes that aren't UTF-8: names of files may contain them, but Prometheus rejects them.
 func utf8Text(label string) string { return strings.ToValidUTF8(label, "\ufffd") }
 
-// Durations are histograms of how long requests take and wait, by group, with classic and native
-// buckets. It implements telemetry.Recorder. Its methods may be called concurrently.
+// Durations are histograms of how long requests take and wait, by group, with classic and native buckets. It
+// implements telemetry.Recorder. Its methods may be called concurrently.
 type Durations struct{ took, waited durations }
 
 // durations is a histogram for each group.
 type durations struct {
 	seconds *prometheus.HistogramVec
-	groups  [telemetry.Groups]prometheus.ExemplarObserver
-	shown   [telemetry.Groups]atomic.Int64 // second of the latest example
+	groups  [telemetry.Groups]prometheus.Observer
 }
 
-// NewDurations makes Durations of no requests.
+// NewDurations makes empty Durations.
 func NewDurations() *Durations {
 	d := new(Durations)
 	d.took.begin("request_duration_seconds",
@@ -98,28 +96,19 @@ func (d *durations) begin(name, help string) {
 	d.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: Prefix + name, Help: help,
 		Buckets:                     []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300},
-		NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 0x1p-20, // a microsecond
+		NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: 0x1p-20, // about a microsecond
 	}, []string{"group"})
 	for g := range d.groups {
-		d.groups[g] = d.seconds.WithLabelValues(telemetry.Group(g).String()).(prometheus.ExemplarObserver) //nolint:forcetypeassert // the library says so
+		d.groups[g] = d.seconds.WithLabelValues(telemetry.Group(g).String())
 	}
 }
 
-// Note implements telemetry.Recorder. A request with an id is an example, one in a second.
+// Note implements telemetry.Recorder.
 func (d *Durations) Note(now time.Time, r *telemetry.Record) {
 	if took, saw := r.Took(now); saw {
-		d.took.note(now, r, took)
+		d.took.groups[r.Group].Observe(max(0, took).Seconds())
 	}
 	if waited := r.Waited(); waited > 0 {
-		d.waited.note(now, r, waited)
+		d.waited.groups[r.Group].Observe(waited.Seconds())
 	}
-}
-
-func (d *durations) note(now time.Time, r *telemetry.Record, took time.Duration) {
-	seconds, shown := max(0, took).Seconds(), &d.shown[r.Group]
-	var example prometheus.Labels // nil: none
-	if s := now.Unix(); r.ID != "" && shown.Load() != s && shown.Swap(s) != s {
-		example = prometheus.Labels{"request_id": r.ID}
-	}
-	d.groups[r.Group].ObserveWithExemplar(seconds, example)
 }

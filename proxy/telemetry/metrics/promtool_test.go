@@ -11,7 +11,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldAlerts has promtool check the alerts, and run their own tests.
+// TestWorldAlerts: promtool accepts the alerts, and their own tests pass.
 func TestWorldAlerts(t *testing.T) {
 	promtool := testkit.Program(t, "promtool")
 	for _, args := range [][]string{
@@ -25,12 +25,12 @@ func TestWorldAlerts(t *testing.T) {
 	}
 }
 
-// TestWorldMetricNames has promtool look at all that is told: names, units, help.
+// TestWorldMetricNames: promtool accepts all names, units and help texts.
 func TestWorldMetricNames(t *testing.T) {
 	promtool := testkit.Program(t, "promtool")
 	w := httptest.NewRecorder()
 	Handler(full, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	var ours strings.Builder // what Go's collector tells is not ours to name
+	var ours strings.Builder // Go's collector chooses its own names
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.Contains(line, Prefix) {
 			ours.WriteString(line)

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 )
 
-// TestNoLabelLosesTheOthers: names that are no UTF-8, or that are there twice, cost no number.
+// TestNoLabelLosesTheOthers: names that aren't UTF-8, or that occur twice, don't cost other numbers.
 func TestNoLabelLosesTheOthers(t *testing.T) {
 	s, now := full(), time.Unix(1_900_000_000, 0)
 	s.Certificates = []api.Certificate{
@@ -34,7 +35,5 @@ func TestNoLabelLosesTheOthers(t *testing.T) {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	if n := Series(s)["siteRequests._"]; n != 3 {
-		t.Errorf("Graphite has %v requests of the sites, want 3", n)
-	}
+	testkit.Same(t, 3, Series(s)["siteRequests._"], "requests of the sites in Graphite")
 }

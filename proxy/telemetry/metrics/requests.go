@@ -61,8 +61,8 @@ func requests() []Metric {
 		})
 }
 
-// ofGroups are two lines: a number by group, and, for Graphite and the status, that of all together.
-// Whole reports that it counts something.
+// ofGroups makes two lines: one number per group, and the sum of all groups for Graphite and the
+// status. whole means that the numbers are integers.
 func ofGroups(name, series, help string, whole bool, get func(*telemetry.Sums) float64) []Metric {
 	return []Metric{
 		by(Metric{Name: name, Series: series + "Of", Kind: Counter, Whole: whole, Help: help + ", by group."}, func(s *State, tell tell) {
@@ -77,7 +77,7 @@ func ofGroups(name, series, help string, whole bool, get func(*telemetry.Sums) f
 	}
 }
 
-// limits are the lines of classes and request limits.
+// limits returns the lines of classes and request limits.
 func limits() []Metric {
 	return []Metric{
 		byName("class", "class_delayed_total", "classDelayed", "Requests delayed by the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
@@ -99,7 +99,7 @@ func strict(get func(*Strict) uint64) func(*State, tell) {
 	}
 }
 
-// waiting are the lines of requests that wait now.
+// waiting returns the lines of requests that wait now.
 func waiting() []Metric {
 	return []Metric{
 		gauges("waiting_requests", "waiting", "Requests waiting now, by group.", func(s *State, tell tell) {
@@ -131,7 +131,7 @@ func byRefusal(s *State, tell tell) {
 	}
 }
 
-// byName is a line with a number for each class, or for each request limit.
+// byName makes a line with a number for each class, or for each request limit.
 func byName(label, name, series, help string, get func(*telemetry.NameTotals) uint64) Metric {
 	return counts(name, series, help, func(s *State, tell tell) {
 		all := s.Totals.Classes

@@ -2,7 +2,7 @@ package metrics
 
 import "strconv"
 
-// resources are the lines of what the proxy itself uses, and of its configuration.
+// resources returns the metrics of the proxy's own resources and of its configuration.
 func resources() []Metric {
 	return []Metric{
 		level("held_requests", "held", "Requests waiting now.", func(s *State) int { return s.Held }),
@@ -31,7 +31,7 @@ func resources() []Metric {
 	}
 }
 
-// secure are the lines of TLS and of the PROXY protocol.
+// secure returns the lines of TLS and of the PROXY protocol.
 func secure() []Metric {
 	results := func(of func(*ConnStats) map[string]uint64) func(*State, tell) {
 		return func(s *State, tell tell) {
@@ -60,7 +60,7 @@ func secure() []Metric {
 	}
 }
 
-// sharing are the lines about sharing accounts. Without sharing there are none.
+// sharing returns the lines about other instances. Without sharing they have no numbers.
 func sharing() []Metric {
 	number := func(get func(*Sharing) float64) func(*State, tell) {
 		return func(s *State, tell tell) {

@@ -1,17 +1,16 @@
-// Package metrics shows what the proxy counts: one [Table] of all numbers, with their names and
-// meanings, and its readers. A new number is a line of the table, and is then in the status of
-// the admin API, in Graphite and in Prometheus.
+// Package metrics exports the proxy's numbers. One [Table] has all of them with their names and
+// meanings. A number that is added to it appears in Prometheus, in Graphite and in the status of the
+// admin API.
 //
 //	table.go       the kinds of lines, the table as a whole, and the table for the status
-//	requests.go    its lines: requests that are over, and who waits
-//	gate.go        the gate, and the sites of a shared host
-//	resources.go   buffers, connections, reloads, TLS, those with whom accounts are shared
+//	requests.go    lines of finished and waiting requests
+//	gate.go        lines of the gate, and of the sites of a shared host
+//	resources.go   lines of buffers, connections, reloads, TLS, and sharing with other instances
 //	prometheus.go  the table for Prometheus, and how long requests take
-//	graphite.go    the table for Graphite, and the keys that wait in the log
+//	graphite.go    the table for Graphite
 //
-// Labels are groups, outcomes, reasons, and what the configuration names. They are never
-// addresses, URLs or User-Agents: there are as many series with a million clients as with
-// one.
+// Labels are groups, outcomes, reasons and names of the configuration, never addresses, URLs or
+// User-Agents. So the number of series doesn't depend on the number of clients.
 package metrics
 
 import (
@@ -28,16 +27,16 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// State is what there is at a moment. Totals are since the start.
+// State has the numbers at one moment. Totals count since the start.
 type State struct {
 	Release      string
 	Mode         string // fair, observe, cap, cooperative
-	Shadow       bool   // no request is delayed
+	Shadow       bool   // requests are only judged, never delayed
 	CPUs         float64
 	Totals       *telemetry.Totals
 	Costs        cpuaccount.Sums
 	Priorities   Priorities
-	Pressure     float64 // negative: unknown
+	Pressure     float64 // fraction of the time in which processes waited for a CPU; negative: unknown
 	Waiting      telemetry.Waiting
 	Redirects    newcomer.Counts
 	Gate         limiter.GateState
@@ -46,42 +45,41 @@ type State struct {
 	Connections  connlimit.Stats
 	Reloads      uint64
 	Rejected     uint64
-	ReloadOK     bool   // the last reload was not rejected, or there was none
-	LostLines    uint64 // of the log, which could not be written
+	ReloadOK     bool   // the last reload succeeded, or there was none
+	LostLines    uint64 // lines of the log that couldn't be written
 	Sharing      Sharing
 	ConnStats    ConnStats
 	Certificates []api.Certificate
-	Strict       *Strict // nil: no request limit is strict
+	Strict       *Strict // calls to Redis; nil without strict limits
 }
 
-// Priorities is how the backend's processes step down.
+// Priorities says how the priorities of the backend's processes change.
 type Priorities struct {
-	On bool // they do
+	On bool // whether priorities are lowered
 	host.PriorityCounts
 }
 
-// Strict is how counting for strict request limits goes.
+// Strict counts the calls to Redis for strict limits.
 type Strict struct{ Checks, Failures uint64 }
 
-// Sharing is how sharing accounts goes.
+// Sharing is the state of sharing with other instances.
 type Sharing struct {
-	Kind string // as configured: none, smockron, …
+	Kind string // coordination.kind: none, smockron, …
 	limiter.SharingStatus
-	OtherSecret bool // an instance has another coordination.secret
-	Drift       int  // differences between the instances, in what they should have in common
+	OtherSecret bool // whether an instance has another coordination.secret
+	Drift       int  // number of settings in which the instances differ
 }
 
-// ConnStats is how connections have begun, before their first request: how many of each
-// result. Without such listeners they are nil.
+// ConnStats counts TLS handshakes and PROXY headers by result. A map is nil if no listener uses them.
 type ConnStats struct{ Handshakes, Proxied map[string]uint64 }
 
-// Kind is how a number changes.
+// Kind is the type of a metric.
 type Kind uint8
 
-// The kinds.
+// The types of metrics.
 const (
-	Counter Kind = iota // since the start; it only grows
-	Gauge               // of this moment
+	Counter Kind = iota // a total since the start
+	Gauge               // a current value
 )
 
 func (k Kind) String() string {
@@ -93,33 +91,32 @@ func (k Kind) String() string {
 
 // Metric is a line of the table: a number, or one for each value of its labels.
 type Metric struct {
-	// Name is Prometheus's name without the prefix; empty: it isn't there, because other lines
-	// have its parts.
+	// Name is the name in Prometheus without the prefix. It is empty for sums, because Prometheus has
+	// their parts.
 	Name string
-	// Series is Graphite's name, followed by the labels' values, and the status's name, which
-	// only has counts without labels; empty: it is in neither.
+	// Series is the name in Graphite, where the labels' values follow it, and in the status, which has
+	// only counts without labels. If it is empty, the line is in neither.
 	Series string
 	Kind   Kind
-	Help   string // one sentence
+	Help   string // description in one sentence
 	Labels []string
-	Whole  bool // it is a count of something
+	Whole  bool // whether its numbers are integers
 
 	get func(s *State, tell tell)
 }
 
-// tell is called for each value of the labels.
+// tell receives a number and the values of its labels.
 type tell func(x float64, labels ...string)
 
-// number is one of a line's.
+// number is one value of a line.
 type number struct {
 	labels []string
 	x      float64
 }
 
-// numbers are a line's numbers, with labels in a form that can be written: Prometheus and
-// Graphite don't accept every name of a file or a site. If labels then become the same, counts
-// are summed up; of gauges the least stays, because that is when the first certificate expires,
-// or 0 if one of them is not in force.
+// numbers returns a metric's numbers. written changes labels into a form that Prometheus or Graphite accepts,
+// because names of files and sites may contain any character. If two labels become equal, counters are added
+// up, and the lower gauge is used: of two certificates, the one that expires first or isn't valid.
 func (m *Metric) numbers(s *State, written func(label string) string) (all []number) {
 	at := make(map[string]int)
 	m.get(s, func(x float64, labels ...string) {
@@ -142,36 +139,36 @@ func (m *Metric) numbers(s *State, written func(label string) string) (all []num
 	return all
 }
 
-// Prefix is before each name of Prometheus.
+// Prefix begins each name in Prometheus.
 const Prefix = "tempomat_"
 
-// Table is all lines, in the order of the manual.
+// Table returns all lines, in the order of the manual.
 func Table() []Metric {
 	return slices.Concat(requests(), limits(), waiting(), gate(), sites(), resources(), secure(), sharing())
 }
 
-// count is a line that counts since the start.
+// count makes a line that counts since the start.
 func count(name, series, help string, get func(*State) uint64) Metric {
 	return Metric{Name: name, Series: series, Kind: Counter, Help: help, Whole: true, get: func(s *State, tell tell) { tell(float64(get(s))) }}
 }
 
-// gauge is a line of this moment.
+// gauge makes a line with a current value.
 func gauge(name, series, help string, get func(*State) float64) Metric {
 	return Metric{Name: name, Series: series, Kind: Gauge, Help: help, get: func(s *State, tell tell) { tell(get(s)) }}
 }
 
-// level is a gauge of whole numbers.
+// level makes a gauge with an integer value.
 func level(name, series, help string, get func(*State) int) Metric {
 	return gauge(name, series, help, func(s *State) float64 { return float64(get(s)) })
 }
 
-// by makes a line of one with labels.
+// by adds labels and their numbers to a line.
 func by(m Metric, get func(s *State, tell tell), labels ...string) Metric {
 	m.Labels, m.get = labels, get
 	return m
 }
 
-// counts and gauges are lines with labels.
+// counts and gauges make lines with labels.
 func counts(name, series, help string, get func(s *State, tell tell), labels ...string) Metric {
 	return by(Metric{Name: name, Series: series, Kind: Counter, Help: help, Whole: true}, get, labels...)
 }
@@ -180,7 +177,7 @@ func gauges(name, series, help string, get func(s *State, tell tell), labels ...
 	return by(Metric{Name: name, Series: series, Kind: Gauge, Help: help}, get, labels...)
 }
 
-// truth is 1 or 0.
+// truth returns 1 for true and 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1
@@ -188,8 +185,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Counters are the table's counts without labels by name, as in the admin API's status, and the
-// number of keys.
+// Counters returns the counters of the admin API's status by name: the table's counts without labels,
+// and the number of keys.
 func Counters(s *State) map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, m := range Table() {
@@ -201,7 +198,7 @@ func Counters(s *State) map[string]uint64 {
 	return all
 }
 
-// Series are all of the table's numbers by Graphite's names, without what is before them.
+// Series returns all numbers of the table by their names in Graphite, without the prefix.
 func Series(s *State) map[string]float64 {
 	all := make(map[string]float64)
 	for _, m := range Table() {
@@ -215,8 +212,8 @@ func Series(s *State) map[string]float64 {
 	return all
 }
 
-// camel is a label's value as a part of a series' name: "client gone" is clientGone, and
-// what has a meaning there is replaced.
+// camel makes a label's value a part of a series' name: "client gone" becomes clientGone, and
+// characters with a meaning in Graphite become _.
 func camel(label string) string {
 	var b strings.Builder
 	upper := false

@@ -1,4 +1,4 @@
-// Package telemetrytest has accounts that do not change, to show in tests.
+// Package telemetrytest has accounts that don't change, for tests that show them.
 package telemetrytest
 
 import (
@@ -35,7 +35,7 @@ func (l Ledger) Find(_ time.Time, k limiter.Key) (limiter.Row, bool) {
 	return limiter.Row{}, false
 }
 
-// NewLedger makes one of two classes and four keys.
+// NewLedger makes a Ledger of two classes and four keys.
 func NewLedger() Ledger {
 	return Ledger{
 		ClassList: []limiter.ClassInfo{

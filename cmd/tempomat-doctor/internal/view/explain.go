@@ -2,13 +2,12 @@ package view
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"tempomat/proxy/admin/api"
 )
 
-// Explanation is what explain tells, for a screen of a width; 0 is without limit.
+// Explanation formats the output of explain for a screen of the given width; 0 means no limit.
 func Explanation(e *api.ExplainReply, width int) string {
 	var out strings.Builder
 	paragraph := func(text string) { Paragraph(&out, text, width) }
@@ -31,23 +30,19 @@ func Explanation(e *api.ExplainReply, width int) string {
 	}
 	if len(e.Waiting) > 0 {
 		total := max(e.Waits, len(e.Waiting))
-		title := fmt.Sprintf("queue  %d wait", total)
+		t := queue(&api.QueueReply{Rows: e.Waiting})
+		t.Title = fmt.Sprintf("queue  %d wait", total)
 		if len(e.Waiting) < total {
-			title += fmt.Sprintf("; the first %d", len(e.Waiting))
+			t.Title += fmt.Sprintf("; the first %d", len(e.Waiting))
 		}
-		t := queue(api.QueueReply{Rows: e.Waiting})
-		t.print(&out, title, width)
+		out.WriteByte('\n')
+		t.Print(&out, width)
 	}
 	if len(e.Recent) > 0 {
-		t := verdicts(api.RecentReply{Rows: e.Recent})
-		t.print(&out, "recently, requests that ended alike in one row", width)
+		t := verdicts(&api.RecentReply{Rows: e.Recent})
+		t.Title = "recently; requests that ended the same way share a row"
+		out.WriteByte('\n')
+		t.Print(&out, width)
 	}
 	return out.String()
-}
-
-// Paragraph prints a text, wrapped; indented lines continue indented.
-func Paragraph(w io.Writer, text string, width int) {
-	for _, line := range Wrap(Text(text), width) {
-		fmt.Fprintln(w, line)
-	}
 }

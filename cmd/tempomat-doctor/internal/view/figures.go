@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Duration is a time in seconds, in at most six columns: 210ms, 3.2s, 38s, 12m, 5h, 3d; what
-// is less than half a millisecond is -.
+// Duration formats seconds in at most six columns: 210ms, 3.2s, 38s, 12m, 5h, 3d. A duration below half a
+// millisecond is "-".
 func Duration(seconds float64) string {
 	switch {
 	case seconds < 0.0005:
@@ -27,7 +27,7 @@ func Duration(seconds float64) string {
 	return fmt.Sprintf("%.0fd", seconds/86400)
 }
 
-// Number has as many decimals as its size needs, and at most six columns below 1e6.
+// Number formats a number; the larger it is, the fewer decimals. Below 1e6 it takes at most six columns.
 func Number(x float64) string {
 	switch {
 	case math.Abs(x) < 0.005:
@@ -40,10 +40,10 @@ func Number(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// Decimals has n decimals, for columns with aligned points.
+// Decimals formats a number with n decimals, for columns whose decimal points are aligned.
 func Decimals(x float64, n int) string { return strconv.FormatFloat(x, 'f', n, 64) }
 
-// Count is a whole number of 0 or more with a comma at each thousand: 1,240.
+// Count formats a whole number, 0 or more, with commas between thousands: 1,240.
 func Count[N int | uint64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -52,7 +52,16 @@ func Count[N int | uint64](n N) string {
 	return text
 }
 
-// Percent is a part of a whole; of nothing it is 0.
+// Addresses formats a number of addresses.
+func Addresses(n int) string {
+	if n == 1 {
+		return "1 address"
+	}
+	return Count(n) + " addresses"
+}
+
+// Percent formats a part of a whole as a percentage. It shows at most 100 %, because the two may have been
+// counted at different times.
 func Percent(part, whole float64) string {
 	switch {
 	case whole <= 0 || part <= 0:
@@ -60,10 +69,10 @@ func Percent(part, whole float64) string {
 	case part < 0.01*whole:
 		return "<1 %"
 	}
-	return fmt.Sprintf("%.0f %%", 100*part/whole)
+	return fmt.Sprintf("%.0f %%", 100*min(1, part/whole))
 }
 
-// Bytes is a number of bytes.
+// Bytes formats a number of bytes.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1<<30:
@@ -75,11 +84,7 @@ func Bytes(n int64) string {
 	}
 }
 
-// Clock is a time of the day from seconds since 1970, in UTC as in the logs.
+// Clock formats a Unix time as a time of day, in UTC as in the logs.
 func Clock(unix float64) string {
 	return time.UnixMilli(int64(unix * 1000)).UTC().Format("15:04:05")
 }
-
-// Share is a part of a whole that was not counted at the same moment, or among samples: it
-// may seem to be more than all of it.
-func Share(part, whole float64) string { return Percent(min(part, whole), whole) }

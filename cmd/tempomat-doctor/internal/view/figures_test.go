@@ -10,8 +10,8 @@ func TestFigures(t *testing.T) {
 		Decimals(0.126, 2): "0.13", Decimals(7, 0): "7",
 		Count(0): "0", Count(999): "999", Count(1240): "1,240", Count(uint64(12345678)): "12,345,678",
 		Percent(1, 0): "0 %", Percent(0, 5): "0 %", Percent(0.04, 5): "<1 %", Percent(0.05, 5): "1 %", Percent(5, 5): "100 %",
-		Share(7, 5): "100 %",
-		Bytes(900):  "1 KB", Bytes(1<<20 + 200<<10): "1.2 MB", Bytes(3 << 30): "3.0 GB", Clock(1_000_000.5): "13:46:40",
+		Percent(7, 5): "100 %",
+		Bytes(900):    "1 KB", Bytes(1<<20 + 200<<10): "1.2 MB", Bytes(3 << 30): "3.0 GB", Clock(1_000_000.5): "13:46:40",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

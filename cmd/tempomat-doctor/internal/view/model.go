@@ -3,71 +3,77 @@ package view
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"tempomat/proxy/admin/api"
 )
 
-// Model is all that top knows: what it was told, and what is chosen. It reads no clock and
-// no terminal: it is told answers, keys and sizes, and makes a frame of them. It is for one
-// goroutine.
+// Model is the state of top: the proxy's last answers, and the user's choices. It receives answers, keys and
+// screen sizes, and makes a frame from them. Only one goroutine may use it.
 type Model struct {
-	options       Options
 	width, height int
 
-	data    Data
-	history history
-	begun   bool   // the history before us was told
-	away    string // why the proxy does not answer; "": it does
-	lacks   string // why it does not tell what the pane shows; "": it does
-	lost    time.Time
-	now     time.Time
+	data  Data
+	away  string    // why the proxy doesn't answer; "" if it does
+	lacks string    // why it doesn't send the open pane's document; "" if it does
+	lost  time.Time // when the proxy stopped answering
 
 	pane   Pane
 	at     [panes]choice
-	class  int // of the keys
+	class  int // in the pane keys: an index into the classes
+	order  int // in the pane keys: an index into orders
 	paused bool
-	typing bool // the filter
-	pager  *pager
+	text   *text // shown over the pane; nil: none
 }
 
-// choice is what is chosen in a pane.
+// choice is the chosen row of a pane.
 type choice struct {
-	by      int // column
-	reverse bool
-	filter  string
-	row     int
-	id      string // id of the chosen row, so it stays when others come and go
-	picked  bool   // a row was chosen; until then the first is
+	row int
+	id  string // after the user has moved to a row: its id, so it stays chosen while other rows appear and disappear
 }
 
-// Options are what does not change.
-type Options struct {
-	Interval time.Duration
-	Pane     Pane
+// text is shown instead of a pane. It contains nothing that could control a terminal.
+type text struct {
+	title      string
+	head, body func(width int) string
+	first      int    // the first line shown
+	of         string // the question whose answer will become the body; "" if there is none
 }
 
-// New returns a Model that knows nothing yet.
-func New(o Options) *Model { return &Model{options: o, pane: o.Pane} }
+// lines wraps the text for a screen of the given width.
+func (t *text) lines(width int) (all []string) {
+	whole := t.body(width)
+	if t.head != nil {
+		whole = t.head(width) + "\n" + whole
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(whole, "\n"), "\n") {
+		all = append(all, Wrap(line, width)...)
+	}
+	return all
+}
+
+// New returns a Model that shows a pane and has no data yet.
+func New(p Pane) *Model { return &Model{pane: p} }
 
 // Resize sets the size of the screen.
-func (m *Model) Resize(width, height int) { m.width, m.height = max(width, 0), max(height, 0) }
+func (m *Model) Resize(width, height int) {
+	m.width, m.height = max(width, 0), max(height, 0)
+	m.scroll(0)
+}
 
-// Wants are the documents for the open pane.
+// Wants returns which documents the open pane needs.
 func (m *Model) Wants() Wants {
-	w := Wants{Pane: m.pane, Series: !m.begun, Sort: m.keys().orders[m.at[PaneKeys].by], before: m.data}
+	w := Wants{Pane: m.pane, Sort: orders[m.order][1], before: m.data}
 	if all := m.data.Classes.Classes; len(all) > 0 {
 		w.Class = all[min(m.class, len(all)-1)].Name
 	}
 	return w
 }
 
-// Take takes the answer to some Wants. After an error the old data stays, and the frame shows
-// the error; if the proxy does not answer at all, since when.
-func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
-	m.now = now
+// Take handles the answer to some Wants. After an error, the old data stays and the frame shows the error. If
+// the proxy doesn't answer at all, the frame also shows since when.
+func (m *Model) Take(now time.Time, d Data, err error) {
 	if err != nil && d.Overview.Version == 0 {
 		if m.away == "" {
 			m.lost = now
@@ -77,291 +83,158 @@ func (m *Model) Take(now time.Time, w Wants, d Data, err error) {
 	}
 	m.away, m.lacks = "", ""
 	m.data = d
-	switch {
-	case err != nil:
+	if err != nil {
 		m.lacks = err.Error()
-	case w.Series:
-		m.begun = true
-		m.history.begin(d.Series.Points)
 	}
-	m.history.add(point{at: d.Overview.Now, cpu: d.Overview.CPU, waiting: float64(m.waiting())})
 	m.follow()
 }
 
-// Tick sets the time while nothing else happens.
-func (m *Model) Tick(now time.Time) { m.now = now }
-
-// Away notes that the proxy does not answer.
-func (m *Model) Away() bool { return m.away != "" }
-
-// Paused is true if nothing is to be asked.
+// Paused reports whether the user has paused the requests to the proxy.
 func (m *Model) Paused() bool { return m.paused }
 
-// shown is the table of the open pane as it is sorted and filtered.
-func (m *Model) shown() (t table, ok bool) {
-	t, ok = m.table(m.pane)
-	if !ok {
-		return t, false
+// chosen returns the chosen row, or nil if there is none.
+func (m *Model) chosen() *row {
+	t, at := m.table(), &m.at[m.pane]
+	if t == nil || len(t.rows) == 0 {
+		return nil
 	}
-	at := &m.at[m.pane]
-	t.sorted(at.by, at.reverse)
-	t.filtered(at.filter)
-	return t, true
+	at.row = min(at.row, len(t.rows)-1)
+	return &t.rows[at.row]
 }
 
-// follow keeps the chosen row chosen, wherever it went.
+// follow moves the mark to the row that the user chose, wherever the row is now.
 func (m *Model) follow() {
 	at := &m.at[m.pane]
-	if !at.picked {
+	if r := m.chosen(); r == nil || at.id == "" || r.id == at.id {
 		return
 	}
-	t, _ := m.shown()
-	if i := slices.IndexFunc(t.rows, func(r row) bool { return r.id == at.id }); i >= 0 {
+	if i := slices.IndexFunc(m.table().rows, func(r row) bool { return r.id == at.id }); i >= 0 {
 		at.row = i
 	}
-	m.choose(at.row)
 }
 
-// choose chooses a row, the nearest that there is.
-func (m *Model) choose(i int) {
+// scroll moves by a number of lines of the text, or rows of the table.
+func (m *Model) scroll(by int) {
+	if m.text != nil {
+		m.text.first = max(0, min(m.text.first+by, len(m.text.lines(m.width))-m.rows()-1))
+		return
+	}
 	at := &m.at[m.pane]
-	t, _ := m.shown()
-	at.row = max(0, min(i, len(t.rows)-1))
-	if len(t.rows) > 0 {
-		at.id = t.rows[at.row].id
+	at.row = max(0, at.row+by)
+	if r := m.chosen(); r != nil && by != 0 {
+		at.id = r.id
 	}
 }
 
-// chosen is the row that is chosen.
-func (m *Model) chosen() (r row, ok bool) {
-	t, _ := m.shown()
-	if i := m.at[m.pane].row; i < len(t.rows) {
-		return t.rows[i], true
-	}
-	return row{}, false
-}
-
-// Effect is what a key asks of the program around the Model.
+// Effect is what the program around the Model must do after a key.
 type Effect struct {
 	Quit    bool
-	Suspend bool
 	Redraw  bool   // draw the whole screen, because another program has written on it
-	Ask     bool   // now: what is shown has changed
-	Explain string // what to ask an explanation of; "": nothing
+	Ask     bool   // request at once, because the frame needs another document
+	Explain string // the question to send to explain; "" if there is none
 }
 
-// mostFilter is the longest filter, in bytes.
-const mostFilter = 100
-
-// Press does what a key says. Keys are letters, or names: tab, backtab, enter, esc,
-// backspace, up, down, left, right, pgup, pgdn, home, end, and ctrl-c, -l and -z.
+// Press handles a key. Keys are single letters, or one of tab, backtab, enter, esc, up, down, left, right,
+// pgup, pgdn, home, end, ctrl-c and ctrl-l.
 func (m *Model) Press(key string) Effect {
 	switch key {
 	case "ctrl-c":
 		return Effect{Quit: true}
 	case "ctrl-l":
 		return Effect{Redraw: true}
-	case "ctrl-z":
-		return Effect{Suspend: true}
-	}
-	switch {
-	case m.typing:
-		m.filter(key)
-		return Effect{}
-	case m.pager != nil:
-		return m.turn(key)
-	}
-	if e, ok := m.anywhere(key); ok {
-		return e
-	}
-	return m.inTable(key)
-}
-
-// anywhere does what keys mean in every pane.
-func (m *Model) anywhere(key string) (e Effect, ok bool) {
-	switch key {
-	case "q":
-		return Effect{Quit: true}, true
+	case "q", "esc":
+		if m.text == nil {
+			return Effect{Quit: key == "q"}
+		}
+		m.text = nil
 	case "p", " ":
 		m.paused = !m.paused
-		return Effect{Ask: !m.paused}, true
+		return Effect{Ask: !m.paused}
 	case "?", "h":
-		m.pager = &pager{title: "keys", lines: helpLines}
-		return Effect{}, true
+		m.text = &text{title: "keys", body: func(int) string { return help }}
 	case "tab":
-		return m.open((m.pane + 1) % panes), true
+		return m.open((m.pane + 1) % panes)
 	case "backtab":
-		return m.open((m.pane + panes - 1) % panes), true
+		return m.open((m.pane + panes - 1) % panes)
 	case "1", "2", "3", "4", "5", "6":
-		return m.open(Pane(key[0] - '1')), true
-	case "left", "right":
-		if all := len(m.data.Classes.Classes); m.pane == PaneKeys && all > 0 {
-			step := 1
-			if key == "left" {
-				step = all - 1
-			}
-			m.class = (min(m.class, all-1) + step) % all
-			m.at[PaneKeys].row, m.at[PaneKeys].picked = 0, false
-			m.data.Buckets.Rows, m.data.Buckets.Total = nil, 0
-			return Effect{Ask: true}, true
-		}
+		return m.open(Pane(key[0] - '1'))
 	case "enter":
-		return m.enter(), true
-	case "e":
-		if r, ok := m.chosen(); ok {
-			return m.explain(r.of), true
-		}
+		return m.enter()
+	case "left":
+		return m.keysBy(-1, 0)
+	case "right":
+		return m.keysBy(1, 0)
+	case "s":
+		return m.keysBy(0, 1)
+	default:
+		page := m.rows()
+		m.scroll(map[string]int{
+			"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdn": page, "home": -math.MaxInt32, "g": -math.MaxInt32, "end": math.MaxInt32, "G": math.MaxInt32,
+		}[key])
 	}
-	return Effect{}, false
+	return Effect{}
 }
 
 func (m *Model) open(p Pane) Effect {
-	m.pane = p
+	m.pane, m.text = p, nil
 	m.follow()
 	return Effect{Ask: true}
 }
 
-// enter goes into what is chosen.
+// keysBy switches the pane keys to another class or another order.
+func (m *Model) keysBy(class, order int) Effect {
+	all := len(m.data.Classes.Classes)
+	if m.pane != PaneKeys || m.text != nil || all == 0 {
+		return Effect{}
+	}
+	m.class = (min(m.class, all-1) + class + all) % all
+	m.order = (m.order + order) % len(orders)
+	m.at[PaneKeys] = choice{}
+	if class != 0 {
+		m.data.Buckets.Rows, m.data.Buckets.Total = nil, 0
+	}
+	return Effect{Ask: true}
+}
+
+// enter opens the explanation of the chosen row. For a page, the parts of its cost are shown first.
 func (m *Model) enter() Effect {
-	switch m.pane {
-	case PaneOverview:
+	if m.pane == PaneOverview && m.text == nil {
 		return m.open(PanePages)
-	case PanePages:
-		if r, ok := m.chosen(); ok {
-			m.pager = &pager{title: r.cells[5], of: r.of, lines: func() []string { return m.pageLines(r.id) }}
-		}
-		return Effect{}
-	default:
-		if r, ok := m.chosen(); ok {
-			return m.explain(r.of)
-		}
+	}
+	r := m.chosen()
+	if r == nil || m.text != nil {
 		return Effect{}
 	}
+	m.text = &text{title: "explain " + Text(r.of), of: r.of, body: func(int) string { return "asking …" }}
+	if m.pane == PanePages {
+		m.text.head = m.parts(m.data.Shapes.Rows[m.at[m.pane].row])
+	}
+	return Effect{Explain: r.of}
 }
 
-// explain opens the pager for an explanation that is to come.
-func (m *Model) explain(of string) Effect {
-	if of == "" {
-		return Effect{}
+// Explained handles the answer to an Explain. It ignores the answer if the user has closed the text.
+func (m *Model) Explained(of string, r *api.ExplainReply, err error) {
+	if m.text == nil || m.text.of != of {
+		return
 	}
-	m.pager = &pager{title: "explain " + Text(of), of: of, asked: true, lines: func() []string { return []string{"asking …"} }}
-	return Effect{Explain: of}
-}
-
-// inTable does what keys mean in a table.
-func (m *Model) inTable(key string) Effect {
-	t, ok := m.table(m.pane)
-	if !ok {
-		return Effect{}
-	}
-	at := &m.at[m.pane]
-	if rows, is := step(key, m.rows()); is {
-		m.choose(at.row + rows)
-		at.picked = true
-		return Effect{}
-	}
-	switch key {
-	case "s":
-		at.by, at.reverse, at.row, at.picked = t.next(at.by), false, 0, false
-	case "S":
-		at.reverse, at.row, at.picked = !at.reverse, 0, false
-	case "/":
-		m.typing = true
-	case "esc":
-		at.filter = ""
-	default:
-		return Effect{}
-	}
-	m.follow()
-	return Effect{Ask: key == "s" && m.pane == PaneKeys}
-}
-
-// step is by how many rows a key goes on, where so many are shown.
-func step(key string, shown int) (rows int, is bool) {
-	rows, is = map[string]int{
-		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -shown, "pgdn": shown, "home": -math.MaxInt32, "g": -math.MaxInt32, "end": math.MaxInt32, "G": math.MaxInt32,
-	}[key]
-	return rows, is
-}
-
-// next is the next column that can be sorted by: if the proxy has to, one that it can.
-func (t *table) next(by int) int {
-	for range t.Columns {
-		by = (by + 1) % len(t.Columns)
-		if t.orders == nil || by < len(t.orders) && t.orders[by] != "" {
-			return by
-		}
-	}
-	return by
-}
-
-// filter takes a key while the filter is typed.
-func (m *Model) filter(key string) {
-	at := &m.at[m.pane]
-	switch key {
-	case "enter":
-		m.typing = false
-	case "esc":
-		m.typing, at.filter = false, ""
-	case "backspace":
-		_, n := utf8.DecodeLastRuneInString(at.filter)
-		at.filter = at.filter[:len(at.filter)-n]
-	default:
-		if r, n := utf8.DecodeRuneInString(key); n == len(key) && unicode.IsPrint(r) && len(at.filter)+n <= mostFilter {
-			at.filter += key
-		}
-	}
-	m.follow()
-	m.choose(at.row)
-}
-
-// span is the seconds that the sparklines show.
-const span = 300.0
-
-// point is a moment of the sparklines.
-type point struct{ at, cpu, waiting float64 }
-
-// history is the last points, the oldest first.
-type history struct{ points []point }
-
-// begin takes what was before we came.
-func (h *history) begin(points []api.Point) {
-	h.points = h.points[:0]
-	for _, p := range points {
-		one := point{at: p.At}
-		for g := range api.Groups {
-			one.cpu += p.CPU[g]
-			one.waiting += float64(p.Waiting[g])
-		}
-		h.add(one)
+	m.text.of = ""
+	m.text.body = func(width int) string { return Explanation(r, width) }
+	if err != nil {
+		m.text.body = func(int) string { return "No explanation: " + Text(err.Error()) }
 	}
 }
 
-// add takes the latest point, and forgets those that the sparklines no longer show.
-func (h *history) add(p point) {
-	h.points = append(slices.DeleteFunc(h.points, func(old point) bool { return old.at < p.at-span }), p)
-}
+const help = `Tab, Shift-Tab, 1 to 6   the panes: overview, keys, pages, queue, verdicts, gate
+up, down, j, k           the row above, below; also PgUp, PgDn, Home, End
+Enter                    explain the row; of a page, also its parts
+left, right              the previous, next class (keys)
+s                        sort by the next column (keys)
+p, Space                 pause; continue
+Ctrl-L                   redraw
+?                        this
+q, Ctrl-C                quit; in a text like this one, q and Esc go back
 
-// columns are the greatest values of the parts of the span, the last on the right; 0:
-// none is known. A part without a point has the value of the one before it, if that is not
-// older than hold seconds.
-func (h *history) columns(n int, hold float64, value func(point) float64) []float64 {
-	out := make([]float64, n)
-	if n == 0 || len(h.points) == 0 {
-		return out
-	}
-	step := span / float64(n)
-	last := math.Floor(h.points[len(h.points)-1].at / step)
-	at := func(p point) int { return n - 1 - int(last-math.Floor(p.at/step)) }
-	for i, p := range h.points {
-		from := at(p)
-		to := from
-		if i+1 < len(h.points) && h.points[i+1].at-p.at <= hold {
-			to = at(h.points[i+1]) - 1
-		}
-		for c := max(from, 0); c <= max(from, to) && c < n; c++ {
-			out[c] = max(out[c], value(p))
-		}
-	}
-	return out
-}
+The whole bar is all CPUs. Its letters are the groups: known, newcomers, strangers,
+robots, exempt. w is wasted: clients disconnected before the answer.
+CPU is in CPU-seconds per second: 2.00 is two cores. A level below 0 is a debt.
+For what to look at first, see docs/doctor.md.`

@@ -9,17 +9,17 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// From where on things are said to be so.
+// Thresholds above which the overview mentions something.
 const (
 	fullFrom     = 0.85 // of the CPUs
-	fullOfOthers = 0.5  // of the CPUs, by what else runs there, in the same seconds
+	fullOfOthers = 0.5  // of the CPUs, by other programs, in the same seconds
 	quietBelow   = 0.005
-	quietOf      = 0.05 // part of the CPUs below which the overview names no users
-	muchWaste    = 0.05 // of the CPU
+	quietOf      = 0.05 // fraction of the CPUs below which the overview names no users
+	muchWaste    = 0.05 // of the requests' CPU time
 	slowFrom     = 2.0  // seconds, p95 of people
-	alsoFrom     = 0.2  // of its group's CPU, the second page
-	dearFrom     = 0.3  // of its page's CPU, a parameter
-	mostDear     = 3    // parameters that are named
+	alsoFrom     = 0.2  // of its group's CPU time, for the second page
+	dearFrom     = 0.3  // of its page's CPU time, for a parameter
+	mostDear     = 3    // parameters that are listed
 )
 
 // finding is a sentence of the overview.
@@ -28,35 +28,44 @@ type finding struct {
 	text  string
 }
 
-// findings show at a glance which clients use the CPU, for what, and who suffers.
-func (m *Model) findings() []finding {
+// findings returns sentences about which clients use the CPU, for which pages, and how long people wait.
+func (m *Model) findings() (all []finding) {
 	o := &m.data.Overview
 	if o.Version == 0 {
 		return nil
 	}
+	say := func(style Style, format string, args ...any) {
+		all = append(all, finding{style, fmt.Sprintf(format, args...)})
+	}
 	full := o.CPUs > 0 && o.CPU/o.CPUs >= fullFrom || o.Gate.Utilisation >= fullFrom
-	var all []finding
 	for i := range o.Conditions {
-		c := &o.Conditions[i]
-		all = append(all, finding{conditionStyle(c), Text(c.What + " " + c.Do)})
+		say(conditionStyle(&o.Conditions[i]), "%s", Text(o.Conditions[i].What+" "+o.Conditions[i].Do))
 	}
 	all = append(all, m.load(full))
 	all = append(all, m.dearest(full)...)
-	all = append(all, m.holders()...)
-	all = append(all, m.people())
+	m.holders(say)
+	m.people(say)
 	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
-		all = append(all, finding{Warning, Share(o.Wasted, o.CPU) + " of the requests' CPU time is wasted: their clients had disconnected."})
+		say(Warning, "%s of the requests' CPU time is wasted: their clients had disconnected.", Percent(o.Wasted, o.CPU))
 	}
-	refused, redirected := 0.0, 0.0
+	refused, redirected, slowest := 0.0, 0.0, 0.0
 	for _, g := range o.Groups {
 		refused, redirected = refused+g.Refused, redirected+g.Redirected
+		if g.Name == "known" || g.Name == "newcomers" {
+			slowest = max(slowest, g.P95)
+		}
 	}
 	if refused+redirected >= quietBelow {
-		all = append(all, finding{Plain, fmt.Sprintf("Refused: %s requests a second, redirected: %s. Why: pane 5.", Number(refused), Number(redirected))})
+		say(Plain, "Refused: %s requests a second, redirected: %s. Pane 5 (verdicts) shows why.", Number(refused), Number(redirected))
 	}
-	if full && m.waiting() == 0 && slowest(o.Groups) >= slowFrom {
-		all = append(all, finding{Bad, "The CPUs are full, people wait for the backend, and tempomat holds no request back. " +
-			"Check in pane 6 how many CPUs and workers it takes the backend to have."})
+	if !full || m.waiting() > 0 || slowest < slowFrom {
+		return all
+	}
+	if o.Mode == "observe" {
+		say(Warning, "The CPUs are full and people's pages are slow. tempomat only observes (throttle.mode): it holds no request back.")
+	} else {
+		say(Bad, "The CPUs are full and people's pages are slow, but tempomat holds no request back. "+
+			"Check in pane 6 (gate) that the numbers of CPUs and workers are right.")
 	}
 	return all
 }
@@ -73,21 +82,20 @@ func (m *Model) load(full bool) finding {
 		text += " (estimated from the time that they took)"
 	}
 	if o.Use >= 0 {
-		text += ", all that runs there " + Percent(o.Use, 1)
+		text += ", all programs except niced ones " + Percent(o.Use, 1)
 	}
-	if others := o.Use - o.CPU/max(o.CPUs, 1); full && others > fullOfOthers {
-		return finding{Warning, "The server is full, and not by requests" + text + ". What else runs there?"}
-	}
-	if full {
+	switch {
+	case full && o.Use-o.CPU/max(o.CPUs, 1) > fullOfOthers:
+		return finding{Warning, "The CPUs are full, and not because of requests" + text + ". Check what else runs there."}
+	case full:
 		return finding{Warning, "The server is full" + text + "."}
-	}
-	if len(o.Conditions) > 0 && o.Conditions[0].Bad || m.waiting() > 0 {
+	case len(o.Conditions) > 0 && o.Conditions[0].Bad || m.waiting() > 0:
 		return finding{Plain, "The CPUs have room" + text + "."}
 	}
 	return finding{Good, "The server has room" + text + "."}
 }
 
-// dearest names the group that uses most, and its pages.
+// dearest returns sentences about the group that uses the most CPU time, and its pages.
 func (m *Model) dearest(full bool) []finding {
 	o := &m.data.Overview
 	if o.CPU < quietOf*o.CPUs || o.CPU < quietBelow || len(o.Groups) == 0 {
@@ -104,35 +112,17 @@ func (m *Model) dearest(full bool) []finding {
 	if len(pages) == 0 || pages[0].Groups[g.Name] <= 0 {
 		return []finding{{style, text + "."}}
 	}
-	all := []finding{{style, text + "; " + m.page(&pages[0], g, " of it is ") + "."}}
+	all := []finding{{style, text + "; " + m.page(&pages[0], g.Name, " of it is ") + "."}}
 	if len(pages) > 1 && pages[1].Groups[g.Name] >= alsoFrom*m.pagesCPU(g.Name) {
-		all = append(all, finding{style, "Another " + m.page(&pages[1], g, " is ") + "."})
+		all = append(all, finding{style, "Another " + m.page(&pages[1], g.Name, " is ") + "."})
 	}
 	return all
 }
 
-// holders names what the workers are held for, if half of them are in use. That is told apart from
-// CPU time: a page that sleeps holds a worker and uses none.
-func (m *Model) holders() []finding {
-	o := &m.data.Overview
-	g := &o.Gate
-	if g.Busy < 2 || 2*g.Busy < g.Workers || len(o.Places) == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("Workers: %s are in use", Count(g.Busy))
-	if g.Workers > 0 {
-		text = fmt.Sprintf("Workers: %s of %s are in use", Count(g.Busy), Count(g.Workers))
-	}
-	if g.Holding > 0 {
-		text += fmt.Sprintf(", %s of them by requests that compute little", Count(min(g.Holding, g.Busy)))
-	}
-	p := o.Places[0]
-	return []finding{{Plain, fmt.Sprintf("%s. Most requests there: %s by %s, for %s.", text, Count(p.Count), Text(p.Group), Text(p.Shape))}}
-}
-
-// page describes a group's page: its part, what makes it expensive, and which clients ask for it.
-func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
-	text := Share(s.Groups[g.Name], m.pagesCPU(g.Name)) + is + Text(s.Shape)
+// page describes a group's page: its part of the group's use, what makes it expensive, and which clients
+// request it.
+func (m *Model) page(s *api.ShapeRow, group, is string) string {
+	text := Percent(s.Groups[group], m.pagesCPU(group)) + is + Text(s.Shape)
 	var dear []string
 	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
 		if p.CPU >= s.CPU*dearFrom {
@@ -142,32 +132,39 @@ func (m *Model) page(s *api.ShapeRow, g api.GroupRow, is string) string {
 	if len(dear) > 0 {
 		text += " (" + strings.Join(dear, ", ") + ")"
 	}
-	text += fmt.Sprintf(", from %s addresses", Count(s.Addresses))
-	if s.Addresses == 1 {
-		text = text[:len(text)-len("es")]
-	}
-	if len(s.Networks) == 0 {
-		return text
-	}
-	if first := s.Networks[0]; first.CPU > s.CPU/2 {
-		return text + ", most in " + Text(first.Name)
+	text += ", from " + Addresses(s.Addresses)
+	if len(s.Networks) > 0 && s.Networks[0].CPU > s.CPU/2 {
+		text += ", most in " + Text(s.Networks[0].Name)
 	}
 	return text
 }
 
-// people describes how known clients fare.
-func (m *Model) people() finding {
+// holders describes the requests that hold the workers, if half of the workers are in use. It doesn't
+// consider CPU time, because a page that sleeps holds a worker and uses no CPU.
+func (m *Model) holders(say func(style Style, format string, args ...any)) {
+	g, places := &m.data.Overview.Gate, m.data.Overview.Places
+	if g.Busy < 2 || 2*g.Busy < g.Workers || len(places) == 0 {
+		return
+	}
+	text := fmt.Sprintf("Workers: %s are in use", Count(g.Busy))
+	if g.Workers > 0 {
+		text = fmt.Sprintf("Workers: %s of %s are in use", Count(g.Busy), Count(g.Workers))
+	}
+	if g.Holding > 0 {
+		text += fmt.Sprintf(", %s of them by requests that compute little", Count(min(g.Holding, g.Busy)))
+	}
+	say(Plain, "%s. Most requests there: %s by %s, for %s.", text, Count(places[0].Count), Text(places[0].Group), Text(places[0].Shape))
+}
+
+// people describes how long known clients wait.
+func (m *Model) people(say func(style Style, format string, args ...any)) {
 	for _, g := range m.data.Overview.Groups {
 		if g.Name != "known" {
 			continue
 		}
-		text := "Known clients: "
-		style := Good
+		style, text := Good, "none waits"
 		if g.Waiting > 0 {
-			text += fmt.Sprintf("%s wait, longest %s", Count(g.Waiting), Duration(g.Longest))
-			style = ageStyle(g.Longest)
-		} else {
-			text += "none waits"
+			style, text = ageStyle(g.Longest), fmt.Sprintf("%s wait, longest %s", Count(g.Waiting), Duration(g.Longest))
 		}
 		if g.P95 > 0 {
 			text += fmt.Sprintf("; p50 %s, p95 %s", Duration(g.P50), Duration(g.P95))
@@ -175,23 +172,11 @@ func (m *Model) people() finding {
 		if g.P95 >= slowFrom {
 			style = Warning
 		}
-		return finding{style, text + "."}
+		say(style, "Known clients: %s.", text)
 	}
-	return finding{}
 }
 
-// slowest is the greater p95 of those who may be people.
-func slowest(groups []api.GroupRow) float64 {
-	most := 0.0
-	for _, g := range groups {
-		if g.Name == "known" || g.Name == "newcomers" {
-			most = max(most, g.P95)
-		}
-	}
-	return most
-}
-
-// waiting is how many wait, of all groups.
+// waiting returns how many requests wait, in all groups.
 func (m *Model) waiting() int {
 	n := 0
 	for _, g := range m.data.Overview.Groups {
@@ -200,7 +185,7 @@ func (m *Model) waiting() int {
 	return n
 }
 
-// longest is for how long the first of them has waited.
+// longest returns how long the first of them has waited, in seconds.
 func (m *Model) longest() float64 {
 	most := 0.0
 	for _, g := range m.data.Overview.Groups {

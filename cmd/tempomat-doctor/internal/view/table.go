@@ -6,26 +6,35 @@ import (
 	"strings"
 )
 
-// Column is one of a table.
+// Column is a column of a Table.
 type Column struct {
 	Name  string
-	Width int  // least; of one that grows: what it needs to be of use
-	Grows bool // it is text, on the left, and takes what the others leave
-	Most  int  // as far as it grows; 0: as far as its texts need
-	Must  int  // columns that do not fit go, those with the greatest number first; 0: it stays
+	Width int  // the smallest width
+	Grows bool // whether the column contains left-aligned text, and takes the space that other columns leave
+	Drop  int  // if the screen is too narrow, columns with the largest number are left out first; 0: never
 }
 
-// Table is rows of cells below the names of their columns. Its texts are harmless.
+// row is a row of a Table.
+type row struct {
+	cells []string // by column, without anything that could control a terminal
+	id    string   // distinguishes the row from the others
+	of    string   // the question to send to explain; "" if there is none
+	style Style
+}
+
+// Table is rows of cells below the names of their columns.
 type Table struct {
 	Title   string
 	Columns []Column
-	Rows    [][]string
-	Gap     int // spaces between columns
+	gap     int // spaces between columns
+	rows    []row
+	total   int    // the number of rows that exist; the proxy sent only the first
+	note    string // explains the table
 }
 
-// NewTable is a table whose last column is text, and whose others are numbers.
+// NewTable makes a table whose last column contains text, and whose other columns contain numbers.
 func NewTable(title string, columns ...string) *Table {
-	t := &Table{Title: Text(title), Gap: 2}
+	t := &Table{Title: Text(title), gap: 2}
 	for i, name := range columns {
 		c := Column{Name: name, Width: 7} // room for 9999.99: the columns seldom move
 		if i == len(columns)-1 {
@@ -36,16 +45,20 @@ func NewTable(title string, columns ...string) *Table {
 	return t
 }
 
-// Add adds a row, of what clients may have chosen.
-func (t *Table) Add(cells ...string) {
-	row := make([]string, len(cells))
-	for i, cell := range cells {
-		row[i] = Text(cell)
+// Add adds a row. Clients may have chosen the texts of its cells.
+func (t *Table) Add(cells ...string) { t.add(cells...) }
+
+// add adds a row and returns it. It omits cells after the last column.
+func (t *Table) add(cells ...string) *row {
+	r := row{cells: make([]string, len(t.Columns))}
+	for i := range r.cells {
+		r.cells[i] = Text(cells[i])
 	}
-	t.Rows = append(t.Rows, row)
+	t.rows = append(t.rows, r)
+	return &t.rows[len(t.rows)-1]
 }
 
-// Print prints the table, cut at a width; 0 is without limit.
+// Print prints the table, cut to a width; 0 means no limit.
 func (t *Table) Print(w io.Writer, width int) {
 	fmt.Fprintln(w, Cut("|"+t.Title, width))
 	for _, line := range t.Lines(width) {
@@ -53,76 +66,72 @@ func (t *Table) Print(w io.Writer, width int) {
 	}
 }
 
-// Lines are the column names and the rows, as wide as necessary, and at most width; 0 is no
-// limit.
+// Lines returns the names of the columns and the rows, at most width wide; 0 means no limit.
 func (t *Table) Lines(width int) []string {
-	const unlimited = 1 << 30
 	if width == 0 {
-		width = unlimited
+		width = 1 << 30
 	}
-	widths := t.fit(width)
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = c.Name
+	widths, names := t.fit(width), row{}
+	for _, c := range t.Columns {
+		names.cells = append(names.cells, c.Name)
 	}
-	lines := []string{Cut(t.line(widths, names), width)}
-	for _, row := range t.Rows {
-		lines = append(lines, Cut(t.line(widths, row), width))
+	var lines []string
+	for _, r := range append([]row{names}, t.rows...) {
+		var b strings.Builder
+		for i, w := range widths {
+			if w == 0 {
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteString(strings.Repeat(" ", t.gap))
+			}
+			cell := Cut(r.cells[i], w)
+			if space := strings.Repeat(" ", w-Width(cell)); t.Columns[i].Grows {
+				b.WriteString(cell + space)
+			} else {
+				b.WriteString(space + cell)
+			}
+		}
+		lines = append(lines, Cut(strings.TrimRight(b.String(), " "), width))
 	}
 	return lines
 }
 
-// line puts cells below one another: numbers to the right, texts to the left.
-func (t *Table) line(widths []int, cells []string) string {
-	var b strings.Builder
-	for i, w := range widths {
-		if w == 0 {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString(strings.Repeat(" ", t.Gap))
-		}
-		cell := Cut(cells[i], w)
-		space := strings.Repeat(" ", w-Width(cell))
-		if t.Columns[i].Grows {
-			b.WriteString(cell + space)
-		} else {
-			b.WriteString(space + cell)
-		}
-	}
-	return strings.TrimRight(b.String(), " ")
-}
-
-// fit returns the width of each column on a screen, 0 for those that have no room.
+// fit returns the width of each column on a screen. It is 0 for columns that have no room.
 func (t *Table) fit(width int) []int {
-	widths := make([]int, len(t.Columns))
-	need := make([]int, len(t.Columns))
+	widths, need := make([]int, len(t.Columns)), make([]int, len(t.Columns))
 	for i, c := range t.Columns {
-		need[i] = max(Width(c.Name), c.Width)
-		for _, row := range t.Rows {
-			need[i] = max(need[i], Width(row[i]))
+		widths[i] = max(Width(c.Name), c.Width)
+		need[i] = widths[i]
+		for _, r := range t.rows {
+			need[i] = max(need[i], Width(r.cells[i]))
 		}
-		if c.Most > 0 {
-			need[i] = min(need[i], c.Most)
-		}
-		widths[i] = need[i]
-		if c.Grows {
-			widths[i] = max(min(c.Width, need[i]), Width(c.Name))
+		if !c.Grows {
+			widths[i] = need[i]
 		}
 	}
-	for t.rest(widths, width) < 0 {
-		worst := -1
-		for i, c := range t.Columns {
-			if widths[i] > 0 && c.Must > 0 && (worst < 0 || c.Must > t.Columns[worst].Must) {
-				worst = i
+	free := func() int {
+		left := width + t.gap
+		for _, w := range widths {
+			if w > 0 {
+				left -= w + t.gap
 			}
 		}
-		if worst < 0 {
+		return left
+	}
+	for free() < 0 {
+		last := 0
+		for i, c := range t.Columns {
+			if widths[i] > 0 && c.Drop > t.Columns[last].Drop {
+				last = i
+			}
+		}
+		if last == 0 {
 			break
 		}
-		widths[worst] = 0
+		widths[last] = 0
 	}
-	for left := t.rest(widths, width); left > 0; left-- { // one to each in turn
+	for left := free(); left > 0; left-- { // the narrowest column becomes wider by one
 		thin := -1
 		for i, c := range t.Columns {
 			if c.Grows && widths[i] > 0 && widths[i] < need[i] && (thin < 0 || widths[i] < widths[thin]) {
@@ -137,37 +146,21 @@ func (t *Table) fit(width int) []int {
 	return widths
 }
 
-// rest is how many columns of the screen are free.
-func (t *Table) rest(widths []int, width int) int {
-	for _, w := range widths {
-		if w > 0 {
-			width -= w + t.Gap
-		}
-	}
-	return width + t.Gap
-}
+// Pairs are names with values, each on a line.
+type Pairs struct{ rows []row }
 
-// Pairs are names with their values, a line each.
-type Pairs struct{ all [][2]string }
-
-// Add adds one, of what clients may have chosen.
+// Add adds a pair. Clients may have chosen either text.
 func (p *Pairs) Add(name, format string, args ...any) {
-	p.all = append(p.all, [2]string{Text(name), Text(fmt.Sprintf(format, args...))})
+	p.rows = append(p.rows, row{cells: []string{Text(name), Text(fmt.Sprintf(format, args...))}})
 }
 
-// Lines are the pairs, the values below one another.
-func (p *Pairs) Lines() (lines []string) {
-	widest := 0
-	for _, pair := range p.all {
-		widest = max(widest, Width(pair[0]))
-	}
-	for _, pair := range p.all {
-		lines = append(lines, pair[0]+strings.Repeat(" ", widest-Width(pair[0])+2)+pair[1])
-	}
-	return lines
+// Lines returns the pairs, with the values aligned.
+func (p *Pairs) Lines() []string {
+	t := &Table{gap: 2, Columns: []Column{{Width: 1, Grows: true}, {Width: 1, Grows: true}}, rows: p.rows}
+	return t.Lines(0)[1:]
 }
 
-// Print prints them.
+// Print prints the pairs.
 func (p *Pairs) Print(w io.Writer) {
 	for _, line := range p.Lines() {
 		fmt.Fprintln(w, line)

@@ -1,26 +1,27 @@
 package view
 
 import (
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
 )
 
-// mostMarks is how many accents a letter may carry: some scripts need two, and hundreds
-// would paint over the lines above.
+// mostMarks is how many accents a letter may have. Some scripts need two; hundreds would cover the lines
+// above.
 const mostMarks = 2
 
-// Text escapes, in Go's notation, what a terminal would not simply print.
+// Text escapes, in Go's notation, everything that a terminal wouldn't print as a plain character.
 func Text(s string) string {
 	quoted := strconv.Quote(s)
 	quoted = strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 	var out strings.Builder
 	marks := 0
 	for _, r := range quoted {
-		if RuneWidth(r) == 0 {
+		if displaywidth.Rune(r) == 0 {
 			marks++
 		} else {
 			marks = 0
@@ -34,8 +35,8 @@ func Text(s string) string {
 	return out.String()
 }
 
-// joins says that terminals disagree how wide the letter is next to others: selectors of
-// variants, the later parts of Hangul syllables, letters of flags, tones of skin.
+// joins reports whether some terminals, but not others, join a character to the previous one, so its width is
+// uncertain: variation selectors, later parts of Hangul syllables, letters of flags, and skin tones.
 func joins(r rune) bool {
 	return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef ||
 		r >= 0x1160 && r <= 0x11ff || r >= 0xd7b0 && r <= 0xd7ff ||
@@ -43,51 +44,25 @@ func joins(r rune) bool {
 }
 
 func escape(r rune) string {
-	hex := strconv.FormatInt(int64(r), 16)
 	if r < 0x10000 {
-		return `\u` + strings.Repeat("0", 4-len(hex)) + hex
+		return fmt.Sprintf(`\u%04x`, r)
 	}
-	return `\U` + strings.Repeat("0", 8-len(hex)) + hex
+	return fmt.Sprintf(`\U%08x`, r)
 }
 
-// RuneWidth is how many columns a letter takes: 0, 1 or 2.
-func RuneWidth(r rune) int {
-	if r < 0x7f {
-		return 1
-	}
-	return displaywidth.Rune(r)
-}
+// Width returns how many columns a text takes.
+func Width(s string) int { return displaywidth.String(s) }
 
-// Width is how many columns a text takes.
-func Width(s string) int {
-	columns := 0
-	for _, r := range s {
-		columns += RuneWidth(r)
-	}
-	return columns
-}
-
-// Cut shortens a line to a width, the last column a ~ if anything went. Width 0 is
-// without limit.
+// Cut shortens a line to a width, and marks a shortened line with ~ at its end. Width 0 means no limit.
 func Cut(line string, width int) string {
 	if width == 0 {
 		return line
 	}
-	columns, end := 0, 0 // end: where the ~ goes if it is needed
-	for i, r := range line {
-		columns += RuneWidth(r)
-		if columns > width {
-			return line[:end] + "~"
-		}
-		if columns < width { // the ~ still fits after this letter
-			end = i + utf8.RuneLen(r)
-		}
-	}
-	return line
+	return displaywidth.TruncateString(line, width, "~")
 }
 
-// Wrap breaks a line at spaces. A line that is set in continues two columns deeper. Width 0 is
-// without a terminal.
+// Wrap breaks a line at spaces. Continuation lines have the indentation of the line, plus two columns if the
+// line is indented. Width 0 means that there is no terminal.
 func Wrap(line string, width int) (lines []string) {
 	if width == 0 {
 		width = 100
@@ -101,7 +76,7 @@ func Wrap(line string, width int) (lines []string) {
 	if deep > 0 {
 		after += "  "
 	}
-	empty := true // nothing stands on the line yet
+	empty := true // the current line contains no word yet
 	for _, word := range strings.SplitAfter(line[deep:], " ") {
 		bare := strings.TrimRight(word, " ")
 		if !empty && Width(now)+Width(bare) > width {
@@ -109,40 +84,31 @@ func Wrap(line string, width int) (lines []string) {
 			now = after
 		}
 		for Width(now)+Width(bare) > width { // a word that is longer than a line
-			part, left := split(bare, width-Width(now))
+			part := displaywidth.TruncateString(bare, width-Width(now), "")
 			lines = append(lines, now+part)
-			now, bare, word = after, left, left+" "
+			now, bare = after, bare[len(part):]
+			word = bare + " "
 		}
 		now, empty = now+word, false
 	}
 	return append(lines, strings.TrimRight(now, " "))
 }
 
-// split divides a text at a width.
-func split(s string, width int) (head, tail string) {
-	columns := 0
-	for i, r := range s {
-		columns += RuneWidth(r)
-		if columns > width && i > 0 {
-			return s[:i], s[i:]
-		}
+// Paragraph prints a text that a client may have chosen, wrapped.
+func Paragraph(w io.Writer, text string, width int) {
+	for _, line := range Wrap(Text(text), width) {
+		fmt.Fprintln(w, line)
 	}
-	return s, ""
 }
 
-// Lines is a text of perhaps several lines, such as an error's: a program at the socket may
-// answer anything. Quoted parts stay as they are.
+// Lines escapes a text of several lines, such as an error, because the program at the socket may send
+// anything. Printable lines are unchanged.
 func Lines(s string) string {
-	var out strings.Builder
-	for line := range strings.SplitAfterSeq(s, "\n") {
-		text, end := strings.CutSuffix(line, "\n")
-		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }) {
-			text = Text(text)
-		}
-		out.WriteString(text)
-		if end {
-			out.WriteByte('\n')
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }) {
+			lines[i] = Text(line)
 		}
 	}
-	return out.String()
+	return strings.Join(lines, "\n")
 }

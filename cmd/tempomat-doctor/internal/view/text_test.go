@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/clipperhouse/displaywidth"
 )
 
 func TestText(t *testing.T) {
@@ -46,8 +48,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, what is shown is printable, no letter has accents without end,
-// and a cut line takes no more columns than it may.
+// FuzzText: all texts become printable, no letter keeps more than mostMarks accents, and a cut line has no
+// more columns than allowed.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "Mozilla", "\x1b[2J", "\u009b1m", "\xff\xfe", "\u202eabc", `\"'`, "検索e\u0301\u0301\u0301", "😀\U000e0001\ufe0f"} {
 		f.Add(s, 3)
@@ -59,7 +61,7 @@ func FuzzText(f *testing.F) {
 			if !unicode.IsPrint(r) {
 				t.Fatalf("%q lets %U through", s, r)
 			}
-			if RuneWidth(r) > 0 {
+			if displaywidth.Rune(r) > 0 {
 				marks = 0
 			} else if marks++; marks > mostMarks {
 				t.Fatalf("%q lets %d accents through", s, marks)

@@ -1,15 +1,14 @@
-// Package view shows the doctor's answers on a terminal: readable numbers, tables, paragraphs, the
+// Package view shows the doctor's answers on a terminal: formatted numbers, tables, paragraphs, the
 // explanation of a request, and `tempomat-doctor top`, a live, full-screen view of the server's users.
-// Clients choose URLs, User-Agents and keys; these can't control the terminal.
+// Clients choose URLs, User-Agents and keys, so all texts are escaped before they are printed.
 //
-// The live view's decisions are in the Model: a state machine that gets documents of the admin API, keys
-// and sizes, and makes a Frame of cells from them. It reads no clock, no terminal and no socket, so
-// tests compare frames with files. Live is the loop around it, Once prints one frame.
+// The live view's logic is in the Model. It is a state machine that receives documents of the admin API, keys
+// and screen sizes, and makes a Frame of lines from them. It doesn't access a clock, a terminal or a socket,
+// so tests can compare its frames with files. Live is the loop around the Model; Once prints one frame.
 //
-// The terminal is tcell's (v3.6, October 2026): a grid of cells of which only those that
-// changed are sent is just what a Frame is, for seven modules; bubbletea v2 needs twice as
-// many, a renderer without a release among them, and works on lines of text with escapes, which
-// is a risk with text that clients chose.
+// tcell draws on the terminal (v3.6, October 2026). It keeps a grid of cells, sends only those that have
+// changed, and takes text and style separately. bubbletea v2 needs twice as many modules, one of them without
+// a release. It also interprets escape sequences in its text, which is a risk with text that clients chose.
 package view
 
 import (
@@ -18,13 +17,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"runtime"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/gdamore/tcell/v3"
-	"golang.org/x/sys/unix"
 
 	"tempomat/proxy/admin/api"
 )
@@ -32,34 +29,34 @@ import (
 // askFor is how long the proxy may take to answer.
 const askFor = 10 * time.Second
 
-// Once asks once and prints a frame without colours. Width and height are those of the
-// frame, in columns and lines.
-func Once(ctx context.Context, w io.Writer, from Source, o Options, width, height int) error {
-	m := New(o)
+// Once requests the documents once and prints a frame without colours, with the given width in columns and
+// height in lines.
+func Once(ctx context.Context, w io.Writer, from Source, p Pane, width, height int) error {
+	m := New(p)
 	if err := m.ask(ctx, from); err != nil {
 		return err
 	}
 	m.Resize(width, height+1)
 	f := m.Frame()
-	f.Height-- // the keys are of no use here
+	f.Lines = f.Lines[:height] // leaves out the footer, because no keys can be pressed
 	_, err := io.WriteString(w, f.String())
 	return err
 }
 
-// ask asks for what the Model wants, and waits for it.
+// ask requests the documents that the Model wants, and waits for them.
 func (m *Model) ask(ctx context.Context, from Source) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	w := m.Wants()
 	d, err := w.Fetch(ctx, from)
-	m.Take(time.Now(), w, d, err)
+	m.Take(time.Now(), d, err)
 	return err
 }
 
-// Live shows the Model on a screen until q is pressed or ctx is done. Live waits for the first
-// answer before it touches the screen: a proxy that does not answer at all is an error.
-func Live(ctx context.Context, from Source, o Options, open func() (tcell.Screen, error)) error {
-	m := New(o)
+// Live shows the Model on a screen until q is pressed or ctx is done. It waits for the first answer
+// before it touches the screen, and returns an error if there is none.
+func Live(ctx context.Context, from Source, p Pane, interval time.Duration, open func() (tcell.Screen, error)) error {
+	m := New(p)
 	if err := m.ask(ctx, from); err != nil {
 		return err
 	}
@@ -73,42 +70,36 @@ func Live(ctx context.Context, from Source, o Options, open func() (tcell.Screen
 	defer screen.Fini()
 	ctx, cancel := context.WithCancel(ctx)
 	l := &loop{model: m, from: from, screen: screen, answers: make(chan func())}
-	l.run(ctx)
+	l.run(ctx, interval)
 	cancel()
 	l.questions.Wait()
 	return nil
 }
 
-// loop carries keys, answers and the time to the Model, and its frames to the screen.
+// loop passes keys, answers and the time to the Model, and its frames to the screen.
 type loop struct {
 	model     *Model
 	from      Source
 	screen    tcell.Screen
-	questions sync.WaitGroup // under way
-	answers   chan func()    // what is to be done with each, by the loop
-	asking    bool           // a question for the pane is under way: there is never more than one
-	again     bool           // ask once more after the answer, because other things are shown now
+	questions sync.WaitGroup // in progress
+	answers   chan func()    // functions by which the loop stores the answers
+	asking    bool           // a request for the pane is in progress; there is at most one
+	again     bool           // send another request after the answer, because the pane has changed
 }
 
-func (l *loop) run(ctx context.Context) {
-	tick := time.NewTicker(l.model.options.Interval)
+func (l *loop) run(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	l.model.Resize(l.screen.Size())
-	show := true
 	for {
-		if show {
-			l.show()
-		}
-		show = true
+		l.show()
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			l.model.Tick(time.Now())
 			if !l.model.Paused() && !l.asking {
 				l.ask(ctx)
 			}
-			show = l.model.Away() // else nothing has changed until the answer comes
 		case take := <-l.answers:
 			take()
 		case ev, ok := <-l.screen.EventQ():
@@ -119,7 +110,7 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// question asks, without the loop waiting for it, which then does what ask returns.
+// question calls ask in another goroutine. The loop then calls the function that ask returns.
 func (l *loop) question(ctx context.Context, ask func(context.Context) (take func())) {
 	l.questions.Go(func() {
 		limited, cancel := context.WithTimeout(ctx, askFor)
@@ -143,7 +134,7 @@ func (l *loop) ask(ctx context.Context) {
 		d, err := w.Fetch(limited, l.from)
 		return func() {
 			l.asking = false
-			l.model.Take(time.Now(), w, d, err)
+			l.model.Take(time.Now(), d, err)
 			if l.again {
 				l.ask(ctx)
 			}
@@ -155,25 +146,22 @@ func (l *loop) explain(ctx context.Context, of string) {
 	l.question(ctx, func(limited context.Context) func() {
 		var r api.ExplainReply
 		err := l.from.Get(limited, "/v1/explain", url.Values{"of": {of}}, &r)
-		return func() { l.model.Explained(of, r, err) }
+		return func() { l.model.Explained(of, &r, err) }
 	})
 }
 
-// event does what the terminal tells, and says whether that was to quit.
+// event handles an event of the terminal, and reports whether the user quits.
 func (l *loop) event(ctx context.Context, ev tcell.Event) (quit bool) {
 	switch ev := ev.(type) {
 	case *tcell.EventResize:
-		// Not ev.Size: tmux 3.3 answers lines and columns the wrong way round when it is
-		// asked by an escape sequence; the kernel's answer is right.
+		// ev.Size isn't used, because tmux 3.3 swaps lines and columns in its answer to the escape sequence.
+		// The kernel reports the right size.
 		l.redraw()
 		l.model.Resize(l.screen.Size())
 	case *tcell.EventKey:
 		e := l.model.Press(keyName(ev))
 		if e.Quit {
 			return true
-		}
-		if e.Suspend {
-			l.suspend()
 		}
 		if e.Redraw {
 			l.redraw()
@@ -188,40 +176,29 @@ func (l *loop) event(ctx context.Context, ev tcell.Event) (quit bool) {
 	return false
 }
 
-// suspend gives the terminal back to the shell until it is told to go on.
-func (l *loop) suspend() {
-	if err := l.screen.Suspend(); err != nil {
-		return
-	}
-	// To this thread: it stops before the call returns, not some time after the terminal was
-	// taken again.
-	runtime.LockOSThread()
-	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
-	runtime.UnlockOSThread()
-	_ = l.screen.Resume()
-	l.redraw()
-}
-
 func (l *loop) redraw() {
 	l.screen.Clear()
 	l.screen.Sync()
 }
 
-// show shows the frame. The screen sends the cells that have changed.
+// show shows the frame. The screen sends only the cells that have changed.
 func (l *loop) show() {
 	f := l.model.Frame()
-	for y := range f.Height {
-		for x := range f.Width {
-			if c := f.Cell(x, y); c.Text != "" {
-				l.screen.Put(x, y, c.Text, tcellStyle(c.Style))
-			}
+	l.screen.Clear()
+	for y, line := range f.Lines {
+		x := 0
+		for _, s := range line {
+			style := tcellStyle(s.Style)
+			l.screen.PutStrStyled(x, y, s.Text, style)
+			x += Width(s.Text)
+			l.screen.FillArea(x, y, f.Width-x, 1, ' ', style)
 		}
 	}
 	l.screen.Show()
 }
 
-// tcellStyle is how a terminal shows a style: with the 8 colours that all have, in the
-// shades that its user chose; tcell leaves them out where NO_COLOR is set or there are none.
+// tcellStyle converts a style. It uses the 8 colours that all terminals have, in the shades that the user
+// chose. tcell omits colours if NO_COLOR is set or the terminal has none.
 func tcellStyle(s Style) tcell.Style {
 	plain := tcell.StyleDefault
 	in := func(colour int) tcell.Style { return plain.Foreground(tcell.PaletteColor(colour)) }
@@ -233,7 +210,7 @@ func tcellStyle(s Style) tcell.Style {
 	}[s]
 }
 
-// keyName is a key as the Model knows it; "" is one that it does not know.
+// keyName returns the Model's name of a key, or "" if the Model doesn't use it.
 func keyName(ev *tcell.EventKey) string {
 	if ev.Key() == tcell.KeyRune {
 		if ev.Modifiers()&^tcell.ModShift != 0 {
@@ -243,20 +220,19 @@ func keyName(ev *tcell.EventKey) string {
 	}
 	return map[tcell.Key]string{
 		tcell.KeyTab: "tab", tcell.KeyBacktab: "backtab", tcell.KeyEnter: "enter", tcell.KeyEscape: "esc",
-		tcell.KeyBackspace: "backspace", tcell.KeyDelete: "backspace",
 		tcell.KeyUp: "up", tcell.KeyDown: "down", tcell.KeyLeft: "left", tcell.KeyRight: "right",
 		tcell.KeyPgUp: "pgup", tcell.KeyPgDn: "pgdn", tcell.KeyHome: "home", tcell.KeyEnd: "end",
-		tcell.KeyCtrlC: "ctrl-c", tcell.KeyCtrlL: "ctrl-l", tcell.KeyCtrlZ: "ctrl-z",
+		tcell.KeyCtrlC: "ctrl-c", tcell.KeyCtrlL: "ctrl-l",
 	}[ev.Key()]
 }
 
-// Source answers with documents of the admin API.
+// Source gets documents of the admin API.
 type Source interface {
 	Get(ctx context.Context, path string, query url.Values, reply any) error
 }
 
-// Data is the last answers. What the open pane does not show is from when its own pane was
-// open.
+// Data holds the last answers. A document that the open pane doesn't need is as old as the last time when its
+// pane was open.
 type Data struct {
 	Overview api.OverviewReply
 	Shapes   api.ShapesReply
@@ -264,64 +240,49 @@ type Data struct {
 	Recent   api.RecentReply
 	Classes  api.ClassesReply
 	Buckets  api.BucketsReply
-	Series   api.SeriesReply
 }
 
-// Wants says which documents the open pane shows. The overview is always asked for.
+// Wants lists the documents that the open pane needs. The overview is always one of them.
 type Wants struct {
 	Pane   Pane
-	Series bool   // what was before
-	Class  string // of the keys; "": the first
-	Sort   string // what comes first of them
-	before Data   // what was asked for last
+	Class  string // the class of the keys; "": the first
+	Sort   string // the order of the keys
+	before Data   // the previous answers
 }
 
-// mostRows is how many rows of a document are requested: more than the tallest screens have,
-// because filters search in them.
-const mostRows = 200
+// mostPages is how many pages are requested. It is small because each page has many parts.
+const mostPages = 30
 
-// How many pages are requested, because each has many parts: for the overview, and for their pane.
-const (
-	fewPages  = 20
-	mostPages = 50
-)
-
-// Fetch asks for documents; all else is as before. It has no time limit of its own. With an error the
-// overview may have been answered anyway.
+// Fetch requests the wanted documents; the others stay unchanged. It has no time limit of its own. Even if it
+// returns an error, the overview may be new.
 func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
 	d := w.before
 	d.Overview = api.OverviewReply{}
-	err := get(ctx, from, "/v1/overview", nil, &d.Overview)
-	if err == nil && w.Series {
-		err = get(ctx, from, "/v1/series", url.Values{"minutes": {"5"}}, &d.Series)
-	}
-	if err != nil {
+	if err := get(ctx, from, "/v1/overview", nil, &d.Overview); err != nil {
 		return d, err
 	}
-	first := func(rows int) url.Values { return url.Values{"limit": {strconv.Itoa(rows)}} }
+	path, query := w.Pane.Document()
+	var err error
 	switch w.Pane {
-	case PaneOverview:
-		err = get(ctx, from, "/v1/shapes", first(fewPages), &d.Shapes)
-	case PanePages:
-		err = get(ctx, from, "/v1/shapes", first(mostPages), &d.Shapes)
+	case PaneOverview, PanePages:
+		err = get(ctx, from, "/v1/shapes", url.Values{"limit": {strconv.Itoa(mostPages)}}, &d.Shapes)
 	case PaneQueue:
-		err = get(ctx, from, "/v1/queue", first(mostRows), &d.Queue)
+		err = get(ctx, from, path, query, &d.Queue)
 	case PaneVerdicts:
-		err = get(ctx, from, "/v1/recent", first(mostRows), &d.Recent)
+		err = get(ctx, from, path, query, &d.Recent)
 	case PaneKeys:
 		err = get(ctx, from, "/v1/classes", nil, &d.Classes)
 		if all := d.Classes.Classes; err == nil && len(all) > 0 {
-			query := first(mostRows)
 			query.Set("class", cmp.Or(w.Class, all[0].Name))
 			query.Set("sort", w.Sort)
-			err = get(ctx, from, "/v1/buckets", query, &d.Buckets)
+			err = get(ctx, from, path, query, &d.Buckets)
 		}
-	default: // the overview has it
+	default: // the overview contains the gate's numbers
 	}
 	return d, err
 }
 
-// get asks for a document that takes the place of the one before.
+// get requests a document, and replaces the previous one if there is no error.
 func get[T any](ctx context.Context, from Source, path string, query url.Values, to *T) error {
 	var reply T
 	err := from.Get(ctx, path, query, &reply)

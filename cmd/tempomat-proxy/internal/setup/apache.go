@@ -11,8 +11,8 @@ import (
 	"tempomat/proxy/host"
 )
 
-// inForce reports whether Apache reads a directive, by the <IfModule> sections around
-// it. It is not known within any other section that depends on something.
+// inForce reports whether Apache applies a directive, considering the <IfModule> sections around it. known is
+// false if the directive is in a section with another kind of condition.
 func inForce(d host.Directive, modules []string) (active, known bool) {
 	active, known = true, true
 	for _, s := range d.Within {
@@ -33,13 +33,13 @@ func inForce(d host.Directive, modules []string) (active, known bool) {
 	return active, known || !active
 }
 
-// apacheHost is a <VirtualHost> with what is in it.
+// apacheHost is a <VirtualHost> with the directives in it.
 type apacheHost struct {
 	start host.Directive
 	all   []host.Directive
 }
 
-// hostAt finds the section that begins at a line of a file; nil: there is none.
+// hostAt returns the section that begins at a line of a file, or nil.
 func hostAt(directives []host.Directive, at Position) *apacheHost {
 	var h *apacheHost
 	for _, d := range directives {
@@ -69,7 +69,7 @@ func (h *apacheHost) first(name string) []string {
 	return nil
 }
 
-// names are ServerName and ServerAlias, without scheme and port.
+// names returns the arguments of ServerName and ServerAlias, without scheme and port.
 func (h *apacheHost) names() (names []string) {
 	for _, d := range h.all {
 		if d.Name == "servername" || d.Name == "serveralias" {
@@ -85,20 +85,19 @@ func (h *apacheHost) names() (names []string) {
 	return names
 }
 
-// listen is a Listen of Apache.
+// listen is a Listen directive of Apache.
 type listen struct {
 	host.Directive
 	port int
-	any  bool // on every address
+	any  bool // it listens on all addresses
 }
 
-// apache plans the changes of Apache: the sites of one port move to a port of the
-// loopback. With TLS these are the sites on 443, and what is on port 80 stays.
+// apache plans the changes of Apache. The sites of one port move to a port on the loopback interface. If
+// there are sites with TLS, those on port 443 move, and those on port 80 stay.
 func (d *decider) apache() {
 	a := d.m.Apache
-	d.plan.Server, d.plan.Check = "apache2", []string{"apache2ctl", "configtest"}
 	if a.Fault != "" {
-		d.block("Apache's configuration cannot be read", a.Fault, "put that right; apache2ctl configtest shows more")
+		d.block("Apache's configuration cannot be read", a.Fault, "correct the error; apache2ctl configtest shows more")
 		return
 	}
 	all := parseAllApache(a)
@@ -112,7 +111,7 @@ func (d *decider) apache() {
 	d.secure = len(secured) > 0
 	switch {
 	case len(plain)+len(secured) == 0:
-		d.block("Apache has no site: no <VirtualHost> is in force", "setup moves sites, and leaves the main server alone", "put the site into a <VirtualHost *:80>")
+		d.block("Apache has no site: there is no active <VirtualHost>", "setup moves only sites, and does not change the main server", "put the site into a <VirtualHost *:80>")
 	case d.secure:
 		d.apacheRedirects(plain)
 		d.apacheSecured(secured)
@@ -131,43 +130,43 @@ func parseAllApache(a *Apache) (all []host.Directive) {
 	return all
 }
 
-// apacheForeign finds what setup must not judge.
+// apacheForeign reports directives that setup can't handle.
 func (d *decider) apacheForeign(all []host.Directive) {
 	for _, x := range all {
 		at := fmt.Sprintf("%s:%d", x.File.Path, x.Line)
 		switch x.Name {
 		case "remoteipheader":
-			d.block(at+": mod_remoteip is in use", "another proxy is in front of Apache already, and tempomat-proxy must trust its addresses",
-				"name it in trustedProxies, and "+byHand)
+			d.block(at+": mod_remoteip is in use", "another proxy is already in front of Apache, and tempomat-proxy must trust its addresses",
+				"list it in trustedProxies, and "+byHand)
 		case "sslverifyclient":
 			if !slices.ContainsFunc(x.Args, func(s string) bool { return strings.EqualFold(s, "none") }) {
-				d.block(at+": SSLVerifyClient", "only the server that ends TLS can ask clients for their certificates, and tempomat-proxy does not ask",
-					"leave TLS with Apache and use recipes/apache-tls.md of "+manuals)
+				d.block(at+": SSLVerifyClient", "only the server that terminates TLS can ask clients for certificates, and tempomat-proxy does not do that",
+					"let Apache terminate TLS: use recipes/apache-tls.md in "+manuals)
 			}
 		case "mdomain", "<mdomainset", "mdcertificatefile":
-			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache reads them",
-				"get them by certbot, or let tempomat-proxy get them (tls: {acme: …})")
+			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache can read them",
+				"get them with certbot, or let tempomat-proxy get them (tls: {acme: …})")
 		case "use":
-			d.block(at+": a macro is used", "setup cannot see which lines the sites come from", "write them out, or "+byHand)
+			d.block(at+": a macro is used", "setup can't see which lines define the sites", "write the sites out, or "+byHand)
 		}
 	}
 }
 
-// apacheHosts sorts the sites by their port.
+// apacheHosts returns the sites by their port.
 func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 	hosts := map[int][]*apacheHost{}
 	for _, at := range d.m.Apache.Hosts {
 		where := fmt.Sprintf("%s:%d", at.Path, at.Line)
 		h := hostAt(all, at)
 		if h == nil || h.start.Joined {
-			d.block(where+": the site is not written there as a plain <VirtualHost>", "a macro or a generated file may have made it",
+			d.block(where+": the site is not a plain <VirtualHost> there", "a macro or a generated file may define it",
 				byHand)
 			continue
 		}
 		port, ok := hostPort(h.start.Args)
 		if !ok {
-			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup moves sites that are for all addresses and one port, such as *:80",
-				"write it so, or "+byHand)
+			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup moves only sites for all addresses and one port, such as *:80",
+				"write it like that, or "+byHand)
 			continue
 		}
 		hosts[port] = append(hosts[port], h)
@@ -189,7 +188,7 @@ func hostPort(args []string) (int, bool) {
 	return 0, false
 }
 
-// apacheListens reads what Apache listens to.
+// apacheListens returns the Listen directives that Apache applies.
 func (d *decider) apacheListens(all []host.Directive) (listens []listen) {
 	for _, x := range all {
 		if x.Name != "listen" {
@@ -198,7 +197,7 @@ func (d *decider) apacheListens(all []host.Directive) (listens []listen) {
 		where := fmt.Sprintf("%s:%d", x.File.Path, x.Line)
 		active, known := inForce(x, d.m.Apache.Modules)
 		if !known {
-			d.block(where+": Listen within <"+x.Within[len(x.Within)-1].Name+">", "setup cannot tell whether it is in force", "write it outside")
+			d.block(where+": Listen inside <"+x.Within[len(x.Within)-1].Name+">", "setup can't tell whether Apache applies it", "move it out of that section")
 			continue
 		}
 		if !active {
@@ -210,7 +209,7 @@ func (d *decider) apacheListens(all []host.Directive) (listens []listen) {
 			l.port, l.any, ok = listenPort(x.Args[0])
 		}
 		if !ok || x.Joined {
-			d.block(where+": Listen "+strings.Join(x.Args, " "), "that is no port and no address with a port", "write the number itself there")
+			d.block(where+": Listen "+strings.Join(x.Args, " "), "this is neither a port nor an address with a port", "write the port as a number")
 			continue
 		}
 		listens = append(listens, l)
@@ -218,7 +217,7 @@ func (d *decider) apacheListens(all []host.Directive) (listens []listen) {
 	return listens
 }
 
-// listenPort reads "80", "*:80", "[::]:80" or "192.0.2.1:80".
+// listenPort parses "80", "*:80", "[::]:80" or "192.0.2.1:80".
 func listenPort(arg string) (port int, any, ok bool) {
 	address, text := "", arg
 	if i := strings.LastIndexByte(arg, ':'); i >= 0 {
@@ -235,7 +234,7 @@ func listenPort(arg string) (port int, any, ok bool) {
 	return port, err == nil && ip.IsUnspecified(), err == nil
 }
 
-// apacheMove moves a port, and its sites, to the loopback.
+// apacheMove moves a port and its sites to the loopback interface.
 func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int) {
 	var taken []int
 	for _, l := range listens {
@@ -247,7 +246,7 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 		switch {
 		case l.port != from:
 		case !l.any:
-			d.block(fmt.Sprintf("%s:%d: Listen %s", l.File.Path, l.Line, l.Args[0]), "setup moves a Listen that is for all addresses; it cannot judge which of several are meant",
+			d.block(fmt.Sprintf("%s:%d: Listen %s", l.File.Path, l.Line, l.Args[0]), "setup moves only a Listen for all addresses; it can't tell which of several addresses should move",
 				byHand)
 		case moved:
 			d.edit(l.File, l.Line, leading(l.Raw())+"# tempomat: "+strings.TrimSpace(l.Raw()))
@@ -257,24 +256,25 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 		}
 	}
 	if !moved {
-		d.block(fmt.Sprintf("no Listen %d is in force", from), "there are sites for that port", "add it to ports.conf, or disable these sites")
+		d.block(fmt.Sprintf("Apache applies no Listen %d", from), "there are sites for that port", "add Listen to ports.conf, or disable these sites")
 	}
 	d.apacheLoosen(hosts)
 	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
 }
 
-// apacheLoosen takes sites' port away. Apache names none in its own redirects then: the
-// visitor's is another one than Apache's.
+// apacheLoosen removes the port from sites. Apache then omits the port in its redirects, where it would
+// differ from the port that visitors use.
 func (d *decider) apacheLoosen(hosts []*apacheHost) {
 	for _, h := range hosts {
 		d.edit(h.start.File, h.start.Line, leading(h.start.Raw())+"<VirtualHost *>")
 	}
 }
 
-// apacheAdopt gives sites without a port the public one, and tells whether Apache listens there.
+// apacheAdopt adds the public port to sites that have no port. It reports whether Apache listens on that
+// port.
 func (d *decider) apacheAdopt(port int) (served bool) {
 	if d.m.Apache.Fault != "" {
-		return true // Apache's own check tells more
+		return true // Apache's own check reports it
 	}
 	all := parseAllApache(d.m.Apache)
 	for _, at := range d.m.Apache.Hosts {
@@ -294,11 +294,11 @@ func (d *decider) apacheAdopt(port int) (served bool) {
 			return false
 		}
 		at, any, ok := listenPort(x.Args[0])
-		return !ok || any && at == port // another address may be what is meant
+		return !ok || any && at == port // a Listen that can't be parsed is assumed to be the right one
 	})
 }
 
-// probesOf asks each site for its first page.
+// probesOf returns a request for the first page of each site.
 func probesOf(hosts []*apacheHost, port int, secure bool) (probes []Probe) {
 	for _, h := range hosts {
 		name := "localhost"
@@ -312,7 +312,7 @@ func probesOf(hosts []*apacheHost, port int, secure bool) (probes []Probe) {
 	return probes
 }
 
-// apacheOthers looks at the ports that stay.
+// apacheOthers checks the ports that Apache keeps.
 func (d *decider) apacheOthers(listens []listen, hosts map[int][]*apacheHost) {
 	for _, l := range listens {
 		moved := d.m.Place.HTTP
@@ -322,21 +322,21 @@ func (d *decider) apacheOthers(listens []listen, hosts map[int][]*apacheHost) {
 		switch {
 		case l.port == moved:
 		case len(hosts[l.port]) == 0:
-			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.File.Path, l.Line, l.Args[0]), "the sites that move are for any port, so they would be served there, past tempomat-proxy",
+			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.File.Path, l.Line, l.Args[0]), "the moved sites are for any port, so Apache would also serve them there, bypassing tempomat-proxy",
 				"remove the line (for 443 without a TLS site: a2dismod ssl), or give it a <VirtualHost>")
 		case l.port != d.m.Place.HTTP:
-			d.pastProxy(l.port, "Apache")
+			d.note("Port %d stays with Apache, so its requests bypass tempomat-proxy.", l.port)
 		}
 	}
 }
 
-// apacheAddresses lets Apache see the clients' addresses.
+// apacheAddresses makes Apache use the clients' addresses instead of the proxy's.
 func (d *decider) apacheAddresses() {
 	dir := d.m.Apache.Dir
-	text := "# Written by tempomat-proxy setup: the client is whom tempomat-proxy names, in logs,\n# in Require ip and in PHP's REMOTE_ADDR.\n" +
+	text := "# Written by tempomat-proxy setup: logs, Require ip and PHP's REMOTE_ADDR use the client's\n# address as tempomat-proxy reports it.\n" +
 		"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n"
-	if d.secure { // otherwise Apache from 2.4.66 on answers 421, because these sites have several certificates
-		text += "# Over one connection tempomat-proxy asks for all sites.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
+	if d.secure { // without this, Apache 2.4.66 and later answer 421, because these sites have several certificates
+		text += "# tempomat-proxy requests all sites over one connection.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
 	}
 	d.create(path.Join(dir, "conf-available/tempomat.conf"), text)
 	d.link(path.Join(dir, "conf-enabled/tempomat.conf"), "../conf-available/tempomat.conf", "a2enconf tempomat")
@@ -347,55 +347,75 @@ func (d *decider) apacheAddresses() {
 
 func leading(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 
-// apacheSecured looks at the sites that have TLS.
+// apacheSecured uses the certificates of the sites with TLS for the proxy.
 func (d *decider) apacheSecured(hosts []*apacheHost) {
 	for _, h := range hosts {
 		where := fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line)
 		cert, key := h.first("sslcertificatefile"), h.first("sslcertificatekeyfile")
 		if len(cert) != 1 || len(key) != 1 || h.first("sslcertificatechainfile") != nil {
-			d.block(where+": the site does not name its certificate by SSLCertificateFile and SSLCertificateKeyFile alone",
-				"tempomat-proxy ends TLS with the same files", "name both there, the authorities' certificates in the first file (as certbot's fullchain.pem has them)")
+			d.block(where+": the site does not name its certificate with only SSLCertificateFile and SSLCertificateKeyFile",
+				"tempomat-proxy terminates TLS with the same files", "name both files there, the first one with the authorities' certificates (like certbot's fullchain.pem)")
 			continue
 		}
 		d.certify(cert[0], key[0], where)
 	}
 }
 
-// apacheRedirects looks at the plain port, which stays with Apache.
+// apacheRedirects adds notes about sites on the plain port that serve pages, because Apache keeps that port.
 func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	pages := false
 	for _, h := range hosts {
 		if !h.redirects() {
 			pages = true
-			d.plainPages(fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line), "disable it with a2dissite, or let it redirect: Redirect permanent / https://YOUR-NAME/")
+			d.note("%s:%d serves pages on port %d, next to TLS sites on %d. Port %[3]d stays with apache2, so requests there bypass tempomat-proxy. "+
+				"To prevent that, disable the site with a2dissite, or make it redirect: Redirect permanent / https://YOUR-NAME/",
+				h.start.File.Path, h.start.Line, d.m.Place.HTTP, d.m.Place.HTTPS)
 		}
 	}
 	if len(hosts) > 0 && !pages {
-		d.note("Port %d stays with Apache, which redirects to https there. Certificates are still renewed through it. Requests that its rules leave out bypass tempomat-proxy.", d.m.Place.HTTP)
+		d.note("Port %d stays with Apache, which redirects to https there. Certificates are still renewed through it. Requests that it doesn't redirect bypass tempomat-proxy.", d.m.Place.HTTP)
 	}
 }
 
-// plainPages notes a site that serves pages without TLS, in addition to sites with it.
-func (d *decider) plainPages(where, do string) {
-	d.note("%s serves pages on port %d, next to TLS sites on %d. Port %[2]d stays with %[4]s, so requests there bypass tempomat-proxy. To close that: %s",
-		where, d.m.Place.HTTP, d.m.Place.HTTPS, d.plan.Server, do)
-}
-
-// redirects reports whether a site redirects requests to https, as certbot or a person sets it
-// up. Names that conditions leave out, and renewals of certificates, don't count.
+// redirects reports whether a site redirects all requests to https, as certbot or an administrator configures
+// it. Conditions that exclude some host names, or the renewal of certificates, don't matter.
 func (h *apacheHost) redirects() bool {
-	return slices.ContainsFunc(h.all, func(x host.Directive) bool {
+	rewrites := false // the last RewriteEngine applies
+	for _, x := range h.all {
+		if x.Name == "rewriteengine" && h.direct(x) {
+			rewrites = len(x.Args) == 1 && strings.EqualFold(x.Args[0], "on")
+		}
+	}
+	somePaths := false // a condition limits the next RewriteRule to some paths
+	for _, x := range h.all {
 		n := len(x.Args)
-		if n < 2 || len(x.Within) != len(h.start.Within)+1 { // in a <Location> or the like
-			return false
+		if n < 2 || !h.direct(x) {
+			continue
 		}
 		switch x.Name {
 		case "redirect", "redirectpermanent":
-			return x.Args[n-2] == "/" && strings.HasPrefix(x.Args[n-1], "https://")
+			if x.Args[n-2] == "/" && strings.HasPrefix(x.Args[n-1], "https://") {
+				return true
+			}
+		case "rewritecond":
+			somePaths = somePaths || choosesPaths(x.Args[0]) && !strings.HasPrefix(x.Args[1], "!")
 		case "rewriterule":
 			everything := strings.Trim(x.Args[0], "^$().*/?") == ""
-			return everything && strings.HasPrefix(x.Args[1], "https://")
+			if rewrites && everything && !somePaths && strings.HasPrefix(x.Args[1], "https://") {
+				return true
+			}
+			somePaths = false
 		}
-		return false
+	}
+	return false
+}
+
+// direct reports whether a directive is directly in the site, not in a section within it.
+func (h *apacheHost) direct(x host.Directive) bool { return len(x.Within) == len(h.start.Within)+1 }
+
+// choosesPaths reports whether a RewriteCond tests a part of the URL.
+func choosesPaths(tested string) bool {
+	return slices.ContainsFunc([]string{"REQUEST_URI", "QUERY_STRING", "REQUEST_FILENAME"}, func(name string) bool {
+		return strings.Contains(strings.ToUpper(tested), name)
 	})
 }

@@ -19,24 +19,24 @@ import (
 	"tempomat/proxy/host"
 )
 
-// worker carries out a plan, or takes it back.
+// worker carries out a plan, or undoes it.
 type worker struct {
 	place Place
 	run   Runner
 	ask   func(ctx context.Context, p Probe) (status int, err error)
-	// sockets lists what listens on this machine, or only on some ports.
+	// sockets returns the sockets that listen on this machine, or only those on the given ports.
 	sockets func(ports ...int) []host.Listening
-	out     io.Writer // says what it does
+	out     io.Writer // receives a line for each step
 }
 
-// step is one thing to do. Whatever fails, all that was done is taken back.
+// step is one thing to do. If it fails, all steps so far are undone.
 type step struct {
 	name string
 	do   func(ctx context.Context) error
 }
 
-// apply does what a plan says, all of it or nothing. If something fails it takes back
-// what was done, and its error tells both.
+// apply carries out the whole plan or nothing. If a step fails, it undoes the steps so far. The error says
+// what failed, and whether undoing also failed.
 func (w *worker) apply(ctx context.Context, p Plan) error {
 	for _, c := range p.Changes {
 		if err := ready(c); err != nil {
@@ -52,24 +52,24 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 		if err := s.do(ctx); err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			fmt.Fprintf(w.out, "%v\nUndoing everything:\n", err)
-			// Begun work is undone also after an interrupt.
+			// WithoutCancel, because the steps must also be undone after an interrupt.
 			if back := w.undo(context.WithoutCancel(ctx), j); back != nil {
-				return errors.Join(err, fmt.Errorf("and taking it back failed; \"tempomat-proxy setup -undo\" tries again: %w", back))
+				return errors.Join(err, fmt.Errorf("and undoing the changes failed; to try again: tempomat-proxy setup -undo: %w", back))
 			}
-			return fmt.Errorf("%w; everything is as it was", err)
+			return fmt.Errorf("%w; all changes were undone", err)
 		}
 	}
 	return nil
 }
 
-// steps are all of a plan: first the files, then the checks, and only then what
-// people notice.
+// steps returns all steps of a plan: first the changes of files, then the checks, and last the steps that
+// visitors could notice.
 func (w *worker) steps(j *journal) (steps []step) {
 	file := journalFile(w.place)
 	before := map[Probe]int{}
 	steps = append(steps, step{"writing " + file + ", for -undo", func(ctx context.Context) error {
 		for _, p := range j.Probes {
-			before[p], _ = w.ask(ctx, p) // 0: there is no answer today either
+			before[p], _ = w.ask(ctx, p) // 0: the site doesn't answer before the change
 		}
 		return w.begin(j)
 	}})
@@ -82,7 +82,7 @@ func (w *worker) steps(j *journal) (steps []step) {
 	for _, c := range j.switching() {
 		steps = append(steps, w.command(c...))
 		if c[1] == reload {
-			steps = append(steps, step{"waiting until " + j.Server + " has left the port", func(ctx context.Context) error {
+			steps = append(steps, step{"waiting until " + j.Server + " has released the port", func(ctx context.Context) error {
 				return w.until(ctx, j.Server+" listens there still", func() bool {
 					return !slices.ContainsFunc(w.sockets(j.ports()...), func(s host.Listening) bool { return s.Program == j.Server })
 				})
@@ -100,10 +100,12 @@ func (w *worker) steps(j *journal) (steps []step) {
 	return steps
 }
 
-// reload has systemd reload a server, whose requests go on in the meantime, or start it.
+// reload is the systemctl command that reloads a server without interrupting its requests, or starts it if it
+// isn't running.
 const reload = "reload-or-restart"
 
-// reloadByHand reloads a server that runs without systemd.
+// reloadByHand returns the step that reloads a server on a machine without systemd, or none if the server
+// isn't running.
 func (w *worker) reloadByHand(server string) []step {
 	if !slices.ContainsFunc(w.sockets(), func(s host.Listening) bool { return s.Program == server }) {
 		return nil
@@ -111,8 +113,8 @@ func (w *worker) reloadByHand(server string) []step {
 	return []step{w.command(byHandReload(server)...)}
 }
 
-// byHandReload is the command that has a server read its configuration again and lets its
-// requests end.
+// byHandReload returns the command that makes a server read its configuration again without interrupting its
+// requests.
 func byHandReload(server string) []string {
 	if server == "nginx" {
 		return []string{"nginx", "-s", "reload"}
@@ -120,7 +122,8 @@ func byHandReload(server string) []string {
 	return []string{"apache2ctl", "graceful"}
 }
 
-// until waits for something as long as patience lasts. otherwise says what is wrong then.
+// until waits until done returns true, but no longer than patience. After that, it returns an error with the
+// text otherwise.
 func (w *worker) until(ctx context.Context, otherwise string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -128,18 +131,18 @@ func (w *worker) until(ctx context.Context, otherwise string, done func() bool) 
 		select {
 		case <-ctx.Done():
 			return errors.New(otherwise)
-		case <-time.After(2 * time.Millisecond): // until then, connections may be refused
+		case <-time.After(2 * time.Millisecond): // short, because connections can be refused until then
 		}
 	}
 	return nil
 }
 
-// begin makes the directories that are missing, and writes the journal.
+// begin creates the missing directories, and writes the journal.
 func (w *worker) begin(j *journal) error {
 	file := journalFile(w.place)
 	for _, name := range append([]string{file}, paths(j.Changes)...) {
 		for _, dir := range missingDirectories(name) {
-			if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as the rest of /etc: the proxy, which is not root, reads there
+			if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as in the rest of /etc, because the proxy isn't root and reads files there
 				return err
 			}
 			j.Directories = append(j.Directories, dir)
@@ -164,11 +167,11 @@ func (w *worker) command(argv ...string) step {
 	}}
 }
 
-// patience is how long the site may take to answer after all was started again.
+// patience is how long the site may take to answer after the servers have been switched over.
 const patience = 20 * time.Second
 
-// sameAnswer waits until a site answers as it did before. A site that did not answer
-// then only has to answer.
+// sameAnswer waits until a site answers as before. If the site didn't answer before, any status below 500 is
+// enough.
 func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -184,19 +187,20 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 			if err != nil {
 				return fmt.Errorf("no answer: %w", err)
 			}
-			return fmt.Errorf("it answers %d, and before %d", status, before)
+			return fmt.Errorf("it answers %d, but answered %d before", status, before)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// undo reverts the changes of a journal, made or not. It names what can't be reverted, and goes
-// on. The running servers switch over last, and only if the web server can serve then;
-// otherwise the site is served as before.
+// undo reverts the changes in a journal, including those that may not have been made. If it can't revert a
+// change, it reports that and continues. Switching back is the last step, and happens only if the web server
+// could serve afterwards. Otherwise the proxy continues to serve the site.
 func (w *worker) undo(ctx context.Context, j *journal) error {
 	steps := w.restoring(j, j.serverFile)
-	steps = append(steps, step{"looking for sites that came since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
-	// The proxy's own files go once it is sure that it will not be needed: it may be restarted.
+	steps = append(steps, step{"looking for sites that were added since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
+	// The proxy's own files are removed only when the proxy is certainly no longer needed, because it might be
+	// restarted before that.
 	ready := len(steps) + 1
 	steps = slices.Concat(steps, []step{w.command(j.Check...)}, w.restoring(j, func(c Change) bool { return !j.serverFile(c) }), w.switchBack(j))
 	var errs []error
@@ -215,7 +219,7 @@ func (w *worker) undo(ctx context.Context, j *journal) error {
 	return w.forget(j)
 }
 
-// restoring takes back those of the changes that are meant, the last one first.
+// restoring returns the steps that revert the changes for which meant returns true, the last change first.
 func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 	for _, c := range slices.Backward(j.Changes) {
 		if meant(c) {
@@ -231,8 +235,8 @@ func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 	return steps
 }
 
-// switchBack has the proxy leave the port and the web server take it, in as short a time as
-// they can. The requests that the proxy has come to their end in the meantime.
+// switchBack makes the proxy release the port and the web server take it, with as little time as possible in
+// between. In the meantime the proxy finishes its requests.
 func (w *worker) switchBack(j *journal) (steps []step) {
 	if !j.Systemd {
 		return append([]step{w.leave(j, w.run.Terminate)}, w.reloadByHand(j.Server)...)
@@ -252,21 +256,21 @@ func (w *worker) switchBack(j *journal) (steps []step) {
 	return append(steps, w.command("systemctl", reload, j.Server))
 }
 
-// interrupt is a signal on which the proxy has systemd keep none of its sockets. At a stop
-// systemd keeps them until requests have finished.
+// interrupt sends a signal after which systemd doesn't keep the proxy's sockets. After a normal stop, systemd
+// would keep them until all requests have finished.
 const interrupt = "systemctl kill --kill-who=main --signal=INT " + unitName
 
 func (w *worker) interrupt(ctx context.Context) error {
-	_, _ = w.run.Run(ctx, strings.Fields(interrupt)...) // it may not run
+	_, _ = w.run.Run(ctx, strings.Fields(interrupt)...) // an error means that the proxy isn't running
 	return nil
 }
 
-// leave waits until the proxy has left the public's ports. end, if there is one, is asked to
-// end each process that has one.
+// leave waits until the proxy has released the public ports. If end is not nil, leave calls it for each
+// process of the proxy that listens there.
 func (w *worker) leave(j *journal, end func(pid int) error) step {
-	return step{"waiting until " + unitName + " has left the port", func(ctx context.Context) error {
+	return step{"waiting until " + unitName + " has released the port", func(ctx context.Context) error {
 		var ended []int
-		return w.until(ctx, "another program than "+j.Server+" listens there still; end it, and run setup -undo again", func() bool {
+		return w.until(ctx, "another program than "+j.Server+" still listens there; stop it, and run setup -undo again", func() bool {
 			there := 0
 			for _, s := range w.sockets(j.ports()...) {
 				if s.Program == j.Server {
@@ -275,7 +279,7 @@ func (w *worker) leave(j *journal, end func(pid int) error) step {
 				there++
 				if s.Program == unitName && end != nil && !slices.Contains(ended, s.Process) {
 					fmt.Fprintf(w.out, "    ending process %d, %s\n", s.Process, unitName)
-					_ = end(s.Process) // that it goes on is seen
+					_ = end(s.Process) // if this fails, the process still listens, and the loop continues to wait
 					ended = append(ended, s.Process)
 				}
 			}
@@ -284,18 +288,18 @@ func (w *worker) leave(j *journal, end func(pid int) error) step {
 	}}
 }
 
-// forget removes the journal, and the directories that setup made, if they are empty.
+// forget removes the journal, and the directories that setup created if they are empty.
 func (w *worker) forget(j *journal) error {
 	if err := remove(journalFile(w.place)); err != nil {
 		return err
 	}
 	for _, dir := range slices.Backward(j.Directories) {
-		_ = os.Remove(dir) // another program's file may be there
+		_ = os.Remove(dir) // fails if another program has files in it
 	}
 	return nil
 }
 
-// Local starts this machine's own programs.
+// Local runs programs on this machine.
 type Local struct{}
 
 // Run implements Runner.
@@ -307,8 +311,8 @@ func (Local) Run(ctx context.Context, argv ...string) (string, error) {
 // Terminate implements Runner.
 func (Local) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
-// probe asks a site of this machine for its first page, and returns the status of the answer. The
-// certificate is not looked at: it is the site's own affair.
+// probe requests the first page of a site on this machine, and returns the status of the answer. It doesn't
+// check the certificate, for which the site is responsible.
 func probe(ctx context.Context, p Probe) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -328,7 +332,7 @@ func probe(ctx context.Context, p Probe) (int, error) {
 		},
 	}
 	defer t.CloseIdleConnections()
-	res, err := t.RoundTrip(req) // follows no redirect
+	res, err := t.RoundTrip(req) // doesn't follow redirects
 	if err != nil {
 		return 0, err
 	}

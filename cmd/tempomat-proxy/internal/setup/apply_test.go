@@ -13,20 +13,21 @@ import (
 	"strings"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/host"
 )
 
-// errInjected is what fails on purpose.
+// errInjected is a deliberate failure.
 var errInjected = errors.New("injected")
 
-// fakeMachine answers commands and requests, and keeps what was asked for.
+// fakeMachine answers commands and requests, and records them.
 type fakeMachine struct {
 	ran    []string
 	socket bool // systemd listens for the proxy
-	// listens is what listens on the public's port.
+	// listens are the sockets on the public port.
 	listens []host.Listening
 	ended   []int
-	broken  error // what the server's check says
+	broken  error // result of the server's check
 }
 
 // Terminate ends what listens.
@@ -50,18 +51,14 @@ func (f *fakeMachine) Run(_ context.Context, argv ...string) (string, error) {
 	return "", nil
 }
 
-// tree is a directory with a plan for it: an edited file behind a link, a replaced one, new
-// ones in new directories, a link and a permission.
+// tree makes a directory and a plan for it: an edited file behind a link, a replaced file, new files in new
+// directories, a link and a permission.
 func tree(t *testing.T) (root string, p Plan) {
 	t.Helper()
 	root = t.TempDir()
 	for name, text := range map[string]string{"etc/ports.conf": "# ports\nListen 80\n", "etc/tempomat/tempomat.yaml": "# defaults\n", "etc/key.pem": "secret", "run/systemd/system/x": ""} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750))
+		testkit.WriteFile(t, filepath.Join(root, name), text, 0o600)
 	}
 	at := func(name string) string { return filepath.Join(root, name) }
 	group := groupName(uint32(os.Getgid()))
@@ -80,7 +77,7 @@ func tree(t *testing.T) (root string, p Plan) {
 	return root, p
 }
 
-// snapshot is every name below a directory with its mode and text.
+// snapshot returns every name below a directory with its mode and text.
 func snapshot(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -102,9 +99,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 		all[name] = fmt.Sprint(info.Mode(), " ", text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all
 }
 
@@ -115,8 +110,7 @@ func newWorker(root string, f *fakeMachine) *worker {
 	}
 }
 
-// TestAllOrNothing fails at each step, before it is done and after, and dies there, too:
-// everything becomes as it was.
+// TestAllOrNothing fails before and after each step, and also dies there: afterwards everything is restored.
 func TestAllOrNothing(t *testing.T) {
 	_, p := tree(t)
 	n := len(newWorker("", &fakeMachine{}).steps(&p.journal))
@@ -138,14 +132,12 @@ func TestAllOrNothing(t *testing.T) {
 					return errInjected
 				}
 				if how != "killed" {
-					if err := w.carryOut(t.Context(), j, steps); !errors.Is(err, errInjected) || !strings.Contains(err.Error(), "as it was") {
+					if err := w.carryOut(t.Context(), j, steps); !errors.Is(err, errInjected) || !strings.Contains(err.Error(), "all changes were undone") {
 						t.Error(err)
 					}
 				} else {
 					for _, s := range steps[:i] {
-						if err := s.do(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						testkit.Must(t, s.do(t.Context()))
 					}
 					if err := newWorker(root, f).takeBack(t.Context()); err != nil { // another process
 						t.Error(err)
@@ -159,15 +151,13 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestApplyAndUndo: the commands come in the order in which nothing is broken, and back.
+// TestApplyAndUndo: the commands run in an order that breaks nothing, in both directions.
 func TestApplyAndUndo(t *testing.T) {
 	root, p := tree(t)
 	before := snapshot(t, root)
 	f := &fakeMachine{}
 	w := newWorker(root, f)
-	if err := w.apply(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.apply(t.Context(), p))
 	want := "apache2ctl configtest; systemctl daemon-reload; tempomat-proxy -check -config " + p.Config +
 		"; systemctl enable tempomat-proxy; systemctl reload-or-restart apache2; systemctl restart tempomat-proxy"
 	if got := strings.Join(f.ran, "; "); got != want {
@@ -182,9 +172,7 @@ func TestApplyAndUndo(t *testing.T) {
 		t.Error(info.Mode(), err)
 	}
 	f.ran = nil
-	if err := w.takeBack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.takeBack(t.Context()))
 	want = "apache2ctl configtest; systemctl daemon-reload; systemctl disable tempomat-proxy; " + interrupt + "; systemctl --no-block stop tempomat-proxy; systemctl reload-or-restart apache2"
 	if got := strings.Join(f.ran, "; "); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
@@ -192,61 +180,42 @@ func TestApplyAndUndo(t *testing.T) {
 	if after := snapshot(t, root); !maps.Equal(before, after) {
 		t.Errorf("it was %v\nand is %v", before, after)
 	}
-}
 
-// TestUndoClosesSocket: a port that systemd listens at for the proxy is free before the web
-// server starts anew.
-func TestUndoClosesSocket(t *testing.T) {
-	root, p := tree(t)
-	f := &fakeMachine{}
-	w := newWorker(root, f)
-	if err := w.apply(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.apply(t.Context(), p))
 	f.ran, f.socket = nil, true
-	if err := w.takeBack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.takeBack(t.Context()))
 	ran := strings.Join(f.ran, "; ")
 	if socket, server := strings.Index(ran, "disable --now tempomat-proxy.socket"), strings.Index(ran, reload); socket < 0 || server < socket {
-		t.Error(ran)
+		t.Errorf("systemd still listens for the proxy as the web server starts: %s", ran)
 	}
 }
 
-// TestUndoKeepsWhatOthersWrote: lines that somebody added stay, settings are kept beside, and
-// where setup's own lines are gone that is told and the rest is done.
+// TestUndoKeepsWhatOthersWrote: lines that others added stay, other settings are kept next to the file, and
+// if setup's own lines are missing, that is reported and the rest is undone.
 func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	for name, c := range map[string]struct{ now, then, told string }{
 		"lines around": {"# mine\n# ports\nListen 8080\n# more\nListen 9000\n", "# mine\n# ports\nListen 80\nListen 9000\n", ""},
-		"edited":       {"# ports\nListen 8081\n", "# ports\nListen 8081\n", `ports.conf:2: setup's line "Listen 8080" is gone`},
-		"gone":         {"# ports\n# none\n", "# ports\n# none\n", `ports.conf:2: setup's line "Listen 8080" is gone. Before setup it was "Listen 80"`},
+		"edited":       {"# ports\nListen 8081\n", "# ports\nListen 8081\n", `ports.conf:2: setup's line "Listen 8080" is missing`},
+		"gone":         {"# ports\n# none\n", "# ports\n# none\n", `ports.conf:2: setup's line "Listen 8080" is missing. Before setup it was "Listen 80"`},
 		"put back":     {"# ports\n\nListen 80\n", "# ports\n\nListen 80\n", ""},
-		"two others":   {"# ports\nListen 1\nListen 2\n", "# ports\nListen 1\nListen 2\n", "is gone"},
-		"deleted":      {"", "", "ports.conf is gone; what it was"},
+		"two others":   {"# ports\nListen 1\nListen 2\n", "# ports\nListen 1\nListen 2\n", "is missing"},
+		"deleted":      {"", "", "ports.conf no longer exists; its text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, p := tree(t)
 			w := newWorker(root, &fakeMachine{})
 			var said strings.Builder
 			w.out = &said
-			if err := w.apply(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.apply(t.Context(), p))
 			write := func(c Change, text string) {
-				if err := os.WriteFile(c.Path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.WriteFile(t, c.Path, text, 0o600)
 			}
 			write(p.Changes[3], "throttle: {mode: fair}\n")
 			if write(p.Changes[0], c.now); c.now == "" {
-				if err := os.Remove(p.Changes[0].Path); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.Remove(p.Changes[0].Path))
 			}
 			said.Reset()
-			if err := w.takeBack(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.takeBack(t.Context()))
 			for name, want := range map[string]string{
 				p.Changes[0].Path: c.then,
 				p.Changes[3].Path: "# defaults\n", p.Changes[3].Path + undoneEnd: "throttle: {mode: fair}\n",
@@ -268,16 +237,13 @@ func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// TestTakeBackFindsEqualLines in files that were edited anywhere, and where setup made equal
-// lines of different ones.
+// TestTakeBackFindsEqualLines: edits are reverted in files that were edited anywhere, even if setup turned
+// different lines into equal ones.
 func TestTakeBackFindsEqualLines(t *testing.T) {
 	const a, b = "<VirtualHost *:80>\n\tServerName a\n</VirtualHost>\n", "<VirtualHost _default_:80>\n\tServerName b\n</VirtualHost>\n"
 	edits := []Edit{{1, "<VirtualHost *:80>", []string{"<VirtualHost *>"}}, {4, "<VirtualHost _default_:80>", []string{"<VirtualHost *>"}},
 		{6, "</VirtualHost>", []string{"\tRewriteEngine on", "</VirtualHost>"}}}
-	after, err := applyEdits(a+b, edits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := applyEdits(a+b, edits)
 	has := func(text string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(text, "<VirtualHost *:80>", "<VirtualHost *>"), "<VirtualHost _default_:80>", "<VirtualHost *>")
 	}
@@ -302,8 +268,8 @@ func TestTakeBackFindsEqualLines(t *testing.T) {
 	}
 }
 
-// TestUndoSwitchesOver: without systemd too the proxy leaves the port and the server takes it,
-// or -undo says what is wrong and changes nothing that runs.
+// TestUndoSwitchesOver: even without systemd, the proxy releases the port and the server takes it, or -undo
+// reports the problem and changes nothing that runs.
 func TestUndoSwitchesOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		listens []host.Listening
@@ -312,19 +278,17 @@ func TestUndoSwitchesOver(t *testing.T) {
 		ran     string // the last command
 		says    string
 	}{
-		"both run":          {listens: []host.Listening{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, ended: []int{7}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
-		"no process":        {ran: "apache2ctl configtest", says: "apache2 does not run"},
+		"both run":          {listens: []host.Listening{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, ended: []int{7}, ran: "apache2ctl graceful", says: "Done: all changes are undone"},
+		"no process":        {ran: "apache2ctl configtest", says: "apache2 is not running"},
 		"a broken file":     {listens: []host.Listening{{Program: unitName, Process: 7}, {Program: "apache2", Process: 8}}, check: errInjected, ran: "apache2ctl configtest", says: "so the site is served as before"},
-		"only a web server": {listens: []host.Listening{{Program: "apache2", Process: 8}}, ran: "apache2ctl graceful", says: "Done: everything is as it was"},
+		"only a web server": {listens: []host.Listening{{Program: "apache2", Process: 8}}, ran: "apache2ctl graceful", says: "Done: all changes are undone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, p := tree(t)
 			p.Systemd = false
 			f := &fakeMachine{}
 			w := newWorker(root, f)
-			if err := w.apply(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, w.apply(t.Context(), p))
 			var said strings.Builder
 			w.out = &said
 			f.ran, f.listens, f.broken = nil, c.listens, c.check
@@ -344,18 +308,16 @@ func TestUndoSwitchesOver(t *testing.T) {
 	}
 }
 
-// TestApplyChangesNothingThatChanged: between the look and the change somebody was faster.
+// TestApplyChangesNothingThatChanged: another program made a change after the plan was made.
 func TestApplyChangesNothingThatChanged(t *testing.T) {
 	for name, c := range map[string]struct{ file, says string }{
 		"a file was edited": {"etc/ports.conf", "was changed by another program"},
 		"a file is new":     {"etc/link", "exists"},
-		"a former backup":   {"etc/ports.conf" + backupEnd, "would be lost"},
+		"a former backup":   {"etc/ports.conf" + backupEnd, "would be overwritten"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, p := tree(t)
-			if err := os.WriteFile(filepath.Join(root, c.file), []byte("somebody's\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, filepath.Join(root, c.file), "somebody's\n", 0o600)
 			before := snapshot(t, root)
 			err := newWorker(root, &fakeMachine{}).apply(t.Context(), p)
 			if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -12,41 +12,38 @@ import (
 	"tempomat/proxy/host"
 )
 
-// unitName is the unit of systemd that runs the proxy.
+// unitName is the systemd unit of the proxy.
 const unitName = "tempomat-proxy"
 
-// proxyGroup is the group of the package's user, keyGroup Debian's of those who may read
-// private keys (package ssl-cert).
+// proxyGroup is the group of the package's user. keyGroup is Debian's group for reading private keys
+// (package ssl-cert).
 const (
 	proxyGroup = "tempomat"
 	keyGroup   = "ssl-cert"
 )
 
-// manuals is where the packages put the documentation. byHand is what to do where setup
-// does not.
+// manuals is where the packages install the documentation. byHand is the advice if setup can't help.
 const (
 	manuals = "/usr/share/doc/tempomat/docs"
-	byHand  = "do it by hand, as a recipe in " + manuals + "/recipes has it"
+	byHand  = "do it by hand, with a recipe in " + manuals + "/recipes"
 )
 
-// Decide makes the plan for a machine. It reads nothing else.
+// Decide makes the plan for a machine. It uses no information except m.
 func Decide(m Machine) Plan {
 	d := newDecider(m)
 	d.plan.Before = m.Service
 	d.found()
 	if m.JournalFault != nil {
-		d.block("what setup did here cannot be read", m.JournalFault.Error(), "put the former files back by hand: their names end in "+backupEnd)
+		d.block("setup's journal can't be read", m.JournalFault.Error(), "restore the previous files by hand: their names end in "+backupEnd)
 		return d.plan
 	}
 	if m.Journal != nil {
 		d.plan.Done = true
 		return d.plan
 	}
-	switch server := d.server(); server {
-	case "apache2":
+	d.ports()
+	if len(d.plan.Obstacles) == 0 {
 		d.apache()
-	case "nginx":
-		d.nginx()
 	}
 	if len(d.plan.Obstacles) == 0 {
 		d.finish()
@@ -55,7 +52,8 @@ func Decide(m Machine) Plan {
 }
 
 func newDecider(m Machine) *decider {
-	d := &decider{m: m, edits: map[string][]Edit{}, shown: map[string]string{}, texts: map[string]string{}}
+	d := &decider{m: m, edits: map[string][]Edit{}, texts: map[string]string{}}
+	d.plan.Server, d.plan.Check = "apache2", []string{"apache2ctl", "configtest"}
 	d.plan.Systemd = m.Systemd
 	d.plan.Config = m.Place.Root + "/etc/tempomat/tempomat.yaml"
 	return d
@@ -65,10 +63,9 @@ func newDecider(m Machine) *decider {
 type decider struct {
 	m      Machine
 	plan   Plan
-	edits  map[string][]Edit // by the real path
+	edits  map[string][]Edit // by the file's real path
 	texts  map[string]string
-	shown  map[string]string
-	inner  int // the port that the server moves to
+	inner  int // the port that Apache moves to
 	secure bool
 	certs  []certificate
 }
@@ -84,9 +81,8 @@ func (d *decider) note(format string, args ...any) {
 	d.plan.Notes = append(d.plan.Notes, fmt.Sprintf(format, args...))
 }
 
-// server chooses which web server is meant: the one that listens where the public asks,
-// or the only one that is there. It is empty if that cannot be told.
-func (d *decider) server() string {
+// ports checks that there is an Apache server, and that no other program listens on the public ports.
+func (d *decider) ports() {
 	holders := map[string]int{}
 	for _, s := range d.m.Sockets {
 		if port := int(s.Address.Port()); port == d.m.Place.HTTP || port == d.m.Place.HTTPS {
@@ -95,48 +91,32 @@ func (d *decider) server() string {
 	}
 	for name, port := range holders {
 		switch name {
-		case "apache2", "nginx":
+		case "apache2":
 		case "":
-			d.block(fmt.Sprintf("an unknown program listens on port %d", port), "only root can see which", "run setup as root")
+			d.block(fmt.Sprintf("an unknown program listens on port %d", port), "only root can see which program", "run setup as root")
 		case unitName:
-			d.block(fmt.Sprintf("tempomat-proxy listens on port %d already", port), "it was set up by hand", "nothing, or undo that first")
+			d.block(fmt.Sprintf("tempomat-proxy already listens on port %d", port), "it was set up by hand", "nothing, or undo that setup first")
 		default:
-			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup puts the proxy before Apache and nginx only",
-				"end "+name+" if it should not be there; or let it send its requests to 127.0.0.1:8888, where tempomat-proxy listens by default, and name the web server behind it as backend")
+			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup can only put the proxy in front of Apache",
+				"stop "+name+" if it should not run; otherwise "+byHand)
 		}
 	}
-	_, apache := holders["apache2"]
-	_, nginx := holders["nginx"]
-	switch {
-	case len(d.plan.Obstacles) > 0:
-		return ""
-	case apache && nginx:
-		d.block("both Apache and nginx serve the public", fmt.Sprintf("one listens on port %d, the other one on %d", holders["apache2"], holders["nginx"]),
-			"decide which one is in front, and "+byHand)
-	case apache, !nginx && d.m.Apache != nil && d.m.Nginx == nil:
-		return "apache2"
-	case nginx, d.m.Nginx != nil && d.m.Apache == nil:
-		return "nginx"
-	case d.m.Apache != nil && d.m.Nginx != nil:
-		d.block("Apache and nginx are installed, and neither of them runs", "setup cannot tell which one serves your site", "start the one that does")
-	default:
-		d.block("there is neither Apache nor nginx", "setup puts the proxy before one of these, where Debian and Ubuntu have its files",
-			"for another web server, write "+d.plan.Config+" with its address as backend; for another layout, "+byHand)
+	if d.m.Apache == nil && len(d.plan.Obstacles) == 0 {
+		d.block("there is no Apache", "setup can only put the proxy in front of Apache, with its files in the layout of Debian and Ubuntu", byHand)
 	}
-	return ""
 }
 
-// edit exchanges a line of a file.
+// edit plans to replace a line of a file.
 func (d *decider) edit(f *host.ConfigFile, line int, now ...string) {
 	old := strings.Split(f.Text, "\n")[line-1]
 	e := Edit{Line: line, Old: old, New: now}
 	if !slices.ContainsFunc(d.edits[f.Real], func(o Edit) bool { return o.Line == line }) {
 		d.edits[f.Real] = append(d.edits[f.Real], e)
 	}
-	d.texts[f.Real], d.shown[f.Real] = f.Text, f.Path
+	d.texts[f.Real] = f.Text
 }
 
-// freePort returns the first free one of twenty ports.
+// freePort returns the first free port among the twenty that begin with the given one.
 func (d *decider) freePort(from int, taken []int) int {
 	for p := from; p < from+20; p++ {
 		used := slices.ContainsFunc(d.m.Sockets, func(s host.Listening) bool { return int(s.Address.Port()) == p })
@@ -144,11 +124,11 @@ func (d *decider) freePort(from int, taken []int) int {
 			return p
 		}
 	}
-	d.block(fmt.Sprintf("no port from %d to %d is free", from, from+19), "the web server has to move to one of them", "stop what listens there")
+	d.block(fmt.Sprintf("no port from %d to %d is free", from, from+19), "the web server must move to one of them", "stop a program that listens on one of them")
 	return from
 }
 
-// create adds a file that must not be there yet.
+// create plans a file that must not exist yet.
 func (d *decider) create(name, text string) {
 	d.plan.Changes = append(d.plan.Changes, Change{Path: name, New: true, After: text})
 }
@@ -157,40 +137,32 @@ func (d *decider) link(name, target, command string) {
 	d.plan.Changes = append(d.plan.Changes, Change{Path: name, New: true, Target: target, Command: command})
 }
 
-// editFiles turns the edits into changes.
-func (d *decider) editFiles() bool {
+// editFiles converts the edits to changes.
+func (d *decider) editFiles() {
 	var edited []Change
-	for real, edits := range d.edits {
+	for _, real := range slices.Sorted(maps.Keys(d.edits)) {
+		edits, before := d.edits[real], d.texts[real]
 		slices.SortFunc(edits, func(a, b Edit) int { return a.Line - b.Line })
-		after, err := applyEdits(d.texts[real], edits)
-		if err != nil {
-			d.block(d.shown[real]+": "+err.Error(), "setup has read it wrongly", "report this, please")
-			return false
-		}
-		edited = append(edited, Change{Path: real, Shown: d.shown[real], Before: d.texts[real], After: after, Edits: edits, Backup: backupOf(real)})
+		edited = append(edited, Change{Path: real, Before: before, After: applyEdits(before, edits), Edits: edits, Backup: backupOf(real)})
 	}
-	slices.SortFunc(edited, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	d.plan.Changes = append(edited, d.plan.Changes...)
-	return true
 }
 
-// finish adds tempomat's own files to those of the server.
+// finish adds the changes of tempomat's own files to the plan.
 func (d *decider) finish() {
-	if !d.editFiles() {
-		return
-	}
+	d.editFiles()
 	d.config()
 	d.keys()
 	if !d.m.Systemd {
-		d.note("systemd does not run here: -write changes and checks the files, and prints the commands that switch over.")
+		d.note("systemd is not running: -write changes and checks the files, and prints the commands that switch over.")
 	} else if !d.m.Service.Installed {
-		d.block("the unit "+unitName+".service is not installed", "setup starts the proxy by it",
+		d.block("the unit "+unitName+".service is not installed", "setup starts the proxy with it",
 			"install the package, or copy deploy/systemd/tempomat-proxy.service to /etc/systemd/system")
 	}
 }
 
-// backupOf is where the former text of a file is kept: next to it, except where the
-// server would read that as well.
+// backupOf returns where the previous text of a file is kept: next to the file, unless the server would read
+// it there as well.
 func backupOf(real string) string {
 	if path.Base(path.Dir(real)) == "sites-enabled" {
 		return path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
@@ -198,7 +170,7 @@ func backupOf(real string) string {
 	return real + backupEnd
 }
 
-// config plans tempomat's own file.
+// config plans tempomat's own configuration file.
 func (d *decider) config() {
 	text := d.configText()
 	c := d.m.Config
@@ -209,8 +181,8 @@ func (d *decider) config() {
 	case c.Defaults:
 		d.plan.Changes = append(d.plan.Changes, Change{Path: d.plan.Config, Before: c.Text, After: text, Backup: d.plan.Config + backupEnd})
 	default:
-		d.block(d.plan.Config+" has settings of its own", "setup does not know which of them are still meant",
-			"move it away and run setup again, then add your settings to the new one; or write these into it yourself:\n"+indent(settings(text)))
+		d.block(d.plan.Config+" already has settings", "setup can't tell which of them are still needed",
+			"move it away, run setup again, and add your settings to the new file; or add these settings to it yourself:\n"+indent(settings(text)))
 	}
 }
 
@@ -223,22 +195,22 @@ func (d *decider) configText() string {
 			listen += fmt.Sprintf("    - {certificate: %s, key: %s}\n", yamlText(c.chain), yamlText(c.key))
 		}
 	}
-	return "# Written by tempomat-proxy setup. Every other key has its default; all are in\n" +
+	return "# Written by tempomat-proxy setup. Every other key has its default; all keys are in\n" +
 		"# " + manuals + "/configuration.md. After a change: systemctl reload tempomat-proxy\n" +
 		listen +
 		fmt.Sprintf("backend: %s://127.0.0.1:%d\n", scheme, d.inner) +
-		"\n# It measures and delays no one. After a day, when tempomat-doctor shows what you\n" +
-		"# expect: mode: fair, and no log line.\n" +
+		"\n# tempomat only measures and delays no one. After a day, if tempomat-doctor shows what\n" +
+		"# you expect, set mode: fair and remove the log line.\n" +
 		"throttle: {mode: observe}\n" +
 		"log: {access: all}\n"
 }
 
-// yamlText quotes a path for YAML if necessary.
+// yamlText quotes a path for YAML.
 func yamlText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// settings are the lines of a text that are no comments.
+// settings returns the lines of a text, without empty lines and comments.
 func settings(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -251,7 +223,7 @@ func settings(text string) string {
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
 
-// found describes in plain words what there is.
+// found describes in plain words what was found on the machine.
 func (d *decider) found() {
 	m := d.m
 	say := func(format string, args ...any) { d.plan.Found = append(d.plan.Found, fmt.Sprintf(format, args...)) }
@@ -261,30 +233,27 @@ func (d *decider) found() {
 	if a := m.Apache; a != nil {
 		say("Apache in %s: %d sites.", a.Dir, len(a.Hosts))
 	}
-	if n := m.Nginx; n != nil {
-		say("nginx in %s: %d files.", n.Dir, len(n.Files))
-	}
 	switch {
 	case !m.Systemd:
-		say("systemd does not run here.")
+		say("systemd is not running.")
 	case m.Service.Active:
 		say("%s.service runs.", unitName)
 	case m.Service.Installed:
-		say("%s.service is installed, and does not run.", unitName)
+		say("%s.service is installed, but not running.", unitName)
 	default:
 		say("%s.service is not installed.", unitName)
 	}
 	switch {
 	case !m.Config.Exists:
-		say("%s: none yet.", d.plan.Config)
+		say("%s: does not exist yet.", d.plan.Config)
 	case m.Config.Defaults:
-		say("%s: there, all defaults.", d.plan.Config)
+		say("%s: exists, with only default values.", d.plan.Config)
 	default:
-		say("%s: there, with settings of its own.", d.plan.Config)
+		say("%s: exists, with settings.", d.plan.Config)
 	}
 }
 
-// holder names who listens on a port.
+// holder returns the names of the programs that listen on a port.
 func holder(sockets []host.Listening, port int) string {
 	var names []string
 	for _, s := range sockets {
@@ -299,22 +268,24 @@ func holder(sockets []host.Listening, port int) string {
 	return strings.Join(names, " and ")
 }
 
-// certificate names the files that a TLS site serves with.
+// certificate names the files of a site's certificate.
 type certificate struct {
-	chain, key string // the certificate with those of its authorities, and its key
+	chain, key string // the certificate with its chain, and its key
 }
 
-// readable bits for the group: a directory is passed, a key is read.
+// groupReads and groupPasses are the permissions that the proxy's group needs: to read a file, and to access
+// what is in a directory.
 const (
 	groupReads  = 0o040
 	groupPasses = 0o010
 )
 
-// certify takes in the certificate of a site. where is its place, for people.
+// certify adds the certificate of a site to the plan. where is the site's position in the configuration, for
+// messages.
 func (d *decider) certify(chain, key, where string) {
 	for _, f := range []string{chain, key} {
 		if !path.IsAbs(f) || strings.ContainsAny(f, "$\n") {
-			d.block(fmt.Sprintf("%s: the certificate's file %q is no plain path", where, f), "tempomat-proxy has to find the same file", "write its whole path there")
+			d.block(fmt.Sprintf("%s: the certificate's file %q is not a plain path", where, f), "tempomat-proxy must find the same file", "write its full path there")
 			return
 		}
 	}
@@ -323,9 +294,9 @@ func (d *decider) certify(chain, key, where string) {
 	}
 }
 
-// keys lets the proxy read the private keys. Keys that only root may read become the group's; a
-// key that already belongs to a group stays there, and the proxy joins that group. certbot
-// keeps group and mode when it renews.
+// keys plans to let the proxy read the private keys. Keys that only root may read get the proxy's group. A
+// key that already belongs to another group keeps it, and the proxy joins that group. When certbot renews a
+// certificate, it keeps group and mode.
 func (d *decider) keys() {
 	if !d.secure {
 		return
@@ -335,7 +306,7 @@ func (d *decider) keys() {
 	for _, name := range d.certificateFiles() {
 		k, known := d.m.Keys[name]
 		if !known || k.Fault != "" {
-			d.block("the proxy cannot be let to "+name, k.Fault, "see that the file exists, and run setup as root")
+			d.block("the proxy can't get permission to "+name, k.Fault, "make sure that the file exists, and run setup as root")
 			continue
 		}
 		for _, a := range k.Needs {
@@ -346,7 +317,7 @@ func (d *decider) keys() {
 		groups = append(groups, k.Groups...)
 	}
 	if len(needs) > 0 && d.m.KeyGroup == "" {
-		d.block("there is neither a group "+proxyGroup+" nor "+keyGroup, "by it the proxy, which is not root, may read private keys", "install the package, or apt install ssl-cert")
+		d.block("there is neither a group "+proxyGroup+" nor "+keyGroup, "the proxy does not run as root, and needs such a group to read private keys", "install the package, or apt install ssl-cert")
 	}
 	if len(needs) > 0 && d.m.KeyGroup != proxyGroup {
 		groups = append(groups, d.m.KeyGroup)
@@ -362,7 +333,7 @@ func (d *decider) keys() {
 	d.join(groups)
 }
 
-// join puts the proxy into groups.
+// join plans to add the proxy to groups.
 func (d *decider) join(groups []string) {
 	slices.Sort(groups)
 	groups = slices.Compact(groups)
@@ -386,47 +357,25 @@ func (d *decider) certificateFiles() (names []string) {
 	return names
 }
 
-// pastProxy notes a port that the web server serves directly.
-func (d *decider) pastProxy(port int, server string) {
-	d.note("Port %d stays with %s: its requests go past tempomat-proxy.", port, server)
-}
-
-// own reports whether a file is one that setup made.
-func (d *decider) own(f *host.ConfigFile) bool {
-	return d.m.Journal != nil && slices.ContainsFunc(d.m.Journal.Changes, func(c Change) bool { return c.New && c.Path == f.Real })
-}
-
-// adopt moves sites that were added for the web server's local address, as the manual
-// describes, to the public port. It needs the files as they are after undo.
+// adopt adds the public port to sites that were added after setup without a port, as the manual recommends.
+// It uses the files as they are after undo.
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
-	var served bool
 	port := j.public()
-	if j.Server == "apache2" {
-		if d.m.Apache = gatherApache(ctx, w.place, w.run); d.m.Apache == nil {
-			return nil
-		}
-		served = d.apacheAdopt(port)
-	} else {
-		if d.m.Nginx = gatherNginx(ctx, w.place, w.run); d.m.Nginx == nil {
-			return nil
-		}
-		served = d.nginxAdopt(port, j.inner())
+	if d.m.Apache = gatherApache(ctx, w.place, w.run); d.m.Apache == nil || j.Server != d.plan.Server {
+		return nil
 	}
+	served := d.apacheAdopt(port)
 	for _, real := range slices.Sorted(maps.Keys(d.edits)) {
-		text, err := applyEdits(d.texts[real], d.edits[real])
-		if err == nil {
-			err = rewrite(real, text, real)
-		}
-		if err != nil {
+		if err := rewrite(real, applyEdits(d.texts[real], d.edits[real]), real); err != nil {
 			return err
 		}
 		for _, e := range d.edits[real] {
-			fmt.Fprintf(w.out, "  %s:%d: %q came since; it is %q now\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
+			fmt.Fprintf(w.out, "  %s:%d: %q was added since; it is %q now\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
 		}
 	}
 	if !served {
-		return fmt.Errorf("%s would not listen on port %d: no line has it. Add the line that ports.conf or a site's file had", j.Server, port)
+		return fmt.Errorf("%s would not listen on port %d: no Listen line has that port. Restore the line in ports.conf or a site's file", j.Server, port)
 	}
 	return nil
 }

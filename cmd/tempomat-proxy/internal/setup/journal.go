@@ -8,35 +8,34 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"tempomat/cmd/internal/daemon"
 )
 
-// journal is what setup did, kept for undo. It is written before the first change, so a setup
-// that was killed can also be undone.
+// journal records what setup did, so that it can be undone. It is written before the first change, so even a
+// setup that was killed can be undone.
 type journal struct {
 	Systemd bool     // systemd runs here
-	Server  string   // the unit of the web server: apache2 or nginx
+	Server  string   // the unit of the web server: apache2, or nginx if an earlier release did the setup
 	Check   []string // the command that checks the server's configuration
 	Config  string   // the path of tempomat's configuration
 	Changes []Change
-	Probes  []Probe // what has to answer afterwards as it did before
-	Before  Service // how the proxy's unit was
-	Reread  bool    // systemd has to read its units again
-	// Directories are those that setup made, outermost first.
+	Probes  []Probe // pages that must give the same status after the changes
+	Before  Service // the state of the proxy's unit before the changes
+	Reread  bool    // systemd must read its units again
+	// Directories are the directories that setup created, outermost first.
 	Directories []string
 }
 
-// serverFile reports whether a change is of the web server's files, and not of what the proxy
-// needs: its configuration, its unit, and access to keys.
+// serverFile reports whether a change concerns the web server's files. All other changes concern the proxy:
+// its configuration, its unit, and access to keys.
 func (j *journal) serverFile(c Change) bool {
 	return c.Access == nil && c.Path != j.Config && !strings.Contains(c.Path, "/"+unitName+".service.d/")
 }
 
-// ports are those that the proxy took over.
+// ports returns the ports that the proxy took over.
 func (j *journal) ports() (ports []int) {
 	for _, p := range j.Probes {
 		ports = append(ports, p.Port)
@@ -44,7 +43,7 @@ func (j *journal) ports() (ports []int) {
 	return ports
 }
 
-// public is the port that was taken over.
+// public returns the port that the proxy took over, or 0.
 func (j *journal) public() int {
 	if len(j.Probes) == 0 {
 		return 0
@@ -52,21 +51,8 @@ func (j *journal) public() int {
 	return j.Probes[0].Port
 }
 
-// inner is the address on the loopback that the web server moved to.
-func (j *journal) inner() string {
-	address := regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
-	for _, c := range j.Changes {
-		for _, e := range c.Edits {
-			if found := address.FindString(strings.Join(e.New, "\n")); found != "" {
-				return found
-			}
-		}
-	}
-	return ""
-}
-
-// checks are the commands that check the changed files before any server uses them. The proxy's
-// asks systemd in which groups the unit is.
+// checks returns the commands that check the changed files before any server uses them. The proxy's check
+// asks systemd for the unit's groups, so systemd must read the changed unit first.
 func (j *journal) checks() [][]string {
 	list := [][]string{j.Check}
 	if j.Systemd && j.Reread {
@@ -75,8 +61,7 @@ func (j *journal) checks() [][]string {
 	return append(list, []string{unitName, "-check", "-config", j.Config})
 }
 
-// switching are the commands of systemd that have the servers run as the files say; without
-// it there are none.
+// switching returns the systemd commands that make the servers use the files. Without systemd there are none.
 func (j *journal) switching() [][]string {
 	if !j.Systemd {
 		return nil
@@ -84,7 +69,7 @@ func (j *journal) switching() [][]string {
 	return [][]string{{"systemctl", "enable", unitName}, {"systemctl", reload, j.Server}, {"systemctl", "restart", unitName}}
 }
 
-// journalName is its name, in addition to the configuration.
+// journalName is the name of the journal, which is in the directory of tempomat's configuration.
 const journalName = "setup.json"
 
 func journalFile(p Place) string { return p.Root + "/etc/tempomat/" + journalName }
@@ -109,7 +94,7 @@ func loadJournal(name string) (*journal, error) {
 	return j, nil
 }
 
-// missingDirectories are the directories of a file that are not there, outermost first.
+// missingDirectories returns the parent directories of a file that don't exist, outermost first.
 func missingDirectories(name string) (list []string) {
 	for dir := filepath.Dir(name); !exists(dir); dir = filepath.Dir(dir) {
 		list = append([]string{dir}, list...)
@@ -117,7 +102,7 @@ func missingDirectories(name string) (list []string) {
 	return list
 }
 
-// replaceFile puts a text in the place of a file at once.
+// replaceFile replaces the whole text of a file.
 func replaceFile(name, text string, mode os.FileMode, uid, gid int) error {
 	return daemon.ReplaceFile(name, mode, uid, gid, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
@@ -125,8 +110,8 @@ func replaceFile(name, text string, mode os.FileMode, uid, gid int) error {
 	})
 }
 
-// rewrite puts a text into a file, and gives it the owner and mode of another one, or of
-// that file itself.
+// rewrite replaces the text of a file. The file gets the owner and mode of the file like, which may be the
+// same file.
 func rewrite(name, text, like string) error {
 	info, err := os.Lstat(like)
 	if err != nil {
@@ -134,12 +119,12 @@ func rewrite(name, text, like string) error {
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !info.Mode().IsRegular() || !ok {
-		return fmt.Errorf("%s is no plain file", like)
+		return fmt.Errorf("%s isn't a regular file", like)
 	}
 	return replaceFile(name, text, info.Mode().Perm(), int(s.Uid), int(s.Gid))
 }
 
-// ready reports whether a change can be made: all is as it was when the plan was made.
+// ready returns an error if a change can't be made because something has changed since the plan was made.
 func ready(c Change) error {
 	if c.Access != nil {
 		_, err := groupNumber(c.Access.Group)
@@ -160,12 +145,12 @@ func ready(c Change) error {
 
 func absent(name string) error {
 	if _, err := os.Lstat(name); !os.IsNotExist(err) {
-		return fmt.Errorf("%s exists, and would be lost: move it away", name)
+		return fmt.Errorf("%s already exists and would be overwritten: move it away", name)
 	}
 	return nil
 }
 
-// put makes one change that is ready.
+// put makes a change. Call ready first.
 func put(c Change) error {
 	switch {
 	case c.Access != nil:
@@ -181,7 +166,7 @@ func put(c Change) error {
 	return rewrite(c.Path, c.After, c.Path)
 }
 
-// setAccess changes group and mode.
+// setAccess sets the group and mode of a file or directory.
 func setAccess(a Access) error {
 	group, err := groupNumber(a.Group)
 	if err != nil {
@@ -193,17 +178,16 @@ func setAccess(a Access) error {
 	return os.Chmod(a.Path, os.FileMode(a.Mode))
 }
 
-// undoneEnd marks the copy of a file of setup's that was edited later.
+// undoneEnd is the suffix for copies of files that setup created and that were edited later.
 const undoneEnd = ".undone"
 
-// restore reverts one change, made or not, and returns what a person should know about it: an
-// edited file that was setup's as a whole is kept next to it, and lines that are missing in an
-// edited file are named.
+// restore reverts a change, even one that was never made. told contains what the administrator should know:
+// where an edited file is kept, and which of setup's lines are missing.
 func restore(c Change) (told []string, err error) {
 	if c.Access != nil {
 		err := setAccess(*c.Was)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil // it needs no access any more
+			return nil, nil // the file was deleted, so no access needs to be restored
 		}
 		return nil, err
 	}
@@ -219,7 +203,7 @@ func restore(c Change) (told []string, err error) {
 		return told, remove(c.Path)
 	}
 	like := c.Path
-	if !exists(like) { // it was deleted
+	if !exists(like) { // the file was deleted
 		like = c.Backup
 	}
 	if err := rewrite(c.Path, c.Before, like); err != nil {
@@ -228,12 +212,12 @@ func restore(c Change) (told []string, err error) {
 	return told, remove(c.Backup)
 }
 
-// restoreLines takes back setup's lines in a file. Where some of them are gone the former
-// text stays next to it.
+// restoreLines reverts setup's lines in a file. If some of them are missing, it keeps the previous text next
+// to the file.
 func restoreLines(c Change) (told []string, err error) {
 	now, err := os.ReadFile(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return []string{fmt.Sprintf("%s is gone; what it was before setup is in %s", c.Path, c.Backup)}, nil
+		return []string{fmt.Sprintf("%s no longer exists; its text from before setup is in %s", c.Path, c.Backup)}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -249,12 +233,12 @@ func restoreLines(c Change) (told []string, err error) {
 		return told, err
 	}
 	if len(told) > 0 {
-		return append(told, "the whole file before setup is in "+c.Backup), nil
+		return append(told, "the file from before setup is in "+c.Backup), nil
 	}
 	return nil, remove(c.Backup)
 }
 
-// keepForeign saves a file that is no more as setup left it or found it.
+// keepForeign saves a copy of a file that was changed after setup.
 func keepForeign(c Change) (told []string, err error) {
 	now, err := os.ReadFile(c.Path)
 	if os.IsNotExist(err) || err == nil && (string(now) == c.After || string(now) == c.Before) {
@@ -263,10 +247,10 @@ func keepForeign(c Change) (told []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{"it was changed since: that is kept as " + c.Path + undoneEnd}, rewrite(c.Path+undoneEnd, string(now), c.Path)
+	return []string{"it was changed after setup: the changed file is kept as " + c.Path + undoneEnd}, rewrite(c.Path+undoneEnd, string(now), c.Path)
 }
 
-// remove removes what may be gone already.
+// remove removes a file, if it exists.
 func remove(name string) error {
 	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
 		return err

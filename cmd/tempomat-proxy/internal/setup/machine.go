@@ -17,102 +17,93 @@ import (
 	"tempomat/proxy/host"
 )
 
-// Machine is what setup found, without decisions. Paths are those that the servers use
-// themselves; with a Place of another root they have that root in front.
+// Machine is what setup found, without decisions. Its paths are those that the servers use. If Place has a
+// root, they begin with it.
 type Machine struct {
 	Place   Place
 	Systemd bool    // systemd runs here
-	Service Service // tempomat-proxy's own unit
+	Service Service // the unit of tempomat-proxy
 	Sockets []host.Listening
 	Apache  *Apache // nil: not installed
-	Nginx   *Nginx  // nil: not installed
 	Config  Config  // tempomat's configuration
-	// Keys are the files with private keys that a server's configuration names, and who may
-	// read them.
+	// Keys are the files with private keys and certificates that Apache's configuration names, and which users
+	// may read them.
 	Keys map[string]KeyFile
-	// KeyGroup is the group that gets the keys which only root may read: the proxy's own,
-	// or Debian's for that (ssl-cert). Empty: there is neither.
+	// KeyGroup is the group for keys that only root can read now: the proxy's own group, or Debian's
+	// (ssl-cert). It is empty if neither group exists.
 	KeyGroup string
-	Journal  *journal // what setup has done here already; nil: nothing
-	// JournalFault is why that cannot be read.
+	Journal  *journal // what setup has done here; nil: nothing
+	// JournalFault is the reason why the journal can't be read.
 	JournalFault error
 }
 
-// Place is where setup works. The zero root is the machine itself.
+// Place is where setup works. The zero root means this machine.
 type Place struct {
-	Root                  string // before each path; empty: the machine
-	HTTP, HTTPS           int    // where the public asks
-	InnerHTTP, InnerHTTPS int    // where a server moves to, or to one of the next ports
+	Root                  string // prefix of each path; empty: this machine
+	HTTP, HTTPS           int    // the public ports
+	InnerHTTP, InnerHTTPS int    // ports to which Apache moves; if they are in use, one of the following ports
 }
 
-// Standard is the machine itself, with the ports of the web.
+// Standard returns this machine, with the usual ports of the web.
 func Standard() Place { return Place{HTTP: 80, HTTPS: 443, InnerHTTP: 8080, InnerHTTPS: 8443} }
 
-// Service is the state of a unit of systemd.
+// Service is the state of a systemd unit.
 type Service struct{ Installed, Enabled, Active bool }
 
-// Position is a line of a file, from 1.
+// Position is a line of a file, counted from 1.
 type Position struct {
 	Path string
 	Line int
 }
 
-// Apache is an Apache httpd in Debian's layout.
+// Apache describes an Apache httpd in Debian's layout.
 type Apache struct {
 	Dir     string            // /etc/apache2
-	Hosts   []Position        // each <VirtualHost> in force, according to Apache
+	Hosts   []Position        // each <VirtualHost> that Apache applies, according to Apache
 	Files   []host.ConfigFile // each file that Apache reads, in its order
-	Modules []string          // that are loaded, such as ssl_module
-	Fault   string            // why it could not be asked, or that its configuration is broken
-}
-
-// Nginx is an nginx in Debian's layout.
-type Nginx struct {
-	Dir    string            // /etc/nginx
-	Files  []host.ConfigFile // each file that nginx reads, the main one first
-	RealIP bool              // it can take the client's address from a header
-	Fault  string            // why it could not be asked, or that its configuration is broken
+	Modules []string          // loaded modules, such as ssl_module
+	Fault   string            // why Apache's configuration can't be read
 }
 
 // Config is tempomat's configuration file.
 type Config struct {
 	Exists   bool
 	Text     string
-	Defaults bool // it changes no default, like the package's file
+	Defaults bool // it sets only default values, like the package's file
 }
 
-// KeyFile is who may read a private key, or a certificate.
+// KeyFile describes the access to a private key or a certificate.
 type KeyFile struct {
-	// Needs are the files and directories on the way to it that only root may use.
+	// Needs are the file and those of its parent directories to which the proxy's group must get access.
 	Needs []Access
-	// Groups are groups, in addition to KeyGroup, that some of them belong to.
+	// Groups are groups, other than KeyGroup, that own some of them.
 	Groups []string
-	Fault  string // why the proxy cannot be let to it
+	Fault  string // why the proxy can't get access
 }
 
-// Access is who may use a file or directory.
+// Access is the access of a group to a file or directory.
 type Access struct {
 	Path  string
-	Group string // its name, or number
+	Group string // the group's name, or its number
 	Mode  uint32 // permission bits
 	Dir   bool
 }
 
-// command is what people run to give that access.
+// command returns the shell command that gives this access.
 func (a Access) command() string {
 	return fmt.Sprintf("chgrp %s %s; chmod %04o %s", a.Group, a.Path, a.Mode, a.Path)
 }
 
-// Runner starts and ends programs.
+// Runner runs and ends programs.
 type Runner interface {
-	// Run returns what a program printed, on both outputs.
+	// Run returns what a program printed on standard output and standard error.
 	Run(ctx context.Context, argv ...string) (string, error)
 	// Terminate asks a process to end.
 	Terminate(pid int) error
 }
 
-// Gather looks at a machine. isDefault tells whether a configuration of tempomat
-// changes no default.
+// Gather describes a machine. isDefault reports whether a configuration file of tempomat sets only default
+// values.
 func Gather(ctx context.Context, place Place, run Runner, isDefault func(file string) bool) Machine {
 	m := Machine{Place: place, Sockets: host.Listeners(), Keys: map[string]KeyFile{}}
 	m.Systemd = exists(systemdRuns(place))
@@ -122,7 +113,7 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 	if m.Journal, m.JournalFault = loadJournal(journalFile(place)); errors.Is(m.JournalFault, fs.ErrNotExist) {
 		m.JournalFault = nil
 	}
-	m.Apache, m.Nginx = gatherApache(ctx, place, run), gatherNginx(ctx, place, run)
+	m.Apache = gatherApache(ctx, place, run)
 	m.Config = gatherConfig(place, isDefault)
 	m.KeyGroup = findKeyGroup()
 	for _, key := range m.keyNames() {
@@ -131,7 +122,7 @@ func Gather(ctx context.Context, place Place, run Runner, isDefault func(file st
 	return m
 }
 
-// systemdRuns is there if it does.
+// systemdRuns returns a path that exists only if systemd is running.
 func systemdRuns(p Place) string { return p.Root + "/run/systemd/system" }
 
 func exists(name string) bool {
@@ -141,7 +132,7 @@ func exists(name string) bool {
 
 func service(ctx context.Context, run Runner) Service {
 	ask := func(verb string) string {
-		text, _ := run.Run(ctx, "systemctl", verb, unitName) // its status is in the word
+		text, _ := run.Run(ctx, "systemctl", verb, unitName) // the output is enough, so the exit status is ignored
 		return strings.TrimSpace(text)
 	}
 	enabled := ask("is-enabled")
@@ -160,7 +151,7 @@ func gatherConfig(place Place, isDefault func(string) bool) Config {
 	return Config{Exists: true, Text: string(text), Defaults: err == nil && isDefault(name)}
 }
 
-// hostLine is a line of Apache's DUMP_VHOSTS, which ends in (file:line).
+// hostLine matches a line of Apache's DUMP_VHOSTS, which ends in (file:line).
 func hostLine() *regexp.Regexp { return regexp.MustCompile(`\((/[^()]*):([0-9]+)\)$`) }
 
 func gatherApache(ctx context.Context, place Place, run Runner) *Apache {
@@ -172,7 +163,7 @@ func gatherApache(ctx context.Context, place Place, run Runner) *Apache {
 	text, err := run.Run(ctx, "apache2ctl", "-t", "-D", "DUMP_VHOSTS", "-D", "DUMP_INCLUDES", "-D", "DUMP_MODULES")
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "executable file not found") {
-			return nil // its files were left behind
+			return nil // Apache was removed, but not its configuration
 		}
 		a.Fault = lastLines(text, err)
 		return a
@@ -182,8 +173,8 @@ func gatherApache(ctx context.Context, place Place, run Runner) *Apache {
 		line = strings.TrimSpace(line)
 		words := strings.Fields(line)
 		if at := hosts.FindStringSubmatch(line); at != nil {
-			n, _ := strconv.Atoi(at[2])                                        // digits, by the pattern
-			if host := (Position{at[1], n}); !slices.Contains(a.Hosts, host) { // it is told twice
+			n, _ := strconv.Atoi(at[2])                                        // the pattern matches only digits
+			if host := (Position{at[1], n}); !slices.Contains(a.Hosts, host) { // Apache lists some sites twice
 				a.Hosts = append(a.Hosts, host)
 			}
 		} else if len(words) == 2 && strings.HasPrefix(words[0], "(") && filepath.IsAbs(words[1]) {
@@ -199,37 +190,7 @@ func gatherApache(ctx context.Context, place Place, run Runner) *Apache {
 	return a
 }
 
-func gatherNginx(ctx context.Context, place Place, run Runner) *Nginx {
-	dir := place.Root + "/etc/nginx"
-	if !exists(dir + "/nginx.conf") {
-		return nil
-	}
-	n := &Nginx{Dir: dir}
-	text, err := run.Run(ctx, "nginx", "-T")
-	if err != nil {
-		if strings.Contains(err.Error(), "executable file not found") {
-			return nil
-		}
-		n.Fault = lastLines(text, err)
-		return n
-	}
-	build, _ := run.Run(ctx, "nginx", "-V")
-	n.RealIP = strings.Contains(build, "--with-http_realip_module")
-	for line := range strings.Lines(text) {
-		name, ok := strings.CutPrefix(strings.TrimSuffix(line, ":\n"), "# configuration file ")
-		if !ok || !filepath.IsAbs(name) || slices.ContainsFunc(n.Files, func(f host.ConfigFile) bool { return f.Path == name }) {
-			continue
-		}
-		if f, err := readFile(name); err != nil {
-			n.Fault = err.Error()
-		} else {
-			n.Files = append(n.Files, f)
-		}
-	}
-	return n
-}
-
-// readFile reads a file of a configuration.
+// readFile reads a file of Apache's configuration.
 func readFile(name string) (host.ConfigFile, error) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -239,14 +200,14 @@ func readFile(name string) (host.ConfigFile, error) {
 	return host.ConfigFile{Path: name, Real: real, Text: string(text)}, err
 }
 
-// lastLines are the last lines that a program printed: they tell what was wrong.
+// lastLines returns the last lines that a program printed, which usually say what was wrong.
 func lastLines(text string, err error) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	lines = lines[max(0, len(lines)-3):]
 	return strings.TrimSpace(strings.Join(lines, "; ") + " (" + err.Error() + ")")
 }
 
-// findKeyGroup returns the group for private keys that this machine has.
+// findKeyGroup returns the group for private keys that exists on this machine.
 func findKeyGroup() string {
 	for _, name := range []string{proxyGroup, keyGroup} {
 		if _, err := user.LookupGroup(name); err == nil {
@@ -256,34 +217,22 @@ func findKeyGroup() string {
 	return ""
 }
 
-// keyNames are the private keys and the certificates that the servers' files name.
+// keyNames returns the private keys and certificates that Apache's configuration names.
 func (m *Machine) keyNames() (names []string) {
-	add := func(words []string, directive string) {
-		if len(words) == 2 && strings.EqualFold(words[0], directive) && filepath.IsAbs(words[1]) && !slices.Contains(names, words[1]) {
-			names = append(names, words[1])
-		}
+	if m.Apache == nil {
+		return nil
 	}
-	if m.Apache != nil {
-		for i := range m.Apache.Files {
-			for _, x := range host.ParseApache(&m.Apache.Files[i]) {
-				add(append([]string{x.Name}, x.Args...), "sslcertificatekeyfile")
-				add(append([]string{x.Name}, x.Args...), "sslcertificatefile")
-			}
-		}
-	}
-	if m.Nginx != nil {
-		if root, err := parseNginx(m.Nginx); err == nil {
-			for _, s := range root.Walk() {
-				add(s.Words, "ssl_certificate_key")
-				add(s.Words, "ssl_certificate")
-			}
+	for _, x := range parseAllApache(m.Apache) {
+		named := x.Name == "sslcertificatekeyfile" || x.Name == "sslcertificatefile"
+		if named && len(x.Args) == 1 && filepath.IsAbs(x.Args[0]) && !slices.Contains(names, x.Args[0]) {
+			names = append(names, x.Args[0])
 		}
 	}
 	return names
 }
 
-// gatherKey finds what keeps the proxy from reading a file: on the way that its name
-// goes, and on the way of the file that a symbolic link leads to.
+// gatherKey finds out what prevents the proxy from reading a file. It checks all directories of the path, and
+// of the file that a symbolic link leads to.
 func gatherKey(name, root, group string) (k KeyFile) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -301,7 +250,7 @@ func gatherKey(name, root, group string) (k KeyFile) {
 	return k
 }
 
-// look notes who may use one file or directory.
+// look checks the access to one file or directory.
 func (k *KeyFile) look(at, group string) error {
 	info, err := os.Lstat(at)
 	if err != nil {
@@ -309,7 +258,7 @@ func (k *KeyFile) look(at, group string) error {
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if info.Mode()&os.ModeSymlink != 0 || !ok {
-		return fmt.Errorf("the way to it goes through the link %s", at)
+		return fmt.Errorf("its path contains the link %s", at)
 	}
 	mode, needs := uint32(info.Mode().Perm()), uint32(groupReads)
 	if info.IsDir() {
@@ -323,12 +272,12 @@ func (k *KeyFile) look(at, group string) error {
 	case mode&needs != 0:
 		k.Groups = append(k.Groups, owner)
 	default:
-		return fmt.Errorf("%s is the group %s's, which may not use it either", at, owner)
+		return fmt.Errorf("%s belongs to the group %s, which has no access either", at, owner)
 	}
 	return nil
 }
 
-// groupName is a group's name, or its number if it has none.
+// groupName returns the name of a group, or its number if it has no name.
 func groupName(gid uint32) string {
 	number := strconv.FormatUint(uint64(gid), 10)
 	if g, err := user.LookupGroupId(number); err == nil {

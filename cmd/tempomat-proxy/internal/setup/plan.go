@@ -9,70 +9,65 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Plan is what setup would do, and why it would not.
+// Plan is what setup would change, or why it can't.
 type Plan struct {
-	Found     []string   // what there is, in plain words
-	Obstacles []Obstacle // if there are any, nothing is changed
-	Notes     []string   // what to know of the result
-	Done      bool       // setup has been here; there is nothing to do
-	journal              // what is written down of it
+	Found     []string   // what is on the machine, in plain words
+	Obstacles []Obstacle // if there are any, setup makes no changes
+	Notes     []string   // what the administrator should know about the result
+	Done      bool       // setup has already been done
+	journal              // the part that is kept for undo
 }
 
-// Obstacle is something that setup does not understand, or must not touch.
+// Obstacle is something that setup can't handle or must not change.
 type Obstacle struct {
 	What, Why string
-	Do        string // what a person should do
+	Do        string // what the administrator should do
 }
 
-// Change is one file, link or permission.
+// Change is a change of one file, link or permission.
 type Change struct {
-	Path    string // where it is, links followed
-	Shown   string // as its server names it, if that is another path
-	New     bool   // it is not there yet
+	Path    string // the path, with symbolic links resolved
+	New     bool   // the file doesn't exist yet
 	Before  string
 	After   string
-	Edits   []Edit  // how After comes from Before; none for a whole file
-	Target  string  // it is a symbolic link to that
-	Access  *Access // only its group and mode change, to these
-	Was     *Access // what these were
-	Backup  string  // where Before is kept
-	Command string  // what people run for the same, such as "a2enmod remoteip"
+	Edits   []Edit  // the lines that differ between Before and After; none if the whole file is replaced
+	Target  string  // the target of a symbolic link
+	Access  *Access // the new group and mode, if only these change
+	Was     *Access // the former group and mode
+	Backup  string  // where the former text is kept
+	Command string  // a shell command with the same effect, such as "a2enmod remoteip"
 }
 
-// Edit replaces a line by others. Lines count from 1 and stand without their ends.
+// Edit replaces a line by other lines. Lines are counted from 1, and don't include their line breaks.
 type Edit struct {
 	Line int
 	Old  string
-	New  []string // none: the line goes
+	New  []string // empty: the line is deleted
 }
 
-// Probe is a page that is asked for before and after.
+// Probe is a page that is requested before and after the changes.
 type Probe struct {
 	Port int
 	TLS  bool
 	Host string
 }
 
-// backupEnd marks what a file was before.
+// backupEnd is the suffix for copies of the previous files.
 const backupEnd = ".before-tempomat"
 
-// applyEdits exchanges lines. Each edit names the line that it expects.
-func applyEdits(text string, edits []Edit) (string, error) {
+// applyEdits applies edits to the text for which they were made.
+func applyEdits(text string, edits []Edit) string {
 	lines := strings.Split(text, "\n")
-	edits = slices.Clone(edits)
-	slices.SortFunc(edits, func(a, b Edit) int { return b.Line - a.Line })
+	edits = slices.SortedFunc(slices.Values(edits), func(a, b Edit) int { return b.Line - a.Line })
 	for _, e := range edits {
-		if e.Line < 1 || e.Line > len(lines) || lines[e.Line-1] != e.Old {
-			return "", fmt.Errorf("line %d is not %q", e.Line, e.Old)
-		}
 		lines = slices.Replace(lines, e.Line-1, e.Line, e.New...)
 	}
-	return strings.Join(lines, "\n"), nil
+	return strings.Join(lines, "\n")
 }
 
-// takeBack undoes edits in a text that may have changed since setup left it as after. Each group of new
-// lines is found by its place among the lines that did not change. told says, by line of the result, what could
-// not be put back.
+// takeBack reverts edits in a text that may have changed since setup wrote it as after. It finds each group
+// of new lines by the unchanged lines around it. told describes the edits that it couldn't revert, sorted by
+// line of the result.
 func takeBack(after, now string, edits []Edit) (text string, told []remark) {
 	lines, at := strings.Split(now, "\n"), aligned(after, now)
 	result, from, shift := []string(nil), 0, 0
@@ -84,20 +79,20 @@ func takeBack(after, now string, edits []Edit) (text string, told []remark) {
 		case n >= 0 && n+len(e.New) <= len(lines) && slices.Equal(lines[n:n+len(e.New)], e.New):
 			result = append(append(result, lines[from:n]...), e.Old)
 			from = n + len(e.New)
-		case slices.Contains(e.New, e.Old) || !slices.Contains(lines, e.Old): // otherwise it was put back already
-			told = append(told, remark{len(result) + max(0, gap(at, first)-from), fmt.Sprintf("setup's line %q is gone. Before setup it was %q: write that there if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
+		case slices.Contains(e.New, e.Old) || !slices.Contains(lines, e.Old): // otherwise the old line was already put back
+			told = append(told, remark{len(result) + max(0, gap(at, first)-from), fmt.Sprintf("setup's line %q is missing. Before setup it was %q: restore that line if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
 		}
 	}
 	return strings.Join(append(result, lines[from:]...), "\n"), told
 }
 
-// remark is something to say of a line, which counts from 0.
+// remark is a note about a line. Lines are counted from 0.
 type remark struct {
 	line int
 	text string
 }
 
-// aligned tells of each line of a text which line of its successor it is; -1: none.
+// aligned returns, for each line of before, its line in after, or -1 if it is gone.
 func aligned(before, after string) []int {
 	at := make([]int, strings.Count(before, "\n")+1)
 	before += "\n"
@@ -120,7 +115,7 @@ func aligned(before, after string) []int {
 	return at
 }
 
-// gap is where a line stood that is there no more: behind the last one before it that is.
+// gap returns the position of a missing line: after the last line before it that still exists.
 func gap(at []int, line int) int {
 	for _, n := range slices.Backward(at[:line]) {
 		if n >= 0 {
@@ -130,7 +125,7 @@ func gap(at []int, line int) int {
 	return 0
 }
 
-// Show prints a plan for a person: what was found, what would change, and undo.
+// Show prints a plan in readable form: what was found, what would change, and how to undo it.
 func Show(w io.Writer, p Plan) {
 	fmt.Fprintln(w, "Found:")
 	for _, line := range p.Found {
@@ -138,7 +133,7 @@ func Show(w io.Writer, p Plan) {
 	}
 	fmt.Fprintln(w)
 	if p.Done {
-		fmt.Fprintln(w, "Already set up. For sites that were added since, undo it and set it up again. To undo it: tempomat-proxy setup -undo")
+		fmt.Fprintln(w, "Already set up. For sites that were added since, undo setup and run it again. To undo: tempomat-proxy setup -undo")
 		return
 	}
 	if len(p.Obstacles) > 0 {
@@ -160,7 +155,7 @@ func Show(w io.Writer, p Plan) {
 }
 
 func showObstacles(w io.Writer, obstacles []Obstacle) {
-	fmt.Fprintln(w, "Nothing is changed, because:")
+	fmt.Fprintln(w, "Nothing was changed, because:")
 	for _, o := range obstacles {
 		fmt.Fprintf(w, "\n  %s\n    why: %s\n    do:  %s\n", o.What, o.Why, strings.ReplaceAll(o.Do, "\n", "\n    "))
 	}
@@ -171,7 +166,7 @@ func showChange(w io.Writer, c Change) {
 	case c.Access != nil:
 		fmt.Fprintf(w, "%s: %s\n\n", c.Path, c.Command)
 	case c.Target != "":
-		fmt.Fprintf(w, "%s -> %s, made by %q\n\n", c.Path, c.Target, c.Command)
+		fmt.Fprintf(w, "%s -> %s, created by %q\n\n", c.Path, c.Target, c.Command)
 	case c.New:
 		fmt.Fprintf(w, "%s\n", udiff.Unified("/dev/null", c.Path, "", c.After))
 	default:

@@ -19,31 +19,31 @@ import (
 
 const (
 	introduceEvery = 10 * time.Second
-	goneAfter      = 25 * time.Second // without a word
+	goneAfter      = 25 * time.Second // without an introduction
 	forgetAfter    = time.Hour
 	mostInstances  = 256
-	// stands is for so many introductions a difference lasts before it is told: reloads and restarts
-	// of a fleet come one after another.
+	// stands is how many introductions a difference must last before it is logged. The instances of a fleet
+	// are usually reloaded or restarted one after another, so they differ for a while.
 	stands = 3
 )
 
-// fleet is who the other instances say that they are. With a secret they introduce themselves, sealed as
-// whom they know is.
+// fleet holds what the other instances report about themselves. If there is a secret, instances introduce
+// themselves in sealed packets.
 type fleet struct {
 	mu    sync.Mutex         // guards the following
-	all   map[uint32]*member // by what each has drawn at its start
-	self  api.Instance       // this one, as it was told last
-	seen  []api.Condition    // in what they and this one differ
-	times int                // for how many introductions
-	drift []api.Condition    // in what they have differed for a while
+	all   map[uint32]*member // by the random number that each instance draws at its start
+	self  api.Instance       // this instance, as last introduced
+	seen  []api.Condition    // how the instances differ
+	times int                // number of introductions for which they have differed like that
+	drift []api.Condition    // differences that have lasted
 }
 
 type member struct {
 	api.Instance
-	first, last time.Time // when it was heard
+	first, last time.Time // when its introductions arrived
 }
 
-// meet notes what an instance says.
+// meet stores the introduction of an instance.
 func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 	var i api.Instance
 	if json.Unmarshal(text, &i) != nil {
@@ -56,7 +56,7 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 	if m == nil {
 		maps.DeleteFunc(f.all, func(_ uint32, m *member) bool {
 			silent := now.Sub(m.last)
-			return silent > forgetAfter || silent > goneAfter && same(m.Instance, i) // it is back
+			return silent > forgetAfter || silent > goneAfter && same(m.Instance, i) // it was restarted
 		})
 		if len(f.all) >= mostInstances {
 			return
@@ -64,16 +64,17 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 		m = &member{first: now}
 		f.all[from] = m
 	}
-	if i.Now > m.Now { // else it was said before that: somebody sends it again
+	if i.Now > m.Now { // an older introduction may be a replay
 		m.Instance, m.last = i, now
 	}
 }
 
-// same reports that two are one instance, which was restarted.
+// same reports whether two introductions come from the same instance, which may have restarted in between.
 func same(a, b api.Instance) bool { return a.Name == b.Name && a.Socket == b.Socket }
 
-// others are the instances that were heard in the last hour, by name; with live, those that are there
-// now: what was kept for who begins comes all at once, and says nothing of now.
+// others returns the instances of the last hour, sorted by name; if live is set, only those that currently
+// run. An instance that starts receives earlier introductions all at once. These don't prove that their
+// sender still runs.
 func (f *fleet) others(now time.Time, live bool) []api.Instance {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +90,7 @@ func (f *fleet) others(now time.Time, live bool) []api.Instance {
 	return all
 }
 
-// introduce tells the others what this instance is, and in what they differ the log, until the context
+// introduce sends this instance's introduction to the others and logs how they differ, until the context
 // ends.
 func (s *Sharing) introduce(ctx context.Context) {
 	ticks := time.NewTicker(introduceEvery)
@@ -108,7 +109,7 @@ func (s *Sharing) introduce(ctx context.Context) {
 	}
 }
 
-// compare looks in what the instances differ, and tells what lasts as it comes and goes.
+// compare finds differences between the instances. It logs those that last, and when they end.
 func (s *Sharing) compare(now time.Time, self api.Instance) {
 	drift := api.Drift(append(s.fleet.others(now, true), self))
 	s.fleet.mu.Lock()
@@ -131,14 +132,15 @@ func (s *Sharing) compare(now time.Time, self api.Instance) {
 	s.fleet.drift = drift
 }
 
-// alike reports that two differences are about the same fact.
+// alike reports whether two differences are about the same subject.
 func alike(a, b api.Condition) bool {
 	of, _, _ := strings.Cut(a.What, ":")
 	also, _, _ := strings.Cut(b.What, ":")
 	return of == also
 }
 
-// introduction is an instance as it is sent. Classes that are too many are told by a fingerprint.
+// introduction formats an instance. If its classes are too long for a packet, their fingerprint is sent
+// instead.
 func introduction(i api.Instance) []byte {
 	text, err := json.Marshal(i) //nolint:gosec // a secret's fingerprint
 	if err == nil && len(text) > known.MostText {
@@ -148,12 +150,12 @@ func introduction(i api.Instance) []byte {
 		text, err = json.Marshal(i) //nolint:gosec // as above
 	}
 	if err != nil {
-		return nil // a number that JSON does not have: the next one will have none
+		return nil // a number that JSON can't represent; the next introduction will work
 	}
 	return text
 }
 
-// Drift is in what instances differ that should have it in common.
+// Drift returns settings in which the instances differ although they should be the same.
 func (s *Sharing) Drift() []api.Condition {
 	s.fleet.mu.Lock()
 	defer s.fleet.mu.Unlock()

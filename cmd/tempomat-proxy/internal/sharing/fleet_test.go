@@ -11,18 +11,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/config"
+	"tempomat/internal/testkit"
 	"tempomat/limiter/known"
 	"tempomat/proxy/admin/api"
 )
 
-// TestDrift: instances with one secret know of each other, and each tells in what they differ once that
-// lasts, and once it has gone. One that falls silent is remembered.
+// TestDrift: instances with the same secret know each other. Each logs how they differ once that lasts, and
+// once it ends. A silent instance is remembered.
 func TestDrift(t *testing.T) {
 	file := t.TempDir() + "/secret"
 	now := time.Now()
-	if err := MakeSecret(file, now.Add(-time.Hour), new(bytes.Buffer)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, MakeSecret(file, now.Add(-time.Hour), new(bytes.Buffer)))
 	c := config.Default()
 	c.Coordination.Secret = file
 	core, logs := observer.New(zap.InfoLevel)
@@ -30,9 +29,7 @@ func TestDrift(t *testing.T) {
 	selves := make([]api.Instance, 3)
 	for n := range instances {
 		s, err := New(c, zap.New(core))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		signing, other := s.secret.at(now)
 		s.exchange.SetKeys(derive(signing, packets), derive(other, packets))
 		instances[n], selves[n] = s, api.Instance{Name: fmt.Sprint("web", n), Admin: fmt.Sprintf("http://10.0.0.%d", n), Mode: "fair", Classes: map[string]string{"slash32": "share 0.1"}}
@@ -92,7 +89,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestIntroductionHasRoom: of many classes there is a fingerprint.
+// TestIntroductionHasRoom: if there are many classes, a fingerprint replaces them.
 func TestIntroductionHasRoom(t *testing.T) {
 	i := api.Instance{Name: "web", Classes: map[string]string{}}
 	for n := range 40 {
@@ -103,7 +100,8 @@ func TestIntroductionHasRoom(t *testing.T) {
 	}
 }
 
-// TestWhatWasSaidBefore: an introduction that somebody sends again changes nothing, and has nobody be there who is gone.
+// TestWhatWasSaidBefore: a repeated old introduction changes nothing, and its instance doesn't count as
+// present.
 func TestWhatWasSaidBefore(t *testing.T) {
 	f := fleet{all: make(map[uint32]*member)}
 	begin := time.Unix(1_800_000_000, 0)

@@ -24,14 +24,15 @@ import (
 	"tempomat/limiter/known"
 )
 
-// Secret is what all instances of a fleet have in common, as the file of coordination.secret has
-// it. All keys are derived from it, one for each purpose.
+// Secret is the secret that all instances of a fleet share, in the file of coordination.secret. All keys are
+// derived from it, a different one for each purpose.
 //
-// The file has one secret in a line, in base64, and when it begins to sign. The first line is the
-// current secret, the next the one before, and the last the first that there was, by which hashes are
-// keyed: so a rotation makes nobody a stranger. A new secret signs a while after it was made, when the
-// file has been copied to all; before that the former one does. Each verifies while the other signs, the
-// former for a day.
+// Each line of the file contains one secret in base64; the first line also contains the time from which it
+// signs. The first line is the current secret, the next one its predecessor, and the last one the oldest. The
+// oldest secret is the key of the hashes, so known clients stay known after a rotation. A new secret begins
+// to sign some time after it was made, when its file has been copied to all machines; until then, its
+// predecessor signs. Whichever of the two doesn't sign is also accepted. The predecessor is accepted for a
+// day.
 type Secret struct {
 	current, previous, first []byte
 	from                     time.Time // when current begins to sign
@@ -39,17 +40,18 @@ type Secret struct {
 
 const (
 	leastSecret = 32 // bytes
-	// rollOut is how long there is to copy a new secret to all instances.
+	// rollOut is the time in which a new secret can be copied to all machines.
 	rollOut = 10 * time.Minute
-	// former is how long the one before verifies once the new one signs, and settle how long
-	// until another rotation leaves nothing behind that the one before it has signed.
+	// former is how long the predecessor is accepted after the new secret has begun to sign. settle is the
+	// pause after which another rotation is allowed, because nothing important that the predecessor signed is
+	// still valid.
 	former, settle = 24 * time.Hour, 15 * time.Minute
-	// DefaultSecretFile is where the command makes it.
+	// DefaultSecretFile is where the command creates the file.
 	DefaultSecretFile = "/etc/tempomat/fleet.secret" //nolint:gosec // the name of a file
 	serviceGroup      = "tempomat"
 )
 
-// readSecret reads a file. The error names it and says what to do.
+// readSecret reads a secret from its file. The error names the file and the remedy.
 func readSecret(file string) (*Secret, error) {
 	s, err := parseSecret(file)
 	if err != nil {
@@ -58,7 +60,7 @@ func readSecret(file string) (*Secret, error) {
 	return s, nil
 }
 
-// CheckSecret returns what is wrong with the file: then nothing is shared.
+// CheckSecret returns the error in the file with the secret, or nil. If there is an error, nothing is shared.
 func CheckSecret(c *config.Config) error {
 	if c.Coordination.Secret == "" {
 		return nil
@@ -67,7 +69,7 @@ func CheckSecret(c *config.Config) error {
 	return err
 }
 
-// longestSecret bounds the file, which has three secrets at most, in bytes.
+// longestSecret limits the size of the file, in bytes. The file contains at most three secrets.
 const longestSecret = 4096
 
 func parseSecret(file string) (*Secret, error) {
@@ -88,7 +90,7 @@ func parseSecret(file string) (*Secret, error) {
 		from := time.Time{}
 		if len(words) > 1 {
 			if from, err = time.Parse(time.RFC3339, words[1]); err != nil {
-				return nil, fmt.Errorf("%s:%d: %s: must be when the secret begins to sign, such as 2026-11-25T08:00:00Z", file, n+1, words[1])
+				return nil, fmt.Errorf("%s:%d: %s: must be the time at which the secret begins to sign, such as 2026-11-25T08:00:00Z", file, n+1, words[1])
 			}
 		}
 		switch {
@@ -101,12 +103,12 @@ func parseSecret(file string) (*Secret, error) {
 		}
 	}
 	if s.current == nil {
-		return nil, fmt.Errorf("%s: there is no secret in it. Make one: tempomat-proxy secret new", file)
+		return nil, fmt.Errorf("%s: it contains no secret. Make one: tempomat-proxy secret new", file)
 	}
 	return s, nil
 }
 
-// at returns the secret that signs, and the other one that verifies.
+// at returns the secret that signs at a time, and the other one, which is also accepted.
 func (s *Secret) at(now time.Time) (signing, other []byte) {
 	switch age := now.Sub(s.from); {
 	case age < 0:
@@ -117,7 +119,7 @@ func (s *Secret) at(now time.Time) (signing, other []byte) {
 	return s.current, s.current
 }
 
-// derive makes the key of one purpose.
+// derive derives the key for a purpose.
 func derive(secret []byte, purpose string) [32]byte {
 	key, err := hkdf.Key(sha256.New, secret, nil, "tempomat "+purpose, 32)
 	if err != nil {
@@ -126,19 +128,19 @@ func derive(secret []byte, purpose string) [32]byte {
 	return [32]byte(key)
 }
 
-// hashKey is the key of hashes.
+// hashKey derives the key for one kind of hashes.
 func (s *Secret) hashKey(of string) [16]byte {
 	k := derive(s.first, "hashes of "+of)
 	return [16]byte(k[:])
 }
 
-// salt hides clients in Redis.
+// salt derives the salt that hides clients in Redis.
 func (s *Secret) salt() string {
 	k := derive(s.first, "redis")
 	return hex.EncodeToString(k[:])
 }
 
-// tickets are the keys of TLS session tickets, one for each day. The first one encrypts.
+// tickets derives the keys of TLS session tickets, one for each day. The first one encrypts.
 func (s *Secret) tickets(now time.Time) (keys [][32]byte) {
 	signing, other := s.at(now)
 	for _, secret := range [][]byte{signing, other} {
@@ -156,10 +158,10 @@ func fingerprint(secret []byte) string {
 	return hex.EncodeToString(print[:])
 }
 
-// MakeSecret makes a file that is not there yet, and says what to do with it.
+// MakeSecret creates a file that doesn't exist yet, and prints what to do with it.
 func MakeSecret(file string, now time.Time, out io.Writer) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fmt.Errorf("%s is there already. Replace its secret: tempomat-proxy secret rotate", file))
+		return cmp.Or(err, fmt.Errorf("%s already exists. To replace its secret: tempomat-proxy secret rotate", file))
 	}
 	s := &Secret{from: now}
 	s.current = newSecret()
@@ -176,7 +178,7 @@ func MakeSecret(file string, now time.Time, out io.Writer) error {
 	return nil
 }
 
-// ShowSecret prints what a file's secret may show.
+// ShowSecret prints those facts about a file's secrets that aren't secret.
 func ShowSecret(file string, now time.Time, out io.Writer) error {
 	s, err := parseSecret(file)
 	if err != nil {
@@ -187,19 +189,19 @@ func ShowSecret(file string, now time.Time, out io.Writer) error {
 	case age < 0:
 		fmt.Fprintf(out, "It signs from %s; until then %s does.\n", stamp(s.from), fingerprint(s.previous))
 	case age < former && !bytes.Equal(s.previous, s.current):
-		fmt.Fprintf(out, "The one before, %s, verifies until %s.\n", fingerprint(s.previous), stamp(s.from.Add(former)))
+		fmt.Fprintf(out, "The previous one, %s, is accepted until %s.\n", fingerprint(s.previous), stamp(s.from.Add(former)))
 	}
 	return nil
 }
 
-// RotateSecret replaces the secret of a file.
+// RotateSecret puts a new secret into a file.
 func RotateSecret(file string, now time.Time, out io.Writer) error {
 	old, err := parseSecret(file)
 	if err != nil {
 		return err
 	}
 	if ready := old.from.Add(settle); now.Before(ready) {
-		return fmt.Errorf("%s was rotated a short time ago: what the secret before it has signed still counts. Rotate it again after %s", file, stamp(ready))
+		return fmt.Errorf("%s was rotated recently, and signatures of the previous secret are still valid. Rotate it again after %s", file, stamp(ready))
 	}
 	info, err := os.Stat(file)
 	if err != nil {
@@ -213,7 +215,7 @@ func RotateSecret(file string, now time.Time, out io.Writer) error {
 	if err := s.write(file, uid, gid); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s has a new secret, fingerprint %s, which signs from %s.\nBefore that copy the file to all web servers, and run on each: systemctl reload tempomat-proxy\n",
+	fmt.Fprintf(out, "%s has a new secret, fingerprint %s, which signs from %s.\nBefore then, copy the file to all web servers, and run on each: systemctl reload tempomat-proxy\n",
 		file, fingerprint(s.current), stamp(s.from))
 	return nil
 }
@@ -226,7 +228,7 @@ func newSecret() []byte {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// write replaces a file as a whole, for that owner and group; -1: as the system has it.
+// write replaces the whole file. Its owner and group are uid and gid; -1 means those of this process.
 func (s *Secret) write(file string, uid, gid int) error {
 	text := "# The secret of a fleet of tempomat-proxy: the same file on all web servers. tempomat-proxy secret shows and rotates it.\n"
 	line := func(secret []byte) string { return base64.StdEncoding.EncodeToString(secret) }

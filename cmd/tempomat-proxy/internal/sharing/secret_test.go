@@ -15,12 +15,13 @@ import (
 	"tempomat/classify/newcomer"
 	"tempomat/classify/standing"
 	"tempomat/config"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
 var dawn = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 
-// TestSecretFile: what is no good is told with the file, the line, and what to do.
+// TestSecretFile: errors name the file, the line, and the remedy.
 func TestSecretFile(t *testing.T) {
 	good := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32))
 	for _, c := range []struct {
@@ -34,14 +35,12 @@ func TestSecretFile(t *testing.T) {
 		{"writable by the group", good, 0o660, "chmod 640"},
 		{"too short", base64.StdEncoding.EncodeToString(make([]byte, 31)), 0o600, "file:1: must be at least 32"},
 		{"not base64", "\npassword", 0o600, "file:2: must be at least 32"},
-		{"not a time", good + " tomorrow", 0o600, "file:1: tomorrow: must be when"},
-		{"empty", "", 0o600, "there is no secret in it"},
-		{"only a comment", "# nothing\n", 0o600, "there is no secret in it"},
+		{"not a time", good + " tomorrow", 0o600, "file:1: tomorrow: must be the time"},
+		{"empty", "", 0o600, "it contains no secret"},
+		{"only a comment", "# nothing\n", 0o600, "it contains no secret"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, c.text, c.mode)
 		_ = os.Chmod(file, c.mode) // whatever the umask is
 		s, err := readSecret(file)
 		if (err == nil) != (c.fault == "") || err != nil && (!strings.Contains(err.Error(), c.fault) || !strings.HasPrefix(err.Error(), "coordination.secret: "+file)) {
@@ -59,16 +58,14 @@ func TestSecretFile(t *testing.T) {
 }
 
 // TestSecretCommand makes a secret and rotates it again and again: the new one signs some minutes later, the
-// one before verifies for a day, and the hashes stay.
+// previous one verifies for a day, and the hashes stay the same.
 func TestSecretCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	var out bytes.Buffer
 	read := func() *Secret {
 		t.Helper()
 		s, err := readSecret(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return s
 	}
 	if err := MakeSecret(file, dawn, &out); err != nil || !strings.Contains(out.String(), fingerprint(read().current)) {
@@ -106,7 +103,7 @@ func TestSecretCommand(t *testing.T) {
 		if bytes.Equal(s.current, before.current) || s.hashKey("clients") != hashes || s.salt() != first.salt() {
 			t.Error("nothing was replaced, or the hashes were")
 		}
-		for at, want := range map[time.Duration]string{0: "until then", rollOut: "The one before, " + fingerprint(before.current)} {
+		for at, want := range map[time.Duration]string{0: "until then", rollOut: "The previous one, " + fingerprint(before.current)} {
 			out.Reset()
 			if err := ShowSecret(file, now.Add(at), &out); err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), fingerprint(s.current)) {
 				t.Errorf("%v later it shows %s, %v", at, out.String(), err)
@@ -121,7 +118,7 @@ func TestSecretCommand(t *testing.T) {
 	}
 }
 
-// TestTickets: those of yesterday are read, and of both secrets.
+// TestTickets: yesterday's tickets are accepted, and those of both secrets.
 func TestTickets(t *testing.T) {
 	s := &Secret{current: []byte{1}, previous: []byte{2}, first: []byte{2}, from: dawn}
 	today, tomorrow := s.tickets(dawn), s.tickets(dawn.Add(24*time.Hour-time.Second))
@@ -130,38 +127,34 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// TestReload: a rotated secret is taken up, one that is no good or another fleet's changes nothing.
+// TestReload: the fleet learns of known clients; a rotated secret takes effect, but an invalid one or another
+// fleet's changes nothing.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")
 	var out bytes.Buffer
 	now := time.Now()
-	if err := MakeSecret(file, now.Add(-time.Hour), &out); err != nil {
-		t.Fatal(err)
-	}
-	if err := MakeSecret(other, now, &out); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, MakeSecret(file, now.Add(-time.Hour), &out))
+	testkit.Must(t, MakeSecret(other, now, &out))
 	c := config.Default()
 	c.Coordination.Secret = file
 	core, logs := observer.New(zap.WarnLevel)
 	s, err := New(c, zap.New(core))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	judge, err := standing.New([16]byte{}, standing.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var tickets [][32]byte
-	s.Trust(now, Trusted{limiter.New(now, limiter.Policy{}, 1, nil).Known(), judge, newcomer.New(), func(keys [][32]byte) { tickets = keys }, nil})
+	clients := limiter.New(now, limiter.Policy{}, 1, nil).Known()
+	s.Trust(now, Trusted{clients, judge, newcomer.New(), func(keys [][32]byte) { tickets = keys }, nil})
 	before, encrypts := s.Fingerprint(), tickets[0]
 	if r := s.Reply(); before == "" || r.Known == nil {
 		t.Errorf("%q, %+v", before, r)
 	}
-	if err := RotateSecret(file, now, &out); err != nil {
-		t.Fatal(err)
+	clients.Add(0, "198.51.100.1")
+	if s.exchange.Pack(now); s.exchange.State().Told != 1 {
+		t.Error("the others are not told of a known client")
 	}
+	testkit.Must(t, RotateSecret(file, now, &out))
 	s.Reload(limiter.Policy{})
 	if s.Fingerprint() != before || tickets[0] != encrypts || logs.Len() > 0 {
 		t.Errorf("the new secret signs before all can have it: %v", logs.All())
@@ -173,22 +166,11 @@ func TestReload(t *testing.T) {
 	if after == before || !strings.Contains(out.String(), after) || tickets[0] == encrypts || tickets[2] != encrypts {
 		t.Errorf("%s, and then %s; %s", before, after, out.String())
 	}
-	for _, text := range []string{"nonsense", read(t, other)} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, text := range []string{"nonsense", testkit.ReadFile(t, other)} {
+		testkit.WriteFile(t, file, text, 0o600)
 		n := logs.Len()
 		if s.Reload(limiter.Policy{}); s.Fingerprint() != after || logs.Len() != n+1 {
 			t.Errorf("%s: %s, %v", text, s.Fingerprint(), logs.All())
 		}
 	}
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -1,9 +1,8 @@
-// Package sharing gives the sidecar the Sharer that its configuration names, keeps it
-// running, and tells how it goes.
+// Package sharing makes the Sharer that the configuration selects, runs it, and reports its state.
 //
-// A new way of sharing is a package next to limiter/redis, what makes its Sharer (ways.go) and
-// a line in makers. Its keys are a section of the configuration in config/coordination.go; the
-// tests hold both tables to the same names.
+// To add a way of sharing, write a package next to limiter/redis, a constructor in ways.go, and a line in
+// makers. Its keys form a section in config/coordination.go. A test checks that makers and the configuration
+// agree.
 package sharing
 
 import (
@@ -25,42 +24,40 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// Sharing is with whom the sidecar shares its accounts, and how it goes. All methods may
-// be called at any time, but Run once.
+// Sharing is this instance's part in a fleet. All methods may be called at any time, but Run only once.
 type Sharing struct {
 	kind     string
-	sharer   limiter.Sharer // nil: it works alone
+	sharer   limiter.Sharer // nil if the instance works alone
 	log      *zap.Logger
-	file     string          // of the secret; empty: there is none
-	exchange *known.Exchange // of who is known; does nothing without a secret
+	file     string          // the file with the secret; empty: none
+	exchange *known.Exchange // shares which clients are known; does nothing without a secret
 	self     func(now time.Time) api.Instance
 	fleet    fleet
 
 	mu      sync.Mutex // guards the following
-	trouble error      // why nothing is shared, though it should be
-	secret  *Secret    // nil: there is none
+	trouble error      // why nothing is shared although it should be
+	secret  *Secret    // nil if there is none
 	trusted Trusted
 	derived struct {
 		signing, other string
-		day            int64 // of tickets
+		day            int64 // day for which the tickets' keys were derived
 	}
 }
 
-// Trusted are those whose keys are derived from the secret.
+// Trusted are the parts of the program that use keys derived from the secret.
 type Trusted struct {
 	Known    *limiter.Known
 	Standing *standing.Judge
 	Passes   *newcomer.Redirector
-	Tickets  func(keys [][32]byte) // of TLS; the first one encrypts
-	// Self is what this instance is, as the others are told.
+	Tickets  func(keys [][32]byte) // sets the keys of TLS tickets; the first one encrypts
+	// Self describes this instance to the others.
 	Self func(now time.Time) api.Instance
 }
 
-// packets and passes are purposes of keys that come from the secret, as gossip is one.
+// The purposes for which keys are derived from the secret.
 const packets, passes, encryption = "packets", "passes", "gossip"
 
-// New makes what the configuration names. It opens nothing but files of keys and of
-// secrets.
+// New makes a Sharing according to the configuration. It opens only files with keys and secrets.
 func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	s := &Sharing{kind: c.Coordination.Kind, log: log, exchange: known.NewExchange(), fleet: fleet{all: make(map[uint32]*member)}}
 	s.exchange.Meet(s.fleet.meet)
@@ -68,7 +65,7 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	if c.Coordination.Secret != "" {
 		if s.secret, err = readSecret(c.Coordination.Secret); err != nil {
 			s.trouble = err
-			return s, nil //nolint:nilerr // Run tells it the log
+			return s, nil //nolint:nilerr // Run logs it
 		}
 		s.file = c.Coordination.Secret
 	}
@@ -76,21 +73,21 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 		return s, nil
 	}
 	if s.file == "" {
-		log.Info("debts are shared, and known clients are not: that needs coordination.secret (tempomat-proxy secret new)")
+		log.Info("debts are shared, but known clients aren't: to share them, set coordination.secret (tempomat-proxy secret new)")
 	}
 	maker, known := makers()[s.kind]
 	if !known {
-		return nil, fmt.Errorf("coordination.kind: this program cannot share by %s", s.kind)
+		return nil, fmt.Errorf("coordination.kind: this program cannot share with %s", s.kind)
 	}
 	s.sharer, err = maker(c, s.secret, log)
 	return s, err
 }
 
-// Sharer is what the limiter tells of charges; nil if nothing is shared.
+// Sharer returns the Sharer that gets the limiter's charges, or nil if nothing is shared.
 func (s *Sharing) Sharer() limiter.Sharer { return s.sharer }
 
-// Trust has them go by the secret, if there is one. It is called before they remember what was
-// saved, and before the first request.
+// Trust passes keys that are derived from the secret to these parts, if there is a secret. Call it before the
+// parts load saved state, and before the first request.
 func (s *Sharing) Trust(now time.Time, t Trusted) {
 	if s.file == "" {
 		return
@@ -104,7 +101,7 @@ func (s *Sharing) Trust(now time.Time, t Trusted) {
 	s.deriveLocked(now)
 }
 
-// deriveLocked gives all the keys that count now, if these are others than before.
+// deriveLocked derives the keys that are valid now, and sets them if they have changed.
 func (s *Sharing) deriveLocked(now time.Time) {
 	signing, other := s.secret.at(now)
 	before := s.derived
@@ -117,13 +114,12 @@ func (s *Sharing) deriveLocked(now time.Time) {
 	s.trusted.Tickets(s.secret.tickets(now))
 	if g, ok := s.sharer.(*gossip.Sharer); ok {
 		if err := g.SetKeys(gossipKeys(signing, other)); err != nil {
-			s.log.Error("the keys of the encryption stay as they were", zap.Error(err))
+			s.log.Error("can't change the encryption keys; the previous ones stay in use", zap.Error(err))
 		}
 	}
 }
 
-// Run shares until the context ends. Whatever goes wrong, the sidecar goes on
-// alone.
+// Run shares until the context ends. If sharing fails, the instance works alone.
 func (s *Sharing) Run(ctx context.Context, in limiter.Sink) {
 	if s.trouble != nil {
 		s.alone(s.trouble)
@@ -157,7 +153,7 @@ func (s *Sharing) alone(why error) {
 	s.log.Error("accounts are not shared; this instance works alone", zap.String("kind", s.kind), zap.Error(why))
 }
 
-// tell has the others told of who is known here, until the context ends.
+// tell tells the other instances which clients are known here, until the context ends.
 func (s *Sharing) tell(ctx context.Context) {
 	ticks := time.NewTicker(known.PackEvery)
 	defer ticks.Stop()
@@ -167,16 +163,16 @@ func (s *Sharing) tell(ctx context.Context) {
 			return
 		case now := <-ticks.C:
 			for _, p := range s.exchange.Pack(now) {
-				s.sharer.Carry(p) // what has no room is told again
+				s.sharer.Carry(p) // if there is no room, it is sent again later
 			}
 		}
 	}
 }
 
-// foreign is how often it is told that another instance has another secret.
+// foreign is the pause between two log lines about an instance with another secret.
 const foreign = time.Minute
 
-// hasForeign reports whether something came recently that was made with another secret.
+// hasForeign reports whether a message signed with another secret arrived recently.
 func (s *Sharing) hasForeign(now time.Time) bool {
 	last := s.exchange.State().OtherAt
 	if g, ok := s.sharer.(*gossip.Sharer); ok && g.ForeignAt().After(last) {
@@ -185,8 +181,8 @@ func (s *Sharing) hasForeign(now time.Time) bool {
 	return now.Sub(last) < foreign
 }
 
-// watch logs what the sharer depends on as it comes and goes, and other secrets; and it has keys
-// follow the time.
+// watch logs when something that the Sharer depends on becomes available or unavailable, and when another
+// secret is seen. It also derives the keys again when their time has come.
 func (s *Sharing) watch(ctx context.Context) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -207,14 +203,14 @@ func (s *Sharing) watch(ctx context.Context) {
 		if s.hasForeign(now) && now.Sub(warned) >= foreign {
 			warned = now
 			x := s.exchange.State()
-			s.log.Warn("another instance has another coordination.secret: neither learns from the other. Copy one file to all, and reload them",
+			s.log.Warn("another instance has another coordination.secret: neither can read the other's messages. Copy one file to all instances, and reload them",
 				zap.String("fingerprint", x.Secret), zap.String("theirs", x.Other))
 		}
 		if s.sharer == nil {
 			continue
 		}
 		status := s.sharer.Status()
-		if status.Peers > peers { // who was split off may know others
+		if status.Peers > peers { // a new peer may know clients that this instance doesn't
 			s.exchange.Ask(now)
 		}
 		peers = status.Peers
@@ -224,25 +220,25 @@ func (s *Sharing) watch(ctx context.Context) {
 			switch {
 			case there && !was:
 				s.exchange.Ask(now)
-				s.log.Info("sharing with it", zap.String("with", name))
+				s.log.Info("sharing accounts with it", zap.String("with", name))
 			case !there && (was || !seen):
-				s.log.Warn("not to be reached; this instance goes by its own accounts", zap.String("with", name))
+				s.log.Warn("can't be reached; this instance uses only its own accounts", zap.String("with", name))
 			}
 		}
 	}
 }
 
-// Reload has the sharer go by another policy, and reads the secret's file again.
+// Reload applies another policy, and reads the secret's file again.
 func (s *Sharing) Reload(p limiter.Policy) {
 	if err := s.reread(time.Now()); err != nil {
-		s.log.Error("the secret stays as it was", zap.Error(err))
+		s.log.Error("can't use the new secret; the previous one stays in use", zap.Error(err))
 	}
 	if r, ok := s.sharer.(interface{ SetPolicy(p limiter.Policy) }); ok {
 		r.SetPolicy(p)
 	}
 }
 
-// reread reads the secret's file again.
+// reread reads the secret's file again and derives the keys from it.
 func (s *Sharing) reread(now time.Time) error {
 	if s.file == "" {
 		return nil
@@ -254,14 +250,14 @@ func (s *Sharing) reread(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !bytes.Equal(secret.first, s.secret.first) {
-		return fmt.Errorf("coordination.secret: %s: is not a rotation of the one before, because its last line differs: that takes a restart", s.file)
+		return fmt.Errorf("coordination.secret: %s: isn't a rotation of the previous secret, because its last line differs; restart to use it", s.file)
 	}
 	s.secret = secret
 	s.deriveLocked(now)
 	return nil
 }
 
-// Reply is what the admin API tells of it.
+// Reply is the answer of the admin API.
 func (s *Sharing) Reply() api.ShareReply {
 	status, trouble := s.status()
 	r := api.ShareReply{Kind: s.kind, State: status.Detail}
@@ -274,10 +270,10 @@ func (s *Sharing) Reply() api.ShareReply {
 	return r
 }
 
-// Fingerprint is that of the secret that signs; empty: there is none.
+// Fingerprint returns the fingerprint of the secret that signs, or an empty text if there is none.
 func (s *Sharing) Fingerprint() string { return s.exchange.State().Secret }
 
-// Numbers is what metrics tell of it.
+// Numbers returns the state for the metrics.
 func (s *Sharing) Numbers() metrics.Sharing {
 	status, trouble := s.status()
 	x := s.exchange.State()
@@ -288,7 +284,7 @@ func (s *Sharing) Numbers() metrics.Sharing {
 	return metrics.Sharing{Kind: s.kind, SharingStatus: status, OtherSecret: s.hasForeign(time.Now()), Drift: len(s.Drift())}
 }
 
-// status is what the sharer tells, and why nothing is shared.
+// status returns the Sharer's state, and why nothing is shared.
 func (s *Sharing) status() (limiter.SharingStatus, error) {
 	var status limiter.SharingStatus
 	if s.sharer != nil {
@@ -299,8 +295,8 @@ func (s *Sharing) status() (limiter.SharingStatus, error) {
 	return status, s.trouble
 }
 
-// makers are the ways of sharing, each by its value of coordination.kind. What makes a
-// Sharer opens nothing but files of keys and of secrets.
+// makers are the constructors for the values of coordination.kind. They open only files with keys and
+// secrets.
 func makers() map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error) {
 	return map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error){
 		"smockron": newSmockron,

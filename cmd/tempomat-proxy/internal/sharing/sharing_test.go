@@ -1,11 +1,8 @@
 package sharing
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,48 +11,34 @@ import (
 	"go.uber.org/zap"
 
 	"tempomat/config"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// TestEveryKindHasASharer: what coordination.kind may be, this program can do, and nothing
-// else.
+// TestEveryKindHasASharer: this program supports exactly the allowed values of coordination.kind.
 func TestEveryKindHasASharer(t *testing.T) {
-	var b bytes.Buffer
-	if err := config.Schema(&b); err != nil {
-		t.Fatal(err)
-	}
-	var schema struct {
-		Properties struct {
-			Coordination struct {
-				Properties struct {
-					Kind struct{ AnyOf []struct{ Enum []string } }
-				}
-			}
+	kinds := append(slices.Sorted(maps.Keys(makers())), config.SharesNothing)
+	for _, kind := range kinds {
+		_, err := config.Parse([]byte("coordination: {kind: "+kind+"}"), "", nil)
+		if err != nil && strings.Contains(err.Error(), "must be") {
+			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	if err := json.Unmarshal(b.Bytes(), &schema); err != nil {
-		t.Fatal(err)
-	}
-	got := append(slices.Collect(maps.Keys(makers())), config.SharesNothing)
-	want := schema.Properties.Coordination.Properties.Kind.AnyOf[0].Enum
-	slices.Sort(got)
-	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the configuration's (-) and the program's (+):\n%s", diff)
+	_, err := config.Parse([]byte("coordination: {kind: x}"), "", nil)
+	if n := strings.Count(err.Error(), ",") + 2; n != len(kinds) {
+		t.Errorf("%d kinds, and the program has %q: %v", n, kinds, err)
 	}
 }
 
-// TestTroubleIsTold: a Sharer that cannot be made leaves the sidecar alone, which says why
-// to the doctor, and by metrics that it is not there.
+// TestTroubleIsTold: if a Sharer can't be made, the sidecar works alone, and the doctor and the metrics show
+// why.
 func TestTroubleIsTold(t *testing.T) {
 	c := config.Default()
 	c.Coordination.Kind, c.Coordination.Secret = "gossip", "/nowhere/secret"
 	s, err := New(c, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Run(context.Background(), nil)
 	if r := s.Reply(); r.Kind != "gossip" || !strings.Contains(r.Trouble, "/nowhere/secret") || r.State != nil {
 		t.Errorf("the doctor is told %+v", r)
@@ -66,12 +49,10 @@ func TestTroubleIsTold(t *testing.T) {
 	}
 }
 
-// TestAloneThereIsNothingToTell: who shares nothing has no Sharer, and no trouble.
+// TestAloneThereIsNothingToTell: an instance that shares nothing has no Sharer and no trouble.
 func TestAloneThereIsNothingToTell(t *testing.T) {
 	s, err := New(config.Default(), zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Run(context.Background(), nil)
 	s.Reload(limiter.Policy{})
 	if diff := cmp.Diff(api.ShareReply{Kind: "none"}, s.Reply()); s.Sharer() != nil || diff != "" {
@@ -79,12 +60,10 @@ func TestAloneThereIsNothingToTell(t *testing.T) {
 	}
 }
 
-// TestRedisOptions: files that cannot be read are told of by their keys.
+// TestRedisOptions: errors for unreadable files name their keys.
 func TestRedisOptions(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/password", []byte("pass word\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, dir+"/password", "pass word\n", 0o600)
 	if o, err := RedisOptions(config.Coordination{Redis: config.Redis{Password: dir + "/password", Addresses: []string{"rediss://redis:6379"}}}); err != nil || o.Password != "pass word" || o.TLS == nil {
 		t.Errorf("%+v, %v", o, err)
 	}

@@ -1,12 +1,9 @@
 package sharing
 
 import (
-	"cmp"
 	"crypto/tls"
 	"fmt"
-	"hash/fnv"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +18,7 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// newGossip makes what shares accounts with no server. Its keys come from the secret.
+// newGossip makes a Sharer that needs no server. Its keys are derived from the secret.
 func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Sharer, error) {
 	g := c.Coordination.Gossip
 	o := gossip.Options{Listen: g.Listen, Advertise: g.Advertise, Join: g.Join, Logf: log.Sugar().Warnf}
@@ -37,7 +34,7 @@ func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Share
 	return sharer, nil
 }
 
-// gossipKeys are those of the encryption. The first one encrypts.
+// gossipKeys returns the keys of the encryption. The first one encrypts.
 func gossipKeys(signing, other []byte) (keys [][]byte) {
 	for _, secret := range [][]byte{signing, other} {
 		key := derive(secret, encryption)
@@ -46,7 +43,7 @@ func gossipKeys(signing, other []byte) (keys [][]byte) {
 	return keys
 }
 
-// newRedis makes what shares accounts through Redis.
+// newRedis makes a Sharer that uses Redis.
 func newRedis(c *config.Config, _ *Secret, _ *zap.Logger) (limiter.Sharer, error) {
 	o, err := RedisOptions(c.Coordination)
 	if err != nil {
@@ -55,14 +52,13 @@ func newRedis(c *config.Config, _ *Secret, _ *zap.Logger) (limiter.Sharer, error
 	return redis.NewSharer(o, policy.Limits(c)), nil
 }
 
-// RedisOptions reads what the configuration says of Redis, and the files that it names:
-// of secrets, and of who signs certificates. The error names the key.
+// RedisOptions returns the options for Redis. It reads the files that the configuration names: the password,
+// the secret, and the CA's certificate. An error names the key of the configuration.
 func RedisOptions(coordination config.Coordination) (redis.Options, error) {
 	c := coordination.Redis
 	s := c.Server()
 	o := redis.Options{
-		Addresses: s.Addresses, Cluster: s.Cluster, SentinelMaster: s.Sentinel,
-		Username: s.Username, Database: s.Database, Timeout: s.Timeout, Prefix: c.Prefix,
+		Address: s.Address, Username: s.Username, Database: s.Database, Timeout: s.Timeout, Prefix: c.Prefix,
 	}
 	var err error
 	if o.Password, err = secretOf("password", c.Password); err != nil {
@@ -87,7 +83,7 @@ func RedisOptions(coordination config.Coordination) (redis.Options, error) {
 	return o, nil
 }
 
-// secretOf reads the file of one of Redis's secrets; that of no file is empty.
+// secretOf reads a secret from its file. If no file is configured, the secret is empty.
 func secretOf(key, file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -99,15 +95,15 @@ func secretOf(key, file string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
-// newSmockron makes what shares accounts through masters.
+// newSmockron makes a Sharer that uses masters.
 func newSmockron(c *config.Config, secret *Secret, _ *zap.Logger) (limiter.Sharer, error) {
 	return smockron.NewGatekeeper(smockron.GatekeeperOptions{
 		Routes: routes(c), Now: time.Now, Carries: secret != nil,
 	}), nil
 }
 
-// routes are the domains of this gatekeeper at their masters: those that are given, or one for each
-// class.
+// routes returns the domains that this instance reports to masters: those in the configuration, otherwise one
+// for each class.
 func routes(c *config.Config) (all []smockron.Route) {
 	k := &c.Coordination.Smockron
 	add := func(r smockron.Route, masters []config.MasterAddress) {
@@ -119,34 +115,19 @@ func routes(c *config.Config) (all []smockron.Route) {
 	for _, d := range k.Domains {
 		r := smockron.Route{Domain: d.Domain, Class: d.Class, Requests: d.Charge == "requests"}
 		if r.Requests {
-			r.Class = d.Domain // a class of its own, which its master judges
+			r.Class = d.Domain // a separate class, whose requests the master judges
 		}
 		if d.Master != (config.MasterAddress{}) {
 			add(r, []config.MasterAddress{d.Master})
 		} else {
-			add(r, mastersOf(k.Masters, d.Domain))
+			add(r, k.Masters)
 		}
 	}
 	if len(k.Domains) > 0 {
 		return all
 	}
 	for _, class := range c.Classes {
-		name := k.Site + "." + class.Name
-		add(smockron.Route{Domain: name, Class: class.Name}, mastersOf(k.Masters, name))
+		add(smockron.Route{Domain: k.Site + "." + class.Name, Class: class.Name}, k.Masters)
 	}
 	return all
-}
-
-// mastersOf picks the masters of a domain, two of them, so that either may be gone: the same on all
-// sidecars that have the same masters, and few domains move when one is added (rendezvous hashing,
-// Thaler and Ravishankar 1998).
-func mastersOf(masters []config.MasterAddress, domain string) []config.MasterAddress {
-	weight := func(m config.MasterAddress) uint64 {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(m.Accounting + "\x00" + domain)) // never fails
-		return h.Sum64()
-	}
-	all := slices.Clone(masters)
-	slices.SortFunc(all, func(a, b config.MasterAddress) int { return cmp.Compare(weight(b), weight(a)) })
-	return all[:min(2, len(all))]
 }

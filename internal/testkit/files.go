@@ -1,0 +1,48 @@
+package testkit
+
+import (
+	"os"
+	"testing"
+)
+
+// ReadFile returns the contents of a file.
+func ReadFile(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	Must(t, err)
+	return string(text)
+}
+
+// WriteFile creates a file, or replaces its contents.
+func WriteFile(t testing.TB, name, text string, mode os.FileMode) {
+	t.Helper()
+	Must(t, os.WriteFile(name, []byte(text), mode))
+}
+
+// ReplaceFile is WriteFile for a file that a program may read at any moment: it finds the old text or the new one.
+func ReplaceFile(t testing.TB, name, text string) {
+	t.Helper()
+	WriteFile(t, name+".new", text, 0o600)
+	Must(t, os.Rename(name+".new", name))
+}
+
+// ShortDir makes a directory that ends with the test. Its path is short enough for sockets, which that of
+// t.TempDir is not.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "test-")
+	Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// Must ends the test if there is an error. It is for the steps that prepare what a test checks.
+func Must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
