@@ -30,7 +30,7 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// peer is a client of HTTP/2 that sends what a test says, frame by frame, and shows what it gets.
+// peer is an HTTP/2 client that sends single frames and records the answers.
 type peer struct {
 	*http2.Framer
 	t       *testing.T
@@ -40,7 +40,7 @@ type peer struct {
 	heads   map[uint32]map[string]string
 }
 
-// newPeer has said hello.
+// newPeer has sent its preface and settings.
 func newPeer(t *testing.T, c net.Conn, settings ...http2.Setting) *peer {
 	t.Helper()
 	p := &peer{Framer: http2.NewFramer(c, c), t: t, conn: c, heads: map[uint32]map[string]string{}}
@@ -56,12 +56,10 @@ func newPeer(t *testing.T, c net.Conn, settings ...http2.Setting) *peer {
 
 func (p *peer) check(err error) {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testkit.Must(p.t, err)
 }
 
-// ask sends the head of a request: names and values, in turn.
+// ask sends the head of a request. The fields are names and values in turn.
 func (p *peer) ask(id uint32, ends bool, fields ...string) {
 	p.t.Helper()
 	p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.encode(fields...), EndHeaders: true, EndStream: ends}))
@@ -84,8 +82,7 @@ func (p *peer) get(id uint32, path string, more ...string) {
 	p.ask(id, true, to("GET", path, more...)...)
 }
 
-// until reads frames until one is looked for, and says what that is: the bytes of a body that came
-// before it, what a head says, or why it ends.
+// until reads frames until is returns true, records the heads, and returns that frame.
 func (p *peer) until(is func(http2.Frame) bool) http2.Frame {
 	p.t.Helper()
 	for {
@@ -116,7 +113,8 @@ func (p *peer) head(id uint32) map[string]string {
 	return p.heads[id]
 }
 
-// end reads until a stream ends, opening windows, and tells what its body is, or why it was reset.
+// end reads until a stream ends, and opens windows in the meantime. It returns the body, and the error if the
+// stream was reset.
 func (p *peer) end(id uint32) string {
 	p.t.Helper()
 	var body strings.Builder
@@ -152,9 +150,26 @@ func (p *peer) end(id uint32) string {
 	return body.String()
 }
 
+// greeted waits until the server has acknowledged the settings.
+func (p *peer) greeted() {
+	p.until(func(f http2.Frame) bool {
+		return f.Header().Type == http2.FrameSettings && f.Header().Flags.Has(http2.FlagSettingsAck)
+	})
+}
+
+// alone serves a connection that no listener has accepted.
+func (s *Server) alone(near net.Conn) *conn {
+	c := s.newConn(near, new(Entrance), nil)
+	c.waits(time.Now())
+	s.conns.Add(&c.RosterEntry, c)
+	go c.serve()
+	return c
+}
+
 func id(n int) uint32 { return uint32(2*n + 1) }
 
-// TestStreamRequests has what the handler sees, or how what is no request is refused (RFC 9113, 8).
+// TestStreamRequests checks what the handler sees of a request, and how malformed ones are refused
+// (RFC 9113, 8).
 func TestStreamRequests(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		var names []string
@@ -177,6 +192,9 @@ func TestStreamRequests(t *testing.T) {
 		"all of a server": {[]string{":method", "OPTIONS", ":scheme", "https", ":path", "*", ":authority", "b"}, "OPTIONS * b * 0 map[]"},
 		"connect":         {[]string{":method", "CONNECT", ":authority", "b:1"}, "CONNECT b:1 b:1  0 map[]"},
 		"te":              {to("GET", "/", "te", "trailers"), "GET / site.example / 0 map[Te:[trailers]]"},
+		"expects":         {to("GET", "/", "expect", "100-Continue"), "GET / site.example / 0 map[Expect:[100-Continue]]"},
+		"expects more":    {to("GET", "/", "expect", "200-ok"), "Expectation Failed: malformed message: an expectation other than 100-continue\n"},
+		"expects twice":   {to("GET", "/", "expect", "100-continue", "expect", "x"), "Expectation Failed: malformed message: an expectation other than 100-continue\n"},
 		"many fields":     {to("GET", "/", slices.Repeat([]string{"x", "y"}, 100)...), "GET / site.example / 0 map[X:[" + strings.TrimSpace(strings.Repeat("y ", 100)) + "]]"},
 
 		"no method":                  {[]string{":scheme", "http", ":path", "/", ":authority", "b"}, malformed},
@@ -219,21 +237,18 @@ func TestStreamRequests(t *testing.T) {
 	} {
 		p := newPeer(t, dial())
 		p.ask(1, true, c.send...)
-		if got := p.end(1); got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
-		p.get(3, "/") // the connection is of use
-		if got := p.end(3); got != "GET / site.example / 0 map[]" {
-			t.Errorf("%s: then %q", name, got)
-		}
+		testkit.Same(t, c.want, p.end(1), "%s", name)
+		p.get(3, "/") // the connection still works
+		testkit.Same(t, "GET / site.example / 0 map[]", p.end(3), "%s: then", name)
 	}
 }
 
-// TestHeadTooLong is answered, however it is written, and the connection goes on.
+// TestHeadTooLong: a head that is too long is answered, however it is encoded, and the connection
+// still works.
 func TestHeadTooLong(t *testing.T) {
 	dial, _ := start(t, script, nil)
 	p := newPeer(t, dial())
-	many := slices.Repeat([]string{"cookie", strings.Repeat("c", 3000)}, 30) // some bytes each, but for the first one
+	many := slices.Repeat([]string{"cookie", strings.Repeat("c", 3000)}, 30) // after the first one, a few bytes each
 	for i, more := range [][]string{many, {"x", strings.Repeat("x", 70<<10)}} {
 		block := p.encode(to("GET", "/", more...)...)
 		p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id(2 * i), BlockFragment: block[:10], EndStream: true}))
@@ -251,7 +266,7 @@ func TestHeadTooLong(t *testing.T) {
 	}
 }
 
-// TestUploads: what a body is that comes in pieces, with trailers and without, and what is none.
+// TestUploads sends bodies in pieces, with trailers and without, valid and malformed.
 func TestUploads(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -289,14 +304,12 @@ func TestUploads(t *testing.T) {
 		if c.late != nil {
 			p.ask(1, true, c.late...)
 		}
-		if got := p.end(1); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		testkit.Same(t, c.want, p.end(1), "%s", name)
 	}
 }
 
-// TestWindows: a client may send no more than is read, but more and more as long as it is; what it
-// sends beyond that is an error; and it gets no more than it takes.
+// TestWindows: a client may send only as much as is read, but its window grows while the body is
+// read. Sending more is an error. The server sends only as much as the client accepts.
 func TestWindows(t *testing.T) {
 	goOn := make(chan struct{})
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -321,9 +334,7 @@ func TestWindows(t *testing.T) {
 		}
 	}
 	give()
-	if sent != firstWindow {
-		t.Errorf("%d bytes are sent at first", sent)
-	}
+	testkit.Same(t, firstWindow, sent, "bytes sent at first")
 	close(goOn)
 	hello := true
 	for sent < all {
@@ -355,9 +366,7 @@ func TestWindows(t *testing.T) {
 		got += opens
 	}
 	slow.check(slow.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
-	if rest := slow.end(1); len(rest) != 100<<10-got {
-		t.Errorf("the rest is %d bytes", len(rest))
-	}
+	testkit.Same(t, 100<<10-got, len(slow.end(1)), "bytes of the rest")
 	flood := newPeer(t, dial())
 	flood.ask(1, false, to("GET", "/")...)
 	for range 5 {
@@ -368,7 +377,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestStreamAnswers has what a client gets of what a handler does.
+// TestStreamAnswers checks what a client gets for what a handler does.
 func TestStreamAnswers(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -395,9 +404,9 @@ func TestStreamAnswers(t *testing.T) {
 			h.Set("X-Secret", "x")
 			panic("a fault")
 		case "/hints":
-			h.Set("Link", "</a.css>")
+			w.(*Stream).Fields().Add("Link", "</a.css>")
 			w.WriteHeader(http.StatusEarlyHints)
-			clear(h)
+			w.(*Stream).Fields().Del("Link")
 			_, _ = io.WriteString(w, "hello")
 		case "/trailers":
 			h.Set("Trailer", "Announced")
@@ -429,9 +438,7 @@ func TestStreamAnswers(t *testing.T) {
 		p.ask(1, method != "POST", to(method, target, "expect", "100-continue")...)
 		switch target {
 		case "/asks":
-			if got := p.head(1)[":status"]; got != "100" {
-				t.Errorf("%s: first %q", path, got)
-			}
+			testkit.Same(t, "100", p.head(1)[":status"], "%s: first", path)
 			p.check(p.WriteData(1, true, []byte("body")))
 		case "/hints":
 			if got := p.head(1); got[":status"] != "103" || got["link"] != "</a.css>" {
@@ -452,64 +459,16 @@ func TestStreamAnswers(t *testing.T) {
 		}
 		if target == "/unread" {
 			f := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameRSTStream })
-			if code := f.(*http2.RSTStreamFrame).ErrCode; code != http2.ErrCodeNo {
-				t.Errorf("it is to send the rest: %v", code)
-			}
+			testkit.Same(t, http2.ErrCodeNo, f.(*http2.RSTStreamFrame).ErrCode, "it is to send the rest")
 			p.check(p.WriteData(1, false, []byte("on its way")))
 			p.ask(1, true, "sum", "1")
 		}
 		p.get(3, "/length")
-		if got := p.end(3); got != "hello" {
-			t.Errorf("%s: then %q", path, got)
-		}
+		testkit.Same(t, "hello", p.end(3), "%s: then", path)
 	}
 }
 
-// TestConnectionErrors: what a client may not do ends the connection, and says why.
-func TestConnectionErrors(t *testing.T) {
-	dial, _ := start(t, script, nil)
-	for name, c := range map[string]struct {
-		want http2.ErrCode
-		do   func(p *peer) error
-	}{
-		"an even number":            {http2.ErrCodeProtocol, func(p *peer) error { p.get(2, "/"); return nil }},
-		"a number again":            {http2.ErrCodeStreamClosed, func(p *peer) error { p.get(5, "/nothing"); p.end(5); p.get(3, "/"); return nil }},
-		"DATA for nothing":          {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteData(1, true, nil) }},
-		"RST_STREAM for nothing":    {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteRSTStream(1, 8) }},
-		"WINDOW_UPDATE for nothing": {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteWindowUpdate(1, 1) }},
-		"PUSH_PROMISE":              {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteRawFrame(5, 4, 1, make([]byte, 5)) }},
-		"too wide a window":         {http2.ErrCodeFlowControl, func(p *peer) error { return p.WriteWindowUpdate(0, 1<<31-1) }},
-		"a window of nothing":       {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteWindowUpdate(0, 0) }},
-		"no header":                 {http2.ErrCodeCompression, func(p *peer) error { return p.WriteRawFrame(1, 5, 1, []byte{0xff, 0xff}) }},
-		"half a header":             {http2.ErrCodeCompression, func(p *peer) error { return p.WriteRawFrame(1, 5, 1, []byte{0x40}) }},
-		"a padding that is none":    {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteRawFrame(1, 0xd, 1, []byte{9, 0x82}) }},
-		"a frame in a header": {http2.ErrCodeProtocol, func(p *peer) error {
-			p.check(p.WriteRawFrame(1, 1, 1, []byte{0x82}))
-			return p.WritePing(false, [8]byte{})
-		}},
-		"too long a frame":     {http2.ErrCodeFrameSize, func(p *peer) error { return p.WriteRawFrame(0x20, 0, 0, make([]byte, longestFrame+1)) }},
-		"a setting of no size": {http2.ErrCodeFrameSize, func(p *peer) error { return p.WriteRawFrame(4, 0, 0, make([]byte, 5)) }},
-		"ENABLE_PUSH of 2":     {http2.ErrCodeProtocol, func(p *peer) error { return p.WriteSettings(http2.Setting{ID: 2, Val: 2}) }},
-		"a window by settings": {http2.ErrCodeFlowControl, func(p *peer) error { return p.WriteSettings(http2.Setting{ID: 4, Val: 1 << 31}) }},
-	} {
-		p := newPeer(t, dial())
-		p.check(c.do(p))
-		f := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
-		if got := f.(*http2.GoAwayFrame).ErrCode; got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-		if _, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // it is that value
-			t.Errorf("%s: then %v", name, err)
-		}
-	}
-	c := dial()
-	_, _ = io.WriteString(c, preface+"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678") // no SETTINGS
-	if got, _ := io.ReadAll(c); !bytes.Contains(got, []byte("\x00\x00\x08\x07")) {
-		t.Errorf("without SETTINGS: %q", got)
-	}
-}
-
-// TestManyParts: a page of 400 parts is loaded at once, over one connection.
+// TestManyParts loads a page of 400 parts over one connection.
 func TestManyParts(t *testing.T) {
 	part := strings.Repeat("x", 10<<10)
 	var most atomic.Int32
@@ -544,14 +503,14 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// TestPriorities: what is more urgent comes first, and of that what began first, unless its parts
-// are of use (RFC 9218); to a client that says nothing of it all come together.
+// TestPriorities: more urgent answers come first. Equally urgent ones come in their order, or
+// together if the client can use parts of them or says nothing (RFC 9218).
 func TestPriorities(t *testing.T) {
 	const size = 10 * longestFrame
 	for name, c := range map[string]struct {
 		says  [3]string
 		later string // of the third one
-		want  string // which end, in this order
+		want  string // the order in which the streams end
 		mixed bool   // the first two come together
 	}{
 		"urgent":      {[3]string{"u=5", "u=3", "u=1"}, "", "531", false},
@@ -589,6 +548,8 @@ func TestPriorities(t *testing.T) {
 			}
 			if c.later != "" {
 				p.check(p.WritePriorityUpdate(5, c.later))
+				p.check(p.WritePing(false, [8]byte{})) // its answer says that the session has read this
+				p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing })
 			}
 			waiting.Wait()
 			testkit.Eventually(t, "all wait", func() bool {
@@ -617,8 +578,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestSessionDrains: a server that ends loses no request: the client is told, what it sends before it
-// knows is served, what comes later it is told was not.
+// TestSessionDrains: a server that ends loses no request. It warns the client, serves the requests
+// that the client sends before it knows, and says that later ones were not served.
 func TestSessionDrains(t *testing.T) {
 	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }, nil)
 	p := newPeer(t, dial())
@@ -632,9 +593,7 @@ func TestSessionDrains(t *testing.T) {
 	}
 	ping := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }).(*http2.PingFrame)
 	p.get(3, "/on-its-way")
-	if got := p.end(3); got != "/on-its-way" {
-		t.Errorf("what was on its way: %q", got)
-	}
+	testkit.Same(t, "/on-its-way", p.end(3), "what was on its way")
 	p.check(p.WritePing(true, ping.Data))
 	p.get(5, "/too-late")
 	bye = p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway }).(*http2.GoAwayFrame)
@@ -645,13 +604,11 @@ func TestSessionDrains(t *testing.T) {
 		t.Errorf("then %v, %v", f, err)
 	}
 	_ = p.conn.Close()
-	if err := <-drained; err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, <-drained)
 }
 
-// TestDrainWaitsForNobodyForLong: not for a client that does not answer, and for one that has a request
-// under way only for that.
+// TestDrainWaitsForNobodyForLong: the server doesn't wait for a client that doesn't answer the
+// warning, except for its requests.
 func TestDrainWaitsForNobodyForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -659,9 +616,7 @@ func TestDrainWaitsForNobodyForLong(t *testing.T) {
 		var peers []*peer
 		for range 2 {
 			near, far := net.Pipe()
-			c := s.newConn(near, new(Entrance), nil)
-			s.conns.Add(&c.RosterEntry, c)
-			go c.serve()
+			s.alone(near)
 			go func() { _, _ = io.Copy(io.Discard, far) }()
 			peers = append(peers, newPeer(t, far))
 		}
@@ -670,17 +625,15 @@ func TestDrainWaitsForNobodyForLong(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		time.AfterFunc(10*time.Second, func() { close(goOn) })
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(t, s.Shutdown(t.Context()))
 		if took := time.Since(began); took < 10*time.Second || took > 17*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
 }
 
-// TestResetWhileOthersSend has a client give a request up while what the handler has written is on its
-// way: who reads the body then sees it.
+// TestResetWhileOthersSend: a client resets a stream while the beginning of the answer is being
+// sent. The reader of the body gets an error.
 func TestResetWhileOthersSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan error, 1)
@@ -690,13 +643,9 @@ func TestResetWhileOthersSend(t *testing.T) {
 			over <- err
 		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
 		near, far := net.Pipe()
-		c := s.newConn(near, new(Entrance), nil)
-		s.conns.Add(&c.RosterEntry, c)
-		go c.serve()
+		s.alone(near)
 		p := newPeer(t, far)
-		p.until(func(f http2.Frame) bool {
-			return f.Header().Type == http2.FrameSettings && f.Header().Flags.Has(http2.FlagSettingsAck)
-		})
+		p.greeted()
 		p.ask(1, false, to("POST", "/")...)
 		synctest.Wait() // the beginning of the answer is being sent
 		p.check(p.WriteRSTStream(1, http2.ErrCodeCancel))
@@ -716,18 +665,14 @@ func TestResetWhileOthersSend(t *testing.T) {
 	})
 }
 
-// TestWhoIsCutIsNotWaitedFor: a client that does not read why it is cut is cut all the same.
+// TestWhoIsCutIsNotWaitedFor: a client that doesn't read the GOAWAY is cut off anyway.
 func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Idle: time.Hour})
 		near, far := net.Pipe()
-		c := s.newConn(near, new(Entrance), nil)
-		s.conns.Add(&c.RosterEntry, c)
-		go c.serve()
+		s.alone(near)
 		p := newPeer(t, far)
-		p.until(func(f http2.Frame) bool {
-			return f.Header().Type == http2.FrameSettings && f.Header().Flags.Has(http2.FlagSettingsAck)
-		})
+		p.greeted()
 		p.get(2, "/")
 		time.Sleep(2 * warnTime)
 		synctest.Wait()
@@ -737,8 +682,8 @@ func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestSessionsThatWait: one without a request is told that it ends after its time, and not before,
-// whatever else it sends; one whose header does not come is cut; and while it waits it keeps no memory.
+// TestSessionsThatWait: a session without a request ends on time with a GOAWAY, whatever else the
+// client sends. A session with an unfinished header is cut off. An idle session holds no memory.
 func TestSessionsThatWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
@@ -758,10 +703,7 @@ func TestSessionsThatWait(t *testing.T) {
 					Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: 10 * time.Second, Idle: time.Minute})
 				go s.sweep()
 				near, far := net.Pipe()
-				x := s.newConn(near, new(Entrance), nil)
-				x.waits(time.Now())
-				s.conns.Add(&x.RosterEntry, x)
-				go x.serve()
+				s.alone(near)
 				began := time.Now()
 				p := newPeer(t, far)
 				_ = far.SetDeadline(time.Time{})
@@ -778,15 +720,13 @@ func TestSessionsThatWait(t *testing.T) {
 					t.Errorf("GOAWAY %t after %v", goes, took)
 				}
 				_ = far.Close()
-				if err := s.Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				testkit.Must(t, s.Shutdown(t.Context()))
 			})
 		})
 	}
 }
 
-// woken counts how often a connection is woken.
+// woken counts how often the server wakes the connection.
 type woken struct {
 	net.Conn
 	times *atomic.Int32
@@ -799,27 +739,22 @@ func (w woken) SetReadDeadline(t time.Time) error {
 	return w.Conn.SetReadDeadline(t)
 }
 
-// TestHalfAFrameWakesOnce: a session that waits for the rest of a frame is not woken again and again, and rests
-// as any other once that has come.
+// TestHalfAFrameWakesOnce: a session that waits for the rest of a frame is woken only once, and
+// rests again after the frame.
 func TestHalfAFrameWakesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: time.Minute, Idle: time.Minute})
 		go s.sweep()
 		near, far := net.Pipe()
 		var times atomic.Int32
-		x := s.newConn(woken{near, &times}, new(Entrance), nil)
-		x.waits(time.Now())
-		s.conns.Add(&x.RosterEntry, x)
-		go x.serve()
+		x := s.alone(woken{near, &times})
 		p := newPeer(t, far)
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		for n := range 2 {
 			p.get(id(n), "/")
 			_, _ = far.Write([]byte{0, 0, 8, byte(http2.FramePing)})
 			time.Sleep(10 * time.Second)
-			if got := times.Swap(0); got != 1 {
-				t.Errorf("woken %d times by half a frame", got)
-			}
+			testkit.Same(t, 1, times.Swap(0), "times woken by half a frame")
 			_, _ = far.Write(make([]byte, 5+8))
 			time.Sleep(10 * time.Second)
 			if got := times.Swap(0); got != 1 || !x.rested.Load() {
@@ -827,14 +762,12 @@ func TestHalfAFrameWakesOnce(t *testing.T) {
 			}
 		}
 		_ = far.Close()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(t, s.Shutdown(t.Context()))
 	})
 }
 
-// TestSessionKeepsNothing: the memory that a request needed is given back, and another goroutine waits
-// for the next one, without the stack that it took.
+// TestSessionKeepsNothing: after a request its memory is given back, and a goroutine with a small
+// stack waits.
 func TestSessionKeepsNothing(t *testing.T) {
 	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, nil)
 	p := newPeer(t, dial())
@@ -861,14 +794,15 @@ func TestSessionKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestSessionKeepsNoHead: what the client is to remember of an answer keeps no more of it alive than that.
+// TestSessionKeepsNoHead: the HPACK table keeps only its own fields alive, and not the whole head
+// of an answer.
 func TestSessionKeepsNoHead(t *testing.T) {
 	heads := make(chan weak.Pointer[byte], 1)
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
 		head := append(make([]byte, 64<<10), "Sat, 21 Nov 2026 10:00:00 GMT"...)
 		heads <- weak.Make(&head[0])
 		value := unsafe.String(&head[0], len(head))[64<<10:]
-		name := unsafe.String(&head[0], len(head))[64<<10+5 : 64<<10+7] // spelled as it is in either protocol
+		name := unsafe.String(&head[0], len(head))[64<<10+5 : 64<<10+7] // spelled the same in both protocols
 		*w.(*Stream).Fields() = http1.Fields{{Name: "Date", Key: "Date", Value: value}, {Name: name, Key: name, Value: "a"}}
 	}, nil)
 	p := newPeer(t, dial())
@@ -883,11 +817,11 @@ func TestSessionKeepsNoHead(t *testing.T) {
 	})
 }
 
-// TestLongHeadIsNotKept: what a head in many pieces took is not kept with the connection.
+// TestLongHeadIsNotKept: a connection doesn't keep the memory of a head in many pieces.
 func TestLongHeadIsNotKept(t *testing.T) {
 	dial, s := start(t, func(http.ResponseWriter, *http.Request) {}, nil)
 	p := newPeer(t, dial())
-	block := slices.Clone(p.encode(to("GET", "/", "a", strings.Repeat("~", 30<<10))...)) // which is longer in Huffman's code
+	block := slices.Clone(p.encode(to("GET", "/", "a", strings.Repeat("~", 30<<10))...)) // Huffman's code would make it longer
 	for first := true; len(block) > 0; first = false {
 		n := min(len(block), longestFrame)
 		if first {
@@ -912,7 +846,8 @@ func TestLongHeadIsNotKept(t *testing.T) {
 	})
 }
 
-// TestTrailersAreFewAndShort: as over HTTP/1.1, what follows a body is held until the request is over.
+// TestTrailersAreFewAndShort: trailers are bounded as over HTTP/1.1, because they are held until
+// the request is over.
 func TestTrailersAreFewAndShort(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -930,13 +865,11 @@ func TestTrailersAreFewAndShort(t *testing.T) {
 	} {
 		p.ask(id(i), false, to("POST", "/")...)
 		p.ask(id(i), true, c.fields...)
-		if got := p.end(id(i)); got != c.want {
-			t.Errorf("%d fields: %s, want %s", len(c.fields)/2, got, c.want)
-		}
+		testkit.Same(t, c.want, p.end(id(i)), "%d fields", len(c.fields)/2)
 	}
 }
 
-// TestHeadSize counts all that a request's head keeps in memory.
+// TestHeadSize: HeadSize counts all that a request's head keeps in memory.
 func TestHeadSize(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, w.(interface{ HeadSize() int }).HeadSize())
@@ -949,26 +882,10 @@ func TestHeadSize(t *testing.T) {
 	const fields = ":methodGET:schemehttp:authoritysite.example:path/trailerx"
 	p := newPeer(t, dial())
 	p.get(1, "/", "trailer", "x")
-	if got := p.end(1); got != fmt.Sprint(len(fields)) {
-		t.Errorf("HTTP/2: %s of %d bytes", got, len(fields))
-	}
+	testkit.Same(t, fmt.Sprint(len(fields)), p.end(1), "HTTP/2: %d bytes", len(fields))
 }
 
-// heard is a connection whose client has said all that it ever will.
-type heard struct {
-	net.Conn
-	io.Reader
-}
-
-func (h heard) Read(p []byte) (int, error)     { return h.Reader.Read(p) }
-func (heard) Write(p []byte) (int, error)      { return len(p), nil }
-func (heard) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
-func (heard) Close() error                     { return nil }
-func (heard) SetReadDeadline(time.Time) error  { return nil }
-func (heard) SetWriteDeadline(time.Time) error { return nil }
-func (heard) SetDeadline(time.Time) error      { return nil }
-
-// FuzzSession: whatever a client sends, its connection comes to an end and leaves nothing behind.
+// FuzzSession: whatever a client sends, its connection ends and leaves nothing behind.
 func FuzzSession(f *testing.F) {
 	var said bytes.Buffer
 	w := http2.NewFramer(&said, nil)
@@ -994,11 +911,8 @@ func FuzzSession(f *testing.F) {
 		}
 		s := NewServer(http.HandlerFunc(handler), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
 		defer s.stop()
-		c := s.newConn(heard{Reader: io.MultiReader(strings.NewReader(preface), bytes.NewReader(said))}, new(Entrance), nil)
+		c := s.newConn(&played{says: append([]byte(preface), said...), piece: longestFrame}, new(Entrance), nil)
 		s.conns.Add(&c.RosterEntry, c)
 		c.serve()
-		if len(s.addresses.known) > 1 {
-			t.Errorf("%d addresses are known", len(s.addresses.known))
-		}
 	})
 }
