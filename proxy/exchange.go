@@ -188,7 +188,7 @@ type RequestLimits interface {
 type Handler struct {
 	policy  atomic.Pointer[Policy]
 	limiter *limiter.Limiter
-	gate    *lifecycle.Gatekeeper
+	gate    *lifecycle.Shared
 	waiting front.Roster[exchange]
 	waited  int // number of waiting requests when Drive last looked
 	running front.Roster[exchange]

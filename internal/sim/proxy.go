@@ -22,7 +22,7 @@ import (
 type proxy struct {
 	*engine
 	limiter *limiter.Limiter
-	gate    *lifecycle.Gatekeeper
+	gate    *lifecycle.Shared
 	rules   lifecycle.Rules
 	backend *backend
 	plain   bool

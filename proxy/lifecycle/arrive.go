@@ -10,7 +10,7 @@ import (
 
 // Classify finds the client and its keys. The Life keeps the request and the rules until it
 // ends.
-func (l *Life) Classify(now time.Time, g *Gatekeeper, rules *Rules, r *http.Request) {
+func (l *Life) Classify(now time.Time, g *Shared, rules *Rules, r *http.Request) {
 	l.gate, l.rules, l.request, l.came, l.visit = g, rules, r, now, standing.Visit{}
 	rules.Classifier.Classify(r, &l.Who)
 	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, r, &l.Who)

@@ -4,7 +4,7 @@
 // the proxy can run it on real time and package sim on virtual time, and a simulation runs the same code as
 // the proxy.
 //
-// All requests to a backend share a [Gatekeeper]. Each request has a [Life], which is its state, and the
+// All requests to a backend have one [Shared]. Each request has a [Life], which is its state, and the
 // [Rules] that were in force when it arrived. The methods of a Life, in order:
 //
 //	Classify     finds the client, its standing, and whether it brought a newcomer's pass

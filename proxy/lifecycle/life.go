@@ -24,7 +24,7 @@ type Life struct {
 	Cost    time.Duration // cost; known once the request is settled, or lingers
 	HoldFor time.Duration // how long to hold the end of the answer; known once the request is settled
 
-	gate    *Gatekeeper
+	gate    *Shared
 	rules   *Rules
 	request *http.Request
 	visit   standing.Visit

@@ -22,7 +22,7 @@ import (
 type rig struct {
 	t     *testing.T
 	now   time.Time
-	gate  *lifecycle.Gatekeeper
+	gate  *lifecycle.Shared
 	rules lifecycle.Rules
 }
 

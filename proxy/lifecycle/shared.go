@@ -12,18 +12,18 @@ import (
 	"tempomat/limiter"
 )
 
-// Gatekeeper is the state that all requests to a backend share. New sets Limiter and Guess; both may be used
+// Shared is the state that all requests to a backend share. New sets Limiter and Guess; both may be used
 // concurrently.
-type Gatekeeper struct {
+type Shared struct {
 	Limiter *limiter.Limiter
 	Guess   *cpuaccount.Estimator
 
 	measured time.Time // time of the last call of Measure
 }
 
-// New makes a Gatekeeper that has seen no request.
-func New(now time.Time, l *limiter.Limiter) *Gatekeeper {
-	return &Gatekeeper{Limiter: l, Guess: cpuaccount.NewEstimator(), measured: now}
+// New makes a Shared that has seen no request.
+func New(now time.Time, l *limiter.Limiter) *Shared {
+	return &Shared{Limiter: l, Guess: cpuaccount.NewEstimator(), measured: now}
 }
 
 // Rules are the part of the configuration that a Life needs. They are never changed, only replaced.
@@ -39,7 +39,7 @@ type Rules struct {
 // SetWorkers tells the meter how many workers the backend has. The meter calculates the price of holding a
 // worker from this number. SetWorkers returns the number and its source. It is called before the first
 // request and about once a second.
-func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
+func (g *Shared) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 	workers, by = g.Limiter.Workers()
 	m.SetWorkers(float64(workers))
 	return workers, by
@@ -48,7 +48,7 @@ func (g *Gatekeeper) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 // Measure takes the use of the CPUs since the last call, or since New. It corrects the charges of the running
 // requests for that time, and the limiter adjusts how many requests may compute. Only one goroutine may call
 // it, about twice a second.
-func (g *Gatekeeper) Measure(now time.Time, m *cpuaccount.Meter, use cpuaccount.Use, running iter.Seq[*Life]) {
+func (g *Shared) Measure(now time.Time, m *cpuaccount.Meter, use cpuaccount.Use, running iter.Seq[*Life]) {
 	since := g.measured
 	g.measured = now
 	m.Correct(now, since, use, func(yield func(*cpuaccount.Span) bool) {
