@@ -23,7 +23,7 @@ func (d *doctor) forgive() *cobra.Command {
 		Use:   "forgive CLASS KEY",
 		Short: "Cancel a key's debt",
 		Long: `Cancel a key's debt, and reset how far its client is ahead of its share. Requests that are running
-are still charged. Instances that are not asked keep what they know of the key. The proxy logs
+are still charged. Instances that you don't ask keep what they know about the key. The proxy logs
 the change and the user who asked.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
 		Args:              daemon.Arguments(2),
@@ -70,7 +70,7 @@ and the user who asked. Without arguments, show the pins in force.`,
 		},
 	}
 	c.Flags().Float64Var(&standing, "standing", 8, "factor for its share, 0.5 to 8")
-	c.Flags().DurationVar(&hold, "for", time.Hour, "how long it holds, up to 168h")
+	c.Flags().DurationVar(&hold, "for", time.Hour, "how long the pin lasts, up to 168h")
 	c.Flags().BoolVar(&off, "off", false, "remove the pin")
 	asJSON(c, &document)
 	return c

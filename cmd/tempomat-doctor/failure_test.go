@@ -42,7 +42,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"top", "now"}, 2, `unexpected argument "now". Usage: tempomat-doctor top`},
 		{[]string{"--limit", "few"}, 2, `--limit: "few" is not a whole number`},
 		{[]string{"--socket", path, "report", "--limit", "-1"}, 2, "--limit"},
-		{[]string{"top", "--pane", "x", "--interval", "1ms"}, 1, "known: overview, keys, pages, queue, verdicts, gate\n--interval: 1ms is not from 200ms to 1h"},
+		{[]string{"top", "--pane", "x", "--interval", "1ms"}, 1, "known: overview, keys, pages, queue, verdicts, gate\n--interval: must be from 200ms to 1h, not 1ms"},
 		{[]string{"--socket", serveOther(t, 404, `{"version":1,"error":"no such path for GET; known: "}`), "top"}, 1, "tempomat-proxy doesn't support /v1/overview because it is older than this tempomat-doctor"},
 		{[]string{"pardon"}, 2, `unknown command "pardon"`},
 		{[]string{"--socket", serveOther(t, 200, "<html>")}, 1, "not as tempomat-proxy does (200 OK)"},

@@ -127,7 +127,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		case !isURL(other.Admin):
 			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or reachable only from its own machine", other.Name)
 		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
-			closed = fmt.Errorf("%s is not asked: its address is %s, where the token would go unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
+			closed = fmt.Errorf("%s was skipped: its address is %s, and the token would be sent there unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
 		}
 		if closed != nil {
 			f.all = append(f.all, &client{program: proxyProgram, name: other.Name, closed: closed, http: &http.Client{}})

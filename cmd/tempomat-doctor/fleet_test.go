@@ -37,7 +37,7 @@ type ward struct {
 }
 
 func (w *ward) Explain(_ time.Time, of string) (api.ExplainReply, error) {
-	e := api.ExplainReply{Version: api.Version, Of: of, Kind: "address", Summary: "7 instances: Nothing is known of it."}
+	e := api.ExplainReply{Version: api.Version, Of: of, Kind: "address", Summary: "7 instances: Nothing is known about it."}
 	if w.n == 3 {
 		e.Summary, e.Waits = "One of its requests waits.", 1
 		e.Waiting = []api.WaiterRow{{Client: of, Method: "GET", URL: "/slow", Age: 2, Why: "all workers are busy"}}
@@ -168,7 +168,7 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 		{nil, []string{"|slash32  9 keys", "   9.00     2.00    16.00        1  203.0.113.9"}},
 		{[]string{"--bucket", "slash32", "--sort", "cpu", "--limit", "1"}, []string{"   2.00    16.00        1  203.0.113.9"}},
 		{[]string{"explain", "203.0.113.9"}, []string{
-			"At " + name(3) + ": One of its requests waits.", "7 instances: Nothing is known of it.", "all workers are busy", "owes 1 CPU-s",
+			"At " + name(3) + ": One of its requests waits.", "7 instances: Nothing is known about it.", "all workers are busy", "owes 1 CPU-s",
 		}},
 		{[]string{"explain", "slash32", "203.0.113.9"}, []string{"level    -9\n", "cpu      2\n"}},
 		{[]string{"explain", "slash32", "198.51.100.4"}, []string{"cpu      0.5\n"}}, // only one instance knows this key
@@ -178,7 +178,7 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 		{[]string{"status"}, []string{
 			"Instances differ in the secret that they share, by its fingerprint: " + name(6) + ": none; 7 instances: abcd.",
 			"Instances differ in the class slash32: " + name(6) + ": share 0.2, burst 30s; ",
-			"s ahead of that of " + name(6), "! " + name(5) + ": The backend is down.", "instances  8 of 10 answer",
+			"s ahead of " + name(6), "! " + name(5) + ": The backend is down.", "instances  8 of 10 answer",
 		}},
 		{[]string{"report", "--hours", "2"}, []string{"8 instances together."}},
 	} {

@@ -56,7 +56,7 @@ func (d *doctor) master() *cobra.Command {
 		Short: "Show a tempomat-master: its domains, or the identifiers that wait longest in one of them",
 		Long: `Show the counters of a tempomat-master and the state of each domain:
 
-  Accepted, Delayed, Rejected   requests that gatekeepers reported, since the master began
+  Accepted, Delayed, Rejected   requests that gatekeepers reported since the master started
   Throttled  orders to wait that it sent
   Known      identifiers that it remembers
   Gates      gatekeepers that listen to it: the instances
@@ -74,7 +74,7 @@ With a DOMAIN, show the identifiers that wait longest, and when each may ask aga
 			return d.answer(c.Context(), d.ofMaster, "/v1/master", nil, document, &reply, func() { d.printMaster(&reply) })
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", rowsOfOne, "most identifiers, with a DOMAIN")
+	c.Flags().IntVar(&limit, "limit", rowsOfOne, "number of identifiers to show, with a DOMAIN")
 	asJSON(c, &document)
 	return c
 }

@@ -38,7 +38,7 @@ func (n night) Explain(now time.Time, of string) (api.ExplainReply, error) {
 	case "":
 		return e, errors.New("of: nothing is asked for")
 	case "198.51.100.1":
-		e.Summary = "Nothing is known of " + of + ": it asked for nothing lately."
+		e.Summary = "Nothing is known about " + of + ": it asked for nothing lately."
 		return e, nil
 	}
 	e.Summary = "3 of its requests wait, the first for 12.3 s: 2 of its client's own requests of its size go first; 3 go before it."

@@ -36,7 +36,7 @@ func (d *doctor) report() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Show which clients used the server in the last day, or week",
-		Long: `Show the use of the server in the last hours: the cost of groups of clients, of keys of each
+		Long: `Show who used the server in the last hours: what groups of clients cost, keys of each
 class, URL shapes and URLs. With several sockets, add up the hours of several instances.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
@@ -57,7 +57,7 @@ class, URL shapes and URLs. With several sockets, add up the hours of several in
 	}
 	f := c.Flags()
 	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of hours, 1 to 168")
-	f.UintVar(&ask.limit, "limit", rowsOfEach, "rows of each table of the text")
+	f.UintVar(&ask.limit, "limit", rowsOfEach, "number of rows in each table of the text")
 	asJSON(c, &ask.json)
 	return c
 }

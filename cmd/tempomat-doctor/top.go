@@ -55,9 +55,9 @@ It respects NO_COLOR.`,
 		},
 	}
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask, 200ms to 1h")
-	c.Flags().BoolVar(&once, "once", false, "print one frame and end")
-	c.Flags().BoolVar(&document, "json", false, "print the admin API's document of the pane and end")
-	c.Flags().StringVar(&pane, "pane", view.Panes()[0], "the `pane` to begin with: "+strings.Join(view.Panes(), ", "))
+	c.Flags().BoolVar(&once, "once", false, "print one frame and exit")
+	c.Flags().BoolVar(&document, "json", false, "print the admin API's document for the pane and exit")
+	c.Flags().StringVar(&pane, "pane", view.Panes()[0], "the `pane` to show first: "+strings.Join(view.Panes(), ", "))
 	complete(c, "pane", view.Panes()...)
 	return c
 }
@@ -70,7 +70,7 @@ func paneOf(pane string, interval time.Duration) (view.Pane, error) {
 		faults = append(faults, fmt.Errorf("--pane: %q is unknown; known: %s", pane, strings.Join(view.Panes(), ", ")))
 	}
 	if interval < leastInterval || interval > mostInterval {
-		faults = append(faults, fmt.Errorf("--interval: %s is not from %s to %s", interval, leastInterval, "1h"))
+		faults = append(faults, fmt.Errorf("--interval: must be from %[2]s to %[3]s, not %[1]s", interval, leastInterval, "1h"))
 	}
 	return view.Pane(at), errors.Join(faults...)
 }
@@ -89,7 +89,7 @@ func (d *doctor) showTop(ctx context.Context, pane view.Pane, interval time.Dura
 			tcell.RegisterEncoding("US-ASCII", tcell.GetEncoding("UTF-8")) // today, terminals with the locale C also display Unicode
 			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {
-				err = errors.Join(errors.New("can't use the terminal; --once needs none"), err)
+				err = errors.Join(errors.New("can't use the terminal; use --once, which doesn't need one"), err)
 			}
 			return screen, err
 		})

@@ -140,13 +140,13 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		tell(name, help, prometheus.GaugeValue, float64(n), pairs...)
 	}
 	for _, d := range s.Domains {
-		const accounting = "Accounting messages taken in, by domain and status."
+		const accounting = "Accounting messages processed, by domain and status."
 		count("accounting", accounting, d.Counts.Accepted, "domain", d.Name, "status", "accepted")
 		count("accounting", accounting, d.Counts.Delayed, "domain", d.Name, "status", "delayed")
 		count("accounting", accounting, d.Counts.Rejected, "domain", d.Name, "status", "rejected")
 		count("throttled", "Orders to wait.", d.Counts.Throttled, "domain", d.Name)
-		count("skewed", "Messages dropped because their times were too far from the master's.", d.Counts.Skewed, "domain", d.Name)
-		count("no_cost", "Messages without the cost that a credit rule needs.", d.Counts.NoCost, "domain", d.Name)
+		count("skewed", "Messages dropped because their times differed too much from the master's.", d.Counts.Skewed, "domain", d.Name)
+		count("no_cost", "Messages that lack the cost that a credit rule needs.", d.Counts.NoCost, "domain", d.Name)
 		count("evicted", "Identifiers forgotten because there were too many.", d.Counts.Evicted, "domain", d.Name)
 		gauge("identifiers", "Identifiers that are remembered.", d.Identifiers, "domain", d.Name)
 		gauge("gatekeepers", "Gatekeepers that subscribed.", d.Gatekeepers, "domain", d.Name)
@@ -154,8 +154,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	for fault, n := range s.Counts.Malformed {
 		count("malformed", "Invalid messages, by fault.", n, "fault", fault)
 	}
-	count("unknown_domain", "Messages of domains that are not configured.", s.Counts.UnknownDomain)
-	count("overload_dropped", "Accounting dropped, oldest first, because there was too much.", s.Counts.Overload)
+	count("unknown_domain", "Messages for domains that are not configured.", s.Counts.UnknownDomain)
+	count("overload_dropped", "Accounting messages dropped, oldest first, because there were too many.", s.Counts.Overload)
 	count("late", "Orders that expired before they could be sent.", s.Counts.Late)
 	count("resyncs", "Requests for the whole state of a domain.", s.Counts.Resyncs)
 	count("log_lines_lost", "Lines of the log that were lost: it could not be written, or its reader was too slow.", c.lostLines())

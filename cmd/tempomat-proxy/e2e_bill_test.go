@@ -55,7 +55,7 @@ func TestExactBill(t *testing.T) {
 		known  bool
 		log    string // a line of it
 	}{
-		"found":                {"", true, true, "is measured at the backend's workers"},
+		"found":                {"", true, true, "is measured in the backend's workers"},
 		"told, without rights": {"socket: \"unix:" + socket + "\"", false, true, ""},
 		"without rights":       {"", false, false, "CAP_SYS_PTRACE"},
 	} {

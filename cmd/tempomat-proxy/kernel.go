@@ -74,7 +74,7 @@ func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
 		if c.Gate.Heavy == 0 {
-			s.logs.log.Warn("the backend's CPU use isn't measured, so the number of requests of a size that compute at a time is this machine's number of CPUs; if the backend has a different number, set gate.heavy",
+			s.logs.log.Warn("the backend's CPU use isn't measured, so as many requests of a size compute at once as this machine has CPUs; if the backend has a different number of CPUs, set gate.heavy",
 				zap.String("backend", c.Backend.URL), zap.Int("heavy", policy.Room(c)))
 		}
 		return nil
@@ -85,11 +85,11 @@ func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	}
 	use, err := host.OpenUsage(cgroup, policy.CPUs(c), backend)
 	if err != nil {
-		s.logs.log.Warn("can't measure the CPU use, so the number of requests that compute at a time doesn't adapt to it", zap.Error(err))
+		s.logs.log.Warn("can't measure the CPU use, so the number of requests that compute at once doesn't adapt to it", zap.Error(err))
 		return nil
 	}
 	use.Lost = func(err error) {
-		s.logs.log.Warn("can no longer measure the CPU use, so the number of requests that compute at a time stays as it is", zap.Error(err))
+		s.logs.log.Warn("can no longer measure the CPU use, so the number of requests that compute at once stays as it is", zap.Error(err))
 	}
 	use.Steps = s.handler.Steps
 	return use
@@ -202,7 +202,7 @@ func (b *bills) lacks() error {
 	if b.missing == nil || b.unreported == nil {
 		return b.missing
 	}
-	return fmt.Errorf("%w, and none is found: %w", b.unreported, b.missing)
+	return fmt.Errorf("%w, and no other way was found: %w", b.unreported, b.missing)
 }
 
 func (b *bills) miss(err error) {
@@ -263,7 +263,7 @@ func (b *bills) begin(c *config.Config) {
 			warn("tempomat may not see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
 			return
 		}
-		b.log.Info("the CPU time of requests is measured at the backend's workers")
+		b.log.Info("the CPU time of requests is measured in the backend's workers")
 	}
 	t := host.NewTracker(finder, costSocket, tell)
 	ctx, stop := context.WithCancel(context.Background())

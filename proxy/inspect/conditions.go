@@ -53,7 +53,7 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 			"All %d connections are in use: each new one replaces another.", h.MostOpen)
 	}
 	if h.WhyLost != nil {
-		l.add(false, "log-lost", "Free space on the disk of the log, or restart the program that reads it.", "The log loses lines, %d so far: %v.", h.LostLines, h.WhyLost)
+		l.add(false, "log-lost", "Free space on the disk of the log, or restart the program that reads it.", "The log is losing lines, %d so far: %v.", h.LostLines, h.WhyLost)
 	}
 	h.certificates(now, l)
 	h.sharing(l)
@@ -76,7 +76,7 @@ func (h *Health) backend(l *conditions) {
 		l.add(true, "backend-down", "Start your web server, or check that it listens on "+h.Backend+" (backend.url). The log has the error.",
 			"The backend is down: %s got 502.", of(b.Down))
 	default:
-		l.add(true, "backend-drops", "Check the error log of your web server: it restarts, or has no room for more connections.",
+		l.add(true, "backend-drops", "Check the error log of your web server: it may be restarting, or have no room for more connections.",
 			"The backend drops connections: %s got 502.", of(b.Down))
 	}
 	if b.Slow > 0 { // a few may be one client's exports, and no reason to wake anybody
@@ -133,7 +133,7 @@ func (h *Health) certificates(now time.Time, l *conditions) {
 
 // sharing adds instances and masters that should share accounts but don't.
 func (h *Health) sharing(l *conditions) {
-	const name, do = "sharing", "See tempomat-doctor status. Until then this proxy decides only by the requests that it gets."
+	const name, do = "sharing", "See tempomat-doctor status. Until then, this proxy counts only the requests that pass through it."
 	if h.Trouble != "" {
 		l.add(false, name, do, "Accounts are not shared: %s.", h.Trouble)
 		return

@@ -232,10 +232,10 @@ func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	f := api.ExplainFact{Name: k.Class + " " + k.ID, Value: "has " + cpuSeconds(r.Level) + " saved"}
 	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs (%.1f a second). Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
 	if r.Holds > 0 {
-		f.Means += " " + plural(r.Holds, "of its requests is not short, and holds a worker.", "of its requests are not short, and hold workers.")
+		f.Means += " " + plural(r.Holds, "of its requests isn't short and holds a worker.", "of its requests aren't short and hold workers.")
 	}
 	if r.Orphans > 0 {
-		f.Means += " " + plural(r.Orphans, "abandoned request still runs.", "abandoned requests still run.")
+		f.Means += " " + plural(r.Orphans, "abandoned request is still running.", "abandoned requests are still running.")
 	}
 	if r.Level < 0 {
 		e.owing = append(e.owing, *r)
@@ -263,15 +263,15 @@ func (e *explanation) standing() {
 	}
 	if past != nil && past.Pages+past.Parts >= 1 {
 		facts = append(facts, api.ExplainFact{
-			Name: "visits", Value: "for " + spanOf(e.now.Sub(past.First)), Means: fmt.Sprintf("Recently about %.0f pages and %.0f parts of pages.", past.Pages, past.Parts),
+			Name: "visits", Value: "for " + spanOf(e.now.Sub(past.First)), Means: fmt.Sprintf("It recently loaded about %.0f pages, and %.0f of their images and style sheets.", past.Pages, past.Parts),
 		})
 	}
 	if past != nil && past.ClientsBehind > 1 {
-		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", past.ClientsBehind), Means: "Their sessions show that. The address's share is multiplied by this number."})
+		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", past.ClientsBehind), Means: "Estimated from their sessions. The address's share is multiplied by this number."})
 	}
 	if charged && r.Client != nil && r.Client.Lead > 0 {
 		facts = append(facts, api.ExplainFact{
-			Name: "ahead of its share", Value: cpuSeconds(r.Client.Lead), Means: "From 0.50 CPU-s on, clients that had less go first.",
+			Name: "ahead of its share", Value: cpuSeconds(r.Client.Lead), Means: "At 0.50 CPU-s or more, clients that used less go first.",
 		})
 	}
 	e.add("This address", facts...)
@@ -327,9 +327,9 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 	case telemetry.Newcomer.String():
 		return "a newcomer", "It came back with the cookie that newcomers get, and goes first among strangers."
 	case telemetry.Stranger.String():
-		why = "While others wait, it shares one turn with all unknown clients. It becomes known after half a minute and five answers, or at once by a cookie of the site that it brings back."
+		why = "While others wait, it shares one turn with all unknown clients. It becomes known after half a minute and five answers, or at once if it brings back a cookie of the site."
 		if proves {
-			why += " Other requests from this address have shown that; those at this moment have not."
+			why += " Other requests from this address have done so; its current ones haven't."
 		}
 		return "a stranger", why
 	case telemetry.Known.String():
@@ -372,7 +372,7 @@ func (e *explanation) page() {
 	rests := fmt.Sprintf("Based on %s to similar requests.", plural(known.Answers, "answer", "answers"))
 	switch {
 	case known.Overran:
-		rests = "It is in doubt: such a request recently cost far more than was guessed."
+		rests = "The guess is in doubt: a similar request recently cost far more than expected."
 	case !known.Sure && known.Asked == 0:
 		rests = "It is only a guess: no such page was requested recently."
 	case !known.Sure && known.Answers == 0:

@@ -128,7 +128,7 @@ func TestExplain(t *testing.T) {
 		says            []string // parts of the summary, facts and advice
 	}{
 		"203.0.113.9": {"address", 1, 1, []string{
-			"One of its requests waits, for 2.0 s: the CPUs are taken: 1 of at most 1 requests of up to 1.6 s compute; 1 request goes before it.",
+			"One of its requests waits, for 2.0 s: the CPUs are busy: 1 of at most 1 requests of up to 1.6 s are computing; 1 request goes before it.",
 			"at the backend: 1 request", "slash32 203.0.113.9: owes ", "slash24 203.0.113.0/24: owes ", "likely cost: ",
 			"tempomat-doctor forgive slash32 203.0.113.9\n", "tempomat-doctor pin slash32 203.0.113.9\n",
 		}},
@@ -136,21 +136,21 @@ func TestExplain(t *testing.T) {
 		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it goes next of its size."}},
 		"203.0.113.0/24":                     {"network", 1, 1, []string{"slash24 203.0.113.0/24: owes "}},
 		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests waits"}},
-		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait, the first for 2.0 s. The next one to go waits because the CPUs are taken: 1 of at most 1 requests of up to 1.6 s compute; it goes next of its size."}},
+		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait, the first for 2.0 s. The next one to go waits because the CPUs are busy: 1 of at most 1 requests of up to 1.6 s are computing; it goes next of its size."}},
 		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "It is only a guess: no such page was requested recently."}},
 		"/w?x&y":                             {"page", 1, 0, []string{"One of its requests waits", "URL: /w?x=1&y=2", "shape: /w?x&y"}},
 		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
-		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known of http://other.example/history: no such page was requested recently"}},
+		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known about http://other.example/history: no such page was requested recently"}},
 		"5f0c9a1e":                           {"request", 0, 1, []string{"It has ended: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than it may."}},
 		"5f0c9a1f":                           {"request", 0, 1, []string{"It has ended: it was redirected and got a pass to come back with (status 307), after it had waited for 2.0 s. Why: the backend had no room for it, and its client was unknown"}},
 		"given/1":                            {"request", 0, 1, []string{"It has ended"}},
 		"2001:db8::7": {"address", 0, 1, []string{
 			"None of its requests waits or runs, and it owes nothing. Of those refused, redirected, failed or late, the latest ended 4.0 s ago: it was refused (status 503). Why: the backend had no room for it.",
 		}},
-		"00000000":       {"request", 0, 0, []string{"Nothing is known of 00000000: it does not wait or run"}},
-		"198.51.100.1":   {"address", 0, 0, []string{"Nothing is known of 198.51.100.1: it sent no request recently"}},
-		"198.51.0.0/16":  {"network", 0, 0, []string{"Nothing is known of 198.51.0.0/16"}},
-		"NobodysBrowser": {"agent", 0, 0, []string{"Nothing is known of NobodysBrowser: no such program was seen recently"}},
+		"00000000":       {"request", 0, 0, []string{"Nothing is known about 00000000: it does not wait or run"}},
+		"198.51.100.1":   {"address", 0, 0, []string{"Nothing is known about 198.51.100.1: it sent no request recently"}},
+		"198.51.0.0/16":  {"network", 0, 0, []string{"Nothing is known about 198.51.0.0/16"}},
+		"NobodysBrowser": {"agent", 0, 0, []string{"Nothing is known about NobodysBrowser: no such program was seen recently"}},
 		"192.0.2.200":    {"address", 0, 0, []string{"counts as: exempt: The configuration exempts it"}},
 	} {
 		e, err := n.Explain(noon.Add(2*time.Second), what)

@@ -28,7 +28,7 @@ func (e *explanation) summary(of string) string {
 	case e.kind == "request" && len(e.reply.Recent) > 0:
 		return "It has ended: " + ended(&e.reply.Recent[0]) + "."
 	case !e.known && len(e.reply.Recent) == 0:
-		return fmt.Sprintf("Nothing is known of %s: %s.", of, map[string]string{
+		return fmt.Sprintf("Nothing is known about %s: %s.", of, map[string]string{
 			"address": "it sent no request recently. A request from it would be served at once, or, if there is no room, wait with those of all unknown clients",
 			"network": "no request from there waits or runs, and no class charges exactly that network",
 			"agent":   "no such program was seen recently. Give the exact User-Agent, or its family as in the table userAgent",
@@ -149,9 +149,9 @@ const lightest = 100 * time.Millisecond
 // programs that show them must escape them.
 func reason(o *limiter.Outlook) (why, advice string) {
 	const (
-		workers = "It goes when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number."
-		turn    = "It goes when its turn comes. Clients that ask for less go sooner. A higher share of its class, or more CPUs, help as well."
-		ahead   = "Its client, or the strangers together, used more than a share of the CPUs. That evens out while it waits."
+		workers = "It runs when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number."
+		turn    = "It runs when its turn comes. Clients that ask for less go sooner. A higher share of its class, or more CPUs, help as well."
+		ahead   = "Its client, or all strangers together, used more than one share of the CPUs. That evens out while the request waits."
 	)
 	sizes := "requests of any size"
 	if o.Size > 0 {
@@ -159,7 +159,7 @@ func reason(o *limiter.Outlook) (why, advice string) {
 	}
 	had := "strangers share one turn"
 	if !o.Stranger {
-		had = fmt.Sprintf("its client has had %.1f CPU-seconds more than its share", o.Lead)
+		had = fmt.Sprintf("its client has used %.1f CPU-seconds more than its share", o.Lead)
 	}
 	switch o.Barrier {
 	case limiter.Owes:
@@ -169,7 +169,7 @@ func reason(o *limiter.Outlook) (why, advice string) {
 			"The client asks for more at a time than it gets. With fewer requests at a time, each waits less."
 	case limiter.KeyHolds:
 		return fmt.Sprintf("%s %s holds its part of the workers: %d of %d", o.Key.Class, o.Key.ID, o.Have, o.Most),
-			fmt.Sprintf("It goes when a request of %s %s at the backend ends.", o.Key.Class, o.Key.ID)
+			fmt.Sprintf("It runs when a request of %s %s at the backend ends.", o.Key.Class, o.Key.ID)
 	case limiter.StrangersHold:
 		return fmt.Sprintf("strangers hold their part of the workers: %d of %d", o.Have, o.Most), workers
 	case limiter.Misjudged:
@@ -180,22 +180,22 @@ func reason(o *limiter.Outlook) (why, advice string) {
 		}
 		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most), workers
 	case limiter.NoRoom:
-		return fmt.Sprintf("the CPUs are taken: %d of at most %d %s compute", o.Have, o.Most, sizes), turn
+		return fmt.Sprintf("the CPUs are busy: %d of at most %d %s are computing", o.Have, o.Most, sizes), turn
 	case limiter.Turn:
 		if o.Stranger {
 			return had + ", and others of them go first", turn
 		}
 		return "clients that used less, or came earlier, go first", turn
 	case limiter.RoomForOthers:
-		return fmt.Sprintf("%s, and the CPUs that are free are kept for clients that had less: %d of at most %d %s compute", had, o.Have, o.Most, sizes), ahead
+		return fmt.Sprintf("%s, and the free CPUs are kept for clients that used less: %d of at most %d %s are computing", had, o.Have, o.Most, sizes), ahead
 	case limiter.LeavesCPU:
 		return had + ", and other requests leave no CPU for a long one", ahead
 	case limiter.Untried:
 		return "the cost of its page is unknown, and only one such request runs at a time",
-			"Once such pages have been answered a few times, their cost is known, and the request waits only for room of its size."
+			"Once such pages have been answered a few times, their cost is known, and the request waits only for room for its size."
 	case limiter.SiteAhead:
 		return fmt.Sprintf("the site %s has had its share of the CPUs, and other sites go first", cmp.Or(o.Site, "others")),
-			"It goes when the other sites have had their share, or want less. A higher share under sites in the configuration lets it go sooner."
+			"It runs when the other sites have had their share, or need less. A higher share for its site in the configuration lets it run sooner."
 	default:
 		return "", ""
 	}

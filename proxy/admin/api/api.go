@@ -206,7 +206,7 @@ func Drift(all []Instance) (drift []Condition) {
 	ahead := func(a, b Instance) int { return cmp.Compare(a.Ahead, b.Ahead) }
 	if len(all) > 0 {
 		if first, last := slices.MaxFunc(all, ahead), slices.MinFunc(all, ahead); first.Ahead-last.Ahead > mostSkew {
-			differ(fmt.Sprintf("their clocks: that of %s is %.0f s ahead of that of %s.", first.Name, first.Ahead-last.Ahead, last.Name), "Have NTP set the clocks.")
+			differ(fmt.Sprintf("their clocks: %s is %.0f s ahead of %s.", first.Name, first.Ahead-last.Ahead, last.Name), "Run NTP on all of them.")
 		}
 	}
 	return drift

@@ -13,23 +13,23 @@ func gate() []Metric {
 		count("gate_shed_total", "gateShed", "Requests rejected because the queue was full.", func(s *State) uint64 { return s.Gate.Shed }),
 		level("gate_workers", "gateWorkers", "The backend's workers; 0: unknown.", func(s *State) int { return s.Gate.Workers }),
 		level("gate_busy", "gateBusy", "Requests at the backend.", func(s *State) int { return s.Gate.Busy }),
-		level("gate_long_most", "gateLongMost", "Most requests that aren't short allowed at the backend; 0: no limit.", func(s *State) int { return s.Gate.LongMost }),
+		level("gate_long_most", "gateLongMost", "Maximum number of requests at the backend that aren't short; 0: no limit.", func(s *State) int { return s.Gate.LongMost }),
 		level("gate_long_busy", "gateLongBusy", "Requests at the backend that aren't short.", func(s *State) int { return s.Gate.LongBusy }),
 		level("gate_holding", "gateHolding", "Requests that hold a worker without computing.", func(s *State) int { return s.Gate.Holding }),
 		level("gate_orphans", "gateOrphans", "Requests whose client has disconnected.", func(s *State) int { return s.Gate.Orphans }),
-		level("gate_room", "gateRoom", "Most requests of a size or smaller that may compute at once.", func(s *State) int { return s.Gate.Room }),
+		level("gate_room", "gateRoom", "Maximum number of requests of one size or smaller that may compute at once.", func(s *State) int { return s.Gate.Room }),
 		bySize("gate_computing", "gateComputing", "Computing requests, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
 		bySize("gate_ahead", "gateAhead", "Computing requests whose client is over its share, by size.", func(s *State) []int { return s.Gate.Ahead[:] }),
 		bySize("gate_held", "gateHeld", "Requests that hold a worker, by duration.", func(s *State) []int { return s.Gate.Held[:] }),
 		level("gate_probes", "gateProbes", "Requests of unknown cost that run to find out what they cost.", func(s *State) int { return s.Gate.Probes }),
 		level("gate_queued", "gateQueued", "Requests in the queue.", func(s *State) int { return s.Gate.Queued }),
 		gauge("gate_clock_seconds", "gateClock", "Virtual time of the fair queue.", func(s *State) float64 { return s.Gate.Clock }),
-		gauges("gate_cpu_utilisation", "gateUse", "Used part of the backend's CPUs, 0 to 1.", func(s *State, tell tell) {
+		gauges("gate_cpu_utilisation", "gateUse", "Fraction of the backend's CPU time in use, 0 to 1.", func(s *State, tell tell) {
 			if s.Gate.Utilisation >= 0 {
 				tell(s.Gate.Utilisation)
 			}
 		}),
-		gauges("cpu_pressure", "cpuPressure", "Part of the time in which processes waited for a CPU.", func(s *State, tell tell) {
+		gauges("cpu_pressure", "cpuPressure", "Fraction of the time in which processes waited for a CPU.", func(s *State, tell tell) {
 			if s.Pressure >= 0 {
 				tell(s.Pressure)
 			}

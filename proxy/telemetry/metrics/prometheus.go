@@ -86,9 +86,9 @@ type durations struct {
 func NewDurations() *Durations {
 	d := new(Durations)
 	d.took.begin("request_duration_seconds",
-		"Seconds from the end of a request's head to the end of its answer, of those that went to the backend and whose client stayed, by group.")
-	d.waited.begin("wait_seconds", "Seconds that requests were delayed, by group; of those that the limiter refused, how long they had waited. "+
-		"Those that were not delayed are not in it.")
+		"Seconds from the end of a request's headers to the end of its response, by group. Only requests that the backend served and whose client stayed connected.")
+	d.waited.begin("wait_seconds", "Seconds that requests were delayed, by group; for rejected requests, the time until the rejection. "+
+		"Requests that weren't delayed are not included.")
 	return d
 }
 

@@ -7,11 +7,11 @@ func resources() []Metric {
 	return []Metric{
 		level("held_requests", "held", "Requests waiting now.", func(s *State) int { return s.Held }),
 		level("keys", "keys", "Keys in memory.", func(s *State) int { return s.Keys }),
-		gauge("buffer_memory_bytes", "bufferMemory", "Memory of buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Memory) }),
-		gauge("buffer_disk_bytes", "bufferDisk", "Size of buffered bodies' files.", func(s *State) float64 { return float64(s.Buffer.Disk) }),
-		gauge("buffer_files", "bufferFiles", "Open files of buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Files) }),
+		gauge("buffer_memory_bytes", "bufferMemory", "Memory that buffered bodies use.", func(s *State) float64 { return float64(s.Buffer.Memory) }),
+		gauge("buffer_disk_bytes", "bufferDisk", "Size of the files with buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Disk) }),
+		gauge("buffer_files", "bufferFiles", "Open files with buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Files) }),
 		gauge("buffer_bodies", "bufferBodies", "Buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Spools) }),
-		counts("buffer_no_room_total", "bufferNoRoom", "Times without room for a body, by place.", func(s *State, tell tell) {
+		counts("buffer_no_room_total", "bufferNoRoom", "Bodies for which there was no room, by place.", func(s *State, tell tell) {
 			tell(float64(s.Buffer.NoMemory), "memory")
 			tell(float64(s.Buffer.NoDisk), "disk")
 			tell(float64(s.Buffer.NoAddress), "address")
