@@ -118,6 +118,9 @@ func (j *Judge) learn(now time.Time, e known.Entry) {
 	}
 }
 
+// Trusts reports whether an address is in one of the trusted networks.
+func (j *Judge) Trusts(client netip.Addr) bool { return j.config.Load().trusted.Contains(client) }
+
 // Visit holds what Judge needs to know about a request from Assess until its answer has ended. The zero Visit
 // belongs to no client. Only one goroutine at a time may use a Visit.
 type Visit struct {

@@ -125,10 +125,10 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 	if bill != nil {
 		k.Missing = append(k.Missing, missing(lackedFor(bill, n.Told), bill))
 	}
-	if steps != nil && !errors.Is(steps, bill) {
+	if steps != nil && !errors.Is(steps, bill) && !errors.Is(steps, errNotWanted) {
 		k.Missing = append(k.Missing, missing("priority", steps))
 	}
-	k.Steps = p.On && len(k.Missing) == 0
+	k.Steps = p.On && steps == nil && bill == nil
 	return k
 }
 
@@ -149,10 +149,6 @@ func missing(what string, err error) api.MissingRow {
 // helps.
 func remedy(err error) string {
 	switch {
-	case errors.Is(err, errNotWanted):
-		return "set gate.priority: auto (docs/exact-costs.md)"
-	case errors.Is(err, errNobodySlowed):
-		return "set throttle: {mode: fair} (docs/exact-costs.md)"
 	case errors.Is(err, errNotMeasured):
 		return "set cost.source: auto (docs/exact-costs.md)"
 	case errors.Is(err, errElsewhere):
@@ -318,7 +314,7 @@ func (p *priorities) restart(c *config.Config) {
 		return
 	}
 	p.closeLocked()
-	if !errors.Is(p.missing, errNotWanted) && !errors.Is(p.missing, errNobodySlowed) && (before == nil || before.Error() != p.missing.Error()) {
+	if !errors.Is(p.missing, errNotWanted) && (before == nil || before.Error() != p.missing.Error()) {
 		say := p.log.Info
 		if c.Gate.Priority == "on" {
 			say = p.log.Warn
@@ -327,19 +323,14 @@ func (p *priorities) restart(c *config.Config) {
 	}
 }
 
-// Reasons why priorities shouldn't or can't be lowered.
-var (
-	errNotWanted    = errors.New("gate.priority is off")
-	errNobodySlowed = errors.New("no request is slowed: throttle.mode is not fair, or throttle.shadow is on")
-)
+// errNotWanted is why priorities aren't lowered if the configuration says so. Nothing is missing then.
+var errNotWanted = errors.New("gate.priority is off, or no request is slowed")
 
 // openLocked opens a Keeper if one is needed and none is open.
 func (p *priorities) openLocked(c *config.Config) (err error) {
 	switch {
-	case c.Gate.Priority == "off":
+	case c.Gate.Priority == "off", !c.Throttle.GateActs():
 		return errNotWanted
-	case !c.Throttle.GateActs():
-		return errNobodySlowed
 	case !policy.IsLocal(c.Backend.URL):
 		return errElsewhere
 	case !policy.Meter(c.Cost.Source, 1).Measures():

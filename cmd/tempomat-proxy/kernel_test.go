@@ -34,23 +34,22 @@ func TestKernelReply(t *testing.T) {
 		acts        bool
 		missing     []string // what lacks something, and a word of the remedy
 	}{
-		"all is there":                    {known, true, nil, nil, true, nil},
-		"nothing was seen yet":            {cpuaccount.Sums{}, true, nil, nil, true, nil},
-		"workers tell, as none are found": {known, true, host.ErrRight, nil, true, nil},
-		"no right to see":                 {cpuaccount.Sums{}, true, host.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
-		"the socket cannot be":            {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errDeaf, fs.ErrNotExist), nil, false, []string{"costs directory"}},
-		"nobody tells":                    {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errUntold, host.ErrRight), nil, false, []string{"costs TEMPOMAT_SOCKET"}},
-		"in another container":            {cpuaccount.Sums{}, true, host.ErrHidden, nil, false, []string{"costs --pid"}},
-		"in another network":              {cpuaccount.Sums{}, true, host.ErrElsewhere, nil, false, []string{"costs --pid"}},
-		"no right to raise":               {known, false, nil, forbidden, false, []string{"priority priority.conf"}},
-		"neither right":                   {cpuaccount.Sums{}, false, host.ErrRight, forbidden, false, []string{"costs cost.socket", "priority SYS_NICE"}},
-		"given up in between":             {known, false, nil, forbidden, false, []string{"priority SYS_NICE"}},
-		"another machine, told once":      {cpuaccount.Sums{}, false, errElsewhere, errElsewhere, false, []string{"costs localhost"}},
-		"another source, told once":       {cpuaccount.Sums{}, false, errNotMeasured, errNotMeasured, false, []string{"costs cost.source: auto"}},
-		"told by the backend":             {cpuaccount.Sums{Requests: cpuaccount.Requests{Told: 1}}, false, errNotMeasured, errNotMeasured, false, []string{"priority cost.source: auto"}},
-		"switched off":                    {known, false, nil, errNotWanted, false, []string{"priority gate.priority: auto"}},
-		"nobody is slowed":                {known, false, nil, errNobodySlowed, false, []string{"priority mode: fair"}},
-		"something else":                  {known, false, nil, errors.New("a full disk"), false, []string{"priority "}},
+		"all is there":                     {known, true, nil, nil, true, nil},
+		"nothing was seen yet":             {cpuaccount.Sums{}, true, nil, nil, true, nil},
+		"workers tell, as none are found":  {known, true, host.ErrRight, nil, true, nil},
+		"no right to see":                  {cpuaccount.Sums{}, true, host.ErrRight, nil, false, []string{"costs exact-bill.conf"}},
+		"the socket cannot be":             {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errDeaf, fs.ErrNotExist), nil, false, []string{"costs directory"}},
+		"nobody tells":                     {cpuaccount.Sums{}, true, fmt.Errorf("%w: %w", errUntold, host.ErrRight), nil, false, []string{"costs TEMPOMAT_SOCKET"}},
+		"in another container":             {cpuaccount.Sums{}, true, host.ErrHidden, nil, false, []string{"costs --pid"}},
+		"in another network":               {cpuaccount.Sums{}, true, host.ErrElsewhere, nil, false, []string{"costs --pid"}},
+		"no right to raise":                {known, false, nil, forbidden, false, []string{"priority priority.conf"}},
+		"neither right":                    {cpuaccount.Sums{}, false, host.ErrRight, forbidden, false, []string{"costs cost.socket", "priority SYS_NICE"}},
+		"given up in between":              {known, false, nil, forbidden, false, []string{"priority SYS_NICE"}},
+		"another machine, told once":       {cpuaccount.Sums{}, false, errElsewhere, errElsewhere, false, []string{"costs localhost"}},
+		"another source, told once":        {cpuaccount.Sums{}, false, errNotMeasured, errNotMeasured, false, []string{"costs cost.source: auto"}},
+		"told by the backend":              {cpuaccount.Sums{Requests: cpuaccount.Requests{Told: 1}}, false, errNotMeasured, errNotMeasured, false, []string{"priority cost.source: auto"}},
+		"switched off, nothing is missing": {known, false, nil, errNotWanted, false, nil},
+		"something else":                   {known, false, nil, errors.New("a full disk"), false, []string{"priority "}},
 	} {
 		k := kernelReply(c.costs, time.Minute, metrics.Priorities{On: c.on}, c.bill, c.steps)
 		if k.Steps != c.acts || len(k.Missing) != len(c.missing) {
@@ -85,7 +84,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 
 // TestRemediesAreDescribed checks that the files named in a remedy exist.
 func TestRemediesAreDescribed(t *testing.T) {
-	for _, err := range []error{errNotWanted, errNobodySlowed, errNotMeasured, errElsewhere, errDeaf, errUntold, host.ErrRight, host.ErrHidden, host.ErrElsewhere, fs.ErrPermission} {
+	for _, err := range []error{errNotMeasured, errElsewhere, errDeaf, errUntold, host.ErrRight, host.ErrHidden, host.ErrElsewhere, fs.ErrPermission} {
 		_, rest, _ := strings.Cut(remedy(err), "(docs/")
 		name, _, ok := strings.Cut(rest, ".md")
 		if _, missing := os.Stat(filepath.Join("..", "..", "docs", name+".md")); !ok || missing != nil {

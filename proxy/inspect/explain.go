@@ -307,6 +307,8 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 	switch {
 	case len(underway) > 0:
 		return groupWords(underway[0].Group.String(), underway[0].Evidence, proves)
+	case e.isTrusted():
+		return groupWords(telemetry.Known.String(), classify.Attested, false)
 	case at != nil && at.Known:
 		return "a known client", "It has been seen for a while, and has a turn of its own."
 	case proves:
@@ -317,6 +319,12 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 		return groupWords(telemetry.Stranger.String(), 0, false)
 	}
 	return "", ""
+}
+
+// isTrusted reports whether the configuration trusts the address.
+func (e *explanation) isTrusted() bool {
+	judge := e.Requests.Policy().Standing
+	return judge != nil && judge.Trusts(e.address)
 }
 
 // groupWords explains a group. proves is whether other requests of the address bring evidence.

@@ -293,6 +293,9 @@ func TestAClientIsOneThing(t *testing.T) {
 			_, _ = n.Pin(noon, "uid 0", api.ActRequest{Class: "slash32", Key: address, Standing: 4, Seconds: 60})
 		}, []proxy.Underway{request(telemetry.Stranger, 0)}, "counts as: pinned: ", true},
 		"only at the gate": {nil, nil, "counts as: a stranger: ", true},
+		"trusted": {func(n *night) {
+			_ = n.policy.Standing.Configure(standing.Config{Attested: 4, ClientClass: "slash32", Trusted: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
+		}, nil, "counts as: a known client: It has a turn of its own: the site, the configuration or a pin vouches for it.", false},
 		"known by its past": {func(n *night) {
 			n.recent = []api.VerdictRow{{Client: address, Group: "known", Outcome: "refused", Status: 429}}
 		}, nil, "counts as: a known client: ", true},

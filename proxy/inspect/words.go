@@ -129,6 +129,9 @@ func (e *explanation) advise() {
 	}
 	if e.kind == "address" && len(e.keys) > 0 && e.waits+len(e.owing) > 0 {
 		e.tell("To let this address through for an hour: tempomat-doctor pin %s %s", e.keys[0].Class, shellWord(e.keys[0].ID))
+		if e.isTrusted() {
+			return
+		}
 		e.tell("To let it through for good: add it to standing.trusted in the configuration. Each client behind it then counts as known, and is still charged.")
 	}
 }
