@@ -61,6 +61,7 @@ demo-apache: build deps-test ## the proxy before a private Apache with PHP
 	testdata/apache/demo
 
 build: deps-build ## build the programs into bin/
+	@[ -d bin ] || echo 'building; this takes a minute or two the first time'
 	$(GO) build -trimpath -buildvcs=false -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 # make lint vets. -w spares the linker the debug data, some hundred times. More packages
