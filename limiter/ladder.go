@@ -180,8 +180,8 @@ const (
 	open
 )
 
-// access returns which clients may start on rung r. alike is how many requests as short or shorter compute,
-// and over is how many of these belong to clients over their share.
+// access returns which clients may start on rung r. alike is the number of computing requests that are as short
+// or shorter, and over is how many of these belong to clients over their share.
 func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 	switch {
 	case alike < g.room(at, r):
@@ -230,8 +230,8 @@ func (g *gate) room(at time.Duration, r rung) int {
 // sides of the boundary between two rungs would get the room of both.
 type doors struct{ low, up access }
 
-// doors returns which clients may start on rung r. alike is how many requests as short or shorter compute,
-// and over is how many of these belong to clients over their share.
+// doors returns which clients may start on rung r. alike is the number of computing requests that are as short
+// or shorter, and over is how many of these belong to clients over their share.
 func (g *gate) doors(at time.Duration, r rung, alike, over int) doors {
 	d := doors{low: g.access(at, r, alike, over)}
 	if d.up = d.low; r+1 < rungs && !g.without(ruleHalves) {

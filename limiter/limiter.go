@@ -57,7 +57,7 @@ type Known = known.Clients
 func (l *Limiter) Known() *Known { return l.gate.known }
 
 // Arrive takes in a request. It decides at once if it can; otherwise a later call, such as Settle or Advance,
-// decides. It never blocks. Call Leave in the end, whatever the decision was.
+// decides. It never blocks. Call Leave when the request is over, whatever the decision was.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.policy.Load()
 	t := a.ticket(at, p) // no lock is needed, because no other goroutine knows the ticket yet

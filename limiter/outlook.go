@@ -163,8 +163,8 @@ const (
 	NoRoom                // the maximum number of requests as short or shorter are computing
 	RoomForOthers         // the remaining room on the ladder is for clients within their share
 	NoWorker              // the remaining workers are kept for shorter requests
-	KeyHolds              // one of its keys holds the most workers that it may
-	StrangersHold         // strangers hold the most workers that they may
+	KeyHolds              // one of its keys holds as many workers as it may
+	StrangersHold         // strangers hold as many workers as they may
 	Misjudged             // requests that arrived as short ones, but aren't short, hold the workers for short requests
 	Untried               // its cost is unknown, and only one such request is tried at a time
 	LeavesCPU             // it is long, its client is over its share, and other clients use the CPUs

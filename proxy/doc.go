@@ -58,7 +58,7 @@
 //
 // The request's body is read before the request asks for a place: into memory, then into a file (package spool).
 // The client may produce a body of unknown length as it goes, and never end it. So after a second, or after 10 ms for
-// gRPC, the request goes on with the part that has arrived.
+// gRPC, the request continues with the part that has arrived.
 //
 // The answer is read as fast as the backend sends it. If the client is slow, a spool keeps the rest of the answer. A
 // small answer, or one whose client keeps up, needs no spool. If the spools have no more room, bodies stream: no byte
@@ -70,7 +70,7 @@
 // place until they end. The meter of CPU time stops for event streams and upgraded connections, and whenever the
 // backend waits for a client.
 //
-// If the client disconnects, the request at the backend goes on as an orphan, because PHP notices a lost client only
+// If the client disconnects, the request at the backend continues as an orphan, because PHP notices a lost client only
 // when it sends something. The orphan keeps its place and is charged until the backend has finished. If the client
 // disconnected in the middle of its body, the proxy closes the sending half of the backend's connection. A backend
 // that still reads the body then gives up; one that doesn't works to its end. The proxy reads up to 64 KB of an

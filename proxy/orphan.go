@@ -52,8 +52,8 @@ const (
 // errForNobody ends an answer that is too long to be read to its end after its client has disconnected.
 var errForNobody = errors.New("the client has disconnected")
 
-// orphan notes that the client has disconnected while the backend works on the request. The backend goes on
-// working: PHP notices only when it sends something.
+// orphan notes that the client has disconnected while the backend works on the request. The backend continues
+// to work: PHP notices only when it sends something.
 func (x *exchange) orphan(now time.Time) {
 	if x.life.Orphan(now) {
 		x.backend.work.forget()
@@ -93,8 +93,8 @@ func (w *work) isStream() bool {
 }
 
 // watch notices that the client has disconnected. It then cancels the request at the backend if the backend
-// works on it for too long, hasn't even accepted the connection, or if the server is shutting down and
-// doesn't wait for the request.
+// works on it for too long or hasn't even accepted the connection, or if the server is shutting down
+// and doesn't wait for the request.
 func (x *exchange) watch(now time.Time) {
 	x.look()
 	if x.request.Context().Err() != nil {
@@ -138,8 +138,8 @@ func survive(log *zap.Logger, err *error) {
 	}
 }
 
-// abort ends an exchange in the middle of its answer in such a way that the client notices that the answer
-// is not complete.
+// abort ends an exchange in the middle of its answer, in a way that shows the client that the answer
+// is incomplete.
 func abort() { panic(http.ErrAbortHandler) }
 
 // abandon ends an exchange whose client has disconnected, without an answer. If the client is connected after

@@ -18,7 +18,7 @@ type Stepper interface {
 	Mend(id process.ID)
 }
 
-// priorities lowers the priority of processes step by step, the longer a request makes them compute.
+// priorities lowers the priority of processes step by step while a request makes them compute.
 type priorities struct {
 	stepper atomic.Pointer[stepping] // nil: no priority is changed
 	wishes  []wish                   // changes to make; only Bill's goroutine uses them
@@ -185,8 +185,8 @@ func (p *priorities) apply() {
 }
 
 // endStep restores the priority of the process that served a request. It is called after the last reading of
-// the request's CPU time, when the proxy has the end of the answer but the client doesn't yet. So the process
-// can't have its next request already.
+// the request's CPU time, when the proxy has the end of the answer but the client doesn't yet. The process therefore
+// can't have its next request yet.
 func (x *exchange) endStep() {
 	if x.kernel.lowered != nil {
 		x.kernel.lowered.by.End(&x.kernel.lowered.Hold)

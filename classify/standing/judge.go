@@ -27,7 +27,7 @@ type Config struct {
 	SessionClass string         // the name of the class of sessions
 }
 
-// Judge judges from requests and answers whether clients behave like a person's browser. Its judgement fades
+// Judge estimates, from requests and answers, whether clients behave like a person's browser. Its estimate fades
 // with time, has limits, and matters only when requests have to wait.
 //
 // It stores clients and cookies only as keyed hashes. Its methods may be called concurrently, with times that

@@ -309,7 +309,7 @@ func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply an
 	return nil
 }
 
-// firstOf returns the first rows, at most limit of them; 0: all.
+// firstOf returns the first rows, at most limit of them. A limit of 0 means all rows.
 func firstOf[T any](rows []T, limit int) []T {
 	if limit == 0 {
 		return rows

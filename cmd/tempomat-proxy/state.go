@@ -81,7 +81,7 @@ func (f *stateFile) read() error {
 	return err
 }
 
-// readOwn reads a file of at most most bytes. It fails unless only this process's user and root can write the
+// readOwn reads a file of no more than most bytes. It fails unless only this process's user and root can write the
 // file, because otherwise the content can't be trusted. It doesn't follow a symbolic link.
 func readOwn(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // doesn't block if it is a pipe

@@ -46,7 +46,7 @@ type Scenario struct {
 	Sites []limiter.SiteInfo
 
 	// Instances is the number of equal machines behind a load balancer; 0 means one. Requests are distributed in
-	// turn. If Sticky is set, all requests of an address go to the same one. share makes the sharer of each
+	// turn. If Sticky is set, all requests from an address go to the same one. share makes the sharer of each
 	// instance. With Trust, all instances have the same secret.
 	Instances     int
 	Sticky, Trust bool

@@ -131,7 +131,7 @@ type Client interface {
 	Key(class string) (limiter.Key, bool)
 }
 
-// spellings returns the paths that a backend may take a path for: without dot segments; the same with each \
+// spellings returns the ways in which a backend may interpret a path: without dot segments; the same with each \
 // as a slash; unchanged, because many applications interpret the raw path; and without dot segments and the
 // parameters that some servers remove (/a;b becomes /a).
 func spellings(where string) [4]string {

@@ -383,7 +383,7 @@ func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 // shareScript does one round trip. It charges accounts, announces the keys that then owe, reads both logs, and
 // adds packets to theirs. It returns the time in microseconds; a list of how many microseconds each key owes,
 // 0 or less if it owes nothing; and a page of each log. If a part fails, its error replaces its result. If the
-// server was unresponsive until after the deadline, the script charges nothing, and the list is empty.
+// server was unresponsive until after the deadline, the script charges nothing, and the list
 // is empty.
 // KEYS are the log of keys that owe, the log of packets, and the accounts. ARGV begins with eight numbers: (1)
 // the deadline, as Unix time in microseconds, or 0 for none; for the first log, (2) its length, (3) where to

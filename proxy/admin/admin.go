@@ -34,7 +34,7 @@ import (
 type Inspector interface { //nolint:interfacebloat // one subject, and one implementation
 	// Queue returns the waiting requests, at most limit of them.
 	Queue(now time.Time, limit int) api.QueueReply
-	// Explain returns everything that is known of a client, a page or a request.
+	// Explain returns everything that is known about a client, a page or a request.
 	Explain(now time.Time, of string) (api.ExplainReply, error)
 	// Forgive cancels the debt of a key, Pin sets its standing, and Pins lists pins. by names the user who asks,
 	// for the log. An error says what is wrong with the request.

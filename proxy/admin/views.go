@@ -165,7 +165,7 @@ func (a *Server) status(_ *http.Request) (any, error) {
 }
 
 // reloading serves reloads, one at a time. A client waits no longer than ReloadTimeout, for another
-// client's reload or for its own. A reload that takes longer goes on without its client.
+// client's reload or for its own. A reload that takes longer continues without its client.
 func (a *Server) reloading() http.Handler {
 	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "this reload, or an earlier one, is still running: the log will show how it ended"})
 	h := http.TimeoutHandler(view(a.reload).handler(nil), a.opts.ReloadTimeout, string(late))

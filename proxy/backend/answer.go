@@ -120,7 +120,7 @@ func (a *Answer) finish(err error) error {
 	return a.end
 }
 
-// uploadEnds is how long the upload may go on after the answer is complete.
+// uploadEnds is how long the upload may continue after the answer is complete.
 const uploadEnds = 50 * time.Millisecond
 
 // release gives back what was borrowed. If the connection is clean, it serves the next request.

@@ -19,7 +19,7 @@ type Conn struct {
 	at     int32         // index of the connection in Table.conns
 }
 
-// What a connection does, in the two low bits of its state. If it waits, the other bits hold since when, in
+// What a connection does, in the two low bits of its state. If it waits, the other bits hold when that began, in
 // nanoseconds since Table.start.
 const (
 	waiting  = iota // the connection waits for its client

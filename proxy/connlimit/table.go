@@ -86,7 +86,7 @@ type Table struct {
 	shed, refused uint64
 }
 
-// New makes a Table for at most most connections, moved to the range from 1 to 16,777,216. All later times
+// New makes a Table for no more than most connections, limited to the range from 1 to 16,777,216. All later times
 // must be after now.
 func New(now time.Time, most int) *Table {
 	n := int32(min(max(most, 1), ceiling))

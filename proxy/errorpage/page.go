@@ -29,7 +29,7 @@ const (
 	DebtOfProgram              // the client's User-Agent is in debt
 	DebtOfGroup                // a key of an administrator's class is in debt
 	DebtOfDomain               // like DebtOfGroup, but with status 503, which other Smockron gatekeepers use
-	ClientFull                 // too many requests of the client wait
+	ClientFull                 // too many requests from the client are waiting
 	OverLimit                  // the client made more requests than a limit allows
 	ServerFull                 // too many requests wait
 	Busy                       // the request's turn did not come in time

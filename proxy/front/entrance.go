@@ -155,7 +155,7 @@ func (c *conn) handshake() bool {
 	if c.tls == nil {
 		return true
 	}
-	of := c.remote // each connection of a trusted proxy has its own turns, because the proxy serves many clients
+	of := c.remote // each connection from a trusted proxy has its own turns, because the proxy serves many clients
 	if client := c.holder(); client.IsValid() && !c.isTrusted() {
 		of = connlimit.ClientOf(client).String()
 	}

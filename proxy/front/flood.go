@@ -30,7 +30,7 @@ import (
 // client that receives much data may often report that it has read them. A connection that exceeds
 // a budget is closed long before it has cost a second of CPU time. There is one exception: a client
 // that sends DATA in small pieces is only read more slowly, because an honest stream of messages
-// does the same. Unanswered requests are also counted over all connections of an address, because
+// does the same. Unanswered requests are also counted over all connections from an address, because
 // each new connection has new budgets.
 //
 // The handler counts and charges complete requests. This type only bounds requests that are
@@ -63,7 +63,7 @@ func newFloods(clients int, began time.Time) floods {
 	}
 }
 
-// header notes that a header of length bytes begins or goes on.
+// header notes that a header of length bytes begins or continues.
 func (f *floods) header(now time.Duration, begins bool, length int) error {
 	f.pieces++
 	if begins {
@@ -250,10 +250,10 @@ func (b *budget) charge(now time.Duration, n int, why Flood) error {
 	return why
 }
 
-// The bound on unanswered requests of an address, over all its connections, including those that have ended.
+// The bound on unanswered requests from an address, over all its connections, including those that have ended.
 // Without it, a client could repeatedly open a connection, cancel hundreds of requests and close it, and the
 // server would work without limit. A request stops counting when it is answered; of the others, 400 a second
-// are forgotten. A connection has at most 250 streams, so 16 connections of an address may use all their
+// are forgotten. A connection has at most 250 streams, so 16 connections from an address may use all their
 // streams at once.
 const (
 	togetherPerSecond = 400

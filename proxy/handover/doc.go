@@ -7,7 +7,7 @@
 //
 //   - a supervisor that listens on its behalf, such as a socket unit of systemd;
 //   - systemd, which keeps the sockets in a [Store] while no process of the service runs;
-//   - the running process ([Start]), which goes on until the next one serves.
+//   - the running process ([Start]), which continues until the next one serves.
 //
 // All processes that have a socket share its queue of waiting connections. A second socket on the same port
 // (SO_REUSEPORT) would have a queue of its own, and closing the old socket would reset the connections that
@@ -25,6 +25,6 @@
 // The running process accepts connections until the new one has sent its number. If the new process
 // ends before that, no client notices. Between the two messages the running process stops everything
 // that only one process may do, such as writing the state file. The new process begins with these
-// things after the answer. If the running process goes on instead, it answers that it has withdrawn,
+// things after the answer. If the running process continues instead, it answers that it has withdrawn,
 // and why. If it ends without an answer, the new process takes over everything.
 package handover

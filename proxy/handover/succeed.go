@@ -19,7 +19,7 @@ import (
 // answerTime is how long a process waits for the other one's answer, which usually comes at once.
 const answerTime = 10 * time.Second
 
-// The answers of the running process to the next one: it hands over everything, or it goes on serving, for
+// The answers of the running process to the next one: it hands over everything, or it continues to serve, for
 // the reason that follows.
 const (
 	yours     = "yours"
@@ -28,8 +28,8 @@ const (
 	longestMessage = 4096
 )
 
-// ErrWithdrawn means that the running process goes on serving, so the other one must end.
-var ErrWithdrawn = errors.New("the running process goes on serving")
+// ErrWithdrawn means that the running process continues to serve, so the other one must end.
+var ErrWithdrawn = errors.New("the running process continues to serve")
 
 // ErrSilent means that the previous process did not confirm in time that it has stopped everything that only
 // one process may do. It may still serve.
@@ -138,7 +138,7 @@ func StartNext(program string, args []string) error {
 }
 
 // Serves waits until the successor serves, until the context ends, and no longer than limit. It returns the
-// successor's process number. If it returns an error, this process goes on serving, and the successor has
+// successor's process number. If it returns an error, this process continues to serve, and the successor has
 // been told so.
 func (s *Successor) Serves(ctx context.Context, limit time.Duration) (pid int, err error) {
 	defer func() {
@@ -187,7 +187,7 @@ func newPredecessor(f *os.File) (*Predecessor, error) {
 // Serving tells the running process that this one serves, and waits until the other one has stopped
 // everything that only one process may do.
 //
-// The error is ErrWithdrawn if the other process goes on serving; then this one must end. It is ErrSilent if
+// The error is ErrWithdrawn if the other process continues to serve; then this one must end. It is ErrSilent if
 // the other one did not answer in time; then both may serve. It isn't an error if the other one has ended.
 func (p *Predecessor) Serving() error {
 	defer p.conn.Close()

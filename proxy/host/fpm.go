@@ -17,7 +17,7 @@ import (
 const (
 	mostMasters  = 8
 	mostPools    = 16
-	mostChildren = 1 << 16 // most workers of a pool; a larger number must be a mistake
+	mostChildren = 1 << 16 // maximum number of workers in a pool; a larger number must be a mistake
 )
 
 // fpmTitle is the beginning of the title of a php-fpm master. The path of its file and ")" follow.

@@ -22,7 +22,7 @@ import (
 // changed only while it serves a single request.
 //
 // Only workers forked by their server are changed: processes of the same program, with the server's priority.
-// So nothing must be saved for the case that the proxy is killed: the next proxy sees that a worker's
+// Nothing needs to be saved in case the proxy is killed: the next proxy sees that a worker's
 // priority differs from its parent's, and restores it (Mend).
 
 // Errors of Step. In each case the process stays as it is.

@@ -16,7 +16,7 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// Each message of a worker is one of these bytes, followed by the request's number.
+// Each message from a worker is one of these bytes, followed by the request's number.
 const (
 	saysBegins = '+'
 	saysEnds   = '-'
@@ -29,7 +29,7 @@ const (
 	messagesBurst = 2000
 )
 
-// note handles a message of a process.
+// note handles a message from a process.
 func (c *claims) note(now time.Time, numbers *Numbers, pid int, text []byte) bool {
 	if len(text) < 1 || pid <= 0 {
 		return false
@@ -165,13 +165,13 @@ const mostClaims = 4096
 // have been lost.
 const forgets = 10 * time.Second
 
-// claims keeps the last report of each process, and for each request the process that reported it
+// claims keeps the last report from each process, and for each request the process that reported it
 // first. Its methods may be called concurrently.
 type claims struct {
 	opened *opened
 
 	mu       sync.Mutex                  // guards the following
-	byPID    *simplelru.LRU[int, *claim] // last report of each process
+	byPID    *simplelru.LRU[int, *claim] // last report from each process
 	byNumber map[Number]*claim
 }
 

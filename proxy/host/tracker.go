@@ -218,7 +218,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		return
 	}
 	if u.Threads > 1 {
-		return // only for now: if a page starts a thread for a moment, such as to resolve a name, later requests of this worker are still measured
+		return // only for now: if a page starts a thread for a moment, such as to resolve a name, later requests at this worker are still measured
 	}
 	since := r.Began
 	if r.Accepted.After(since) {

@@ -17,7 +17,7 @@ const usageEvery = 500 * time.Millisecond
 
 // UsageMeter measures how much of the CPUs is in use.
 type UsageMeter struct {
-	// Lost is called once each time when the counters can no longer be read. It may be nil. Run calls it.
+	// Lost is called once whenever the counters become unreadable. It may be nil. Run calls it.
 	Lost func(error)
 
 	// Steps reports whether tempomat raises nice values of the backend's processes. If it does and these

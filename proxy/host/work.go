@@ -62,7 +62,7 @@ func (w *worker) before(now process.Usage, took, estimate time.Duration) process
 type Work struct {
 	worker *worker
 	base   process.Usage
-	claim  *claim // report of the process; nil: a search found the process
+	claim  *claim // report from the process; nil: a search found the process
 	void   atomic.Bool
 	gone   atomic.Bool // whether the process serves other requests now
 

@@ -116,7 +116,7 @@ func (b *Buffer) fill(most int) error {
 	return io.ErrNoProgress
 }
 
-// line takes a line of at most most bytes, and returns it without the CR LF at its end.
+// line takes a line of no more than most bytes, and returns it without the CR LF at its end.
 func (b *Buffer) line(most int) ([]byte, error) {
 	for seen := 0; ; {
 		p := b.data[b.from:b.to]

@@ -17,19 +17,19 @@
 //   - A transfer coding other than chunked, alone and once. Readers that don't know it use the
 //     length (TE.TE). A request that has both a coding and a length is refused (CL.TE, TE.CL),
 //     and so are chunks in HTTP/1.0.
-//   - A name that is no token, for example one with a space before the colon. Some readers see
+//   - A name that isn't a token, for example one with a space before the colon. Some readers see
 //     another name there, and some see none.
 //   - A line of a head that begins with a space. Some readers append it to the line before it,
 //     and some treat it as a field.
 //   - A control character in a name or a value, because some readers end the line there.
-//   - A request line that isn't three words with one space between them. Some readers take the
-//     last word for the version and some the third, and so serve another target than the one
-//     that was checked. A target therefore has no space, no control character and no fragment,
+//   - A request line that isn't three words with one space between them. Some readers use the
+//     last word as the version and some the third, so they would serve a different target from
+//     the one that was checked. A target therefore has no space, no control character and no fragment,
 //     and a version is literally HTTP/1.x.
-//   - No host, several hosts, or one with characters that no site's name has. Caches and limits
+//   - No host, several hosts, or one with characters that site names don't contain. Caches and limits
 //     depend on the host.
-//   - A chunk whose size is no plain number of at most 63 bits, or whose data don't end where the
-//     size says. One reader would see a size where another one sees data. For the same reason
+//   - A chunk whose size isn't a plain number of at most 63 bits, or whose data doesn't end where
+//     the size says. One reader would see a size where another one sees data. For the same reason
 //     the lines of a body end in CR LF. Those of a head may end in LF alone (RFC 9112, 2.2).
 //   - Bytes after the end of an answer. They would become the answer to the next request.
 //
@@ -70,7 +70,7 @@ type RequestHead struct {
 	Expects bool
 }
 
-// ReadRequest reads the head of a request, which may have at most most bytes. It reuses the memory of
+// ReadRequest reads the head of a request, which may have no more than most bytes. It reuses the memory of
 // r.Fields. An error is either one of the connection (io.EOF if it ended before a request began), or an
 // ErrMalformed, for which StatusOf returns the status. After an error the connection can't be used any more.
 func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
@@ -140,8 +140,8 @@ func isProxyHeader(line string) bool {
 	return line == "" || strings.HasPrefix(line, "PROXY TCP") || strings.HasPrefix(line, "PROXY UNKNOWN")
 }
 
-// IsTarget reports whether a text may be the target of a request. It must have no character that may end a
-// target or a line, and no fragment, which isn't part of a target (RFC 9112, 3.2). Bytes beyond ASCII are
+// IsTarget reports whether a text may be the target of a request. It must not contain a character that may
+// end a target or a line, or a fragment, which isn't part of a target (RFC 9112, 3.2). Bytes beyond ASCII are
 // allowed because old browsers sent them.
 func IsTarget(s string) bool {
 	for i := range len(s) {

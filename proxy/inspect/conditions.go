@@ -27,8 +27,8 @@ type Health struct {
 
 const (
 	mostFail    = 0.5                 // the backend counts as down if at least this part of the requests gets no answer
-	someFail    = 0.05                // from this part of the requests on, errors are reported, and 504s affect visitors
-	fewErrors   = 2                   // least number of 5xx that are reported
+	someFail    = 0.05                // errors are reported, and 504s affect visitors, if they are at least this part of the requests
+	fewErrors   = 2                   // minimum number of 5xx to report
 	idle        = 0.7                 // use of the CPUs below which no request waits for one
 	longWait    = 2.0                 // shortest wait that is reported, in seconds
 	renewBefore = 14 * 24 * time.Hour // certificates that expire sooner should have been renewed; ACME renews 90-day ones 30 days before
@@ -79,7 +79,7 @@ func (h *Health) backend(l *conditions) {
 		l.add(true, "backend-drops", "Check the error log of your web server: it may be restarting, or have no room for more connections.",
 			"The backend drops connections: %s got 502.", of(b.Down))
 	}
-	if b.Slow > 0 { // a few may be one client's exports, and no reason to wake anybody
+	if b.Slow > 0 { // a few may be one client's exports, which aren't worth waking anyone
 		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Check what your web server waits for: its error log, its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
 	}
 	if b.Broke > 0 {

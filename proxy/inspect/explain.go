@@ -36,7 +36,7 @@ type subject struct {
 	verdicts func(*api.VerdictRow) bool
 }
 
-// Explain returns everything that is known of an address, a network, a User-Agent, a path or URL, or a
+// Explain returns everything that is known about an address, a network, a User-Agent, a path or URL, or a
 // request by its id. Its error describes what is wrong with the question.
 func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) {
 	s, err := i.subject(of)
@@ -327,7 +327,7 @@ func (e *explanation) isTrusted() bool {
 	return judge != nil && judge.Trusts(e.address)
 }
 
-// groupWords explains a group. proves is whether other requests of the address bring evidence.
+// groupWords explains a group. proves is whether other requests from the address bring evidence.
 func groupWords(group string, evidence classify.Evidence, proves bool) (as, why string) {
 	switch group {
 	case telemetry.Robot.String():
@@ -349,7 +349,7 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 	return group, ""
 }
 
-// pageKind finds the page whose cost is shown. If nothing is known of the page in the question, it takes
+// pageKind finds the page whose cost is shown. If nothing is known about the page in the question, it takes
 // the page of the first request: people who ask about a path usually mean the path with its parameters.
 func (e *explanation) pageKind() (k cpuaccount.Kind, ok bool) {
 	if e.kind == "page" {

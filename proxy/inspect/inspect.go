@@ -1,5 +1,5 @@
-// Package inspect answers an administrator's questions: which requests wait and why, what is known of one
-// client, page or request, and what would change it. It makes the documents of the admin API, in plain
+// Package inspect answers an administrator's questions: which requests wait and why, what is known about
+// one client, page or request, and what would change it. It makes the documents of the admin API, in plain
 // words, from the state of the limiter, the cost estimates and the clients' standing. It also carries out
 // an administrator's decisions about a single client.
 package inspect
@@ -31,7 +31,7 @@ type Requests interface {
 // Ledger has the accounts; *limiter.Limiter implements it.
 type Ledger interface {
 	telemetry.Ledger
-	// Forgive sets a key's debt to none and returns what it was, in CPU-seconds.
+	// Forgive sets a key's debt to zero and returns the previous debt, in CPU-seconds.
 	Forgive(now time.Time, k limiter.Key) (forgiven float64, known bool)
 }
 

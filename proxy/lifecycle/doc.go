@@ -19,9 +19,9 @@
 //	  Measured     takes the CPU time of the request's worker, as the kernel has counted it
 //	  Step         returns how far the priority of the worker should be lowered
 //	  Pause        is called when the backend waits for the client, and Resume when that ends
-//	  Answered     is called when the header of the answer has come
+//	  Answered     is called when the header of the answer has arrived
 //	  Stays        notes a stream, which keeps its worker but computes little
-//	  Orphan       notes that the client has disconnected while the backend goes on
+//	  Orphan       notes that the client has disconnected while the backend continues
 //	Settle       is called when the backend has finished: it teaches the guess and frees the place
 //	  Linger       is called instead if the proxy can't see when the backend finishes; Expire follows
 //	Leave        is called when the client has its answer, or has disconnected

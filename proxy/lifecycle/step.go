@@ -73,8 +73,9 @@ func (l *Life) isLeftAlone() bool {
 const noStep = 24 * time.Hour
 
 // Foreseen returns the CPU time that counts as used from the beginning if the request's client or site has
-// used more than its share. Otherwise other requests would share a CPU with a page that will surely be long
-// until it has proved to be. 0: the guess isn't sure. Any goroutine may call it after Begin.
+// used more than its share. Otherwise other requests would share a CPU with a page that is sure to be long,
+// until it has used enough CPU time to step down. Foreseen returns 0 if the guess isn't sure. Any goroutine
+// may call it after Begin.
 func (l *Life) Foreseen() time.Duration {
 	if l.isLeftAlone() || !l.sure {
 		return 0

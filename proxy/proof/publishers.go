@@ -201,7 +201,7 @@ func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time
 	return next
 }
 
-// reply is the answer of a server.
+// reply is the answer from a server.
 type reply struct {
 	same bool // whether the publication is unchanged, according to the ETag
 	etag string

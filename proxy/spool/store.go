@@ -113,7 +113,7 @@ func (s *Store) Stats() Stats {
 
 // Open makes an empty spool, which counts for an address; with the zero Addr only the limits for all spools
 // apply. The spool keeps at most memory bytes in memory, rounded down to blocks of 16 KiB but at least one,
-// and at most most unread bytes in total. If most is 0, each Write waits for the reader. The caller must
+// and no more than most unread bytes in total. If most is 0, each Write waits for the reader. The caller must
 // Close the spool.
 func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	s.spools.Add(1)

@@ -20,7 +20,7 @@ type Sums struct {
 	Cost     time.Duration // CPU time
 	Wasted   time.Duration // part of Cost that was spent for clients that had disconnected
 	Delay    time.Duration // sum of all delays
-	// Fetchers is the number of requests of robots that fetch a page for a person. Fetched is their
+	// Fetchers is the number of requests from robots that fetch a page for a person. Fetched is their
 	// part of Cost.
 	Fetchers uint64
 	Fetched  time.Duration

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// ReadSecret reads a file of at most most bytes. It fails if other users can read or change the file.
+// ReadSecret reads a file of no more than most bytes. It fails if other users can read or change the file.
 func ReadSecret(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {

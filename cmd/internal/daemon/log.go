@@ -98,7 +98,7 @@ func (l Later) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// put queues a line if the queue then contains at most most bytes; otherwise the line is lost. If the queue
+// put queues a line if the queue then contains no more than most bytes; otherwise the line is lost. If the queue
 // contains more than patient bytes, it is written now.
 func (o *Output) put(line []byte, most, patient int) {
 	o.mu.Lock()

@@ -353,7 +353,7 @@ func (m *Master) State() State {
 	return s
 }
 
-// Identifiers returns the identifiers of a domain that wait longest, at most most of them, or false if there
+// Identifiers returns the identifiers of a domain that wait longest, no more than most of them, or false if there
 // is no such domain.
 func (m *Master) Identifiers(now time.Time, name string, most int) ([]IdentifierState, bool) {
 	m.mu.Lock()

@@ -38,7 +38,7 @@ type (
 		Status  string `json:"status"` // "ok"
 	}
 	// ReadyReply answers GET /v1/ready with 200 while this proxy takes requests. While it drains, the answer
-	// is 503 with an ErrorReply. A backend that is down is no reason for 503: a balancer would then remove
+	// is 503 with an ErrorReply. A backend that is down isn't a reason for 503: a balancer would then remove
 	// every proxy in front of that backend at the same time, and visitors would get no page that explains
 	// what happens. To probe the site, request one of its pages. Status and Conditions show the rest.
 	ReadyReply struct {
@@ -266,7 +266,7 @@ type (
 // The documents of single clients, pages and requests.
 type (
 	// ExplainReply answers GET /v1/explain. The parameter "of" is an address, a network, a User-Agent, a path,
-	// a URL or a request's id, and the reply is everything that is known of it.
+	// a URL or a request's id, and the reply is everything that is known about it.
 	ExplainReply struct {
 		Version int    `json:"version"`
 		Of      string `json:"of"`   // the question, unchanged

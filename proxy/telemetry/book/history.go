@@ -271,7 +271,7 @@ func (d *dear) dearest(most int) []api.HistoryPart {
 	return parts
 }
 
-// document returns the hour's row, with at most most names of each kind.
+// document returns the hour's row, with no more than most names of each kind.
 func (h *hour) document(most int) api.HourRow {
 	row := h.row
 	row.CPU, row.Wasted, row.Groups = round(row.CPU), round(row.Wasted), slices.Clone(row.Groups)

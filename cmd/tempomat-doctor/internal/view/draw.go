@@ -145,7 +145,7 @@ func barStyle(group string) (Style, string) {
 	return Exempt, "e"
 }
 
-// bar draws how the CPUs are used. Wasted use is part of the groups' use, but it isn't known of which group.
+// bar draws how the CPUs are used. Wasted use is part of the groups' use, but it isn't known which group's.
 // Therefore the parts of all groups are reduced in proportion.
 func (m *Model) bar(f *Frame) {
 	o := &m.data.Overview

@@ -72,7 +72,7 @@ func (m *Model) Wants() Wants {
 }
 
 // Take handles the answer to some Wants. After an error, the old data stays and the frame shows the error. If
-// the proxy doesn't answer at all, the frame also shows since when.
+// the proxy doesn't answer at all, the frame also shows when it stopped answering.
 func (m *Model) Take(now time.Time, d Data, err error) {
 	if err != nil && d.Overview.Version == 0 {
 		if m.away == "" {
