@@ -70,13 +70,14 @@
 // place until they end. The meter of CPU time stops for event streams and upgraded connections, and whenever the
 // backend waits for a client.
 //
-// If the client disconnects, the request at the backend continues as an orphan, because PHP notices a lost client only
-// when it sends something. The orphan keeps its place and is charged until the backend has finished. If the client
-// disconnected in the middle of its body, the proxy closes the sending half of the backend's connection. A backend
-// that still reads the body then gives up; one that doesn't works to its end. The proxy reads up to 64 KB of an
-// orphan's answer, for at most backend.timeout, and then closes the connection. An orphaned event stream ends with
-// its next event. A request that took too long (504) probably still runs. So in mode fair it keeps its place for the
-// same time again, but for 10 s at most, so a backend that was down soon has room for all its requests again.
+// If the client disconnects, the request at the backend continues as an orphan, because PHP notices a lost client
+// only when it sends something. The orphan keeps its place and is charged until the backend has finished. If the
+// client disconnected in the middle of its body, the proxy closes the sending half of the backend's connection. A
+// backend that is still reading the body then gives up; any other backend continues to the end. The proxy reads up
+// to 64 KB of an orphan's answer, for at most backend.timeout, and then closes the connection. An orphaned event
+// stream ends with its next event. A request that took too long (504) probably still runs. In mode fair it therefore
+// keeps its place for as long again, but for at most 10 s, so a backend that was down soon has room for all its
+// requests again.
 //
 // writer and body limit how long a client may send or take nothing. No state of a request stays with the connection
 // for the next one. If an answer begins before the request's body was read, its HTTP/1 connection closes afterwards.

@@ -221,7 +221,7 @@ func addTree(p *view.Pairs, name string, v any) {
 func addKernel(p *view.Pairs, k *api.Kernel) {
 	of := "not yet"
 	if k.Seconds > 0 {
-		of = fmt.Sprintf("in the last %s, of requests that ended", view.Duration(k.Seconds))
+		of = fmt.Sprintf("in the last %s, for requests that ended", view.Duration(k.Seconds))
 	}
 	p.Add("costs known", "%s", of)
 	known := map[string]string{"process": "by the kernel", "database": "of a database", "header": "by Tempomat-Cost", "estimate": "estimated by time"}

@@ -26,7 +26,7 @@ import (
 type connections struct {
 	table *connlimit.Table
 	log   *zap.Logger
-	heads int // most bytes of memory for large headers
+	heads int // maximum memory for large headers, in bytes
 }
 
 func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
@@ -53,7 +53,7 @@ func memoryLimit(log *zap.Logger) uint64 {
 	return most
 }
 
-// memoryOfEach returns the most memory, in bytes, that a connection takes before its request reaches the
+// memoryOfEach returns the maximum memory, in bytes, that a connection takes before its request reaches the
 // limiter. A connection that has sent half of its headers takes 14 KB here and the same amount in the kernel.
 // TLS takes 10 KB more, or 33 KB after records of 16 KB.
 func memoryOfEach(c *config.Config) uint64 {

@@ -61,7 +61,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuseUse returns why a request may not use the API; nil: it may.
 func (g *guard) refuseUse(r *http.Request) error {
 	if isCrossSite(r) {
-		return &failure{http.StatusForbidden, "a page of another site sent this request (Origin, Sec-Fetch-Site)"}
+		return &failure{http.StatusForbidden, "a page from another site sent this request (Origin, Sec-Fetch-Site)"}
 	}
 	acts := r.Method != http.MethodGet && r.Method != http.MethodHead
 	// A user who can open the socket may do everything with the doctor. But a browser reaches the socket

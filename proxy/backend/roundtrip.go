@@ -233,7 +233,7 @@ func (a *Answer) receive(r *Request) error {
 }
 
 const (
-	// askedFor is how long a body waits for a 100 (Continue) of the backend, which may not support it
+	// askedFor is how long a body waits for a 100 (Continue) from the backend, which may not support it
 	// (RFC 9110, 10.1.1).
 	askedFor = time.Second
 	// uploadPiece is the size of the pieces in which a body is sent.

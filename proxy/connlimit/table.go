@@ -1,8 +1,8 @@
 // Package connlimit bounds how many connections are open, and decides which one is closed when
 // one more arrives.
 //
-// Below the bound, it closes none. At the bound, it still accepts a new connection, and closes
-// another one for it, from the client that holds most. If it rejected new connections instead, the
+// Below the bound, it closes none. At the bound, it still accepts a new connection, and
+// closes one of the client that holds most to make room. If it rejected new connections instead, the
 // clients that have filled the table would keep all others out. A fixed bound for each address
 // instead would be too low for an office or too high for an attacker.
 //
@@ -21,17 +21,17 @@
 // An address that the caller trusts, such as a load balancer's, serves many clients. It never counts as
 // holding more than few.
 //
-// Connections are closed in this order. In each step, the one of the address or network with the
-// greatest weight is closed first, then the one that has waited longest for its client:
+// Connections are closed in this order. In each step, the one from the address or network with
+// the greatest weight is closed first, then the one that has waited longest for its client:
 //
-//  1. one that waits for its client, of an address or network with weight. It is nearly always
+//  1. one that waits for its client, from an address or network with weight. It is nearly always
 //     between two requests, so closing it breaks nothing. This step includes one that serves a request, if its
 //     address holds more than a quarter of the bound.
-//  2. one that waits for its client, of a crowd. A crowd is an address that holds more than a 64th of
+//  2. one that waits for its client, from a crowd. A crowd is an address that holds more than a 64th of
 //     the bound, a /24 with more than an eighth, or a /16 with more than a quarter.
-//  3. one that serves a request, of a crowd. Without this step, a few addresses with uploads that
+//  3. one that serves a request, from a crowd. Without this step, a few addresses with uploads that
 //     never end would keep all others out.
-//  4. one that waits for its client, of any address.
+//  4. one that waits for its client, from any address.
 //
 // If there is none of these, the new connection itself is closed.
 //

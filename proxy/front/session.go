@@ -22,7 +22,7 @@ import (
 const (
 	preface = http2.ClientPreface
 	// mostStreams is how many requests a client may have under way. The largest pages make a browser
-	// request about as many at once.
+	// send about that many requests at once.
 	mostStreams = 250
 	// mostHandlers is how many handlers may run at once. It exceeds mostStreams because the handler of a
 	// request that the client has canceled notices that only after a while.
@@ -229,7 +229,7 @@ func (h *session) greets() bool {
 	return true
 }
 
-// await waits for the next bytes of the client. It holds no memory while it waits.
+// await waits for the next bytes from the client. It holds no memory while it waits.
 func (h *session) await() bool {
 	c := h.conn
 	if h.torn {

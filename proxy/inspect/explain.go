@@ -335,7 +335,7 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 	case telemetry.Newcomer.String():
 		return "a newcomer", "It came back with the cookie that newcomers get, and goes first among strangers."
 	case telemetry.Stranger.String():
-		why = "While others wait, it shares one turn with all unknown clients. It becomes known after half a minute and five answers, or at once if it brings back a cookie of the site."
+		why = "While others wait, it shares one turn with all unknown clients. It becomes known after half a minute and five answers, or at once if it brings back a cookie from the site."
 		if proves {
 			why += " Other requests from this address have done so; its current ones haven't."
 		}

@@ -117,7 +117,7 @@ func (e *explanation) advise() {
 	}
 	if o := e.next(); o != nil {
 		if o.Stranger {
-			e.tell("A client that logs in, or brings back a cookie of the site, gets a turn of its own.")
+			e.tell("A client that logs in, or brings back a cookie from the site, gets a turn of its own.")
 		}
 		if _, advice := reason(o); advice != "" {
 			e.tell("%s", advice)

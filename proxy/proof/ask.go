@@ -18,9 +18,9 @@ import (
 const (
 	atOnce        = 4                      // number of addresses that are looked up at the same time
 	betweenAsking = 100 * time.Millisecond // pause between two questions
-	burst         = 20                     // most queries at once after a pause
+	burst         = 20                     // maximum number of queries at once after a pause
 	answerWithin  = 5 * time.Second        // time limit for an answer
-	mostNames     = 2                      // most names of an address that are checked
+	mostNames     = 2                      // maximum number of an address's names to check
 	longestName   = 253                    // longest name in DNS, in bytes
 
 	silentInARow = 3                // number of queries in a row without an answer after which that is logged

@@ -31,7 +31,7 @@ const (
 	retryAfter   = 15 * time.Minute // time until the next request after one that failed
 	refreshKeys  = time.Hour        // time between two requests for keys; a new key is valid only once it was fetched
 	patience     = 20 * time.Second // time limit of a request, from the connection to the last byte
-	longestList  = 2 << 20          // bytes of the longest answer; Amazon's list has 360 kB
+	longestList  = 2 << 20          // bytes of the longest answer; Amazon's list is 360 kB
 	mostPrefixes = 8192             // number of prefixes in the longest list
 	// The lengths of the widest prefixes that an operator may publish.
 	widest4, widest6 = 12, 28

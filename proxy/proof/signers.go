@@ -26,14 +26,14 @@ import (
 const (
 	directory      = "/.well-known/http-message-signatures-directory"
 	botAuth        = "web-bot-auth"     // tag of a robot's signature
-	mostKeys       = 32                 // most keys in a directory
+	mostKeys       = 32                 // maximum number of keys in a directory
 	keysFor        = 7 * 24 * time.Hour // how long keys are valid without being fetched again
-	longestSigned  = 4096               // most bytes of each header field
+	longestSigned  = 4096               // maximum length of each header field, in bytes
 	longestLife    = 24 * time.Hour     // the longest validity of a signature
 	clockDiffers   = time.Minute        // how far in the future a signature may begin
-	mostCovered    = 16                 // most components of a request that a signature may cover
-	mostWords      = 64                 // most words of each header field, because parsing them is expensive
-	longestBase    = 16 << 10           // most bytes of the signed text
+	mostCovered    = 16                 // maximum number of components of a request that a signature may cover
+	mostWords      = 64                 // maximum number of words in each header field, because parsing them is expensive
+	longestBase    = 16 << 10           // maximum length of the signed text, in bytes
 	mostSignatures = 8192               // how many signatures are remembered
 	mostChecks     = 500                // signatures checked per second; a check takes as long as forwarding a request
 	checksOfOne    = 50                 // signatures of one network checked per second

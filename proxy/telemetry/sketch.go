@@ -178,7 +178,7 @@ func (t *Top[K]) Clear() {
 	clear(t.index)
 }
 
-// Sorted returns the indexes of the rows that cost at least least for sure, the most expensive first.
+// Sorted returns the indexes of the rows that certainly cost least or more, the most expensive first.
 func (t *Top[K]) Sorted(least float64) []int {
 	var order []int
 	for i := range t.Rows {

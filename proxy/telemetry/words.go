@@ -34,7 +34,7 @@ const (
 // the site, such as action=history, and which are texts that people typed, such as search=anything.
 //
 // A value is shown if it is a short word in lower-case letters that known clients at fewAddresses addresses
-// used, and if its parameter had at most mostValues values in at least enough requests. A parameter's name is
+// used, and if its parameter had at most mostValues values in enough requests or more. A parameter's name is
 // shown if known clients at fewAddresses addresses used it. The history shows a path under the same
 // condition, unless the path looks like a secret, because several people may open the same secret link from a
 // mail. Words learns only from known clients. Otherwise a crawler could get any text into the log, or use so
@@ -53,7 +53,7 @@ type Words struct {
 // parameterName is a parameter of a path.
 type parameterName struct{ path, name string }
 
-// parameter is what Words has learned of a parameter.
+// parameter is what Words has learned about a parameter.
 type parameter struct {
 	used     time.Time // time of the last request with this parameter
 	requests int

@@ -249,8 +249,8 @@ func wasted(s *sums, long float64) float64 {
 	return rate(min(s.wasted, all), long)
 }
 
-// rate is a sum per second. It is at least 0: a sum can be negative, because the end of a request subtracts
-// the amount that it was charged too much while it ran.
+// rate is a sum per second, and at least 0. A sum can be negative: if a request was charged too much while it
+// ran, the difference is subtracted when it ends.
 func rate(sum, seconds float64) float64 { return round(max(0, sum) / seconds) }
 
 // round rounds to four decimal places, the precision of the admin API.

@@ -91,7 +91,7 @@ func (h *History) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// UnmarshalBinary loads data of AppendBinary, before the first Take. If the data can't be read, it
+// UnmarshalBinary loads data that AppendBinary wrote, before the first Take. If the data can't be read, it
 // returns an error and changes nothing.
 func (h *History) UnmarshalBinary(data []byte) error {
 	var s savedHours
