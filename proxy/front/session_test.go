@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"pgregory.net/rapid"
 
 	"tempomat/internal/testkit"
 
@@ -305,6 +306,34 @@ func TestUploads(t *testing.T) {
 			p.ask(1, true, c.late...)
 		}
 		testkit.Same(t, c.want, p.end(1), "%s", name)
+	}
+}
+
+// TestUnread: the unread part of a body is read in order. A fast upload takes no new memory for each of its frames.
+func TestUnread(t *testing.T) {
+	empty := func() incoming {
+		return incoming{s: &Stream{session: &session{conn: &conn{server: NewServer(nil, Options{})}}}}
+	}
+	sizes := rapid.SampledFrom([]int{0, 1, 700, 3000, longestFrame})
+	rapid.Check(t, func(t *rapid.T) {
+		b, want, came := empty(), bytes.Buffer{}, 0
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			piece, read := make([]byte, sizes.Draw(t, "arrives")), make([]byte, sizes.Draw(t, "read"))
+			for i := range piece {
+				piece[i] = byte(came % 251)
+				came++
+			}
+			b.store(piece)
+			want.Write(piece)
+			n := b.load(read)
+			if next := want.Next(len(read)); !bytes.Equal(next, read[:n]) || b.size != want.Len() {
+				t.Fatalf("read %d bytes, want %d; %d are left, want %d", n, len(next), b.size, want.Len())
+			}
+		}
+	})
+	b, frame := empty(), make([]byte, longestFrame)
+	if n := testing.AllocsPerRun(100, func() { b.store(frame); b.load(frame) }); n > 0 {
+		t.Errorf("each frame takes new memory %v times", n)
 	}
 }
 

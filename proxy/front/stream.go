@@ -1,9 +1,9 @@
 package front
 
 import (
-	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -417,8 +417,10 @@ type incoming struct {
 	s *Stream
 
 	// session.mu guards the following.
-	unread  bytes.Buffer
-	left    int64 // announced bytes that are still to come; negative: not announced
+	unread  [][]byte // pieces in the order in which they came
+	at      int      // how much of the first piece was read
+	size    int      // how many bytes are unread
+	left    int64    // announced bytes that are still to come; negative: not announced
 	window  window
 	expects bool // whether the client waits for a 100 (Continue)
 	came    bool // whether the whole body has arrived
@@ -443,7 +445,7 @@ func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	if b.closed {
 		idle = size
 	} else {
-		_, _ = b.unread.Write(p) // writing to memory never fails
+		b.store(p)
 	}
 	b.opens(idle)
 	b.s.reads.Signal()
@@ -477,7 +479,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 		return 0, nil
 	}
 	h.flush() // the client may be waiting for the WINDOW_UPDATE; until it is sent, more of the body may arrive
-	for b.unread.Len() == 0 {
+	for b.size == 0 {
 		switch {
 		case s.err != nil:
 			return 0, s.err
@@ -494,25 +496,60 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	n, _ = b.unread.Read(p) // the buffer isn't empty
+	n = b.load(p)
 	b.opens(n)
 	h.flush()
-	if b.unread.Len() > 0 {
-		return n, nil
-	}
-	if b.unread.Cap() > outSize {
-		b.unread = bytes.Buffer{} // lets another stream use the memory
-	}
-	if b.came {
+	if b.came && b.size == 0 {
 		return n, io.EOF
 	}
 	return n, nil
 }
 
+// store appends a copy of p to the unread pieces. A fast upload brings thousands of pieces a second, so they
+// lie in memory that is used again.
+func (b *incoming) store(p []byte) {
+	b.size += len(p)
+	for len(p) > 0 {
+		last := len(b.unread) - 1
+		if last < 0 || len(b.unread[last]) == cap(b.unread[last]) {
+			b.unread = append(b.unread, b.room())
+			last++
+		}
+		piece := b.unread[last]
+		n := copy(piece[len(piece):cap(piece)], p)
+		b.unread[last], p = piece[:len(piece)+n], p[n:]
+	}
+}
+
+// room returns memory for a piece.
+func (b *incoming) room() []byte {
+	if b.size <= leastPiece {
+		return make([]byte, 0, leastPiece)
+	}
+	return b.s.session.conn.server.memory.frames.Get().(*[sendSize]byte)[:0]
+}
+
+// load moves unread bytes to p.
+func (b *incoming) load(p []byte) (n int) {
+	for n < len(p) && b.size > 0 {
+		piece := b.unread[0]
+		took := copy(p[n:], piece[b.at:])
+		n, b.at, b.size = n+took, b.at+took, b.size-took
+		if b.at < len(piece) {
+			break
+		}
+		if cap(piece) == sendSize {
+			b.s.session.conn.server.memory.frames.Put((*[sendSize]byte)(piece[:sendSize]))
+		}
+		b.unread, b.at = slices.Delete(b.unread, 0, 1), 0
+	}
+	return n
+}
+
 // forget discards the data that were not read, and returns their size.
 func (b *incoming) forget() (size int) {
-	size = b.unread.Len()
-	b.unread = bytes.Buffer{}
+	size = b.size
+	b.unread, b.at, b.size = nil, 0, 0
 	return size
 }
 
