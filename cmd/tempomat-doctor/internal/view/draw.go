@@ -46,6 +46,24 @@ func (f *Frame) add(style Style, text string) {
 	f.Lines = append(f.Lines, []Span{{style, Cut(text, f.Width)}})
 }
 
+// say adds a sentence, wrapped to the width.
+func (f *Frame) say(style Style, text string) {
+	for _, line := range Wrap(text, f.Width) {
+		f.add(style, line)
+	}
+}
+
+// clip removes the lines for which the screen has no room, and marks the last one that stays.
+func (f *Frame) clip(lines int) {
+	if lines < 1 || len(f.Lines) <= lines {
+		return
+	}
+	f.Lines = f.Lines[:lines]
+	if last := f.Lines[lines-1]; len(last) == 1 { // otherwise it belongs to the header
+		last[0].Text = Cut(last[0].Text+" "+cutMark, f.Width)
+	}
+}
+
 // String returns the frame as text, without trailing spaces and empty lines at the end.
 func (f *Frame) String() string {
 	var all, text strings.Builder
@@ -90,14 +108,14 @@ func (m *Model) header() *Frame {
 		if m.pane != PaneOverview {
 			text += " Pane 1 shows what to do."
 		}
-		f.add(conditionStyle(c), text)
+		f.say(conditionStyle(c), text)
 	}
 	m.title(f)
 	switch {
 	case m.away != "":
-		f.add(Bad, fmt.Sprintf("No answer since %s UTC, still asking: %s", m.lost.UTC().Format(time.TimeOnly), Text(m.away)))
+		f.say(Bad, fmt.Sprintf("No answer since %s UTC, still asking: %s", m.lost.UTC().Format(time.TimeOnly), Text(m.away)))
 	case m.lacks != "":
-		f.add(Bad, "The proxy doesn't report what this pane shows: "+Text(m.lacks))
+		f.say(Bad, "The proxy doesn't report what this pane shows: "+Text(m.lacks))
 	default:
 		m.bar(f)
 	}
@@ -222,8 +240,9 @@ func (m *Model) body(f *Frame) {
 		f.table(t, m.at[m.pane].row, m.rows())
 	case m.pane == PaneGate:
 		for _, line := range gateLines(&m.data.Overview.Gate) {
-			f.add(Plain, line)
+			f.say(Plain, line)
 		}
+		f.clip(m.height - 1)
 	default:
 		m.overview(f)
 	}
@@ -255,6 +274,7 @@ func (m *Model) overview(f *Frame) {
 			f.add(s.style, line)
 		}
 	}
+	f.clip(m.height - 1)
 	f.add(Plain, "")
 	f.table(m.pages(), -1, m.height)
 }

@@ -240,7 +240,7 @@ func request(method, host, target string) string {
 
 // verdicts returns the table of recent requests that were not served normally.
 func verdicts(reply *api.RecentReply) *Table {
-	t := &Table{gap: 1, total: len(reply.Rows), note: "recently refused, redirected, failed, or late; similar requests share a row", Columns: []Column{
+	t := &Table{gap: 1, total: len(reply.Rows), note: "refused, redirected, failed, or late; similar requests share a row", Columns: []Column{
 		{Name: "last", Width: 8},
 		{Name: "times", Width: 5},
 		{Name: "ended", Width: 11, Grows: true},

@@ -53,12 +53,15 @@ func escape(r rune) string {
 // Width returns how many columns a text takes.
 func Width(s string) int { return displaywidth.String(s) }
 
-// Cut shortens a line to a width, and marks a shortened line with ~ at its end. Width 0 means no limit.
+// cutMark is at the end of each text that was cut.
+const cutMark = "…"
+
+// Cut shortens a line to a width, and marks a shortened line at its end. Width 0 means no limit.
 func Cut(line string, width int) string {
 	if width == 0 {
 		return line
 	}
-	return displaywidth.TruncateString(line, width, "~")
+	return displaywidth.TruncateString(line, width, cutMark)
 }
 
 // Wrap breaks a line at spaces. Continuation lines have the indentation of the line, plus two columns if the

@@ -139,7 +139,7 @@ func TestFindings(t *testing.T) {
 }
 
 // TestTheFirstLineSaysWhatIsWrong: every pane's first line has the worst condition, on screens of any size.
-// The overview also says what to do.
+// The overview also says what to do, and the other panes where that is, in sentences that aren't cut.
 func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
 	s, o := admintest.New(), admintest.Overview()
 	o.Conditions = []api.Condition{
@@ -152,6 +152,9 @@ func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
 		f := started(t, s, view.Pane(p), 80, height).Frame()
 		if !strings.HasPrefix(f.String(), "! The backend is down: 40 of 40 requests in the last 10 s got 502. (+1)") || f.Lines[0][0].Style != view.Bad {
 			t.Errorf("pane %d of %d lines is\n%s", p, height, f)
+		}
+		if p > 0 && !strings.Contains(strings.ReplaceAll(f.String(), "\n", " "), "(+1) Pane 1 shows what to do.") {
+			t.Errorf("pane %d of %d lines cuts its first sentence:\n%s", p, height, f)
 		}
 	}
 	got := started(t, s, view.PaneOverview, 200, 30).Frame().String()
