@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,59 +18,60 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// notRun are the documented commands that TestDocumentedCommands does not run, by their first words, and why.
+// notRun are the documented commands that no test runs, by their first words, and why.
 var notRun = map[string]string{
-	"a2dismod": onlyInRecipes, "a2enconf": onlyInRecipes, "a2enmod": onlyInRecipes, "a2disconf": onlyInRecipes, "a2ensite": onlyInRecipes,
-	"apachectl": onlyInRecipes, "apache2ctl": onlyInRecipes,
-	"apt": changesMachine, "apt-get": changesMachine, "dpkg": changesMachine, "install": changesMachine, "systemctl": changesMachine,
-	"kill": changesMachine, "rm": changesMachine, "chmod": changesMachine, "chown": changesMachine, "chgrp": changesMachine, "systemd-sysusers": changesMachine, "mkdir": changesMachine, "setpriv": changesMachine,
-	"ssh": elsewhere, "scp": elsewhere, "docker": elsewhere, "kubectl": elsewhere, "helm": elsewhere, "git": elsewhere,
-	"journalctl": "there is no journal in a test", "sudo": changesMachine,
-	"openssl": "it is not ours: it makes random characters", "head": "it is not ours: it makes random characters",
-	"go": "it is a test or benchmark of this repository itself", "watch": "it does not end; what it watches is run by itself",
-	"curl -s http://www.example.org/tempomat-check.php": "TestWorldRecipes does it",
-	"curl -I http://localhost/":                         atReader, "curl -si -A": atReader, "curl -so /dev/null -w": atReader, "curl -sI http://127.0.0.1:8080/index.php": atReader,
-	"curl -H": "it asks admin.web: TestToken does",
+	"docker": "it needs Docker: deploy/docker/check runs the image where there is one",
+	"helm":   "it needs a cluster: deploy/helm/check renders the chart and checks what comes out",
+	"dnf":    "it needs Fedora: deploy/package/test installs the same file with rpm",
+	"editor": "a person types there",
 }
 
-const (
-	onlyInRecipes  = "it changes a web server: TestWorldRecipes does it with the real ones"
-	changesMachine = "it changes the machine"
-	elsewhere      = "it is for another machine"
-	atReader       = "it is for the reader's own site"
+// booted are the scripts that run commands on a booted Debian. bootedAs are commands for which they have other words.
+var (
+	needsBoot = regexp.MustCompile(`^(apt|systemctl|userdel|tempomat-proxy setup)\b`)
+	booted    = []string{"../../.ci/newcomer.d/run", "../../deploy/package/test-inside"}
+	bootedAs  = map[string]string{
+		"apt install ./dist/tempomat_*_amd64.deb":                            "apt-get install -y ./tempomat_*.deb",
+		"apt install ./tempomat_*_amd64.deb ./tempomat-smockron_*_amd64.deb": "install new tempomat-smockron",
+	}
 )
 
-// onlyParsed are commands of tempomat that can't run here. The test checks their flags by adding a wrong one,
-// which must be the first that is reported.
-var onlyParsed = []string{
-	"tempomat-doctor top", "tempomat-doctor master",
-	"tempomat-proxy -config", "tempomat-proxy setup", "tempomat-proxy secret", "tempomat-master -config", "tempomat-doctor reload --socket",
-}
-
-// TestDocumentedCommands runs every command of README and docs against a sidecar, unless it is listed above.
+// TestDocumentedCommands runs every command of README and docs: those of a page in its order, with the files of
+// a machine of its own. What needs a booted machine is run by other tests, and notRun has the rest.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
-	s := startProxy(t, "http://127.0.0.1:9", "throttle: {mode: observe}\n")
-	commands := documentedCommands(t)
-	if len(commands) < 60 {
-		t.Errorf("only %d commands were found", len(commands))
-	}
-	for command, page := range commands {
-		t.Run(command, func(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Tempomat-Cost", "0.1") }))
+	t.Cleanup(backend.Close)
+	s := startProxy(t, backend.URL, fmt.Sprintf("throttle: {mode: observe}\ncoordination: {kind: gossip, secret: %q, gossip: {listen: %q, join: [%q]}}\n",
+		newSecret(t), testkit.FreeAddress(t), testkit.FreeAddress(t)))
+	master := filepath.Join(s.dir, "master.sock")
+	file := filepath.Join(s.dir, "master.yaml")
+	testkit.WriteFile(t, file, fmt.Sprintf("listen: tcp://127.0.0.1:%s\nadmin: {listen: \"unix:%s\"}\ndomains: {shop.slash32: {rule: credit, cpus: 0.4, burst: 30s}}\n", freePort(t), master), 0o600)
+	testkit.Start(t, nil, program(t, "tempomat-master"), "-config", file).Stderr.Await(t, 0, `"msg":"serving"`)
+	found := 0
+	for page, commands := range documentedCommands(t) {
+		found += len(commands)
+		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			if why := (&reader{s}).try(t, command); why != "" {
-				t.Errorf("%s: %s: %s", page, command, why)
+			r := newReader(t, s, backend.URL, master)
+			for _, command := range commands {
+				if why := r.try(command); why != "" {
+					t.Errorf("%s: %s", command, why)
+				}
 			}
 		})
 	}
+	if found < 120 {
+		t.Errorf("only %d commands were found", found)
+	}
 }
 
-// documentedCommands returns the commands, each with a page that has it. From the recipes it takes only
-// commands of tempomat: TestWorldRecipes runs the others.
-func documentedCommands(t *testing.T) map[string]string {
+// documentedCommands returns the commands of each page. From the recipes it takes only commands of tempomat:
+// TestWorldRecipes runs the others.
+func documentedCommands(t *testing.T) map[string][]string {
 	t.Helper()
 	tested := testkit.ReadFile(t, "e2e_recipes_test.go")
-	all := make(map[string]string)
+	all := make(map[string][]string)
 	for _, page := range documents(t) {
 		text := testkit.ReadFile(t, page)
 		recipe, isRecipe := strings.CutPrefix(page, "../../docs/recipes/")
@@ -74,8 +79,8 @@ func documentedCommands(t *testing.T) map[string]string {
 			t.Errorf("%s is no recipe that TestWorldRecipes follows", page)
 		}
 		for _, command := range commandsIn(text) {
-			if !isRecipe || ours.MatchString(command) {
-				all[command] = strings.TrimPrefix(page, "../../")
+			if !isRecipe && page != "../../docs/recipes.md" || ours.MatchString(command) {
+				all[page] = append(all[page], command)
 			}
 		}
 	}
@@ -140,101 +145,169 @@ func commandsIn(page string) (all []string) {
 }
 
 func isProgram(word string) bool {
-	if _, known := notRun[word]; known {
-		return true
-	}
-	return ours.MatchString(word) || slices.Contains([]string{"make", "curl", "bin/tempomat-proxy", "bin/tempomat-doctor", "bin/tempomat-master", "GET"}, word)
+	return ours.MatchString(word) || notRun[word] != "" || slices.Contains(strings.Fields("apt cd chgrp chmod curl install journalctl make mkdir openssl "+
+		"printf rm scp sed setpriv sha256sum ssh systemctl systemd-sysusers tar userdel"), word)
 }
 
-// reader carries out the documentation.
-type reader struct{ *sidecarProcess }
+// machineOfPages makes the files that pages take for those of their machine. Programs that would act on this
+// machine or on another one only check what they are given.
+const machineOfPages = `mkdir -p bin etc/tempomat etc/letsencrypt/live etc/letsencrypt/archive etc/apache2/sites-available etc/systemd/system \
+	run/tempomat run/tempomat-master usr/bin usr/share/tempomat var/lib/tempomat home/tempomat_1_linux_amd64/bin home/tempomat_1_linux_amd64/etc
+ln -s ADMIN run/tempomat/admin.sock
+ln -s MASTER run/tempomat-master/admin.sock
+cp CONFIG etc/tempomat/tempomat.yaml
+cp DEPLOY/master.yaml etc/tempomat/
+mkdir etc/smockron
+cp DEPLOY/../testdata/master/first.yaml etc/smockron/config.json
+echo '{"backend": "http://127.0.0.1:3000", "listenPort": PORT}' >etc/tempomat.json
+cp DEPLOY/systemd/tempomat-proxy.service.d/* usr/share/tempomat/
+echo 'Listen 127.0.0.1:8080' >etc/apache2/ports.conf
+echo '<VirtualHost *:8080>' >etc/apache2/sites-available/000-default.conf
+head -c 33 /dev/urandom | base64 >etc/tempomat/admin.token
+chmod 600 etc/tempomat/admin.token
+printf 'fail\nsilent\n' >.curlrc
+for p in tempomat-doctor tempomat-proxy tempomat-master; do ln -s PROGRAMS/$p bin/; done
+cat >bin/systemctl <<'END'
+[ "$1 $2" = 'disable --now' ] || [ $1 = status ] || exit 2
+for unit; do :; done
+[ -e DEPLOY/systemd/$unit.service ]
+END
+echo '[ "$1" = -u ] && [ -e DEPLOY/systemd/$2.service ]' >bin/journalctl
+echo "grep -q '^u tempomat ' $PWD/usr/lib/sysusers.d/tempomat.conf" >bin/systemd-sysusers
+echo '[ "$1" = -p ] && [ -f "$2" ] && [ -d "${3#*:}" ]' >bin/scp
+echo 'while getopts L:t o; do :; done; shift $OPTIND; exec "$@"' >bin/ssh
+chmod +x bin/systemctl bin/journalctl bin/systemd-sysusers bin/scp bin/ssh
+cd home
+ln -s DEPLOY deploy
+d=tempomat_1_linux_amd64
+touch $d/bin/tempomat-proxy $d/bin/tempomat-doctor
+cp DEPLOY/package/tempomat.yaml $d/etc/
+mkdir $d/lib
+cp DEPLOY/systemd/tempomat-proxy.service DEPLOY/systemd/tempomat-proxy.socket DEPLOY/package/tempomat.sysusers DEPLOY/package/refresh $d/lib/
+tar -czf $d.tar.gz $d
+sha256sum $d.tar.gz >SHA256SUMS
+rm -r $d
+`
+
+// reader does what a page says.
+type reader struct {
+	*sidecarProcess
+	t        *testing.T
+	root, at string // root of its machine, and the current directory
+	backend  string
+	words    *strings.Replacer // what a page calls something, and what it is here
+	booted   string
+}
+
+func newReader(t *testing.T, s *sidecarProcess, backend, master string) *reader {
+	t.Helper()
+	r := &reader{sidecarProcess: s, t: t, root: testkit.ShortDir(t), backend: backend}
+	deploy, err := filepath.Abs("../../deploy")
+	testkit.Must(t, err)
+	here := strings.NewReplacer("ADMIN", s.admin, "MASTER", master, "CONFIG", s.file, "DEPLOY", deploy, "PROGRAMS", filepath.Dir(program(t, "tempomat-proxy")), "PORT", freePort(t))
+	r.at = r.root
+	if why := r.shell(here.Replace(machineOfPages)); why != "" {
+		t.Fatal(why)
+	}
+	r.at = filepath.Join(r.root, "home")
+	for _, file := range booted {
+		r.booted += testkit.ReadFile(t, file)
+	}
+	uid, gid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
+	r.words = strings.NewReplacer("-o tempomat -g tempomat", "-o "+uid+" -g "+gid, "root:tempomat", uid+":"+gid, "chgrp -R tempomat", "chgrp -R "+gid,
+		"--reuid=tempomat --regid=tempomat", "--reuid="+uid+" --regid="+gid, "127.0.0.1:8080", strings.TrimPrefix(backend, "http://"),
+		"https://www.example.org/", s.url+"/", "http://10.0.0.2:8880", "/run/tempomat/admin.sock", "http://10.0.0.3:8880", "/run/tempomat/admin.sock", "FILE", "/etc/tempomat/tempomat.yaml")
+	return r
+}
+
+// pathOfPage is a path of the page's machine; pathBeyond is one that is left when these are replaced.
+var (
+	pathOfPage = regexp.MustCompile(`(^|[ >:])/(etc|run|usr|var)/`)
+	pathBeyond = regexp.MustCompile(`(^|[ >:='"])/[a-z]`)
+)
 
 // try returns what is wrong with a command; empty: nothing.
-func (r *reader) try(t *testing.T, command string) string {
+func (r *reader) try(command string) string {
 	command = strings.TrimPrefix(command, "bin/")
-	words := strings.Fields(command)
-	for excused := range notRun {
-		if command == excused || strings.HasPrefix(command, excused+" ") {
-			return ""
-		}
+	first, rest, _ := strings.Cut(command, " ")
+	if notRun[first] != "" || first == "setpriv" && os.Getuid() != 0 || needsBoot.MatchString(command) && strings.Contains(r.booted, cmp.Or(bootedAs[command], command)) {
+		return ""
 	}
+	if first == "make" {
+		return r.hasTarget(strings.Fields(rest))
+	}
+	if strings.Contains(command, "127.0.0.1:8880") && first == "curl" {
+		address := testkit.FreeAddress(r.t)
+		startProxyWith(r.t, []string{"TEMPOMAT_ADMIN_WEB=" + address, "TEMPOMAT_ADMIN_TOKEN=" + r.root + "/etc/tempomat/admin.token"}, nil, r.backend, observed)
+		command = strings.ReplaceAll(command, "127.0.0.1:8880", address)
+	}
+	switch command {
+	case "tempomat-proxy secret new":
+		command += " /etc/tempomat/fleet.secret" // its default
+	case "tempomat-doctor master", "tempomat-doctor master shop.slash32":
+		command += " --socket /run/tempomat-master/admin.sock" // its default
+	case "tempomat-proxy -check", "tempomat-proxy -check -v":
+		command += " -config /etc/tempomat/tempomat.yaml" // its default
+	}
+	command = pathOfPage.ReplaceAllString(r.words.Replace(command), "${1}"+r.root+"/$2/")
 	switch {
-	case words[0] == "make":
-		return r.hasTarget(words[1:])
-	case words[0] == "GET":
-		return r.asks(t, words[1:])
-	case strings.HasPrefix(command, "curl --unix-socket /run/tempomat/admin.sock http://tempomat"):
-		return r.asks(t, []string{strings.TrimPrefix(words[3], "http://tempomat")})
-	case !ours.MatchString(command):
-		return "is neither run nor excused"
+	case !ours.MatchString(command) && pathBeyond.MatchString(strings.NewReplacer(r.root+"/", "", "/dev/null", "").Replace(command)):
+		return "would reach beyond the test's own files"
+	case first == "cd":
+		found, err := filepath.Glob(filepath.Join(r.at, rest))
+		if err != nil || len(found) != 1 {
+			return fmt.Sprint(found, err)
+		}
+		r.at = found[0]
+		return ""
+	case strings.Contains(command, "tempomat-proxy -config"):
+		r.serves(command, `"msg":"serving"`)
+	case strings.HasSuffix(command, "tempomat-doctor dashboard --fleet"):
+		r.serves(command+" --listen 127.0.0.1:0 --token "+r.root+"/etc/tempomat/admin.token", "is served at")
+	default:
+		return r.shell(command)
 	}
-	for _, only := range onlyParsed {
-		if command == only || strings.HasPrefix(command, only+" ") {
-			return r.parses(words)
+	return ""
+}
+
+func (r *reader) env() []string {
+	return []string{"PATH=" + r.root + "/bin:" + os.Getenv("PATH"), "HOME=" + r.root, "TEMPOMAT_ADMIN_LISTEN=unix:" + r.admin}
+}
+
+// shell runs a command that ends. The doctor may not know the client in the question, and on a slow machine it
+// asks again.
+func (r *reader) shell(command string) string {
+	for {
+		c := exec.CommandContext(r.t.Context(), "bash", "-euc", command)
+		c.Dir, c.Env = r.at, append(testkit.Environment(), r.env()...)
+		out, err := c.CombinedOutput()
+		switch {
+		case err == nil, strings.Contains(string(out), "was not charged recently"):
+			return ""
+		case !strings.Contains(string(out), "doesn't answer in time"):
+			return fmt.Sprintf("%v: %s", err, out)
 		}
 	}
-	return r.runs(t, words)
+}
+
+// serves runs a command that doesn't end, until it prints something.
+func (r *reader) serves(command, prints string) {
+	env := []string{"TEMPOMAT_STATE=off"}
+	if strings.Contains(command, "tempomat-proxy") {
+		env = append(env, "TEMPOMAT_ADMIN_LISTEN=off")
+	}
+	p := testkit.Start(r.t, append(r.env(), env...), "bash", "-c", "exec "+command)
+	p.Stderr.Await(r.t, 0, prints)
+	p.Kill()
 }
 
 // hasTarget checks whether a make target exists.
 func (r *reader) hasTarget(targets []string) string {
-	text, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		return err.Error()
-	}
+	makefile := testkit.ReadFile(r.t, "../../Makefile")
 	for _, target := range targets {
-		if !strings.Contains(target, "=") && !strings.Contains(string(text), "\n"+target+":") {
+		if !strings.Contains(target, "=") && !strings.Contains(makefile, "\n"+target+":") {
 			return "there is no target " + target
 		}
-	}
-	return ""
-}
-
-// asks requests paths of the admin API.
-func (r *reader) asks(t *testing.T, paths []string) string {
-	for _, path := range paths {
-		if strings.HasPrefix(path, "#") {
-			return ""
-		}
-		if strings.HasPrefix(path, "/v1/master") || strings.HasPrefix(path, "/v1/identifiers") {
-			continue // the master's paths, and those that don't end
-		}
-		status := fetch(t, newUnixClient(t, r.admin), http.MethodGet, "http://tempomat"+path, nil, nil).StatusCode
-		if status != http.StatusOK && !(strings.HasPrefix(path, "/v1/key") && status == http.StatusNotFound) {
-			return "is answered with " + http.StatusText(status)
-		}
-	}
-	return ""
-}
-
-// parses checks a program's command line: it adds an unknown flag, which must be reported.
-func (r *reader) parses(words []string) string {
-	out, _ := exec.Command(program(r.t, words[0]), append(words[1:len(words):len(words)], "--nonsense")...).CombinedOutput() // it fails
-	if !strings.Contains(string(out), "nonsense") {
-		return string(out)
-	}
-	return ""
-}
-
-// runs runs a command with files that exist. The doctor may not know the client in the question.
-func (r *reader) runs(t *testing.T, words []string) string {
-	args := slices.Clone(words[1:])
-	for i, a := range args {
-		switch a {
-		case "/etc/tempomat/tempomat.yaml", "FILE":
-			args[i] = r.file
-		case "/etc/tempomat.json":
-			args[i] = "../../testdata/config/good/tempomat.json"
-		case "/etc/tempomat/master.yaml":
-			args[i] = "../../deploy/master.yaml"
-		case "/etc/smockron/config.json":
-			return "" // the original master's file, which its own tests cover
-		}
-	}
-	env := []string{"TEMPOMAT_ADMIN_LISTEN=unix:" + r.admin}
-	status, _, errs := testkit.Execute(t, env, program(t, words[0]), args...)
-	if status == 2 || status != 0 && words[0] != "tempomat-doctor" {
-		return errs
 	}
 	return ""
 }
