@@ -46,6 +46,40 @@ func TestFiguresAgree(t *testing.T) {
 	}
 }
 
+// runs are the measured figures and bounds of pages that have no date: for each page its figure, the test that
+// fails when it is no longer so, and the words of that test.
+var runs = [][4]string{
+	{"docs/security.md", "at most 16 MB by default", "limiter/table_test.go", "MB, want at most 16"},
+	{"docs/security.md", "accepts 87,338 connections", "proxy/host/accept_test.go", "262144: 87338"},
+	{"docs/reports.md", "takes at most 10 MB", "proxy/telemetry/book/history_test.go", "got > 10<<20"},
+	{"docs/install.md", "`systemd-analyze security tempomat-proxy`: 1.8", "deploy/package/test-inside", "s <= 2.0"},
+}
+
+// TestFiguresHaveARun: a page names the day of its measurements or links them to those in docs/benchmarks.md, or a
+// test keeps its figures.
+func TestFiguresHaveARun(t *testing.T) {
+	for _, r := range runs {
+		if !strings.Contains(testkit.ReadFile(t, "../"+r[0]), r[1]) || !strings.Contains(testkit.ReadFile(t, "../"+r[2]), r[3]) {
+			t.Errorf("%s: %q, or the test for it, %s: %q, has changed", r[0], r[1], r[2], r[3])
+		}
+	}
+	measured := regexp.MustCompile(`(?i)\b(about|needs?|takes|took) [0-9][0-9.,]*( to [0-9.,]+)? ?(µs|ms|s|KB|MB|%)[ .,;]`)
+	for path := range pages(t) {
+		text := testkit.ReadFile(t, "../"+path)
+		if path != "README.md" && !strings.HasPrefix(path, "docs/") && !strings.HasPrefix(path, "deploy/") || day.MatchString(text) {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			if figure := measured.FindString(line); figure != "" && !strings.Contains(line, "(benchmarks.md#") {
+				t.Errorf("%s: %q: measured when, or kept by which test?", path, figure)
+			}
+		}
+	}
+}
+
+// day is a date, as pages name that of a measurement.
+var day = regexp.MustCompile(`\d{1,2} [A-Z][a-z]+ 20\d\d|[Ss]ame round`)
+
 // TestREADMEHasTheBenchmarks: the README's table is part of docs/benchmarks.md, whose sections give the date
 // of their run.
 func TestREADMEHasTheBenchmarks(t *testing.T) {
@@ -71,7 +105,6 @@ func TestREADMEHasTheBenchmarks(t *testing.T) {
 	if checked == 0 {
 		t.Error("README.md has no table of a crawler")
 	}
-	day := regexp.MustCompile(`\d{1,2} [A-Z][a-z]+ 20\d\d|[Ss]ame round`)
 	for _, section := range strings.Split(benchmarks, "\n## ")[1:] {
 		if !day.MatchString(section) {
 			title, _, _ := strings.Cut(section, "\n")
