@@ -147,10 +147,9 @@
 //   - Each site has its own clock for its clients and strangers. The sites take turns: the one with the
 //     lowest start tag goes first, and its tag advances by the request's cost divided by the site's share.
 //   - While other sites have requests at the backend, a site that recently used more than its part of the
-//     CPUs starts no request that computes (SitesLeave), unless a CPU is idle (SitesIdle). Clients of a site
-//     that used less than its part need not leave room to other clients.
-//   - A long request charges its site while it runs, and not all at once (SitesAtOnce; all of them: the
-//     smallest has the most expensive pages).
+//     CPUs starts no request that computes (SitesLeave: the smallest has the dearest pages), unless a CPU is
+//     idle (SitesIdle: a thousandth). Clients of a site that used less than its part need not leave room to
+//     other clients.
 //   - No site can be ahead by more than 20 s of the whole machine (SitesLead: a thousandth).
 //
 // # How many workers there are
@@ -162,7 +161,7 @@
 // These constants were found by experiment. Each is listed with the rules above that use it.
 //
 //	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
-//	lightRung, passRung, unknownRung         Passes, Probes, SitesAtOnce: up to 100 ms, 400 ms; 1.6 s
+//	lightRung, passRung, unknownRung         Passes, Probes: up to 100 ms, 400 ms; 1.6 s
 //	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
 //	waitsPart 7/8                            Waits
 //	baseMultiplier 2, debtMultiplier 16      Debt

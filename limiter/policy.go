@@ -204,7 +204,6 @@ const (
 	ruleReguesses                       // a waiting request moves as its cost becomes known
 	ruleGrows                           // the room follows the CPU use
 	ruleSitesLeave                      // a site that has used more than its part leaves room
-	ruleSitesAtOnce                     // a site is charged for a long request as it runs
 	ruleSitesLead                       // no site is ahead by more than 20 s of the machine
 	ruleSitesIdle                       // exception to SitesLeave while a CPU is idle
 )
@@ -221,7 +220,7 @@ func AllRules() (all []RuleName) {
 		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited",
 		"Debt", "Inherits", "Standing", "Behind", "Faces", "Lead", "Strangers", "OthersPart", "Credit", "Newest", "Stale", "Fewest",
 		"Passed", "Parts", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
-		"Grows", "SitesLeave", "SitesAtOnce", "SitesLead", "SitesIdle",
+		"Grows", "SitesLeave", "SitesLead", "SitesIdle",
 	} {
 		all = append(all, RuleName{1 << i, name})
 	}

@@ -33,8 +33,8 @@ func TestSiteStates(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.at("b", "x", time.Second)
-	if got := w.GateState().Sites; math.Abs(got[1].Lead-passRung.most()) > 1e-9 || got[0].Lead != 0 || got[2].Lead != 0 {
-		t.Errorf("a request runs at b, which is ahead by what it was charged at once: %+v", got)
+	if got := w.GateState().Sites; math.Abs(got[1].Lead-1) > 1e-9 || got[0].Lead != 0 || got[2].Lead != 0 {
+		t.Errorf("a request runs at b, which is ahead by what it is expected to cost: %+v", got)
 	}
 	if s := newWorld(fair()).GateState().Sites; s != nil {
 		t.Errorf("%+v although no sites are named", s)

@@ -153,11 +153,7 @@ func (g *gate) takeTurn(t *Ticket) {
 		g.clock.systemVirtualTime = least
 	}
 	t.siteCharge = siteCharge{}
-	x := t.guess
-	if !g.without(ruleSitesAtOnce) { // the rest is charged while the request runs
-		x = min(x, passRung.most())
-	}
-	g.chargeSite(t, x)
+	g.chargeSite(t, t.guess)
 }
 
 // siteCharge is what a site was charged for one request.

@@ -52,9 +52,8 @@ func worth() map[string][]string {
 		"Grows":         {"db-20-300ms", "db-60-300ms"},
 		"Slack":         {"20x5ms+0.3s-150w-queue"},
 		"SitesLeave":    {"the smallest has the dearest pages"},
-		"SitesAtOnce":   {"the smallest has the dearest pages"},
 		"SitesLead":     {"a thousandth"},
-		"SitesIdle":     {"the smallest has the dearest pages"},
+		"SitesIdle":     {"a thousandth"},
 	}
 }
 
