@@ -91,21 +91,20 @@
 //     ms, they don't count only while CPUs are idle or the kernel takes the CPUs from clients over their
 //     share (Passes: dbcrawl-300ms-300ms, flat1+steps).
 //   - If a client is over its share, its requests of more than 400 ms start only if the other clients left a
-//     CPU free in the last 10 s (Leaves: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
+//     CPU free in the last 10 s (Leaves: dear-people300ms-crawl5s, dear-people150ms-crawl2s).
 //   - That check ignores running requests that are longer (LeavesLonger: exports60s-3conn-pages300ms,
 //     exports60s-20conn-pages300ms). One more request may start if its client has waited for its share, or
-//     while a CPU is idle (LeavesMore: natflat20+crawler-inside-cookiesfalse). Any number may start while a
-//     request that at first only held a worker is computing.
+//     while a CPU is idle (LeavesMore: a thousandth). Any number may start while a request that at first only
+//     held a worker is computing.
 //
 // Strangers. Unknown clients are called strangers. All strangers together share one turn, as if they were one
 // client (Strangers: flatshot, stream-40x1-cold). A client becomes known after half a minute and five
 // answers.
 //
 //   - The share of all strangers together is at least half the sum of all other clients' shares (OthersPart:
-//     heavy+follow-40+redirect, heavy+again-40+redirect). Strangers' requests of different sizes take turns.
-//     When a stranger's request arrives and no other of its size waits, that size joins at the earliest turn
-//     of the other sizes. Strangers that got less than their share can catch up by four requests at most
-//     (Credit: new+dist120-samepath).
+//     new+posing120). Strangers' requests of different sizes take turns. When a stranger's request arrives and
+//     no other of its size waits, that size joins at the earliest turn of the other sizes. Strangers that got
+//     less than their share can catch up by four requests at most (Credit: new+posing120).
 //   - Strangers' requests are ordered by these criteria, the most important first. Those of clients that kept
 //     a cookie (Passed: heavy+again-40+redirect, heavy+follow-40+redirect), and short requests for parts of a
 //     page that was just served (Parts: new+shot40-parts), go before the rest. Clients with fewer answers go
@@ -132,7 +131,7 @@
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
 // the rung of 1.6 s. One such request at a time is tried: it starts even if the ladder has no room for it
 // (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). If it turns out to need more than 100 ms, no other is
-// tried for 200 ms (ProbePause: exports60s-20conn-pages300ms, lj-flat-10s-12conn).
+// tried for 200 ms (ProbePause: misguess8addr).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
 // longest requests of the client with the most requests, and refuses parts of a page last (TestFullQueueSheds,

@@ -22,9 +22,9 @@ func worth() map[string][]string {
 		"Distrust":      {"heavy+again-40+redirect", "misguess8addr", "train3s-8addr"},
 		"Passes":        {"dbcrawl-300ms-300ms", "flat1+steps"},
 		"Waits":         {"halves-20conn-2.5s-pages100ms", "polls120s-8conn-pages800ms", "chunks-24x1-cold", "poll-20+crawl"},
-		"Leaves":        {"exports60s-20conn-pages300ms", "lj-flat-10s-12conn"},
+		"Leaves":        {"dear-people300ms-crawl5s", "dear-people150ms-crawl2s"},
 		"LeavesLonger":  {"exports60s-3conn-pages300ms", "exports60s-20conn-pages300ms"},
-		"LeavesMore":    {"natflat20+crawler-inside-cookiesfalse"},
+		"LeavesMore":    {"a thousandth"},
 		"Uninvited":     {"2cpu-150workers-pages800ms-20x50+10s-spread=true"},
 		"Debt":          {"flash100-150ms+crawl", "flash500-60ms+crawl"},
 		"Inherits":      {"flatnat-1cpu-crowded", "natflat20+crawler-inside-cookiesfalse"},
@@ -33,15 +33,15 @@ func worth() map[string][]string {
 		"Faces":         {"natflat20+flatcrawler-inside-cookiesfalse"},
 		"Lead":          {"natflat20+crawler-inside-cookiesfalse", "flat+follow-1x40+redirect"},
 		"Strangers":     {"flatshot", "stream-40x1-cold"},
-		"OthersPart":    {"heavy+follow-40+redirect", "heavy+again-40+redirect"},
-		"Credit":        {"new+dist120-samepath"},
+		"OthersPart":    {"new+posing120"},
+		"Credit":        {"new+posing120"},
 		"Newest":        {"new+lightshot100", "res-flat-13/s"},
 		"Stale":         {"heavy+follow-roam-10x4+redirect"},
 		"Fewest":        {"new+dist120-samepath"},
 		"Passed":        {"heavy+again-40+redirect", "heavy+follow-40+redirect"},
 		"Parts":         {"new+shot40-parts"},
 		"Probes":        {"stream-24x1-cold", "hangup-8addr-30ms-cold"},
-		"ProbePause":    {"exports60s-20conn-pages300ms", "lj-flat-10s-12conn"},
+		"ProbePause":    {"misguess8addr"},
 		"Kept":          {"stream-40x1", "poll-20"},
 		"HoldersLeave":  {"2cpu-16workers-pages3000ms-20x5+0.001s-spread=true"},
 		"KeysHold":      {"waiting-people+holds-20"},
@@ -140,10 +140,12 @@ func TestAblation(t *testing.T) {
 				missing[i] += err.Error()
 			}
 			if worse != "" {
-				lines[i] += fmt.Sprintf("%-14s %-40s %s\n", rule.Name, name, worse)
+				line := fmt.Sprintf("%-14s %-40s %s", rule.Name, name, worse)
+				lines[i] += line + "\n"
 				if found = true; !all {
 					break
 				}
+				t.Log(line) // all rows take long
 			}
 		}
 		if !found {

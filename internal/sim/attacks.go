@@ -56,14 +56,18 @@ func browsing(cs []*Client) []*Client {
 	return each(cs, func(c *Client) { c.Browser = true })
 }
 
-// likePeople returns scenarios with crawlers that request people's pages and send cookies back.
+// likePeople returns scenarios with crawlers that request people's pages and send cookies back. One of them
+// requests more expensive pages from so many addresses that, once they are known, newcomers are a small part of
+// the clients.
 func likePeople() (all []Scenario) {
 	for _, n := range []int{20, 120} {
 		all = append(all, siege(fmt.Sprintf("flat-%daddr-browser", n), alike(), func() []*Client {
 			return join(thinking(people(20)), browsing(flatCrawlers(n, 1, 0)))
 		}, "human"))
 	}
-	return all
+	return append(all, siege("new+posing120", alike(), func() []*Client {
+		return join(thinking(people(20)), fewNew(flat()), posing(120, 1, heavyPage))
+	}, "new", "human"))
 }
 
 // innocents returns scenarios with harmless robots in addition to harmful crawlers: a robot that crawls

@@ -94,6 +94,7 @@ func barsOfCrowds() []bar {
 		{"new+oneshot30heavy-samepath", "new", 13, 0, 87},
 		{"new+oneshot30heavy-samepath", "human", 100, 0, 0},
 		{"new+shot40-parts", "new", 88, 0, 13},
+		{"new+shot40-parts", "new's parts", 100, 0, 0},
 		{"new+shot40-parts", "human", 100, 0, 0},
 		{"new+dist120-samepath", "new", 96, 928, 0},
 		{"new+dist120-samepath", "human", 100, 0, 0},
@@ -112,6 +113,8 @@ func barsOfCrowds() []bar {
 		// Crawlers that look like people, and robots that do no harm.
 		{"flat-20addr-browser", "human", 74, 2500, 0},
 		{"flat-120addr-browser", "human", 98, 513, 0},
+		{"new+posing120", "new", 91, 0, 1},
+		{"new+posing120", "human", 84, 0, 3},
 		{"innocent-dist120", "hook", 87, 1400, 0},
 	}
 }

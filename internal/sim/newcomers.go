@@ -49,7 +49,7 @@ func newcomersBeside() (all []Scenario) {
 			c.Parts = []Page{{Path: "/a.css", CPU: 0.05}, {Path: "/b.css", CPU: 0.05}, {Path: "/c.css", CPU: 0.05}, part()}
 		}
 		return join(people(20), visits, flood(40, true, []Page{{Path: "/page", CPU: 0.05}}))
-	}, "new", "human"))
+	}, "new", "new's parts", "human"))
 }
 
 // strangersOfFlatSites returns scenarios with newcomers to a site whose pages all cost the same, and a crawler
