@@ -160,7 +160,7 @@ func (t *Ticket) start(at time.Duration) {
 	}
 }
 
-// refuse ends a request that may not run.
+// refuse ends a request that must not run.
 func (t *Ticket) refuse(at time.Duration, v Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

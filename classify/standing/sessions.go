@@ -429,7 +429,7 @@ func (h *handedOut) find(network uint32, value uint64) (handed, bool) {
 	return handed{}, false
 }
 
-// removeOf removes the cookies in a network that would begin the session id, and calls f with each.
+// removeOf removes a network's cookies that would begin the session with this id, and calls f with each.
 func (h *handedOut) removeOf(network, id uint32, f func(value uint64)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -197,7 +197,7 @@ func checkToken(token string) error {
 	case len(token) < leastToken || len(token) > mostToken:
 		return fmt.Errorf("has %d characters; %d to %d are allowed", len(token), leastToken, mostToken)
 	case strings.ContainsFunc(token, odd):
-		return errors.New("must be visible ASCII characters without spaces, in one line")
+		return errors.New("must be visible ASCII characters without spaces, on one line")
 	}
 	return nil
 }

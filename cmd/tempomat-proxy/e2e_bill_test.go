@@ -124,12 +124,12 @@ func TestSocketThatNobodyTellsBy(t *testing.T) {
 			return strings.Contains(out, what)
 		})
 	}
-	gateSays("workers cannot report by cost.socket")
+	gateSays("workers cannot report through cost.socket")
 	testkit.Must(t, os.Mkdir(directory, 0o755))
 	if status, _, text := s.doctor("reload"); status != 0 {
 		t.Fatal(text)
 	}
-	gateSays("no worker reports by cost.socket, and none is found")
+	gateSays("no worker reports through cost.socket, and no other way was found")
 }
 
 // telling is PHP's prepend file that reports to the socket.

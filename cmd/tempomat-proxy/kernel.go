@@ -160,7 +160,7 @@ func remedy(err error) string {
 	case errors.Is(err, host.ErrRight):
 		return "let the workers report (cost.socket), which needs no privilege, or grant both capabilities: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case errors.Is(err, host.ErrElsewhere), errors.Is(err, host.ErrHidden):
-		return "give proxy and backend one PID namespace and one network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
+		return "put the proxy and the backend into the same PID namespace and network: --pid and --network in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case host.IsForbidden(err):
 		return "grant CAP_SYS_NICE: the drop-in priority.conf of systemd, --cap-add SYS_NICE in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	default:
@@ -186,8 +186,8 @@ type bills struct {
 var (
 	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
-	errDeaf        = errors.New("workers cannot report by cost.socket")
-	errUntold      = errors.New("no worker reports by cost.socket")
+	errDeaf        = errors.New("workers cannot report through cost.socket")
+	errUntold      = errors.New("no worker reports through cost.socket")
 )
 
 // lacks returns why workers aren't measured, or nil if they are, as far as is known. If cost.socket is set,
@@ -256,7 +256,7 @@ func (b *bills) begin(c *config.Config) {
 	}
 	tell := func(err error) {
 		if b.miss(err); err != nil {
-			warn("tempomat may not see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
+			warn("tempomat isn't allowed to see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
 			return
 		}
 		b.log.Info("the CPU time of requests is measured in the backend's workers")

@@ -25,7 +25,7 @@ import (
 // TestKernelReply checks that what is missing is shown once, with a remedy, and only if it is
 // missing.
 func TestKernelReply(t *testing.T) {
-	forbidden := fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): %w", fs.ErrPermission)
+	forbidden := fmt.Errorf("this process isn't allowed to raise a priority again (it needs CAP_SYS_NICE): %w", fs.ErrPermission)
 	known := cpuaccount.Sums{Process: time.Second, Requests: cpuaccount.Requests{Process: 3}}
 	for name, c := range map[string]struct {
 		costs       cpuaccount.Sums

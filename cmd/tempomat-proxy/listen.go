@@ -114,7 +114,7 @@ func withHint(err error, address string) error {
 // deniedHint says how to get the right to listen on a port below 1024, or to create a unix socket.
 func deniedHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		return fmt.Sprintf("%s may not create %s: give that user write access to the directory, or set another path", user(), path)
+		return fmt.Sprintf("%s isn't allowed to create %s: give that user write access to the directory, or set another path", user(), path)
 	}
 	const first = 1024 // the default of net.ipv4.ip_unprivileged_port_start
 	if portOf(address) >= first {

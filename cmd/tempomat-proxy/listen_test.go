@@ -37,7 +37,7 @@ func TestListenHints(t *testing.T) {
 		{":80", syscall.EACCES, []string{"ports below 1024 (", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "setcap cap_net_bind_service=+ep /", "from 1024 on"}},
 		{"[::1]:99", syscall.EACCES, []string{"ports below 1024 ("}},
 		{":1024", syscall.EACCES, nil},
-		{"unix:/srv/a.sock", syscall.EACCES, []string{"may not create /srv/a.sock"}},
+		{"unix:/srv/a.sock", syscall.EACCES, []string{"isn't allowed to create /srv/a.sock"}},
 		{":1", syscall.EADDRINUSE, []string{`another process listens there; as root, "ss -ltnp 'sport = :1'" shows which`}},
 		{"unix:/run/a.sock", syscall.EADDRINUSE, []string{`"ss -xlp src /run/a.sock"`}},
 		{":80", syscall.EADDRNOTAVAIL, nil},

@@ -145,7 +145,7 @@ func (f *stateFile) run(ctx context.Context) {
 func (f *stateFile) complain() {
 	dir := filepath.Dir(f.path)
 	if err := syscall.Access(dir, writeAndPass); f.path != "" && err != nil {
-		f.log.Warn("the state can't be saved, so a restart will forget which clients are known: this process may not write to the directory. "+
+		f.log.Warn("the state can't be saved, so a restart will forget which clients are known: this process isn't allowed to write to the directory. "+
 			"Create it (install -d -o USER -m 750 DIRECTORY), set another file with the key state or TEMPOMAT_STATE, or set state: \"off\"",
 			zap.String("directory", dir), zap.Error(err))
 	}

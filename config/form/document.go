@@ -112,7 +112,7 @@ func (r *Reader) prunePairs(at Source, n *yaml.Node) {
 		case key.Kind != yaml.ScalarNode || IsNull(key):
 			r.Fault(at.On(key), "", "a key must be plain text, not "+KindName(key))
 		case twice:
-			r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", line))
+			r.Fault(here, "", fmt.Sprintf("is given twice, first on line %d", line))
 		default:
 			first[key.Value] = key.Line
 			if r.prune(at, key) && r.prune(here, value) {

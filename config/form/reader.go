@@ -99,7 +99,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
 			if other, given := r.Given[path]; given && other.Key == here.Key { // once inside its section, and once as a dotted key
-				r.Fault(here, "", fmt.Sprintf("is given twice, first in line %d", other.Line))
+				r.Fault(here, "", fmt.Sprintf("is given twice, first on line %d", other.Line))
 				continue
 			}
 			r.Given[path] = here
@@ -169,7 +169,7 @@ func (r *Reader) RefuseTwice(table []Setting) {
 			continue
 		}
 		if other, twice := r.Given[s.AliasOf]; twice {
-			r.Fault(at, "", fmt.Sprintf("%s in line %d sets the same key; keep only one of them", other.Key, other.Line))
+			r.Fault(at, "", fmt.Sprintf("%s on line %d sets the same key; keep only one of them", other.Key, other.Line))
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// refuseUse returns why a request may not use the API; nil: it may.
+// refuseUse returns why a request isn't allowed to use the API; nil: it is.
 func (g *guard) refuseUse(r *http.Request) error {
 	if isCrossSite(r) {
 		return &failure{http.StatusForbidden, "a page from another site sent this request (Origin, Sec-Fetch-Site)"}

@@ -60,7 +60,7 @@ const (
 	ResultUnwanted    Result = "unwanted"    // the client sent an alert, for example because it rejects the certificate
 	ResultCertificate Result = "certificate" // there is no certificate for the name that the client asked for
 	ResultOther       Result = "other"
-	ResultUntrusted   Result = "untrusted" // the peer may not send a PROXY protocol header
+	ResultUntrusted   Result = "untrusted" // the peer isn't allowed to send a PROXY protocol header
 	ResultMalformed   Result = "malformed" // the peer sent something else instead of a PROXY protocol header
 )
 
@@ -74,7 +74,7 @@ func (s Step) Results() []Result {
 	}
 }
 
-// errUntrusted means that the peer may not name its clients.
+// errUntrusted means that the peer isn't allowed to name its clients.
 var errUntrusted = errors.New("the peer isn't a trusted proxy")
 
 // start does the steps before the first request, and then starts a goroutine that serves the

@@ -44,7 +44,7 @@ func (d *Database) pay(waited time.Duration) time.Duration {
 	return share
 }
 
-// bill takes the CPU time used since the last call. waited is how long all requests that still run have
+// bill takes the CPU time used since the last call. waited is how long all requests that are still running have
 // waited in this interval. bill returns what they pay per second of waiting.
 func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
 	d.mu.Lock()

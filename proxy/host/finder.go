@@ -24,8 +24,8 @@ type Seat struct {
 
 // Reasons why a process is not found.
 var (
-	// ErrRight means that this process may not see the descriptors of another user's processes.
-	ErrRight = errors.New("this process may not see which process serves a connection: that needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or workers that report (cost.socket)")
+	// ErrRight means that this process isn't allowed to see the descriptors of another user's processes.
+	ErrRight = errors.New("this process isn't allowed to see which process serves a connection: that needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or workers that report (cost.socket)")
 	// ErrElsewhere means that the other end of the connection is on another machine, or in another
 	// network namespace, such as a container's.
 	ErrElsewhere = errors.New("the backend's end of the connection is not in this network namespace")

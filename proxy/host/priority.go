@@ -255,7 +255,7 @@ func (k *Keeper) Counts() PriorityCounts {
 	return c
 }
 
-// IsForbidden reports whether an error of Step means that this process may not change that priority. Then
+// IsForbidden reports whether an error of Step means that this process isn't allowed to change that priority. Then
 // trying again is useless.
 func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 

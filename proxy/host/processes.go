@@ -179,7 +179,7 @@ func socketOf(link string) uint32 {
 }
 
 // eachDescriptor calls f for each descriptor of a process until f returns false. The error is
-// fs.ErrPermission if this process may not see them.
+// fs.ErrPermission if this process isn't allowed to see them.
 func eachDescriptor(root fs.FS, pid int, f func(fd int, link string) bool) error {
 	all, err := numbered(root, procFile(pid, "fd"), mostDescriptors)
 	if err != nil {

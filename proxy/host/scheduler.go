@@ -155,13 +155,13 @@ func lowerAndBack() error {
 	}
 	for _, low := range []int{own + 1, idle} {
 		if err := setLevel(0, low); err != nil {
-			return fmt.Errorf("this process may not change priorities: setpriority: %w", err)
+			return fmt.Errorf("this process isn't allowed to change priorities: setpriority: %w", err)
 		}
 		if is, err := levelOf(0); err != nil || is != low { // a filter may forbid some of the system calls
 			return errors.New("the kernel didn't report the new priority after setpriority (a system-call filter may block it)")
 		}
 		if err := setLevel(0, own); err != nil {
-			return fmt.Errorf("this process may not raise a priority again (it needs CAP_SYS_NICE): setpriority: %w", err)
+			return fmt.Errorf("this process isn't allowed to raise a priority again (it needs CAP_SYS_NICE): setpriority: %w", err)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 			"All %d connections are in use: each new one replaces another.", h.MostOpen)
 	}
 	if h.WhyLost != nil {
-		l.add(false, "log-lost", "Free space on the disk of the log, or restart the program that reads it.", "The log is losing lines, %d so far: %v.", h.LostLines, h.WhyLost)
+		l.add(false, "log-lost", "Free up space on the log's disk, or restart the program that reads it.", "The log is losing lines, %d so far: %v.", h.LostLines, h.WhyLost)
 	}
 	h.certificates(now, l)
 	h.sharing(l)

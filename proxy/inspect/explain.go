@@ -287,7 +287,7 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 	}
 	for _, p := range e.Pinned.All(e.now) {
 		if slices.Contains(e.keys, p.Key) {
-			return "pinned", fmt.Sprintf("An administrator gave it %g times its share for another %s.", p.Standing, spanOf(p.Until.Sub(e.now)))
+			return "pinned", fmt.Sprintf("An administrator has multiplied its share by %g, for another %s.", p.Standing, spanOf(p.Until.Sub(e.now)))
 		}
 	}
 	counts, underway := make(map[telemetry.Group]int), e.underway()
@@ -301,7 +301,7 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 				groups = append(groups, fmt.Sprintf("%d %s", counts[g], g))
 			}
 		}
-		return "several clients", "Of its requests at this moment, " + strings.Join(groups, ", ") + ". Each counts by its own cookies."
+		return "several clients", "Its current requests count as: " + strings.Join(groups, ", ") + ". Each one is judged by its own cookies."
 	}
 	proves := past != nil && past.Evidence.Proves()
 	switch {
@@ -384,7 +384,7 @@ func (e *explanation) page() {
 	case !known.Sure && known.Asked == 0:
 		rests = "It is only a guess: no such page was requested recently."
 	case !known.Sure && known.Answers == 0:
-		rests = fmt.Sprintf("It is only a guess: of %s, none was answered recently.", plural(known.Asked, "such request", "such requests"))
+		rests = fmt.Sprintf("It is only a guess: %s recently, but no answer.", plural(known.Asked, "such request", "such requests"))
 	case !known.Sure:
 		rests = "It is uncertain: there are too few answers, they went to too few addresses, or a request like this was never answered."
 	}

@@ -141,7 +141,7 @@ func TestExplain(t *testing.T) {
 		"/w?x&y":                             {"page", 1, 0, []string{"One of its requests waits", "URL: /w?x=1&y=2", "shape: /w?x&y"}},
 		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
 		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known about http://other.example/history: no such page was requested recently"}},
-		"5f0c9a1e":                           {"request", 0, 1, []string{"It has ended: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than it may."}},
+		"5f0c9a1e":                           {"request", 0, 1, []string{"It has ended: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than allowed."}},
 		"5f0c9a1f":                           {"request", 0, 1, []string{"It has ended: it was redirected and got a pass to come back with (status 307), after it had waited for 2.0 s. Why: the backend had no room for it, and its client was unknown"}},
 		"given/1":                            {"request", 0, 1, []string{"It has ended"}},
 		"2001:db8::7": {"address", 0, 1, []string{
@@ -201,7 +201,7 @@ func TestForgivenIsExplained(t *testing.T) {
 	if _, err := n.Pin(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9", Standing: 4, Seconds: 60}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err = n.Explain(at, "203.0.113.9"); err != nil || !strings.Contains(flat(e), "counts as: pinned: An administrator gave it 4 times its share for another 60.0 s.") {
+	if e, err = n.Explain(at, "203.0.113.9"); err != nil || !strings.Contains(flat(e), "counts as: pinned: An administrator has multiplied its share by 4, for another 60.0 s.") {
 		t.Errorf("%v: nothing is said of the pin in\n%s", err, flat(e))
 	}
 	if pins := n.Pins(at); len(pins.Pins) != 1 || pins.Pins[0] != (api.PinRow{Class: "slash32", Key: "203.0.113.9", Standing: 4, Left: 60}) {
@@ -288,7 +288,7 @@ func TestAClientIsOneThing(t *testing.T) {
 		"a known one, new to the gate": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie)}, "counts as: a known client: It has a turn of its own: it brings back the site's cookies.", true},
 		"a robot":                      {nil, []proxy.Underway{request(telemetry.Robot, 0)}, "counts as: a robot: ", true},
 		"several": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie), request(telemetry.Stranger, 0)},
-			"counts as: several clients: Of its requests at this moment, 1 known, 1 strangers.", true},
+			"counts as: several clients: Its current requests count as: 1 known, 1 strangers.", true},
 		"pinned": {func(n *night) {
 			_, _ = n.Pin(noon, "uid 0", api.ActRequest{Class: "slash32", Key: address, Standing: 4, Seconds: 60})
 		}, []proxy.Underway{request(telemetry.Stranger, 0)}, "counts as: pinned: ", true},

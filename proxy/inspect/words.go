@@ -94,8 +94,8 @@ func ended(v *api.VerdictRow) string {
 	}
 	why := map[string]string{
 		"": "", "none": "",
-		"debt":        fmt.Sprintf("%s %s owed more than it may", v.Class, v.Key),
-		"client full": "its client already had the most requests with long headers that one client may have",
+		"debt":        fmt.Sprintf("%s %s owed more than allowed", v.Class, v.Key),
+		"client full": "its client already had as many requests with long headers as one client may have",
 		"server full": "the queue was full",
 		"busy":        "the backend had no room for it",
 		"newcomer":    "the backend had no room for it, and its client was unknown. A browser comes back at once, and waits among the newcomers",
