@@ -18,7 +18,7 @@
 //	               didn't send all of the body
 //	  forward      calls Begin, sends the request to the backend, and passes on the answer
 //	  settle       runs when the backend has finished: stops the meter, frees the place,
-//	               and replaces the guess by the measured cost
+//	               and replaces the guess with the measured cost
 //	  hold         delays the end of the response, in cooperative mode
 //	  finish       runs when the client has its answer: calls Leave, and logs the request
 //

@@ -436,7 +436,7 @@ end
 return {now, owed, page, packets}
 `
 
-// logLength is the least number of entries that the log of keys in debt keeps. An instance that starts reads
+// logLength is the minimum number of entries that the log of keys in debt keeps. An instance that starts reads
 // them to learn which keys owe.
 const logLength = 1 << 15
 

@@ -136,7 +136,7 @@ func setMode(path string) error {
 	if err != nil {
 		return err
 	}
-	// If a user replaces the file by a link now, root.Chmod doesn't follow it out of the directory.
+	// If a user replaces the file with a link now, root.Chmod doesn't follow it out of the directory.
 	return errors.Join(root.Chmod(filepath.Base(path), socketMode), root.Close())
 }
 

@@ -82,7 +82,7 @@ func sharing() []Metric {
 			}
 		}, "with"),
 		level("sharing_peers", "sharingPeers", "Live peers (gossip).", func(s *Sharing) int { return s.Peers }),
-		gauges("sharing_other_secret", "sharingOtherSecret", "1 if another instance had another coordination.secret in the last minute, otherwise 0.",
+		gauges("sharing_other_secret", "sharingOtherSecret", "1 if another instance had a different coordination.secret in the last minute, otherwise 0.",
 			number(func(s *Sharing) float64 { return truth(s.OtherSecret) }), "kind"),
 		level("sharing_drift", "sharingDrift", "Differences between instances in release, mode, classes or clock that last half a minute.", func(s *Sharing) int { return s.Drift }),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),

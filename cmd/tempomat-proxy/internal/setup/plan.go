@@ -38,7 +38,7 @@ type Change struct {
 	Command string  // a shell command with the same effect, such as "a2enmod remoteip"
 }
 
-// Edit replaces a line by other lines. Lines are counted from 1, and don't include their line breaks.
+// Edit replaces a line with other lines. Lines are counted from 1, and don't include their line breaks.
 type Edit struct {
 	Line int
 	Old  string
