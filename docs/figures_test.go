@@ -52,7 +52,7 @@ var runs = [][4]string{
 	{"docs/security.md", "at most 16 MB by default", "limiter/table_test.go", "MB, want at most 16"},
 	{"docs/security.md", "accepts 87,338 connections", "proxy/host/accept_test.go", "262144: 87338"},
 	{"docs/reports.md", "takes at most 10 MB", "proxy/telemetry/book/history_test.go", "got > 10<<20"},
-	{"docs/install.md", "`systemd-analyze security tempomat-proxy`: 1.8", "deploy/package/test-inside", "s <= 2.0"},
+	{"docs/install.md", "`systemd-analyze security tempomat-proxy`: 1.8", "deploy/package/test-inside", "s <= 2.0"}, //nolint:misspell // it is called so
 }
 
 // TestFiguresHaveARun: a page names the day of its measurements or links them to those in docs/benchmarks.md, or a
