@@ -134,7 +134,8 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 }
 
 // TestLooksSeldomWhileNobodyComputes: running requests are measured as often as their steps require while
-// some of them compute, and less often while all of them wait.
+// some of them compute, and less often while all of them wait. The limiter expects that their processes'
+// priorities can be lowered, until this fails.
 func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 	for name, computes := range map[string]bool{"it computes": true, "it waits": false} {
 		t.Run(name, func(t *testing.T) {
@@ -145,20 +146,24 @@ func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 				for computes && !testkit.Ready(release) {
 				}
 				<-release
-			}), func(s *setup) { s.source = cpuaccount.Process })
+			}), fairly, func(s *setup) { s.source = cpuaccount.Process })
+			r.handler.SetStepper(&stepper{err: host.ErrShared}, noFailure(t))
 			tracker := host.NewTracker(nil, costSocket, func(error) {})
 			r.handler.bill.tracker.Store(tracker)
 			ctx, stop := context.WithCancel(t.Context())
 			var beside sync.WaitGroup
 			beside.Go(func() { tracker.Run(ctx) })
 			beside.Go(func() { r.do(r.client, request(t, nil, "GET /")) })
+			preempted := false
 			testkit.Eventually(t, "it is seen what the worker does", func() (seen bool) {
 				now, known := time.Now(), false
 				got := r.handler.lookAtWork(now, tracker)
 				r.handler.running.Each(func(x *exchange) {
 					known = x.kernel.billed.work != nil && now.Sub(x.backend.since) > 10*leastBilled
 				})
-				return known && got == computes
+				preempts := r.handler.priorities.preempts
+				preempted = preempted || preempts
+				return known && got == computes && preempted && !(computes && preempts)
 			})
 			close(release)
 			stop()

@@ -222,10 +222,7 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 				r.handler.SetStepper(c.after, func(error) {})
 			}
 			time.Sleep(2*billEvery + time.Millisecond) // it is looked, and looked again
-			var beside cpuaccount.Span
-			r.meter.Begin(time.Now(), &beside)
-			time.Sleep(10 * time.Millisecond)
-			if got := beside.End(time.Now()); (got - c.want).Abs() > time.Millisecond/2 {
+			if got := paysBeside(r); (got - c.want).Abs() > time.Millisecond/2 {
 				t.Errorf("10 ms cost %s, want %s", got, c.want)
 			}
 			all.Wait()
@@ -233,14 +230,25 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 	}
 }
 
+// paysBeside returns what 10 ms beside the running requests cost.
+func paysBeside(r *rig) time.Duration {
+	var beside cpuaccount.Span
+	r.meter.Begin(time.Now(), &beside)
+	time.Sleep(10 * time.Millisecond)
+	return beside.End(time.Now())
+}
+
 // TestStepsBackAsItsProcessGoesOn: while the answer is still being read slowly, the process of a request
-// already serves another one, or several at once. Its priority is restored then, not when the answer has been
-// read.
+// already serves another one, or several at once, or another process serves the request. The priority is
+// restored then, not when the answer has been read.
 func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
-	for name, is := range map[string]host.WorkState{"another": host.WorkGone, "several": host.WorkLost} {
+	for name, c := range map[string]struct {
+		is    host.WorkState
+		steps int // until the answer has been read
+	}{"another": {host.WorkGone, 2}, "several": {host.WorkLost, 2}, "another process": {host.WorkRead, 3}} {
 		inBubble(t, name, func(t *testing.T) {
 			var s stepper
-			r := startVirtual(t, http.HandlerFunc(site), fairly)
+			r := startVirtual(t, http.HandlerFunc(site), fairly, func(s *setup) { s.source = cpuaccount.Corrected })
 			r.handler.SetStepper(&s, noFailure(t))
 			var all sync.WaitGroup
 			all.Go(func() { r.do(r.client, request(t, nil, "GET /heavy")) })
@@ -251,12 +259,19 @@ func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
 			})
 			p.apply()
 			r.handler.running.Each(func(x *exchange) {
-				p.follow(time.Now(), x, &host.Running{Work: &host.Work{}, Is: is})
+				if c.is == host.WorkRead {
+					p.consider(time.Now(), x, process.ID{PID: 8, Start: 1}, 30*time.Millisecond)
+				} else {
+					p.follow(time.Now(), x, &host.Running{Work: &host.Work{}, Is: c.is})
+				}
 			})
 			p.apply()
 			testkit.Same(t, []int{1, 0}, s.seen(), "as it goes on")
+			if got := paysBeside(r); c.is != host.WorkRead && (got-5*time.Millisecond).Abs() > time.Millisecond/2 {
+				t.Errorf("10 ms beside it cost %s, want half", got)
+			}
 			all.Wait()
-			testkit.Same(t, 2, len(s.seen()), "steps at its end")
+			testkit.Same(t, c.steps, len(s.seen()), "steps at its end")
 		})
 	}
 }
