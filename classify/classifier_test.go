@@ -51,7 +51,7 @@ func TestClassify(t *testing.T) {
 		{Class: "path", ID: "/blog/*?"},
 	}
 	testkit.Same(t, want, result.Keys(), "keys")
-	if result.Client != netip.MustParseAddr("203.0.113.9") || !result.TrustedPeer || result.Exempt || result.Shape != "/blog/*?page" {
+	if result.Client != netip.MustParseAddr("203.0.113.9") || !result.TrustedPeer || result.Exempt || result.Shape != "/blog/*?page" || NetworkOf(result.Client).String() != want[1].ID {
 		t.Errorf("got %+v", result)
 	}
 
@@ -71,7 +71,7 @@ func TestClassify(t *testing.T) {
 		{Class: "path", ID: "/"},
 	}
 	testkit.Same(t, want, result.Keys(), "keys")
-	if result.TrustedPeer || result.Shape != "/" || result.keys[5] != (limiter.Key{}) {
+	if result.TrustedPeer || result.Standing != 0 || result.Shape != "/" || NetworkOf(result.Client).String() != want[2].ID || result.keys[5] != (limiter.Key{}) {
 		t.Errorf("got %+v", result)
 	}
 	var fresh Result

@@ -96,6 +96,7 @@ func TestClient(t *testing.T) {
 		{"for", Forwarded, loopback, []string{"for=203.0.113.9"}, "203.0.113.9", true},
 		{"case and parameters", Forwarded, loopback, []string{"proto=https; FOR=203.0.113.9 ;by=10.0.0.1"}, "203.0.113.9", true},
 		{"quoted v6 and port", Forwarded, loopback, []string{`for="[2001:db8::1]:80"`}, "2001:db8::1", true},
+		{"parameters of three letters", Forwarded, loopback, []string{";for=203.0.113.9;far=198.51.100.1"}, "203.0.113.9", true},
 		{"obfuscated port", Forwarded, loopback, []string{`for="203.0.113.9:_p"`}, "203.0.113.9", true},
 		{"an empty element before", Forwarded, loopback, []string{",for=203.0.113.9"}, "203.0.113.9", true},
 		{"elements", Forwarded, loopback, []string{"for=198.51.100.1, for=203.0.113.9;proto=http, for=10.0.0.1"}, "203.0.113.9", true},

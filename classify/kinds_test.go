@@ -128,8 +128,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%q is not a valid, unique name", k.Name)
 		case k.Usual != (k.Share > 0), k.Usual != (k.Burst > 0):
 			t.Errorf("%s: share %g and burst %s; want both in a usual class, none in another", k.Name, k.Share, k.Burst)
-		case k.Share > 1, k.Workers < 0, k.Workers > 1:
-			t.Errorf("%s: share %g and workers %g, want each from 0 to 1", k.Name, k.Share, k.Workers)
+		case k.Share > 1, k.Workers < 0, k.Workers > 1, (k.Usual && k.Address) != (k.Workers > 0):
+			t.Errorf("%s: share %g and workers %g, want each from 0 to 1, and workers only in a usual class of addresses", k.Name, k.Share, k.Workers)
 		case (i == 0) != (k.Whose == OfClient):
 			t.Errorf("%s: the first class, and only this one, must be that of the client", k.Name)
 		case k.Database != "" && !k.Address:

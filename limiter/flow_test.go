@@ -60,7 +60,7 @@ func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 func TestClientsKnownElsewhereAreKnown(t *testing.T) {
 	var all []*world
 	var exchanges []*known.Exchange
-	for range 2 {
+	for range 3 {
 		w, x := newWorld(fair()), known.NewExchange()
 		w.Known().Share(x, [16]byte{1})
 		x.SetKeys([32]byte{1}, [32]byte{1})
@@ -85,6 +85,10 @@ func TestClientsKnownElsewhereAreKnown(t *testing.T) {
 	}
 	for _, p := range exchanges[0].Pack(here.now) {
 		exchanges[1].Learn(here.now, p)
+		exchanges[2].Learn(here.now, p)
+	}
+	if r, found := all[2].Find(here.now, host("a")); found || r.Client == nil || *r.Client != (ClientRow{Known: true, Standing: 1}) {
+		t.Errorf("where it never was, its Row says %+v, found %t", r.Client, found)
 	}
 	if r, _ := there.Find(there.now, host("a")); !r.Client.Known {
 		t.Error("its Row doesn't say that it is known")

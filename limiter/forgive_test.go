@@ -16,8 +16,9 @@ func TestForgive(t *testing.T) {
 	if testkit.Ready(x.Decided()) {
 		t.Fatal("the request starts despite a debt")
 	}
-	if got, known := w.Forgive(w.now, by("a")[0]); !known || got != 2 {
-		t.Errorf("forgave %g, known %t; want 2", got, known)
+	testkit.Ready(w.Due()) // the request's
+	if got, known := w.Forgive(w.now, by("a")[0]); !known || got != 2 || !testkit.Ready(w.Due()) {
+		t.Errorf("forgave %g, known %t; want 2, and that an Advance is requested", got, known)
 	}
 	w.advance()
 	if !testkit.Ready(x.Decided()) {

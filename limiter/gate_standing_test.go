@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 // TestStandingCounts checks that a client with three times the standing gets three times as much.
@@ -16,6 +18,9 @@ func TestStandingCounts(t *testing.T) {
 	w.run(60 * time.Second)
 	if got := used["b"] / used["a"]; math.Abs(got-3) > 0.15 {
 		t.Errorf("three times the standing got %.2f times as much", got)
+	}
+	for given, want := range map[float64]float64{0: 1, 0.1: 0.5, 0.6: 0.6, 7: 7, 100: 8} {
+		testkit.Same(t, want, w.policy.Load().standing(given), "the factor for a standing of %g", given)
 	}
 }
 

@@ -44,6 +44,7 @@ func TestOneClientHoldsWorkers(t *testing.T) {
 	w.expectPhase(t, "its style sheet", style, computing)
 	w.expectPhase(t, "a person's page", page, computing)
 	expect(300*time.Millisecond, 5, 2, 3)
+	testkit.Same(t, 2, w.gate.shortUse.most(), "workers that short requests have used")
 	w.done(style, 20*time.Millisecond)
 	w.done(page, 20*time.Millisecond)
 	w.run(2700 * time.Millisecond)
@@ -55,4 +56,10 @@ func TestOneClientHoldsWorkers(t *testing.T) {
 	w.run(28 * time.Second)
 	testkit.Same(t, Refuse, streams[5].Verdict().Action, "the sixth stream")
 	expect(31*time.Second, 5, 0, 0)
+	for range 20 {
+		w.light("person")
+	}
+	used := w.gate.shortUse.most()
+	w.Measure(w.now, 1)
+	testkit.Same(t, used+1, w.gate.shortUse.most(), "workers that short requests have used, while some wait")
 }

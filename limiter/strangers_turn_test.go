@@ -70,7 +70,8 @@ func TestTurnOfALevelThatWasEmpty(t *testing.T) {
 				s.queues[level].strange.push(new(Ticket))
 			}
 		}
-		testkit.Same(t, x.want, s.strangersTurn(&s.queues[2]), "%s: its turn", name)
+		shaped().put(&Ticket{queueEntry: queueEntry{site: s, client: new(client), level: 2, stranger: true}})
+		testkit.Same(t, x.want, s.queues[2].turn, "%s: its turn", name)
 	}
 }
 
