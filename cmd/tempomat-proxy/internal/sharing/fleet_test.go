@@ -72,7 +72,7 @@ func TestDrift(t *testing.T) {
 	for range stands {
 		step(-1, 60.4)
 	}
-	if text := said(); !strings.Contains(text, "clocks: that of web2 is 60 s ahead") || strings.Contains(text, "slash32") || strings.Count(text, "\n") != 2 {
+	if text := said(); !strings.Contains(text, "clocks: web2 is 60 s ahead") || strings.Contains(text, "slash32") || strings.Count(text, "\n") != 2 {
 		t.Errorf("log: %s", text)
 	}
 	if n := instances[0].Numbers().Drift; n != 2 {
