@@ -50,6 +50,8 @@ type Client struct {
 	Think    float64 // mean number of seconds between an answer and the next request
 	Pages    []Page
 	Browser  bool    // it loads the parts of its pages and sends cookies back
+	Bare     bool    // it sends cookies back, but loads no parts
+	Forgets  float64 // the fraction of its pages after which it forgets its cookies
 	Attested bool    // the backend vouches for the client
 	Timeout  float64 // seconds until it gives up
 	Retry    float64 // the shortest pause after a failure, in seconds
@@ -139,7 +141,10 @@ func (c *Client) browse(w *World) {
 				w.after(pause+0.001, func() { c.browse(w) })
 			}
 		}
-		if !ok || !c.Browser || !c.site.parts && len(c.Parts) == 0 {
+		if c.Forgets > 0 && c.random.Float64() < c.Forgets {
+			c.cookie, c.pass = "", ""
+		}
+		if !ok || !c.Browser || c.Bare || !c.site.parts && len(c.Parts) == 0 {
 			next()
 			return
 		}
