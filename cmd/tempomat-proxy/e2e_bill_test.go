@@ -66,7 +66,6 @@ func TestExactBill(t *testing.T) {
 			}
 			metrics := "127.0.0.1:" + freePort(t)
 			s := startProxyWith(t, nil, before, tells.url, fmt.Sprintf("metrics: %q\ntrustedProxies: [127.0.0.1]\ncost: {source: process, %s}\n", metrics, c.lines))
-			client := "198.51.100." + fmt.Sprint(len(name)) // because php.log has the requests of all tests
 			ask := func(client string, rounds int) {
 				var all sync.WaitGroup
 				for range 8 {
@@ -81,16 +80,24 @@ func TestExactBill(t *testing.T) {
 				all.Wait()
 			}
 			ask("198.51.101.1", 1) // the CPU use of a worker before its first known request is a guess
-			start := tells.used()
-			knownBefore, estimatedBefore := s.costs(metrics)
-			ask(client, 3)
-			cpu := tells.cpu(client)
-			process, estimate := s.costs(metrics)
-			process, estimate = process-knownBefore, estimate-estimatedBefore
-			used := tells.used() - start // including Apache's own use, which is higher on a busy machine
-			t.Logf("PHP used %v, all of Apache %v; known %.3f s, estimated %.3f s", cpu, used, process, estimate)
-			if c.known && (process < 0.85*cpu.Seconds() || process > 1.15*used.Seconds()) || !c.known && (process > 0 || estimate == 0) {
-				t.Error("this is more or less than was used, or is known without rights")
+			round := func(client string) (cpu, used time.Duration, process, estimate float64) {
+				start := tells.used()
+				knownBefore, estimatedBefore := s.costs(metrics)
+				ask(client, 3)
+				process, estimate = s.costs(metrics)
+				// used includes Apache's own use, which is higher on a busy machine.
+				return tells.cpu(client), tells.used() - start, process - knownBefore, estimate - estimatedBefore
+			}
+			for from, n := time.Now(), 1; ; n++ {
+				cpu, used, process, estimate := round(fmt.Sprintf("198.51.%d.%d", len(name), n)) // php.log has the requests of all tests
+				t.Logf("PHP used %v, all of Apache %v; known %.3f s, estimated %.3f s", cpu, used, process, estimate)
+				if c.known && estimate > 0 && time.Since(from) < testkit.Patience/2 {
+					continue // the machine is so busy that a worker wasn't found in time
+				}
+				if c.known && (process < 0.85*cpu.Seconds() || process > 1.15*used.Seconds()) || !c.known && (process > 0 || estimate == 0) {
+					t.Error("this is more or less than was used, or is known without rights")
+				}
+				break
 			}
 			var g api.GateReply
 			s.ask("/v1/gate", &g)
