@@ -237,7 +237,7 @@ func (a *relay) requireEnd(err error) {
 	case a.x.gone():
 		a.x.abandon()
 	}
-	a.log.Error("the backend broke off its answer", zap.Error(err),
+	a.log.Error("the backend cut off its answer", zap.Error(err),
 		zap.String("method", a.x.request.Method), zap.String("path", telemetry.Clip(a.x.request.URL.Path)))
 	_ = a.x.client.writer.FlushError() // if that fails, the client has disconnected
 	abort()

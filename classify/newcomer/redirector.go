@@ -93,7 +93,7 @@ func (n *Redirector) Redirect(now time.Time, w http.ResponseWriter, r *http.Requ
 	w.WriteHeader(http.StatusFound)
 }
 
-// setCookie returns a line of Set-Cookie. SameSite is Lax because newcomers mostly follow links from other
+// setCookie returns a Set-Cookie line. SameSite is Lax because newcomers mostly follow links from other
 // sites. The cookie is for all paths, because the next page needs it as well.
 func setCookie(value string, secure bool) string {
 	line := assignment + value + "; Path=/; Max-Age=" + strconv.Itoa(int(lifetime/time.Second)) + "; HttpOnly; SameSite=Lax"

@@ -506,7 +506,7 @@ func eachCookie(lines []string, f func(name, value string) bool) {
 	}
 }
 
-// givenCookie parses the cookie in a line of Set-Cookie (RFC 6265, 4.1.1). ok is false if it can't identify a
+// givenCookie parses the cookie in a Set-Cookie line (RFC 6265, 4.1.1). ok is false if it can't identify a
 // session.
 func givenCookie(line string) (name, value string, ok bool) {
 	pair, _, _ := strings.Cut(line, ";")

@@ -18,11 +18,11 @@ func (d *doctor) explain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain ADDRESS | NETWORK | USER-AGENT | URL | REQUEST | CLASS KEY",
 		Short: "Explain in plain words what happens to a client, a page or a request, and why",
-		Long: `Explain what happens at this moment to an address, a network, a kind of program, a page
+		Long: `Explain what is happening right now to an address, a network, a kind of program, a page
 (by its path, its URL, or its shape as top shows it) or a single request, and why: what
 it owes, what it holds, what evidence there is for it, how its cost is guessed, its
 place in the queue, and what would change that. With a class and a key as the tables show
-them, it shows the numbers of that one account: a level below 0 is a debt. Levels and uses are
+them, it shows the numbers of that one account: a level below 0 is a debt. Levels and usage are
 in CPU-seconds, and times in seconds.`,
 		Example: `  tempomat-doctor explain 203.0.113.9
   tempomat-doctor explain 203.0.113.0/24

@@ -378,7 +378,7 @@ func (v *visit) end(ok bool) {
 	then(ok)
 }
 
-// keep stores those cookies of an answer that the client keeps.
+// keep stores the cookies from an answer that the client keeps.
 func (c *Client) keep(h http.Header) {
 	for _, line := range h["Set-Cookie"] {
 		given, _, _ := strings.Cut(line, ";")

@@ -61,8 +61,8 @@ func levelOf(tid int) (int, error) {
 	return 0, errPolicy
 }
 
-// setLevel changes the priority of a thread. While the policy changes first, the thread briefly has an
-// earlier nice value.
+// setLevel changes the priority of a thread. When it leaves SCHED_IDLE, the thread briefly
+// has its previous nice value.
 func setLevel(tid, to int) error {
 	if to == idle {
 		return setPolicy(tid, unix.SCHED_IDLE)

@@ -83,7 +83,7 @@ func (h *Health) backend(l *conditions) {
 		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Check what your web server waits for: its error log, its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
 	}
 	if b.Broke > 0 {
-		l.add(true, "backend-breaks", "Check the error log of your web server: processes crash or run out of time.", "The backend breaks off answers: %s got half a page.", of(b.Broke))
+		l.add(true, "backend-breaks", "Check the error log of your web server: processes are crashing or timing out.", "The backend cuts off its answers: %s got half a page.", of(b.Broke))
 	}
 	if b.Errors >= fewErrors && float64(b.Errors) >= someFail*float64(b.Requests) {
 		l.add(true, "errors", "Check the error log of your web server and of the application.", "The site answers with errors: %s got a status of 500 or more from it.", of(b.Errors))

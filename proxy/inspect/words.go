@@ -81,7 +81,7 @@ func ended(v *api.VerdictRow) string {
 	was := map[string]string{
 		"answered": "it was answered", "refused": "it was refused", "redirected": "it was redirected and got a pass to come back with",
 		"client gone": "its client disconnected before it was answered", "backend down": "there was no connection to the backend",
-		"backend slow": "the backend did not answer in time", "backend broke": "the backend broke off its answer",
+		"backend slow": "the backend did not answer in time", "backend broke": "the backend cut off its answer",
 	}[v.Outcome]
 	if v.Status > 0 {
 		was += fmt.Sprintf(" (status %d)", v.Status)

@@ -33,7 +33,7 @@ func NewHistory(hours int, words *telemetry.Words) *History {
 	return &History{hours: int64(hours), words: words}
 }
 
-// Take implements telemetry.Sink. A request counts in the hour of its end.
+// Take implements telemetry.Sink. A request counts in the hour in which it ends.
 func (h *History) Take(now time.Time, b *telemetry.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -270,7 +270,7 @@ func (w *worker) interrupt(ctx context.Context) error {
 func (w *worker) leave(j *journal, end func(pid int) error) step {
 	return step{"waiting until " + unitName + " has released the port", func(ctx context.Context) error {
 		var ended []int
-		return w.until(ctx, "another program than "+j.Server+" still listens there; stop it, and run setup -undo again", func() bool {
+		return w.until(ctx, "a program other than "+j.Server+" is still listening there; stop it, and run setup -undo again", func() bool {
 			there := 0
 			for _, s := range w.sockets(j.ports()...) {
 				if s.Program == j.Server {
