@@ -76,8 +76,7 @@
 // backend that is still reading the body then gives up; any other backend continues to the end. The proxy reads up
 // to 64 KB of an orphan's answer, for at most backend.timeout, and then closes the connection. An orphaned event
 // stream ends with its next event. A request that took too long (504) probably still runs. In mode fair it therefore
-// keeps its place for as long again, but for at most 10 s, so a backend that was down soon has room for all its
-// requests again.
+// keeps its place for as long again, but for at most 10 s. After an outage, all places are free again by then.
 //
 // writer and body limit how long a client may send or take nothing. No state of a request stays with the connection
 // for the next one. If an answer begins before the request's body was read, its HTTP/1 connection closes afterwards.

@@ -1,7 +1,9 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -45,4 +47,19 @@ func Must(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// SmallDisk mounts a file system of a few KiB until the end of the test. Where nothing can be mounted, the test is
+// skipped, but not by root in CI.
+func SmallDisk(t testing.TB, kib int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)); err != nil {
+		if os.Getenv("CI") != "" && os.Geteuid() == 0 {
+			t.Fatal(err)
+		}
+		t.Skipf("this test needs to mount a small disk: %v", err)
+	}
+	t.Cleanup(func() { Must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
 }

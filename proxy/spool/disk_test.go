@@ -7,27 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	"tempomat/internal/testkit"
 )
 
-// tinyDisk mounts a file system of a megabyte.
-func tinyDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("cannot mount: %v", err)
-	}
-	t.Cleanup(func() {
-		testkit.Must(t, syscall.Unmount(dir, syscall.MNT_DETACH))
-	})
-	return dir
-}
-
 func TestFullFileSystem(t *testing.T) {
-	dir := tinyDisk(t)
+	dir := testkit.SmallDisk(t, 1024)
 	s := NewStore(Limits{Directory: dir, Memory: 1 << 20, Address: 1})
 	s.free = func(string) (int64, int64, error) { return 1 << 40, 1 << 40, nil } // it notices only when a write fails
 	p := s.Open(anybody, 32<<10, 1<<30)
@@ -62,7 +48,7 @@ func TestCheck(t *testing.T) {
 	if err := Check(dir + "/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no directory: %v", err)
 	}
-	if err := Check(tinyDisk(t)); err == nil || !strings.Contains(err.Error(), "in memory") {
+	if err := Check(testkit.SmallDisk(t, 1024)); err == nil || !strings.Contains(err.Error(), "in memory") {
 		t.Errorf("of a tmpfs: %v", err)
 	}
 }

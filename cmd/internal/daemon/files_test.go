@@ -72,14 +72,7 @@ func TestKilled(t *testing.T) {
 
 // TestFullDisk leaves the file unchanged, and nothing next to it.
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
-		if os.Getenv("CI") != "" && os.Geteuid() == 0 {
-			t.Fatal(err)
-		}
-		t.Skipf("this test needs to mount a small disk: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	dir := testkit.SmallDisk(t, 512)
 	path := filepath.Join(dir, "file")
 	testkit.Must(t, writeGeneration(path, 1))
 	if err := writeGeneration(path, 2); !errors.Is(err, syscall.ENOSPC) {
