@@ -9,12 +9,10 @@
 //
 // A client that sends back a cookie of the site is a session. A session counts as a client of its own, but
 // within its address's share. It counts at only one address at a time (sessions.go), and an address has at
-// most 64 sessions in use. If an address has several sessions, those that have never loaded parts of pages
-// share its account (Judge.browses); otherwise a crawler would become a new client with each cookie that it is
-// given at a login form or a cart. Clients without a session at an address are distinguished by their
-// User-Agents, as one of eight faces (Judge.face). A client therefore gains nothing by using many cookies, by
-// using one cookie at many addresses, or by inventing User-Agents. Cookies that no client has sent back yet
-// are in a separate table (handedOut), in which each address may use only a part.
+// most 64 sessions in use. Clients without a session at an address are distinguished by their User-Agents, as
+// one of eight faces (Judge.face). A client therefore gains nothing by using many cookies, by using one cookie
+// at many addresses, or by inventing User-Agents. Cookies that no client has sent back yet are in a separate
+// table (handedOut), in which each address may use only a part.
 //
 // # Parts of pages
 //

@@ -39,7 +39,6 @@ type Judge struct {
 	visitors *visitors
 	sessions sessions
 	handed   handedOut
-	parts    atomic.Int64 // when a visitor last loaded enough parts to count as evidence
 }
 
 type settings struct {
@@ -147,7 +146,7 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 	x.address = j.hashOf(res.Address)
 	x.visitor = x.address
 	if lines := r.Header["Cookie"]; len(lines) > 0 {
-		j.visitors.with(x.address, at, func(v *visitor) { res.ClientsBehind = j.company(at, v) })
+		j.visitors.with(x.address, at, func(v *visitor) { res.ClientsBehind = v.company(at) })
 		j.judgeCookies(at, c, lines, res, x)
 	}
 	attested := j.remembered(at, c, res, x)
@@ -162,7 +161,7 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 		return
 	}
 	res.Face = j.face(r.Header["User-Agent"])
-	if x.visitor == x.address && res.Evidence&(classify.Cookie|classify.Forged) == classify.Cookie {
+	if res.Evidence&(classify.Cookie|classify.Forged) == classify.Cookie {
 		res.Standing = max(res.Standing, res.ClientsBehind)
 	}
 	res.ClientsBehind = 1 // without a session, the second key isn't an address
@@ -179,7 +178,7 @@ func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit
 			attested = told
 		}
 		if x.visitor == x.address {
-			res.ClientsBehind = j.company(at, v)
+			res.ClientsBehind = v.company(at)
 		}
 		res.Follows = x.part && v.follow(at)
 	})
@@ -224,9 +223,6 @@ func (j *Judge) Answered(now time.Time, r *http.Request, x *Visit, status int, h
 		}
 		shown, worth = v.shown(at)
 	})
-	if weight > 0 && shown&classify.Parts != 0 {
-		j.parts.Store(at)
-	}
 	j.tellVisitor(at, x.visitor, shown, worth)
 }
 

@@ -2,7 +2,6 @@ package standing
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -49,54 +48,6 @@ func TestSessionsOfAnAddress(t *testing.T) {
 		}
 	}
 	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), maxCompany, classify.Cookie)
-}
-
-// TestSessionsWithoutParts: on a site whose visitors load parts of pages, a session is a client of its own only
-// once it has loaded some. Many cookies therefore don't make an address count as many clients.
-func TestSessionsWithoutParts(t *testing.T) {
-	x := newStandingSite(t)
-	cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
-	back := func(at time.Duration, i int) *classify.Result {
-		return x.ask(at, "192.0.2.1", "/", []string{"Cookie: " + cookie(i)})
-	}
-	loads := func(at time.Duration, address, cookie string) {
-		x.ask(at, address, "/", []string{"Cookie: " + cookie})
-		for range 4 {
-			x.ask(at, address, "/a.css", []string{"Cookie: " + cookie})
-		}
-	}
-	loads(0, "198.51.100.1", "")
-	for i := range 10 {
-		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
-	}
-	if res := back(time.Second, 0); !isSession(res) {
-		t.Error("the only session of an address isn't one")
-	}
-	back(time.Second, 1)
-	for i := range 10 {
-		res := back(time.Second, i)
-		expectStanding(t, "a session without parts", res, 2, classify.Cookie)
-		if isSession(res) || res.ClientsBehind != 1 || res.Keys()[0].ID != "192.0.2.1" {
-			t.Errorf("session %d has the key %v, at an address of %g clients", i, res.Keys()[0], res.ClientsBehind)
-		}
-	}
-	for i := range 3 {
-		loads(2*time.Second, "192.0.2.1", cookie(i))
-	}
-	for i := range 3 {
-		back(3*time.Second, i)
-	}
-	res := back(4*time.Second, 0)
-	expectStanding(t, "a session with parts", res, 4, classify.Cookie|classify.Parts)
-	if !isSession(res) || math.Abs(res.ClientsBehind-3) > 0.1 {
-		t.Errorf("it is a session: %t, at an address of %g clients, of which three loaded parts", isSession(res), res.ClientsBehind)
-	}
-	loads(time.Hour, "198.51.100.1", "")
-	testkit.Same(t, true, isSession(back(time.Hour, 0)), "an hour later, a session that had loaded parts is one")
-	testkit.Same(t, false, isSession(back(time.Hour, 9)), "an hour later, another one is one")
-	if res := back(2*time.Hour, 9); !isSession(res) {
-		t.Error("when no client has loaded parts recently, a session has to load some")
-	}
 }
 
 // TestParts checks that a client gains by loading the parts of pages, if they are of this site, follow soon,

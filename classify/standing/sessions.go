@@ -46,38 +46,11 @@ func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classif
 		}
 		res.Evidence |= classify.Cookie
 		x.session = e.id
-		if res.Keys()[0].Class == c.ClientClass {
-			if x.visitor = j.inherit(at, x.address, e.visitor); e.browses || j.browses(at, e) {
-				res.Prepend(limiter.Key{Class: c.SessionClass, ID: sessionID(res.Address, e.id)})
-			}
+		if res.Keys()[0].Class == c.ClientClass && res.Prepend(limiter.Key{Class: c.SessionClass, ID: sessionID(res.Address, e.id)}) {
+			x.visitor = j.inherit(at, x.address, e.visitor)
 		}
 		return false
 	})
-}
-
-// browses reports whether a session is a client of its own: it has loaded parts of a page, as browsers do, or
-// the backend vouches for it, or its address has no other session. Otherwise it shares its address's account
-// with all requests there that have no session. If no client has loaded parts recently, perhaps because they
-// come from another server, none needs to.
-func (j *Judge) browses(at int64, of session) bool {
-	if at-j.parts.Load() > lately {
-		return true
-	}
-	shown, alone := false, false
-	j.visitors.with(of.visitor, at, func(v *visitor) {
-		e, _ := v.evidence(at)
-		shown = e&(classify.Parts|classify.Attested) != 0
-	})
-	j.visitors.with(of.home, at, func(v *visitor) { alone = v.sessions < 1.5 })
-	if shown {
-		j.sessions.mu.Lock()
-		defer j.sessions.mu.Unlock()
-		if e, ok := j.sessions.all.Peek(of.id); ok && !e.browses {
-			e.browses = true
-			j.visitors.with(e.home, at, func(v *visitor) { v.people += e.weight(at) })
-		}
-	}
-	return shown || alone
 }
 
 // sessionOf returns the session of a cookie, if the cookie has one that counts at this address. isNews is true
@@ -139,7 +112,7 @@ func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	case !e.mayMove(at):
 		return false
 	}
-	if !j.count(at, address, weight, e.browses) {
+	if !j.count(at, address, weight) {
 		return false
 	}
 	if staying {
@@ -147,7 +120,7 @@ func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 		return true
 	}
 	if e.home != 0 {
-		j.count(at, e.home, -left, e.browses)
+		j.count(at, e.home, -left)
 	}
 	e.move(at, address)
 	return true
@@ -162,13 +135,11 @@ func (e *session) weight(at int64) float32 {
 }
 
 // count adds weight to the number of sessions at an address. It returns false if there would be too many.
-func (j *Judge) count(at int64, address uint64, weight float32, browses bool) (may bool) {
+func (j *Judge) count(at int64, address uint64, weight float32) (may bool) {
 	j.visitors.with(address, at, func(v *visitor) {
 		v.see(at)
 		if may = weight <= 0 || v.sessions+weight <= maxSessions; may {
-			if v.sessions = max(0, v.sessions+weight); browses {
-				v.people = max(0, v.people+weight)
-			}
+			v.sessions = max(0, v.sessions+weight)
 		}
 	})
 	return may
@@ -270,7 +241,6 @@ type session struct {
 	home    uint64                  // hash of the address at which it counts; 0: none yet
 	visitor uint64                  // hash under which its evidence is stored; doesn't change when the session moves; 0: none yet
 	counted int64                   // when it was last counted at its home; 0: never
-	browses bool                    // it has shown that it is a client of its own; see Judge.browses
 	moves   int64                   // when it may make all its moves again; see move
 }
 

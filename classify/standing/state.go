@@ -23,7 +23,6 @@ type savedSession struct {
 	Home, Visitor uint64
 	Moves         int64
 	Values        [valuesOfSession]uint64
-	Browses       bool
 }
 
 type savedHanded struct {
@@ -59,7 +58,7 @@ func (s *sessions) save() (all []savedSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.all.Values() {
-		all = append(all, savedSession{e.id, e.home, e.visitor, e.moves, e.values, e.browses})
+		all = append(all, savedSession{e.id, e.home, e.visitor, e.moves, e.values})
 	}
 	return all
 }
@@ -109,7 +108,7 @@ func (s *sessions) take(all []savedSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, saved := range all {
-		e := &session{id: saved.ID | 1, home: saved.Home, visitor: saved.Visitor, moves: saved.Moves, browses: saved.Browses}
+		e := &session{id: saved.ID | 1, home: saved.Home, visitor: saved.Visitor, moves: saved.Moves}
 		s.all.Remove(e.id) // also removes the cookies of a session with the same id
 		s.all.Add(e.id, e)
 		for _, value := range saved.Values {

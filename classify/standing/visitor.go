@@ -18,7 +18,6 @@ type visitor struct {
 	attestedUntil int64
 	lastPage      int64
 	sessions      float32 // for an address: the number of sessions recently in use there
-	people        float32 // for an address: how many of these have loaded parts
 	given         float32 // for an address: recent answers that set a cookie for a client without a session
 	pages, parts  float32 // recent ones
 	attested      float32
@@ -123,7 +122,7 @@ func (v *visitor) see(now int64) {
 	if v.pages > 0 || v.parts > 0 || v.sessions > 0 || v.given > 0 {
 		d := float32(math.Exp2(-float64(now-v.last) / lately))
 		v.pages, v.parts = v.pages*d, v.parts*d
-		v.sessions, v.people, v.given = v.sessions*d, v.people*d, v.given*d
+		v.sessions, v.given = v.sessions*d, v.given*d
 	}
 	v.last = now
 }
@@ -156,13 +155,9 @@ func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 }
 
 // company returns the number of clients that an address counts as.
-func (j *Judge) company(now int64, v *visitor) float64 {
+func (v *visitor) company(now int64) float64 {
 	v.see(now)
-	n := v.people
-	if now-j.parts.Load() > lately {
-		n = v.sessions
-	}
-	return max(1, min(float64(n), maxCompany))
+	return max(1, min(float64(v.sessions), maxCompany))
 }
 
 func (v *visitor) page(now int64, asPart bool) {
@@ -228,7 +223,7 @@ func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	var attested float64
 	v.Evidence, attested = e.evidence(at)
 	v.Standing = worth(v.Evidence, attested)
-	v.Pages, v.Parts, v.ClientsBehind = float64(e.pages), float64(e.parts), j.company(at, &e)
+	v.Pages, v.Parts, v.ClientsBehind = float64(e.pages), float64(e.parts), e.company(at)
 	return v, true
 }
 

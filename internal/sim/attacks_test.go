@@ -208,15 +208,15 @@ func TestEntrances(t *testing.T) {
 }
 
 // TestFarmOfEntrances: a crawler that follows only the links to log in, to register and to buy, on 20
-// connections of one address, gets no more with many cookies than with one, whether it keeps them or keeps
-// getting new ones. First visitors, 500 addresses that crawl and people are there as well.
+// connections of one address, gets little more with many cookies than with one, whether it keeps them or keeps
+// getting new ones, and whether it loads parts or not. First visitors, 500 addresses that crawl and people are there as well.
 func TestFarmOfEntrances(t *testing.T) {
 	entrances := []Page{{Path: "/login", Query: "to=", CPU: 0.1, Part: 0.4}, {Path: "/register", CPU: 0.1, Part: 0.3}, {Path: "/cart", Query: "add=", CPU: 0.1}}
 	all := append([]Page{{Path: "/wiki", Query: "n=", CPU: 0.1, Part: 0.5}}, entrances...)
 	bare := func(cs []*Client, pages []Page) []*Client {
 		return each(cs, func(c *Client) { c.Pages, c.Follows, c.Browser, c.Bare = pages, roundTrip, true, true })
 	}
-	play := func(redirect bool, jars int, forgets float64) float64 {
+	play := func(jars int, forgets float64, parts bool) float64 {
 		s := redirects("farm", alike(), func() []*Client {
 			farm := bare(called("farm", crawlers(jars, 20/jars, 0xc0a80101, 0, func(int) string { return browser(0) }, "")), entrances)
 			first := firstVisits(100, Attack+20, Attack+120, entrances[:1])
@@ -224,22 +224,20 @@ func TestFarmOfEntrances(t *testing.T) {
 			bare(crawl[:250], all)
 			each(crawl, func(c *Client) { c.Think, c.From = 36, Attack-40 }) // so many that 60 ask at a time
 			each(first, func(c *Client) { c.Rate, c.To, c.Once = 0, 0, true })
-			return join(people(10), first, crawl, each(farm, func(c *Client) { c.Forgets = forgets }))
+			return join(people(10), first, crawl, each(farm, func(c *Client) { c.Forgets, c.Bare = forgets, !parts }))
 		})
-		s.Redirect = redirect
 		w := newWorld(t, 1, s, limiter.Fair)
 		w.Run(s.Clients(), Attack+10, Attack+130)
-		what := fmt.Sprintf("redirect %t, %d cookies at a time, forgets %g", redirect, jars, forgets)
 		if first, known := w.Good("new"), w.Good("human"); first < 0.98 || known < 0.99 {
-			t.Errorf("%s: %.1f%% of first visitors and %.1f%% of people were served within a second", what, 100*first, 100*known)
+			t.Errorf("%d cookies at a time, forgets %g, parts %t: %.1f%% of first visitors and %.1f%% of people were served within a second", jars, forgets, parts, 100*first, 100*known)
 		}
 		return w.Used("farm")
 	}
-	for _, redirect := range []bool{false, true} {
-		share := play(redirect, 1, 0)
+	for _, parts := range []bool{false, true} {
+		share := play(1, 0, parts)
 		for _, forgets := range []float64{0, 0.2} {
-			if part := play(redirect, 20, forgets) / share; part > 1.3 {
-				t.Errorf("redirect %t, forgets %g: with many cookies, the farm got %.2f times what it gets with one", redirect, forgets, part)
+			if part := play(20, forgets, parts) / share; part > 1.3 {
+				t.Errorf("forgets %g, parts %t: with many cookies, the farm got %.2f times what it gets with one", forgets, parts, part)
 			}
 		}
 	}
