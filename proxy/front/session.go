@@ -309,6 +309,9 @@ func (h *session) next() bool {
 	now := time.Since(h.began)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.err != nil {
+		return false // another goroutine has failed to send; a stream that began now would outlive the session
+	}
 	if err == nil {
 		err = h.take(now, f)
 	}
@@ -356,7 +359,7 @@ func (h *session) breaks(err error) {
 	_ = h.conn.SetWriteDeadline(now.Add(warnTime)) // if the connection is closed, writing fails
 	h.until = now.Add(h.conn.server.o.Idle)        // so that extend doesn't change this deadline
 	for h.writing {
-		h.room.Wait() // another goroutine is sending, until the deadline at most
+		h.room.Wait() // another goroutine is sending
 	}
 	if h.err == nil {
 		h.write()

@@ -331,9 +331,55 @@ func TestUnread(t *testing.T) {
 			}
 		}
 	})
-	b, frame := empty(), make([]byte, longestFrame)
-	if n := testing.AllocsPerRun(100, func() { b.store(frame); b.load(frame) }); n > 0 {
-		t.Errorf("each frame takes new memory %v times", n)
+	for _, size := range []int{1, 700, longestFrame} {
+		b, frame := empty(), make([]byte, size)
+		if n := testing.AllocsPerRun(100, func() { b.store(frame); b.load(frame) }); n > 0 {
+			t.Errorf("each frame of %d bytes takes new memory %v times", size, n)
+		}
+	}
+	for _, sizes := range [][]int{{1024, 1}, {1, 1, 1}, {3000, 3000}, {longestFrame, longestFrame, 1}} {
+		b, held := empty(), 0
+		for _, size := range sizes {
+			b.store(make([]byte, size))
+		}
+		for _, piece := range b.unread {
+			held += cap(piece)
+		}
+		if held > max(2*b.size, b.size+leastPiece) {
+			t.Errorf("frames of %v bytes hold %d", sizes, held)
+		}
+	}
+}
+
+// TestNoStreamAfterTheEnd: a request that arrives as its session has failed to send isn't served. Its stream
+// would stay in the session's list, and be used again by another client's request.
+func TestNoStreamAfterTheEnd(t *testing.T) {
+	var served atomic.Int32
+	s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+	near, far := net.Pipe()
+	x := s.alone(near)
+	p := newPeer(t, far)
+	p.greeted()
+	x.mu.Lock()
+	h := x.session
+	x.mu.Unlock()
+	var request bytes.Buffer
+	p.check(http2.NewFramer(&request, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(to("GET", "/")...), EndHeaders: true, EndStream: true}))
+	all := request.Bytes()
+	_, err := far.Write(all[:len(all)-1])
+	p.check(err)
+	h.mu.Lock()
+	_, err = far.Write(all[len(all)-1:]) // it is read to its end, but not yet taken
+	p.check(err)
+	h.fail(errFailed)
+	h.mu.Unlock()
+	testkit.Eventually(t, "the connection has ended", func() bool {
+		ended := true
+		s.conns.Each(func(*conn) { ended = false })
+		return ended
+	})
+	if n := served.Load(); n != 0 || len(h.streams) != 0 {
+		t.Errorf("%d requests were served, %d streams are left", n, len(h.streams))
 	}
 }
 

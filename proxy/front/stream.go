@@ -512,7 +512,7 @@ func (b *incoming) store(p []byte) {
 	for len(p) > 0 {
 		last := len(b.unread) - 1
 		if last < 0 || len(b.unread[last]) == cap(b.unread[last]) {
-			b.unread = append(b.unread, b.room())
+			b.unread = append(b.unread, b.room(len(p)))
 			last++
 		}
 		piece := b.unread[last]
@@ -521,10 +521,10 @@ func (b *incoming) store(p []byte) {
 	}
 }
 
-// room returns memory for a piece.
-func (b *incoming) room() []byte {
-	if b.size <= leastPiece {
-		return make([]byte, 0, leastPiece)
+// room returns memory for n bytes or more, but for at most twice as many, or leastPiece.
+func (b *incoming) room(n int) []byte {
+	if n <= sendSize/2 {
+		return make([]byte, 0, max(n, leastPiece))
 	}
 	return b.s.session.conn.server.memory.frames.Get().(*[sendSize]byte)[:0]
 }
@@ -538,10 +538,15 @@ func (b *incoming) load(p []byte) (n int) {
 		if b.at < len(piece) {
 			break
 		}
+		b.at = 0
+		if cap(piece) == leastPiece && len(b.unread) == 1 {
+			b.unread[0] = piece[:0] // for the next of many small messages
+			break
+		}
 		if cap(piece) == sendSize {
 			b.s.session.conn.server.memory.frames.Put((*[sendSize]byte)(piece[:sendSize]))
 		}
-		b.unread, b.at = slices.Delete(b.unread, 0, 1), 0
+		b.unread = slices.Delete(b.unread, 0, 1)
 	}
 	return n
 }
