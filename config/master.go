@@ -84,8 +84,7 @@ func parseMaster(data []byte, name string) (*Master, error) {
 
 // masterSettings returns all keys, in the order of the manual.
 func masterSettings(m *Master) []form.Setting {
-	const statsd = "statsd is no longer supported: let Prometheus read the address in metrics"
-	return []form.Setting{
+	table := []form.Setting{
 		{Path: "listen", Value: masterAddress().In(&m.Listen), Restart: true},
 		{Path: "server.listen", Value: masterAddress().In(&m.Listen), AliasOf: "listen"},
 		{Path: "store", Value: storeURL().In(&m.Store), Restart: true},
@@ -94,13 +93,17 @@ func masterSettings(m *Master) []form.Setting {
 		{Path: "queue", Gone: "remove it: at most 16384 messages wait"},
 		{Path: "identifiers", Value: form.Integer(16, 100_000_000).In(&m.Identifiers)},
 		{Path: "domains", Value: masterDomains{&m.Domains}, Nested: true},
-		{Path: "statsd", Gone: statsd},
-		{Path: "stats", Gone: statsd},
 		{Path: "metrics", Value: form.OrEmpty(tcpAddress()).In(&m.Metrics), Restart: true},
 		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&m.Admin.Listen), Restart: true},
 		{Path: "log.level", Value: logLevel().In(&m.LogLevel)},
 		{Path: "log.accounting", Gone: "remove it: tempomat-doctor master shows what the master knows"},
 	}
+	for _, section := range []string{"statsd.", "stats."} {
+		for _, key := range []string{"host", "port", "prefix", "suffix"} {
+			table = append(table, form.Setting{Path: section + key, Gone: "statsd is no longer supported: let Prometheus read the address in metrics"})
+		}
+	}
+	return table
 }
 
 // Describe prints every key of the current configuration.

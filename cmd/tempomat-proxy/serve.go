@@ -87,10 +87,10 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	car.state = &stateFile{c.State, map[string]memory{
+	car.state = &stateFile{path: c.State, log: car.logs.log, parts: map[string]memory{
 		"known": car.limiter.Known(), "standing": car.policies.standing, "newcomers": car.policies.newcomer,
 		"pins": &car.policies.pins, "robots": car.policies.proofs,
-	}, car.logs.log}
+	}}
 	if c.History.Hours > 0 {
 		car.history = book.NewHistory(c.History.Hours, car.statistics.words)
 		car.state.parts["history"] = car.history

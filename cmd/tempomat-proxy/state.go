@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ type stateFile struct {
 	path  string // empty: none
 	parts map[string]memory
 	log   *zap.Logger
+
+	saving sync.Mutex // held while the file is replaced: a handover saves while run may do so as well
 }
 
 const (
@@ -108,6 +111,8 @@ func (f *stateFile) save() error {
 	if f.path == "" {
 		return nil
 	}
+	f.saving.Lock()
+	defer f.saving.Unlock()
 	s := saved{stateVersion, make(map[string][]byte)}
 	for name, part := range f.parts {
 		data, err := part.AppendBinary(nil)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -26,7 +27,7 @@ func (n *note) UnmarshalBinary(data []byte) error     { n.text = string(data); r
 func noted(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	n := &note{text}
-	return &stateFile{path, map[string]memory{"note": n}, zap.New(core)}, n, logs
+	return &stateFile{path: path, parts: map[string]memory{"note": n}, log: zap.New(core)}, n, logs
 }
 
 // besides returns the path of a file until it takes its final place.
@@ -69,6 +70,21 @@ func TestStateIsReplaced(t *testing.T) {
 	if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
 		t.Errorf("the file that links led to is %q, %v", text, err)
 	}
+}
+
+// TestSavesAtOnce: a handover may save at the same moment as the timer does.
+func TestSavesAtOnce(t *testing.T) {
+	t.Parallel()
+	f, _, _ := noted(filepath.Join(tempDir(t), "state"), strings.Repeat("x", 1<<20))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := f.save(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestStateIsBelieved: the file is used only if no other user can have written it.
