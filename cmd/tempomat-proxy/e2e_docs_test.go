@@ -146,7 +146,7 @@ func commandsIn(page string) (all []string) {
 
 func isProgram(word string) bool {
 	return ours.MatchString(word) || notRun[word] != "" || slices.Contains(strings.Fields("apt cd chgrp chmod curl install journalctl make mkdir openssl "+
-		"printf rm scp sed setpriv sha256sum ssh systemctl systemd-sysusers tar userdel"), word)
+		"printf rm scp sed sha256sum ssh systemctl systemd-sysusers tar userdel"), word)
 }
 
 // machineOfPages makes the files that pages take for those of their machine. Programs that would act on this
@@ -214,8 +214,7 @@ func newReader(t *testing.T, s *sidecarProcess, backend, master string) *reader 
 		r.booted += testkit.ReadFile(t, file)
 	}
 	uid, gid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
-	r.words = strings.NewReplacer("-o tempomat -g tempomat", "-o "+uid+" -g "+gid, "root:tempomat", uid+":"+gid, "chgrp -R tempomat", "chgrp -R "+gid,
-		"--reuid=tempomat --regid=tempomat", "--reuid="+uid+" --regid="+gid, "127.0.0.1:8080", strings.TrimPrefix(backend, "http://"),
+	r.words = strings.NewReplacer("root:tempomat", uid+":"+gid, "chgrp -R tempomat", "chgrp -R "+gid, "127.0.0.1:8080", strings.TrimPrefix(backend, "http://"),
 		"https://www.example.org/", s.url+"/", "http://10.0.0.2:8880", "/run/tempomat/admin.sock", "http://10.0.0.3:8880", "/run/tempomat/admin.sock", "FILE", "/etc/tempomat/tempomat.yaml")
 	return r
 }
@@ -230,7 +229,7 @@ var (
 func (r *reader) try(command string) string {
 	command = strings.TrimPrefix(command, "bin/")
 	first, rest, _ := strings.Cut(command, " ")
-	if notRun[first] != "" || first == "setpriv" && os.Getuid() != 0 || needsBoot.MatchString(command) && strings.Contains(r.booted, cmp.Or(bootedAs[command], command)) {
+	if notRun[first] != "" || needsBoot.MatchString(command) && strings.Contains(r.booted, cmp.Or(bootedAs[command], command)) {
 		return ""
 	}
 	if first == "make" {
