@@ -57,7 +57,7 @@ func requests() []Metric {
 			counts("newcomers_served_total", "", "Requests with a pass that were served.", func(s *State, tell tell) {
 				tell(float64(s.Totals.Groups[telemetry.Newcomer].Ended[telemetry.Answered]))
 			}),
-			count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers whose address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
+			count("newcomers_not_again_total", "newcomersNotAgain", "Newcomers not redirected because their address was redirected recently.", func(s *State) uint64 { return s.Redirects.Again }),
 		})
 }
 

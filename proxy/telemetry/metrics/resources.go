@@ -52,7 +52,7 @@ func secure() []Metric {
 				}
 			}
 		}, "certificate"),
-		gauges("tls_certificate_ok", "", "0 if the file is invalid and the previous certificate is used.", func(s *State, tell tell) {
+		gauges("tls_certificate_ok", "", "1 if the file is valid; 0 if not, and the previous certificate is used.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
 				tell(truth(c.Fault == ""), c.File)
 			}
