@@ -3,7 +3,7 @@
 //
 // The whole file is read into memory when the configuration is loaded. It isn't memory-mapped, so overwriting
 // the file does no harm. Lookups take no lock and do no I/O. A new file is used only after all of it has been
-// checked. If it is damaged, incomplete or of another kind, that is logged, and the previous data stays in
+// checked. If it is damaged, incomplete or of a different kind, that is logged, and the previous data stays in
 // use.
 package mmdb
 
@@ -114,7 +114,7 @@ func parse(data []byte, read reading) (*Table, error) {
 	return &Table{reader: reader, read: read}, nil
 }
 
-// check reads all networks. The error says what is damaged, or that the file is of another kind.
+// check reads all networks. The error says what is damaged, or that the file is of a different kind.
 func (t *Table) check() error {
 	useful, networks := false, 0
 	for r := range t.reader.Networks() {
@@ -126,7 +126,7 @@ func (t *Table) check() error {
 		networks++
 	}
 	if !useful {
-		return fmt.Errorf("has no such entry for any of its %d networks; its type is %.64q", networks, t.reader.Metadata.DatabaseType)
+		return fmt.Errorf("has no entry of this kind for any of its %d networks; its type is %.64q", networks, t.reader.Metadata.DatabaseType)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ type reading func(maxminddb.Result) (string, error)
 // readings returns the reading for each kind of database.
 func readings() map[string]reading { return map[string]reading{"asn": readASN, "country": readCountry} }
 
-// readASN reads the number of an autonomous system, in the format of MaxMind and DB-IP or in that of IPinfo.
+// readASN reads the number of an autonomous system, in the format of MaxMind and DB-IP, or of IPinfo.
 func readASN(r maxminddb.Result) (string, error) {
 	for _, name := range [...]string{"autonomous_system_number", "asn"} {
 		x, err := at(r, name)
@@ -183,9 +183,8 @@ func readASN(r maxminddb.Result) (string, error) {
 	return "", nil
 }
 
-// readCountry reads the code of a country (ISO 3166-1), in the format of MaxMind and DB-IP or in that of
-// IPinfo. If a record doesn't say where the address is used, the country in which its network is registered
-// counts.
+// readCountry reads the code of a country (ISO 3166-1), in the format of MaxMind and DB-IP, or of IPinfo. If
+// a record doesn't say where the address is used, the country in which its network is registered counts.
 func readCountry(r maxminddb.Result) (string, error) {
 	for _, path := range [...][]any{{"country", "iso_code"}, {"country_code"}, {"country"}, {"registered_country", "iso_code"}} {
 		x, err := at(r, path...)

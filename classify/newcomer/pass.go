@@ -33,9 +33,9 @@ const (
 	// maxPasses is how many passes a cookie holds. A client may switch between IPv4 and IPv6 or between
 	// networks, or use several proxies with different keys, and keeps a pass for each of them.
 	maxPasses = 4
-	// maxTried is how many passes of a request are checked: those of two cookies, because a browser may send
+	// maxChecked is how many passes of a request are checked: those of two cookies, because a browser may send
 	// two with the same name.
-	maxTried = 2 * maxPasses
+	maxChecked = 2 * maxPasses
 )
 
 // sign returns the code of a pass that was issued for a network at the time in stamp.
@@ -123,10 +123,10 @@ func inTime(now time.Time, pass *[passSize]byte) bool {
 }
 
 // eachPass calls f with the well-formed passes of a Cookie header, until f returns false. It reads at most
-// maxTried texts between dots, well-formed or not. It searches the whole header, because browsers send the
+// maxChecked texts between dots, well-formed or not. It searches the whole header, because browsers send the
 // oldest cookies first, and the pass is often the newest.
 func eachPass(lines []string, f func(*[passSize]byte) bool) {
-	tried := 0
+	checked := 0
 	for _, line := range lines {
 		if !strings.Contains(line, assignment) {
 			continue // true for nearly all requests
@@ -137,7 +137,7 @@ func eachPass(lines []string, f func(*[passSize]byte) bool) {
 				continue
 			}
 			for text := range strings.SplitSeq(strings.TrimRight(value, blanks), ".") {
-				if tried++; tried > maxTried {
+				if checked++; checked > maxChecked {
 					return
 				}
 				if pass, ok := parsePass(text); ok && !f(&pass) {

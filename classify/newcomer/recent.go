@@ -19,7 +19,7 @@ const (
 // recent stores the addresses that were redirected last. If there are too many, it forgets the oldest, which
 // at least tens of thousands of others have followed. Its methods may be called concurrently.
 type recent struct {
-	mu sync.Mutex // guards the following
+	mu sync.Mutex // guards the fields below
 	of *simplelru.LRU[block, redirected]
 }
 

@@ -123,7 +123,7 @@ func (n *Redirector) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // UnmarshalBinary restores what AppendBinary appended. Call it before the first request. If the data has
-// another format, it returns an error and changes nothing. The keys of a fleet are kept.
+// a different format, it returns an error and changes nothing. The keys of a fleet are kept.
 func (n *Redirector) UnmarshalBinary(data []byte) error {
 	switch {
 	case n.keys.Load().fleet:
@@ -227,8 +227,8 @@ func isFeed(target string) bool {
 	return false
 }
 
-// isBrowser reports whether the User-Agent is that of a browser, and of nothing else. Robots that identify
-// themselves usually add a URL. They must not be redirected: they keep no cookies, and a search engine that is
+// isBrowser reports whether the User-Agent names a browser and nothing else. Robots that identify themselves
+// usually add a URL. They must not be redirected: they keep no cookies, and a search engine that is
 // redirected in circles would consider the page broken.
 func isBrowser(agent []string) bool {
 	return len(agent) == 1 && !strings.Contains(agent[0], "://") && classify.SaysBrowser(agent[0])

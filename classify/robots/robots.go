@@ -264,7 +264,7 @@ func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classif
 		return nil, declared
 	case says == nil && of == nil:
 		return nil, noClaim
-	case says == nil, says == of: // a User-Agent that names no robot is that of a browser or another program
+	case says == nil, says == of: // a User-Agent that names no robot belongs to a browser or another program
 	case of != nil && of.Operator == says.Operator && of.Operator != "":
 		if of.Kind == Person { // a crawler must not benefit from the addresses of its operator's fetcher
 			of = says

@@ -11,10 +11,11 @@
 // within its address's share. It counts at only one address at a time (sessions.go), and an address has at
 // most 64 sessions in use. Clients without a session at an address are distinguished by their User-Agents, as
 // one of eight faces (Judge.face). A client therefore gains nothing by using one cookie at many addresses or by
-// inventing User-Agents. By many cookies that the site has set it gains up to the part of a crowded office,
-// which can't be told from it: at most eight times one client's. While newcomers are redirected, it gets about
-// a tenth more with twenty cookies than with one (TestFarmOfEntrances in internal/sim). Cookies that no client
-// has sent back yet are in a separate table (handedOut), in which each address may use only a part.
+// inventing User-Agents. With many cookies that the site has set, a client gains as much as a crowded
+// office, because the two can't be told apart: at most eight times one client's share. While newcomers are
+// redirected, it gets about a tenth more with twenty cookies than with one (TestFarmOfEntrances in
+// internal/sim). Cookies that no client has sent back yet are in a separate table (handedOut), in which each
+// address may use only a part.
 //
 // # Parts of pages
 //

@@ -99,7 +99,7 @@ func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 // idOf returns the id of a session that begins with this cookie.
 func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 
-// isAt reports whether a session currently counts at an address. If its home is another address, the session
+// isAt reports whether a session currently counts at an address. If its home is a different address, the session
 // moves if it has moves left. The address must not have too many sessions.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
@@ -131,7 +131,7 @@ func (e *session) weight(at int64) float32 {
 	if e.counted == 0 {
 		return 0
 	}
-	return float32(math.Exp2(-float64(max(0, at-e.counted)) / lately))
+	return float32(math.Exp2(-float64(max(0, at-e.counted)) / halfLife))
 }
 
 // count adds weight to the number of sessions at an address. It returns false if there would be too many.
@@ -264,7 +264,7 @@ const (
 // session. Cookies that no client has sent back yet are in handedOut instead, so a client that only collects
 // cookies evicts no session.
 type sessions struct {
-	mu     sync.Mutex // guards the following, and the sessions
+	mu     sync.Mutex // guards the fields below, and the sessions
 	all    *simplelru.LRU[uint32, *session]
 	values map[uint64]*session
 }
@@ -373,7 +373,7 @@ type handed struct {
 }
 
 const (
-	mostHanded      = 1 << 17 // 3 MB, or up to 13 MB if each is for another network
+	mostHanded      = 1 << 17 // 3 MB, or up to 13 MB if each is for a different network
 	handedOfNetwork = 256
 	handedOfAddress = 128
 )
@@ -382,7 +382,7 @@ const (
 // only collects cookies evicts first its own cookies and then those of its network. It evicts cookies of
 // another network only if that network hasn't received a cookie for a long time.
 type handedOut struct {
-	mu  sync.Mutex                       // guards the following
+	mu  sync.Mutex                       // guards the fields below
 	of  *simplelru.LRU[uint32, []handed] // by network, the latest cookie last
 	all int
 }

@@ -38,7 +38,7 @@ type savedVisitor struct {
 
 var (
 	errStanding = errors.New("not written by this version")
-	errSecret   = errors.New("hashed before coordination.secret was set, or with another secret")
+	errSecret   = errors.New("hashed before coordination.secret was set, or with a different secret")
 )
 
 // AppendBinary appends what must be restored after a restart.
@@ -73,7 +73,7 @@ func (h *handedOut) save() (all []savedHanded) {
 }
 
 // UnmarshalBinary restores what AppendBinary appended. Call it before the first request. If the data is
-// damaged, of another version, or hashed with a secret other than the fleet's, it returns an error and changes
+// damaged, of a different version, or hashed with a secret other than the fleet's, it returns an error and changes
 // nothing.
 func (j *Judge) UnmarshalBinary(data []byte) error {
 	var s state

@@ -32,7 +32,7 @@ const (
 	mostVisitors  = 1 << 15 // 6 MB; half of them for visitors with evidence
 	visitorShards = 64
 
-	lately       = 10 * 60  // half-life of pages, parts and sessions, in seconds
+	halfLife     = 10 * 60  // half-life of pages, parts and sessions, in seconds
 	follow       = 30       // seconds after a page within which parts are evidence
 	followSoon   = 20       // seconds after a page within which parts follow it
 	followPage   = 64       // parts that may follow a page; few pages have more from their own site
@@ -50,7 +50,7 @@ const (
 // visitors holds the latest visitors. Visitors with and without evidence are in separate tables, so a flood of
 // new addresses evicts only visitors without evidence.
 type visitors [visitorShards]struct {
-	sync.Mutex    // guards the following, and the visitors
+	sync.Mutex    // guards the fields below, and the visitors
 	shown, others *simplelru.LRU[uint64, *visitor]
 }
 
@@ -120,7 +120,7 @@ func (v *visitor) see(now int64) {
 		return
 	}
 	if v.pages > 0 || v.parts > 0 || v.sessions > 0 || v.given > 0 {
-		d := float32(math.Exp2(-float64(now-v.last) / lately))
+		d := float32(math.Exp2(-float64(now-v.last) / halfLife))
 		v.pages, v.parts = v.pages*d, v.parts*d
 		v.sessions, v.given = v.sessions*d, v.given*d
 	}
@@ -211,8 +211,8 @@ type Visits struct {
 	ClientsBehind float64 // the number of clients behind the address, by its sessions
 }
 
-// Visits describes the visits of an address, given as an ID of the first class, without those of its sessions.
-// It changes nothing.
+// Visits describes the visits of an address, given as an ID of the first class, not counting its sessions'
+// visits. It changes nothing.
 func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	at := seconds(now)
 	e, ok := j.visitors.peek(j.hashOf(id))

@@ -47,9 +47,9 @@ func TestRecentEvidenceFades(t *testing.T) {
 		"cookies":    {visitor{given: 8}, visitor{given: 4}},
 		"everything": {visitor{pages: 2, parts: 4, sessions: 6, given: 8}, visitor{pages: 1, parts: 2, sessions: 3, given: 4}},
 	} {
-		x.of.last, x.want.last = 1000, 1000+lately
+		x.of.last, x.want.last = 1000, 1000+halfLife
 		got := x.of
-		if got.see(1000 + lately); got != x.want {
+		if got.see(1000 + halfLife); got != x.want {
 			t.Errorf("%s: %+v becomes %+v, want %+v", name, x.of, got, x.want)
 		}
 		got = x.of
