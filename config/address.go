@@ -87,7 +87,7 @@ func checkSocketPath(path string) error {
 	case len(path) > maxSocketPath:
 		return fmt.Errorf("the path of a unix socket has at most %d bytes", maxSocketPath)
 	case strings.ContainsFunc(path, odd):
-		return errors.New("the path of a unix socket must be without spaces, commas, ? and #")
+		return errors.New("the path of a unix socket must not contain spaces, commas, ? or #")
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func parseBackendURL(text string) (string, error) {
 	case u.User != nil:
 		return "", errors.New(form + ", without a user or password")
 	case strings.Trim(u.Path, "/") != "" || strings.ContainsAny(text, "?#"):
-		return "", errors.New(form + ", without a path or query: those are the request's")
+		return "", errors.New(form + ", without a path or query, because each request has its own")
 	case u.Port() != "" || strings.HasSuffix(u.Host, ":"):
 		err = checkHostPort(u.Host, 1, form)
 	}
@@ -208,7 +208,7 @@ const (
 	// mostInFile and mostFileBytes limit how much is read from one file.
 	mostInFile    = 8192
 	mostFileBytes = 512 << 10
-	// mostFileFaults is the largest number of errors reported for one file. A file of another kind would have
+	// mostFileFaults is the largest number of errors reported for one file. A different kind of file would have
 	// one in each line.
 	mostFileFaults = 10
 )

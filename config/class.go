@@ -184,7 +184,7 @@ func headerName() form.Scalar[string] {
 			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
 		}
 		if strings.EqualFold(text, "Host") {
-			return "", errors.New("cannot be the Host header, which belongs to the site and not to the client")
+			return "", errors.New("cannot be the Host header, which names the site and not the client")
 		}
 		return textproto.CanonicalMIMEHeaderKey(text), nil
 	})
@@ -254,14 +254,14 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 	return c
 }
 
-// goneClasses returns the built-in classes that earlier releases had.
+// goneClasses returns the built-in classes that only earlier releases had.
 func goneClasses() []string { return []string{"method", "tcpFingerprint", "fingerprint"} }
 
 // insteadOf returns a text to append to an error about a class that only earlier releases had. The text says
 // what to do.
 func insteadOf(name string) string {
 	if slices.Contains(goneClasses(), name) {
-		return "; earlier releases had it: add a class of your own that groups by a header, and name that"
+		return "; only earlier releases had it: add a class of your own that groups by a header, and name that one"
 	}
 	return ""
 }
@@ -337,6 +337,6 @@ func needsShare(c *draftClass) string {
 // validateDatabase checks that the configuration names the database that a class needs.
 func validateDatabase(r *form.Reader, d *draft, c *draftClass) {
 	if k := c.kind.Database; k != "" && d.Databases.file(k) == "" && !r.Faulty("databases."+k) {
-		r.Fault(c.at, "", "needs databases."+k+", the MaxMind DB file of what addresses belong to")
+		r.Fault(c.at, "", "needs databases."+k+", the MaxMind DB file with the "+k+" of each address")
 	}
 }

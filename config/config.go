@@ -91,7 +91,7 @@ func Load(name string, env []string) (*Config, error) {
 		_, given := r.Given["backend"]
 		if _, long := r.Given["backend.url"]; !given && !long && len(r.Faults) == 0 {
 			r.Fault(form.Source{File: name, Key: "backend"}, "",
-				"is not given, in the file or as TEMPOMAT_BACKEND; set where requests go, such as "+Default().Backend.URL)
+				"is given neither in the file nor as TEMPOMAT_BACKEND; set it to the web server's address, such as "+Default().Backend.URL)
 		}
 	})
 }

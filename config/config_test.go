@@ -216,7 +216,7 @@ func TestBackendIsGiven(t *testing.T) {
 	} {
 		testkit.WriteFile(t, file, tc.text, 0o600)
 		_, err := Load(file, []string{tc.env})
-		if want := file + ": backend: is not given"; tc.ok != (err == nil) || !tc.ok && !strings.Contains(err.Error(), want) {
+		if want := file + ": backend: is given neither"; tc.ok != (err == nil) || !tc.ok && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q, %q: %v", tc.text, tc.env, err)
 		}
 	}

@@ -319,7 +319,7 @@ func (s *RedisServer) readURL(u *url.URL) (err error) {
 	case s.CA != "" && !s.TLS:
 		return errors.New("has ca, which needs rediss://")
 	case s.CA != "" && !filepath.IsAbs(s.CA):
-		return errors.New("must have the path of a file as ca, beginning with /")
+		return errors.New("must have an absolute path as ca")
 	}
 	return nil
 }
@@ -403,7 +403,7 @@ func validateRedis(r *form.Reader, d *draft) {
 	}
 	_, err := readRedis(c.Addresses[0])
 	if len(c.Addresses) > 1 {
-		err = errors.New("is more than one, but " + oneServer)
+		err = errors.New("names more than one server, but " + oneServer)
 	}
 	if err != nil {
 		r.Fault(at, "", err.Error())

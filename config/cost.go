@@ -21,7 +21,7 @@ type Table struct {
 
 // Timeouts limit how long clients can hold resources.
 type Timeouts struct {
-	Body    time.Duration // the longest pause inside a request's body, and the longest time until a client accepts a piece of the response
+	Body    time.Duration // the longest pause inside a request's body, and the longest time that a client may take to accept a piece of the response
 	Idle    time.Duration // the longest pause between two requests on a connection
 	Upgrade time.Duration // the longest time without a byte in either direction on a WebSocket
 	Drain   time.Duration // the longest time after SIGTERM for requests to finish

@@ -97,8 +97,8 @@ type Change struct {
 }
 
 // Reloaded returns the changes to report after a reload: those since the previous configuration that take
-// effect now, and those since the program's start that need a restart. It reports the latter again after each
-// reload, until the key has its first value again or the program is restarted.
+// effect now, and those since the program's start that need a restart. It reports a change that needs a
+// restart again after each reload, until the key has its first value again or the program is restarted.
 func Reloaded(sinceBefore, sinceStart []Change) []Change {
 	waits := func(c Change) bool { return c.NeedsRestart }
 	taken := slices.DeleteFunc(slices.Clone(sinceBefore), waits)

@@ -7,7 +7,7 @@ import (
 	"tempomat/config/form"
 )
 
-// legacySettings returns the keys of the original's /etc/tempomat.json that now have another name or form. The
+// legacySettings returns the keys of the original's /etc/tempomat.json that now have a different name or form. The
 // keys backend, cpuCount, graphite and trustedProxies are unchanged.
 func legacySettings(d *draft) []form.Setting {
 	table := []form.Setting{

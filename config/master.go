@@ -73,7 +73,7 @@ func parseMaster(data []byte, name string) (*Master, error) {
 	}
 	r.RefuseTwice(table)
 	if len(m.Domains) == 0 && !r.Faulty("domains") {
-		r.Fault(form.Source{File: name}, "", "has no domains; nothing would be limited")
+		r.Fault(form.Source{File: name}, "", "has no domains, so no client would be limited")
 	}
 	if err := r.Sorted(); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func masterSettings(m *Master) []form.Setting {
 		{Path: "store", Value: storeURL().In(&m.Store), Restart: true},
 		{Path: "datastore.host", Value: storeURL().In(&m.Store), AliasOf: "store"},
 		{Path: "maxSkew", Value: form.Duration(100*time.Millisecond, day).In(&m.MaxSkew)},
-		{Path: "queue", Gone: "remove it: at most 16384 messages wait"},
+		{Path: "queue", Gone: "remove it: it is always 16384 messages"},
 		{Path: "identifiers", Value: form.Integer(16, 100_000_000).In(&m.Identifiers)},
 		{Path: "domains", Value: masterDomains{&m.Domains}, Nested: true},
 		{Path: "metrics", Value: form.OrEmpty(tcpAddress()).In(&m.Metrics), Restart: true},
@@ -321,7 +321,7 @@ func someCPUs() form.Scalar[float64] {
 // storeURL reads the URL of a Redis server. Like the first master, it also accepts tcp://host:port and a plain
 // host name.
 func storeURL() form.Scalar[string] {
-	const problem = "must be a Redis such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host" //nolint:gosec // an example
+	const problem = "must be a Redis server such as redis://user:password@host:6379/0, rediss://host, tcp://host:6379 or host" //nolint:gosec // an example
 	return form.OrOff(form.Simple(problem, func(text string) (string, bool) {
 		full := text
 		if rest, is := strings.CutPrefix(text, "tcp://"); is {

@@ -96,7 +96,7 @@ func robotList() form.Members[Robot] {
 			case len(x.Domains)+len(x.Addresses) == 0:
 				return "must have domains or addresses"
 			case slices.ContainsFunc(others, func(o Robot) bool { return o.Name == x.Name }):
-				return "has the same name as another one, " + x.Name
+				return "has the same name as another robot, " + x.Name
 			}
 			return ""
 		},

@@ -112,7 +112,7 @@ type Site struct {
 func newSite(name string) *Site { return &Site{Name: name, Share: 1} }
 
 const (
-	// otherSites is the key for all requests that are for no named site.
+	// otherSites is the key for requests to all sites without a name in the configuration.
 	otherSites = "others"
 	// mostSites limits the number of sites, because each has its own memory and its own line in the
 	// statistics. mostHosts limits the host names of one site.

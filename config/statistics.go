@@ -82,8 +82,8 @@ func hostName() form.Scalar[string] {
 	})
 }
 
-// validateAdminWeb checks that the admin API is served over TCP only if there is a token, and not at an
-// address of listen.
+// validateAdminWeb checks that the admin API is served over TCP only with a token, and not at an address of
+// listen.
 func validateAdminWeb(r *form.Reader, d *draft) {
 	if d.Admin.Web == "" {
 		return

@@ -18,7 +18,7 @@ func defaultThrottle() Throttle {
 	return Throttle{Mode: "fair", MaxHold: 30 * time.Second, Memory: 120 * time.Second}
 }
 
-// HasGate reports whether requests go through the gate, even if it only reports what it would do.
+// HasGate reports whether requests go through the gate, even if the gate only reports what it would do.
 func (t *Throttle) HasGate() bool { return t.Mode == "fair" || t.Mode == "observe" }
 
 // GateActs reports whether requests wait at the gate.

@@ -20,8 +20,8 @@ type Traffic struct {
 	Underscores    bool       // pass headers whose names have characters other than letters, digits and hyphens
 }
 
-// defaultTraffic trusts loopback peers, because only programs on this machine, such as a local TLS terminator,
-// can connect from there.
+// defaultTraffic trusts loopback addresses, because only programs on this machine, such as a local TLS
+// terminator, can connect from them.
 func defaultTraffic() Traffic {
 	return Traffic{
 		Listen:  []Listener{{Address: ":8888"}},

@@ -113,8 +113,8 @@ func TestReloadOfNoSite(t *testing.T) {
 	backend := pageBackend(t)
 	s := startProxy(t, backend, "")
 	for text, fault := range map[string]string{
-		"":               "tempomat.yaml: backend: is not given",
-		"# backend: x\n": "tempomat.yaml: backend: is not given",
+		"":               "tempomat.yaml: backend: is given neither",
+		"# backend: x\n": "tempomat.yaml: backend: is given neither",
 		"listen: ':8888'\nstate: off\nbackend: " + s.url + "\n": "requests would loop",
 	} {
 		from := s.Stderr.Len()

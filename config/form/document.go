@@ -133,8 +133,8 @@ var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 // counts lines from 1.
 var parserMessage = regexp.MustCompile(`^(did not find expected (<|node content|'-'|key|',')|found undefined tag|found duplicate %)`)
 
-// syntaxFault says where the text is no longer valid YAML. For tabs it has an explanation of its own, because
-// they are invisible and the library's message doesn't mention them.
+// syntaxFault reports where the text stops being valid YAML. It explains tabs itself, because they are
+// invisible and the library's message doesn't mention them.
 func syntaxFault(data []byte, name string, err error) Fault {
 	f := Fault{File: name, Problem: err.Error()}
 	if m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " ")); m != nil {

@@ -11,9 +11,9 @@ import (
 
 const envPrefix = "TEMPOMAT_"
 
-// foreign matches variables that have this prefix but another purpose: those of the tests, and those that
-// Kubernetes and Docker set for a service named tempomat. A name that ends in PORT doesn't match if its value
-// isn't a URL, because it may be a user's mistake.
+// foreign matches variables that have this prefix but aren't settings: those of the tests, and those that
+// Kubernetes and Docker set for a service named tempomat. A name that ends in PORT doesn't match if its
+// value isn't a URL, because then it may be a user's mistake.
 var foreign = regexp.MustCompile(
 	`^TEMPOMAT_((VECTORS|TEST)_.*|(.*_)?SERVICE_HOST|(.*_)?SERVICE_PORT(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?)=|` +
 		`^TEMPOMAT_(.*_)?PORT=(tcp|udp|sctp)://`)

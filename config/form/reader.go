@@ -76,7 +76,7 @@ func (r *Reader) Faulty(path string) bool {
 	return false
 }
 
-// Sorted returns the faults in the order of Faults, or nil if there are none.
+// Sorted returns the faults in the order that Faults defines, or nil if there are none.
 func (r *Reader) Sorted() error {
 	if len(r.Faults) == 0 {
 		return nil
@@ -225,7 +225,7 @@ const environment = "environment"
 // lines, then those of the environment.
 type Faults []Fault
 
-// maxFaults is the largest number of faults that Error prints. Otherwise a file of another kind could fill the
+// maxFaults is the largest number of faults that Error prints. Otherwise a different kind of file could fill the
 // log.
 const maxFaults = 100
 

@@ -24,12 +24,12 @@ type Scalar[T any] struct {
 // In returns a Value that reads into p.
 func (s Scalar[T]) In(p *T) Value { return scalarIn[T]{s, p} }
 
-// But adds a check to Parse. All errors then have the same message.
-func (s Scalar[T]) But(problem string, sound func(x T) bool) Scalar[T] {
+// But adds a check to Parse, and gives all errors the same message.
+func (s Scalar[T]) But(problem string, valid func(x T) bool) Scalar[T] {
 	parse := s.Parse
 	s.Parse = func(text string) (T, error) {
 		x, err := parse(text)
-		if err != nil || !sound(x) {
+		if err != nil || !valid(x) {
 			err = errors.New(problem)
 		}
 		return x, err
@@ -228,7 +228,7 @@ func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64)
 // PHP.
 func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 
-// Size accepts a number of bytes up to most, such as 65536 or 64KB.
+// Size accepts a number of bytes, such as 65536 or 64KB. most is the largest.
 func Size(most int64) Scalar[int64] {
 	return Scalar[int64]{
 		Parse: func(text string) (int64, error) {
