@@ -119,7 +119,7 @@
 //   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
 //     stream-40x1, poll-20). Requests that arrived as short ones but run longer occupy kept workers until
 //     they end (Misjudges: read-spool-32MB-1x24-cold, misguess8addr).
-//   - Requests that compute little leave one worker per CPU to requests that wait for a CPU (HoldersLeave:
+//   - Requests that compute little leave one worker per CPU for requests that wait for a CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the other workers (KeysHold: waiting-people+holds-20), and
 //     strangers together half of them (StrangersPart: waiting-people+strangers-hold). A stranger's request
@@ -129,9 +129,9 @@
 //     twice the kept workers and the CPUs together (Slack: 20x5ms+0.3s-150w-queue).
 //
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
-// the rung of 1.6 s. One such request at a time is tried: it starts even if the ladder has no room for it
-// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). If it turns out to need more than 100 ms, no other is
-// tried for 200 ms (ProbePause: misguess8addr).
+// the rung of 1.6 s. One such request at a time is a probe: it starts even if the ladder has no room for it
+// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). If it turns out to need more than 100 ms, no other
+// probe starts for 200 ms (ProbePause: misguess8addr).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
 // longest requests of the client with the most requests, and refuses parts of a page last (TestFullQueueSheds,
@@ -146,8 +146,8 @@
 //   - Each site has its own clock for its clients and strangers. The sites take turns: the one with the
 //     lowest start tag goes first, and its tag advances by the request's cost divided by the site's share.
 //   - While other sites have requests at the backend, a site that recently used more than its part of the
-//     CPUs starts no request that computes (SitesLeave: the smallest has the dearest pages), unless a CPU is
-//     idle (SitesIdle: a thousandth). Clients of a site that used less than its part need not leave room to
+//     CPUs starts no request that computes (SitesLeave: the smallest has the most expensive pages), unless a CPU is
+//     idle (SitesIdle: a thousandth). Clients of a site that used less than its part need not leave room for
 //     other clients.
 //   - No site can be ahead by more than 20 s of the whole machine (SitesLead: a thousandth).
 //
@@ -240,7 +240,7 @@
 //	                            stream goes
 //	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes.
 //	                            The sixth waits until one ends; after MaxHold it is
-//	                            refused. Six of the eleven are left to others
+//	                            refused. Six of the eleven are left for others
 //
 // # One crawl under a cap
 //
@@ -265,9 +265,9 @@
 // sleeps, so tests can simulate an hour in a millisecond. For each request, call [Limiter.Arrive], wait for
 // [Ticket.Decided], call [Limiter.Progress] while it runs, [Limiter.Settle] when the backend has finished it,
 // and [Limiter.Leave] when its response has been sent. Call [Limiter.Advance] at the time that the previous
-// call returned, or earlier if the channel [Limiter.Due] receives. Call it also after Progress for all running
-// requests and [Limiter.Reguess] for all waiting ones, because these two start no request. [Limiter.Outlooks]
-// reports why requests wait, and about how many go before them.
+// call returned, or earlier if the channel [Limiter.Due] receives. Call Advance also after Progress for all
+// running requests and [Limiter.Reguess] for all waiting ones, because these two start no request.
+// [Limiter.Outlooks] reports why requests wait, and about how many go before them.
 //
 // # The files
 //
@@ -276,7 +276,7 @@
 //	waiting.go     the waiting room of caps
 //	policy.go      the settings; keys, classes, and the rules that a test can switch off
 //	gate.go        a request at the gate: it waits in a lane of its client, starts, runs and ends
-//	ladder.go      room for each size, which clients leave room to others, and which request goes next
+//	ladder.go      room for each size, which clients leave room for others, and which request goes next
 //	flow.go        a client's turn and the clock; the order of waiting requests; strangers
 //	workers.go     how many workers there are, and which requests may hold them
 //	sites.go       several sites

@@ -32,7 +32,8 @@ func (f *flow) enter(k *clock) {
 	}
 }
 
-// leave stops counting a request. idle is true if no request of any flow on the clock waits or runs any more.
+// leave stops counting a request. idle means that no request of any flow on the clock waits or runs any
+// more.
 func (f *flow) leave(k *clock, idle bool) {
 	if f.work--; f.work > 0 {
 		return
@@ -53,8 +54,8 @@ func (f *flow) reweigh(k *clock, share float64) {
 	f.share = share
 }
 
-// charge advances the virtual time for x CPU-seconds of service, but no further than most beyond the clock. It
-// returns how far the virtual time actually moved.
+// charge advances the virtual time for x CPU-seconds of service, and returns how far it actually moved. most
+// limits how far it may be ahead of the clock.
 func (f *flow) charge(k *clock, x, most float64) (moved float64) {
 	from := max(f.virtualTime, k.systemVirtualTime)
 	f.virtualTime = max(from, min(from+x/f.share, k.systemVirtualTime+most))
@@ -258,7 +259,8 @@ func (a *address) reshare() {
 	}
 }
 
-// mostElsewhere is the number of sites, besides its first, at which the gate remembers an idle client.
+// mostElsewhere is the number of sites, in addition to its first, at which the gate remembers an idle
+// client.
 const mostElsewhere = 3
 
 // visit returns the client's state at a site other than its first. The client has a flow of its own at each

@@ -14,8 +14,8 @@ type GateOptions struct {
 	// Workers is how many workers the backend has. If it is zero, the gate uses the number in the backend's
 	// configuration, or estimates it (see workers.go).
 	Workers int
-	// Heavy is how many requests of a size may compute at a time. If it is zero, the number starts at CPUs and
-	// follows the CPU use that Measure reports.
+	// Heavy is how many requests of one size may compute at a time. If it is zero, the number starts at CPUs
+	// and follows the CPU use that Measure reports.
 	Heavy int
 }
 
@@ -26,15 +26,15 @@ func (g GateOptions) Complete() GateOptions {
 }
 
 // gate is the queue in front of the backend. A request waits only while requests as short or shorter use the
-// CPUs, while its client must leave a CPU to clients that have used less, or while the remaining workers are
-// reserved for other requests.
+// CPUs, while its client must leave a CPU for clients that have used less, or while the remaining workers
+// are reserved for other requests.
 //
 // ladder.go decides which requests may start, flow.go which starts first, and workers.go which may hold
 // workers.
 type gate struct {
 	waiting atomic.Int32 // all.n, readable without mu
 
-	mu      sync.Mutex // guards the following, and all clients, flows, sites and turns
+	mu      sync.Mutex // guards the fields below, and all clients, flows, sites and turns
 	decided decisions
 	books
 	named map[string]*site
@@ -53,12 +53,12 @@ type books struct {
 	load           load
 	shortUse       shortUse
 	orphans        int           // requests at the backend whose client has disconnected
-	probeAgain     time.Duration // when the next request of an unknown kind may be tried
+	probeAgain     time.Duration // when the next probe may start
 	trustAgain     time.Duration // when light requests get extra room again
 	workers        workers
 
 	all         list    // waiting requests, in order of arrival
-	patient     *Ticket // the oldest one that losePatience hasn't looked at
+	patient     *Ticket // the oldest waiting request that losePatience hasn't looked at
 	seq         uint64
 	utilisation float64 // as last measured; negative: never measured
 	roomShort   bool    // when last measured, requests waited for room on the ladder
@@ -68,7 +68,7 @@ type books struct {
 	shed        uint64  // requests refused because the queue was full
 }
 
-// limits are how many requests may be in each place.
+// limits hold the largest number of requests for each place.
 type limits struct {
 	cpus       int
 	workers    int
@@ -212,7 +212,7 @@ type phase uint8
 const (
 	outside   phase = iota // it hasn't arrived at the gate, or it has ended
 	queued                 // in a lane
-	probing                // running, to see what its kind costs
+	probing                // running as a probe, to see what its kind costs
 	computing              // running, on a rung of the ladder
 	holding                // running: it holds a worker and computes little
 )
@@ -450,8 +450,8 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 }
 
 // progress charges a running request for the CPU time x that it has used so far, and moves it to the rung for
-// that time. It starts no waiting request: those of the same kind must be estimated again first. Otherwise one
-// of them would take the place that this request leaves on each rung that it climbs, and each is as long.
+// that time. It starts no waiting request: those of the same kind must be estimated again first. Otherwise,
+// on each rung that this request climbs from, one of them would take its place, and each of them is as long.
 func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	g.mu.Lock()
 	defer g.unlock()

@@ -7,7 +7,7 @@ import (
 )
 
 // TestWaitingForATrialEnds: if a request of unknown cost may not hold a worker as an expensive one would,
-// it is tried once the previous trial is done, or the pause is over.
+// it becomes a probe once the previous probe is done, or the pause is over.
 func TestWaitingForATrialEnds(t *testing.T) {
 	for _, dear := range []bool{false, true} {
 		w := newWorld(bounded())

@@ -118,7 +118,7 @@ func (s *siege) mostHeld(x *Ticket, i int) int {
 func (s *siege) checkParked(t fataler) {
 	g := s.gate
 	for _, x := range g.home.parked {
-		// While another request is tried, this one would have to start as an expensive one.
+		// While another request is a probe, this one would have to start as an expensive one.
 		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
 			t.Fatalf("a parked request may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
 				x.level, x.sure, x.likelyIdle, g.load.long(), g.limits.longMost, g.load.probing)

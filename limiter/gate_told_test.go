@@ -47,7 +47,7 @@ func TestStartsAreAnnounced(t *testing.T) {
 		"the request turns out shorter": {heavies, func(w *world, _, waits *Ticket) {
 			w.Reguess(w.now, waits, Estimate{Guess: page / 40, Sure: true})
 		}},
-		"the pause after a trial is over": {tried, func(w *world, _, _ *Ticket) { w.run(probePause) }},
+		"the pause after a probe is over": {tried, func(w *world, _, _ *Ticket) { w.run(probePause) }},
 		"a new policy has more room": {heavies, func(w *world, _, _ *Ticket) {
 			p := fair()
 			p.Gate.Heavy = 3

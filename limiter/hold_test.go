@@ -139,8 +139,8 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 	}
 }
 
-// TestParking: wantedOf parks requests whose keys hold too many workers, except a request that waits for a
-// trial.
+// TestParking: wantedOf parks requests whose keys hold too many workers, except a request that waits to be a
+// probe.
 func TestParking(t *testing.T) {
 	for name, x := range map[string]struct {
 		level   level

@@ -121,7 +121,7 @@ type load struct {
 	lowOverShare [rungs]int // those in low whose client was over its share
 	uninvited    int        // requests that compute but at first only held a worker, so the ladder had made no room for them
 	held         [rungs]int // running requests, by how long they hold their worker
-	probing      int        // trials, which show what requests of an unknown kind cost; each holds a worker for short requests
+	probing      int        // probes, which show what requests of an unknown kind cost; each holds a worker for short requests
 	holding      int        // requests that compute little
 }
 
@@ -171,7 +171,7 @@ func upTo(counts *[rungs]int, r, last rung) (n int) {
 // from sums the counts of rung r and all longer ones.
 func from(counts *[rungs]int, r rung) int { return upTo(counts, r, rungs-1) }
 
-// access says which clients may start requests on a rung.
+// access is which clients may start requests on a rung.
 type access uint8
 
 const (
@@ -254,9 +254,9 @@ func (s *site) wantsRung(r rung) bool {
 }
 
 // competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
-// not if its keys hold too many workers for an expensive request. If it may still be tried, it keeps its place
-// in the queue instead of being parked, because nothing would wake it when the pause after the last trial
-// ends.
+// not if its keys hold too many workers for an expensive request. If it may still start as a probe, it keeps
+// its place in the queue instead of being parked, because nothing would wake it when the pause after the
+// last probe ends.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false
@@ -297,8 +297,8 @@ func (u *use) rate(at time.Duration) float64 {
 // idle, and one more if its client has waited for its share. As on the ladder, longer requests don't count: if
 // they did, clients would wait for a few exports that compute for a minute, and give up. While requests compute
 // for which the ladder made no room, one more takes nothing from other clients. If its site has recently used
-// less than its part, the request need not leave anything to others. Otherwise, a small site with long pages
-// would get only a third of its share.
+// less than its part, the request need not leave anything for others. Otherwise, a small site with long
+// pages would get only a third of its share.
 func (g *gate) leavesCPU(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
 	if r <= passRung || !t.overShare || !t.level.computes() || t.sure && g.load.uninvited > 0 || g.without(ruleLeaves) {
@@ -430,7 +430,7 @@ type candidate struct {
 	at    time.Duration
 	t     *Ticket
 	rank  float64
-	tries bool // the request would start as a trial, and needs no room on the ladder
+	probe bool // the request would start as a probe, and needs no room on the ladder
 	// strange is the first stranger in the strangers' own order. strangeRank is the lowest rank of any
 	// stranger that may start. Strangers are one flow, which competes with other clients by strangeRank. If it
 	// wins, strange starts.
@@ -451,7 +451,7 @@ func (c *candidate) look(g *gate, s *site, q *levelQueue, d doors) {
 	}
 }
 
-func (c *candidate) may(g *gate, t *Ticket) bool { return c.tries || g.competes(c.at, t) }
+func (c *candidate) may(g *gate, t *Ticket) bool { return c.probe || g.competes(c.at, t) }
 
 func (c *candidate) offer(t *Ticket, rank float64) {
 	if c.t == nil || rank < c.rank || rank == c.rank && t.order < c.t.order {
@@ -476,10 +476,11 @@ func (c *candidate) first() *Ticket {
 	return c.t
 }
 
-// toProbe returns a request of unknown kind to try now, outside the ladder. Without trials, a style sheet
-// behind a queue of expensive requests would stay unknown. One request is tried at a time. Nothing says that
-// it is expensive, so it may use a kept worker, and may start while an earlier trial that turned out
-// expensive still runs. Otherwise all requests of unknown kinds would wait until that one ends.
+// toProbe returns a request of unknown kind to start as a probe, outside the ladder. Without probes, the
+// cost of a style sheet behind a queue of expensive requests would stay unknown. Only one probe runs at a
+// time. Nothing suggests that it is expensive, so it may use a kept worker, and may start while an earlier
+// probe that turned out to be expensive still runs. Otherwise all requests of unknown kinds would wait until
+// that one ends.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
@@ -495,7 +496,7 @@ func (g *gate) toProbe(at time.Duration) *Ticket {
 	return nil
 }
 
-// mayProbe reports whether there is room to try a request of a site.
+// mayProbe reports whether there is room for a probe among a site's requests.
 func (g *gate) mayProbe(s *site) bool {
 	if s.queues[fresh].empty() {
 		return false
@@ -506,7 +507,7 @@ func (g *gate) mayProbe(s *site) bool {
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	for q := &s.queues[fresh]; !q.empty(); {
-		c := candidate{at: at, rank: math.Inf(1), tries: true}
+		c := candidate{at: at, rank: math.Inf(1), probe: true}
 		c.look(g, s, q, doors{open, open})
 		if t := c.first(); g.mayHold(t, true) {
 			return t
@@ -516,9 +517,9 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	return nil
 }
 
-// pauseProbes pauses the trials after a trial turned out not to be light, or to hold its worker without computing.
-// Many of the waiting requests may be of the same kind, so no other is tried until all of them have been
-// estimated again.
+// pauseProbes starts a pause after a probe turned out not to be light, or to hold its worker without
+// computing. Many of the waiting requests may be of the same kind, so no other probe starts until all of
+// them have been estimated again.
 func (g *gate) pauseProbes(at time.Duration, was phase) {
 	if was == probing && !g.without(ruleProbePause) {
 		g.probeAgain = at + probePause

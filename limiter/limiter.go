@@ -24,7 +24,7 @@ type Limiter struct {
 	due     chan struct{}
 	sharer  Sharer
 
-	policyMu  sync.Mutex // guards the following fields and the replacement of the policy; taken before all others
+	policyMu  sync.Mutex // guards the fields below and the replacement of the policy; taken before all others
 	instances int
 }
 
@@ -153,8 +153,8 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	return hold
 }
 
-// Leave ends a request that was answered or whose client disconnected. If it was never settled, it counts as a
-// request that never ran, and its whole charge is given back.
+// Leave ends a request that was answered or whose client disconnected. If the request was never settled, it
+// counts as one that never ran, and its whole charge is given back.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
 	if t.waitEntry != nil {

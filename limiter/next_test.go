@@ -87,10 +87,10 @@ func TestNoTrialWithoutAWorker(t *testing.T) {
 	first, second := g.head(fresh), g.head(fresh)
 	first.n, first.reservations[0] = 1, reservation{Bucket: &bucket{Value: keyAtGate{holds: 8}}, Terms: &account.Terms{Workers: 0.5}}
 	if got := g.toProbeOf(0, &g.home); got != second || first.heap != &g.home.parked {
-		t.Errorf("%+v is tried", got)
+		t.Errorf("%+v is a probe", got)
 	}
 	g.home.queues[fresh].underShare.remove(second)
 	if got := g.toProbeOf(0, &g.home); got != nil {
-		t.Errorf("%+v is tried, although no other request waits", got)
+		t.Errorf("%+v is a probe, although no other request waits", got)
 	}
 }

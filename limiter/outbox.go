@@ -19,7 +19,7 @@ type Outbox struct {
 }
 
 type outboxShard struct {
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	full  int
 	queue []Charge
 	spare []Charge // an empty slice for the next queue

@@ -166,10 +166,10 @@ const (
 	KeyHolds              // one of its keys holds as many workers as it may
 	StrangersHold         // strangers hold as many workers as they may
 	Misjudged             // requests that arrived as short ones, but aren't short, hold the workers for short requests
-	Untried               // its cost is unknown, and only one such request is tried at a time
+	CostUnknown           // its cost is unknown, and only one such request at a time runs, as a probe
 	LeavesCPU             // it is long, its client is over its share, and other clients use the CPUs
 	Turn                  // other requests of its size go first
-	SiteAhead             // its site has used more than its share, and must leave room to another site
+	SiteAhead             // its site has used more than its share, and must leave room for another site
 )
 
 // barrier returns why a request waits, and the index of the key concerned among the reservations. It makes the
@@ -178,16 +178,16 @@ func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	if t.heap == nil {
 		return BehindOwn, 0
 	}
-	tried := false // it may start only as a trial (see toProbe)
+	probe := false // it may start only as a probe (see toProbe)
 	if b, key = g.heldBy(t, false); b != nothing {
 		if !g.mayHold(t, true) {
 			return b, key
 		}
-		tried = true
+		probe = true
 	}
 	switch r := t.level.rung(); {
-	case tried:
-		return Untried, 0
+	case probe:
+		return CostUnknown, 0
 	case t.level.computes():
 		return g.ladderBarrier(at, t, r), 0
 	case !g.hasWorker(r, false):
@@ -220,7 +220,7 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 	switch g.doors(at, r, upTo(&g.load.computing, 0, r), upTo(&g.load.overShare, 0, r)).of(t) {
 	case closed:
 		if t.level == fresh {
-			return Untried
+			return CostUnknown
 		}
 		return NoRoom
 	case toUnderShare:
@@ -255,7 +255,7 @@ type GateState struct {
 	Computing   [rungs]int `json:"computing"`
 	Ahead       [rungs]int `json:"ahead"`
 	Held        [rungs]int `json:"held"`
-	Probes      int        `json:"probes"`                        // at the backend; trials outside the ladder, because their kind is unknown
+	Probes      int        `json:"probes"`                        // at the backend as probes, outside the ladder, because their kind is unknown
 	Queued      int        `json:"queued"`                        // waiting
 	Clock       float64    `json:"clock" fleet:"max"`             // virtual CPU-seconds per unit of share
 	Utilisation float64    `json:"utilisation" fleet:"mean Room"` // part of the CPUs in use, 0 to 1, as last measured; negative: never measured

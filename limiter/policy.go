@@ -31,7 +31,8 @@ func (m Mode) String() string {
 	return "observe"
 }
 
-// DefaultMemory is the longest time that a key takes to pay off its debt, unless the policy sets another.
+// DefaultMemory is the longest time that a key takes to pay off its debt, unless the policy sets a different
+// time.
 const DefaultMemory = 120 * time.Second
 
 // Policy holds the limiter's settings. SetPolicy replaces all of them.
@@ -47,7 +48,8 @@ type Policy struct {
 	// MaxHold is the longest time for which a request or its response is held.
 	MaxHold time.Duration
 	// MaxHeld limits how many requests are held at once. A single client, such as an office, may use all of
-	// that while no other client wants it: a full queue refuses requests of the client with the most.
+	// that room while no other client wants it, because a full queue refuses requests of the client with the
+	// most requests.
 	MaxHeld int
 	// Memory bounds debt: no key owes more than it earns in this time. Zero means DefaultMemory.
 	Memory time.Duration
@@ -174,7 +176,7 @@ const (
 	ruleDistrust                        // light requests get no such room just after one was misjudged
 	rulePasses                          // clients within their share pass those over it
 	ruleWaits                           // a request that computes little takes no room
-	ruleLeaves                          // a long request of a client over its share leaves a CPU to the others
+	ruleLeaves                          // a long request of a client over its share leaves a CPU for the others
 	ruleLeavesLonger                    // much longer requests don't count when Leaves is checked
 	ruleLeavesMore                      // one more such request may start after a wait, or while a CPU is idle
 	ruleUninvited                       // there is more room next to requests that only held a worker and then began to compute
@@ -192,10 +194,10 @@ const (
 	ruleFewest                          // strangers with fewer answers go first
 	rulePassed                          // strangers that came back with a cookie go first
 	ruleParts                           // strangers' short parts of a page that was just served go first
-	ruleProbes                          // one request of an unknown kind is tried outside the ladder
-	ruleProbePause                      // no kind is tried just after a trial that wasn't light
+	ruleProbes                          // one request of an unknown kind runs outside the ladder as a probe
+	ruleProbePause                      // no probe starts just after one that wasn't light
 	ruleKept                            // some workers are kept for short requests
-	ruleHoldersLeave                    // requests that compute little leave workers to those that compute
+	ruleHoldersLeave                    // requests that compute little leave workers for those that compute
 	ruleKeysHold                        // each key may hold only its part of the workers
 	ruleStrangersPart                   // strangers together may hold half of those
 	ruleMayCompute                      // a stranger's request that computes may exceed that half if a CPU is free

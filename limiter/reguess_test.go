@@ -31,7 +31,7 @@ func TestReguessMovesUpAndDown(t *testing.T) {
 		for range 2 { // requests of every level wait
 			w.light("hog")
 		}
-		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // this one is tried
+		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // this one is a probe
 		for range 16 {
 			w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms, Idle: 2 * time.Second, Sure: true})
 		}

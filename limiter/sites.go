@@ -59,7 +59,7 @@ const siteLead = 20.0
 // sites are the sites of a gate.
 type sites struct {
 	clock      clock
-	home       site    // for all requests for no named site
+	home       site    // for all requests that are for no named site
 	contending []*site // sites with waiting requests
 	divided    bool    // there are named sites
 }
@@ -221,8 +221,8 @@ func (g *gate) least(at time.Duration) *Ticket {
 	return nil
 }
 
-// isHeldBack reports whether a site that has recently used more than its part must leave room to other sites,
-// because these have requests at the backend. No site is held back while a CPU may be idle.
+// isHeldBack reports whether a site that has recently used more than its part must leave room for other
+// sites, because these have requests at the backend. No site is held back while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&
 		(from(&g.load.computing, 0) >= g.limits.slots || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)
@@ -230,7 +230,7 @@ func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 
 // SiteState is the state of a site, as shown by the doctor. Totals are since the start.
 type SiteState struct {
-	Name    string  `json:"name" fleet:"key"` // OtherSites for requests for no named site
+	Name    string  `json:"name" fleet:"key"` // OtherSites if it counts requests that are for no named site
 	Share   float64 `json:"share" fleet:"max"`
 	Busy    int     `json:"busy"`    // requests at the backend
 	Queued  int     `json:"queued"`  // requests that wait
@@ -243,7 +243,7 @@ type SiteState struct {
 	Lead float64 `json:"lead" fleet:"max"`
 }
 
-// OtherSites is the name in statistics for all requests for no named site.
+// OtherSites is the name in statistics of the entry for all requests that are for no named site.
 const OtherSites = "others"
 
 // siteStates returns the states of all sites, sorted by name. It returns nil if no sites are named.

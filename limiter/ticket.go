@@ -61,7 +61,7 @@ type decision struct {
 // charge is what the request's keys are charged. While the request waits at the gate, only the gate changes
 // charge and guess, while it holds its lock.
 type charge struct {
-	mu           sync.Mutex // guards the following
+	mu           sync.Mutex // guards the fields below
 	state        state
 	n            uint8 // reservations in use
 	hasWhole     bool  // the second reservation is for the whole to which the client belongs (Arrival.Within)
@@ -76,8 +76,8 @@ func (t *Ticket) Decided() <-chan struct{} { return t.decided }
 // Verdict is valid once Decided is closed.
 func (t *Ticket) Verdict() Verdict { return t.verdict }
 
-// These values say whether the gate treats a request as one of a known client. 0 means that the request hasn't
-// arrived there.
+// These values say whether the gate treats a request as one of a known client. 0 means that the request
+// hasn't arrived at the gate.
 const (
 	asKnown = 1 + iota
 	asStranger

@@ -180,7 +180,7 @@ func (l *Limiter) Keys() int { return l.table.Len() }
 // key's pace rather than all at once. If another of the request's keys is in debt by then, the request moves
 // to that key's queue, where it is ordered by arrival.
 type waitingRoom struct {
-	mu      sync.Mutex         // guards the following, and each waitEntry; taken before the gate's lock
+	mu      sync.Mutex         // guards the fields below, and each waitEntry; taken before the gate's lock
 	queues  []*queue           // the queues that aren't empty
 	of      map[*bucket]*queue // the same queues, by bucket
 	held    int

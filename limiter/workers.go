@@ -48,7 +48,7 @@ type workers struct {
 	inUse     int // the most workers in use at once since then
 }
 
-// areKnown reports whether the number of workers is known. Otherwise there may be any number.
+// areKnown reports whether the number of workers is known. If it isn't, there may be any number.
 func (w *workers) areKnown() bool { return w.configured > 0 || w.found > 0 || w.seen }
 
 // most returns the largest number of workers that there may be.
@@ -276,7 +276,7 @@ func (g *gate) move(t *Ticket, p phase, r rung) {
 	g.countIn(t, p, r)
 }
 
-// countIn counts a running request. A trial is counted on the first rung.
+// countIn counts a running request. A probe is counted on the first rung.
 func (g *gate) countIn(t *Ticket, p phase, r rung) {
 	if p == holding {
 		r = max(r, lightRung+1)
@@ -351,11 +351,11 @@ func (g *gate) unorphan(t *Ticket) {
 }
 
 // hasWorker reports whether there is a worker for a request of rung r. Requests that aren't short leave some
-// workers to short ones. A request that is known to wait, and to end soon, leaves only as many as short
+// workers for short ones. A request that is known to wait, and to end soon, leaves only as many as short
 // requests have recently used, because it will soon free its worker if more short ones arrive. Requests that
-// compute little leave one worker per CPU to requests that wait for a CPU; otherwise the CPU would be idle. If
-// they took these workers while no other request wanted them, requests that compute may use as many of the
-// kept workers.
+// compute little leave one worker per CPU for requests that wait for a CPU; otherwise the CPU would be idle.
+// If they took these workers while no other request wanted them, requests that compute may use as many of
+// the kept workers.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
@@ -391,8 +391,8 @@ func (g *gate) wants(from, to level) bool {
 // wantsCPU reports whether a request waits that isn't short and will compute.
 func (g *gate) wantsCPU() bool { return g.wants(level(lightRung)+1, fresh) }
 
-// mayHold reports whether the keys of a request hold few enough workers for it to start. probe says whether it
-// would start as a trial.
+// mayHold reports whether the keys of a request hold few enough workers for it to start. probe says whether
+// it would start as a probe.
 func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	by, _ := g.heldBy(t, probe)
 	return by == nothing
@@ -400,7 +400,7 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 
 // heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
-// requests and trials hold a worker only briefly, so misjudgedBy decides for them.
+// requests and probes hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if g.hasSlack() && !g.without(ruleSlack) {
 		return nothing, 0
@@ -455,7 +455,7 @@ func (m *misjudged) of(t *Ticket) *int {
 	return &m.known
 }
 
-// misjudgedBy returns the barrier, if any, that keeps a light request or a trial from the kept workers:
+// misjudgedBy returns the barrier, if any, that keeps a light request or a probe from the kept workers:
 // misjudged requests (of its client or of all clients), or a key that holds more workers than it may.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
@@ -517,7 +517,7 @@ func (g *gate) wantedOf(s *site) bool {
 					return true
 				}
 				if g.mayHold(t, true) {
-					break // it waits for a trial
+					break // it waits to become a probe
 				}
 				g.park(t)
 			}

@@ -36,10 +36,10 @@ const (
 	// streamSize is the memory, in bytes, of an HTTP/2 stream whose body isn't complete. It is counted
 	// because a connection may have 250 such streams, but counts as only one connection.
 	streamSize = 12 << 10
-	// mostHeads bounds the bytes of all large headers and unread answers, unless BoundHeads sets another
+	// mostHeads bounds the bytes of all large headers and unread answers, unless BoundHeads sets a different
 	// bound. It is needed because a client that sends its body byte by byte, or doesn't read its answer, can
-	// keep its header in memory as long as it likes. With HTTP/2's compression, a single byte may stand for a
-	// field of 4 KB.
+	// keep its header in memory as long as it likes. With HTTP/2's compression, a single byte may stand for
+	// a field of 4 KB.
 	mostHeads = 64 << 20
 )
 
@@ -47,7 +47,7 @@ const (
 func (h *Handler) BoundHeads(most int) { h.heads.Bound(most) }
 
 // sizeOf returns how many bytes are counted for a request whose header has that many bytes and lines; 0: the
-// header is of usual size. uploads is whether it is a stream of HTTP/2 whose body isn't complete.
+// header is of usual size. uploads is true for an HTTP/2 stream whose body isn't complete.
 func sizeOf(head, lines int, uploads bool) int {
 	size := head + lines*fieldSize
 	if uploads {
@@ -78,7 +78,7 @@ func (x *exchange) takesHead() bool {
 	return false
 }
 
-// leaveHead gives back what takesHead or takesStream took.
+// leaveHead releases the memory that takesHead or takesStream reserved.
 func (x *exchange) leaveHead() {
 	if x.client.room > 0 {
 		x.handler.heads.GiveBack(x.life.Who.Client, x.client.room)
@@ -96,8 +96,8 @@ func (x *exchange) refuseHead() {
 	x.answer(&p)
 }
 
-// redirectDue returns a channel that fires when the waiting request should be redirected; nil: it never
-// should. A client whose next request would exceed a limit isn't redirected, because it couldn't follow.
+// redirectDue returns a channel that fires when the waiting request should be redirected; nil means never. A
+// client whose next request would exceed a limit isn't redirected, because it couldn't follow.
 func (x *exchange) redirectDue() (over <-chan time.Time, stop func() bool) {
 	var d time.Duration
 	if !x.counted.Last {

@@ -46,7 +46,7 @@ func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 	var told sync.WaitGroup
 	told.Go(func() { t.Run(ctx) })
 	defer told.Wait()
-	defer stop() // without it, told.Wait would wait for ever after a panic
+	defer stop() // without it, told.Wait would wait forever after a panic
 	next, early := time.NewTimer(billEvery), time.NewTimer(soon)
 	defer next.Stop()
 	defer early.Stop()
@@ -71,7 +71,8 @@ func (h *Handler) Bill(ctx context.Context, t *host.Tracker) {
 	}
 }
 
-// expect makes Bill look soon for the process of a request, if its priority should be lowered at once.
+// expect makes Bill look soon for the process of a request, if the process's priority must be lowered at
+// once.
 func (b *bill) expect(x *exchange) {
 	if b.tracker.Load() == nil || !x.stepsAtOnce() {
 		return
@@ -212,7 +213,7 @@ func (x *exchange) giveNumber() {
 	}
 }
 
-// setNumber sends the backend the request's number, if it has one.
+// setNumber sends the request's number, if it has one, to the backend.
 func (x *exchange) setNumber() {
 	if x.kernel.billed.text != "" {
 		x.backend.asked.fields.Set(numberHeader, x.kernel.billed.text)

@@ -165,10 +165,10 @@ type body struct {
 	conn interface{ SetReadDeadline(at time.Time) error }
 	kept *spool.Spool // spool that the body goes through; nil: none
 
-	reading sync.Mutex // held by a Read, which may wait for the client; guards the following
+	reading sync.Mutex // held by a Read, which may wait for the client; guards the fields below
 	ahead   []byte     // bytes of a small body that were read ahead
 
-	mu    sync.Mutex // guards the following, and the connection's read deadline
+	mu    sync.Mutex // guards the fields below, and the connection's read deadline
 	ended bool       // whether the exchange is over, so the connection may serve another one
 
 	complete atomic.Bool // whether the body was read to its end
@@ -268,7 +268,7 @@ func (b *body) end(now time.Time) {
 	if !b.unread() {
 		return
 	}
-	_ = b.conn.SetReadDeadline(now) // wakes a Read that is under way
+	_ = b.conn.SetReadDeadline(now) // wakes a Read in progress
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	_ = b.conn.SetReadDeadline(time.Time{}) // the server has limits of its own

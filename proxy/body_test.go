@@ -148,7 +148,7 @@ func TestBreaksOffInTheQueue(t *testing.T) {
 			c := r.dial()
 			send(t, c, "POST /upload HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
 			waits := func() bool {
-				_, n := r.handler.WhoWaits(time.Now(), 1, func(u *Underway) bool { return u.Target == "/upload" })
+				_, n := r.handler.ListWaiting(time.Now(), 1, func(u *Underway) bool { return u.Target == "/upload" })
 				return n == 1
 			}
 			testkit.Eventually(t, "the upload waits", waits)

@@ -63,20 +63,21 @@
 // The answer is read as fast as the backend sends it. If the client is slow, a spool keeps the rest of the answer. A
 // small answer, or one whose client keeps up, needs no spool. If the spools have no more room, bodies stream: no byte
 // is lost, but the request keeps its worker and its place until the client has taken them. A request whose body is
-// still arriving counts as one that holds a worker without computing. Its cost is guessed from earlier requests of
-// this kind only.
+// still arriving counts as one that holds a worker without computing. Its cost is guessed only from earlier
+// requests of the same kind.
 //
 // Event streams, answers with "X-Accel-Buffering: no" and upgraded connections are forwarded at once and keep their
 // place until they end. The meter of CPU time stops for event streams and upgraded connections, and whenever the
 // backend waits for a client.
 //
-// If the client disconnects, the request at the backend continues as an orphan, because PHP notices a lost client
-// only when it sends something. The orphan keeps its place and is charged until the backend has finished. If the
-// client disconnected in the middle of its body, the proxy closes the sending half of the backend's connection. A
-// backend that is still reading the body then gives up; any other backend continues to the end. The proxy reads up
-// to 64 KB of an orphan's answer, for at most backend.timeout, and then closes the connection. An orphaned event
-// stream ends with its next event. A request that took too long (504) probably still runs. In mode fair it therefore
-// keeps its place for as long again, but for at most 10 s. After an outage, all places are free again by then.
+// If the client disconnects, the request at the backend continues as an abandoned request (an orphan),
+// because PHP notices a lost client only when it sends something. An orphan keeps its place and is charged
+// until the backend has finished. If the client disconnected in the middle of its body, the proxy closes the
+// sending half of the backend's connection. A backend that is still reading the body then gives up; any
+// other backend continues to the end. The proxy reads up to 64 KB of an orphan's answer, for at most
+// backend.timeout, and then closes the connection. An orphaned event stream ends with its next event. A
+// request that took too long (504) probably still runs. In mode fair it therefore keeps its place for as
+// long again, but for at most 10 s. After an outage, all places are free again by then.
 //
 // writer and body limit how long a client may send or take nothing. No state of a request stays with the connection
 // for the next one. If an answer begins before the request's body was read, its HTTP/1 connection closes afterwards.

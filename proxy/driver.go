@@ -82,13 +82,13 @@ func (h *Handler) end() {
 	}
 }
 
-// mostLooks is roughly how many waiting requests' clients are checked per tick for whether they are still
+// mostLooks is roughly how many waiting clients are checked per tick, to see whether they are still
 // connected. The number is limited because each check is a system call.
 const mostLooks = 1000
 
 // reguess guesses the cost of waiting requests again, because similar requests may have been answered since.
 // It also checks whether the clients that have waited for a tick are still connected. In a busy queue, most
-// requests wait for less.
+// requests wait for less than a tick.
 func (h *Handler) reguess(now time.Time) {
 	n := 0
 	h.waiting.Each(func(x *exchange) {
@@ -106,7 +106,7 @@ func (h *Handler) reguess(now time.Time) {
 const learnEvery = time.Second
 
 // TellWorkers sets a function that is called when the number of the backend's workers has changed. by is the
-// source of the number. It must be called before Drive.
+// source of the number. Call TellWorkers before Drive.
 func (h *Handler) TellWorkers(f func(workers int, by string)) { h.learnt.tell = f }
 
 // learn passes the gate's number of workers to the meter and to the function of TellWorkers.

@@ -106,7 +106,7 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Look()
 	// Keep keeps the request valid after ServeHTTP has returned.
 	Keep()
-	// Asked returns the fields of the request's head.
+	// Asked returns the fields of the request's header.
 	Asked() *http1.Fields
 	// HeadSize returns the size of the request's header in memory, in bytes.
 	HeadSize() int
@@ -118,7 +118,7 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Relays(reason string)
 	// SetTrailer sets the fields that follow the answer's body.
 	SetTrailer(trailer http1.Fields)
-	// Streams returns the number of requests that the connection has under way.
+	// Streams returns the number of requests in progress on the connection.
 	Streams() int
 }
 
@@ -230,7 +230,7 @@ type asked struct {
 type work struct {
 	late atomic.Bool // whether the backend took too long after the client had disconnected
 
-	mu     sync.Mutex   // guards the following
+	mu     sync.Mutex   // guards the fields below
 	answer *spool.Spool // spool of the answer; nil: none
 	stream bool         // whether the answer is an event stream or an upgraded connection, which may never end
 }
@@ -265,7 +265,7 @@ type told struct {
 
 // closing is the state of a server's shutdown.
 type closing struct {
-	drains atomic.Bool // whether the server waits only for clients that wait for an answer
+	drains atomic.Bool // whether the server is shutting down and waits only for answers in progress
 
 	upgrades upgrades
 }
@@ -277,7 +277,7 @@ func (c *closing) ends() bool { return c != nil && c.drains.Load() }
 // closes them instead of waiting, and their clients reconnect to the next process. The zero value has
 // none. The methods may be called concurrently.
 type upgrades struct {
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	open  map[*func()]struct{}
 	ended bool
 	all   sync.WaitGroup // counts the members of open

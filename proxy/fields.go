@@ -10,8 +10,8 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// isHop reports whether a field is for one connection only (RFC 9110, 7.6.1). Trailer is one of them,
-// because the proxy drops some of the trailers that it announces.
+// isHop reports whether a field is for one connection only (RFC 9110, 7.6.1). Trailer is such a field,
+// because the proxy drops some of the trailers that Trailer announces.
 func isHop(name string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",

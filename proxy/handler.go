@@ -24,14 +24,13 @@ func NewHandler(l *limiter.Limiter, p *Policy, r telemetry.Recorder) *Handler {
 	return h
 }
 
-// Policy returns the Policy in force.
+// Policy returns the current Policy.
 func (h *Handler) Policy() *Policy { return h.policy.Load() }
 
 // Guess returns the Estimator that guesses what requests will cost.
 func (h *Handler) Guess() *cpuaccount.Estimator { return h.gate.Guess }
 
-// SetPolicy puts another policy in force for requests that arrive from now on. Debts, held requests
-// and connections stay.
+// SetPolicy sets the policy for requests that arrive from now on. Debts, held requests and connections stay.
 func (h *Handler) SetPolicy(p *Policy) {
 	h.limiter.SetPolicy(time.Now(), p.Limits)
 	h.policy.Store(p)
@@ -91,7 +90,7 @@ func (h *Handler) admit(x *exchange) bool {
 }
 
 // awaitVerdict waits for the limiter's decision. Most requests already have it. These share one closed
-// channel, which is tried alone first, because a select over several channels would lock each of them.
+// channel, which is checked alone first, because a select over several channels would lock each of them.
 func (h *Handler) awaitVerdict(x *exchange) {
 	select {
 	case <-x.life.Decided():
@@ -198,7 +197,7 @@ func (x *exchange) recorded(now time.Time) *telemetry.Record {
 	return &x.log.record
 }
 
-// queued returns how long the request has waited, if it never went to the backend.
+// queued returns how long a request that never went to the backend has waited.
 func (x *exchange) queued(now time.Time) time.Duration {
 	if x.wait.since.IsZero() || !x.backend.since.IsZero() {
 		return 0

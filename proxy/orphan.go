@@ -41,16 +41,16 @@ func (h *Handler) settle(now time.Time, x *exchange, done bool) {
 }
 
 const (
-	// mostForNobody is how many bytes of an answer are read after its client has disconnected, so that the
+	// mostAbandoned is how many bytes of an answer are read after its client has disconnected, so that the
 	// backend can finish. Then the connection is closed; a backend notices this when it writes.
-	mostForNobody = 64 << 10
+	mostAbandoned = 64 << 10
 	// mostLinger is the longest that a request keeps its place after the proxy has given up waiting for
 	// the backend. After this time, all places of a backend that has recovered are free again.
 	mostLinger = 10 * time.Second
 )
 
-// errForNobody ends an answer that is too long to be read to its end after its client has disconnected.
-var errForNobody = errors.New("the client has disconnected")
+// errAbandoned ends an answer that is too long to be read to its end after its client has disconnected.
+var errAbandoned = errors.New("the client has disconnected")
 
 // orphan notes that the client has disconnected while the backend works on the request. The backend continues
 // to work: PHP notices only when it sends something.
@@ -72,7 +72,7 @@ func (x *exchange) gone() bool {
 // drain reads the rest of an answer whose client has disconnected, to learn when the backend has finished. It
 // then returns io.EOF. If the rest is too long, drain closes the backend's connection.
 func (x *exchange) drain(answer io.Reader, buf []byte) error {
-	most := mostForNobody
+	most := mostAbandoned
 	if x.backend.work.isStream() {
 		most = 0
 	}
@@ -83,7 +83,7 @@ func (x *exchange) drain(answer io.Reader, buf []byte) error {
 		}
 	}
 	x.client.conn.call.Cancel()
-	return errForNobody
+	return errAbandoned
 }
 
 func (w *work) isStream() bool {
@@ -133,8 +133,8 @@ func (h *Handler) expire(now time.Time, x *exchange) {
 // the panic and turns it into an error.
 func survive(log *zap.Logger, err *error) {
 	if p := recover(); p != nil {
-		log.Error("a goroutine failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-		*err = errors.New("a goroutine failed")
+		log.Error("a goroutine panicked", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		*err = errors.New("a goroutine panicked")
 	}
 }
 

@@ -53,7 +53,7 @@ func work3s(w http.ResponseWriter, q *http.Request) {
 	}
 	time.Sleep(3 * time.Second)
 	if q.URL.Path == "/part" {
-		_, _ = io.WriteString(w, strings.Repeat("x", mostForNobody-100))
+		_, _ = io.WriteString(w, strings.Repeat("x", mostAbandoned-100))
 	}
 	_, _ = io.WriteString(w, "later")
 }

@@ -161,8 +161,8 @@ func (p *priorities) mend(found []process.ID) {
 	}
 }
 
-// apply makes the noted changes. It restores priorities before it lowers any, because a process that one
-// request has left may already serve another one. It doesn't matter if a request has ended in the meantime.
+// apply makes the noted changes. It restores priorities before it lowers any, because a process that has
+// finished one request may already serve another. It doesn't matter if a request has ended in the meantime.
 func (p *priorities) apply() {
 	for _, w := range p.wishes {
 		if w.isBack() {

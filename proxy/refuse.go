@@ -67,7 +67,7 @@ func (x *exchange) refuseCircle() {
 	x.fail(telemetry.Refused, errorpage.Circle)
 }
 
-// fail answers a request instead of the backend.
+// fail answers a request in the backend's place.
 func (x *exchange) fail(o telemetry.Outcome, c errorpage.Cause) {
 	x.log.outcome = o
 	x.answer(&refusal{cause: c})

@@ -55,7 +55,7 @@ type rewriting struct {
 // passed returns the value of a field that the backend gets, and whether it gets the field.
 func (r *rewriting) passed(key, value string) (string, bool) {
 	// Some servers read a name with other characters, such as underscores, as the name with hyphens.
-	// Such a field passes only if that is configured and the other name means nothing to a proxy.
+	// Such a field passes only if the configuration allows it and the other name means nothing to a proxy.
 	if folded := classify.FoldedName(key); folded != key && !(r.x.policy.Underscores && mayTrail(folded)) {
 		return "", false
 	}
@@ -149,7 +149,7 @@ func protocolName(protocol string) string {
 	return name
 }
 
-// printable reports whether all of s is printable ASCII.
+// printable reports whether s contains only printable ASCII.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -35,8 +35,8 @@ type ServerOptions struct {
 	// and whether it belongs to a trusted proxy.
 	Table *connlimit.Table
 	Peer  func(remote string) (peer netip.Addr, trusted bool)
-	// Challenges answers a certificate authority's request without TLS, or returns false if the request isn't
-	// for this server; nil: there are no challenges. It is called concurrently.
+	// Challenges answers a certificate authority's request without TLS, or returns false if the request
+	// isn't such a challenge; nil: there are no challenges. It is called concurrently.
 	Challenges func(http.ResponseWriter, *http.Request) bool
 	// Stepped is called for each TLS handshake and each PROXY protocol header (see front.Options). It may
 	// be nil.
@@ -70,7 +70,7 @@ type Server struct {
 	closing    *closing
 	linger     time.Duration
 
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the fields below
 	listeners []net.Listener
 }
 
@@ -229,8 +229,8 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// Retire stops accepting connections, because another process now does, and sets how long the following Drain
-// lingers. It doesn't make Serve fail.
+// Retire stops accepting connections, because another process now accepts them, and sets how long the
+// following Drain lingers. It doesn't make Serve fail.
 func (s *Server) Retire(linger time.Duration) {
 	s.closing.drains.Store(true)
 	s.mu.Lock()

@@ -284,8 +284,8 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	for i := range 1000 {
 		r.handler.SetPolicy(&p[i%2])
-		r.handler.WhoWaits(time.Now(), 10, nil)
-		r.handler.WhoRuns(10, nil)
+		r.handler.ListWaiting(time.Now(), 10, nil)
+		r.handler.ListRunning(10, nil)
 	}
 	close(done)
 	all.Wait()

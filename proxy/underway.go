@@ -38,9 +38,9 @@ type Underway struct {
 	ticket *limiter.Ticket
 }
 
-// WhoWaits returns the waiting requests that match (nil: all), the one that has waited longest first, at most
-// limit of them. total is the number of all that match.
-func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool) (rows []Underway, total int) {
+// ListWaiting returns the waiting requests that match (nil: all), the longest wait first, at most limit of
+// them. total is how many match.
+func (h *Handler) ListWaiting(now time.Time, limit int, match func(*Underway) bool) (rows []Underway, total int) {
 	c := collector{limit: limit, match: match}
 	h.waiting.Each(func(x *exchange) {
 		u := x.underway()
@@ -63,8 +63,8 @@ func (h *Handler) WhoWaits(now time.Time, limit int, match func(*Underway) bool)
 	return rows, c.total
 }
 
-// WhoRuns is like WhoWaits, for requests at the backend. Their Outlook is empty.
-func (h *Handler) WhoRuns(limit int, match func(*Underway) bool) (rows []Underway, total int) {
+// ListRunning is like ListWaiting, for requests at the backend. Their Outlook is empty.
+func (h *Handler) ListRunning(limit int, match func(*Underway) bool) (rows []Underway, total int) {
 	c := collector{limit: limit, match: match}
 	h.running.Each(func(x *exchange) {
 		u := x.underway()

@@ -30,11 +30,11 @@ func TestWhoIsUnderway(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(10 * time.Millisecond)
 		}
-		running, n := r.handler.WhoRuns(10, nil)
+		running, n := r.handler.ListRunning(10, nil)
 		if n != 1 || len(running) != 1 || running[0].Target != "/heavy" || running[0].Outlook.Waits {
 			t.Errorf("%d run: %+v", n, running)
 		}
-		waiting, n := r.handler.WhoWaits(time.Now(), 10, nil)
+		waiting, n := r.handler.ListWaiting(time.Now(), 10, nil)
 		if n != 2 || len(waiting) != 2 {
 			t.Fatalf("%d wait: %+v", n, waiting)
 		}
@@ -44,12 +44,12 @@ func TestWhoIsUnderway(t *testing.T) {
 			}
 		}
 		testkit.Same(t, limiter.NoRoom, waiting[0].Outlook.Barrier, "the first is kept by barrier")
-		one, n := r.handler.WhoWaits(time.Now(), 1, func(u *Underway) bool { return u.Shape != "" })
+		one, n := r.handler.ListWaiting(time.Now(), 1, func(u *Underway) bool { return u.Shape != "" })
 		if n != 2 || len(one) != 1 || one[0].Arrived.Sub(begin) != 10*time.Millisecond {
 			t.Errorf("the first of %d: %+v", n, one)
 		}
 		all.Wait()
-		if waiting, n := r.handler.WhoWaits(time.Now(), 10, nil); n != 0 || len(waiting) != 0 {
+		if waiting, n := r.handler.ListWaiting(time.Now(), 10, nil); n != 0 || len(waiting) != 0 {
 			t.Errorf("in the end %d wait", n)
 		}
 	})
@@ -241,7 +241,7 @@ func TestWaitedIsAtTheGate(t *testing.T) {
 		_ = sends.Close()
 		there := time.Now()
 		time.Sleep(time.Second)
-		if rows, _ := r.handler.WhoWaits(time.Now(), 10, nil); len(rows) != 1 || !rows[0].Arrived.Equal(there) {
+		if rows, _ := r.handler.ListWaiting(time.Now(), 10, nil); len(rows) != 1 || !rows[0].Arrived.Equal(there) {
 			t.Errorf("waits since %v: %+v", there, rows)
 		}
 		all.Wait()

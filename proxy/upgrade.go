@@ -114,7 +114,7 @@ func (d *dialogue) close() {
 	_ = d.back.Close()
 }
 
-// hold passes bytes in both directions until both sides have closed. It reports whether it closed them itself
+// hold passes bytes in both directions until both sides have closed. idle is true if hold closed them
 // because neither side had sent anything for too long.
 func (d *dialogue) hold(fromClient io.Reader) (idle bool) {
 	defer d.close()

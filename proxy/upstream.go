@@ -176,7 +176,8 @@ func Capped(log *zap.Logger) *zap.Logger {
 	}))
 }
 
-// explain logs why the backend did not answer, and answers the client, unless it has disconnected.
+// explain logs why the backend did not answer, and sends the client an error page, unless the client has
+// disconnected.
 func (u *Upstream) explain(x *exchange, err error) {
 	var timeout net.Error
 	late := errors.As(err, &timeout) && timeout.Timeout() && !isDial(err)

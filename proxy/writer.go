@@ -171,8 +171,8 @@ func (x *exchange) takesStream() bool {
 	return ok
 }
 
-// tellCount adds the fields that show the state of the limits (headers in the configuration) to a response.
-// If the backend has set one of these fields itself, in any spelling, it adds none.
+// tellCount adds the fields that show the state of the limits (the key headers in the configuration) to a
+// response. If the backend has set one of these fields itself, in any spelling, it adds none.
 func (x *exchange) tellCount() {
 	if len(x.counted.Fields) == 0 {
 		return

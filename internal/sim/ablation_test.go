@@ -51,7 +51,7 @@ func worth() map[string][]string {
 		"Reguesses":     {"misguess-control", "longjobs-light"},
 		"Grows":         {"db-20-300ms", "db-60-300ms"},
 		"Slack":         {"20x5ms+0.3s-150w-queue"},
-		"SitesLeave":    {"the smallest has the dearest pages"},
+		"SitesLeave":    {"the smallest has the most expensive pages"},
 		"SitesLead":     {"a thousandth"},
 		"SitesIdle":     {"a thousandth"},
 	}

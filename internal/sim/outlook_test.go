@@ -95,7 +95,7 @@ func TestOutlooksComeTrue(t *testing.T) {
 		"dist120":       {limiter.NoRoom},
 		"lightflood":    {limiter.BehindOwn, limiter.NoRoom, limiter.RoomForOthers},
 		"res-flat-10/s": {limiter.NoRoom},
-		"mixed":         {limiter.BehindOwn, limiter.NoRoom, limiter.Untried},
+		"mixed":         {limiter.BehindOwn, limiter.NoRoom, limiter.CostUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,7 +27,7 @@ func sitesOfShares() (all []Scenario) {
 		{"pages that cost the same", [3]int{20, 20, 20}, [3]float64{0.15, 0.15, 0.15}, 0},
 		{"the smallest has most clients", [3]int{60, 30, 10}, [3]float64{0.15, 0.15, 0.15}, 0},
 		{"the smallest has the cheapest pages", [3]int{20, 20, 20}, [3]float64{0.02, 0.15, 0.4}, 0},
-		{"the smallest has the dearest pages", [3]int{20, 20, 20}, [3]float64{2, 0.15, 0.02}, 240},
+		{"the smallest has the most expensive pages", [3]int{20, 20, 20}, [3]float64{2, 0.15, 0.02}, 240},
 		{"long pages", [3]int{20, 20, 20}, [3]float64{3, 3, 1}, 1800},
 	} {
 		s := sited(c.name, shares(1, 2, 5), func() (cs []*Client) {

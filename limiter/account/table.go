@@ -12,12 +12,12 @@ import (
 
 const maxShards = 64
 
-// Table is a bounded set of buckets. It has several shards with a lock each, so requests of different clients
-// rarely wait for each other. Its methods may be called concurrently.
+// Table is a bounded set of buckets. It has several shards, each with its own lock, so requests of different
+// clients rarely wait for each other. Its methods may be called concurrently.
 //
-// When a shard is full, it evicts the bucket with the smallest deficit of a few random ones. A key without a
-// bucket counts as one with a full bucket, so nothing is lost as long as some keys are idle. A client can't
-// get rid of a debt by inventing clients, because each of those would need a greater debt.
+// When a shard is full, it compares a few random buckets, and evicts the one with the smallest deficit. A
+// key without a bucket counts as one with a full bucket, so nothing is lost as long as some keys are idle. A
+// client can't get rid of a debt by inventing clients, because each of those would need a greater debt.
 type Table[V any] struct {
 	seed   maphash.Seed
 	terms  atomic.Pointer[[]*Terms]
@@ -147,7 +147,7 @@ func (t *Table[V]) Len() (n int) {
 // (Knuth, The Art of Computer Programming 6.4, algorithm R). A Go map would need half as much memory again
 // per bucket, and a fifth more time per lookup.
 type shard[V any] struct {
-	mu    sync.Mutex   // guards the following, and the buckets
+	mu    sync.Mutex   // guards the fields below, and the buckets
 	slots []*Bucket[V] // a power of two; at least half of them are free
 	n     int          // buckets
 	size  int          // the most buckets, not counting pinned ones
@@ -229,9 +229,9 @@ func (s *shard[V]) each(f func(*Bucket[V])) {
 // evicting it loses nothing.
 const sampled = 8
 
-// evictLocked removes the bucket with the smallest deficit of a sample. The shard must not be empty. If all
-// buckets of the sample are pinned, it removes none, so the table can exceed its size by at most the number of
-// requests in progress.
+// evictLocked removes the bucket with the smallest deficit in a sample. The shard must not be empty. If all
+// buckets of the sample are pinned, it removes none, so the table can exceed its size by at most the number
+// of requests in progress.
 func (s *shard[V]) evictLocked(at time.Duration) {
 	var least *Bucket[V]
 	var deficit float64
@@ -364,8 +364,8 @@ func (t *Table[V]) Debt(at time.Duration, k Key) (owes time.Duration, by *Terms)
 	return owes, by
 }
 
-// Find returns the state of a key, and its bucket. If the key has no bucket, that is nil, and the state is
-// that of a full bucket if the class has terms.
+// Find returns the state of a key, and its bucket. If the key has no bucket, the bucket is nil; if the class
+// has terms, the state is then that of a full bucket.
 func (t *Table[V]) Find(at time.Duration, k Key) (s State, of *Bucket[V]) {
 	if t.look(k, func(b *Bucket[V]) { s, of = b.stateLocked(at), b }) {
 		return s, of

@@ -80,7 +80,7 @@ type streams struct {
 	taken chan net.Conn
 	ended chan struct{}
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	all  int
 	from map[string]int // by address
 }
@@ -164,7 +164,7 @@ func (s *stream) Close() error {
 }
 
 // logger passes on memberlist's warnings and errors, but only a few at a time. Messages that were encrypted
-// with another key may arrive many times a second, so logger only stores when the last one arrived.
+// with a different key may arrive many times a second, so logger only stores when the last one arrived.
 func (s *Sharer) logger() io.Writer {
 	if s.o.Logf == nil {
 		return io.Discard
@@ -188,7 +188,7 @@ func (l logger) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ForeignAt returns when the last message arrived that was encrypted with another key, to the nearest second.
+// ForeignAt returns when the last message arrived that was encrypted with a different key, to the nearest second.
 func (s *Sharer) ForeignAt() time.Time { return time.Unix(s.foreign.Load(), 0) }
 
 // seek keeps trying to join the hosts that should be members and aren't. After a split, the parts of a fleet
@@ -302,7 +302,7 @@ type roster struct {
 	self    Node
 	changed chan struct{}
 
-	mu      sync.Mutex                  // guards the following
+	mu      sync.Mutex                  // guards the fields below
 	members map[string]*memberlist.Node // by name; copies, because memberlist modifies its own
 }
 

@@ -9,7 +9,7 @@ import (
 	"tempomat/limiter"
 )
 
-// version of the messages. Messages of another version are counted and ignored.
+// version of the messages. Messages of a different version are counted and ignored.
 const version = 2
 
 // kind is the kind of a message. Unknown kinds are ignored, so new ones can be added.
@@ -149,7 +149,7 @@ type reader struct {
 
 func (r *reader) fail() { r.rest, r.failed = nil, true }
 
-// number reads a number. A number above most is an error.
+// number reads a number. It fails if the number is above most.
 func (r *reader) number(most uint64) uint64 {
 	x, n := binary.Uvarint(r.rest)
 	if n <= 0 || x > most {

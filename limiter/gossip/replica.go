@@ -45,7 +45,7 @@ type Replica struct {
 	counts Counts
 }
 
-// peer is what this node knows about another one since they met.
+// peer is what this node has learned about another one since they met.
 type peer struct {
 	alive   bool
 	heard   time.Time // when its last message arrived

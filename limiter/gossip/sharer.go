@@ -41,12 +41,12 @@ type Sharer struct {
 
 	overrun atomic.Uint64 // messages dropped because the inbox was full
 	away    atomic.Uint64 // messages that couldn't be sent
-	foreign atomic.Int64  // when the last message arrived that was encrypted with another key, Unix seconds
+	foreign atomic.Int64  // when the last message arrived that was encrypted with a different key, Unix seconds
 	setKeys sync.Mutex
 
 	list    *memberlist.Memberlist // set by Run
 	sink    limiter.Sink           // set by Run
-	mu      sync.Mutex             // guards the following
+	mu      sync.Mutex             // guards the fields below
 	replica *Replica               // nil before Run
 }
 
@@ -281,7 +281,7 @@ type Options struct {
 	// addresses. The Sharer tries them until they are members, and again after a split.
 	Join []string
 	// Keys are AES keys of 16, 24 or 32 bytes. The first one encrypts, all of them decrypt. Without keys, anyone
-	// who can reach the port can read messages and invent debts.
+	// who can reach the port can read messages and forge debts.
 	Keys [][]byte
 	// Logf receives membership problems; it may be nil.
 	Logf func(format string, arguments ...any)
@@ -317,7 +317,7 @@ type Counts struct {
 
 	Learned uint64 `json:"learned"` // states from which debts were learned
 
-	Malformed uint64 `json:"malformed"` // invalid messages, or messages of another version
+	Malformed uint64 `json:"malformed"` // invalid messages, or messages of a different version
 	Strangers uint64 `json:"strangers"` // messages from nodes that aren't members
 
 	Waiting    int    `json:"waiting"`    // keys whose charges wait to be sent now

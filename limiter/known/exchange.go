@@ -69,7 +69,7 @@ type Exchange struct {
 	to   []func(now time.Time, e Entry)
 	met  func(now time.Time, from uint32, text []byte) // called with other instances' introductions; nil: they are ignored
 
-	mu          sync.Mutex // guards the following
+	mu          sync.Mutex // guards the fields below
 	from        uint32     // a random number that identifies this instance
 	ring        []Entry
 	told        int // how many entries have ever been put into the ring
@@ -92,7 +92,7 @@ type ExchangeState struct {
 	Dropped uint64 `json:"dropped"` // entries and packets that exceeded a limit
 	Stale   uint64 `json:"stale"`   // packets that are too old, or too far in the future
 	Forged  uint64 `json:"forged"`  // malformed packets, and packets with a known fingerprint that weren't sealed with that secret
-	Foreign uint64 `json:"foreign"` // packets sealed with another secret
+	Foreign uint64 `json:"foreign"` // packets sealed with a different secret
 	// Other is the fingerprint of the other secret. OtherAt is when its last packet arrived.
 	Other   string    `json:"other,omitempty"`
 	OtherAt time.Time `json:"otherAt,omitzero"`

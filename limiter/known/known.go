@@ -19,13 +19,13 @@ import (
 // that is found in the older one is added to the newer one. A filter is replaced early once it is a third
 // full, which takes 425,000 clients. It then mistakes a stranger for a known client at a rate of (1/3)^4, so
 // both filters together do so in at most 2.5 % of cases. Only clients that have been served for half a minute
-// are added, so a flood of clients can do no more than make it forget earlier.
+// are added, so a flood of clients can only make it forget clients earlier.
 type Clients struct {
 	epoch    time.Time
 	exchange *Exchange // nil: nothing is shared
 	learnt   atomic.Uint32
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	secret   [16]byte
 	former   [16]byte // the secret before the fleet's secret was set
 	now, old *bloom

@@ -10,8 +10,8 @@ import (
 const Most = 1 << 40
 
 // Bucket is a leaky bucket that counts whole requests. It lets Size units through at once, and DripSize of
-// them drip out every DripRate milliseconds. The zero Bucket limits nothing. In any other, each number is from
-// 1 to 2^40.
+// them drip out every DripRate milliseconds. The zero Bucket limits nothing. In any other Bucket, each
+// number is from 1 to 2^40.
 type Bucket struct {
 	Size, DripRate, DripSize int64
 }

@@ -19,7 +19,7 @@ type Store interface {
 type MemoryStore struct {
 	most int
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	buckets map[memoryKey]memoryBucket
 }
 

@@ -31,7 +31,7 @@ type link struct {
 	seekers sync.WaitGroup
 	tried   chan struct{} // closed after the first attempt to connect
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	client  rueidis.Client
 	up      bool // Redis answered the last call
 	seeking bool // seek's goroutine is running
@@ -189,7 +189,7 @@ func (l *link) close() {
 }
 
 // seal encrypts the keys in the log, so readers of Redis can't see which clients owe. An instance ignores
-// entries that were written with another salt, because it can't decrypt them.
+// entries that were written with a different salt, because it can't decrypt them.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal(salt string) seal {
@@ -214,7 +214,7 @@ func (s seal) close(k limiter.Key) string {
 }
 
 // open returns the key that was sealed. It returns false if the string isn't a sealed key, or was sealed with
-// another salt.
+// a different salt.
 func (s seal) open(sealed string) (limiter.Key, bool) {
 	n := s.aead.NonceSize()
 	if len(sealed) < n || len(sealed) > 2*longestKey {
@@ -241,7 +241,7 @@ type entry struct {
 	left int64  // how many microseconds it is still valid
 }
 
-// from returns the ID after that of the last entry read. (Redis before 6.2 can't exclude the start of a
+// from returns the ID that follows the last entry read. (Redis before 6.2 can't exclude the start of a
 // range.)
 func (l *log) from() string {
 	ms, n, _ := strings.Cut(l.cursor, "-")

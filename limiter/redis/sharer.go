@@ -69,7 +69,7 @@ func NewSharer(o Options, p limiter.Policy) *Sharer {
 	return s
 }
 
-// SetPolicy makes the Sharer share the classes of another policy from now on. It may be called at any time.
+// SetPolicy makes the Sharer share the classes of a different policy from now on. It may be called at any time.
 func (s *Sharer) SetPolicy(p limiter.Policy) {
 	r := newRates(p)
 	s.rates.Store(&r)
@@ -359,8 +359,8 @@ func (d *debit) ran(now time.Time) time.Duration {
 	return max(0, min(d.used, now.Sub(d.began)))
 }
 
-// forget drops debits that are older than age, and returns how many charges these contained. After an outage,
-// no client is therefore charged for requests of long ago.
+// forget drops debits that are older than age, and returns how many charges these contained. After an
+// outage, no client is therefore charged for old requests.
 func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 	for k, d := range p {
 		if now.Sub(d.since) > age {
@@ -391,8 +391,8 @@ func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 // (6) how many entries to read, (7) its length and (8) for how many milliseconds an entry is valid. Five
 // values for each account follow: the charge, the burst, how far in the future the account may be, how long
 // the charged requests ran (all in microseconds), and the sealed key, which is empty if the key must not be
-// announced. What a key earned while its requests ran pays for them even if it had its full burst. The
-// remaining ARGV are packets.
+// announced. The credit that a key earned while its requests ran pays for them even if it had its full
+// burst. The remaining ARGV are packets.
 const shareScript = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -1,7 +1,7 @@
 // Package smockron shares limits by the Smockron protocol. Gatekeepers report to a master which requests they
-// let through. If an identifier must wait, the master sends all of them the time until which it must. Both
-// directions are ZeroMQ publish/subscribe. The gatekeeper opens both connections: for accounting to the
-// master's port (10004 by default), and for control to the next port.
+// let through. If an identifier must wait, the master tells all gatekeepers until when. Both directions are
+// ZeroMQ publish/subscribe. The gatekeeper opens both connections: for accounting to the master's port
+// (10004 by default), and for control to the next port.
 //
 // A gatekeeper decides from memory and never waits for a master. Without a master, only the instance's own
 // limits apply.

@@ -61,12 +61,12 @@ func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string
 // publisher opens an XPUB socket, by bind or connect. If all is set, it reports each subscriber; otherwise it
 // reports each topic only once.
 //
-// Messages are only sent to connected peers, and are dropped when the connection ends. Otherwise they would be
-// queued while a master is unreachable, and clients would be charged for them when it comes back.
+// Messages are sent only to connected peers, and are dropped when the connection ends. Otherwise they would
+// be queued while a master is unreachable, and clients would be charged for them when it comes back.
 //
-// If there is no room for a peer's message, it is dropped. A connecting socket, which has a single peer,
-// returns an error then. A binding socket doesn't, because it would have to make all peers wait for the
-// slowest.
+// If there is no room for a peer's message, the message is dropped. A connecting socket, which has a single
+// peer, then returns an error. A binding socket doesn't, because it would have to make all peers wait for
+// the slowest.
 func (w *Wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
 	return w.open(zmq.XPUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true), s.SetXpubNodrop(!bind))

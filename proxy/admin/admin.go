@@ -4,7 +4,7 @@
 // A request passes the guard and then its route.
 //
 //	admin.go   the parts, the listeners and the servers
-//	guard.go   access: the token, the host names, pages of other sites; and the user who asks
+//	guard.go   access: the token, the host names, pages of other sites, and which user asks
 //	routes.go  the paths with their parameters, documents and errors
 //	views.go   the documents of the paths
 //	page.go    the dashboard
@@ -81,7 +81,7 @@ type Server struct {
 	web     *http.Server  // serves TCP
 }
 
-// New makes a Server. It opens no listener.
+// New makes a Server. It opens no listeners.
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -154,7 +154,7 @@ func serve(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// Shutdown closes the listeners and waits for requests under way. When ctx ends, it closes their
+// Shutdown closes the listeners and waits for requests in progress. When ctx ends, it closes their
 // connections.
 func (a *Server) Shutdown(ctx context.Context) error {
 	var all error

@@ -172,7 +172,7 @@ func TestAdminErrors(t *testing.T) {
 		{"GET", "/v1/buckets?sort=title", options(), 400, `sort: "title" is unknown; known: wait, cpu, rate, level, last`},
 		{"GET", "/v1/buckets?limit=0", options(), 400, `limit: "0" is not a whole number from 1 to 10000`},
 		{"GET", "/v1/buckets?limit=2.5", options(), 400, `"2.5"`},
-		{"GET", "/v1/history", options(), 404, "no history is kept: history.hours is 0 in the configuration"},
+		{"GET", "/v1/history", options(), 404, "no history is kept, because history.hours is 0 in the configuration"},
 		{"GET", "/v1/history?hours=169", withHistory(), 400, `hours: "169" is not a whole number from 1 to 168`},
 		{"GET", "/v1/buckets?lmit=5", options(), 400, `unknown parameter "lmit"; known: class, sort, limit`},
 		{"GET", "/v1/health?x=1", options(), 400, "known: none"},

@@ -58,7 +58,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// refuseUse returns why a request isn't allowed to use the API; nil: it is.
+// refuseUse returns why a request isn't allowed to use the API, or nil if it is allowed.
 func (g *guard) refuseUse(r *http.Request) error {
 	if isCrossSite(r) {
 		return &failure{http.StatusForbidden, "a page from another site sent this request (Origin, Sec-Fetch-Site)"}
@@ -115,7 +115,7 @@ func (a *Access) Set(token string, hosts []string) {
 	a.granted.Store(g)
 }
 
-// Granted reports whether there is a token in force.
+// Granted reports whether a token is set.
 func (a *Access) Granted() bool { return a.granted.Load() != nil }
 
 // bearer returns the token of a request, or an empty string if it has none or several.

@@ -23,7 +23,7 @@ type fake struct {
 	*admintest.Server
 	token string // the token that it requires; empty: none
 
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	posts []string   // bodies of POST /v1/forgive
 	away  bool
 }

@@ -49,8 +49,8 @@ func (a *Server) Handler() http.Handler {
 // view makes the document of a path. Its error is a failure, or says what is wrong with the request.
 type view func(r *http.Request) (any, error)
 
-// handler accepts only the named parameters: with a misspelt one, the answer would silently be about
-// something else.
+// handler accepts only the named parameters. Otherwise a misspelt parameter would be ignored, and the answer
+// would be about something else.
 func (v view) handler(parameters []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for name := range r.URL.Query() {

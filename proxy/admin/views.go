@@ -212,7 +212,7 @@ func (a *Server) recent(r *http.Request) (any, error) {
 
 func (a *Server) history(r *http.Request) (any, error) {
 	if a.opts.History == nil {
-		return nil, &failure{http.StatusNotFound, "no history is kept: history.hours is 0 in the configuration"}
+		return nil, &failure{http.StatusNotFound, "no history is kept, because history.hours is 0 in the configuration"}
 	}
 	hours, err := numberOf(r, "hours", usualHours, mostHours)
 	if err != nil {
@@ -267,8 +267,8 @@ func (a *Server) act(do func(i Inspector, now time.Time, by string, a api.ActReq
 	}
 }
 
-// ReadAct reads the body of a request to forgive or pin. It rejects unknown fields, because a misspelt one
-// would silently do something else.
+// ReadAct reads the body of a request to forgive or pin. It rejects unknown fields, because otherwise a
+// misspelt field would be ignored.
 func ReadAct(r *http.Request) (act api.ActRequest, err error) {
 	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, mostBody))
 	d.DisallowUnknownFields()

@@ -175,7 +175,7 @@ func (a *Answer) Tunnel() *Tunnel {
 	return &Tunnel{Conn: a.conn, rest: io.MultiReader(bytes.NewReader(said), a.conn.Conn)}
 }
 
-// Tunnel is a connection to the backend that now speaks another protocol.
+// Tunnel is a connection to the backend that now uses another protocol.
 type Tunnel struct {
 	*Conn
 	rest io.Reader

@@ -29,7 +29,7 @@ type Conn struct {
 	speaks bool
 	reset  atomic.Bool // set by noteReset
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	due      time.Time  // time limit for the head of the answer; zero: none
 	deadline time.Time  // deadline of the connection: never after due, and extended to due when it passes; zero: none
 	answered bool       // the answer's head has arrived, while the request's body is still on its way
@@ -57,8 +57,8 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return c.raw, nil
 }
 
-// isClean reports whether TLS has no bytes left that belong to no answer. crypto/tls reads whole records, and
-// an answer may have ended in the middle of one.
+// isClean reports whether TLS holds no bytes beyond the end of the answer. crypto/tls reads whole records,
+// and an answer may have ended in the middle of one.
 func (c *Conn) isClean() bool {
 	if _, secure := c.Conn.(*tls.Conn); !secure {
 		return true
@@ -72,7 +72,7 @@ func (c *Conn) isClean() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// begin notes that the head of an answer is awaited, while the request's body is still being sent.
+// begin notes that the pool waits for the head of an answer, while it still sends the request's body.
 func (c *Conn) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +219,7 @@ func (c *Conn) noteReset(err error) {
 // Call is the current request of one client to the backend. Another goroutine can cancel it. The client's
 // next request uses it again. Cancel may be called at any time.
 type Call struct {
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the fields below
 	conn      *Conn      // connection in use; nil: none
 	had       bool       // whether the request has had a connection
 	stop      context.CancelFunc
@@ -265,8 +265,8 @@ func (c *Call) Conn() *Conn {
 	return c.conn
 }
 
-// IsOpening reports whether the current request opens its first connection, so the backend doesn't
-// know of the request yet.
+// IsOpening reports whether the current request's first connection is still being opened, so the backend
+// can't know of the request.
 func (c *Call) IsOpening() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,11 +5,10 @@
 //
 // # Retries
 //
-// The backend may close an idle connection at any moment, even while a request is on its way. If
-// no byte of an answer came, and the request may be repeated (it has an idempotent method and no
-// body; RFC 9110, 9.2.2), it is sent again over a new connection. Before a connection is reused,
-// the pool checks whether the backend has closed it, so other requests rarely fail for that
-// reason.
+// The backend may close an idle connection at any moment, even while a request is on its way. If no byte of
+// an answer has arrived, and the request may be repeated (it has an idempotent method and no body; RFC 9110,
+// 9.2.2), it is sent again over a new connection. Before a connection is reused, the pool checks whether the
+// backend has closed it, so other requests rarely fail for that reason.
 package backend
 
 import (
@@ -42,7 +41,7 @@ type Pool struct {
 	answers       sync.Pool     // holds *Answer
 	crowded       atomic.Bool   // set by Crowd
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	idle   []*Conn    // idle connections, the newest last
 	sweeps *time.Timer
 	closed bool
@@ -100,7 +99,7 @@ func (p *Pool) put(c *Conn) {
 }
 
 // Crowd tells the pool whether connections wait for the backend to accept them. As long as they do, no
-// connection stays idle, because it may hold a worker that could accept one of them.
+// connection stays idle, because an idle one may hold a worker that could accept one of them.
 func (p *Pool) Crowd(on bool) {
 	if p.crowded.Swap(on) == on || !on {
 		return

@@ -49,8 +49,8 @@ const (
 var errUnasked = errors.New("the backend sent bytes without a request")
 
 // Do sends a request and returns the answer as soon as its head has arrived. The caller must read the Answer
-// to its end or close it. If the call was cancelled, the error is context.Canceled. Errors of the connection
-// are those of package net.
+// to its end or close it. If the call was cancelled, the error is context.Canceled. Connection errors come
+// from package net.
 func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 	if call.isCancelled() {
 		r.drop()
@@ -204,7 +204,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 	return 0, nil, nil
 }
 
-// receive reads heads until it has that of the final answer.
+// receive reads heads until it has read the head of the final answer.
 func (a *Answer) receive(r *Request) error {
 	head := http1.Response{Fields: a.Fields}
 	for range 1 + mostHints {
@@ -272,7 +272,7 @@ func (u *upload) goAhead() {
 	}
 }
 
-// end notes that the body isn't needed. Closing the connection ends a pending Write.
+// end notes that the rest of the body isn't needed. Closing the connection ends a pending Write.
 func (u *upload) end() {
 	if u != nil {
 		u.over.Store(true)

@@ -11,7 +11,7 @@ import (
 
 // talk sends a request without a body and reads the beginning of its answer, in one call of the runtime's
 // poller. The poller is armed before the request is written. So talk doesn't miss an answer that comes at
-// once, and needn't first try a read that finds nothing, as package net does. The same call checks whether
+// once, and doesn't begin with a read that finds nothing, as package net does. The same call checks whether
 // the backend has closed the connection.
 type talk struct {
 	asks    []byte // part of the request that must still be written

@@ -94,8 +94,9 @@ func prepare(dir string) error {
 	return nil
 }
 
-// hostOf returns the address at which both listeners listen; empty: they listen at different ones. The library uses it
-// to see that this process already listens for challenges; otherwise it would listen there itself.
+// hostOf returns the address at which both listeners listen, or an empty text if their addresses differ.
+// From it, the library sees that this process already listens for challenges; otherwise the library would
+// listen there itself.
 func hostOf(plain, secure net.TCPAddr) string {
 	if plain.Port != 0 && secure.Port != 0 && !plain.IP.Equal(secure.IP) {
 		return ""
@@ -165,7 +166,7 @@ func (i *Issuer) Challenge(w http.ResponseWriter, r *http.Request) bool {
 	return slices.Contains(i.hosts, strings.ToLower(host)) && i.acme.HandleHTTPChallenge(w, r)
 }
 
-// States returns all hosts, in their order, and when their certificates expire; zero: there is none yet.
+// States returns all hosts, in their order, and when their certificates expire; zero if a host has none yet.
 func (i *Issuer) States() []State {
 	all := make([]State, 0, len(i.hosts))
 	for _, host := range i.hosts {

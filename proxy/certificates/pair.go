@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// largestFile is the size, in bytes, up to which a file is read.
+// largestFile is the size of the largest file that is read, in bytes.
 const largestFile = 256 << 10
 
 // pair is a certificate with its key, as last read.

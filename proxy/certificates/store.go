@@ -19,7 +19,7 @@ type Store struct {
 	log   *zap.Logger
 	index atomic.Pointer[index]
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	sources []Source
 	found   map[Source][]files // pairs of each source, as last listed
 	pairs   []pair
@@ -70,8 +70,8 @@ func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) *tl
 }
 
 // Load reads the certificates of sources, which replace the previous sources. If a pair was read before
-// and can't be read now, its certificate stays in use. The error lists the pairs that have never been
-// read; the others are in force. If no pair at all can be used, the previous certificates stay.
+// and can't be read now, its certificate stays in use. The error lists the pairs that have never been read;
+// the others are in use. If no pair at all can be used, the previous certificates stay.
 func (s *Store) Load(sources []Source) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +138,8 @@ func newIndex(pairs []pair) *index {
 	return x
 }
 
-// every is how often the files are read again. They are read and not watched, because watching doesn't work on
-// every file system and through links.
+// every is how often the files are read again. They are polled, because watching doesn't work on every file
+// system, or through links.
 const every = 10 * time.Second
 
 // Run calls Look regularly until the context ends.
@@ -174,7 +174,7 @@ func (s *Store) tell(before, p pair, err error) {
 	fields := []zap.Field{zap.String("certificate", p.certificate), zap.String("key", p.key)}
 	switch {
 	case err == nil:
-		s.log.Info("certificate is in force", append(fields, zap.Strings("names", firstOf(p.names)), zap.Time("expires", p.shown.Leaf.NotAfter))...)
+		s.log.Info("certificate is in use", append(fields, zap.Strings("names", firstOf(p.names)), zap.Time("expires", p.shown.Leaf.NotAfter))...)
 		if p.public {
 			s.log.Warn("every user of this machine can read a private key: run chmod o-r on it", zap.String("key", p.key))
 		}

@@ -38,8 +38,8 @@ func (c *Conn) isWaiting() bool { return c.state.Load()&activity == waiting }
 // since returns when a waiting connection began to wait.
 func (c *Conn) since() int64 { return c.state.Load() >> sinceShift }
 
-// Busy notes that a request is under way. It returns false if the connection was closed to make room; the
-// request must not be served then.
+// Busy notes that a request is in progress. It returns false if the connection was closed to make room; in
+// that case, the request must not be served.
 func (c *Conn) Busy() bool { return c.turn(busy) }
 
 // Idle notes that the connection now waits for the client's next request. It returns false if the connection

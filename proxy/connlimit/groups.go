@@ -30,7 +30,7 @@ func (k kind) key(a netip.Addr) netip.Prefix {
 // group is an address or a network, and how many connections it holds.
 type group struct {
 	open      int32 // open connections
-	counted   int32 // value of open for ranking: a trusted address never counts as more than few connections
+	counted   int32 // value of open for ranking: a trusted address never counts as holding more than few connections
 	addresses int32
 	trusted   bool // whether the group is a trusted address, such as a load balancer, which many clients share
 }

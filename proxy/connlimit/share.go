@@ -24,7 +24,7 @@ const OnePart = 16
 // Share is a bounded amount, such as bytes of memory, that clients hold parts of. Its methods may be called
 // concurrently.
 type Share struct {
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	most int
 	held int
 	of   map[netip.Addr]int

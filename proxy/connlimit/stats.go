@@ -12,7 +12,7 @@ type Stats struct {
 	Most      int    `json:"most"`      // largest allowed number of connections
 	Addresses int    `json:"addresses"` // addresses with open connections
 	Shed      uint64 `json:"shed"`      // connections closed since the start to make room for others
-	Refused   uint64 `json:"refused"`   // new connections closed at once, because no other could be closed for them
+	Refused   uint64 `json:"refused"`   // new connections closed at once, because no other connection could be closed instead
 
 	// The addresses and the networks with the most connections, the largest first. A network is a /24 or /16
 	// (IPv6: /48 or /32) with connections from more than one address.

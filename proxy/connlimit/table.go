@@ -2,16 +2,15 @@
 // one more arrives.
 //
 // Below the bound, it closes none. At the bound, it still accepts a new connection, and
-// closes one of the client that holds most to make room. If it rejected new connections instead, the
-// clients that have filled the table would keep all others out. A fixed bound for each address
-// instead would be too low for an office or too high for an attacker.
+// closes one of the client that holds most to make room. If it rejected new connections instead, the clients
+// that have filled the table would keep all others out. A fixed bound for each address would be too low for
+// an office or too high for an attacker.
 //
 // # Which client loses a connection
 //
-// The more an address or network holds, the sooner it loses a connection. This is its weight. The
-// weight of an address is the number of its connections; an IPv6 address stands for its /64. An
-// address that holds few (8 to 32, depending on the bound) has no weight, because a browser opens
-// six.
+// The greater the weight of an address or network, the sooner it loses a connection. The weight of an
+// address is the number of its connections; an IPv6 address stands for its /64. An address that holds few (8
+// to 32, depending on the bound) has no weight, because a browser opens six.
 //
 // A flood may come from many addresses that hold few each. So a network also has weight: a 16th of
 // its number of connections for a /24 (IPv6: /48), a 64th for a /16 (/32). These parts are small,
@@ -80,14 +79,14 @@ type Table struct {
 	most, few, many, large int32
 	looks                  int
 
-	mu            sync.Mutex // guards the following
+	mu            sync.Mutex // guards the fields below
 	conns         []*Conn
 	groups        [kinds]map[netip.Prefix]*group
 	shed, refused uint64
 }
 
-// New makes a Table for no more than most connections, limited to the range from 1 to 16,777,216. All later times
-// must be after now.
+// New makes a Table. most is the largest number of connections, limited to the range from 1 to 16,777,216.
+// All later times must be after now.
 func New(now time.Time, most int) *Table {
 	n := int32(min(max(most, 1), ceiling))
 	few := min(max(n/fewPart, fewLeast), fewMost)

@@ -78,7 +78,7 @@ func (c Cause) namesClient() bool { return c == DebtOfAddress || c == DebtOfNetw
 type Set struct {
 	matcher language.Matcher
 	// chosen remembers which language fits an Accept-Language. Finding that takes ten microseconds,
-	// as long as the rest of a refusal, and browsers send few different ones.
+	// as long as the rest of a refusal, and browsers send few different values.
 	chosen *lru.Cache[string, int]
 	hosts  map[string]pages // pages by host; forAllHosts is for all other hosts
 }
@@ -93,8 +93,8 @@ const (
 	remembered = 256
 )
 
-// Find returns the page for a host, as the request gives it, with or without a port, and for the
-// request's Accept-Language lines (RFC 9110, 12.5.4).
+// Find returns the page for a host, with or without a port, and for the request's Accept-Language lines (RFC
+// 9110, 12.5.4).
 func (s *Set) Find(host string, acceptLanguage []string, c Cause) *Page {
 	of, ok := s.hosts[hostOf(host)]
 	if !ok {
@@ -132,7 +132,7 @@ func hostOf(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Page is one page in one language, complete except for its holes. It is never changed.
+// Page is one page in one language, complete except for its holes. It never changes.
 type Page struct {
 	language   string
 	html, text holed

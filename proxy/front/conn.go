@@ -38,7 +38,7 @@ type conn struct {
 	served atomic.Bool // a request was served; shared
 	rested atomic.Bool // the connection waits in a goroutine that hasn't served a request, so its stack is small; shared
 
-	mu      sync.Mutex // guards the following, which are shared
+	mu      sync.Mutex // guards the fields below, which are shared
 	stage   stage
 	woken   bool          // whether its pending read must return at once
 	since   time.Duration // when it began to wait (idle or inHead); see Server.since
@@ -119,7 +119,7 @@ func (c *conn) recovers() {
 
 // fails logs a panic of the handler.
 func (c *conn) fails(p any) {
-	c.server.o.Log.Error("a connection failed", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	c.server.o.Log.Error("the handler of a connection panicked", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 }
 
 var errFailed = errors.New("the connection failed")
@@ -173,8 +173,8 @@ func (c *conn) lookAt() {
 	}
 }
 
-// isHTTP2 reports whether the first bytes of the connection are those of HTTP/2 (RFC 9113, 3.4).
-// No HTTP/1 request has the method PRI (RFC 7540, 11.6).
+// isHTTP2 reports whether the connection begins with the preface of HTTP/2 (RFC 9113, 3.4). No HTTP/1
+// request has the method PRI (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {
 	switch {
 	case c.served.Load():
@@ -273,7 +273,7 @@ func (c *conn) refuse(err error) {
 	status := http1.StatusOf(err)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() == 0:
-		return // the client sent only empty lines, which aren't a request: it would take an answer as the one to its next request
+		return // the client sent only empty lines, which aren't a request: it would mistake an answer for the one to its next request
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		status, err = http.StatusRequestTimeout, errors.New("the rest of the headers did not arrive")
 	case !errors.Is(err, http1.ErrMalformed):
@@ -289,7 +289,7 @@ type presence struct {
 
 	left atomic.Bool
 
-	mu   sync.Mutex    // guards the following
+	mu   sync.Mutex    // guards the fields below
 	done chan struct{} // closed when the client disconnects; nil: Done wasn't called yet
 }
 

@@ -28,7 +28,7 @@ import (
 type Entrance struct {
 	// TLS is the configuration of TLS, with the protocols that it offers (NextProtos); nil: no TLS.
 	TLS *tls.Config
-	// Proxied is whether each connection begins with a PROXY protocol header, which names the client. Then
+	// Proxied is true if each connection begins with a PROXY protocol header, which names the client. Then
 	// only peers that Options.Trusts accepts may connect.
 	Proxied bool
 	// Handler serves the requests; nil: the Server's handler does.
@@ -250,7 +250,7 @@ type proxyHeader struct {
 	// checks), doesn't know the address (UNKNOWN, AF_UNSPEC), or the client uses a unix socket. The peer then
 	// counts as the client.
 	source netip.AddrPort
-	// secure is whether the client used TLS to connect to the proxy (PP2_TYPE_SSL).
+	// secure is true if the client used TLS to connect to the proxy (PP2_TYPE_SSL).
 	secure bool
 }
 

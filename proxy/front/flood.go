@@ -26,15 +26,14 @@ import (
 //   - If a window opens by one byte, the server sends one byte (CVE-2019-9511).
 //
 // So a connection has a budget for each kind of frame, derived from what honest clients send. If
-// honest clients may send any number of a kind, a connection earns that budget by other traffic: a
-// client that receives much data may often report that it has read them. A connection that exceeds
-// a budget is closed long before it has cost a second of CPU time. There is one exception: a client
-// that sends DATA in small pieces is only read more slowly, because an honest stream of messages
-// does the same. Unanswered requests are also counted over all connections from an address, because
-// each new connection has new budgets.
+// honest clients may send any number of a kind, a connection earns that budget by other traffic: a client
+// that receives much data may often report that it has read it. A connection that exceeds a budget is closed
+// long before it has cost a second of CPU time. There is one exception: a client that sends DATA in small
+// pieces is only read more slowly, because an honest stream of messages does the same. Unanswered requests
+// are also counted over all connections from an address, because each new connection has new budgets.
 //
-// The handler counts and charges complete requests. This type only bounds requests that are
-// canceled before their answer is complete, because the handler notices these too late.
+// The handler counts and charges complete requests. This type only bounds requests that are cancelled before
+// their answer is complete, because the handler notices these too late.
 //
 // The methods get the time since the connection began.
 type floods struct {
@@ -100,8 +99,8 @@ func (f *floods) answered() {
 // provoked.
 func (f *floods) reset(now time.Duration) error { return f.resets.charge(now, 1, Resets) }
 
-// windowUpdate notes a WINDOW_UPDATE. anyway is whether the frame is useless: it is for the whole connection,
-// whose window is still wide open.
+// windowUpdate notes a WINDOW_UPDATE. anyway is true if the frame is useless, because it is for the whole
+// connection, whose window is still wide open.
 func (f *floods) windowUpdate(now time.Duration, anyway bool) error {
 	if anyway && f.windows.saved == 0 {
 		return f.control.charge(now, 1, Control)
@@ -109,7 +108,7 @@ func (f *floods) windowUpdate(now time.Duration, anyway bool) error {
 	return f.windows.charge(now, 1, Windows)
 }
 
-// sentData notes that data were sent to the client, which earn it WINDOW_UPDATE and control frames.
+// sentData notes that data was sent to the client, which earns the client WINDOW_UPDATE and control frames.
 func (f *floods) sentData(length int) {
 	f.sent += length
 	f.windows.earn(f.sent / bytesEarnWindow)
@@ -145,8 +144,7 @@ const (
 // types, empty DATA, CONTINUATION, resets of streams that were answered, and small WINDOW_UPDATEs
 // of a connection whose window is open.
 //   - A browser sends one or two PRIORITY frames with a request, and another when an image
-//     comes into view. So each request earns two frames, and enough for a page may come at
-//     once.
+//     comes into view. So each request earns two frames, and the frames for a whole page may come at once.
 //   - gRPC (grpc-go, and hyper for Rust) measures the bandwidth by sending a PING and a
 //     WINDOW_UPDATE after a DATA frame, one pair at a time. So each DATA frame earns two. gRPC
 //     sends SETTINGS when its estimate doubles, which is nine times at most. SETTINGS and
@@ -208,7 +206,7 @@ const (
 // (GCRA, ITU-T I.371). Earned events are spent first.
 //
 // Any frame costs the server a few µs. A client that stays within rate, burst and savings uses less than a
-// fifth of a CPU in a second. A client that doesn't is cut off within a second.
+// fifth of a CPU in a second. A client that exceeds them is cut off within a second.
 type budget struct {
 	each  time.Duration // time between two events at the steady rate
 	burst int           // how many events may come at once
@@ -265,7 +263,7 @@ const (
 // address is the activity of all connections of one IPv4 address or one IPv6 /64. Its methods may be called
 // concurrently.
 type address struct {
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	paid time.Time  // time at which the steady rate will have paid for all requests so far
 }
 

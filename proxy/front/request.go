@@ -115,7 +115,7 @@ func isPlain(path string) bool {
 type body struct {
 	r *request
 
-	mu      sync.Mutex // held while Read waits for the client; guards the following
+	mu      sync.Mutex // held while Read waits for the client; guards the fields below
 	in      *http1.Buffer
 	chunks  http1.ChunkedBody
 	left    int64 // bytes that are still to come, if the body has a length

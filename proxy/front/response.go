@@ -17,8 +17,8 @@ import (
 // Response is a handler's answer to a request. It is an http.ResponseWriter for one goroutine at a time,
 // except for Look.
 //
-// Unlike the one of package net/http it doesn't guess the content's type and doesn't read the rest of the
-// request's body. If the handler has not read the whole body, the connection is closed.
+// Unlike net/http's, it doesn't guess the content type, and doesn't read the rest of the request's body. If
+// the handler has not read the whole body, the connection is closed.
 type Response struct {
 	conn   *conn
 	r      *request
@@ -39,8 +39,8 @@ type Response struct {
 	keeps    bool  // whether the request must stay valid after its answer
 	err      error // first error of a write
 
-	mu        sync.Mutex // guards the following, and the writing of interim answers
-	continued bool       // whether the client was told to send its body
+	mu        sync.Mutex // guards the fields below, and the writing of interim answers
+	continued bool       // whether a 100 (Continue) was sent
 }
 
 func (w *Response) begin(c *conn, r *request) {
@@ -79,7 +79,7 @@ func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
 // may be called concurrently until the handler returns.
 func (w *Response) Look() { w.conn.lookAt() }
 
-// Streams returns the number of requests that the connection has under way.
+// Streams returns the number of requests in progress on the connection.
 func (w *Response) Streams() int { return 1 }
 
 // SetReadDeadline is for http.ResponseController.
@@ -261,7 +261,7 @@ func (w *Response) end() bool {
 	return complete && !w.closes
 }
 
-// endsBody reports whether, according to the head, the body lasts until the connection is closed.
+// endsBody reports whether, according to the head, the end of the connection marks the end of the body.
 func (w *Response) endsBody() bool {
 	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
 }

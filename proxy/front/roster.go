@@ -15,7 +15,7 @@ type Roster[T any] struct {
 }
 
 type shard[T any] struct {
-	mu   sync.Mutex // guards the following and the members' links
+	mu   sync.Mutex // guards the fields below and the members' links
 	head *RosterEntry[T]
 	_    [48]byte // pads the shard to a cache line
 }
@@ -55,8 +55,8 @@ func (e *RosterEntry[T]) Remove() {
 	*e = RosterEntry[T]{}
 }
 
-// Exclusively calls f while no Each looks at the member. It protects what the function of Each changes in a
-// member, and what that function reads.
+// Exclusively calls f while no call of Each looks at the member, so f can safely use all that the function
+// of Each reads or changes.
 func (e *RosterEntry[T]) Exclusively(f func()) {
 	e.shard.mu.Lock()
 	defer e.shard.mu.Unlock()

@@ -67,12 +67,12 @@ type Server struct {
 	began     time.Time
 	conns     Roster[conn]
 	memory    memories
-	long      *connlimit.Share // bounds how many heads that outgrow inSize are under way
+	long      *connlimit.Share // bounds how many heads larger than inSize are read at a time
 	turns     *turns           // limits the handshakes that compute
 	addresses *addresses
 	secure    *tls.ConnectionState // TLS state of all requests over TLS; it only shows that they use TLS
 
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the fields below
 	listeners []net.Listener
 	ends      bool
 	sweeps    bool

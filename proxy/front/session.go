@@ -21,11 +21,11 @@ import (
 
 const (
 	preface = http2.ClientPreface
-	// mostStreams is how many requests a client may have under way. The largest pages make a browser
-	// send about that many requests at once.
+	// mostStreams is how many requests of a client may be in progress. The largest pages make a browser send
+	// about that many requests at once.
 	mostStreams = 250
-	// mostHandlers is how many handlers may run at once. It exceeds mostStreams because the handler of a
-	// request that the client has canceled notices that only after a while.
+	// mostHandlers is how many handlers may run at once. It exceeds mostStreams because a handler notices
+	// only after a while that the client has cancelled its request.
 	mostHandlers = 2 * mostStreams
 	// fewStreams is the longest list of streams whose memory is reused.
 	fewStreams = 16
@@ -35,7 +35,7 @@ const (
 	frameHead    = 9
 	// fieldOverhead is what each field adds to the size of a header, in addition to its text (6.5.2).
 	fieldOverhead = 32
-	// mostGiven is how many streams are remembered of those that this side has reset.
+	// mostGiven is how many of the streams that this side has reset are remembered.
 	mostGiven = 32
 	// firstWindow is how many bytes either side may send before the first WINDOW_UPDATE (6.9.2).
 	firstWindow = 65535
@@ -67,7 +67,7 @@ type session struct {
 	block   block
 	pieces  []byte // pieces of block except for the last one; they are joined here, because the decoder would keep their memory
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	floods   floods
 	streams  []*Stream // open streams, in the order of their numbers
 	newest   uint32    // the highest stream number so far
@@ -264,7 +264,7 @@ func (h *session) borrow() {
 	}
 }
 
-// giveBack returns the memory for reading frames, and that of the connection.
+// giveBack returns the memory for reading frames, and the connection's memory.
 func (h *session) giveBack() {
 	h.conn.giveBack()
 	if r := h.reading; r != nil && h.block.of == 0 {

@@ -16,8 +16,8 @@ import (
 )
 
 // Stream is an HTTP/2 request and its answer. It is an http.ResponseWriter for one goroutine at a
-// time. Like a Response it doesn't guess the content's type. It sends the written data when it is
-// flushed, at the end, or when a frame is full.
+// time. Like a Response, it doesn't guess the content type. It sends the written data when it is flushed, at
+// the end, or when a frame is full.
 type Stream struct {
 	in asked
 
@@ -35,12 +35,12 @@ type Stream struct {
 	written  int64
 	bodyless bool
 
-	// session.mu guards the following.
+	// session.mu guards the fields below.
 	err                   error // why the stream ended early; nil: it did not
 	body                  incoming
 	reads, writes         sync.Cond // signals for readers of the body, and for writers of the answer
 	readUntil, writeUntil time.Time // deadlines of reading and writing; zero: none
-	continued             bool      // whether the client was told to send its body
+	continued             bool      // whether a 100 (Continue) was sent
 	window                int       // how much more of the answer's body the client accepts
 	wants                 int       // number of bytes that wait for the window
 	ended                 bool      // whether the whole answer was sent
@@ -290,7 +290,7 @@ func (s *Stream) Relays(string) {}
 // when the client disconnects.
 func (s *Stream) Look() {}
 
-// Streams returns the number of requests that the client has under way.
+// Streams returns the number of requests in progress on the connection.
 func (s *Stream) Streams() int {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -416,7 +416,7 @@ func (s *Stream) clear() {
 type incoming struct {
 	s *Stream
 
-	// session.mu guards the following.
+	// session.mu guards the fields below.
 	unread  [][]byte // pieces in the order in which they came
 	at      int      // how much of the first piece was read
 	size    int      // how many bytes are unread
@@ -506,7 +506,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 }
 
 // store appends a copy of p to the unread pieces. A fast upload brings thousands of pieces a second, so they
-// lie in memory that is used again.
+// are stored in memory that is reused.
 func (b *incoming) store(p []byte) {
 	b.size += len(p)
 	for len(p) > 0 {
@@ -521,7 +521,7 @@ func (b *incoming) store(p []byte) {
 	}
 }
 
-// room returns memory for n bytes or more, but for at most twice as many, or leastPiece.
+// room returns memory for at least n bytes, and at most for 2n or leastPiece, whichever is more.
 func (b *incoming) room(n int) []byte {
 	if n <= sendSize/2 {
 		return make([]byte, 0, max(n, leastPiece))
@@ -551,7 +551,7 @@ func (b *incoming) load(p []byte) (n int) {
 	return n
 }
 
-// forget discards the data that were not read, and returns their size.
+// forget discards the unread data and returns its size.
 func (b *incoming) forget() (size int) {
 	size = b.size
 	b.unread, b.at, b.size = nil, 0, 0

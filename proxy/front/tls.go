@@ -97,7 +97,7 @@ type below struct {
 	now bool    // whether reads use fd and don't wait
 	fd  uintptr // descriptor for reads; valid while now is true
 
-	turns *turns                // limits how many handshakes compute; nil: no handshake is under way
+	turns *turns                // limits how many handshakes compute; nil: no handshake is in progress
 	of    string                // address for which the handshake takes turns
 	held  atomic.Pointer[turns] // the same as turns while the handshake has a turn; nil: it has none
 
@@ -227,11 +227,11 @@ func (b *below) SetWriteDeadline(t time.Time) error {
 type turns struct {
 	taken chan struct{} // holds an element for each handshake that computes
 
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	lines map[string]*line
 }
 
-// line holds back the handshakes of one address, so only one of them competes with those of other
+// line holds back the handshakes of one address, so only one of them competes with the handshakes of other
 // addresses.
 type line struct {
 	first chan struct{} // holds an element while one handshake competes

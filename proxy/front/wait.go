@@ -278,7 +278,7 @@ func (c *conn) drainClient() {
 	c.waits(now)         // Shutdown doesn't wait for connections that wait
 	for until := now.Add(drainTime); now.Before(until); now = time.Now() {
 		_ = c.SetReadDeadline(now.Add(drainSilence))           // if the connection is closed, the read fails
-		if _, err := c.below().Read(c.memory[:]); err != nil { // below TLS, because the data aren't used
+		if _, err := c.below().Read(c.memory[:]); err != nil { // below TLS, because the data isn't used
 			return
 		}
 	}

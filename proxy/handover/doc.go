@@ -24,7 +24,7 @@
 //
 // The running process accepts connections until the new one has sent its number. If the new process
 // ends before that, no client notices. Between the two messages the running process stops everything
-// that only one process may do, such as writing the state file. The new process begins with these
-// things after the answer. If the running process continues instead, it answers that it has withdrawn,
-// and why. If it ends without an answer, the new process takes over everything.
+// that only one process may do, such as writing the state file. The new process begins these tasks after the
+// answer. If the running process continues instead, it answers that it has withdrawn, and why. If it ends
+// without an answer, the new process takes over everything.
 package handover

@@ -14,8 +14,8 @@ import (
 // runs. A client that connects then waits, and isn't refused. The next process gets the sockets, with their
 // names (LISTEN_FDS). This is the file descriptor store of systemd.service(5) and sd_pid_notify_with_fds(3).
 //
-// A manager that doesn't keep sockets doesn't report that, so the methods return no error then. They may be
-// called concurrently.
+// A manager that doesn't keep sockets doesn't report that, so in that case the methods return no error. They
+// may be called concurrently.
 type Store struct {
 	Notify string // socket of the service manager (NOTIFY_SOCKET); empty: no manager, so nothing is sent
 }
@@ -27,8 +27,8 @@ const (
 	storeAnswers = 5 * time.Second
 )
 
-// Keep asks the manager to keep a socket; kept is whether it was asked. Keep skips Unix sockets, because
-// their files may be removed with the service's directory, and then clients can't find them.
+// Keep asks the manager to keep a socket; kept is true if the manager was asked. Keep skips Unix sockets,
+// because their files may be removed with the service's directory, and then clients can't find them.
 func (m Store) Keep(s Socket) (kept bool, err error) {
 	name := s.name()
 	if _, isTCP := s.Listener.(*net.TCPListener); !isTCP || m.Notify == "" || len(name) > longestName {

@@ -63,9 +63,9 @@ func (l *line) receive() (string, error) {
 // Successor is the process that takes this one's place. It is not for concurrent use.
 type Successor struct{ *line }
 
-// Start starts a program and hands it the sockets, which it gets by Inherit. The program is started
-// indirectly, by a process with the word `by` before its arguments, which must call StartNext and end. The
-// service manager then becomes the parent of the new process, and notices when that process ends.
+// Start starts a program and hands it the sockets, which the program gets from Inherit. The program is
+// started indirectly, by a process with the word `by` before its arguments, which must call StartNext and
+// end. The service manager then becomes the parent of the new process, and notices when that process ends.
 func Start(program, by string, args []string, sockets []Socket) (*Successor, error) {
 	ours, theirs, err := pair()
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Successor) Serves(ctx context.Context, limit time.Duration) (pid int, e
 	text, err := s.receive()
 	switch {
 	case ctx.Err() != nil:
-		return 0, errors.New("this process ends")
+		return 0, errors.New("this process is ending")
 	case isEnd(err):
 		return 0, errors.New("the new process ended before it served; its log shows why")
 	case err != nil:
@@ -204,7 +204,7 @@ func (p *Predecessor) Serving() error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
-	return fmt.Errorf("%w: %.100s", ErrWithdrawn, strings.TrimPrefix(text, withdrawn)) // an unknown text is from another release
+	return fmt.Errorf("%w: %.100s", ErrWithdrawn, strings.TrimPrefix(text, withdrawn)) // an unknown text is from a different release
 }
 
 func isEnd(err error) bool {

@@ -46,7 +46,7 @@ func TestServes(t *testing.T) {
 		"it serves":         {(*Predecessor).Serving, time.Minute, false, "", ""},
 		"it ends":           {func(p *Predecessor) error { return p.conn.Close() }, time.Minute, false, "ended before it served", ""},
 		"it is slow":        {hears, time.Millisecond, false, "does not serve", "does not serve"},
-		"this process ends": {hears, time.Minute, true, "this process ends", "this process ends"},
+		"this process ends": {hears, time.Minute, true, "this process is ending", "this process is ending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, p := lines(t)

@@ -45,7 +45,7 @@ func Limit() (uint64, error) {
 // (package spool). So some descriptors are always left for the process itself, above all for the admin
 // socket.
 func ForClients(limit uint64) int {
-	n := limit / 8 // with so few descriptors no division works well, so clients get an eighth
+	n := limit / 8 // no division of so few descriptors works well, so clients get an eighth
 	if limit > forItself {
 		n = max(n, (limit-forItself)/3)
 	}
@@ -141,7 +141,7 @@ func setMode(path string) error {
 }
 
 // removeStaleSocket removes the socket file at path if no process answers there. A datagram socket is
-// replaced even if a process reads it: that process is the proxy that this one succeeds.
+// replaced even if a process reads it: that process is the proxy that this one replaces.
 func removeStaleSocket(path, network string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ type Directive struct {
 	File   *ConfigFile
 	Line   int    // number of its first line, counted from 1
 	Joined bool   // whether backslashes join several lines
-	Name   string // name in lower case; that of a section begins with a bracket, such as <virtualhost
+	Name   string // name in lower case; a section's name begins with a bracket, such as <virtualhost
 	Args   []string
 	Within []Section // enclosing sections, outermost first
 }

@@ -42,7 +42,7 @@ type Learner interface {
 type Backend struct {
 	root fs.FS
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	sockets  *Sockets   // asks the kernel about sockets; nil: the kernel doesn't answer, or the Backend is closed
 	listener listener
 	known    bool // whether there is a backend, at the address listener
@@ -156,8 +156,8 @@ func (b *Backend) workersLocked() (pids []int) {
 	return pids
 }
 
-// look finds the backend's programs, their number of workers, and the setting that limits it; by is empty if
-// nothing has changed.
+// look finds the backend's programs, their number of workers, and the setting that limits the number. If
+// nothing has changed, by is empty.
 func (b *Backend) look() (workers int, by string) {
 	b.mu.Lock()
 	l, known, before := b.listener, b.known && b.sockets != nil, b.seen

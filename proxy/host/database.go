@@ -23,7 +23,7 @@ type Database struct {
 	found  []int
 	looked time.Time
 
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	pot   time.Duration
 	ended time.Duration // total wait of the requests that have ended since the last interval
 	price float64
@@ -73,7 +73,7 @@ const (
 )
 
 // pids returns the databases' processes, found by name. Any process may choose such a name, but gains
-// nothing: its CPU time is then charged to the requests that wait.
+// nothing by it: the requests that wait then pay for its CPU time.
 func (d *Database) pids(now time.Time) []int {
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
 		return d.found
@@ -226,8 +226,8 @@ func (a *askers) listeners(of []int) {
 	})
 }
 
-// isOne reports whether a process is connected to a database, and through which descriptor. It tries the last
-// known descriptor first.
+// isOne reports whether a process is connected to a database, and through which descriptor. It checks the
+// last known descriptor first.
 func (a *askers) isOne(pid, last int) (fd int, is bool) {
 	if a.clients[socketOf(linkOf(a.root, pid, last))] {
 		return last, true

@@ -79,7 +79,7 @@ func OpenFinder(backend *url.URL) (*Finder, error) {
 func (f *Finder) Close() { f.sockets.Close() }
 
 // Find returns the process at the other end of a connection. The error says why there is none. After
-// ErrRight, ErrElsewhere or ErrHidden another try is unlikely to help; after other errors it may soon help.
+// ErrRight, ErrElsewhere or ErrHidden, another search is unlikely to help; after other errors, it may.
 func (f *Finder) Find(now time.Time, c net.Conn) (Seat, error) {
 	if len(f.group) == 0 && now.Before(f.next) {
 		return Seat{}, errLater
@@ -180,7 +180,7 @@ func inodeOf(c net.Conn) (inode uint32) {
 	return inode
 }
 
-// holder looks for a socket among the group's descriptors, and tries the last known descriptor first.
+// holder looks for a socket among the group's descriptors, and checks the last known descriptor first.
 func (f *Finder) holder(inode uint32) (pid, fd int) {
 	for _, pid := range f.group {
 		if socketOf(linkOf(f.root, pid, f.conn)) == inode {
@@ -195,7 +195,7 @@ func (f *Finder) holder(inode uint32) (pid, fd int) {
 	return 0, 0
 }
 
-// regroup looks for the processes that have the listening socket. It always returns an error, which says why
+// regroup looks for the processes that have the listening socket. It always returns an error: the reason why
 // the group may lack a process that serves a connection.
 func (f *Finder) regroup() error {
 	f.listening = f.listening[:0]

@@ -13,7 +13,7 @@ import (
 // afterwards. lifecycle.Life.Step decides how far.
 //
 // A process never gets a higher priority than it had. A process with nice 3 gets 8, then 13, then SCHED_IDLE,
-// which is below all nice values. A process with another scheduling policy (batch or real time) is never
+// which is below all nice values. A process with a different scheduling policy (batch or real time) is never
 // changed. When the request is over, the process gets back exactly the priority that it had, but only if it
 // is still the same process (see process.ID) and still has the priority that it got here. If another program
 // has changed the priority since then, that change stays.
@@ -53,9 +53,9 @@ const Steps = 3
 // (second step). The last step is SCHED_IDLE, whatever priority the process had: a three-hundredth of nice 0.
 func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
-// StepWeight returns the kernel's weight of a process after a step, compared with one at its own nice
-// value; step 0 is none. Each nice value changes the weight by a factor of 1.25, and SCHED_IDLE
-// weighs 3 of 1024.
+// StepWeight returns the kernel's weight of a process after a step, compared with its weight at its own nice
+// value; step 0 means no step. Each nice value changes the weight by a factor of 1.25, and SCHED_IDLE weighs
+// 3 of 1024.
 func StepWeight(step int) float64 {
 	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]
 }
@@ -79,7 +79,7 @@ type change struct {
 type Keeper struct {
 	kernel kernel
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	closed  bool
 	changed map[int]*change
 	counts  PriorityCounts
@@ -165,7 +165,7 @@ func (k *Keeper) admitLocked(h *Hold, id process.ID) error {
 	return nil
 }
 
-// levels returns the current priority of a worker and that of its server.
+// levels returns the current priorities of a worker and of its server.
 func levels(k kernel, id process.ID) (now, own int, err error) {
 	parent, ok := k.Parent(id)
 	if !ok {
@@ -255,8 +255,8 @@ func (k *Keeper) Counts() PriorityCounts {
 	return c
 }
 
-// IsForbidden reports whether an error of Step means that this process isn't allowed to change that priority. Then
-// trying again is useless.
+// IsForbidden reports whether an error of Step means that this process isn't allowed to change that
+// priority. Trying again is then useless.
 func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
 const (
@@ -272,7 +272,7 @@ const (
 // kernel reads and changes priorities. Its methods may be called concurrently.
 type kernel interface {
 	// Nice returns the priority of a process: from -20, the highest, to 19, or idle. It fails if the
-	// process has ended, even if another one has its number now, and if it has another scheduling
+	// process has ended, even if another one has its number now, and if it has a different scheduling
 	// policy.
 	Nice(id process.ID) (int, error)
 	// SetNice changes the priority of a process, and of those of its threads that have the same priority.

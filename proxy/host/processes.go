@@ -61,7 +61,7 @@ func numbered(root fs.FS, dir string, most int) (all []int, err error) {
 	return all, nil
 }
 
-// tops returns the processes with such a name whose parent has another name. These are the masters,
+// tops returns the processes with such a name whose parent has a different name. These are the masters,
 // whose children do the work.
 func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) {
 	names := map[int]string{}
@@ -197,8 +197,8 @@ func eachDescriptor(root fs.FS, pid int, f func(fd int, link string) bool) error
 	return nil
 }
 
-// descriptorOf returns a process's descriptor of a socket. It is negative if the process has none, or, with
-// an error, if that is unknown.
+// descriptorOf returns a process's descriptor of a socket, or a negative number if the process has none. If
+// that is unknown, it also returns an error.
 func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 	at = -1
 	err = eachDescriptor(root, pid, func(fd int, link string) bool {

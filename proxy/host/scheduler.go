@@ -130,8 +130,8 @@ func tasks(pid, most int) ([]string, error) {
 	return dir.Readdirnames(most)
 }
 
-// probe tries, on its own thread, whether this process can lower a priority and restore it, which requires
-// CAP_SYS_NICE. If it can't restore it, the thread ends.
+// probe tests, on its own thread, whether this process can lower a priority and restore it, which requires
+// CAP_SYS_NICE. If it can't restore the priority, the thread ends.
 func probe() (err error) {
 	done := make(chan struct{})
 	go func() {
@@ -157,7 +157,7 @@ func lowerAndBack() error {
 		if err := setLevel(0, low); err != nil {
 			return fmt.Errorf("this process isn't allowed to change priorities: setpriority: %w", err)
 		}
-		if is, err := levelOf(0); err != nil || is != low { // a filter may forbid some of the system calls
+		if is, err := levelOf(0); err != nil || is != low { // a filter may block some of the system calls
 			return errors.New("the kernel didn't report the new priority after setpriority (a system-call filter may block it)")
 		}
 		if err := setLevel(0, own); err != nil {

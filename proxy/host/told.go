@@ -22,8 +22,8 @@ const (
 	saysEnds   = '-'
 )
 
-// How many messages are read per second, and how many more at once. Further messages wait in the kernel,
-// which has room for a few hundred. When that is full, sending fails.
+// How many messages are read per second, and how many more in a burst. Further messages wait in the kernel,
+// which has room for a few hundred. When that room is full, sending fails.
 const (
 	messagesRate  = 4000
 	messagesBurst = 2000
@@ -119,7 +119,7 @@ type claim struct {
 	base   process.Usage
 	crowds time.Time // time until which the process counts as serving several requests at once
 
-	// claims.mu guards the following.
+	// claims.mu guards the fields below.
 	rest    *process.Usage // CPU use when the process reported the end of the request, or began another one
 	gone    bool           // whether the process has begun another request
 	another bool           // whether, according to its reports, the process serves other requests at the same time
@@ -170,7 +170,7 @@ const forgets = 10 * time.Second
 type claims struct {
 	opened *opened
 
-	mu       sync.Mutex                  // guards the following
+	mu       sync.Mutex                  // guards the fields below
 	byPID    *simplelru.LRU[int, *claim] // last report from each process
 	byNumber map[Number]*claim
 }
@@ -197,7 +197,7 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 		x.another = now.Before(x.crowds)
 		x.base = old.goneOnLocked(u, x.another)
 	}
-	c.byPID.Remove(id.PID) // removes the process's last report, or that of an earlier process with the same number
+	c.byPID.Remove(id.PID) // removes the process's last report, or one from an earlier process with the same number
 	c.byPID.Add(id.PID, x)
 	c.byNumber[n] = x
 	return true

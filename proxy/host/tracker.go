@@ -155,8 +155,8 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 	}
 }
 
-// judge stops the measurement of a process that serves several requests at once. running is how many of
-// this proxy's requests it serves.
+// judge stops the measurement of a process that serves several requests at once. running is how many of this
+// proxy's requests the process serves.
 func (w *Work) judge(running int) {
 	if w.claim != nil && !w.claim.serves() {
 		w.void.Store(true)

@@ -49,7 +49,7 @@ func OpenUsage(cgroup string, cpus float64, backend *Backend) (*UsageMeter, erro
 }
 
 // quotaFile returns the cpu.stat of this process's container; empty: there is no container, or it has no
-// quota. Outside of containers, a service has its own cgroup, which the backend isn't in.
+// quota. Outside a container, a service has a cgroup of its own, which doesn't contain the backend.
 func quotaFile(self, cgroups string) string {
 	name := filepath.Join(cgroups, "cpu.stat")
 	if strings.TrimSpace(string(read(self))) != "0::/" || !strings.Contains(string(read(name)), "nr_throttled ") {

@@ -12,18 +12,18 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// worker is a process that serves requests, as far as is known one at a time.
+// worker is a process that, as far as is known, serves one request at a time.
 type worker struct {
 	id   process.ID
 	many bool // whether the process serves several requests at once
-	asks bool // whether, at the last look, the process had a connection to a database, or that was unknown
+	asks bool // whether, at the last look, the process had a connection to a database, or it was unknown whether it had one
 	used time.Time
 	// asksBy is the process's descriptor of a connection to a database, if it has one.
 	asksBy int
 	// opened keeps the process's files open.
 	opened *opened
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	last process.Usage
 	seen bool // whether last was read at the end of a request
 }
@@ -70,7 +70,7 @@ type Work struct {
 	conn net.Conn  // connection that carries the request
 	read time.Time // time of the last Reading; only the Tracker uses it
 
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	reading  cpuaccount.Reading
 	began    time.Time
 	database *Database
@@ -144,8 +144,8 @@ func (w *Work) usage(now time.Time) (u process.Usage, ok bool) {
 }
 
 const (
-	// mostOpened is how many processes are kept open, with two files each. There is one such limit
-	// for workers, and one for databases. Files of further processes are opened for each reading.
+	// mostOpened is how many processes' files are kept open, two files for each process. There is one such
+	// limit for workers, and one for databases. Files of further processes are opened for each reading.
 	mostOpened = 256
 	// ofDescriptors sets a second limit: the limit of descriptors divided by ofDescriptors. With 1024
 	// descriptors, the files of workers and databases take up to 32. Connections can't use these.
@@ -158,14 +158,14 @@ const (
 // measured request reads the files of its process when it ends, so reading holds only a lock of that process.
 // The methods may be called concurrently.
 type opened struct {
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	most  int        // most processes whose files are open; 0: close was called
 	byPID map[int]*held
 }
 
 // held is a process whose files are open.
 type held struct {
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	handle *process.Handle
 	closed bool
 	used   time.Time

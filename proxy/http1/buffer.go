@@ -66,7 +66,7 @@ func (b *Buffer) Peek(n int) []byte { return b.data[b.from : b.from+min(n, b.Buf
 // More reads more bytes.
 func (b *Buffer) More() error { return b.fill(b.Buffered() + 1) }
 
-// Buffered returns how many bytes were read and not taken.
+// Buffered returns how many bytes have been read but not taken.
 func (b *Buffer) Buffered() int { return b.to - b.from }
 
 // Take takes up to n bytes that were read.
@@ -85,7 +85,7 @@ func (b *Buffer) Read(p []byte) (int, error) {
 	return copy(p, b.Take(len(p))), nil
 }
 
-// fill makes room and reads more bytes. The Buffer never holds more than most bytes.
+// fill makes room and reads more bytes. most limits how many bytes the Buffer then holds.
 func (b *Buffer) fill(most int) error {
 	if b.from == b.to {
 		b.from, b.to = 0, 0
@@ -116,7 +116,7 @@ func (b *Buffer) fill(most int) error {
 	return io.ErrNoProgress
 }
 
-// line takes a line of no more than most bytes, and returns it without the CR LF at its end.
+// line takes a line, and returns it without the CR LF at its end. most is the largest length, in bytes.
 func (b *Buffer) line(most int) ([]byte, error) {
 	for seen := 0; ; {
 		p := b.data[b.from:b.to]

@@ -12,7 +12,7 @@ const (
 	// maxTrailer bounds all trailers together.
 	maxTrailer = 64 << 10
 	// FewTrailers is how many trailers a request may have. The server must hold them until the body is
-	// complete, for every connection of any client.
+	// complete, for every connection of every client.
 	FewTrailers = 64
 	// ShortTrailer is how many bytes the trailers of a request may have in total.
 	ShortTrailer = 4 << 10
@@ -26,7 +26,7 @@ type ChunkedBody struct {
 
 	b     *Buffer
 	short bool  // whether the trailers must be few and short
-	left  int64 // how many bytes of the chunk are not read yet
+	left  int64 // how many bytes of the chunk haven't been read yet
 	began bool
 	err   error
 }

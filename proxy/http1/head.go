@@ -18,7 +18,7 @@
 //     length (TE.TE). A request that has both a coding and a length is refused (CL.TE, TE.CL),
 //     and so are chunks in HTTP/1.0.
 //   - A name that isn't a token, for example one with a space before the colon. Some readers see
-//     another name there, and some see none.
+//     a different name there, and some see none.
 //   - A line of a head that begins with a space. Some readers append it to the line before it,
 //     and some treat it as a field.
 //   - A control character in a name or a value, because some readers end the line there.
@@ -63,14 +63,13 @@ type RequestHead struct {
 	// Framing is Empty, Length or Chunked.
 	Framing Framing
 	Length  int64 // length of the body; negative: unknown
-	// KeepAlive is whether the client may send another request after this one.
+	// KeepAlive is true if the client may send another request after this one.
 	KeepAlive bool
-	// Expects is whether the client waits for a 100 (Continue) before it sends the body (RFC 9110,
-	// 10.1.1).
+	// Expects is true if the client waits for a 100 (Continue) before it sends the body (RFC 9110, 10.1.1).
 	Expects bool
 }
 
-// ReadRequest reads the head of a request, which may have no more than most bytes. It reuses the memory of
+// ReadRequest reads the head of a request. most is the largest size, in bytes. It reuses the memory of
 // r.Fields. An error is either one of the connection (io.EOF if it ended before a request began), or an
 // ErrMalformed, for which StatusOf returns the status. After an error the connection can't be used any more.
 func (b *Buffer) ReadRequest(r *RequestHead, most int) error {

@@ -26,7 +26,7 @@ type Response struct {
 	Fields  Fields
 	Framing Framing
 	Length  int64 // length of the body; negative: not announced
-	// KeepAlive is whether the connection can serve another request after this one.
+	// KeepAlive is true if the connection can serve another request after this one.
 	KeepAlive bool
 }
 

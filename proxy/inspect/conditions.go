@@ -20,7 +20,7 @@ type Health struct {
 	WhyLost      error           // why the last line of the log was lost; nil: no line was lost recently
 	Trouble      string          // why accounts are not shared although they should be
 	Up           map[string]bool // whether the proxy reaches each instance or master that it shares accounts with, by name
-	OtherSecret  bool            // whether an instance has another coordination.secret
+	OtherSecret  bool            // whether an instance has a different coordination.secret
 	Drift        []api.Condition // settings in which instances differ
 	Rejected     bool            // whether the last reload was rejected
 }
@@ -41,16 +41,16 @@ func (l *conditions) add(bad bool, name, do, what string, args ...any) {
 	*l = append(*l, api.Condition{Name: name, Bad: bad, What: fmt.Sprintf(what, args...), Do: do})
 }
 
-// Conditions lists current problems: first those that visitors feel, then those in which something is lost or
-// works less well. Each has one action. The doctor's top and status, the dashboard and /v1/ready all show
-// this list.
+// Conditions lists current problems: first those that visitors feel, then those through which something is
+// lost or works less well. Each names one action. The doctor's top and status, the dashboard and /v1/ready
+// all show this list.
 func Conditions(now time.Time, h *Health) []api.Condition {
 	l := new(conditions)
 	h.backend(l)
 	h.workers(l)
 	if h.MostOpen > 0 && h.Connections >= h.MostOpen {
 		l.add(true, "connections-full", "See which addresses hold them with tempomat-doctor status. If they are visitors, raise LimitNOFILE or give the proxy more memory.",
-			"All %d connections are in use: each new one replaces another.", h.MostOpen)
+			"All %d connections are in use, so each new one replaces another.", h.MostOpen)
 	}
 	if h.WhyLost != nil {
 		l.add(false, "log-lost", "Free up space on the log's disk, or restart the program that reads it.", "The log is losing lines, %d so far: %v.", h.LostLines, h.WhyLost)
@@ -58,7 +58,7 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 	h.certificates(now, l)
 	h.sharing(l)
 	if h.Rejected {
-		l.add(false, "reload-rejected", "Run tempomat-proxy -check, correct the file, and reload again.", "The last reload was rejected: the previous configuration stays in force.")
+		l.add(false, "reload-rejected", "Run tempomat-proxy -check, correct the file, and reload again.", "The last reload was rejected, so the previous configuration stays in use.")
 	}
 	api.WorstFirst(*l)
 	return *l
@@ -79,7 +79,7 @@ func (h *Health) backend(l *conditions) {
 		l.add(true, "backend-drops", "Check the error log of your web server: it may be restarting, or have no room for more connections.",
 			"The backend drops connections: %s got 502.", of(b.Down))
 	}
-	if b.Slow > 0 { // a few may be one client's exports, which aren't worth waking anyone
+	if b.Slow > 0 { // a few may be one client's exports, for which no one should be woken
 		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Check what your web server waits for: its error log, its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
 	}
 	if b.Broke > 0 {
@@ -107,7 +107,7 @@ func (h *Health) workers(l *conditions) {
 		held = fmt.Sprintf("%d of %d workers are in use; the others are kept for shorter requests", g.Busy, g.Workers)
 	}
 	l.add(true, "workers-held", "If your web server has more workers, set backend.workers to their number. tempomat-doctor top shows which pages hold them.",
-		"%s for workers, not for CPUs (%.0f %% in use): %s.", plural(g.Queued, "request waits", "requests wait"), 100*used, held)
+		"%s for workers, not for CPUs (%.0f %% in use): %s.", plural(g.Queued, "request is waiting", "requests are waiting"), 100*used, held)
 }
 
 // certificates adds certificates that are missing, have expired, or were not renewed in time.
@@ -126,7 +126,7 @@ func (h *Health) certificates(now time.Time, l *conditions) {
 		case left < renewBefore:
 			l.add(left < renewBefore/7, "certificate-ends", renew, "The certificate %s expires in %s%s.", c.File, spanOf(left), fault)
 		case c.Fault != "":
-			l.add(false, "certificate-faulty", "Correct the file; until then clients get the previous one.", "The new certificate in %s is not in force%s.", c.File, fault)
+			l.add(false, "certificate-faulty", "Correct the file; until then clients get the previous one.", "The new certificate in %s is not in use%s.", c.File, fault)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (h *Health) sharing(l *conditions) {
 		return
 	}
 	if h.OtherSecret {
-		l.add(false, name, "Copy the file from one of the others, and reload.", "Known clients are not shared with all: an instance has another coordination.secret.")
+		l.add(false, name, "Copy the file from one of the others, and reload.", "Known clients are not shared with all instances: one has a different coordination.secret.")
 	}
 	some := slices.Contains(slices.Collect(maps.Values(h.Up)), true)
 	for _, of := range slices.Sorted(maps.Keys(h.Up)) {

@@ -43,8 +43,8 @@ func (i *Inspector) Explain(now time.Time, of string) (api.ExplainReply, error) 
 	if err != nil {
 		return api.ExplainReply{}, err
 	}
-	waiting, waits := i.Requests.WhoWaits(now, mostOf, s.match)
-	running, runs := i.Requests.WhoRuns(mostOf, s.match)
+	waiting, waits := i.Requests.ListWaiting(now, mostOf, s.match)
+	running, runs := i.Requests.ListRunning(mostOf, s.match)
 	e := explanation{
 		Inspector: i, now: now, subject: s, waiting: waiting, running: running, waits: waits, runs: runs,
 		reply: api.ExplainReply{
@@ -144,11 +144,11 @@ func samePage(u *url.URL, host, target string) bool {
 	return path == u.EscapedPath()
 }
 
-// finds reports whether there is a request of a subject. Only this shows whether a text is an id, because a
-// proxy in front of this one may give requests ids of any form.
+// finds reports whether there is a request of a subject. There is no other way to tell whether a text is an
+// id, because a proxy in front of this one may give requests ids of any form.
 func (i *Inspector) finds(s subject) bool {
-	_, runs := i.Requests.WhoRuns(1, s.match)
-	_, waits := i.Requests.WhoWaits(time.Time{}, 0, s.match)
+	_, runs := i.Requests.ListRunning(1, s.match)
+	_, waits := i.Requests.ListWaiting(time.Time{}, 0, s.match)
 	return runs+waits+len(i.recents(1, s.verdicts)) > 0
 }
 
@@ -327,7 +327,7 @@ func (e *explanation) isTrusted() bool {
 	return judge != nil && judge.Trusts(e.address)
 }
 
-// groupWords explains a group. proves is whether other requests from the address bring evidence.
+// groupWords explains a group. proves is true if other requests from the address bring evidence.
 func groupWords(group string, evidence classify.Evidence, proves bool) (as, why string) {
 	switch group {
 	case telemetry.Robot.String():

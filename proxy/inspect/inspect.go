@@ -18,13 +18,13 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Requests has the requests under way; *proxy.Handler implements it.
+// Requests has the requests in progress; *proxy.Handler implements it.
 type Requests interface {
-	// WhoWaits returns the waiting requests that match, the oldest first, at most limit of them.
-	WhoWaits(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
-	// WhoRuns returns the requests at the backend that match.
-	WhoRuns(limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
-	// Policy returns the policy in force.
+	// ListWaiting returns the waiting requests that match, the oldest first, at most limit of them.
+	ListWaiting(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
+	// ListRunning returns the requests at the backend that match.
+	ListRunning(limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
+	// Policy returns the current policy.
 	Policy() *proxy.Policy
 }
 
@@ -49,7 +49,7 @@ type Inspector struct {
 
 // Queue returns the waiting requests, the longest wait first, at most limit of them.
 func (i *Inspector) Queue(now time.Time, limit int) api.QueueReply {
-	rows, total := i.Requests.WhoWaits(now, limit, nil)
+	rows, total := i.Requests.ListWaiting(now, limit, nil)
 	reply := api.QueueReply{Version: api.Version, Total: total, Rows: []api.WaiterRow{}}
 	for k := range rows {
 		reply.Rows = append(reply.Rows, waiter(now, &rows[k]))
@@ -151,8 +151,8 @@ func (i *Inspector) Forgive(now time.Time, by string, a api.ActRequest) (api.Act
 	return api.ActReply{Version: api.Version, Done: done}, nil
 }
 
-// Pin gives the clients with a key a standing for a time, or removes it. by names the user who asked, for the
-// log.
+// Pin gives the clients with a key a standing for some time, or removes it. by names the user who asked, for
+// the log.
 func (i *Inspector) Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error) {
 	k, err := i.key(&a)
 	if err != nil {
@@ -174,7 +174,7 @@ func (i *Inspector) Pin(now time.Time, by string, a api.ActRequest) (api.ActRepl
 	return api.ActReply{Version: api.Version, Done: done}, nil
 }
 
-// Pins returns the pins in force.
+// Pins returns the current pins.
 func (i *Inspector) Pins(now time.Time) api.PinsReply {
 	reply := api.PinsReply{Version: api.Version, Pins: []api.PinRow{}}
 	for _, p := range i.Pinned.All(now) {

@@ -69,11 +69,11 @@ func of(all []proxy.Underway, limit int, match func(*proxy.Underway) bool) (rows
 	return rows[:min(len(rows), limit)], len(rows)
 }
 
-func (n *night) WhoWaits(_ time.Time, limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
+func (n *night) ListWaiting(_ time.Time, limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
 	return of(n.waiting, limit, match)
 }
 
-func (n *night) WhoRuns(limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
+func (n *night) ListRunning(limit int, match func(*proxy.Underway) bool) ([]proxy.Underway, int) {
 	return of(n.running, limit, match)
 }
 
@@ -128,26 +128,26 @@ func TestExplain(t *testing.T) {
 		says            []string // parts of the summary, facts and advice
 	}{
 		"203.0.113.9": {"address", 1, 1, []string{
-			"One of its requests waits, for 2.0 s: the CPUs are busy: 1 of at most 1 requests of up to 1.6 s are computing; 1 request goes before it.",
+			"One of its requests has been waiting for 2.0 s: the CPUs are busy: 1 of at most 1 requests of up to 1.6 s are computing; 1 request goes before it.",
 			"at the backend: 1 request", "slash32 203.0.113.9: owes ", "slash24 203.0.113.0/24: owes ", "likely cost: ",
 			"tempomat-doctor forgive slash32 203.0.113.9\n", "tempomat-doctor pin slash32 203.0.113.9\n",
 		}},
-		"192.0.2.1":                          {"address", 1, 0, []string{"; it goes next of its size."}},
-		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it goes next of its size."}},
+		"192.0.2.1":                          {"address", 1, 0, []string{"; it is next among requests of its size."}},
+		"::ffff:192.0.2.1":                   {"address", 1, 0, []string{"; it is next among requests of its size."}},
 		"203.0.113.0/24":                     {"network", 1, 1, []string{"slash24 203.0.113.0/24: owes "}},
-		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests waits"}},
-		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests wait, the first for 2.0 s. The next one to go waits because the CPUs are busy: 1 of at most 1 requests of up to 1.6 s are computing; it goes next of its size."}},
-		"/history":                           {"page", 2, 1, []string{"2 of its requests wait", "It is only a guess: no such page was requested recently."}},
-		"/w?x&y":                             {"page", 1, 0, []string{"One of its requests waits", "URL: /w?x=1&y=2", "shape: /w?x&y"}},
-		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests wait"}},
+		"203.0.0.0/16":                       {"network", 1, 1, []string{"One of its requests has been waiting for"}},
+		"evilbot/2.0":                        {"agent", 2, 1, []string{"2 of its requests are waiting, the first for 2.0 s. The next one to go is waiting because the CPUs are busy: 1 of at most 1 requests of up to 1.6 s are computing; it is next among requests of its size."}},
+		"/history":                           {"page", 2, 1, []string{"2 of its requests are waiting", "It is only a guess: no such page was requested recently."}},
+		"/w?x&y":                             {"page", 1, 0, []string{"One of its requests has been waiting for", "URL: /w?x=1&y=2", "shape: /w?x&y"}},
+		"http://wiki.example/history?page=3": {"page", 2, 0, []string{"2 of its requests are waiting"}},
 		"http://other.example/history":       {"page", 0, 0, []string{"Nothing is known about http://other.example/history: no such page was requested recently"}},
 		"5f0c9a1e":                           {"request", 0, 1, []string{"It has ended: it was refused (status 429), after it had waited for 2.0 s. Why: slash24 203.0.113.0/24 owed more than allowed."}},
 		"5f0c9a1f":                           {"request", 0, 1, []string{"It has ended: it was redirected and got a pass to come back with (status 307), after it had waited for 2.0 s. Why: the backend had no room for it, and its client was unknown"}},
 		"given/1":                            {"request", 0, 1, []string{"It has ended"}},
 		"2001:db8::7": {"address", 0, 1, []string{
-			"None of its requests waits or runs, and it owes nothing. Of those refused, redirected, failed or late, the latest ended 4.0 s ago: it was refused (status 503). Why: the backend had no room for it.",
+			"None of its requests is waiting or running, and it owes nothing. Of its requests that were refused, redirected, failed or late, the latest ended 4.0 s ago: it was refused (status 503). Why: the backend had no room for it.",
 		}},
-		"00000000":       {"request", 0, 0, []string{"Nothing is known about 00000000: it does not wait or run"}},
+		"00000000":       {"request", 0, 0, []string{"Nothing is known about 00000000: it is not waiting or running"}},
 		"198.51.100.1":   {"address", 0, 0, []string{"Nothing is known about 198.51.100.1: it sent no request recently"}},
 		"198.51.0.0/16":  {"network", 0, 0, []string{"Nothing is known about 198.51.0.0/16"}},
 		"NobodysBrowser": {"agent", 0, 0, []string{"Nothing is known about NobodysBrowser: no such program was seen recently"}},

@@ -19,29 +19,29 @@ func (e *explanation) summary(of string) string {
 		why, _ := reason(next)
 		why += before(next.Before)
 		if e.waits == 1 {
-			return fmt.Sprintf("One of its requests waits, for %s: %s.", spanOf(next.Waited), why)
+			return fmt.Sprintf("One of its requests has been waiting for %s: %s.", spanOf(next.Waited), why)
 		}
-		return fmt.Sprintf("%d of its requests wait, the first for %s. The next one to go waits because %s.",
+		return fmt.Sprintf("%d of its requests are waiting, the first for %s. The next one to go is waiting because %s.",
 			e.waits, span(e.now.Sub(e.waiting[0].Arrived).Seconds()), why)
 	case e.runs > 0:
-		return fmt.Sprintf("None of its requests waits; %s at the backend.", plural(e.runs, "request is", "requests are")) + e.latest()
+		return fmt.Sprintf("None of its requests is waiting; %s at the backend.", plural(e.runs, "request is", "requests are")) + e.latest()
 	case e.kind == "request" && len(e.reply.Recent) > 0:
 		return "It has ended: " + ended(&e.reply.Recent[0]) + "."
 	case !e.known && len(e.reply.Recent) == 0:
 		return fmt.Sprintf("Nothing is known about %s: %s.", of, map[string]string{
 			"address": "it sent no request recently. A request from it would be served at once, or, if there is no room, wait with those of all unknown clients",
-			"network": "no request from there waits or runs, and no class charges exactly that network",
+			"network": "no request from there is waiting or running, and no class charges exactly that network",
 			"agent":   "no such program was seen recently. Give the exact User-Agent, or its family as in the table userAgent",
 			"page":    "no such page was requested recently. Its cost would be a guess",
-			"request": "it does not wait or run, and is not among the last that were refused, redirected or late. The log may have it",
+			"request": "it is not waiting or running, and is not among the last that were refused, redirected or late. The log may have it",
 		}[e.kind])
 	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
-		return fmt.Sprintf("None of its requests waits or runs; %s %s owes %s, paid in %s.", o.Class, o.ID, cpuSeconds(-o.Level), span(o.Paid)) + e.latest()
+		return fmt.Sprintf("None of its requests is waiting or running; %s %s owes %s, paid in %s.", o.Class, o.ID, cpuSeconds(-o.Level), span(o.Paid)) + e.latest()
 	case e.kind == "page":
-		return "No request for it waits or runs at this moment." + e.latest()
+		return "No request for it is waiting or running at this moment." + e.latest()
 	default:
-		return "None of its requests waits or runs, and it owes nothing." + e.latest()
+		return "None of its requests is waiting or running, and it owes nothing." + e.latest()
 	}
 }
 
@@ -51,7 +51,7 @@ func (e *explanation) latest() string {
 		return ""
 	}
 	v := &e.reply.Recent[0]
-	return fmt.Sprintf(" Of those refused, redirected, failed or late, the latest ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
+	return fmt.Sprintf(" Of its requests that were refused, redirected, failed or late, the latest ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
 }
 
 // next returns the Outlook of the subject's waiting request that goes first, or nil.
@@ -71,7 +71,7 @@ func before(n int) string {
 	case n < 0:
 		return ""
 	case n == 0:
-		return "; it goes next of its size"
+		return "; it is next among requests of its size"
 	}
 	return "; " + plural(n, "request goes", "requests go") + " before it"
 }
@@ -186,14 +186,14 @@ func reason(o *limiter.Outlook) (why, advice string) {
 		return fmt.Sprintf("the CPUs are busy: %d of at most %d %s are computing", o.Have, o.Most, sizes), turn
 	case limiter.Turn:
 		if o.Stranger {
-			return had + ", and others of them go first", turn
+			return had + ", and other strangers go first", turn
 		}
 		return "clients that used less, or came earlier, go first", turn
 	case limiter.RoomForOthers:
 		return fmt.Sprintf("%s, and the free CPUs are kept for clients that used less: %d of at most %d %s are computing", had, o.Have, o.Most, sizes), ahead
 	case limiter.LeavesCPU:
 		return had + ", and other requests leave no CPU for a long one", ahead
-	case limiter.Untried:
+	case limiter.CostUnknown:
 		return "the cost of its page is unknown, and only one such request runs at a time",
 			"Once such pages have been answered a few times, their cost is known, and the request waits only for room for its size."
 	case limiter.SiteAhead:

@@ -30,7 +30,7 @@ func (l *Life) WouldRefuse() bool {
 	return !l.Who.Exempt && l.gate.Limiter.Refuses(l.came, l.Who.Keys())
 }
 
-// Arrive asks for a place at the backend. uploads is whether a part of the request's body has yet to arrive.
+// Arrive asks for a place at the backend. uploads is true if a part of the request's body has yet to arrive.
 func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.uploads = uploads
 	l.kind = l.Kind()

@@ -22,7 +22,7 @@
 //	  Answered     is called when the header of the answer has arrived
 //	  Stays        notes a stream, which keeps its worker but computes little
 //	  Orphan       notes that the client has disconnected while the backend continues
-//	Settle       is called when the backend has finished: it teaches the guess and frees the place
+//	Settle       is called when the backend has finished: it improves later guesses and frees the place
 //	  Linger       is called instead if the proxy can't see when the backend finishes; Expire follows
 //	Leave        is called when the client has its answer, or has disconnected
 //

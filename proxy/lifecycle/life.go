@@ -40,7 +40,7 @@ type Life struct {
 
 	orphan atomic.Bool // whether left is set
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	over bool       // whether the request is settled
 	left time.Time  // when the client disconnected while the backend worked; zero: it did not
 }

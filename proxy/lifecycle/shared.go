@@ -26,7 +26,7 @@ func New(now time.Time, l *limiter.Limiter) *Shared {
 	return &Shared{Limiter: l, Guess: cpuaccount.NewEstimator(), measured: now}
 }
 
-// Rules are the part of the configuration that a Life needs. They are never changed, only replaced.
+// Rules are the part of the configuration that a Life needs. They never change; a reload replaces them.
 type Rules struct {
 	Classifier *classify.Classifier
 	Robots     *robots.Robots       // recognises robots; nil: no robot has an account of its own

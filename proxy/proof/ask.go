@@ -23,7 +23,7 @@ const (
 	mostNames     = 2                      // maximum number of an address's names to check
 	longestName   = 253                    // longest name in DNS, in bytes
 
-	silentInARow = 3                // number of queries in a row without an answer after which that is logged
+	silentInARow = 3                // how many queries in a row must stay unanswered before that is logged
 	quietFor     = 10 * time.Minute // pause between two such lines, because broken DNS zones may cause many of them
 )
 

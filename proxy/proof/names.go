@@ -25,7 +25,7 @@ const (
 	noneFor      = time.Hour          // time after which an address without a name is looked up again
 	silenceFirst = 5 * time.Second    // time until the first retry if the resolver does not answer; doubles with each retry
 	silenceMost  = 10 * time.Minute   // longest time until a retry
-	heldFor      = 7 * 24 * time.Hour // how long a confirmed name is valid while the resolver does not answer
+	heldFor      = 7 * 24 * time.Hour // how long a confirmed name stays valid while the resolver does not answer
 
 	mostNamed     = 8192
 	mostOthers    = 8192
@@ -53,7 +53,8 @@ func (p Proofs) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// SetRobots sets the robots to verify. refresh is whether to fetch what their operators publish.
+// SetRobots sets the robots to verify. If refresh is set, the lists and keys that their operators publish
+// are fetched.
 func (p Proofs) SetRobots(of []robots.Robot, refresh bool) {
 	var domains []string
 	for _, r := range of {
@@ -92,7 +93,7 @@ type Names struct {
 	log      *zap.Logger
 	waiting  chan netip.Addr
 
-	mu       sync.Mutex // guards the following; only requests that name a robot take it
+	mu       sync.Mutex // guards the fields below; only requests that name a robot take it
 	named    *simplelru.LRU[netip.Addr, entry]
 	others   *simplelru.LRU[netip.Addr, entry]
 	asking   map[netip.Addr]bool  // addresses that wait or are being looked up

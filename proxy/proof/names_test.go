@@ -27,7 +27,7 @@ type zone struct {
 	takes time.Duration
 	dead  atomic.Bool // nobody answers
 
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the fields below
 	names     map[string][]string
 	addresses map[string][]netip.Addr
 	questions int

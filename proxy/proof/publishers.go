@@ -39,7 +39,7 @@ const (
 
 // Publishers fetches the lists of addresses and the directories of keys that operators of robots publish.
 // [Publishers.Run] requests each of them every few hours, one at a time. If an answer is implausible, the
-// previous list stays in force. The methods may be called concurrently.
+// previous list stays in use. The methods may be called concurrently.
 type Publishers struct {
 	*Signers
 	client   *http.Client
@@ -48,7 +48,7 @@ type Publishers struct {
 	lists    atomic.Pointer[robots.Lists]
 	changed  chan struct{} // receives after Ask was called
 
-	mu     sync.Mutex // guards the following; no request takes it
+	mu     sync.Mutex // guards the fields below; no request takes it
 	asked  map[string]*publication
 	silent bool // whether the latest request got no answer, and that was logged
 }
@@ -290,7 +290,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
 		if x.refused = "no answer"; !silent && !p.silent {
-			p.log.Warn("cannot fetch the addresses or keys that a robot's operator publishes: the server does not answer. The last version stays in force. Allow HTTPS to it, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
+			p.log.Warn("can't fetch the addresses or keys that a robot's operator publishes: the server does not answer. The last version stays in use. Allow HTTPS to that server, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
 				zap.String("list", x.URL), zap.Error(err))
 		}
 		p.silent = true
@@ -302,12 +302,12 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 		if x.Confirmed.IsZero() { // not worth a warning: no list is in use, and the administrator can't change the operator's server
 			level = zap.InfoLevel
 		}
-		p.log.Log(level, "cannot use what a robot's operator publishes: the operator's server gives an unexpected answer. The last version stays in force",
+		p.log.Log(level, "can't use the addresses or keys that a robot's operator publishes: the server's answer is implausible. The last version stays in use",
 			zap.String("list", x.URL), zap.Error(err), zap.Int("prefixes", len(x.Prefixes)), zap.Time("confirmed", x.Confirmed))
 	}
 }
 
-// believeLocked reads a list. The error says why it is implausible.
+// believeLocked reads a list. The error says why the list is implausible.
 func (p *Publishers) believeLocked(x *publication, text string) ([]netip.Prefix, error) {
 	published, err := readList(x.URL, text)
 	if err != nil {

@@ -40,16 +40,16 @@ const (
 	checkedApart   = 256                // number of counters for checksOfOne; networks share them by a hash
 )
 
-// Signers checks HTTP message signatures of robots (RFC 9421, Web Bot Auth) with Ed25519. It has the keys of
-// the hosts that Publishers was told to ask, and never fetches keys of other hosts. A request with an
-// invalid, expired or unknown signature counts as unsigned. The methods may be called concurrently.
+// Signers checks HTTP message signatures of robots (RFC 9421, Web Bot Auth) with Ed25519. It has only the
+// keys of the hosts that were given to Publishers.Ask. A request with an invalid, expired or unknown
+// signature counts as unsigned. The methods may be called concurrently.
 type Signers struct {
 	keys   atomic.Pointer[map[string]keys] // keys of each host
 	checks *rate.Limiter
 	seed   maphash.Seed
 	ofOne  [checkedApart]*rate.Limiter // limits of checks for each network, by the network's hash
 
-	mu   sync.Mutex // guards the following; only requests with a valid signature take it
+	mu   sync.Mutex // guards the fields below; only requests with a valid signature take it
 	seen *simplelru.LRU[[ed25519.SignatureSize]byte, netip.Addr]
 }
 
@@ -121,8 +121,8 @@ func (s *Signers) Signer(now time.Time, r *http.Request, res *classify.Result) (
 	return s.check(now, all, r, res), true
 }
 
-// namesOne reports whether a Signature-Agent may name a known signer. Signatures of others are not read,
-// because they would use up the checks.
+// namesOne reports whether a Signature-Agent may name a known signer. Signatures of unknown signers are not
+// read, because they would use up the checks.
 func namesOne(all map[string]keys, lines []string) bool {
 	if bytes, words := sizeOf(lines); bytes > longestSigned || words > mostWords {
 		return false

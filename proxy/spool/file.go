@@ -154,8 +154,8 @@ func (p *Spool) giveBack(n int64) {
 	p.store.release(p.account, disk, n)
 }
 
-// Check returns why a directory isn't fit for a Store's files: no file can be made there, or files there are
-// in memory. It returns nil if the directory is fit.
+// Check returns nil if a directory is suitable for a Store's files. Otherwise the error says why not: no
+// file can be made there, or files there are in memory.
 func Check(directory string) error {
 	f, err := openFile(directory)
 	if err != nil {

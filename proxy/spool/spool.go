@@ -17,7 +17,7 @@ type Spool struct {
 	address netip.Addr
 	most    int64
 
-	mu                 sync.Mutex // guards the following; it isn't held while a file is written or read
+	mu                 sync.Mutex // guards the fields below; it isn't held while a file is written or read
 	readable, writable sync.Cond
 
 	pieces     []piece // kept bytes, the oldest first
@@ -117,8 +117,8 @@ func (p *Spool) CloseWrite(err error) {
 }
 
 // Read takes up to len(b) bytes, the oldest first, and waits until there is at least one. The error is that
-// of CloseWrite, or ErrClosed after Close. If the file can't be read, the error says why: then bytes are
-// lost, and nothing can be read any more.
+// of CloseWrite, or ErrClosed after Close. If the file can't be read, the error says why. Bytes are then
+// lost, and no more can be read.
 func (p *Spool) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -162,7 +162,7 @@ func (p *Spool) readPiece(b []byte) (n int, err error) {
 // took wakes the writer, because there may be room.
 func (p *Spool) took() { p.writable.Signal() }
 
-// Buffered returns the number of kept unread bytes, without those of a waiting writer.
+// Buffered returns how many unread bytes the spool holds, not counting the bytes of a waiting writer.
 func (p *Spool) Buffered() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -53,7 +53,7 @@ type Store struct {
 	spools, files atomic.Int64
 	short         [failure + 1]atomic.Uint64 // how often there was no room, by reason
 
-	mu       sync.Mutex // guards the following; taken after a Spool's
+	mu       sync.Mutex // guards the fields below; taken after a Spool's
 	limits   Limits
 	used     [resources]int64
 	accounts map[netip.Addr]*account // accounts of the addresses with open spools
@@ -86,7 +86,7 @@ const (
 	failure
 )
 
-// NewStore makes a Store. It opens nothing and looks at no file system.
+// NewStore makes a Store. It opens no files and doesn't access the file system.
 func NewStore(l Limits) *Store {
 	s := &Store{open: openFile, free: freeSpace, limits: l, accounts: make(map[netip.Addr]*account)}
 	s.blocks.New = func() any { return new(block) }
@@ -112,9 +112,8 @@ func (s *Store) Stats() Stats {
 }
 
 // Open makes an empty spool, which counts for an address; with the zero Addr only the limits for all spools
-// apply. The spool keeps at most memory bytes in memory, rounded down to blocks of 16 KiB but at least one,
-// and no more than most unread bytes in total. If most is 0, each Write waits for the reader. The caller must
-// Close the spool.
+// apply. memory limits the bytes in memory, rounded down to blocks of 16 KiB but at least one. most limits
+// the unread bytes in total; if it is 0, each Write waits for the reader. The caller must Close the spool.
 func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	s.spools.Add(1)
 	p := &Spool{store: s, address: connlimit.ClientOf(address), most: most}

@@ -17,7 +17,7 @@ type Access uint8
 // The kinds of access log.
 const (
 	AccessOff     Access = iota
-	AccessSampled        // all remarkable requests, and one in sampleEvery others
+	AccessSampled        // all remarkable requests, and one in sampleEvery of the others
 	AccessAll
 )
 

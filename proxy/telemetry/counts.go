@@ -155,7 +155,7 @@ type Counts struct {
 	malformed       atomic.Uint64
 	classes, limits names
 
-	mu    sync.Mutex // guards the following; taken before a shard's
+	mu    sync.Mutex // guards the fields below; taken before a shard's
 	taken [Groups]Sums
 	batch Batch
 }
@@ -166,7 +166,7 @@ const mostShards = 16
 
 // shard holds the counts of some requests, chosen at random to avoid contention.
 type shard struct {
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	samples [kinds]sample
 	groups  [Groups]Sums
 	_       [64]byte
@@ -179,8 +179,8 @@ func NewCounts() *Counts {
 		for kind := range c.shards[i].samples {
 			c.shards[i].samples[kind].most = mostCheap
 		}
-		c.shards[i].samples[dear].most = mostDear
-		c.shards[i].samples[perGroup+dear].most = mostDear
+		c.shards[i].samples[expensive].most = mostExpensive
+		c.shards[i].samples[perGroup+expensive].most = mostExpensive
 	}
 	return c
 }

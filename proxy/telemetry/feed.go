@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// mostCheap and mostDear are how many requests of a cheap and of an expensive kind a shard keeps until
+	// mostCheap and mostExpensive are how many requests of a cheap and of an expensive kind a shard keeps until
 	// Drain. Each kept request has a weight, so that it represents the others of its kind.
-	mostCheap, mostDear = 24, 48
+	mostCheap, mostExpensive = 24, 48
 	// notable is the cost from which a request counts as expensive, and the delay from which a cheap
 	// request is sampled separately (late). least is the cost below which requests are sampled separately
 	// as tiny.
@@ -28,7 +28,7 @@ const (
 	middle        // answered, and cost less than notable
 	turned        // refused, redirected or failed
 	late          // waited for notable or longer, however they ended
-	dear
+	expensive
 	perGroup // number of the kinds above
 	kinds    = 2 * perGroup
 )
@@ -78,7 +78,7 @@ func kindOf(r *Record) int {
 func costKind(r *Record) int {
 	switch {
 	case r.Cost >= notable || r.Told > 0:
-		return dear
+		return expensive
 	case r.Delay() >= notable:
 		return late
 	case r.Outcome != Answered:

@@ -71,7 +71,7 @@ func TestFeed(t *testing.T) {
 			}
 		}
 		if got, want := sum.cost[201], float64(c.dear*c.rounds); math.Abs(got-want) > 1e-6*want {
-			t.Errorf("%s: the dear are said to have cost %v, want %v", c.name, got, want)
+			t.Errorf("%s: the expensive ones are said to have cost %v, want %v", c.name, got, want)
 		}
 		n := func(each int) uint64 { return uint64(c.rounds * each) }
 		all := Sums{
@@ -79,7 +79,7 @@ func TestFeed(t *testing.T) {
 			Cost: time.Duration(c.rounds) * (time.Duration(c.cheap)*2*time.Millisecond + time.Duration(c.dear)*time.Second),
 		}
 		testkit.Same(t, all, sum.sums, "%s: counted", c.name)
-		if most := c.rounds * mostShards * 2 * ((perGroup-1)*mostCheap + mostDear); sum.kept > most {
+		if most := c.rounds * mostShards * 2 * ((perGroup-1)*mostCheap + mostExpensive); sum.kept > most {
 			t.Errorf("%s: %d are kept, want %d at most", c.name, sum.kept, most)
 		}
 	}

@@ -112,7 +112,7 @@ func (rs Recorders) Note(now time.Time, r *Record) {
 // backend didn't answer it, or it waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
-// Shadowed reports whether a mode or class in shadow would have delayed or refused the request.
+// Shadowed reports whether a class or mode would have delayed or refused the request, but is in shadow mode.
 func (r *Record) Shadowed() bool { return r.Verdict.Shadow || r.Verdict.Would.Key.Class != "" }
 
 // Why returns why the request was delayed, refused or redirected, or an empty string if it wasn't.

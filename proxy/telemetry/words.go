@@ -36,15 +36,15 @@ const (
 // A value is shown if it is a short word in lower-case letters that known clients at fewAddresses addresses
 // used, and if its parameter had at most mostValues values in enough requests or more. A parameter's name is
 // shown if known clients at fewAddresses addresses used it. The history shows a path under the same
-// condition, unless the path looks like a secret, because several people may open the same secret link from a
-// mail. Words learns only from known clients. Otherwise a crawler could get any text into the log, or use so
-// many values that every value is hidden.
+// condition, unless the path looks like a secret, because several people may open the same secret link from
+// an email. Words learns only from known clients. Otherwise a crawler could get any text into the log, or
+// use so many values that every value is hidden.
 //
 // It implements Sink. Its methods may be called concurrently.
 type Words struct {
 	seed maphash.Seed
 
-	mu         sync.RWMutex // guards the following
+	mu         sync.RWMutex // guards the fields below
 	parameters map[parameterName]*parameter
 	paths      *simplelru.LRU[uint64, people] // people who used each path, by the path's hash
 	swept      time.Time
@@ -105,7 +105,7 @@ func (w *Words) Take(now time.Time, b *Batch) {
 	}
 }
 
-// learn learns from the path and the parameters of a request.
+// learn notes the path and the parameters of a request.
 func (w *Words) learn(now time.Time, e *Entry) {
 	target := e.Target()
 	if len(target) == mostText { // it is cut off, so its rest is unknown

@@ -33,7 +33,7 @@ type Settings struct {
 
 // Master applies the rules to identifiers. All methods may be called concurrently.
 type Master struct {
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	skew    int64      // milliseconds
 	began   int64      // when the master started to listen, in milliseconds since 1970
 	domains map[string]*domain
@@ -353,8 +353,8 @@ func (m *Master) State() State {
 	return s
 }
 
-// Identifiers returns the identifiers of a domain that wait longest, no more than most of them, or false if there
-// is no such domain.
+// Identifiers returns the identifiers of a domain that wait longest, or false if there is no such domain.
+// most limits their number.
 func (m *Master) Identifiers(now time.Time, name string, most int) ([]IdentifierState, bool) {
 	m.mu.Lock()
 	d := m.domains[name]

@@ -131,7 +131,7 @@ func (r *Rule) requests() int {
 const keepFull = 30_000
 
 // credit is a token bucket of CPU time. A request's cost is reported when it has ended, but the CPU time was
-// used earlier. What the identifier earned in that time therefore pays for it, even if the bucket was full.
+// used earlier. The credit earned in that time therefore pays for it, even if the bucket was full.
 // Otherwise, a client that makes one request at a time, at exactly the rate, would exceed a small burst.
 func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	r.refill(s, now, cost)

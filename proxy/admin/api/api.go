@@ -237,12 +237,12 @@ type (
 		Steps   bool      `json:"steps"`
 		Lowered int       `json:"lowered"` // processes with a lower priority now
 		Stepped []StepRow `json:"stepped"` // since the start, the smallest first
-		// Missing lists what exact costs and priorities still need; empty: nothing.
+		// Missing lists what exact costs and priorities still need; empty if they need nothing.
 		Missing []MissingRow `json:"missing"`
 	}
-	// CostRow is the cost of requests that ended recently, by its source: process (the kernel's count of
-	// their workers' CPU time), database (their share of a database's), header (the backend sent it), or
-	// estimate (their duration, corrected by how busy the CPUs were).
+	// CostRow is the cost of requests that ended recently, by its source: process (their workers' CPU time,
+	// as the kernel counts it), database (their share of a database's CPU time), header (the backend sent
+	// it), or estimate (their duration, corrected by how busy the CPUs were).
 	CostRow struct {
 		Source string  `json:"source"`
 		CPU    float64 `json:"cpu"` // used CPU time in seconds

@@ -155,8 +155,8 @@ type (
 // The documents of the past: GET /v1/history (hours: 1 to 168) answers with a HistoryReply, the requests of
 // the last hours, in whole hours of UTC.
 type (
-	// HistoryReply has hours, the oldest first. The last one still runs. Hours in which the proxy did not run
-	// are left out.
+	// HistoryReply has hours, the oldest first. The last hour isn't over yet. Hours in which the proxy did
+	// not run are left out.
 	HistoryReply struct {
 		Version int       `json:"version" fleet:"max"`
 		Hours   []HourRow `json:"hours" fleet:"by -At"`

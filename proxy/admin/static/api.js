@@ -28,7 +28,7 @@ const headers = (more) => ({ Accept: 'application/json', ...more, ...(token && {
 
 const options = { cache: 'no-store', credentials: 'omit', redirect: 'error', referrerPolicy: 'no-referrer' };
 
-// Status 0: nothing answered.
+// Status 0 means that no server answered.
 async function ask(path, more) {
   let response;
   try {
@@ -47,7 +47,7 @@ async function ask(path, more) {
   return body;
 }
 
-// Asks for a document, for at most ten seconds.
+// Requests a document, and waits at most ten seconds for it.
 export async function get(path, query = {}) {
   const search = new URLSearchParams(query).toString();
   return ask(`v1/${path}${search && `?${search}`}`, { headers: headers() });

@@ -1,5 +1,5 @@
-// Elements are made here and nowhere else: texts go in as text nodes, so that what clients
-// chose can never become markup.
+// All elements are made here. Texts become text nodes, so texts that clients chose can never
+// become markup.
 
 import { plain } from './format.js';
 
@@ -20,7 +20,7 @@ export const svg = (tag, attributes, ...children) =>
 
 export const byId = (id) => document.getElementById(id);
 
-// Changes a text only if it differs: what is selected or read aloud stays undisturbed.
+// Changes a text only if it differs, so selections and screen readers aren't disturbed.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -29,7 +29,7 @@ export function say(element, text) {
 export const foreign = (text, none = '(none)') =>
   text === '' || text === undefined ? el('span', { class: 'muted' }, none) : el('bdi', { dir: 'ltr', class: 'foreign', title: plain(text) }, plain(text));
 
-// The sign of a group: its colour and its pattern, beside its name.
+// The mark of a group: its colour and pattern, next to its name.
 export const sign = (group) =>
   svg('svg', { class: 'sign', width: 12, height: 12, viewBox: '0 0 12 12', 'aria-hidden': 'true', focusable: 'false' },
     svg('rect', { class: `g-${group}-edge`, x: 0.5, y: 0.5, width: 11, height: 11, rx: 2, fill: `url(#fill-${group})` }));

@@ -13,7 +13,7 @@ export const rate = (x) => (x >= 100 ? whole.format(x) : x.toFixed(x >= 10 ? 1 :
 
 export const percent = (x) => `${(100 * x).toFixed(0)} %`;
 
-// A duration, with three digits at most.
+// A duration, with at most three digits.
 export function seconds(s) {
   const of = Math.abs(s);
   if (of === 0) return '0';
@@ -28,13 +28,13 @@ export function seconds(s) {
 
 const pad = (n) => String(n).padStart(2, '0');
 
-// The time of day of a Unix time, here.
+// A Unix time as the local time of day.
 export function clock(at) {
   const d = new Date(at * 1000);
   return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
-// Clients choose these texts: what is invisible, or changes the order of letters, is
-// written as its code.
+// Clients choose these texts. Characters that are invisible, or change the order of letters,
+// are written as codes.
 export const plain = (text) =>
   String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);

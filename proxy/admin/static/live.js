@@ -1,4 +1,4 @@
-// Keeps the page's documents fresh. It asks for one at a time, when it is due, and for none while the page
+// Keeps the page's documents fresh. It requests one document at a time, when it is due, and none while the page
 // is hidden or paused.
 
 const longest = 15_000; // between two attempts
@@ -22,13 +22,13 @@ export class Live {
     this.start();
   }
 
-  // Goes on after a token was given.
+  // Continues after the user has entered a token.
   unlock() {
     this.locked = false;
     this.start();
   }
 
-  // Asks at once for what a task asks for.
+  // Makes a task due at once.
   hurry(run) {
     for (const t of this.tasks) if (t.run === run) t.due = 0;
     this.wake?.();
@@ -84,7 +84,7 @@ export class Live {
     return true;
   }
 
-  // Asks for nothing until a token was given.
+  // Requests nothing until the user has entered a token.
   lock(why) {
     this.locked = true;
     this.stop?.abort();

@@ -1,4 +1,4 @@
-// Asks for the documents and shows each in its place.
+// Requests the documents and shows each in its place.
 
 import { get, hasToken, setToken } from './api.js';
 import { byId, say } from './dom.js';
@@ -49,7 +49,7 @@ async function loadKeys() {
 async function loadQueue() {
   const reply = await get('queue', { limit: 50 });
   queue.show(reply.rows);
-  say(byId('queue-note'), reply.total === 0 ? 'no request waits' : `${count(reply.rows?.length ?? 0)} of ${count(reply.total)}, the longest wait first`);
+  say(byId('queue-note'), reply.total === 0 ? 'no request is waiting' : `${count(reply.rows?.length ?? 0)} of ${count(reply.total)}, the longest wait first`);
 }
 
 async function loadRecent() {
@@ -103,7 +103,7 @@ function useToken(text) {
   live.unlock();
 }
 
-const showToken = () => say(byId('token'), hasToken() ? 'Token given' : 'Token…');
+const showToken = () => say(byId('token'), hasToken() ? 'Token entered' : 'Token…');
 
 byId('ask').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -142,7 +142,7 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && !byId('side').hidden && !byId('ask-token').open) closeSide();
 });
 
-// Asks for the token at once where one is needed.
+// Asks for the token at once if it is needed.
 async function begin() {
   try {
     if (!hasToken() && (await get('access')).token) {

@@ -65,7 +65,7 @@ function gauge(o) {
 
 // Names the group and the page that use most of the CPU, in a sentence.
 function finding(o, shapes) {
-  const sampled = o.sampled > 0 && o.sampled < 1 ? ` Pages and percentiles are of ${percent(o.sampled)} of the requests.` : '';
+  const sampled = o.sampled > 0 && o.sampled < 1 ? ` Pages and percentiles are based on ${percent(o.sampled)} of the requests.` : '';
   if (o.cpu < 0.05 * o.cpus || o.cpu < 0.005) return `Requests hardly use the CPUs.${sampled}`;
   const top = o.groups.reduce((a, b) => (b.cpu > a.cpu ? b : a));
   const sentences = [`Most CPU: ${top.name}, ${percent(top.cpu / o.cpu)} (${cpus(top.cpu)} of ${cpus(o.cpu)} CPUs used).`];
@@ -76,7 +76,7 @@ function finding(o, shapes) {
     sentences.push(`Most expensive page: ${plain(page.shape)}, ${cpus(page.cpu)} CPUs for ${count(page.addresses)} ${page.addresses === 1 ? 'address' : 'addresses'}${from}.`);
   }
   const waits = o.groups.filter((g) => g.waiting > 0).map((g) => `${count(g.waiting)} ${g.name}`);
-  sentences.push(waits.length ? `Waiting: ${waits.join(', ')}.` : 'No request waits.');
+  sentences.push(waits.length ? `Waiting: ${waits.join(', ')}.` : 'No request is waiting.');
   return sentences.join(' ') + sampled;
 }
 

@@ -1,4 +1,4 @@
-// The panel at the side: what is known of a client, a page or a request.
+// The panel at the side: what is known about a client, a page or a request.
 
 import { byId, el, foreign, say } from './dom.js';
 import { get, hasToken, post } from './api.js';
@@ -70,8 +70,8 @@ const accounts = (account, recent) => {
 function forgiving(all) {
   if (!all.length) return null;
   if (!hasToken()) {
-    return section('Forgive', el('p', { class: 'note' }, 'You can forgive debts once you gave the token.'),
-      el('button', { type: 'button', onclick: () => byId('token').click() }, 'Give the token…'));
+    return section('Forgive', el('p', { class: 'note' }, 'You can forgive debts once you have entered the token.'),
+      el('button', { type: 'button', onclick: () => byId('token').click() }, 'Enter the token…'));
   }
   const said = el('p', { role: 'status', class: 'note' });
   return section('Forgive', ...all.map((a) => el('p', null, el('button', {

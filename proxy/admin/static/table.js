@@ -1,10 +1,10 @@
-// Tables that change in place: a row keeps its element as long as its key is there, so that
-// focus, selection and what is expanded survive.
+// Tables that change in place. A row keeps its element as long as its key exists, so focus,
+// selection and expanded details survive.
 
 import { el, say } from './dom.js';
 
 // columns: {head, cell(row), num, cls, long}; cell returns a text or a node.
-// detail(row) returns a node that a row expands to; none: rows do not expand.
+// detail(row) returns a node that a row expands to; without it, rows don't expand.
 export class Table {
   constructor(table, { columns, key, detail, empty, caption, signature }) {
     Object.assign(this, { table, columns, key, detail, empty, signature: signature ?? JSON.stringify });
@@ -34,7 +34,7 @@ export class Table {
     place(this.body, wanted.length ? wanted : [this.none]);
   }
 
-  // The elements of a row, made or brought up to date.
+  // Makes or updates the elements of a row.
   entry(key, row) {
     let entry = this.rows.get(key);
     if (!entry) {
@@ -84,8 +84,8 @@ export class Table {
 
 const classes = (c) => [c.num && 'num', c.long && 'long', c.cls].filter(Boolean).join(' ') || null;
 
-// Texts change in place; an equal node stays, with the focus that it may have, and the click
-// that may be under way. What a button does has to follow from what it says.
+// Texts change in place. An equal node stays, so it keeps the focus and a click in progress.
+// A button's text must therefore determine what the button does.
 function fill(cell, content) {
   if (typeof content === 'string') {
     say(cell, content);
@@ -98,7 +98,7 @@ function fill(cell, content) {
   if (hadFocus) cell.querySelector('button, a')?.focus({ preventScroll: true });
 }
 
-// Puts elements into order and moves as few as possible: one that is moved loses the focus.
+// Sorts elements and moves as few as possible, because a moved element loses the focus.
 function place(parent, wanted) {
   const focus = document.activeElement;
   for (const child of [...parent.children]) if (!wanted.includes(child)) child.remove();

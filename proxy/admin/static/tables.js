@@ -49,11 +49,11 @@ export const keysTable = (table) => new Table(table, {
   ],
 });
 
-// The client of a row, and the instance if the page is of several.
+// The client of a row, and its instance if the page shows several instances.
 const client = (r) => (r.instance ? el('span', null, explainable(r.client), ` at ${plain(r.instance)}`) : explainable(r.client));
 
 export const queueTable = (table) => new Table(table, {
-  caption: 'Requests that wait, the longest wait first', empty: 'No request waits.', key: (r) => `${r.instance} ${r.client} ${r.method} ${r.host} ${r.url}`,
+  caption: 'Waiting requests, the longest wait first', empty: 'No request is waiting.', key: (r) => `${r.instance} ${r.client} ${r.method} ${r.host} ${r.url}`,
   columns: [
     { head: 'Client', cell: client },
     { head: 'Group', cls: 'p2', cell: (r) => named(r.group) },

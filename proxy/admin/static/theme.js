@@ -1,5 +1,5 @@
-// Sets the theme that was chosen before anything is painted. It is no module, as those
-// run too late for that.
+// Sets the chosen theme before anything is painted. It isn't a module, because modules run too
+// late for that.
 (() => {
   try {
     const theme = localStorage.getItem('tempomat-theme');

@@ -45,7 +45,7 @@ type Book struct {
 	began time.Time
 	seed  maphash.Seed
 
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the fields below
 	told      time.Time  // time of the last call of Take, Running or Tick
 	window    window
 	believed  float64 // part of the charged CPU time, 0 to 1, that requests can really have used
@@ -169,9 +169,9 @@ func (b *Book) Tick(now time.Time, m Moment) {
 func (b *Book) Overview(m Moment) api.OverviewReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, long := b.window.last(lately)
+	s, long := b.window.last(recentSeconds)
 	reply := api.OverviewReply{
-		Version: api.Version, Seconds: lately, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: round(wasted(s, long) * b.believed),
+		Version: api.Version, Seconds: recentSeconds, Now: unix(b.told), Gate: m.Gate, Sampled: 1, Wasted: round(wasted(s, long) * b.believed),
 		Strangers: api.StrangersRow{Addresses: b.strangers.estimate()}, Use: s.use(),
 		CPUs: m.CPUs, Backend: b.backendLocked(s), Places: []api.PlaceRow{},
 	}
@@ -210,7 +210,7 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 // is limited to the measured use of the CPUs.
 func (b *Book) believeLocked(cpus float64) {
 	b.believed = 1
-	s, long := b.window.last(lately)
+	s, long := b.window.last(recentSeconds)
 	charged := 0.0
 	for _, x := range s.cpu {
 		charged += x
@@ -223,7 +223,7 @@ func (b *Book) believeLocked(cpus float64) {
 // backendLocked shows how requests to the backend ended in the last seconds. If there were none, it
 // shows the last minute, so a broken site with few visitors doesn't look healthy.
 func (b *Book) backendLocked(s *sums) api.BackendRow {
-	seconds, all := lately, s.all()
+	seconds, all := recentSeconds, s.all()
 	if all.AtBackend() == 0 {
 		seconds = longest
 		s, _ = b.window.last(longest)

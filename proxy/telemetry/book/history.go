@@ -22,7 +22,7 @@ type History struct {
 	hours int64
 	words *telemetry.Words // decides which parts of URLs may be kept
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	open *hour      // the current hour; nil: no request has ended yet
 	over []api.HourRow
 }
@@ -148,17 +148,17 @@ type hour struct {
 	row     api.HourRow
 	took    [groups]telemetry.Histogram
 	classes []class
-	shapes  *dear
-	urls    *dear
+	shapes  *costliest
+	urls    *costliest
 }
 
 type class struct {
 	name string
-	keys *dear
+	keys *costliest
 }
 
 func newHour(at int64) *hour {
-	h := &hour{row: api.HourRow{At: float64(at)}, shapes: newDear(), urls: newDear()}
+	h := &hour{row: api.HourRow{At: float64(at)}, shapes: newCostliest(), urls: newCostliest()}
 	for _, g := range telemetry.ShownGroups() {
 		h.row.Groups = append(h.row.Groups, api.HistoryPart{Name: g.String()})
 	}
@@ -218,7 +218,7 @@ func (h *hour) add(e *telemetry.Entry, name string) {
 const switchingProtocols = 101
 
 // keys returns the keys of a class, or nil if there are too many classes.
-func (h *hour) keys(name string) *dear {
+func (h *hour) keys(name string) *costliest {
 	name = name[:min(len(name), mostClassName)]
 	for _, c := range h.classes {
 		if c.name == name {
@@ -228,31 +228,31 @@ func (h *hour) keys(name string) *dear {
 	if len(h.classes) == mostClasses {
 		return nil
 	}
-	keys := newDear()
+	keys := newCostliest()
 	h.classes = append(h.classes, class{strings.Clone(name), keys})
 	return keys
 }
 
-// dear finds the most expensive names, by hashes that clients can't predict.
-type dear struct {
+// costliest finds the most expensive names, by hashes that clients can't predict.
+type costliest struct {
 	seed  maphash.Seed
 	top   telemetry.Top[uint64]
 	names []string // name of each row of top
 }
 
-func newDear() *dear {
-	return &dear{seed: maphash.MakeSeed(), top: telemetry.NewTop[uint64](counted), names: make([]string, counted)}
+func newCostliest() *costliest {
+	return &costliest{seed: maphash.MakeSeed(), top: telemetry.NewTop[uint64](counted), names: make([]string, counted)}
 }
 
 // add adds requests of a name and their cost. It keeps a copy of the name.
-func (d *dear) add(name string, cpu, requests float64) {
+func (d *costliest) add(name string, cpu, requests float64) {
 	if row, fresh := d.top.Add(maphash.String(d.seed, name), telemetry.Use{CPU: cpu, N: requests}); fresh {
 		d.names[row] = strings.Clone(name)
 	}
 }
 
-// restore fills an empty dear with saved parts.
-func (d *dear) restore(parts []api.HistoryPart) {
+// restore fills an empty costliest with saved parts.
+func (d *costliest) restore(parts []api.HistoryPart) {
 	for i, p := range parts[:min(len(parts), counted)] {
 		use := telemetry.Use{CPU: p.CPU, N: float64(p.Requests)}
 		d.top.Put(i, telemetry.Row[uint64]{Key: maphash.String(d.seed, p.Name), Wrong: p.Error, Use: use})
@@ -260,8 +260,8 @@ func (d *dear) restore(parts []api.HistoryPart) {
 	}
 }
 
-// dearest returns the most expensive names, sorted by the lowest cost that each of them can have.
-func (d *dear) dearest(most int) []api.HistoryPart {
+// most returns the most expensive names, sorted by the lowest cost that each of them can have.
+func (d *costliest) most(most int) []api.HistoryPart {
 	parts := []api.HistoryPart{}
 	for _, i := range d.top.Sorted(0) {
 		if r := &d.top.Rows[i]; r.CPU > 0 && len(parts) < most {
@@ -271,7 +271,7 @@ func (d *dear) dearest(most int) []api.HistoryPart {
 	return parts
 }
 
-// document returns the hour's row, with no more than most names of each kind.
+// document returns the hour's row. most limits the number of names of each kind.
 func (h *hour) document(most int) api.HourRow {
 	row := h.row
 	row.CPU, row.Wasted, row.Groups = round(row.CPU), round(row.Wasted), slices.Clone(row.Groups)
@@ -279,13 +279,13 @@ func (h *hour) document(most int) api.HourRow {
 		of := &row.Groups[i]
 		of.CPU, of.P95 = round(of.CPU), round(h.took[g].Quantile(0.95))
 	}
-	row.Shapes, row.URLs = h.shapes.dearest(most), h.urls.dearest(most)
+	row.Shapes, row.URLs = h.shapes.most(most), h.urls.most(most)
 	if most == kept && len(h.classes) > 0 {
 		most = min(kept, keptKeys/len(h.classes))
 	}
 	row.Classes = []api.HistoryClass{}
 	for _, c := range h.classes {
-		row.Classes = append(row.Classes, api.HistoryClass{Class: c.name, Keys: c.keys.dearest(most)})
+		row.Classes = append(row.Classes, api.HistoryClass{Class: c.name, Keys: c.keys.most(most)})
 	}
 	return row
 }

@@ -19,7 +19,7 @@ const (
 
 // recent keeps the last requests that were refused, redirected, slow, or failed. Redirected requests and
 // all others have separate rings, so a flood of redirects in an attack doesn't displace the requests that
-// people ask about. Each of these two sorts has 64 rings. All requests from a client go to the same one, so
+// people ask about. Each of the two kinds has 64 rings. All requests from a client go to the same one, so
 // one client can displace at most 1/64 of the others.
 type recent struct {
 	ofPeople, ofOthers, redirected [recentRings]ring[telemetry.Entry]

@@ -20,7 +20,7 @@ const (
 
 	// fades is the number of seconds after which past use counts 1/e. Half of a rate then comes from
 	// the last 3.5 s, which is similar to a sum over 10 s.
-	fades = lately / 2.0
+	fades = recentSeconds / 2.0
 	// leastPart is the smallest part of a shape's cost for which a parameter or network is shown.
 	leastPart = 0.02
 )
@@ -134,7 +134,7 @@ func (b *Book) Shapes(limit int) api.ShapesReply {
 	// To get rates, divide the fading sums by the sum that a constant rate of 1 would have after this time.
 	span := fades * (1 - math.Exp(-max(1, b.window.at)/fades))
 	long := over{span, b.believed}
-	reply := api.ShapesReply{Version: api.Version, Seconds: lately, Rows: []api.ShapeRow{}}
+	reply := api.ShapesReply{Version: api.Version, Seconds: recentSeconds, Rows: []api.ShapeRow{}}
 	order := s.top.Sorted(0)
 	for _, i := range order[:min(limit, len(order))] {
 		r, d := &s.top.Rows[i], &s.details[i]
@@ -182,7 +182,7 @@ const (
 	registerBits = 9
 	stretches    = 5
 	// stretch is the length of a stretch in seconds, so the estimate covers the last 9 to 11 s.
-	stretch = lately / (stretches - 0.5)
+	stretch = recentSeconds / (stretches - 0.5)
 )
 
 // add adds a thing by its hash, which clients can't predict.

@@ -61,7 +61,7 @@ func (c *teller) request(now time.Time, client, target string, cost float64, cha
 // fullHour has the highest possible number of names, all as long as possible.
 func fullHour() *hour {
 	h := newHour(noon.Unix())
-	fill := func(s *dear, length int) {
+	fill := func(s *costliest, length int) {
 		for i := range counted {
 			s.add(fmt.Sprintf("%0*d", length, i), float64(1+i), 1)
 		}

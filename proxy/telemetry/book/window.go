@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	groups   = telemetry.Groups
-	lately   = 10 // how many seconds rates are averaged over
-	longest  = 60 // how many seconds are remembered
-	wholeWin = longest + 1
+	groups        = telemetry.Groups
+	recentSeconds = 10 // how many seconds rates are averaged over
+	longest       = 60 // how many seconds are remembered
+	wholeWin      = longest + 1
 )
 
 // sums are totals of the requests in a period.

@@ -149,7 +149,7 @@ func seriesName(name string) string {
 }
 
 // graphitePrefix returns the prefix of each series, with a dot at its end. Dots in the host's name stay, so
-// the name becomes several levels of Graphite's tree: the original program did the same, and existing
+// the name becomes several levels of Graphite's tree. The original program did the same, and existing
 // dashboards rely on it. Characters that would break the line are replaced.
 func graphitePrefix(prefix, hostname string) string {
 	p := strings.ReplaceAll(prefix, "{hostname}", hostname)

@@ -66,7 +66,7 @@ type Strict struct{ Checks, Failures uint64 }
 type Sharing struct {
 	Kind string // coordination.kind: none, smockron, …
 	limiter.SharingStatus
-	OtherSecret bool // whether an instance has another coordination.secret
+	OtherSecret bool // whether an instance has a different coordination.secret
 	Drift       int  // number of settings in which the instances differ
 }
 
@@ -116,7 +116,7 @@ type number struct {
 
 // numbers returns a metric's numbers. written changes labels into a form that Prometheus or Graphite accepts,
 // because names of files and sites may contain any character. If two labels become equal, counters are added
-// up, and the lower gauge is used: of two certificates, the one that expires first or isn't valid.
+// up, and the lower gauge is used: the one for the certificate that expires first or isn't valid.
 func (m *Metric) numbers(s *State, written func(label string) string) (all []number) {
 	at := make(map[string]int)
 	m.get(s, func(x float64, labels ...string) {
