@@ -88,7 +88,7 @@ func (s *Span) shownSince(now, since time.Time) (more time.Duration, all bool) {
 	}
 	s.advanceLocked(now)
 	more, s.shown = s.cpu-s.shown, s.cpu
-	s.lately = more
+	s.latest = more
 	return more, s.counts(since)
 }
 
@@ -100,8 +100,8 @@ func (s *Span) takeBack(part float64) {
 	if !s.going || s.isExact {
 		return
 	}
-	back := time.Duration(float64(s.lately) * (1 - part))
-	s.cpu, s.idle, s.shown, s.lately = s.cpu-back, s.idle+back, s.shown-back, 0
+	back := time.Duration(float64(s.latest) * (1 - part))
+	s.cpu, s.idle, s.shown, s.latest = s.cpu-back, s.idle+back, s.shown-back, 0
 	s.meter.charged.Add(-int64(back))
 	if s.pauses == 0 && part < farOff {
 		s.weighLocked(s.weight * part)

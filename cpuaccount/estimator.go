@@ -142,7 +142,7 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 	if over := float64(q.over); beyond(over, expected) && !vouched {
 		x, sure = max(x, over), false
 	}
-	if sure = sure && !q.uncertain && !g.untried(&q); !sure {
+	if sure = sure && !q.uncertain && !g.rarelyAnswered(&q); !sure {
 		running, idle := g.unanswered(&q)
 		x, waits = max(x, running), max(waits, idle)
 	}
@@ -194,16 +194,16 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	for i, feature := range q.features() {
 		switch {
 		case !q.views[i].believed:
-			g.perClient.atLeast(mix(anybody, feature), q.at, max(soFar, idle).Seconds(), idle.Seconds())
+			g.perClient.atLeast(mix(anyClient, feature), q.at, max(soFar, idle).Seconds(), idle.Seconds())
 		case overruns:
 			g.kinds.change(feature, func(f *featureRecord) { f.over.told(&q.asker, x) })
 		}
 	}
 }
 
-// anybody stands for a client's hash in entries for features without enough answers, which apply to all
+// anyClient replaces a client's hash in entries for features without enough answers, which apply to all
 // clients.
-const anybody = 0
+const anyClient = 0
 
 // unanswered returns the cost in seconds and the idle time of similar requests that run now or ran recently,
 // by features without enough answers. Among features that are requested often, it uses the lowest cost,
@@ -215,7 +215,7 @@ func (g *Estimator) unanswered(q *question) (x float64, idle float32) {
 			continue
 		}
 		cost, waits := 0.0, float32(0)
-		if p, ok := g.perClient.find(mix(anybody, feature)); ok {
+		if p, ok := g.perClient.find(mix(anyClient, feature)); ok {
 			left := faded(p.at, q.at)
 			cost, waits = float64(p.mean)*left, p.idle*float32(left)
 		}
@@ -275,8 +275,8 @@ func (q *question) blamed() float32 {
 	return over
 }
 
-// untried reports whether a feature of a request has been requested far more often than answered.
-func (g *Estimator) untried(q *question) bool {
+// rarelyAnswered reports whether a feature of a request has been requested far more often than answered.
+func (g *Estimator) rarelyAnswered(q *question) bool {
 	for i := 1; i < q.count; i++ {
 		if n := uint32(q.views[i].n); n < least && g.asked.times(q.buffer[i]) >= least+n {
 			return true

@@ -56,12 +56,12 @@ func (m *Meter) SetWorkers(workers float64) {
 func (m *Meter) Running() int { return int(m.running.Load()) }
 
 // Begin starts the span of a request. The span may have been used for an earlier request. The request is
-// assumed to compute all the time unless Assume sets another weight.
+// assumed to compute all the time unless Assume sets a different weight.
 func (m *Meter) Begin(now time.Time, s *Span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meter, s.began, s.last = m, now, now
-	s.lately = 0
+	s.latest = 0
 	s.cpu, s.idle, s.shown, s.pauses, s.going, s.weight, s.force = 0, 0, 0, 0, true, 1, 1
 	s.told, s.exact, s.database, s.ready, s.unserved, s.isExact = 0, 0, 0, 0, 0, false
 	s.waited = time.Time{}

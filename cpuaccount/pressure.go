@@ -37,8 +37,8 @@ type Pressure struct {
 	begun bool
 }
 
-// Sample returns that fraction of the time since the last reading, 0 to 1. ok is false for the first reading,
-// or if the text is invalid.
+// Sample returns the fraction of the time since the last reading in which a process waited for a CPU, 0 to
+// 1. ok is false for the first reading, or if the text is invalid.
 func (p *Pressure) Sample(now time.Time, text []byte) (part float64, ok bool) {
 	line, _, _ := bytes.Cut(text, []byte{'\n'})
 	rest, is := bytes.CutPrefix(line, []byte("some "))

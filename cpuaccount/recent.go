@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// recentStep is the time between two Sums that are kept. Lately therefore covers about the last 30 to 60 s.
+// recentStep is the time between two Sums that are kept. Growth therefore covers about the last 30 to 60 s.
 const recentStep = 30 * time.Second
 
 // Recent keeps earlier Sums of a Meter, to calculate how much they grew recently. The zero value is ready to
 // use. Its methods may be called concurrently.
 type Recent struct {
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	of     *Meter
 	before moment
 	last   moment
@@ -36,9 +36,9 @@ func (r *Recent) Note(now time.Time, m *Meter) {
 	}
 }
 
-// Lately returns by how much the Sums of a Meter grew recently, and in what time. Both are zero if Note hasn't
+// Growth returns by how much the Sums of a Meter grew recently, and in what time. Both are zero if Note hasn't
 // been called with the Meter yet.
-func (r *Recent) Lately(now time.Time, m *Meter) (Sums, time.Duration) {
+func (r *Recent) Growth(now time.Time, m *Meter) (Sums, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of != m {

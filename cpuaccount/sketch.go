@@ -18,7 +18,7 @@ type sketch struct {
 }
 
 type sketchShard struct {
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	index map[uint64]int
 	count []uint32 // by the index in kinds; separate, because leastLocked searches all counts
 	kinds []featureRecord

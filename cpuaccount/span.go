@@ -11,13 +11,13 @@ import (
 type Span struct {
 	meter *Meter
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	began  time.Time
 	last   time.Time     // when cpu, idle and crowd were last updated
 	cpu    time.Duration // CPU time that the request is assumed to have used
 	idle   time.Duration // time without computing, including pauses
 	shown  time.Duration // cpu at the last Correct
-	lately time.Duration // what was charged between the last two calls of Correct
+	latest time.Duration // what was charged between the last two calls of Correct
 	crowd  int64         // the meter's load at the time last
 	weight float64       // the fraction of its time in which the request is assumed to compute
 	force  float64       // its weight in the competition for CPUs, 0 to 1; see Yield

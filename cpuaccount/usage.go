@@ -86,7 +86,7 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	if own.CPU >= 0 && is.all >= 0 {
 		use.Own, use.Lacked = own.CPU, own.Lacked
 		if own.Waits >= 0 {
-			use.CPUs = min(use.CPUs, max(own.CPU/of, own.Waits)+beside)
+			use.CPUs = min(use.CPUs, max(own.CPU/of, own.Waits)+overhead)
 		}
 		use.CPUs = max(use.CPUs, own.CPU/of)
 	}
@@ -94,9 +94,9 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	return use, true
 }
 
-// beside is the largest fraction of the CPUs that the proxy and the system need while the backend is busy. It
+// overhead is the largest fraction of the CPUs that the proxy and the system need while the backend is busy. It
 // isn't available to the backend, whose processes therefore rarely wait for it.
-const beside = 0.1
+const overhead = 0.1
 
 // userHZ is the number of clock ticks per second in /proc.
 const userHZ = 100

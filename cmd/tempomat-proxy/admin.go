@@ -75,7 +75,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 
 func (s *sidecar) logEnd(err error) {
 	if err != nil {
-		s.logs.log.Error("the admin API has failed", zap.Error(err))
+		s.logs.log.Error("the admin API failed", zap.Error(err))
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 		s.logs.log.Error("can't serve the dashboard over TCP", zap.Error(err))
 		return nil
 	}
-	s.logs.log.Info("the dashboard is served", zap.Stringer("at", l.Addr()))
+	s.logs.log.Info("serving the dashboard", zap.Stringer("at", l.Addr()))
 	return l
 }
 
@@ -190,7 +190,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// checkToken ensures that a token can be sent in a header and can't be guessed.
+// checkToken returns an error if a token can't be sent in a header, or is so short that it could be guessed.
 func checkToken(token string) error {
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {

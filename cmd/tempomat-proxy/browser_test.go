@@ -40,7 +40,7 @@ func startFirefox(t *testing.T, page string, words ...string) {
 type guide struct {
 	url string
 
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	shown string     // the last page's URL and title
 	next  chan string
 }

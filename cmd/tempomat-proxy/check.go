@@ -101,7 +101,7 @@ func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 	return nil
 }
 
-// checkSecrets reads the secrets that the proxy needs at the start: those of exemptions and of Redis.
+// checkSecrets reads the secrets that the proxy needs at the start, for exemptions and for Redis.
 func checkSecrets(c *config.Config, databases map[string]classify.Database) error {
 	_, err := policy.Classifier(c, databases)
 	if len(c.Coordination.Redis.Addresses) > 0 {
@@ -132,8 +132,8 @@ const (
 )
 
 // checkAsService repeats the check in a process of the service's user, if root checks a file of the service.
-// Root can read every file, but the service may not be able to. checked is false if this process must check
-// the file itself.
+// Root can read every file, but the service's user may not. checked is false if this process must check the
+// file itself.
 func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bool) (checked bool, err error) {
 	if os.Geteuid() != 0 || filepath.Dir(s.file) != serviceFiles {
 		return false, nil

@@ -157,7 +157,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	m.crash()
 	for _, s := range cars {
 		s.linked(false)
-		s.Stderr.Await(t, 0, "can't be reached; this instance")
+		s.Stderr.Await(t, 0, "can't share accounts; this instance")
 		s.refused(debtor) // known debts stay known
 	}
 	cars[0].served(newcomer) // requests never wait for a master
@@ -171,7 +171,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	m.start()
 	for _, s := range append(cars, forgetful) {
 		s.linked(true)
-		s.Stderr.Await(t, 0, "sharing accounts with it")
+		s.Stderr.Await(t, 0, "sharing accounts")
 		s.refused(debtor) // the master has sent everything that it had before
 	}
 	if d := cars[1].debt(late); d > 0 {
@@ -182,7 +182,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 
 	r.Kill()
 	cars[0].served("203.0.113.2")
-	m.Stderr.Await(t, 0, `"msg":"can't reach the store; state stays in memory until it is back"`)
+	m.Stderr.Await(t, 0, `"msg":"can't reach the store; the state stays in memory until the store is back"`)
 	r.Start()
 	m.Stderr.Await(t, 0, `"msg":"the store is back"`)
 }
@@ -342,12 +342,12 @@ func TestAFleetKnowsPeople(t *testing.T) {
 				late.ask("/v1/share", &share)
 				return len(share.Instances) == len(cars) && share.Instances[0].Mode == "fair"
 			})
-			stranger.Stderr.Await(t, 0, "another coordination.secret")
-			cars[1].Stderr.Await(t, 0, "another coordination.secret")
+			stranger.Stderr.Await(t, 0, "a different coordination.secret")
+			cars[1].Stderr.Await(t, 0, "a different coordination.secret")
 			if stranger.knows(person) || !cars[1].knows(person) {
 				t.Error("without the secret it is known, or it is forgotten")
 			}
-			if _, out, _ := cars[1].doctor("status"); !strings.Contains(out, "another coordination.secret") {
+			if _, out, _ := cars[1].doctor("status"); !strings.Contains(out, "a different coordination.secret") {
 				t.Errorf("status shows %s", out)
 			}
 		})

@@ -20,7 +20,7 @@ import (
 type regular struct {
 	address string
 
-	mu        sync.Mutex // guards the following
+	mu        sync.Mutex // guards the fields below
 	visits    int
 	redirects int
 	slowest   time.Duration // since the last check
@@ -148,12 +148,12 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 			s.pass("calm", 0)
 			reads := s.logs()
 			way.fail()
-			s.await(reads, "can't be reached; this instance")
+			s.await(reads, "can't share accounts; this instance")
 			s.pass("cut off", 0)
 			s.known(false)
 			reads = s.logs()
 			way.mend()
-			s.await(reads, "sharing accounts with it")
+			s.await(reads, "sharing accounts")
 			s.pass("together again", 0)
 			address := strings.TrimPrefix(s.cars[0].url, "http://")
 			s.cars[0].Signal(syscall.SIGKILL)
@@ -167,8 +167,8 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 			s.known(false)
 			reads = s.logs()
 			began := time.Now()
-			start(3, testkit.FreeAddress(t), newSecret(t)).Stderr.Await(t, 0, "another coordination.secret")
-			s.await(reads, "another coordination.secret")
+			start(3, testkit.FreeAddress(t), newSecret(t)).Stderr.Await(t, 0, "a different coordination.secret")
+			s.await(reads, "a different coordination.secret")
 			t.Logf("another secret is told after %v", time.Since(began))
 			s.pass("one has another secret", 0)
 			s.known(false)

@@ -26,7 +26,7 @@ type manager struct {
 	read    int // of what was said
 	closing sync.WaitGroup
 
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	kept map[string][]*os.File
 	said []notice
 }

@@ -304,7 +304,7 @@ func TestSucceed(t *testing.T) {
 		if i == 0 {
 			s.install("no program")
 			s.Signal(syscall.SIGUSR2)
-			s.Stderr.Await(t, 0, `"level":"error"`, "no other process takes over; this one continues")
+			s.Stderr.Await(t, 0, `"level":"error"`, "the handover to a new process failed; this process continues")
 			return
 		}
 		s.install(testkit.ReadFile(t, program(t, "tempomat-proxy")))
@@ -534,7 +534,7 @@ func TestSuccessorFails(t *testing.T) {
 		from := s.Stderr.Len()
 		s.Signal(syscall.SIGUSR2)
 		s.Stderr.Await(t, from, c.want)
-		s.Stderr.Await(t, from, "no other process takes over; this one continues")
+		s.Stderr.Await(t, from, "the handover to a new process failed; this process continues")
 		if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
 			t.Errorf("%s: %s", name, a.Status)
 		}

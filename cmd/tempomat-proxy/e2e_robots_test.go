@@ -151,7 +151,7 @@ func TestRobots(t *testing.T) {
 // operators are the servers of all robots' operators, behind a proxy that HTTPS_PROXY may name.
 type operators struct {
 	env     []string
-	mu      sync.Mutex                  // guards the following
+	mu      sync.Mutex                  // guards the fields below
 	answers map[string]http.HandlerFunc // answers by host and path; others get 404
 }
 

@@ -59,7 +59,7 @@ func TestDashboardOverTCP(t *testing.T) {
 	testkit.Must(t, os.Chmod(file, 0o600))
 	from := s.Stderr.Len()
 	s.successor()
-	s.Stderr.Await(t, from, `"msg":"the dashboard is served"`)
+	s.Stderr.Await(t, from, `"msg":"serving the dashboard"`)
 	s.Exit()
 	client = newClient(t)
 	is(200, "after another process took over", secondToken)
@@ -71,7 +71,7 @@ func startProxyWithAdmin(t *testing.T, lines string) *sidecarProcess {
 	s := unstarted(t)
 	testkit.ReplaceFile(t, s.file, fmt.Sprintf("backend: http://127.0.0.1:1\nlisten: 127.0.0.1:0\nstate: off\nadmin:\n  listen: \"unix:%s\"\n%s", s.admin, lines))
 	s.startAgain()
-	s.Stderr.Await(t, 0, `"msg":"the dashboard is served"`)
+	s.Stderr.Await(t, 0, `"msg":"serving the dashboard"`)
 	return s
 }
 
@@ -84,7 +84,7 @@ func TestToken(t *testing.T) {
 		want string // in the error; empty: none
 	}{
 		{firstToken, 0o600, ""}, {firstToken + "\n", 0o640, ""}, {firstToken + "\r\n", 0o400, ""},
-		{firstToken, 0o644, "other users must not be able to read it"}, {firstToken, 0o660, "nor its group to write it"}, {firstToken, 0o601, "chmod 640"},
+		{firstToken, 0o644, "only its owner and group may read it"}, {firstToken, 0o660, "only its owner may write it"}, {firstToken, 0o601, "chmod 640"},
 		{"", 0o600, "has 0 characters; 16 to 512 are allowed"}, {"short", 0o600, "has 5 characters"},
 		{strings.Repeat("x", 600), 0o600, "more than 514 characters"}, {firstToken + "\n\n", 0o600, "visible ASCII"}, {firstToken + " x", 0o600, "visible ASCII"},
 		{firstToken + "ü", 0o600, "visible ASCII"},

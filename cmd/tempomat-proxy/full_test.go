@@ -17,7 +17,7 @@ type fullSite struct {
 	*sidecarProcess
 	script string // of its pages
 
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	asked []string   // requests at the backend: method, target, and the cookies
 	dear  chan struct{}
 	here  chan struct{} // an expensive page has arrived

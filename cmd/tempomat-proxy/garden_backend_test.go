@@ -19,7 +19,7 @@ import (
 type recorder struct {
 	address string
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	records []record
 	faults  []string // of bodies
 }

@@ -21,8 +21,8 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// watchWorkers starts to watch the backend's workers, if the backend is on this machine and the queue needs
-// to know them.
+// watchWorkers starts watching the backend's workers, if the backend is on this machine and the queue needs
+// their number.
 func (s *sidecar) watchWorkers(c *config.Config) {
 	u, err := url.Parse(c.Backend.URL)
 	if err == nil && policy.IsLocal(c.Backend.URL) && c.Throttle.HasGate() {
@@ -68,13 +68,13 @@ func (s *sidecar) openHints() {
 	s.costs.Note(time.Now(), s.handler.Policy().Meter) // otherwise costs would be missed at the start
 }
 
-// openUsage opens the meter of the CPU use, which measures the backend's own use separately. It returns nil
-// if the use isn't measured.
+// openUsage opens the meter of CPU use, which measures the backend's own use separately. It returns nil if
+// CPU use isn't measured.
 func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
 		if c.Gate.Heavy == 0 {
-			s.logs.log.Warn("the backend's CPU use isn't measured, so as many requests of a size compute at once as this machine has CPUs; if the backend has a different number of CPUs, set gate.heavy",
+			s.logs.log.Warn("the backend's CPU use isn't measured, so tempomat assumes that the backend has as many CPUs as this machine. If it has a different number, set gate.heavy",
 				zap.String("backend", c.Backend.URL), zap.Int("heavy", policy.Room(c)))
 		}
 		return nil
@@ -97,13 +97,13 @@ func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 
 // kernel reports which features of the kernel are used, and which are missing.
 func (s *sidecar) kernel() api.Kernel {
-	costs, of := s.costs.Lately(time.Now(), s.handler.Policy().Meter)
+	costs, of := s.costs.Growth(time.Now(), s.handler.Policy().Meter)
 	return kernelReply(costs, of, s.priorities.numbers(), s.bills.lacks(), s.priorities.lacks())
 }
 
 // kernelReply reports the costs of requests that ended recently, how priorities were changed, and what is
-// missing. bill is why costs aren't measured, and steps why priorities aren't changed. If costs aren't
-// measured, priorities can't be changed either.
+// missing. bill is the reason why costs aren't measured, and steps the reason why priorities aren't changed.
+// If costs aren't measured, priorities can't be changed either.
 func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, bill, steps error) api.Kernel {
 	n := costs.Requests
 	k := api.Kernel{
@@ -132,8 +132,8 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 	return k
 }
 
-// lackedFor returns which feature needs the missing thing. If the backend itself reports costs (cost.source:
-// header), it is only priorities, which depend on knowing the process that serves a request.
+// lackedFor returns the feature that doesn't work. If the backend itself reports costs (cost.source:
+// header), only priorities don't work, because they depend on knowing the process that serves a request.
 func lackedFor(bill error, told uint64) string {
 	if told > 0 && errors.Is(bill, errNotMeasured) {
 		return "priority"
@@ -145,8 +145,8 @@ func missing(what string, err error) api.MissingRow {
 	return api.MissingRow{For: what, What: err.Error(), Remedy: remedy(err)}
 }
 
-// remedy returns what the administrator should do, and where that is documented. It is empty if nothing
-// helps.
+// remedy returns what the administrator should do, and where that is documented. It is empty if there is no
+// remedy.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, errNotMeasured):
@@ -177,7 +177,7 @@ type bills struct {
 	stop context.CancelFunc
 	runs sync.WaitGroup
 
-	mu         sync.Mutex // guards the following
+	mu         sync.Mutex // guards the fields below
 	missing    error      // why workers aren't measured; nil if they are, or if that isn't known yet
 	unreported error      // why no worker has reported to cost.socket; nil if one has, or if the socket isn't configured
 }
@@ -190,8 +190,8 @@ var (
 	errUntold      = errors.New("no worker reports through cost.socket")
 )
 
-// lacks returns why workers aren't measured, or nil if they are, as far as is known. If cost.socket is set,
-// the error first says what is wrong with the socket.
+// lacks returns why workers aren't measured, or nil if no reason is known. If cost.socket is set, the error
+// first says what is wrong with the socket.
 func (b *bills) lacks() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,7 +297,7 @@ type priorities struct {
 	handler *proxy.Handler
 	log     *zap.Logger
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	keeper  *host.Keeper
 	counts  host.PriorityCounts // of earlier Keepers
 	missing error               // why no priority is lowered; nil if priorities are lowered
@@ -323,7 +323,8 @@ func (p *priorities) restart(c *config.Config) {
 	}
 }
 
-// errNotWanted is why priorities aren't lowered if the configuration says so. Nothing is missing then.
+// errNotWanted is why priorities aren't lowered if the configuration says so. In that case, nothing is
+// missing.
 var errNotWanted = errors.New("gate.priority is off, or no request is slowed")
 
 // openLocked opens a Keeper if one is needed and none is open.
@@ -355,7 +356,7 @@ func (p *priorities) closeLocked() {
 	p.counts, p.keeper = p.keeper.Counts(), nil
 }
 
-// giveUp notes that priorities turned out not to be changeable.
+// giveUp notes that this process can't change priorities after all.
 func (p *priorities) giveUp(err error) {
 	p.log.Warn("process priorities are no longer lowered; everything else works as usual", zap.Error(err))
 	p.mu.Lock()
@@ -370,7 +371,7 @@ func (p *priorities) lacks() error {
 	return p.missing
 }
 
-// end restores all priorities. None is lowered afterwards.
+// end restores all priorities, and lowers none afterwards.
 func (p *priorities) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,7 +39,7 @@ func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connecti
 	return &connections{table: connlimit.New(now, most), log: proxy.Capped(log), heads: forHeads(memory)}, nil
 }
 
-// memoryLimit returns how much memory this process may use, in bytes: that of the machine, or its cgroup's
+// memoryLimit returns how much memory this process may use, in bytes: the machine's memory, or the cgroup's
 // limit if that is lower.
 func memoryLimit(log *zap.Logger) uint64 {
 	most, err := memlimit.FromSystem()
@@ -53,9 +53,9 @@ func memoryLimit(log *zap.Logger) uint64 {
 	return most
 }
 
-// memoryOfEach returns the maximum memory, in bytes, that a connection takes before its request reaches the
-// limiter. A connection that has sent half of its headers takes 14 KB here and the same amount in the kernel.
-// TLS takes 10 KB more, or 33 KB after records of 16 KB.
+// memoryOfEach returns the most memory, in bytes, that a connection takes before its request reaches the
+// limiter. A connection that has sent half of its headers takes 14 KB in this process and as much in the
+// kernel. TLS takes 10 KB more, or 33 KB after records of 16 KB.
 func memoryOfEach(c *config.Config) uint64 {
 	if hasTLS(c) {
 		return 64 << 10
@@ -69,8 +69,8 @@ func fitting(memory, each uint64) int {
 	return int(max(1, min(memory/4/each, math.MaxInt32)))
 }
 
-// forHeads returns how many bytes of the memory large headers may take: an eighth, because memory that hasn't
-// been garbage collected yet can double that.
+// forHeads returns how many bytes of memory large headers may take: an eighth of it, because uncollected
+// garbage can double that.
 func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 
 // guard wraps listeners, so that they don't fail when the process has no descriptors left.
@@ -85,9 +85,9 @@ func (c *connections) guard(listeners []net.Listener) []net.Listener {
 // full closes another connection if a new one can't be accepted.
 func (c *connections) full(err error) {
 	if c.table.Shed() {
-		c.log.Warn("no file descriptor was left for a new connection, so another connection was closed", zap.Error(err))
+		c.log.Warn("no file descriptor was left for a new connection, so tempomat closed another connection", zap.Error(err))
 	} else {
-		c.log.Error("no file descriptor is left for a new connection, and no other connection can be closed", zap.Error(err))
+		c.log.Error("no file descriptor is left for a new connection, and tempomat can't close another connection", zap.Error(err))
 	}
 }
 
@@ -114,7 +114,7 @@ func withHint(err error, address string) error {
 // deniedHint says how to get the right to listen on a port below 1024, or to create a unix socket.
 func deniedHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		return fmt.Sprintf("%s isn't allowed to create %s: give that user write access to the directory, or set another path", user(), path)
+		return fmt.Sprintf("%s isn't allowed to create %s: give that user write access to the directory, or set a different path", user(), path)
 	}
 	const first = 1024 // the default of net.ipv4.ip_unprivileged_port_start
 	if portOf(address) >= first {

@@ -143,8 +143,8 @@ func setupCommand(stdout io.Writer) *cobra.Command {
 	return c
 }
 
-// changesNothing reports whether a configuration sets only default values, like the package's file. Such a
-// file names no backend, so the proxy wouldn't start with it.
+// changesNothing reports whether a configuration file sets only default values, like the package's file. The
+// proxy wouldn't start with such a file, because it names no backend.
 func changesNothing(file string) bool {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -68,9 +68,9 @@ func (p *policies) begin(counts *requestCounts, log *zap.Logger) (err error) {
 	return nil
 }
 
-// make returns the policy of a configuration, or an error that the checks of the configuration can't find. It
-// replaces the connections to the backend last, because if anything else fails, the current policy still
-// needs the old ones.
+// make returns the policy of a configuration, or an error that the checks of the configuration can't detect.
+// It replaces the connections to the backend last, because if anything else fails, the current policy still
+// needs the old connections.
 func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	pages, err := errorpage.Load(c.ErrorPages.Directory)
 	if err != nil {

@@ -40,7 +40,7 @@ func (s source) load() (*config.Config, error) {
 
 // loaded stores the current configuration, and the results of reloads.
 type loaded struct {
-	mu       sync.Mutex // guards the following
+	mu       sync.Mutex // guards the fields below
 	config   *config.Config
 	reloads  uint64
 	rejected uint64

@@ -60,7 +60,7 @@ type sidecar struct {
 	unserved    []handover.Socket // inherited, but not in the configuration
 	succession  succession
 
-	mu     sync.Mutex // guards the following, so only one reload runs at a time
+	mu     sync.Mutex // guards the fields below, so only one reload runs at a time
 	config *config.Config
 	begun  *config.Config // the configuration at the start: keys that need a restart keep its values
 }
@@ -115,7 +115,7 @@ func (s *sidecar) makeHandler(policy *proxy.Policy) {
 		Pinned: &s.policies.pins, Recent: s.statistics.book.Recent, Log: s.logs.log,
 	}
 	s.handler.TellWorkers(func(n int, by string) {
-		s.logs.log.Info("the backend's number of workers has changed (0: unknown)", zap.Int("workers", n), zap.String("by", by))
+		s.logs.log.Info("the backend's number of workers changed (0: unknown)", zap.Int("workers", n), zap.String("by", by))
 	})
 }
 
@@ -178,7 +178,7 @@ func hear() chan os.Signal {
 	return signals
 }
 
-// run serves the sockets. If there is a predecessor, both processes serve them at first.
+// run serves the sockets. If there is a predecessor, both processes serve the sockets at first.
 func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-chan os.Signal) error {
 	work, stop := context.WithCancel(context.Background()) // lives longer than ctx: until the drain has ended
 	var all sync.WaitGroup
@@ -329,7 +329,7 @@ const pingsInTime = 3
 func (s *sidecar) watch(ctx context.Context) {
 	limit, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
-		s.logs.log.Warn("no watchdog", zap.Error(err))
+		s.logs.log.Warn("can't use systemd's watchdog; systemd won't notice if the proxy hangs", zap.Error(err))
 		return
 	}
 	if limit <= 0 {
@@ -339,8 +339,8 @@ func (s *sidecar) watch(ctx context.Context) {
 	w.run(ctx, limit/pingsInTime)
 }
 
-// accepts returns as soon as it gets the lock of the table of connections, which each new connection needs.
-// It reports whether this process still serves.
+// accepts waits for the lock on the table of connections, which each new connection needs. It reports
+// whether this process still serves.
 func (s *sidecar) accepts() bool {
 	s.connections.table.Stats(0)
 	return !s.succession.gone()
@@ -367,7 +367,7 @@ func (w *watchdog) run(ctx context.Context, every time.Duration) {
 			last = passed
 			w.ping()
 		} else {
-			w.log.Error("the request path does not answer: systemd's watchdog may end the process")
+			w.log.Error("requests are stuck in the proxy; systemd's watchdog may restart it")
 		}
 		select {
 		case <-ctx.Done():

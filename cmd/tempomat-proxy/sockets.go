@@ -51,8 +51,8 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	return append(taken, opened...), err
 }
 
-// forgetUnserved closes inherited sockets that aren't served, here and in systemd's store. If another process
-// still serves them, it does nothing until it is called again after that process has ended.
+// forgetUnserved closes inherited sockets that aren't served, here and in systemd's store. While another
+// process still serves them, it does nothing; call it again after that process has ended.
 func (s *sidecar) forgetUnserved() {
 	if s.inherited.From == nil && len(s.unserved) > 0 {
 		handover.Close(s.unserved)
@@ -130,7 +130,7 @@ func refuseCircle(c *config.Config, sockets []handover.Socket) error {
 			address = "unix:" + address
 		}
 		if c.Backend.IsServedAt(address) {
-			return fmt.Errorf("backend: %s: is the proxy's own address (%s): requests would loop. Set the address of the web server", c.Backend.URL, address)
+			return fmt.Errorf("backend: %s: this is the proxy's own address (%s), so requests would loop. Set the address of the web server", c.Backend.URL, address)
 		}
 	}
 	return nil
@@ -157,8 +157,8 @@ type fdStore struct {
 	addresses []string // of the sockets in the store
 }
 
-// systemd closes a socket a moment after it was told to remove it. Until then, opening the port fails, so
-// opening is tried this often with this pause.
+// systemd closes a socket a moment after it is asked to remove it. Until then the port can't be opened, so
+// listen tries this often, with this pause.
 const (
 	freedTries = 500
 	freedPause = 10 * time.Millisecond
@@ -215,9 +215,8 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	}
 }
 
-// giveUp removes all sockets from the store. It is called when this process can't serve and it is unknown
-// when the next one starts, or when another program takes over the ports. Clients that connect are then
-// refused.
+// giveUp removes all sockets from the store, so that connections are refused. It is called when this process
+// can't serve and no other is known to start soon, or when another program takes over the ports.
 func (f *fdStore) giveUp() {
 	if f == nil {
 		return

@@ -39,7 +39,7 @@ type stateFile struct {
 
 const (
 	stateVersion = 2
-	// largestState is the most bytes that are read. A typical file has 5 MB.
+	// largestState is how many bytes are read at most. A typical file has 5 MB.
 	largestState = 64 << 20
 	// saveEvery is the time between two saves. A crash loses no more than that.
 	saveEvery = 5 * time.Minute
@@ -58,7 +58,7 @@ func (f *stateFile) load() {
 		return
 	}
 	if err := f.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.log.Warn("the state file can't be used: known clients and the history are forgotten", zap.String("file", f.path), zap.Error(err))
+		f.log.Warn("can't use the state file, so known clients and the history are forgotten", zap.String("file", f.path), zap.Error(err))
 	}
 }
 
@@ -69,10 +69,10 @@ func (f *stateFile) read() error {
 	}
 	var s saved
 	if err := gob.NewDecoder(bytes.NewReader(text)).Decode(&s); err != nil {
-		return fmt.Errorf("it is damaged, or from another release: %w", err)
+		return fmt.Errorf("the file is damaged, or from a different release: %w", err)
 	}
 	if s.Version != stateVersion {
-		return fmt.Errorf("it has version %d, but this release reads version %d", s.Version, stateVersion)
+		return fmt.Errorf("the file has version %d, but this release reads only version %d", s.Version, stateVersion)
 	}
 	for name, part := range f.parts {
 		if data, has := s.Parts[name]; has {
@@ -84,8 +84,9 @@ func (f *stateFile) read() error {
 	return err
 }
 
-// readOwn reads a file of no more than most bytes. It fails unless only this process's user and root can write the
-// file, because otherwise the content can't be trusted. It doesn't follow a symbolic link.
+// readOwn reads a file. most is the largest size, in bytes. It fails unless only this process's user and
+// root can write the file, because otherwise the content can't be trusted. It doesn't follow a symbolic
+// link.
 func readOwn(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // doesn't block if it is a pipe
 	if err != nil {
@@ -140,7 +141,7 @@ func (f *stateFile) run(ctx context.Context) {
 		}
 		if err := f.save(); err != nil && !told {
 			told = true
-			f.log.Warn("the state can't be saved: a restart will forget which clients are known", zap.String("file", f.path), zap.Error(err))
+			f.log.Warn("can't save the state, so a restart will forget which clients are known", zap.String("file", f.path), zap.Error(err))
 		}
 	}
 }
@@ -150,7 +151,7 @@ func (f *stateFile) run(ctx context.Context) {
 func (f *stateFile) complain() {
 	dir := filepath.Dir(f.path)
 	if err := syscall.Access(dir, writeAndPass); f.path != "" && err != nil {
-		f.log.Warn("the state can't be saved, so a restart will forget which clients are known: this process isn't allowed to write to the directory. "+
+		f.log.Warn("can't save the state, because this process isn't allowed to write to the directory; a restart will forget which clients are known. "+
 			"Create it (install -d -o USER -m 750 DIRECTORY), set another file with the key state or TEMPOMAT_STATE, or set state: \"off\"",
 			zap.String("directory", dir), zap.Error(err))
 	}
@@ -159,7 +160,7 @@ func (f *stateFile) complain() {
 // writeAndPass is W_OK | X_OK of access(2).
 const writeAndPass = 2 | 1
 
-// saveState saves the state file. Its history then includes the requests that have just ended.
+// saveState saves the state file. First it adds the requests that have just ended to the history.
 func (s *sidecar) saveState() error {
 	s.takeIn(time.Now())
 	return s.state.save()

@@ -22,7 +22,7 @@ import (
 const (
 	// drainEvery is the time between two runs that add up finished requests.
 	drainEvery = 250 * time.Millisecond
-	// drainsPerPoint is how many of these runs make a second.
+	// drainsPerPoint is how many of these runs fit in a second.
 	drainsPerPoint = int(time.Second / drainEvery)
 )
 
@@ -120,7 +120,7 @@ func (s *sidecar) overview() api.OverviewReply {
 
 // estimated returns the fraction of the last minute's costs that was estimated from response times, 0 to 1.
 func (s *sidecar) estimated(now time.Time) float64 {
-	c, _ := s.costs.Lately(now, s.handler.Policy().Meter)
+	c, _ := s.costs.Growth(now, s.handler.Policy().Meter)
 	if all := c.Process + c.Database + c.Told + c.Estimated; all > 0 {
 		return float64(c.Estimated) / float64(all)
 	}
@@ -140,7 +140,7 @@ func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condit
 	return inspect.Conditions(now, h)
 }
 
-// mostRecent is how many recent verdicts are grouped into similar ones.
+// mostRecent is from how many recent verdicts similar ones are grouped.
 const mostRecent = 10_000
 
 // shown returns the functions of the admin API that show the statistics.
@@ -180,7 +180,7 @@ func (s *sidecar) sendToGraphite(ctx context.Context) {
 	}
 	hostname, err := os.Hostname()
 	if err != nil {
-		s.logs.log.Warn("the host has no name", zap.Error(err))
+		s.logs.log.Warn("can't find out the host's name for Graphite", zap.Error(err))
 		hostname = "localhost"
 	}
 	metrics.NewGraphite(metrics.GraphiteOptions{

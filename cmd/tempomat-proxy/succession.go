@@ -34,7 +34,7 @@ type succession struct {
 	leave   context.CancelFunc
 	started sync.WaitGroup
 	asked   atomic.Bool  // the next process is starting, or serves
-	reloads atomic.Bool  // the configuration was reloaded since then, so the next process may have read an older one
+	reloads atomic.Bool  // the configuration was reloaded since then, so the next process may have read the previous one
 	by      atomic.Int64 // the number of the process that serves now; 0: this one
 }
 
@@ -53,14 +53,14 @@ func listeners(sockets []handover.Socket) (ls []net.Listener) {
 // first, this process continues.
 func (s *sidecar) succeed(ctx context.Context) {
 	if s.succession.asked.Swap(true) {
-		s.logs.log.Warn("another process is taking over or has taken over already; no further process is started")
+		s.logs.log.Warn("not starting another process: one is taking over, or has already taken over")
 		return
 	}
 	s.succession.reloads.Store(false)
 	s.succession.started.Go(func() {
 		if err := s.handOver(ctx); err != nil {
 			s.succession.asked.Store(false)
-			s.logs.log.Error("no other process takes over; this one continues", zap.Error(err))
+			s.logs.log.Error("the handover to a new process failed; this process continues", zap.Error(err))
 		}
 	})
 }
@@ -73,7 +73,7 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	sockets := s.succession.sockets
 	s.logs.log.Info("starting a new process to replace this one", zap.String("program", program), zap.Int("sockets", len(sockets)))
 	if err := s.saveState(); err != nil {
-		s.logs.log.Warn("the state can't be saved: the next process won't know which clients are known", zap.Error(err))
+		s.logs.log.Warn("can't save the state, so the next process won't know which clients are known", zap.Error(err))
 	}
 	next, err := handover.Start(program, startCommand, os.Args[1:], sockets)
 	if err != nil {
@@ -93,13 +93,13 @@ func (s *sidecar) handOver(ctx context.Context) error {
 	s.succession.by.Store(int64(pid))
 	s.server.Retire(lingerReplaced)
 	if err := next.Confirm(); err != nil {
-		s.logs.log.Warn("the process that took over got no answer", zap.Int("pid", pid), zap.Error(err))
+		s.logs.log.Warn("can't confirm the handover to the process that took over", zap.Int("pid", pid), zap.Error(err))
 	}
 	if s.succession.reloads.Load() {
 		_ = syscall.Kill(pid, syscall.SIGHUP) // fails only if the process has ended
 	}
 	daemon.Notify(s.logs.log, daemon.MainPID(pid))
-	s.logs.log.Info("was replaced", zap.Int("pid", pid))
+	s.logs.log.Info("replaced by another process", zap.Int("pid", pid))
 	s.succession.leave()
 	return nil
 }
@@ -121,7 +121,7 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	}
 	switch err := s.inherited.From.Serving(); {
 	case errors.Is(err, handover.ErrSilent):
-		s.logs.log.Error("this process serves, but the one that it replaces may still serve as well: end that one (kill -9)", zap.Error(err))
+		s.logs.log.Error("this process serves, but its predecessor may still serve as well. End the predecessor (kill -9)", zap.Error(err))
 	case err != nil:
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	}
 	handover.Close(s.unserved)
 	s.fdStore.adopt(s.inherited.Sockets)
-	s.logs.log.Info("has replaced a process")
+	s.logs.log.Info("took over from another process")
 	return nil
 }
 
@@ -187,7 +187,7 @@ type singletonTasks struct {
 	all   sync.WaitGroup
 }
 
-// beginTasks starts the tasks. If there is a predecessor, it must have ended its own.
+// beginTasks starts the tasks. If there is a predecessor, its tasks must have ended.
 func (s *sidecar) beginTasks(ready func() error) {
 	t := &s.tasks
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // end calls stop

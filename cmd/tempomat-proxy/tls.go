@@ -157,7 +157,7 @@ func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener
 	first := entries[0]
 	for _, l := range entries {
 		if l.Address = first.Address; l != first {
-			return first, fmt.Errorf("the socket %s was handed over (LISTEN_FDS), but is not in listen, and the entries there differ: add it, with or without TLS", socket.Addr())
+			return first, fmt.Errorf("the socket %s was passed by systemd (LISTEN_FDS), but is not in listen, and the entries there differ. Add it, with or without TLS", socket.Addr())
 		}
 	}
 	return first, nil
@@ -176,7 +176,7 @@ func addresses(entries []config.Listener) (all []string) {
 type connStats struct {
 	log *zap.Logger // with a limited rate
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	counts map[front.Step]map[string]uint64
 }
 
@@ -187,7 +187,7 @@ func newConnStats(c *config.Config, log *zap.Logger) *connStats {
 	return b
 }
 
-// expect adds the counters of a step that can occur, so that they are reported even while they are 0.
+// expect adds the counters of a step that can occur, so they are reported even while they are 0.
 func (b *connStats) expect(step front.Step, is bool) {
 	if !is {
 		return
@@ -209,11 +209,11 @@ func (b *connStats) note(step front.Step, result front.Result, remote string, er
 	fields := []zap.Field{zap.String("client", remote), zap.String("result", string(result)), zap.Error(err)}
 	switch result {
 	case front.ResultUntrusted:
-		b.log.Warn("closed a connection: its peer isn't in trustedProxies, and only trusted proxies may use the PROXY protocol", fields...)
+		b.log.Warn("closed a connection, because only trusted proxies may use the PROXY protocol and this client isn't in trustedProxies", fields...)
 	case front.ResultMalformed:
-		b.log.Warn("closed a connection of a trusted proxy that does not begin with the PROXY protocol", fields...)
+		b.log.Warn("closed a connection from a trusted proxy, because it does not begin with the PROXY protocol", fields...)
 	case front.ResultCertificate:
-		b.log.Warn("a handshake failed: there is no certificate", fields...)
+		b.log.Warn("a TLS handshake failed, because there is no certificate", fields...)
 	default: // scanners cause these all the time
 		b.log.Debug("a connection ended before its first request", append(fields, zap.String("step", string(step)))...)
 	}

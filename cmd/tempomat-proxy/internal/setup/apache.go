@@ -11,8 +11,8 @@ import (
 	"tempomat/proxy/host"
 )
 
-// inForce reports whether Apache applies a directive, considering the <IfModule> sections around it. known is
-// false if the directive is in a section with another kind of condition.
+// inForce reports whether Apache applies a directive, given the <IfModule> sections around it. known is
+// false if the directive is in a section with a different kind of condition.
 func inForce(d host.Directive, modules []string) (active, known bool) {
 	active, known = true, true
 	for _, s := range d.Within {
@@ -147,7 +147,7 @@ func (d *decider) apacheForeign(all []host.Directive) {
 			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache can read them",
 				"get them with certbot, or let tempomat-proxy get them (tls: {acme: …})")
 		case "use":
-			d.block(at+": a macro is used", "setup can't see which lines define the sites", "write the sites out, or "+byHand)
+			d.block(at+": a macro is used", "setup can't tell which lines define the sites", "write the sites out, or "+byHand)
 		}
 	}
 }
@@ -262,8 +262,8 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
 }
 
-// apacheLoosen removes the port from sites. Apache then omits the port in its redirects, where it would
-// differ from the port that visitors use.
+// apacheLoosen removes the port from sites. Otherwise Apache's redirects would contain it, and visitors
+// can't reach that port.
 func (d *decider) apacheLoosen(hosts []*apacheHost) {
 	for _, h := range hosts {
 		d.edit(h.start.File, h.start.Line, leading(h.start.Raw())+"<VirtualHost *>")
@@ -298,7 +298,7 @@ func (d *decider) apacheAdopt(port int) (served bool) {
 	})
 }
 
-// probesOf returns a request for the first page of each site.
+// probesOf returns a probe for the home page of each site.
 func probesOf(hosts []*apacheHost, port int, secure bool) (probes []Probe) {
 	for _, h := range hosts {
 		name := "localhost"
@@ -330,7 +330,7 @@ func (d *decider) apacheOthers(listens []listen, hosts map[int][]*apacheHost) {
 	}
 }
 
-// apacheAddresses makes Apache use the clients' addresses instead of the proxy's.
+// apacheAddresses makes Apache see the clients' addresses instead of the proxy's.
 func (d *decider) apacheAddresses() {
 	dir := d.m.Apache.Dir
 	text := "# Written by tempomat-proxy setup: logs, Require ip and PHP's REMOTE_ADDR use the client's\n# address as tempomat-proxy reports it.\n" +
@@ -367,7 +367,7 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	for _, h := range hosts {
 		if !h.redirects() {
 			pages = true
-			d.note("%s:%d serves pages on port %d, next to TLS sites on %d. Port %[3]d stays with apache2, so requests there bypass tempomat-proxy. "+
+			d.note("%s:%d serves pages on port %d, although there are TLS sites on port %d. Port %[3]d stays with apache2, so requests there bypass tempomat-proxy. "+
 				"To prevent that, disable the site with a2dissite, or make it redirect: Redirect permanent / https://YOUR-NAME/",
 				h.start.File.Path, h.start.Line, d.m.Place.HTTP, d.m.Place.HTTPS)
 		}

@@ -83,7 +83,7 @@ func (w *worker) steps(j *journal) (steps []step) {
 		steps = append(steps, w.command(c...))
 		if c[1] == reload {
 			steps = append(steps, step{"waiting until " + j.Server + " has released the port", func(ctx context.Context) error {
-				return w.until(ctx, j.Server+" listens there still", func() bool {
+				return w.until(ctx, j.Server+" still listens there", func() bool {
 					return !slices.ContainsFunc(w.sockets(j.ports()...), func(s host.Listening) bool { return s.Program == j.Server })
 				})
 			}})
@@ -219,7 +219,7 @@ func (w *worker) undo(ctx context.Context, j *journal) error {
 	return w.forget(j)
 }
 
-// restoring returns the steps that revert the changes for which meant returns true, the last change first.
+// restoring returns the steps that revert the changes for which meant returns true, in reverse order.
 func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 	for _, c := range slices.Backward(j.Changes) {
 		if meant(c) {
@@ -236,7 +236,7 @@ func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 }
 
 // switchBack makes the proxy release the port and the web server take it, with as little time as possible in
-// between. In the meantime the proxy finishes its requests.
+// between. The proxy still finishes its requests.
 func (w *worker) switchBack(j *journal) (steps []step) {
 	if !j.Systemd {
 		return append([]step{w.leave(j, w.run.Terminate)}, w.reloadByHand(j.Server)...)
@@ -278,7 +278,7 @@ func (w *worker) leave(j *journal, end func(pid int) error) step {
 				}
 				there++
 				if s.Program == unitName && end != nil && !slices.Contains(ended, s.Process) {
-					fmt.Fprintf(w.out, "    ending process %d, %s\n", s.Process, unitName)
+					fmt.Fprintf(w.out, "    ending process %d (%s)\n", s.Process, unitName)
 					_ = end(s.Process) // if this fails, the process still listens, and the loop continues to wait
 					ended = append(ended, s.Process)
 				}
@@ -311,8 +311,8 @@ func (Local) Run(ctx context.Context, argv ...string) (string, error) {
 // Terminate implements Runner.
 func (Local) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
-// probe requests the first page of a site on this machine, and returns the status of the answer. It doesn't
-// check the certificate, for which the site is responsible.
+// probe requests the page of p on this machine, and returns the status of the answer. It doesn't check the
+// certificate, because that is the site's business.
 func probe(ctx context.Context, p Probe) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

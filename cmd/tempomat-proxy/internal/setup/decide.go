@@ -22,7 +22,7 @@ const (
 	keyGroup   = "ssl-cert"
 )
 
-// manuals is where the packages install the documentation. byHand is the advice if setup can't help.
+// manuals is where the packages install the documentation. byHand is the advice when setup can't help.
 const (
 	manuals = "/usr/share/doc/tempomat/docs"
 	byHand  = "do it by hand, with a recipe in " + manuals + "/recipes"
@@ -273,8 +273,8 @@ type certificate struct {
 	chain, key string // the certificate with its chain, and its key
 }
 
-// groupReads and groupPasses are the permissions that the proxy's group needs: to read a file, and to access
-// what is in a directory.
+// groupReads and groupPasses are the permissions that the proxy's group needs: to read a file, and to enter
+// a directory.
 const (
 	groupReads  = 0o040
 	groupPasses = 0o010
@@ -341,7 +341,7 @@ func (d *decider) join(groups []string) {
 		return
 	}
 	if !d.m.Systemd {
-		d.note("Private keys belong to other groups, and the user %s must be in them: usermod -aG %s %[1]s", proxyGroup, strings.Join(groups, ","))
+		d.note("Private keys belong to other groups, and the user %s must be a member of them: usermod -aG %s %[1]s", proxyGroup, strings.Join(groups, ","))
 		return
 	}
 	name := d.m.Place.Root + "/etc/systemd/system/" + unitName + ".service.d/setup.conf"
@@ -358,7 +358,7 @@ func (d *decider) certificateFiles() (names []string) {
 }
 
 // adopt adds the public port to sites that were added after setup without a port, as the manual recommends.
-// It uses the files as they are after undo.
+// Call it after the files have been restored.
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
 	port := j.public()
@@ -371,7 +371,7 @@ func (w *worker) adopt(ctx context.Context, j *journal) error {
 			return err
 		}
 		for _, e := range d.edits[real] {
-			fmt.Fprintf(w.out, "  %s:%d: %q was added since; it is %q now\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
+			fmt.Fprintf(w.out, "  %s:%d: %q was added since; it is now %q\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
 		}
 	}
 	if !served {

@@ -78,7 +78,7 @@ func TestDecide(t *testing.T) {
 		},
 		"pages beside TLS": {
 			m:    besideTLS("<VirtualHost *:80>\n\tDocumentRoot /var/www\n</VirtualHost>\n"),
-			note: "a.conf:1 serves pages on port 80, next to TLS sites on 443. Port 80 stays with apache2",
+			note: "a.conf:1 serves pages on port 80, although there are TLS sites on port 443. Port 80 stays with apache2",
 		},
 		"a redirect of some paths": {
 			m:    besideTLS("<VirtualHost *:80>\nRewriteEngine on\nRewriteCond %{REQUEST_URI} ^/shop\nRewriteRule ^ https://a.example%{REQUEST_URI}\n</VirtualHost>\n"),

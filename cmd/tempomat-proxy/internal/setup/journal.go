@@ -181,7 +181,7 @@ func setAccess(a Access) error {
 // undoneEnd is the suffix for copies of files that setup created and that were edited later.
 const undoneEnd = ".undone"
 
-// restore reverts a change, even one that was never made. told contains what the administrator should know:
+// restore reverts a change, even one that was never made. told lists what the administrator should know:
 // where an edited file is kept, and which of setup's lines are missing.
 func restore(c Change) (told []string, err error) {
 	if c.Access != nil {

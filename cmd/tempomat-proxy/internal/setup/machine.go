@@ -17,7 +17,7 @@ import (
 	"tempomat/proxy/host"
 )
 
-// Machine is what setup found, without decisions. Its paths are those that the servers use. If Place has a
+// Machine is what setup found, before any decision. Its paths are those that the servers use. If Place has a
 // root, they begin with it.
 type Machine struct {
 	Place   Place
@@ -26,8 +26,8 @@ type Machine struct {
 	Sockets []host.Listening
 	Apache  *Apache // nil: not installed
 	Config  Config  // tempomat's configuration
-	// Keys are the files with private keys and certificates that Apache's configuration names, and which users
-	// may read them.
+	// Keys are the files with private keys and certificates that Apache's configuration names, and the users
+	// who may read them.
 	Keys map[string]KeyFile
 	// KeyGroup is the group for keys that only root can read now: the proxy's own group, or Debian's
 	// (ssl-cert). It is empty if neither group exists.
@@ -41,7 +41,7 @@ type Machine struct {
 type Place struct {
 	Root                  string // prefix of each path; empty: this machine
 	HTTP, HTTPS           int    // the public ports
-	InnerHTTP, InnerHTTPS int    // ports to which Apache moves; if they are in use, one of the following ports
+	InnerHTTP, InnerHTTPS int    // ports to which Apache moves; if one is in use, the next free port
 }
 
 // Standard returns this machine, with the usual ports of the web.
@@ -89,7 +89,7 @@ type Access struct {
 	Dir   bool
 }
 
-// command returns the shell command that gives this access.
+// command returns the shell command that grants this access.
 func (a Access) command() string {
 	return fmt.Sprintf("chgrp %s %s; chmod %04o %s", a.Group, a.Path, a.Mode, a.Path)
 }

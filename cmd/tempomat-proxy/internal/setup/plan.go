@@ -92,7 +92,8 @@ type remark struct {
 	text string
 }
 
-// aligned returns, for each line of before, its line in after, or -1 if it is gone.
+// aligned returns, for each line of before, the number of the same line in after, or -1 if that line is
+// gone.
 func aligned(before, after string) []int {
 	at := make([]int, strings.Count(before, "\n")+1)
 	before += "\n"

@@ -4,11 +4,11 @@
 // # What it does
 //
 // Gather describes the machine, Decide converts the description to a Plan, Show prints the plan, and -write
-// carries it out. Only Gather and the last step access the machine. Decisions are pure functions, which are
-// tested with tables.
+// carries it out. Only Gather and the last step access the machine. Decide is a pure function, which tables
+// test.
 //
 // Apache, in Debian's layout, moves from the public port to a port on the loopback interface, and
-// tempomat-proxy takes the public port. setup replaces only the lines about listening, in place. So the
+// tempomat-proxy takes the public port. setup replaces only the lines about listening, in place, so the
 // changes are easy to review, and other programs still find the files in their usual form. A new file makes
 // Apache use the clients' addresses.
 //
@@ -23,7 +23,7 @@
 //
 //   - Apache could terminate TLS and send requests to tempomat-proxy, which sends them back to Apache. But
 //     then each waiting request holds one of Apache's workers, and many waiting requests hold all of them.
-//     This is exactly the failure that tempomat-proxy should prevent.
+//     That is exactly the failure that tempomat-proxy is meant to prevent.
 //   - tempomat-proxy could connect to Apache without TLS, and name the scheme in a header. But then every
 //     check for TLS fails, such as "RewriteCond %{HTTPS} off" in an .htaccess file, or $_SERVER['HTTPS'] in
 //     PHP. Each of them could cause a redirect loop, and setup can't find all of them. With TLS on the
@@ -32,7 +32,7 @@
 // With TLS, Apache keeps the port for plain requests. Usually it only redirects to https there, and serves
 // Debian's 000-default. setup lists the sites whose pages bypass the proxy on that port. certbot's methods of
 // renewal (apache, webroot) need the web server on port 80, and work as before. The proxy isn't root, and
-// reads the keys with the rights of its group. When certbot renews a key, it keeps the group and mode.
+// reads the keys with its group's permissions. When certbot renews a key, it keeps the group and mode.
 //
 // # All or nothing
 //
@@ -42,16 +42,18 @@
 // even after a crash. If a file was edited since, -undo only reverts setup's own lines, which it finds by the
 // lines around them. It reports what it can't restore, and restores the rest.
 //
-// Apache is reloaded, not restarted, and the proxy is asked to end, so requests in progress finish. While one
-// takes over the port from the other, no program listens on it for a moment. -undo does this last, and only
-// if Apache's check succeeds and Apache would listen on the port. Otherwise the proxy continues to serve.
+// Apache is reloaded, not restarted, and the proxy is asked to end, so requests in progress finish. While
+// one server takes over the port from the other, no program listens on it for a moment. -undo does this
+// last, and only if Apache's check succeeds and Apache would listen on the port. Otherwise the proxy
+// continues to serve.
 //
 // Without systemd, -write changes the files and prints the commands that switch to the proxy. -undo switches
-// back itself, and ends the proxy that listens on the port. To add a site later, undo setup and run it again,
-// or write the site without a port (<VirtualHost *>). -undo adds the public port to such sites as well.
+// back without help, and ends the proxy that listens on the port. To add a site later, undo setup and run it
+// again, or write the site without a port (<VirtualHost *>). -undo adds the public port to such sites as
+// well.
 //
-// setup doesn't change anything that it can't handle. An Obstacle describes it, why setup can't handle
-// it, and what to do instead.
+// If setup finds something that it can't handle, it changes nothing. An Obstacle says what that is, why
+// setup can't handle it, and what to do instead.
 package setup
 
 import (
@@ -101,7 +103,7 @@ func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) err
 		fmt.Fprintln(stdout, "\nNothing has been changed yet. To make these changes: tempomat-proxy setup -write")
 		return nil
 	}
-	fmt.Fprintln(stdout, "\nDoing it:")
+	fmt.Fprintln(stdout, "\nMaking the changes:")
 	if err := w.apply(ctx, p); err != nil {
 		return err
 	}

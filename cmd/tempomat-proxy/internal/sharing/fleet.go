@@ -30,11 +30,11 @@ const (
 // fleet holds what the other instances report about themselves. If there is a secret, instances introduce
 // themselves in sealed packets.
 type fleet struct {
-	mu    sync.Mutex         // guards the following
+	mu    sync.Mutex         // guards the fields below
 	all   map[uint32]*member // by the random number that each instance draws at its start
 	self  api.Instance       // this instance, as last introduced
 	seen  []api.Condition    // how the instances differ
-	times int                // number of introductions for which they have differed like that
+	times int                // how many introductions in a row they have differed like that
 	drift []api.Condition    // differences that have lasted
 }
 

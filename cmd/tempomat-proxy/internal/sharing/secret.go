@@ -27,12 +27,12 @@ import (
 // Secret is the secret that all instances of a fleet share, in the file of coordination.secret. All keys are
 // derived from it, a different one for each purpose.
 //
-// Each line of the file contains one secret in base64; the first line also contains the time from which it
-// signs. The first line is the current secret, the next one its predecessor, and the last one the oldest. The
-// oldest secret is the key of the hashes, so known clients stay known after a rotation. A new secret begins
-// to sign some time after it was made, when its file has been copied to all machines; until then, its
-// predecessor signs. Whichever of the two doesn't sign is also accepted. The predecessor is accepted for a
-// day.
+// Each line of the file contains one secret in base64; the first line also contains the time at which its
+// secret begins to sign. The first line is the current secret, the next one its predecessor, and the last
+// one the oldest. The oldest secret is the key of the hashes, so known clients stay known after a rotation.
+// A new secret begins to sign some time after it was made, when its file has been copied to all machines;
+// until then, its predecessor signs. Signatures made with the other one are accepted as well; the
+// predecessor's are accepted for a day.
 type Secret struct {
 	current, previous, first []byte
 	from                     time.Time // when current begins to sign
@@ -43,8 +43,8 @@ const (
 	// rollOut is the time in which a new secret can be copied to all machines.
 	rollOut = 10 * time.Minute
 	// former is how long the predecessor is accepted after the new secret has begun to sign. settle is the
-	// pause after which another rotation is allowed, because nothing important that the predecessor signed is
-	// still valid.
+	// pause after which another rotation is allowed, because by then nothing important that the predecessor
+	// signed is still valid.
 	former, settle = 24 * time.Hour, 15 * time.Minute
 	// DefaultSecretFile is where the command creates the file.
 	DefaultSecretFile = "/etc/tempomat/fleet.secret" //nolint:gosec // the name of a file
@@ -178,7 +178,7 @@ func MakeSecret(file string, now time.Time, out io.Writer) error {
 	return nil
 }
 
-// ShowSecret prints those facts about a file's secrets that aren't secret.
+// ShowSecret prints the fingerprints of a file's secrets, and when they sign or are accepted.
 func ShowSecret(file string, now time.Time, out io.Writer) error {
 	s, err := parseSecret(file)
 	if err != nil {
@@ -187,7 +187,7 @@ func ShowSecret(file string, now time.Time, out io.Writer) error {
 	fmt.Fprintf(out, "%s: fingerprint %s\n", file, fingerprint(s.current))
 	switch age := now.Sub(s.from); {
 	case age < 0:
-		fmt.Fprintf(out, "It signs from %s; until then %s does.\n", stamp(s.from), fingerprint(s.previous))
+		fmt.Fprintf(out, "It signs from %s; until then, the previous one (%s) signs.\n", stamp(s.from), fingerprint(s.previous))
 	case age < former && !bytes.Equal(s.previous, s.current):
 		fmt.Fprintf(out, "The previous one, %s, is accepted until %s.\n", fingerprint(s.previous), stamp(s.from.Add(former)))
 	}
@@ -228,7 +228,8 @@ func newSecret() []byte {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// write replaces the whole file. Its owner and group are uid and gid; -1 means those of this process.
+// write replaces the whole file. The file's owner and group become uid and gid; -1 means those of this
+// process.
 func (s *Secret) write(file string, uid, gid int) error {
 	text := "# The secret of a fleet of tempomat-proxy: the same file on all web servers. tempomat-proxy secret shows and rotates it.\n"
 	line := func(secret []byte) string { return base64.StdEncoding.EncodeToString(secret) }

@@ -34,7 +34,7 @@ type Sharing struct {
 	self     func(now time.Time) api.Instance
 	fleet    fleet
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	trouble error      // why nothing is shared although it should be
 	secret  *Secret    // nil if there is none
 	trusted Trusted
@@ -153,7 +153,7 @@ func (s *Sharing) alone(why error) {
 	s.log.Error("accounts are not shared; this instance works alone", zap.String("kind", s.kind), zap.Error(why))
 }
 
-// tell tells the other instances which clients are known here, until the context ends.
+// tell reports to the other instances which clients are known here, until the context ends.
 func (s *Sharing) tell(ctx context.Context) {
 	ticks := time.NewTicker(known.PackEvery)
 	defer ticks.Stop()
@@ -169,10 +169,10 @@ func (s *Sharing) tell(ctx context.Context) {
 	}
 }
 
-// foreign is the pause between two log lines about an instance with another secret.
+// foreign is the pause between two log lines about an instance with a different secret.
 const foreign = time.Minute
 
-// hasForeign reports whether a message signed with another secret arrived recently.
+// hasForeign reports whether a message signed with a different secret arrived recently.
 func (s *Sharing) hasForeign(now time.Time) bool {
 	last := s.exchange.State().OtherAt
 	if g, ok := s.sharer.(*gossip.Sharer); ok && g.ForeignAt().After(last) {
@@ -203,7 +203,7 @@ func (s *Sharing) watch(ctx context.Context) {
 		if s.hasForeign(now) && now.Sub(warned) >= foreign {
 			warned = now
 			x := s.exchange.State()
-			s.log.Warn("another instance has another coordination.secret: neither can read the other's messages. Copy one file to all instances, and reload them",
+			s.log.Warn("another instance has a different coordination.secret, so neither can read the other's messages. Copy one file to all instances, and reload them",
 				zap.String("fingerprint", x.Secret), zap.String("theirs", x.Other))
 		}
 		if s.sharer == nil {
@@ -220,15 +220,15 @@ func (s *Sharing) watch(ctx context.Context) {
 			switch {
 			case there && !was:
 				s.exchange.Ask(now)
-				s.log.Info("sharing accounts with it", zap.String("with", name))
+				s.log.Info("sharing accounts", zap.String("with", name))
 			case !there && (was || !seen):
-				s.log.Warn("can't be reached; this instance uses only its own accounts", zap.String("with", name))
+				s.log.Warn("can't share accounts; this instance uses only its own", zap.String("with", name))
 			}
 		}
 	}
 }
 
-// Reload applies another policy, and reads the secret's file again.
+// Reload applies a new policy, and reads the secret's file again.
 func (s *Sharing) Reload(p limiter.Policy) {
 	if err := s.reread(time.Now()); err != nil {
 		s.log.Error("can't use the new secret; the previous one stays in use", zap.Error(err))
@@ -250,7 +250,7 @@ func (s *Sharing) reread(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !bytes.Equal(secret.first, s.secret.first) {
-		return fmt.Errorf("coordination.secret: %s: isn't a rotation of the previous secret, because its last line differs; restart to use it", s.file)
+		return fmt.Errorf("coordination.secret: %s: the new secret isn't a rotation of the previous one, because the file's last line differs. Restart tempomat-proxy to use it", s.file)
 	}
 	s.secret = secret
 	s.deriveLocked(now)

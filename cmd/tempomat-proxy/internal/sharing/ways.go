@@ -25,7 +25,7 @@ func newGossip(c *config.Config, secret *Secret, log *zap.Logger) (limiter.Share
 	if secret != nil {
 		o.Keys = gossipKeys(secret.at(time.Now()))
 	} else {
-		log.Warn("messages between instances are not encrypted: any host that reaches the port can invent debts. Set coordination.secret")
+		log.Warn("messages between instances are not encrypted: any host that reaches the port can forge debts. Set coordination.secret")
 	}
 	sharer, err := gossip.New(o)
 	if err != nil {
