@@ -43,10 +43,10 @@ func (d *doctor) pin() *cobra.Command {
 	var hold time.Duration
 	c := &cobra.Command{
 		Use:   "pin [CLASS KEY]",
-		Short: "Multiply a client's share for a time, or show the pins in force",
-		Long: `Multiply the share of the clients with a key for a time, whatever evidence there is for
-them. With 1 or more they count as known clients. Pins survive a restart, and the proxy logs them
-and the user who asked. Without arguments, show the pins in force.`,
+		Short: "Multiply a client's share for some time, or show the current pins",
+		Long: `Multiply the share of the clients with a key for some time, whatever the proxy knows about them.
+With 1 or more, they count as known clients. Pins survive a restart, and the proxy logs them
+and the user who asked. Without arguments, show the current pins.`,
 		Example: `  tempomat-doctor pin
   tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h
   tempomat-doctor pin slash32 203.0.113.9 --off`,
@@ -151,10 +151,10 @@ func (f *fleet) said(path string, answers []answer) (sentences []string, err err
 func (d *doctor) reload() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
-		Short: "Make the proxy reload its configuration, and print any faults",
-		Long: `Make the proxy reload its configuration. If the file has faults, this prints them, the
-running configuration stays, and the exit status is 1. Otherwise it lists the changed settings that
-need a restart. With --socket, it does the same for a master.`,
+		Short: "Make the proxy reload its configuration, and print any errors",
+		Long: `Make the proxy reload its configuration. If the file has errors, this prints them, the running
+configuration stays, and the exit status is 1. Otherwise it lists the changed settings that need a
+restart. With --socket, it can also reload a master.`,
 		Example: `  tempomat-proxy -check && tempomat-doctor reload
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: daemon.Arguments(0),

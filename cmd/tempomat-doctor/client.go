@@ -29,7 +29,7 @@ const (
 type client struct {
 	program string // tempomat-proxy or tempomat-master
 	name    string // the path of its unix socket, or host:port
-	naming  string // the flags that select the socket, for messages
+	naming  string // the flag or variable that selects the socket, for messages
 	base    string // the beginning of its documents' URLs
 	token   string // for requests over TCP
 	closed  error  // why it can't be asked; nil if it can
@@ -61,7 +61,7 @@ func isURL(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
-// ofMaster returns the master's socket: the one of the flag, or the default.
+// ofMaster returns the master's socket: the one that the flag names, or the default.
 func (d *doctor) ofMaster(context.Context) (*fleet, error) {
 	if len(d.sockets) > 1 || d.wholeFleet {
 		return nil, errOneSocket
@@ -113,10 +113,10 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	}
 	var said api.ErrorReply
 	if err := json.Unmarshal(body, &said); err != nil || said.Version == 0 {
-		return nil, fmt.Errorf("%s answered, but not as %s does (%s)", c.name, c.program, resp.Status)
+		return nil, fmt.Errorf("%s answered, but isn't the admin API of %s (%s)", c.name, c.program, resp.Status)
 	}
 	if said.Version != api.Version {
-		return nil, fmt.Errorf("%s has version %d of the admin API, this doctor version %d. "+
+		return nil, fmt.Errorf("%s has version %d of the admin API, but this doctor has version %d. "+
 			"Install both from the same release", c.program, said.Version, api.Version)
 	}
 	if resp.StatusCode == http.StatusNotFound && strings.HasPrefix(said.Error, "no such path") {
@@ -141,7 +141,7 @@ func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("can't connect to %s: there is no such socket. Is %s running? "+
-			"If its admin.listen is another one, name it with %s", c.name, c.program, c.naming)
+			"If its admin.listen is a different one, set it with %s", c.name, c.program, c.naming)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("can't connect to %s: nothing answers there. Is %s running?", c.name, c.program)
 	case errors.Is(err, fs.ErrPermission):

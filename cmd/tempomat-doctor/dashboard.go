@@ -23,7 +23,7 @@ func (d *doctor) dashboard() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Serve the dashboard for several instances, until it is interrupted",
 		Long: `Serve the dashboard of tempomat-proxy with the sums of all instances that --fleet finds or --socket
-names. The page asks for the token in the file of --token, as that of admin.web does. A proxy serves
+names. The page asks for the token in the file of --token, like the page at admin.web. A proxy serves
 the dashboard of its own instance without this command.`,
 		Example: "  tempomat-doctor dashboard --fleet",
 		Args:    daemon.Arguments(0),
@@ -89,7 +89,7 @@ func (f *fleet) documents() http.Handler {
 	return mux
 }
 
-// health is the panel Health for several instances: a line for each, and what differs between them.
+// health makes the panel Health for several instances: a line for each, and the differences between them.
 func (f *fleet) health(ctx context.Context) (api.ShareReply, error) {
 	reply := api.ShareReply{Version: api.Version}
 	statuses, instances, wrong, err := f.status(ctx)

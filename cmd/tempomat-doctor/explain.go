@@ -22,8 +22,8 @@ func (d *doctor) explain() *cobra.Command {
 (by its path, its URL, or its shape as top shows it) or a single request, and why: what
 it owes, what it holds, what evidence there is for it, how its cost is guessed, its
 place in the queue, and what would change that. With a class and a key as the tables show
-them, it shows the numbers of that one account: a level below 0 is a debt. Levels and usage are
-in CPU-seconds, and times in seconds.`,
+them, print the numbers of that one account: a level below 0 is a debt. Levels and usage are in
+CPU-seconds, and times in seconds.`,
 		Example: `  tempomat-doctor explain 203.0.113.9
   tempomat-doctor explain 203.0.113.0/24
   tempomat-doctor explain '/index.php?title=Special:Search'

@@ -45,9 +45,9 @@ func TestFailures(t *testing.T) {
 		{[]string{"top", "--pane", "x", "--interval", "1ms"}, 1, "known: overview, keys, pages, queue, verdicts, gate\n--interval: must be from 200ms to 1h, not 1ms"},
 		{[]string{"--socket", serveOther(t, 404, `{"version":1,"error":"no such path for GET; known: "}`), "top"}, 1, "tempomat-proxy doesn't support /v1/overview because it is older than this tempomat-doctor"},
 		{[]string{"pardon"}, 2, `unknown command "pardon"`},
-		{[]string{"--socket", serveOther(t, 200, "<html>")}, 1, "not as tempomat-proxy does (200 OK)"},
-		{[]string{"--socket", serveOther(t, 404, "{}")}, 1, "not as tempomat-proxy does (404 Not Found)"},
-		{[]string{"--socket", serveOther(t, 200, `{"version":2,"rows":[]}`)}, 1, "version 2 of the admin API, this doctor version 1"},
+		{[]string{"--socket", serveOther(t, 200, "<html>")}, 1, "isn't the admin API of tempomat-proxy (200 OK)"},
+		{[]string{"--socket", serveOther(t, 404, "{}")}, 1, "isn't the admin API of tempomat-proxy (404 Not Found)"},
+		{[]string{"--socket", serveOther(t, 200, `{"version":2,"rows":[]}`)}, 1, "version 2 of the admin API, but this doctor has version 1"},
 		{[]string{"--socket", serveOther(t, 200, `{"version":1,"classes":7}`)}, 1, "can't read the answer to /v1/classes"},
 	} {
 		fails(t, nil, c.want, c.text, c.args...)

@@ -40,7 +40,7 @@ type fleet struct {
 	all     []*client
 	timeout time.Duration // time limit for each instance, if there are several
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	faults map[*client]fault
 }
 
@@ -72,7 +72,7 @@ func (d *doctor) fleet(ctx context.Context) (*fleet, error) {
 		listen := variable(d.env, listenVariable)
 		f.all = []*client{newClient(proxyProgram, cmp.Or(listen, config.Default().Admin.Listen), proxyNaming, "")}
 		if strings.EqualFold(listen, "off") {
-			f.all[0].closed = fmt.Errorf("%s is off: the proxy of this environment has no admin socket. Name another one with --socket", listenVariable)
+			f.all[0].closed = fmt.Errorf("%s is off, so this proxy has no admin socket. Name another socket with --socket", listenVariable)
 		}
 	}
 	if d.wholeFleet {
@@ -113,7 +113,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		return err
 	}
 	if share.Known == nil {
-		return errors.New("--fleet: the instance has no list of the others, because coordination.secret is not set. Name all of them with --socket")
+		return errors.New("--fleet: the instance has no list of the others, because its coordination.secret is not set. Name all instances with --socket")
 	}
 	seen := make(map[string]bool) // a restarted instance may be in the list twice
 	for _, other := range share.Instances {
@@ -127,7 +127,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		case !isURL(other.Admin):
 			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or reachable only from its own machine", other.Name)
 		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
-			closed = fmt.Errorf("%s was skipped: its address is %s, and the token would be sent there unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
+			closed = fmt.Errorf("%s was skipped: its address is %s, where the token would be sent unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
 		}
 		if closed != nil {
 			f.all = append(f.all, &client{program: proxyProgram, name: other.Name, closed: closed, http: &http.Client{}})
@@ -198,8 +198,8 @@ func (f *fleet) ask(ctx context.Context, method, path string, query url.Values, 
 	return nil, cmp.Or(errors.Join(faults...), f.missing())
 }
 
-// rests reports whether an instance isn't asked for now: it gave no answer a moment ago, and waiting for it
-// again would delay the answers of the others.
+// rests reports whether to skip an instance for now, because it gave no answer a moment ago, and waiting for
+// it again would delay the answers of the others.
 func (f *fleet) rests(c *client) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -246,7 +246,7 @@ func (f *fleet) missing() error {
 	return errors.Join(all...)
 }
 
-// heard returns the number of instances that answer.
+// heard returns how many instances answer.
 func (f *fleet) heard() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -339,7 +339,7 @@ func sayWhose(document any, name string) {
 	}
 }
 
-// join adds another instance's document x to sum. The fleet tags of package api define how.
+// join adds x, another instance's document, to sum, as the fleet tags of package api define.
 func join(sum, x reflect.Value, how string) {
 	switch sum.Kind() {
 	case reflect.Struct:

@@ -60,7 +60,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []str
 	return daemon.Status(err, harmless{stderr})
 }
 
-// harmless escapes messages before it writes them, because the program at the socket may send anything.
+// harmless escapes messages before it writes them, because the program at the other end of the socket may
+// send anything.
 type harmless struct{ io.Writer }
 
 func (h harmless) Write(message []byte) (int, error) {
@@ -75,8 +76,8 @@ func (d *doctor) tree() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; several, to ask all of them (default $"+
 		listenVariable+", or "+config.Default().Admin.Listen+"; of a master "+config.DefaultMaster().Admin.Listen+")")
-	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that this one shares with (needs coordination.secret and admin.web)")
-	f.StringVar(&d.token, "token", "", "the `file` of the token that admin.web asks for (default "+usualFile+")")
+	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that share with this one (needs coordination.secret and admin.web)")
+	f.StringVar(&d.token, "token", "", "the `file` with the token that admin.web asks for (default "+usualFile+")")
 	// --class is another name of --bucket, the original's flag.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "class" {

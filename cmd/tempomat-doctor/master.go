@@ -57,9 +57,9 @@ func (d *doctor) master() *cobra.Command {
 		Long: `Show the counters of a tempomat-master and the state of each domain:
 
   Accepted, Delayed, Rejected   requests that gatekeepers reported since the master started
-  Throttled  orders to wait that it sent
-  Known      identifiers that it remembers
-  Gates      gatekeepers that listen to it: the instances
+  Throttled  orders to wait that the master sent
+  Known      identifiers that the master remembers
+  Gates      gatekeepers (instances) that listen to the master
   Domain     the name, and its rules
 
 With a DOMAIN, show the identifiers that wait longest, and when each may ask again.`,

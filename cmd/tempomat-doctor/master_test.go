@@ -128,11 +128,11 @@ func TestMasterFailures(t *testing.T) {
 		args []string
 		text string
 	}{
-		{nil, []string{"--socket", "/nowhere/m.sock"}, "can't connect to /nowhere/m.sock: there is no such socket. Is tempomat-master running? If its admin.listen is another one, name it with --socket\n"},
+		{nil, []string{"--socket", "/nowhere/m.sock"}, "can't connect to /nowhere/m.sock: there is no such socket. Is tempomat-master running? If its admin.listen is a different one, set it with --socket\n"},
 		// The variable names the proxy's socket, not the master's.
 		{[]string{listenVariable + "=unix:" + path}, nil, "/run/tempomat-master/admin.sock"},
 		{nil, []string{"--socket", path, "nowhere"}, `there is no domain "nowhere"`},
-		{nil, []string{"--socket", serveOther(t, 200, "<html>")}, "not as tempomat-master does (200 OK)"},
+		{nil, []string{"--socket", serveOther(t, 200, "<html>")}, "isn't the admin API of tempomat-master (200 OK)"},
 	} {
 		fails(t, c.env, 1, c.text, append([]string{"master"}, c.args...)...)
 	}

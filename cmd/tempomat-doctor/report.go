@@ -36,8 +36,8 @@ func (d *doctor) report() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Show which clients used the server in the last day, or week",
-		Long: `Show who used the server in the last hours: what groups of clients cost, keys of each
-class, URL shapes and URLs. With several sockets, add up the hours of several instances.`,
+		Long: `Show who used the server in the last hours: the cost of groups of clients, of keys of each
+class, of URL shapes and of URLs. With several sockets, add up the hours of several instances.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
   tempomat-doctor report --socket A --socket B   of several proxies together`,
@@ -89,7 +89,7 @@ func newReport(history *api.HistoryReply, hours, instances int) *report {
 // reportWidth is the width of the text if the width of the screen is unknown.
 const reportWidth = 80
 
-// unit is a unit of CPU time. The report chooses the one in which its amounts have few digits.
+// unit is a unit of CPU time. The report chooses the unit that keeps its amounts short.
 type unit struct {
 	name    string
 	seconds float64
@@ -137,7 +137,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 		line("There is no history yet: the proxy has only just started. Try again in an hour.")
 		return
 	}
-	line(fmt.Sprintf("Use from %s to %s UTC; the last hour isn't over.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
+	line(fmt.Sprintf("Use from %s to %s UTC; the last hour isn't over yet.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
 	if r.instances > 1 {
 		line(fmt.Sprintf("%d instances together.", r.instances))
 	}
@@ -161,8 +161,8 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 	r.printTable(out, "URL shapes", "Shape", r.all.Shapes, limit, width)
 	r.printTable(out, "URLs", "URL", r.all.URLs, limit, width)
 	line("")
-	line("Each row shows its lowest possible cost; the uncertain rest is in all others.")
-	line("A * replaces secrets, and parts that few known clients requested.")
+	line("Each row shows its lowest possible cost; \"all others\" has the uncertain rest.")
+	line("A * replaces secrets, and parts of URLs that few known clients requested.")
 }
 
 // printTotals prints the sums over all requests.
@@ -240,8 +240,8 @@ func (r *report) printGroups(out *bytes.Buffer, width int) {
 	fmt.Fprintln(out, view.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
 }
 
-// printTable prints the parts that certainly cost most. In hours in which a part wasn't among the most
-// expensive, its cost is counted in the row for all others.
+// printTable prints the parts that certainly cost most. If a part wasn't among the most expensive ones in
+// some hours, its cost in those hours is in the row for all others.
 func (r *report) printTable(out *bytes.Buffer, title, column string, parts []api.HistoryPart, limit, width int) {
 	u, others := unitOf(r.all.CPU), r.all.CPU
 	certain := func(p api.HistoryPart) float64 { return max(0, p.CPU-p.Error) }

@@ -26,9 +26,9 @@ func (d *doctor) status() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of the proxy itself",
 		Long: `Show the state of the proxy itself: its release, requests that it holds, bodies that it buffers,
-connections and the clients with the most of them, certificates, the sources of costs, the kernel's
-help and what is missing for it, the sharing of accounts with other instances, all its counters,
-and at the end what is wrong now and what to do about it. For several instances: what is
+connections and the clients with the most connections, certificates, how costs are measured, which
+features of the kernel help and what they lack, the sharing of accounts with other instances, all
+counters, and at the end what is wrong now and what to do about it. For several instances: what is
 wrong, how they differ, and a line for each.`,
 		Example: `  tempomat-doctor status
   tempomat-doctor status --socket /run/tempomat/admin.sock --socket http://10.0.0.2:8880`,
@@ -157,7 +157,7 @@ func (d *doctor) printConditions(all []api.Condition) {
 	}
 }
 
-// addConnections shows the number of connections, and the clients with the most of them.
+// addConnections shows the number of connections, and the clients with the most connections.
 func addConnections(p *view.Pairs, c connlimit.Stats) {
 	p.Add("connections", "%d of at most %d, from %s", c.Open, c.Most, view.Addresses(c.Addresses))
 	if c.Shed+c.Refused == 0 {
@@ -216,8 +216,7 @@ func addTree(p *view.Pairs, name string, v any) {
 	}
 }
 
-// addKernel shows how the costs of requests are measured, and whether the kernel gives short requests
-// priority.
+// addKernel shows how the costs of requests are measured, and whether short requests get priority.
 func addKernel(p *view.Pairs, k *api.Kernel) {
 	of := "not yet"
 	if k.Seconds > 0 {

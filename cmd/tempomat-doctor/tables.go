@@ -37,7 +37,7 @@ func (d *doctor) tables() *cobra.Command {
 		Short: "Show the clients of tempomat-proxy",
 		Long: `Show the clients of tempomat-proxy, a table for each class:
 
-  Wait[s]  how long its latest requests were delayed, on average: for debt, or in the queue
+  Wait[s]  average delay of its latest requests, because of debt or in the queue
   Cpu[s]   CPU-seconds that it recently used, per second
   Req/s    requests that it recently made, per second
   Last[s]  time since its last request
@@ -60,7 +60,7 @@ top shows all of this live. To stop tempomat from slowing clients, set throttle:
 	}
 	f := c.Flags()
 	f.StringVar(&ask.bucket, "bucket", "", "only this `class` (also --class): slash32, Slash32, userAgent, …")
-	f.StringVar(&ask.sort, "sort", "wait", "what comes first, by `column`: wait, cpu, rate, level (the deepest debt) or last (the latest)")
+	f.StringVar(&ask.sort, "sort", "wait", "sort by this `column`: wait, cpu, rate, level (the deepest debt first) or last (the latest first)")
 	f.IntVar(&ask.limit, "limit", 0, "rows of each table (default 10; 50 with --bucket)")
 	asJSON(c, &ask.json)
 	complete(c, "sort", "wait", "cpu", "rate", "level", "last")
@@ -122,8 +122,8 @@ func printable(t api.BucketsReply) *view.Table {
 // screen is the size of the screen in characters; 0 means no limit.
 type screen struct{ width, height int }
 
-// screen returns the size of the screen. It uses COLUMNS and LINES if they are set, as watch does because it
-// reads the output from a pipe. Otherwise it asks the terminal. Output to files and other programs has no
+// screen returns the size of the screen. It uses COLUMNS and LINES if they are set; watch, which reads the
+// output from a pipe, sets them. Otherwise it asks the terminal. Output to files and other programs has no
 // limit.
 func (d *doctor) screen() screen {
 	s := screen{width: size(d.env, "COLUMNS"), height: size(d.env, "LINES")}

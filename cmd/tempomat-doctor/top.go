@@ -30,8 +30,8 @@ func (d *doctor) top() *cobra.Command {
 		Use:   "top",
 		Short: "Show live which clients use the server, for what, and which wait",
 		Long: `Show live which clients use the server, for what, and which wait. At the top is the CPU use
-of each group (known clients, newcomers, strangers, robots). Below is the pane that Tab or 1 to 6
-chooses: an overview in words, the keys of a class, the pages that use the CPU,
+of each group (known clients, newcomers, strangers, robots). Tab or 1 to 6
+chooses the pane below it: an overview in words, the keys of a class, the pages that use the CPU,
 the queue, the last refusals and redirects, the gate. ? lists the keys.
 
 If the output isn't a terminal, or TERM is dumb, top prints one frame without colours.

@@ -115,13 +115,13 @@ func (m *Model) header() *Frame {
 	case m.away != "":
 		f.say(Bad, fmt.Sprintf("No answer since %s UTC, still asking: %s", m.lost.UTC().Format(time.TimeOnly), Text(m.away)))
 	case m.lacks != "":
-		f.say(Bad, "The proxy doesn't report what this pane shows: "+Text(m.lacks))
+		f.say(Bad, "The proxy doesn't send the data for this pane: "+Text(m.lacks))
 	default:
 		m.bar(f)
 	}
 	m.groups(f)
 	s := o.Strangers
-	f.add(Plain, fmt.Sprintf("strangers: %s, %s CPUs, %s wait, longest %s", Addresses(s.Addresses), Number(s.CPU), Count(s.Waiting), Duration(s.Longest)))
+	f.add(Plain, fmt.Sprintf("strangers: %s, %s CPUs, %s waiting, max %s", Addresses(s.Addresses), Number(s.CPU), Count(s.Waiting), Duration(s.Longest)))
 	m.tabs(f)
 	return f
 }
@@ -140,7 +140,7 @@ func (m *Model) title(f *Frame) {
 	if m.paused {
 		right = "PAUSED  " + right
 	}
-	left := fmt.Sprintf("%s wait, longest %s  ", Count(m.waiting()), Duration(m.longest()))
+	left := fmt.Sprintf("%s waiting, longest %s  ", Count(m.waiting()), Duration(m.longest()))
 	about := fmt.Sprintf("tempomat %s  %s  up %s", Text(o.Release), Text(o.Mode), Duration(o.Uptime))
 	if Width(left+about+right) < f.Width {
 		left += about
@@ -163,7 +163,7 @@ func barStyle(group string) (Style, string) {
 	return Exempt, "e"
 }
 
-// bar draws how the CPUs are used. Wasted use is part of the groups' use, but it isn't known which group's.
+// bar draws how the CPUs are used. Wasted use is part of the groups' use, but it isn't known of which group.
 // Therefore the parts of all groups are reduced in proportion.
 func (m *Model) bar(f *Frame) {
 	o := &m.data.Overview

@@ -31,7 +31,7 @@ func Explanation(e *api.ExplainReply, width int) string {
 	if len(e.Waiting) > 0 {
 		total := max(e.Waits, len(e.Waiting))
 		t := queue(&api.QueueReply{Rows: e.Waiting})
-		t.Title = fmt.Sprintf("queue  %d wait", total)
+		t.Title = fmt.Sprintf("queue  %d waiting", total)
 		if len(e.Waiting) < total {
 			t.Title += fmt.Sprintf("; the first %d", len(e.Waiting))
 		}

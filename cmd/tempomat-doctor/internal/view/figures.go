@@ -60,8 +60,8 @@ func Addresses(n int) string {
 	return Count(n) + " addresses"
 }
 
-// Percent formats a part of a whole as a percentage. It shows at most 100 %, because the two may have been
-// counted at different times.
+// Percent formats a part of a whole as a percentage, at most 100 %. The part can be larger than the whole if
+// the two were counted at different times.
 func Percent(part, whole float64) string {
 	switch {
 	case whole <= 0 || part <= 0:

@@ -71,8 +71,8 @@ func (m *Model) Wants() Wants {
 	return w
 }
 
-// Take handles the answer to some Wants. After an error, the old data stays and the frame shows the error. If
-// the proxy doesn't answer at all, the frame also shows when it stopped answering.
+// Take handles the answer to some Wants. After an error, the old data stays and the frame shows the error.
+// If the proxy doesn't answer at all, the frame also shows since when.
 func (m *Model) Take(now time.Time, d Data, err error) {
 	if err != nil && d.Overview.Version == 0 {
 		if m.away == "" {
@@ -89,7 +89,7 @@ func (m *Model) Take(now time.Time, d Data, err error) {
 	m.follow()
 }
 
-// Paused reports whether the user has paused the requests to the proxy.
+// Paused reports whether the user has paused top, so that it sends no requests to the proxy.
 func (m *Model) Paused() bool { return m.paused }
 
 // chosen returns the chosen row, or nil if there is none.
@@ -126,7 +126,7 @@ func (m *Model) scroll(by int) {
 	}
 }
 
-// Effect is what the program around the Model must do after a key.
+// Effect is what the program around the Model must do after a key press.
 type Effect struct {
 	Quit    bool
 	Redraw  bool   // draw the whole screen, because another program has written on it
@@ -181,7 +181,7 @@ func (m *Model) open(p Pane) Effect {
 	return Effect{Ask: true}
 }
 
-// keysBy switches the pane keys to another class or another order.
+// keysBy switches the pane keys to a different class or order.
 func (m *Model) keysBy(class, order int) Effect {
 	all := len(m.data.Classes.Classes)
 	if m.pane != PaneKeys || m.text != nil || all == 0 {
@@ -225,16 +225,16 @@ func (m *Model) Explained(of string, r *api.ExplainReply, err error) {
 }
 
 const help = `Tab, Shift-Tab, 1 to 6   the panes: overview, keys, pages, queue, verdicts, gate
-up, down, j, k           the row above, below; also PgUp, PgDn, Home, End
-Enter                    explain the row; of a page, also its parts
-left, right              the previous, next class (keys)
+up, down, j, k           previous, next row; also PgUp, PgDn, Home, End
+Enter                    explain the row; for a page, also show its parts
+left, right              previous, next class (keys)
 s                        sort by the next column (keys)
 p, Space                 pause; continue
 Ctrl-L                   redraw
-?                        this
+?                        this help
 q, Ctrl-C                quit; in a text like this one, q and Esc go back
 
 The whole bar is all CPUs. Its letters are the groups: known, newcomers, strangers,
-robots, exempt. w is wasted: clients disconnected before the answer.
+robots, exempt. w is wasted: the clients had disconnected.
 CPU is in CPU-seconds per second: 2.00 is two cores. A level below 0 is a debt.
 For what to look at first, see docs/doctor.md.`

@@ -11,15 +11,15 @@ import (
 
 // Thresholds above which the overview mentions something.
 const (
-	fullFrom     = 0.85 // of the CPUs
-	fullOfOthers = 0.5  // of the CPUs, by other programs, in the same seconds
-	quietBelow   = 0.005
-	quietOf      = 0.05 // fraction of the CPUs below which the overview names no users
-	muchWaste    = 0.05 // of the requests' CPU time
-	slowFrom     = 2.0  // seconds, p95 of people
-	alsoFrom     = 0.2  // of its group's CPU time, for the second page
-	dearFrom     = 0.3  // of its page's CPU time, for a parameter
-	mostDear     = 3    // parameters that are listed
+	fullFrom      = 0.85 // of the CPUs
+	fullOfOthers  = 0.5  // of the CPUs, by other programs, in the same seconds
+	quietBelow    = 0.005
+	quietOf       = 0.05 // fraction of the CPUs below which the overview names no users
+	muchWaste     = 0.05 // of the requests' CPU time
+	slowFrom      = 2.0  // seconds, p95 of people
+	alsoFrom      = 0.2  // of its group's CPU time, for the second page
+	expensiveFrom = 0.3  // of its page's CPU time, for a parameter
+	mostListed    = 3    // parameters that are listed
 )
 
 // finding is a sentence of the overview.
@@ -42,7 +42,7 @@ func (m *Model) findings() (all []finding) {
 		say(conditionStyle(&o.Conditions[i]), "%s", Text(o.Conditions[i].What+" "+o.Conditions[i].Do))
 	}
 	all = append(all, m.load(full))
-	all = append(all, m.dearest(full)...)
+	all = append(all, m.expensive(full)...)
 	m.holders(say)
 	m.people(say)
 	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
@@ -62,7 +62,7 @@ func (m *Model) findings() (all []finding) {
 		return all
 	}
 	if o.Mode == "observe" {
-		say(Warning, "The CPUs are full and people's pages are slow. tempomat only observes (throttle.mode): it holds no request back.")
+		say(Warning, "The CPUs are full and people's pages are slow. tempomat only observes (throttle.mode), so it holds no request back.")
 	} else {
 		say(Bad, "The CPUs are full and people's pages are slow, but tempomat holds no request back. "+
 			"Check in pane 6 (gate) that the numbers of CPUs and workers are right.")
@@ -86,7 +86,7 @@ func (m *Model) load(full bool) finding {
 	}
 	switch {
 	case full && o.Use-o.CPU/max(o.CPUs, 1) > fullOfOthers:
-		return finding{Warning, "The CPUs are full, and not because of requests" + text + ". Check what else runs there."}
+		return finding{Warning, "The CPUs are full, but not because of requests" + text + ". Check what else runs there."}
 	case full:
 		return finding{Warning, "The server is full" + text + "."}
 	case len(o.Conditions) > 0 && o.Conditions[0].Bad || m.waiting() > 0:
@@ -95,8 +95,8 @@ func (m *Model) load(full bool) finding {
 	return finding{Good, "The server has room" + text + "."}
 }
 
-// dearest returns sentences about the group that uses the most CPU time, and its pages.
-func (m *Model) dearest(full bool) []finding {
+// expensive returns sentences about the group that uses the most CPU time, and its pages.
+func (m *Model) expensive(full bool) []finding {
 	o := &m.data.Overview
 	if o.CPU < quietOf*o.CPUs || o.CPU < quietBelow || len(o.Groups) == 0 {
 		return nil
@@ -123,14 +123,14 @@ func (m *Model) dearest(full bool) []finding {
 // request it.
 func (m *Model) page(s *api.ShapeRow, group, is string) string {
 	text := Percent(s.Groups[group], m.pagesCPU(group)) + is + Text(s.Shape)
-	var dear []string
-	for _, p := range s.Parameters[:min(len(s.Parameters), mostDear)] {
-		if p.CPU >= s.CPU*dearFrom {
-			dear = append(dear, Text(p.Name))
+	var names []string
+	for _, p := range s.Parameters[:min(len(s.Parameters), mostListed)] {
+		if p.CPU >= s.CPU*expensiveFrom {
+			names = append(names, Text(p.Name))
 		}
 	}
-	if len(dear) > 0 {
-		text += " (" + strings.Join(dear, ", ") + ")"
+	if len(names) > 0 {
+		text += " (" + strings.Join(names, ", ") + ")"
 	}
 	text += ", from " + Addresses(s.Addresses)
 	if len(s.Networks) > 0 && s.Networks[0].CPU > s.CPU/2 {
@@ -139,8 +139,8 @@ func (m *Model) page(s *api.ShapeRow, group, is string) string {
 	return text
 }
 
-// holders describes the requests that hold the workers, if half of the workers are in use. It doesn't
-// consider CPU time, because a page that sleeps holds a worker and uses no CPU.
+// holders describes the requests that hold the workers, if half of the workers are in use. It ignores CPU
+// time, because a page that sleeps holds a worker but uses no CPU.
 func (m *Model) holders(say func(style Style, format string, args ...any)) {
 	g, places := &m.data.Overview.Gate, m.data.Overview.Places
 	if g.Busy < 2 || 2*g.Busy < g.Workers || len(places) == 0 {
@@ -162,9 +162,9 @@ func (m *Model) people(say func(style Style, format string, args ...any)) {
 		if g.Name != "known" {
 			continue
 		}
-		style, text := Good, "none waits"
+		style, text := Good, "none is waiting"
 		if g.Waiting > 0 {
-			style, text = ageStyle(g.Longest), fmt.Sprintf("%s wait, longest %s", Count(g.Waiting), Duration(g.Longest))
+			style, text = ageStyle(g.Longest), fmt.Sprintf("%s waiting, longest %s", Count(g.Waiting), Duration(g.Longest))
 		}
 		if g.P95 > 0 {
 			text += fmt.Sprintf("; p50 %s, p95 %s", Duration(g.P50), Duration(g.P95))

@@ -127,9 +127,9 @@ func (m *Model) pages() *Table {
 	return t
 }
 
-// pagesCPU returns the CPU use that a page's percentage refers to: that of a group, or with "" that of all
-// groups. Pages are averaged over a shorter time than groups, so while the use grows, the pages' sum is
-// larger than the group's use. Then pagesCPU returns the sum.
+// pagesCPU returns the CPU use that a page's percentage refers to: that of a group, or of all groups if
+// group is empty. Pages are averaged over a shorter time than groups, so while the use grows, the pages' sum
+// is larger than the group's use. Then pagesCPU returns the sum.
 func (m *Model) pagesCPU(group string) float64 {
 	whole, pages := m.data.Overview.CPU, 0.0
 	for _, g := range m.data.Overview.Groups {

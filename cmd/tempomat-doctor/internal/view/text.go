@@ -10,7 +10,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// mostMarks is how many accents a letter may have. Some scripts need two; hundreds would cover the lines
+// mostMarks is how many accents a letter may have. Some scripts need two. Hundreds would cover the lines
 // above.
 const mostMarks = 2
 
@@ -35,8 +35,8 @@ func Text(s string) string {
 	return out.String()
 }
 
-// joins reports whether some terminals, but not others, join a character to the previous one, so its width is
-// uncertain: variation selectors, later parts of Hangul syllables, letters of flags, and skin tones.
+// joins reports whether a character's width is uncertain, because only some terminals join it to the
+// previous one: variation selectors, later parts of Hangul syllables, letters of flags, and skin tones.
 func joins(r rune) bool {
 	return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef ||
 		r >= 0x1160 && r <= 0x11ff || r >= 0xd7b0 && r <= 0xd7ff ||
@@ -53,7 +53,7 @@ func escape(r rune) string {
 // Width returns how many columns a text takes.
 func Width(s string) int { return displaywidth.String(s) }
 
-// cutMark is at the end of each text that was cut.
+// cutMark marks the end of a text that was cut.
 const cutMark = "…"
 
 // Cut shortens a line to a width, and marks a shortened line at its end. Width 0 means no limit.
@@ -104,8 +104,8 @@ func Paragraph(w io.Writer, text string, width int) {
 	}
 }
 
-// Lines escapes a text of several lines, such as an error, because the program at the socket may send
-// anything. Printable lines are unchanged.
+// Lines escapes a text of several lines, such as an error, because the program at the other end of the
+// socket may send anything. It doesn't change printable lines.
 func Lines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

@@ -65,7 +65,7 @@ func Live(ctx context.Context, from Source, p Pane, interval time.Duration, open
 		return err
 	}
 	if err := screen.Init(); err != nil {
-		return fmt.Errorf("the terminal cannot be used: %w", err)
+		return fmt.Errorf("can't use the terminal: %w", err)
 	}
 	defer screen.Fini()
 	ctx, cancel := context.WithCancel(ctx)
@@ -110,7 +110,7 @@ func (l *loop) run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// question calls ask in another goroutine. The loop then calls the function that ask returns.
+// question calls ask in another goroutine. The loop then calls the function that ask returned.
 func (l *loop) question(ctx context.Context, ask func(context.Context) (take func())) {
 	l.questions.Go(func() {
 		limited, cancel := context.WithTimeout(ctx, askFor)
@@ -231,8 +231,8 @@ type Source interface {
 	Get(ctx context.Context, path string, query url.Values, reply any) error
 }
 
-// Data holds the last answers. A document that the open pane doesn't need is as old as the last time when its
-// pane was open.
+// Data holds the last answers. A document that the open pane doesn't need stays as it was when its pane was
+// last open.
 type Data struct {
 	Overview api.OverviewReply
 	Shapes   api.ShapesReply

@@ -104,7 +104,7 @@ func TestFindings(t *testing.T) {
 		},
 			"The server has room: in the last 10 s requests used 0 %.", "!"},
 		{"busy with other things", func(o *api.OverviewReply) { o.CPU = 0.5 },
-			"The CPUs are full, and not because of requests: 96 % of the CPUs are in use; in the last 10 s requests used 6 %, all programs except niced ones 95 %.", "has room"},
+			"The CPUs are full, but not because of requests: 96 % of the CPUs are in use; in the last 10 s requests used 6 %, all programs except niced ones 95 %.", "has room"},
 		{"an attack of two seconds", func(o *api.OverviewReply) { o.CPU, o.Use, o.Gate.Utilisation = 1.5, 0.22, 1 },
 			"The server is full: 100 % of the CPUs are in use; in the last 10 s requests used 19 %, all programs except niced ones 22 %.", "not because"},
 		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the requests' CPU time", "!"},
@@ -297,7 +297,7 @@ func TestOnePaneLacks(t *testing.T) {
 	s.Without("/v1/queue")
 	press(m, "4")
 	told(t, m, s, began.Add(time.Second))
-	if got, want := m.Frame().String(), "The proxy doesn't report what this pane shows: there is no /v1/queue"; !strings.Contains(got, want) {
+	if got, want := m.Frame().String(), "The proxy doesn't send the data for this pane: there is no /v1/queue"; !strings.Contains(got, want) {
 		t.Errorf("not told: %s", got)
 	}
 	press(m, "1")
