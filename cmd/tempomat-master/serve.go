@@ -25,7 +25,7 @@ type server struct {
 	started time.Time
 	master  *master.Master
 
-	mu       sync.Mutex // guards the following, so only one reload runs at a time
+	mu       sync.Mutex // guards the fields below, so only one reload runs at a time
 	config   *config.Master
 	begun    *config.Master // the configuration at the start: settings that need a restart keep its values
 	reloads  uint64
@@ -127,7 +127,7 @@ func (s *server) reload() error {
 // storeTrouble logs that the store failed, or works again.
 func (s *server) storeTrouble(err error) {
 	if err != nil {
-		s.log.Warn("can't reach the store; state stays in memory until it is back", zap.Error(err))
+		s.log.Warn("can't reach the store; the state stays in memory until the store is back", zap.Error(err))
 	} else {
 		s.log.Info("the store is back")
 	}

@@ -29,14 +29,14 @@ func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Lis
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		log.Error("no metrics", zap.Error(err))
+		log.Error("can't open the address for metrics; Prometheus can't read them", zap.Error(err))
 		return nil
 	}
 	log.Info("metrics", zap.Stringer("address", l.Addr()))
 	return netutil.LimitListener(l, mostScrapers)
 }
 
-// Serve answers requests on l until the context ends, and closes l. Requests in progress are then cut off,
+// Serve answers requests on l until the context ends, and closes l. It cuts off requests in progress,
 // because clients can repeat them. what names the server in the log.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, what string, log *zap.Logger) {
 	s := &http.Server{

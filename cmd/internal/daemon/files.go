@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// ReadSecret reads a file of no more than most bytes. It fails if other users can read or change the file.
+// ReadSecret reads a file. most is the largest size, in bytes. It fails if other users can read or change
+// the file.
 func ReadSecret(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -19,14 +20,14 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a file", file)
 	case info.Mode().Perm()&0o027 != 0:
-		return nil, fmt.Errorf("%s has mode %#o: other users must not be able to read it, nor its group to write it. Run: chmod 640 %[1]s", file, info.Mode().Perm()&fs.ModePerm)
+		return nil, fmt.Errorf("%s has mode %#o: only its owner may write it, and only its owner and group may read it. Run: chmod 640 %[1]s", file, info.Mode().Perm()&fs.ModePerm)
 	case info.Size() > most:
 		return nil, fmt.Errorf("%s has more than %d characters", file, most)
 	}
 	return os.ReadFile(file)
 }
 
-// Keep is an owner or a group for ReplaceFile: that of this process.
+// Keep, as an owner or a group for ReplaceFile, means this process's own.
 const Keep = -1
 
 // ReplaceFile replaces a file completely or not at all, even if the machine crashes. It replaces a symbolic

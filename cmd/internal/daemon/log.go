@@ -37,7 +37,7 @@ func SetLevel(to zap.AtomicLevel, name string) {
 }
 
 const (
-	// mostPending is the most bytes that may wait to be written. Lines beyond that are lost.
+	// mostPending is how many bytes may wait to be written. Lines beyond that are lost.
 	mostPending = 1 << 20
 	// mostLater is the part of mostPending that Later may fill. The rest is for the program's own
 	// messages.
@@ -64,10 +64,10 @@ type Output struct {
 	why     error // why the last lost line was lost
 }
 
-// lostLately is how long Losing reports a loss.
-const lostLately = time.Minute
+// lossShown is how long Losing reports a loss.
+const lossShown = time.Minute
 
-var errSlow = errors.New("its reader is too slow")
+var errSlow = errors.New("the log's reader is too slow")
 
 // NewOutput makes an Output that writes to a writer until Close. From then on, writing to a closed pipe
 // doesn't end the program, even on standard error.
@@ -98,8 +98,8 @@ func (l Later) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// put queues a line if the queue then contains no more than most bytes; otherwise the line is lost. If the queue
-// contains more than patient bytes, it is written now.
+// put queues a line. If the queue would then exceed most, in bytes, the line is lost. If it exceeds patient,
+// it is written now.
 func (o *Output) put(line []byte, most, patient int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +128,7 @@ func (o *Output) Lost() uint64 {
 func (o *Output) Losing(now time.Time) (uint64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now.Sub(o.lostAt) > lostLately {
+	if now.Sub(o.lostAt) > lossShown {
 		return o.lost, nil
 	}
 	return o.lost, o.why
@@ -168,7 +168,7 @@ func (o *Output) run() {
 		o.mu.Unlock()
 		// Lines are lost when the queue is full, so they come after those that were just written.
 		if len(lines) > 0 && o.write(lines) && lost > told {
-			o.told.Warn("lines were lost: the log could not be written", zap.Uint64("lines_left_out", lost-told))
+			o.told.Warn("log lines were lost, because the log could not be written", zap.Uint64("lines_left_out", lost-told))
 			told = lost
 		}
 	}
@@ -194,7 +194,7 @@ func (o *Output) write(lines []byte) bool {
 	return false
 }
 
-// plainJSON passes lines on after PlainJSON's escaping.
+// plainJSON escapes lines as PlainJSON does, and passes them on.
 type plainJSON struct{ zapcore.WriteSyncer }
 
 // Write implements io.Writer. Each call must pass whole lines.

@@ -45,7 +45,7 @@ func TestLogCommandsNoTerminal(t *testing.T) {
 
 // disk is a log that can be written only at times.
 type disk struct {
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	takes  int        // number of bytes that the next Write takes; negative: all
 	text   bytes.Buffer
 	writes int

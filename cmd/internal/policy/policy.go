@@ -21,7 +21,7 @@ import (
 const maxHeld = 1024
 
 // attested is the factor for the share of a client that the backend or a trusted network declares to be a
-// person. It is as much as a cookie and the loaded parts of a page give together.
+// person. A cookie and the loaded parts of a page together give the same factor.
 const attested = 4
 
 // Limits returns the limiter's policy.
@@ -139,7 +139,7 @@ func Room(c *config.Config) int {
 	return c.Gate.Heavy
 }
 
-// MeasuresUse reports whether the CPU use measured on this machine is that of the backend.
+// MeasuresUse reports whether the CPU use on this machine is measured, and includes the backend's.
 func MeasuresUse(c *config.Config) bool {
 	return c.Gate.Usage != "off" && IsLocal(c.Backend.URL)
 }
