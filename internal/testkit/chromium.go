@@ -20,7 +20,7 @@ type Chromium struct {
 	t   testing.TB
 	out *os.File
 
-	mu      sync.Mutex // guards the following
+	mu      sync.Mutex // guards the fields below
 	last    int
 	replies map[int]chan message
 	heard   []message // events

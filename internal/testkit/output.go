@@ -9,7 +9,7 @@ import (
 
 // Output stores what a program has written so far. Its methods may be called concurrently.
 type Output struct {
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	text []byte
 	over bool
 }

@@ -98,7 +98,7 @@ type result struct {
 	from     time.Time
 	measured time.Duration
 
-	mu    sync.Mutex // guards the following while visitors report
+	mu    sync.Mutex // guards the fields below while visitors report
 	pages []time.Duration
 	heavy int
 }
