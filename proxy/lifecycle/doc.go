@@ -5,7 +5,7 @@
 // the proxy.
 //
 // All requests to a backend have one [Shared]. Each request has a [Life], which is its state, and the
-// [Rules] that were in force when it arrived. The methods of a Life, in order:
+// [Rules] that were current when it arrived. The methods of a Life, in order:
 //
 //	Classify     finds the client, its standing, and whether it brought a newcomer's pass
 //	WouldRefuse  reports whether the request would be rejected, before the client sends its body
