@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -72,57 +71,17 @@ type Classifier struct {
 	agents  *families
 }
 
-// New makes a Classifier. The error lists all faults of c.
-func New(c Config) (*Classifier, error) {
-	trusted, err := NewPrefixSet(c.TrustedProxies)
-	var faults []error
-	if err != nil {
-		faults = append(faults, fmt.Errorf("trusted proxies: %w", err))
+// New makes a Classifier. Package config has checked everything in c.
+func New(c Config) *Classifier {
+	x := &Classifier{
+		trusted: NewPrefixSet(c.TrustedProxies), source: c.AddressHeader, exempt: normalised(c.Exempt), sites: newSites(c.Sites), agents: newFamilies(),
 	}
-	if c.AddressHeader > NoHeader {
-		faults = append(faults, fmt.Errorf("address header: unknown value %d", c.AddressHeader))
+	for _, class := range c.Classes {
+		class.Header = textproto.CanonicalMIMEHeaderKey(class.Header)
+		kind, _ := KindOf(string(class.By))
+		x.classes = append(x.classes, grouping{class, kind, c.Databases[kind.Database]})
 	}
-	exempt, err := normaliseExemptions(c.Exempt)
-	faults = append(faults, err)
-	sites, err := newSites(c.Sites)
-	faults = append(faults, err)
-	classes, err := normaliseClasses(c.Classes, c.Databases)
-	faults = append(faults, err)
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return &Classifier{trusted: trusted, source: c.AddressHeader, classes: classes, exempt: exempt, sites: sites, agents: newFamilies()}, nil
-}
-
-func normaliseClasses(given []Class, databases map[string]Database) ([]grouping, error) {
-	var faults []error
-	if len(given) > limiter.MaxKeys {
-		faults = append(faults, fmt.Errorf("classes: there are %d, but at most %d are allowed", len(given), limiter.MaxKeys))
-	}
-	names := make(map[string]bool, len(given))
-	classes := make([]grouping, 0, len(given))
-	for i, c := range given {
-		switch {
-		case c.Name == "":
-			faults = append(faults, fmt.Errorf("class %d: the name is missing", i+1))
-		case names[c.Name]:
-			faults = append(faults, fmt.Errorf("class %q: the name is given twice", c.Name))
-		case !isKnown(c.By):
-			faults = append(faults, fmt.Errorf("class %q: requests can't be grouped by %q", c.Name, c.By))
-		case c.By == Header && !isToken(c.Header):
-			faults = append(faults, fmt.Errorf("class %q: %q isn't a valid header name", c.Name, c.Header))
-		}
-		names[c.Name] = true
-		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
-		kind, _ := KindOf(string(c.By))
-		classes = append(classes, grouping{c, kind, databases[kind.Database]})
-	}
-	return classes, errors.Join(faults...)
-}
-
-func isKnown(by By) bool {
-	_, builtIn := KindOf(string(by))
-	return builtIn || slices.Contains([]By{Header, PathShape, Address, MappedAddress, UserAgentHeader}, by)
+	return x
 }
 
 // Result is what Classify found out about one request. It can be reused for another request.

@@ -122,49 +122,6 @@ func TestHeaderIDIsBounded(t *testing.T) {
 	}
 }
 
-func TestNewNamesAllFaults(t *testing.T) {
-	many := make([]Class, 0, 9)
-	for name := range strings.FieldsSeq("a b c d e f g h") {
-		many = append(many, Class{Name: name, By: Slash32})
-	}
-	if _, err := New(Config{Classes: many}); err != nil {
-		t.Errorf("%d classes: %v", len(many), err)
-	}
-	_, err := New(Config{
-		TrustedProxies: []netip.Prefix{{}},
-		AddressHeader:  9,
-		Classes: append(many, Class{By: Slash24}, Class{Name: "a"}, Class{Name: "k", By: "colour"},
-			Class{Name: "l", By: Header}, Class{Name: "m", By: Header, Header: "a b"}),
-		Exempt: []Exemption{
-			{}, {Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 99)}, {Path: "healthz"}, {Path: "/a*b"}, {Path: "/a/../b"}, {Path: "/a%20b*"},
-			{Methods: []string{"GET "}}, {Host: "A.net"}, {Host: "a.net:80"}, {Header: "a b", Secret: "0123456789abcdef"}, {Header: "a", Secret: "0123456789abcde"},
-		},
-	})
-	want := `trusted proxies: prefix 1 is not valid
-address header: unknown value 9
-exemption 1: at least one of prefix, path, methods, host and header is needed
-exemption 2: not a valid prefix
-exemption 3: path "healthz" must begin with /
-exemption 4: path "/a*b": * is allowed only at the end
-exemption 5: path "/a/../b": dot segments, %, \ and control characters never match; write the path decoded and without them
-exemption 6: path "/a%20b*": dot segments, %, \ and control characters never match; write the path decoded and without them
-exemption 7: methods ["GET "]: one of them isn't a valid method
-exemption 8: host "A.net" must be in lower case, without a port
-exemption 9: host "a.net:80" must be in lower case, without a port
-exemption 10: "a b" isn't a valid header name
-exemption 11: header a: its secret must have at least 16 bytes
-classes: there are 13, but at most 8 are allowed
-class 9: the name is missing
-class "a": the name is given twice
-class "k": requests can't be grouped by "colour"
-class "l": "" isn't a valid header name
-class "m": "a b" isn't a valid header name`
-	if err == nil {
-		t.Fatal("no error")
-	}
-	testkit.Same(t, want, err.Error(), "error")
-}
-
 // TestPrefetch: browsers have three ways to say that nobody is looking at the answer yet.
 func TestPrefetch(t *testing.T) {
 	c := mustNew(t, Config{})

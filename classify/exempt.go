@@ -2,8 +2,6 @@ package classify
 
 import (
 	"crypto/subtle"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -30,49 +28,16 @@ type Exemption struct {
 // MinSecret is the smallest length of an exemption's secret, in bytes.
 const MinSecret = 16
 
-// matchesAll reports whether no field is set.
-func (e *Exemption) matchesAll() bool {
-	return e.Path == "" && e.Prefix == netip.Prefix{} && len(e.Methods) == 0 && e.Host == "" && e.Header == ""
-}
-
-func normaliseExemptions(given []Exemption) ([]Exemption, error) {
-	var faults []error
-	exempt := make([]Exemption, 0, len(given))
-	for i, e := range given {
-		if err := e.check(); err != nil {
-			faults = append(faults, fmt.Errorf("exemption %d: %w", i+1, err))
-		}
+// normalised returns the exemptions in the form in which requests are compared with them.
+func normalised(given []Exemption) (exempt []Exemption) {
+	for _, e := range given {
 		if e.Prefix.IsValid() {
 			e.Prefix = unmap(e.Prefix)
 		}
 		e.Header = textproto.CanonicalMIMEHeaderKey(e.Header)
 		exempt = append(exempt, e)
 	}
-	return exempt, errors.Join(faults...)
-}
-
-func (e *Exemption) check() error {
-	switch {
-	case e.matchesAll():
-		return errors.New("at least one of prefix, path, methods, host and header is needed")
-	case e.Prefix != netip.Prefix{} && !e.Prefix.IsValid():
-		return errors.New("not a valid prefix")
-	case e.Path != "" && e.Path[0] != '/':
-		return fmt.Errorf("path %q must begin with /", e.Path)
-	case strings.Contains(strings.TrimSuffix(e.Path, "*"), "*"):
-		return fmt.Errorf("path %q: * is allowed only at the end", e.Path)
-	case e.Path != "" && !isPlainPath(e.Path):
-		return fmt.Errorf("path %q: dot segments, %%, \\ and control characters never match; write the path decoded and without them", e.Path)
-	case slices.ContainsFunc(e.Methods, func(m string) bool { return !isToken(m) }):
-		return fmt.Errorf("methods %q: one of them isn't a valid method", e.Methods)
-	case e.Host != "" && e.Host != hostOf(e.Host):
-		return fmt.Errorf("host %q must be in lower case, without a port", e.Host)
-	case e.Header != "" && !isToken(e.Header):
-		return fmt.Errorf("%q isn't a valid header name", e.Header)
-	case e.Header != "" && len(e.Secret) < MinSecret:
-		return fmt.Errorf("header %s: its secret must have at least %d bytes", e.Header, MinSecret)
-	}
-	return nil
+	return exempt
 }
 
 // matchesAny reports whether any exemption matches.
@@ -150,13 +115,13 @@ func matchesPath(pattern, path string) bool {
 // might resolve differently never matches an exemption, so a client that sends /static/../heavy.php in any
 // encoding pays for heavy.php.
 func isUnambiguous(u *url.URL) bool {
-	return u.Opaque == "" && isPlainPath(u.Path) && !hasEncodedSlash(u.RawPath)
+	return u.Opaque == "" && IsPlainPath(u.Path) && !hasEncodedSlash(u.RawPath)
 }
 
-// isPlainPath checks a decoded path. A % in it was encoded twice, and some servers treat \ as a slash. Servers
-// that cut off parameters read "..;x" as a dot segment, and invalid UTF-8 may be an overlong encoding of a
-// dot.
-func isPlainPath(path string) bool {
+// IsPlainPath reports whether a decoded path can match an exemption. A % in it was encoded twice, and some
+// servers treat \ as a slash. Servers that cut off parameters read "..;x" as a dot segment, and invalid UTF-8
+// may be an overlong encoding of a dot.
+func IsPlainPath(path string) bool {
 	segment := 0 // where the current segment begins
 	for i := 0; i <= len(path); i++ {
 		if i == len(path) || path[i] == '/' {

@@ -129,10 +129,9 @@ func TestPinsApply(t *testing.T) {
 
 // TestKeysAreLookedUp: the keys of an address are those that its requests have.
 func TestKeysAreLookedUp(t *testing.T) {
-	c, err := New(Config{AddressHeader: NoHeader, Classes: []Class{
+	c := New(Config{AddressHeader: NoHeader, Classes: []Class{
 		{Name: "slash32", By: Slash32}, {Name: "paths", By: PathShape}, {Name: "slash16", By: Slash16}, {Name: "userAgent", By: UserAgent},
 	}})
-	testkit.Must(t, err)
 	r := httptest.NewRequest("GET", "/a/b?x=1", nil)
 	r.RemoteAddr = "[2001:db8:1:2::3]:1"
 	r.Header.Set("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1)")

@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 
 	"go4.org/netipx"
@@ -11,19 +9,16 @@ import (
 // PrefixSet is a set of addresses given by prefixes. The zero value is empty.
 type PrefixSet struct{ set *netipx.IPSet }
 
-// NewPrefixSet makes a set of prefixes. The error lists invalid prefixes by their number, from 1.
-func NewPrefixSet(prefixes []netip.Prefix) (PrefixSet, error) {
-	var faults []error
+// NewPrefixSet makes a set of prefixes. It ignores invalid ones.
+func NewPrefixSet(prefixes []netip.Prefix) PrefixSet {
 	var all netipx.IPSetBuilder
-	for i, p := range prefixes {
-		if !p.IsValid() {
-			faults = append(faults, fmt.Errorf("prefix %d is not valid", i+1))
-			continue
+	for _, p := range prefixes {
+		if p.IsValid() {
+			all.AddPrefix(unmap(p))
 		}
-		all.AddPrefix(unmap(p))
 	}
-	set, err := all.IPSet()
-	return PrefixSet{set}, errors.Join(append(faults, err)...)
+	set, _ := all.IPSet() // it fails only for invalid prefixes
+	return PrefixSet{set}
 }
 
 // Contains reports whether a is in the set. It does not allocate.

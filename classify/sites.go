@@ -1,10 +1,6 @@
 package classify
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Site is one of several sites that a backend serves and distinguishes by their hosts.
 type Site struct {
@@ -23,42 +19,18 @@ type sites struct {
 // longestHost is the length of the longest name that DNS allows. A longer host belongs to no site.
 const longestHost = 253
 
-func newSites(given []Site) (*sites, error) {
+func newSites(given []Site) *sites {
 	s := &sites{exact: map[string]string{}, below: map[string]string{}}
-	names := map[string]bool{}
-	var faults []error
 	for _, g := range given {
-		switch {
-		case g.Name == "":
-			faults = append(faults, errors.New("a site has no name"))
-		case names[g.Name]:
-			faults = append(faults, fmt.Errorf("site %q: the name is given twice", g.Name))
-		case len(g.Hosts) == 0:
-			faults = append(faults, fmt.Errorf("site %q has no host", g.Name))
-		}
-		names[g.Name] = true
 		for _, host := range g.Hosts {
-			if err := s.add(host, g.Name); err != nil {
-				faults = append(faults, fmt.Errorf("site %q: %w", g.Name, err))
+			if below, ok := strings.CutPrefix(host, "*."); ok {
+				s.below[below] = g.Name
+			} else {
+				s.exact[host] = g.Name
 			}
 		}
 	}
-	return s, errors.Join(faults...)
-}
-
-func (s *sites) add(host, site string) error {
-	table, name := s.exact, host
-	if below, ok := strings.CutPrefix(host, "*."); ok {
-		table, name = s.below, below
-	}
-	switch {
-	case name == "" || name != hostOf(name) || len(name) > longestHost || strings.Contains(name, "*"):
-		return fmt.Errorf("host %q must be in lower case, without a port", host)
-	case table[name] != "":
-		return fmt.Errorf("host %q is given twice", host)
-	}
-	table[name] = site
-	return nil
+	return s
 }
 
 // of returns the name of the site to which a host belongs, or an empty string. If the host is below the

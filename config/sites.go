@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"tempomat/classify"
 	"tempomat/config/form"
 )
 
@@ -49,7 +51,7 @@ const exemptKeys = "cidr, path, method, host and header"
 func exemptSettings(e *Exemption) []form.Setting {
 	return []form.Setting{
 		{Path: "cidr", Value: prefix().In(&e.CIDR)},
-		{Path: "path", Value: pathPattern().In(&e.Path)},
+		{Path: "path", Value: exemptPath().In(&e.Path)},
 		{Path: "method", Value: form.List[string]{Of: methodName(), Most: 16, Distinct: true}.In(&e.Methods)},
 		{Path: "host", Value: hostPattern().In(&e.Host)},
 		{Path: "header", Value: headerName().In(&e.Header)},
@@ -93,6 +95,17 @@ func pathPattern() form.Scalar[string] {
 	const problem = "must be a path such as /healthz, or /static/* for all paths below it, of at most 1024 characters"
 	return form.Simple(problem, func(text string) (string, bool) {
 		return text, strings.HasPrefix(text, "/") && len(text) <= 1024 && !strings.ContainsFunc(text, odd) && !strings.Contains(strings.TrimSuffix(text, "*"), "*")
+	})
+}
+
+// exemptPath reads a pattern for paths that no backend can interpret differently.
+func exemptPath() form.Scalar[string] {
+	return form.Text(func(text string) (string, error) {
+		text, err := pathPattern().Parse(text)
+		if err == nil && !classify.IsPlainPath(text) {
+			err = errors.New("never matches: write the path decoded, without \".\" and \"..\" segments, %, \\ and control characters")
+		}
+		return text, err
 	})
 }
 

@@ -39,11 +39,7 @@ func benchHandler(b testing.TB, m limiter.Mode, upstream *Upstream) *Handler {
 		p.Limits.Classes = append(p.Limits.Classes, limiter.ClassInfo{Name: name, Budget: limiter.Budget{CPUs: 1000, Burst: time.Minute}})
 	}
 	p.Limits.Mode, p.Limits.MaxHold, p.Limits.MaxHeld = m, time.Minute, 100
-	var err error
-	p.Classifier, err = classify.New(classify.Config{Classes: classes, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	p.Classifier = classify.New(classify.Config{Classes: classes, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	p.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 2)
 	h := NewHandler(limiter.New(time.Now(), p.Limits, 65536, nil), p, telemetry.NewAccessLog(zap.NewNop(), telemetry.NewWords()))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -60,10 +60,7 @@ func TestStanding(t *testing.T) {
 				}
 			}), fairly)
 			if tc.judged {
-				standing, err := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				standing := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
 				r.change(func(p *Policy) { p.Standing = standing })
 			}
 			for i, path := range tc.paths {

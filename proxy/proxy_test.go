@@ -133,8 +133,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		s.buffer.Store = spool.NewStore(spool.Limits{Directory: t.TempDir(), Memory: 64 << 20, Address: 1})
 	}
 	r.store = s.buffer.Store
-	classifier, err := classify.New(s.classify)
-	testkit.Must(t, err)
+	classifier := classify.New(s.classify)
 	r.meter = cpuaccount.NewMeter(s.source, s.cpus)
 	r.limiter = limiter.New(time.Now(), s.limits, 1000, nil)
 	r.handler = NewHandler(r.limiter, &Policy{

@@ -89,8 +89,7 @@ func NewLists(of map[string]List) *Lists {
 	for _, l := range of {
 		all = append(all, l.Prefixes...)
 	}
-	networks, _ := classify.NewPrefixSet(all) // the prefixes are valid, because each list was checked
-	return &Lists{of, networks}
+	return &Lists{of, classify.NewPrefixSet(all)}
 }
 
 // Of returns the list from a URL. It is empty if there is none.

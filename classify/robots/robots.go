@@ -14,7 +14,6 @@
 package robots
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -95,17 +94,12 @@ func (r *robot) note(p proof) {
 	}
 }
 
-// New makes Robots. The error lists all faults of c.
-func New(c Config) (*Robots, error) {
+// New makes Robots.
+func New(c Config) *Robots {
 	x := &Robots{Config: c, byAgent: make(map[string][]named), bySigner: make(map[string]*robot)}
-	var faults []error
 	var given []netip.Prefix
 	for _, r := range c.Robots {
-		addresses, err := classify.NewPrefixSet(r.Addresses)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("robot %q: %w", r.Name, err))
-		}
-		of := &robot{Robot: r, given: addresses}
+		of := &robot{Robot: r, given: classify.NewPrefixSet(r.Addresses)}
 		x.all = append(x.all, of)
 		given = append(given, r.Addresses...)
 		for _, host := range r.Signers {
@@ -118,8 +112,8 @@ func New(c Config) (*Robots, error) {
 			}
 		}
 	}
-	x.given, _ = classify.NewPrefixSet(given) // faults were reported above
-	return x, errors.Join(faults...)
+	x.given = classify.NewPrefixSet(given)
+	return x
 }
 
 // named returns the robot that a User-Agent names, or nil if it names no known robot. Several robots may have

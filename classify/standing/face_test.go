@@ -19,8 +19,7 @@ const (
 // depending on a secret.
 func TestFaces(t *testing.T) {
 	x := newStandingSite(t)
-	other, err := New([16]byte{2}, Config{ClientClass: "slash32", SessionClass: "session"})
-	testkit.Must(t, err)
+	other := New([16]byte{2}, Config{ClientClass: "slash32", SessionClass: "session"})
 	var seen [faces]int
 	differ := 0
 	for i := range 800 {

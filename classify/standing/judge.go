@@ -47,19 +47,15 @@ type settings struct {
 }
 
 // New makes a Judge that knows no clients. All hashes are keyed with the secret.
-func New(secret [16]byte, c Config) (*Judge, error) {
+func New(secret [16]byte, c Config) *Judge {
 	j := &Judge{secret: secret, visitors: newVisitors(), sessions: newSessions(), handed: newHandedOut()}
-	return j, j.Configure(c)
+	j.Configure(c)
+	return j
 }
 
 // Configure replaces the configuration. The Judge keeps what it knows about clients.
-func (j *Judge) Configure(c Config) error {
-	trusted, err := classify.NewPrefixSet(c.Trusted)
-	if err != nil {
-		return err
-	}
-	j.config.Store(&settings{c, trusted})
-	return nil
+func (j *Judge) Configure(c Config) {
+	j.config.Store(&settings{c, classify.NewPrefixSet(c.Trusted)})
 }
 
 // Share starts to exchange cookies and evidence about visitors with other instances. All instances must use

@@ -25,12 +25,10 @@ type standingSite struct {
 
 func newStandingSite(t *testing.T) *standingSite {
 	t.Helper()
-	c, err := classify.New(classify.Config{AddressHeader: classify.NoHeader, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
-	testkit.Must(t, err)
-	s, err := New([16]byte{1}, Config{
+	c := classify.New(classify.Config{AddressHeader: classify.NoHeader, Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}}})
+	s := New([16]byte{1}, Config{
 		Attested: 4, ClientClass: "slash32", SessionClass: "session", Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	})
-	testkit.Must(t, err)
 	return &standingSite{t: t, c: c, s: s}
 }
 

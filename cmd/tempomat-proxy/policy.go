@@ -57,15 +57,14 @@ type costKey struct {
 }
 
 // begin makes the parts that outlive reloads. It opens no files or connections.
-func (p *policies) begin(counts *requestCounts, log *zap.Logger) (err error) {
+func (p *policies) begin(counts *requestCounts, log *zap.Logger) {
 	p.log, p.counts = log, counts
-	if p.standing, err = newStanding(); err != nil {
-		return err
-	}
+	var secret [16]byte
+	rand.Read(secret[:]) // it never fails
+	p.standing = standing.New(secret, standing.Config{})
 	p.proofs = proof.Proofs{Names: proof.NewNames(p.resolver.system(), log), Publishers: proof.NewPublishers(proof.Transport(), log)}
 	p.newcomer = newcomer.New()
 	p.databases = mmdb.New(log)
-	return nil
 }
 
 // make returns the policy of a configuration, or an error that the checks of the configuration can't detect.
@@ -108,12 +107,7 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	if r.Classifier, err = policy.Classifier(c, databases); err != nil {
 		return r, err
 	}
-	if r.Standing, err = p.standingOf(c); err != nil {
-		return r, err
-	}
-	if r.Robots, err = policy.Robots(c, p.proofs); err != nil {
-		return r, err
-	}
+	r.Standing, r.Robots = p.standingOf(c), policy.Robots(c, p.proofs)
 	p.resolver.server.Store(&c.Robots.Resolver)
 	var known []robots.Robot
 	if r.Robots != nil {
@@ -279,11 +273,12 @@ func (r *resolver) system() *net.Resolver {
 
 // standingOf returns the judge of clients' standing, configured with c, or nil if there is no gate. The judge
 // is made only once, because a reload must not forget what it knows about clients.
-func (p *policies) standingOf(c *config.Config) (*standing.Judge, error) {
+func (p *policies) standingOf(c *config.Config) *standing.Judge {
 	if !policy.JudgesStanding(c) {
-		return nil, nil
+		return nil
 	}
-	return p.standing, p.standing.Configure(policy.Standing(c))
+	p.standing.Configure(policy.Standing(c))
+	return p.standing
 }
 
 // newcomersOf returns the redirector of newcomers, or nil if redirects are off or requests never wait.
@@ -292,11 +287,4 @@ func (p *policies) newcomersOf(c *config.Config) *newcomer.Redirector {
 		return nil
 	}
 	return p.newcomer
-}
-
-// newStanding makes a Judge that knows no clients.
-func newStanding() (*standing.Judge, error) {
-	var secret [16]byte
-	rand.Read(secret[:]) // it never fails
-	return standing.New(secret, standing.Config{})
 }

@@ -80,9 +80,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := car.policies.begin(counts, car.logs.log); err != nil {
-		return nil, err
-	}
+	car.policies.begin(counts, car.logs.log)
 	policy, err := car.policies.make(c)
 	if err != nil {
 		return nil, err

@@ -37,17 +37,14 @@ type proxy struct {
 
 // newProxy makes an instance. number is its number in its fleet.
 func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) (*proxy, error) {
-	rules, err := rulesOf(s, byte(number+1)) //nolint:gosec // a secret, which may be any
-	if err != nil {
-		return nil, err
-	}
 	var sharer limiter.Sharer
 	if s.share != nil {
 		sharer = s.share(e)
 	}
 	l := limiter.New(e.time(), policyOf(mode, b.cpus, s), TableSize, sharer)
 	p := &proxy{
-		engine: e, backend: b, plain: s.Plain, rules: rules, limiter: l, gate: lifecycle.New(e.time(), l),
+		engine: e, backend: b, plain: s.Plain, rules: rulesOf(s, byte(number+1)), limiter: l, //nolint:gosec // a secret, which may be any
+		gate:  lifecycle.New(e.time(), l),
 		spool: spool{most: s.Spool, used: map[uint32]float64{}},
 	}
 	p.told, p.blind = s.Told || s.Steps, s.Blind
@@ -459,7 +456,7 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 }
 
 // rulesOf returns the proxy's rules in a scenario, with a secret of their own.
-func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules, err error) {
+func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules) {
 	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
 	if s.Systems != nil {
 		c.Classes = append(c.Classes, classify.Class{Name: "asn", By: "asn"})
@@ -468,20 +465,10 @@ func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules, err error) {
 	for _, x := range s.Sites {
 		c.Sites = append(c.Sites, classify.Site{Name: x.Name, Hosts: []string{x.Name + ".test"}})
 	}
-	rules.Classifier, err = classify.New(c)
-	if err != nil {
-		return rules, err
-	}
+	rules.Classifier = classify.New(c)
 	of := Robots()
 	of.Robots = append(of.Robots, s.Verified...)
-	rules.Robots, err = robots.New(of)
-	if err != nil {
-		return rules, err
-	}
-	rules.Standing, err = standing.New([16]byte{secret}, Standing())
-	if err != nil {
-		return rules, err
-	}
+	rules.Robots, rules.Standing = robots.New(of), standing.New([16]byte{secret}, Standing())
 	source := cpuaccount.Corrected
 	if s.Steps || s.Told {
 		source = cpuaccount.Process // elapsed time doesn't show the cost of a worker with reduced priority
@@ -490,7 +477,7 @@ func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules, err error) {
 	if s.Redirect {
 		rules.Newcomers = newcomer.New()
 	}
-	return rules, nil
+	return rules
 }
 
 // socketBuffers is how many bytes of an answer the kernel buffers between backend and client.

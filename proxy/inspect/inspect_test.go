@@ -41,10 +41,8 @@ type night struct {
 func newNight(t *testing.T) *night {
 	t.Helper()
 	classes := []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash24", By: classify.Slash24}, {Name: "userAgent", By: classify.UserAgent}}
-	classifier, err := classify.New(classify.Config{Classes: classes, Exempt: []classify.Exemption{{Prefix: netip.MustParsePrefix("192.0.2.200/32")}}})
-	testkit.Must(t, err)
-	standing, err := standing.New([16]byte{1}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
-	testkit.Must(t, err)
+	classifier := classify.New(classify.Config{Classes: classes, Exempt: []classify.Exemption{{Prefix: netip.MustParsePrefix("192.0.2.200/32")}}})
+	standing := standing.New([16]byte{1}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
 	p := limiter.Policy{Mode: limiter.Fair, MaxHold: 30 * time.Second, MaxHeld: 64, Gate: limiter.GateOptions{CPUs: 1, Heavy: 1}}
 	for _, c := range classes {
 		p.Classes = append(p.Classes, limiter.ClassInfo{Name: c.Name, Budget: limiter.Budget{CPUs: 0.1}})
@@ -294,7 +292,7 @@ func TestAClientIsOneThing(t *testing.T) {
 		}, []proxy.Underway{request(telemetry.Stranger, 0)}, "counts as: pinned: ", true},
 		"only at the gate": {nil, nil, "counts as: a stranger: ", true},
 		"trusted": {func(n *night) {
-			_ = n.policy.Standing.Configure(standing.Config{Attested: 4, ClientClass: "slash32", Trusted: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
+			n.policy.Standing.Configure(standing.Config{Attested: 4, ClientClass: "slash32", Trusted: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
 		}, nil, "counts as: a known client: It has a turn of its own: the site, the configuration or a pin vouches for it.", false},
 		"known by its past": {func(n *night) {
 			n.recent = []api.VerdictRow{{Client: address, Group: "known", Outcome: "refused", Status: 429}}

@@ -35,12 +35,10 @@ func newRig(t *testing.T) *rig {
 		Classes: []limiter.ClassInfo{{Name: "slash32", Budget: limiter.Budget{CPUs: 1, Burst: time.Hour}}},
 	}, 1000, nil)
 	r.gate = lifecycle.New(r.now, l)
-	var err error
-	r.rules.Classifier, err = classify.New(classify.Config{
+	r.rules.Classifier = classify.New(classify.Config{
 		Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}},
 		Exempt:  []classify.Exemption{{Path: "/health"}},
 	})
-	testkit.Must(t, err)
 	r.rules.Meter = cpuaccount.NewMeter(cpuaccount.Corrected, 1)
 	r.rules.Newcomers = newcomer.New()
 	r.gate.SetWorkers(r.rules.Meter)
@@ -260,7 +258,7 @@ func TestRedirectAfter(t *testing.T) {
 		"no page":      {func(_ *rig, q *http.Request) { q.Header.Set("Accept", "image/png") }, 0},
 		"switched off": {func(r *rig, _ *http.Request) { r.rules.Newcomers = nil }, 0},
 		"no stranger": {func(r *rig, _ *http.Request) {
-			r.rules.Standing, _ = standing.New([16]byte{1}, standing.Config{
+			r.rules.Standing = standing.New([16]byte{1}, standing.Config{
 				Attested: 4, ClientClass: "slash32", SessionClass: "session",
 				Trusted: []netip.Prefix{netip.MustParsePrefix("192.0.0.0/16")},
 			})

@@ -274,7 +274,7 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 			p.log.Info("the list of a robot's addresses has changed", zap.String("list", x.URL), zap.Int("prefixes", len(prefixes)), zap.Int("before", len(x.Prefixes)))
 		}
 		x.ETag, x.Prefixes, x.Keys = a.etag, prefixes, published
-		x.networks, _ = classify.NewPrefixSet(prefixes) // they are valid
+		x.networks = classify.NewPrefixSet(prefixes)
 	}
 	p.publishLocked()
 }
@@ -398,7 +398,7 @@ func (p *Publishers) UnmarshalBinary(data []byte) error {
 	for _, was := range kept {
 		if x := p.asked[was.URL]; x != nil && x.Confirmed.IsZero() {
 			x.ETag, x.Prefixes, x.Keys, x.Confirmed = was.ETag, was.Prefixes, was.Keys, was.Confirmed
-			x.networks, _ = classify.NewPrefixSet(was.Prefixes)
+			x.networks = classify.NewPrefixSet(was.Prefixes)
 		}
 	}
 	p.publishLocked()

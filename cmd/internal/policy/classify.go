@@ -71,9 +71,9 @@ func robotClass(c *config.Config) limiter.ClassInfo {
 // Robots makes the Robots that finds the accounts of robots, or returns nil if robots have no accounts.
 // proofs verifies robots; if it is nil, none can be verified. An error is a fault that the checks of the
 // configuration missed.
-func Robots(c *config.Config, proofs robots.Proofs) (*robots.Robots, error) {
+func Robots(c *config.Config, proofs robots.Proofs) *robots.Robots {
 	if !c.Robots.Enabled {
-		return nil, nil
+		return nil
 	}
 	return robots.New(robots.Config{Class: config.RobotClass, Robots: knownRobots(c), Proofs: proofs, Replaces: replaced(c)})
 }
@@ -149,7 +149,7 @@ func Classifier(c *config.Config, databases map[string]classify.Database) (*clas
 	for _, s := range c.Sites.Named {
 		cc.Sites = append(cc.Sites, classify.Site{Name: s.Name, Hosts: s.Hosts})
 	}
-	return classify.New(cc)
+	return classify.New(cc), nil
 }
 
 // classOf returns how a class groups requests.

@@ -15,9 +15,7 @@ func robotsOf(t *testing.T, text string) *robots.Robots {
 	t.Helper()
 	c, err := config.Parse([]byte(text), "t", nil)
 	testkit.Must(t, err)
-	x, err := Robots(c, nil)
-	testkit.Must(t, err)
-	return x
+	return Robots(c, nil)
 }
 
 func robot(x *robots.Robots, name string) (of robots.Robot) {

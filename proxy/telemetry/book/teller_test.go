@@ -28,8 +28,7 @@ type teller struct {
 }
 
 func newTeller(t testing.TB, hours int) *teller {
-	names, err := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash16", By: classify.Slash16}}})
-	testkit.Must(t, err)
+	names := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}, {Name: "slash16", By: classify.Slash16}}})
 	return &teller{t: t, history: NewHistory(hours, telemetry.NewWords()), names: names, weight: 1}
 }
 

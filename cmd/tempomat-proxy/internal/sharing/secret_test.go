@@ -141,8 +141,7 @@ func TestReload(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	s, err := New(c, zap.New(core))
 	testkit.Must(t, err)
-	judge, err := standing.New([16]byte{}, standing.Config{})
-	testkit.Must(t, err)
+	judge := standing.New([16]byte{}, standing.Config{})
 	var tickets [][32]byte
 	clients := limiter.New(now, limiter.Policy{}, 1, nil).Known()
 	s.Trust(now, Trusted{clients, judge, newcomer.New(), func(keys [][32]byte) { tickets = keys }, nil})
