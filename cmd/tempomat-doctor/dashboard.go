@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -37,7 +38,7 @@ the dashboard of its own instance without this command.`,
 			if err != nil {
 				return err
 			}
-			l, err := admin.ListenWeb(c.Context(), listen)
+			l, err := new(net.ListenConfig).Listen(c.Context(), "tcp", listen)
 			if err != nil {
 				return err
 			}

@@ -70,7 +70,7 @@ func socketPath(t *testing.T) string { return filepath.Join(testkit.ShortDir(t),
 func serve(t *testing.T, o admin.Options) (path string) {
 	t.Helper()
 	path = socketPath(t)
-	l, err := admin.Listen("unix:" + path)
+	l, err := net.Listen("unix", path)
 	testkit.Must(t, err)
 	serveAt(t, o, (*admin.Server).Serve, l)
 	return path

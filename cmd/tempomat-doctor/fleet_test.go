@@ -112,9 +112,9 @@ func serveFleet(t *testing.T) (living []*ward, flags []string) {
 		var err error
 		if n%2 == 0 {
 			w.address = socketPath(t)
-			l, err = admin.Listen("unix:" + w.address)
+			l, err = net.Listen("unix", w.address)
 		} else {
-			l, err = admin.ListenWeb(t.Context(), "127.0.0.1:0")
+			l, err = net.Listen("tcp", "127.0.0.1:0")
 			w.address = "http://" + l.Addr().String()
 		}
 		testkit.Must(t, err)
@@ -264,7 +264,7 @@ func TestFleetLive(t *testing.T) {
 		t.Fatalf("%v, %+v", err, o)
 	}
 	w := &ward{n: 1}
-	l, err := admin.Listen("unix:" + path)
+	l, err := net.Listen("unix", path)
 	testkit.Must(t, err)
 	serveAt(t, w.options(), (*admin.Server).Serve, l)
 	f.mu.Lock()

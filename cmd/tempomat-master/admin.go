@@ -1,21 +1,16 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/zap"
 
 	"tempomat/limiter/smockron/master"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/host"
 )
 
 // The admin API: JSON over HTTP on a unix socket, for tempomat-doctor.
@@ -39,20 +34,6 @@ type (
 
 // maxIdentifiers limits the identifiers in one answer.
 const maxIdentifiers = 10_000
-
-// listenAdmin opens the admin socket for the doctor. It returns nil if none is configured, or if opening it
-// fails; the master then runs without it.
-func (s *server) listenAdmin(ctx context.Context, address string) net.Listener {
-	if address == "" {
-		return nil
-	}
-	l, err := host.ListenUnix(ctx, strings.TrimPrefix(address, "unix:"))
-	if err != nil {
-		s.log.Error("can't open the admin socket; tempomat-doctor won't work", zap.String("admin.listen", address), zap.Error(err))
-		return nil
-	}
-	return l
-}
 
 func (s *server) adminHandler() http.Handler {
 	mux := http.NewServeMux()

@@ -77,7 +77,7 @@ func (s *server) run(ctx context.Context) error {
 	if l := daemon.ListenMetrics(ctx, c.Metrics, s.log); l != nil {
 		all.Go(func() { daemon.Serve(ctx, l, s.metricsHandler(), "metrics", s.log) })
 	}
-	if l := s.listenAdmin(ctx, c.Admin.Listen); l != nil {
+	if l := daemon.ListenAdmin(ctx, c.Admin.Listen, s.log); l != nil {
 		all.Go(func() { daemon.Serve(ctx, l, s.adminHandler(), "admin API", s.log) })
 	}
 	options.Ready = func() {

@@ -21,19 +21,6 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// openAdmin opens the admin API's socket. If that fails, it returns nil, and the proxy runs without the API.
-func (s *sidecar) openAdmin(address string) net.Listener {
-	if address == "" {
-		return nil
-	}
-	l, err := admin.Listen(address)
-	if err != nil {
-		s.logs.log.Error("can't open the admin socket; tempomat-doctor won't work", zap.Error(err))
-		return nil
-	}
-	return l
-}
-
 // serveAdmin serves tempomat-doctor (on unix) and browsers (on web) until the context ends. Either listener
 // may be nil.
 func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready func() error) {
@@ -149,9 +136,9 @@ func (s *sidecar) openWeb(ctx context.Context, c config.Admin) net.Listener {
 	if c.Web == "" {
 		return nil
 	}
-	l, err := admin.ListenWeb(ctx, c.Web)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Web)
 	if err != nil {
-		s.logs.log.Error("can't serve the dashboard over TCP", zap.Error(err))
+		s.logs.log.Error("can't serve the dashboard over TCP", zap.String("admin.web", c.Web), zap.Error(err))
 		return nil
 	}
 	s.logs.log.Info("serving the dashboard", zap.Stringer("at", l.Addr()))

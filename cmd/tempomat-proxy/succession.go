@@ -200,7 +200,7 @@ func (s *sidecar) beginTasks(ready func() error) {
 			daemon.Serve(ctx, l, metrics.Handler(s.numbers, s.statistics.durations), "metrics", s.logs.log)
 		})
 	}
-	unix := s.openAdmin(s.config.Admin.Listen)
+	unix := daemon.ListenAdmin(ctx, s.config.Admin.Listen, s.logs.log)
 	s.grant(s.config.Admin)
 	if web := s.openWeb(ctx, s.config.Admin); unix != nil || web != nil {
 		t.all.Go(func() { s.serveAdmin(ctx, unix, web, ready) })

@@ -13,10 +13,8 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +23,6 @@ import (
 
 	"tempomat/limiter"
 	"tempomat/proxy/admin/api"
-	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry"
 )
 
@@ -108,34 +105,10 @@ func NewDashboard(documents http.Handler, token string) *http.Server {
 	return newServer(newGuard(documents, access, false), time.Minute, zap.NewNop())
 }
 
-// Listen opens the admin API's unix socket. The address is "unix:/path". Listen makes the directory if it is
-// missing, and replaces a socket file that a dead process left behind. It fails if a process answers on the
-// socket, or if the file isn't a socket. Closing the listener removes the file.
-func Listen(address string) (net.Listener, error) {
-	path, ok := strings.CutPrefix(address, "unix:")
-	if !ok || path == "" {
-		return nil, fmt.Errorf("admin.listen: %q is not a unix socket; allowed is unix:/path", address)
-	}
-	l, err := host.ListenUnix(context.Background(), path)
-	if err != nil {
-		return nil, fmt.Errorf("admin.listen: %w", err)
-	}
-	return l, nil
-}
-
 // mostConnections is how many connections may be open over TCP. A browser opens two. Further connections
 // wait until one of them closes. The server closes a connection without a request after 5 s, and an idle
 // one after a minute.
 const mostConnections = 128
-
-// ListenWeb listens for browsers at an address, "host:port".
-func ListenWeb(ctx context.Context, address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("admin.web: %w", err)
-	}
-	return l, nil
-}
 
 // Serve answers on the unix socket l until Shutdown, and closes l. It returns nil after Shutdown, otherwise
 // the error that ended it.

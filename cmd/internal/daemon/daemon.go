@@ -10,11 +10,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
+
+	"tempomat/proxy/host"
 )
 
 // mostScrapers is the highest number of connections to the address for metrics. Without a limit, clients that
@@ -34,6 +37,20 @@ func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Lis
 	}
 	log.Info("metrics", zap.Stringer("address", l.Addr()))
 	return netutil.LimitListener(l, mostScrapers)
+}
+
+// ListenAdmin opens the unix socket of the admin API, "unix:/path". It returns nil if the address is empty. If
+// opening fails, it logs the error and returns nil, and the program runs without the API.
+func ListenAdmin(ctx context.Context, address string, log *zap.Logger) net.Listener {
+	if address == "" {
+		return nil
+	}
+	l, err := host.ListenUnix(ctx, strings.TrimPrefix(address, "unix:"))
+	if err != nil {
+		log.Error("can't open the admin socket; tempomat-doctor won't work", zap.String("admin.listen", address), zap.Error(err))
+		return nil
+	}
+	return l
 }
 
 // Serve answers requests on l until the context ends, and closes l. It cuts off requests in progress,
