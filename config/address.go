@@ -124,10 +124,10 @@ func backendURL() form.Scalar[string] {
 
 func parseBackendURL(text string) (string, error) {
 	const form = "must be http://host:port, https://host:port or unix:/path"
-	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+	u, err := url.Parse(text)
+	if path, ok := strings.CutPrefix(text, "unix:"); ok && err == nil {
 		return text, checkSocketPath(path)
 	}
-	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !validHost(u.Hostname()):
 		return "", errors.New(form)

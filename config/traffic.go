@@ -129,6 +129,22 @@ func addressesOf(host string) []netip.Addr {
 	return []netip.Addr{addr.Unmap().WithZone("")}
 }
 
+// Parsed returns the URL, which has been checked.
+func (b Backend) Parsed() *url.URL {
+	u, _ := url.Parse(b.URL)
+	return u
+}
+
+// IsLocal reports whether the backend runs on this machine.
+func (b Backend) IsLocal() bool {
+	u := b.Parsed()
+	if u.Scheme == "unix" || u.Hostname() == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return err == nil && a.IsLoopback()
+}
+
 // IsServedAt reports whether a request to the backend would arrive at a listener. listen is an address as in
 // the key listen. The check recognises only localhost and loopback addresses. For other names and addresses of
 // this machine, tempomat detects the loop when the first request comes back.
@@ -136,10 +152,7 @@ func (b Backend) IsServedAt(listen string) bool {
 	if listen == b.URL {
 		return true // a unix socket
 	}
-	u, err := url.Parse(b.URL)
-	if err != nil || u.Host == "" {
-		return false
-	}
+	u := b.Parsed()
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]

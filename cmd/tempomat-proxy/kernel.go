@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -24,9 +23,8 @@ import (
 // watchWorkers starts watching the backend's workers, if the backend is on this machine and the queue needs
 // their number.
 func (s *sidecar) watchWorkers(c *config.Config) {
-	u, err := url.Parse(c.Backend.URL)
-	if err == nil && policy.IsLocal(c.Backend.URL) && c.Throttle.HasGate() {
-		s.backend.Watch(u)
+	if c.Backend.IsLocal() && c.Throttle.HasGate() {
+		s.backend.Watch(c.Backend.Parsed())
 		return
 	}
 	s.backend.Watch(nil)
@@ -235,18 +233,14 @@ func (b *bills) begin(c *config.Config) {
 	if c.Cost.Source == "process" {
 		warn = b.log.Warn
 	}
-	if !policy.IsLocal(c.Backend.URL) {
+	if !c.Backend.IsLocal() {
 		b.miss(errElsewhere)
 		if c.Cost.Source == "process" || c.Cost.Socket != "" {
 			warn("the CPU time of the backend's workers can't be measured, because they are on another machine", zap.String("backend", c.Backend.URL))
 		}
 		return
 	}
-	u, err := url.Parse(c.Backend.URL)
-	var finder *host.Finder
-	if err == nil {
-		finder, err = host.OpenFinder(u)
-	}
+	finder, err := host.OpenFinder(c.Backend.Parsed())
 	if b.miss(err); err != nil {
 		warn("can't look for the backend's workers; the cost of requests is estimated", zap.Error(err))
 	}
@@ -332,7 +326,7 @@ func (p *priorities) openLocked(c *config.Config) (err error) {
 	switch {
 	case c.Gate.Priority == "off", !c.Throttle.GateActs():
 		return errNotWanted
-	case !policy.IsLocal(c.Backend.URL):
+	case !c.Backend.IsLocal():
 		return errElsewhere
 	case !policy.Meter(c.Cost.Source, 1).Measures():
 		return errNotMeasured

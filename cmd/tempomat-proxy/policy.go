@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -79,9 +77,7 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.upstream, err = p.upstreamOf(c.Backend); err != nil {
-		return nil, err
-	}
+	p.connect(c.Backend)
 	return &proxy.Policy{
 		Rules:    rules,
 		Limits:   policy.Limits(c),
@@ -121,21 +117,16 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 	return r, nil
 }
 
-// upstreamOf returns the current connections to the backend, or new ones if the backend's configuration has
-// changed.
-func (p *policies) upstreamOf(b config.Backend) (*proxy.Upstream, error) {
+// connect replaces the connections to the backend if its configuration has changed.
+func (p *policies) connect(b config.Backend) {
 	if p.upstream != nil && p.backend == b {
-		return p.upstream, nil
-	}
-	upstream, err := newUpstream(b, p.log)
-	if err != nil {
-		return p.upstream, err
+		return
 	}
 	if p.upstream != nil {
 		p.upstream.Close()
 	}
 	p.backend = b
-	return upstream, nil
+	p.upstream = proxy.NewUpstream(proxy.Backend{URL: b.Parsed(), DialTimeout: dialTimeout, Timeout: b.Timeout}, p.log)
 }
 
 const (
@@ -166,14 +157,6 @@ func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
 		Store: p.spools, RequestMemory: inMemory, Request: b.Request,
 		ResponseMemory: inMemory, Response: b.Response,
 	}
-}
-
-func newUpstream(b config.Backend, log *zap.Logger) (*proxy.Upstream, error) {
-	u, err := url.Parse(b.URL)
-	if err != nil {
-		return nil, fmt.Errorf("backend: %w", err)
-	}
-	return proxy.NewUpstream(proxy.Backend{URL: u, DialTimeout: dialTimeout, Timeout: b.Timeout}, log), nil
 }
 
 func access(name string) telemetry.Access {

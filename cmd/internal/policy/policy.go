@@ -5,8 +5,6 @@ package policy
 import (
 	"math"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"runtime"
 
 	"tempomat/classify"
@@ -141,18 +139,5 @@ func Room(c *config.Config) int {
 
 // MeasuresUse reports whether the CPU use on this machine is measured, and includes the backend's.
 func MeasuresUse(c *config.Config) bool {
-	return c.Gate.Usage != "off" && IsLocal(c.Backend.URL)
-}
-
-// IsLocal reports whether a backend runs on this machine.
-func IsLocal(backend string) bool {
-	u, err := url.Parse(backend)
-	if err != nil {
-		return false
-	}
-	if u.Scheme == "unix" || u.Hostname() == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(u.Hostname())
-	return err == nil && a.IsLoopback()
+	return c.Gate.Usage != "off" && c.Backend.IsLocal()
 }
