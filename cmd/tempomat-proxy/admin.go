@@ -35,7 +35,7 @@ func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready 
 		Conditions: s.conditions,
 		Ready:      ready,
 		Reload:     s.reload,
-		Waiting:    s.loaded.keysWaiting,
+		Waiting:    func() []string { return s.loaded.Load().waiting },
 		Inside:     s.shown(),
 		Inspector:  s.inspector,
 		History:    s.pastHours(),
@@ -72,7 +72,7 @@ const topHolders = 10
 // instance describes this proxy to the other instances of its fleet, which compare the description with their
 // own.
 func (s *sidecar) instance(now time.Time) api.Instance {
-	c := s.loaded.inForce()
+	c := s.loaded.Load()
 	name, err := os.Hostname()
 	if err != nil {
 		name = "unknown"
@@ -114,7 +114,7 @@ func (s *sidecar) status() api.StatusReply {
 		Instance:    s.instance(time.Now()),
 		Release:     version,
 		Uptime:      time.Since(s.started).Seconds(),
-		Mode:        s.loaded.inForce().Throttle.Mode,
+		Mode:        s.loaded.Load().Throttle.Mode,
 		Held:        s.limiter.Held(),
 		Buffer:      s.policies.spools.Stats(),
 		Connections: s.connections.table.Stats(topHolders),

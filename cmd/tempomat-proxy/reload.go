@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -38,71 +37,31 @@ func (s source) load() (*config.Config, error) {
 	return config.Load(s.file, s.env) // without a file: the defaults
 }
 
-// loaded stores the current configuration, and the results of reloads.
+// loaded is the current configuration, and the results of reloads. Unlike sidecar.config, it can be read during a
+// reload. A value never changes.
 type loaded struct {
-	mu       sync.Mutex // guards the fields below
-	config   *config.Config
+	*config.Config
 	reloads  uint64
 	rejected uint64
 	faulty   bool     // the last reload was rejected
 	waiting  []string // keys whose changes take effect only after a restart
 }
 
-// start stores the configuration at the start.
-func (l *loaded) start(c *config.Config) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.config = c
-}
-
-// put stores the configuration that a reload has applied, except for changes that need a restart.
-func (l *loaded) put(c *config.Config, changes []config.Change) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.config, l.faulty = c, false
+// with returns what is loaded after a reload has applied a configuration, except for changes that need a restart.
+func (l loaded) with(c *config.Config, changes []config.Change) *loaded {
+	l.Config, l.faulty, l.waiting = c, false, nil
 	l.reloads++
-	l.waiting = nil
 	for _, change := range changes {
 		if change.NeedsRestart {
 			l.waiting = append(l.waiting, change.Key)
 		}
 	}
-}
-
-// keysWaiting returns the keys whose changes take effect only after a restart.
-func (l *loaded) keysWaiting() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.waiting
-}
-
-// reject counts a rejected reload.
-func (l *loaded) reject() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faulty = true
-	l.rejected++
-}
-
-// rejects reports whether the last reload was rejected.
-func (l *loaded) rejects() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.faulty
-}
-
-// inForce returns the current configuration. Unlike sidecar.config, it can be read during a reload.
-func (l *loaded) inForce() *config.Config {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.config
+	return &l
 }
 
 // tell fills in the metrics about the configuration and its reloads.
 func (l *loaded) tell(n *metrics.State) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n.Mode, n.Shadow, n.CPUs = l.config.Throttle.Mode, l.config.Throttle.Shadow, policy.CPUs(l.config)
+	n.Mode, n.Shadow, n.CPUs = l.Throttle.Mode, l.Throttle.Shadow, policy.CPUs(l.Config)
 	n.Reloads, n.Rejected, n.ReloadOK = l.reloads, l.rejected, !l.faulty
 }
 
@@ -140,7 +99,7 @@ func (s *sidecar) reload() error {
 	s.grant(c.Admin)
 	s.config = c
 	s.statistics.setNames(c)
-	s.loaded.put(c, changes)
+	s.loaded.Store(s.loaded.Load().with(c, changes))
 	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
 	return nil
 }
@@ -153,7 +112,10 @@ func (s *sidecar) warn(c *config.Config) {
 }
 
 func (s *sidecar) rejectLocked(err error) error {
-	s.loaded.reject()
+	now := *s.loaded.Load()
+	now.faulty = true
+	now.rejected++
+	s.loaded.Store(&now)
 	daemon.LogRejected(s.logs.log, err)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,7 +54,7 @@ type sidecar struct {
 	encryption  *encryption
 	connStats   *connStats
 	access      admin.Access // over TCP
-	loaded      loaded
+	loaded      atomic.Pointer[loaded]
 	tasks       singletonTasks
 	fdStore     *fdStore
 	inherited   handover.Inherited
@@ -69,7 +70,7 @@ type sidecar struct {
 func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) {
 	car := &sidecar{source: s, started: time.Now(), logs: newLogs(stderr), config: c, begun: c}
 	daemon.SetLevel(car.logs.level, c.Log.Level)
-	car.loaded.start(c)
+	car.loaded.Store(&loaded{Config: c})
 	car.statistics = newStatistics(car.started, c)
 	var err error
 	if car.sharing, err = sharing.New(c, car.logs.log); err != nil {

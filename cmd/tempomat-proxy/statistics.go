@@ -99,7 +99,7 @@ func (s *sidecar) runInside(ctx context.Context) {
 }
 
 func (s *sidecar) moment(now time.Time) book.Moment {
-	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState(), CPUs: policy.CPUs(s.loaded.inForce())}
+	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState(), CPUs: policy.CPUs(s.loaded.Load().Config)}
 }
 
 // mostPlaces is how many pages with requests at the backend the overview lists.
@@ -107,7 +107,7 @@ const mostPlaces = 5
 
 // overview shows which clients use the server now.
 func (s *sidecar) overview() api.OverviewReply {
-	now, c := time.Now(), s.loaded.inForce()
+	now, c := time.Now(), s.loaded.Load()
 	m := s.moment(now)
 	m.Places = s.handler.AtBackend(mostPlaces)
 	reply := s.statistics.book.Overview(m)
@@ -131,10 +131,10 @@ func (s *sidecar) estimated(now time.Time) float64 {
 func (s *sidecar) conditions() []api.Condition { return s.overview().Conditions }
 
 func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condition {
-	c, connections, sharing, numbers := s.loaded.inForce(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
+	c, connections, sharing, numbers := s.loaded.Load(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
 	h := &inspect.Health{
 		Overview: o, Backend: c.Backend.URL, Certificates: s.encryption.status(), Connections: connections.Open, MostOpen: connections.Most,
-		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Drift: s.sharing.Drift(), Rejected: s.loaded.rejects(),
+		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Drift: s.sharing.Drift(), Rejected: c.faulty,
 	}
 	h.LostLines, h.WhyLost = s.logs.output.Losing(now)
 	return inspect.Conditions(now, h)
@@ -168,7 +168,7 @@ func (s *sidecar) numbers() *metrics.State {
 	n.Priorities, n.Pressure = s.priorities.numbers(), s.handler.Pressure()
 	n.ConnStats, n.Certificates = s.connStats.tell(), s.encryption.status()
 	n.LostLines = s.logs.output.Lost()
-	s.loaded.tell(n)
+	s.loaded.Load().tell(n)
 	return n
 }
 
