@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
@@ -78,6 +79,16 @@ func serve(t *testing.T, o admin.Options) (path string) {
 
 func serveAt(t *testing.T, o admin.Options, serve func(*admin.Server, net.Listener) error, l net.Listener) {
 	t.Helper()
+	o.Proof, o.Waiting, o.Log = func(limiter.Key) string { return "" }, func() []string { return nil }, zap.NewNop()
+	if o.Kernel == nil {
+		o.Kernel = func() api.Kernel { return api.Kernel{} }
+	}
+	if o.Access == nil {
+		o.Access = new(admin.Access)
+	}
+	if o.Inside.Overview == nil {
+		o.Inside.Overview = func() api.OverviewReply { return api.OverviewReply{Conditions: []api.Condition{}} }
+	}
 	a, served := admin.New(o), make(chan error, 1)
 	go func() { served <- serve(a, l) }()
 	t.Cleanup(func() {
@@ -104,9 +115,9 @@ func serveAdmin(t *testing.T, reload func() error) (path string) {
 		Gate:   func() limiter.GateState { return limiter.GateState{Workers: 16, Busy: 9} },
 		Kernel: kernelHelp,
 		Share:  func() api.ShareReply { return api.ShareReply{Kind: "none"} },
-		Conditions: func() []api.Condition {
-			return []api.Condition{{Name: "backend-down", Bad: true, What: "The backend is down.", Do: "Start it."}}
-		},
+		Inside: admin.Inside{Overview: func() api.OverviewReply {
+			return api.OverviewReply{Conditions: []api.Condition{{Name: "backend-down", Bad: true, What: "The backend is down.", Do: "Start it."}}}
+		}},
 		Ready:     func() error { return nil },
 		Reload:    reload,
 		Inspector: night{},

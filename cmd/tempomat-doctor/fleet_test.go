@@ -91,7 +91,7 @@ func (w *ward) options() admin.Options {
 		Ledger: ledger, Now: time.Now, Ready: func() error { return nil }, Access: access, Inspector: w,
 		Status: func() api.StatusReply { return status }, Gate: func() limiter.GateState { return overview.Gate },
 		Share:   func() api.ShareReply { return api.ShareReply{Kind: "gossip", Known: w.others, Instances: w.others} },
-		History: week, Conditions: func() []api.Condition { return overview.Conditions },
+		History: week,
 		Inside: admin.Inside{
 			Overview: func() api.OverviewReply { return overview },
 			Shapes: func(int) api.ShapesReply {

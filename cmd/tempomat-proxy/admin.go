@@ -25,22 +25,21 @@ import (
 // may be nil.
 func (s *sidecar) serveAdmin(ctx context.Context, unix, web net.Listener, ready func() error) {
 	admin := admin.New(admin.Options{
-		Ledger:     s.limiter,
-		Now:        time.Now,
-		Status:     s.status,
-		Gate:       s.limiter.GateState,
-		Proof:      func(k limiter.Key) string { return s.handler.Policy().Robots.ProofOf(k) },
-		Kernel:     s.kernel,
-		Share:      s.sharing.Reply,
-		Conditions: s.conditions,
-		Ready:      ready,
-		Reload:     s.reload,
-		Waiting:    func() []string { return s.loaded.Load().waiting },
-		Inside:     s.shown(),
-		Inspector:  s.inspector,
-		History:    s.pastHours(),
-		Access:     &s.access,
-		Log:        s.logs.log,
+		Ledger:    s.limiter,
+		Now:       time.Now,
+		Status:    s.status,
+		Gate:      s.limiter.GateState,
+		Proof:     func(k limiter.Key) string { return s.handler.Policy().Robots.ProofOf(k) },
+		Kernel:    s.kernel,
+		Share:     s.sharing.Reply,
+		Ready:     ready,
+		Reload:    s.reload,
+		Waiting:   func() []string { return s.loaded.Load().waiting },
+		Inside:    s.shown(),
+		Inspector: s.inspector,
+		History:   s.pastHours(),
+		Access:    &s.access,
+		Log:       s.logs.log,
 	})
 	shut := context.AfterFunc(ctx, func() {
 		limit, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -127,9 +127,7 @@ func (s *sidecar) estimated(now time.Time) float64 {
 	return 0
 }
 
-// conditions lists what is currently wrong.
-func (s *sidecar) conditions() []api.Condition { return s.overview().Conditions }
-
+// conditionsOf lists what is currently wrong.
 func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condition {
 	c, connections, sharing, numbers := s.loaded.Load(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
 	h := &inspect.Health{

@@ -50,23 +50,21 @@ type Inside struct {
 // Options are the parts of the proxy that the admin API shows or controls. All functions must be safe for
 // concurrent use.
 type Options struct {
-	Ledger        telemetry.Ledger
-	Now           func() time.Time
-	Status        func() api.StatusReply // the status without Goroutines and Conditions
-	Gate          func() limiter.GateState
-	Proof         func(k limiter.Key) string // the field of limiter.Row; nil: the field stays empty
-	Kernel        func() api.Kernel          // what the kernel measures; nil: the reply has no field kernel
-	Share         func() api.ShareReply
-	Inspector     Inspector
-	Conditions    func() []api.Condition // what is wrong now, the worst first; nil: not checked
-	Ready         func() error           // returns nil while the proxy accepts requests
-	Reload        func() error           // reads the configuration again; its error lists every fault
-	Waiting       func() []string        // keys whose change needs a restart; nil: there are none
-	ReloadTimeout time.Duration          // the longest time that a client waits for Reload; 0: 20 s
-	Inside        Inside
-	History       func(hours int) api.HistoryReply // the last hours; nil: no history is kept
-	Access        *Access                          // access over TCP; nil: none
-	Log           *zap.Logger                      // nil: nothing is logged
+	Ledger    telemetry.Ledger
+	Now       func() time.Time
+	Status    func() api.StatusReply // the status without Goroutines and Conditions
+	Gate      func() limiter.GateState
+	Proof     func(k limiter.Key) string // the field of limiter.Row
+	Kernel    func() api.Kernel          // what the kernel measures
+	Share     func() api.ShareReply
+	Inspector Inspector
+	Ready     func() error    // returns nil while the proxy accepts requests
+	Reload    func() error    // reads the configuration again; its error lists every fault
+	Waiting   func() []string // keys whose change needs a restart
+	Inside    Inside
+	History   func(hours int) api.HistoryReply // the last hours; nil: no history is kept
+	Access    *Access                          // access over TCP
+	Log       *zap.Logger
 }
 
 // Server serves the admin API. Its methods may be called concurrently.
@@ -80,20 +78,11 @@ type Server struct {
 
 // New makes a Server. It opens no listeners.
 func New(o Options) *Server {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	if o.ReloadTimeout <= 0 {
-		o.ReloadTimeout = 20 * time.Second
-	}
 	a := &Server{opts: o, reloads: make(chan struct{}, 1)}
-	if o.Access == nil {
-		a.opts.Access = new(Access)
-	}
 	documents := a.Handler()
-	write := o.ReloadTimeout + 10*time.Second
-	a.server = newServer(newGuard(documents, a.opts.Access, true), write, o.Log)
-	a.web = newServer(newGuard(documents, a.opts.Access, false), write, o.Log)
+	const write = reloadTimeout + 10*time.Second
+	a.server = newServer(newGuard(documents, o.Access, true), write, o.Log)
+	a.web = newServer(newGuard(documents, o.Access, false), write, o.Log)
 	return a
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
@@ -35,9 +36,14 @@ func options() Options {
 		Share: func() api.ShareReply {
 			return api.ShareReply{Kind: "smockron", State: []any{map[string]any{"master": "tcp://m:1", "present": true}}}
 		},
-		Inside: inside(),
-		Ready:  func() error { return nil },
-		Reload: func() error { return nil },
+		Proof:   func(limiter.Key) string { return "" },
+		Kernel:  func() api.Kernel { return api.Kernel{} },
+		Waiting: func() []string { return nil },
+		Access:  new(Access),
+		Log:     zap.NewNop(),
+		Inside:  inside(),
+		Ready:   func() error { return nil },
+		Reload:  func() error { return nil },
 	}
 }
 
@@ -110,7 +116,7 @@ func TestAdminViews(t *testing.T) {
 	testkit.Same(t, want, classes, "classes")
 	var gate api.GateReply
 	ask(t, options(), "GET", "/v1/gate", &gate)
-	testkit.Same(t, api.GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}}, gate, "gate")
+	testkit.Same(t, api.GateReply{Version: 1, GateState: limiter.GateState{Workers: 16, Queued: 3, Utilisation: -1}, Kernel: new(api.Kernel)}, gate, "gate")
 	o := options()
 	o.Kernel = func() api.Kernel { return api.Kernel{Steps: true, Lowered: 2} }
 	ask(t, o, "GET", "/v1/gate", &gate)
@@ -145,7 +151,9 @@ func TestAdminViews(t *testing.T) {
 	}
 	for bad, want := range map[bool]string{false: "ok", true: "degraded"} {
 		o := options()
-		o.Conditions = func() []api.Condition { return []api.Condition{{Name: "backend-down", Bad: bad}} }
+		o.Inside.Overview = func() api.OverviewReply {
+			return api.OverviewReply{Conditions: []api.Condition{{Name: "backend-down", Bad: bad}}}
+		}
 		var ready api.ReadyReply
 		if rec := ask(t, o, "GET", "/v1/ready", &ready); rec.Code != 200 || ready.Status != want || len(ready.Conditions) != 1 {
 			t.Errorf("ready: %d %+v", rec.Code, ready)

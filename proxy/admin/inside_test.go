@@ -8,7 +8,9 @@ import (
 
 func inside() Inside {
 	return Inside{
-		Overview: func() api.OverviewReply { return api.OverviewReply{Version: 1, CPU: 1.5} },
+		Overview: func() api.OverviewReply {
+			return api.OverviewReply{Version: 1, CPU: 1.5, Conditions: []api.Condition{}}
+		},
 		Shapes: func(limit int) api.ShapesReply {
 			return api.ShapesReply{Version: 1, Rows: make([]api.ShapeRow, limit)}
 		},

@@ -70,9 +70,7 @@ func (a *Server) buckets(r *http.Request) (any, error) {
 	})
 	rows := top.Sorted()
 	for i := range rows {
-		if a.opts.Proof != nil {
-			rows[i].Proof = a.opts.Proof(limiter.Key{Class: rows[i].Class, ID: rows[i].ID})
-		}
+		rows[i].Proof = a.opts.Proof(limiter.Key{Class: rows[i].Class, ID: rows[i].ID})
 	}
 	return api.BucketsReply{Version: api.Version, Class: class, Sort: sort, Rows: rows, Total: top.Seen}, nil
 }
@@ -94,12 +92,8 @@ func (a *Server) key(r *http.Request) (any, error) {
 }
 
 func (a *Server) gate(_ *http.Request) (any, error) {
-	reply := api.GateReply{Version: api.Version, GateState: a.opts.Gate()}
-	if a.opts.Kernel != nil {
-		k := a.opts.Kernel()
-		reply.Kernel = &k
-	}
-	return reply, nil
+	k := a.opts.Kernel()
+	return api.GateReply{Version: api.Version, GateState: a.opts.Gate(), Kernel: &k}, nil
 }
 
 func (a *Server) share(_ *http.Request) (any, error) {
@@ -139,36 +133,30 @@ func (a *Server) ready(_ *http.Request) (any, error) {
 	if err := a.opts.Ready(); err != nil {
 		return nil, &failure{http.StatusServiceUnavailable, "not ready: " + err.Error()}
 	}
-	reply := api.ReadyReply{Version: api.Version, Status: "ok", Conditions: a.conditions()}
+	reply := api.ReadyReply{Version: api.Version, Status: "ok", Conditions: a.opts.Inside.Overview().Conditions}
 	if len(reply.Conditions) > 0 && reply.Conditions[0].Bad {
 		reply.Status = "degraded"
 	}
 	return reply, nil
 }
 
-// conditions returns the current problems. The list is never nil, because JSON would show null.
-func (a *Server) conditions() []api.Condition {
-	all := []api.Condition{}
-	if a.opts.Conditions != nil {
-		all = append(all, a.opts.Conditions()...)
-	}
-	return all
-}
-
 func (a *Server) status(_ *http.Request) (any, error) {
 	reply := a.opts.Status()
-	reply.Version, reply.Goroutines, reply.Conditions = api.Version, runtime.NumGoroutine(), a.conditions()
+	reply.Version, reply.Goroutines, reply.Conditions = api.Version, runtime.NumGoroutine(), a.opts.Inside.Overview().Conditions
 	if reply.Counters == nil {
 		reply.Counters = map[string]uint64{}
 	}
 	return reply, nil
 }
 
-// reloading serves reloads, one at a time. A client waits no longer than ReloadTimeout, for another
+// reloadTimeout is the longest time that a client waits for a reload.
+const reloadTimeout = 20 * time.Second
+
+// reloading serves reloads, one at a time. A client waits no longer than reloadTimeout, for another
 // client's reload or for its own. A reload that takes longer continues without its client.
 func (a *Server) reloading() http.Handler {
 	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "this reload, or an earlier one, is still running: the log will show how it ended"})
-	h := http.TimeoutHandler(view(a.reload).handler(nil), a.opts.ReloadTimeout, string(late))
+	h := http.TimeoutHandler(view(a.reload).handler(nil), reloadTimeout, string(late))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		h.ServeHTTP(w, r)
@@ -179,17 +167,13 @@ func (a *Server) reload(r *http.Request) (any, error) {
 	select {
 	case a.reloads <- struct{}{}:
 		defer func() { <-a.reloads }()
-	case <-r.Context().Done(): // the client has disconnected, or waited for ReloadTimeout
+	case <-r.Context().Done(): // the client has disconnected, or waited for reloadTimeout
 		return nil, r.Context().Err()
 	}
 	if err := a.opts.Reload(); err != nil {
 		return nil, &failure{http.StatusUnprocessableEntity, err.Error()}
 	}
-	reply := api.ReloadReply{Version: api.Version, Status: "ok", Restart: []string{}}
-	if a.opts.Waiting != nil {
-		reply.Restart = append(reply.Restart, a.opts.Waiting()...)
-	}
-	return reply, nil
+	return api.ReloadReply{Version: api.Version, Status: "ok", Restart: append([]string{}, a.opts.Waiting()...)}, nil
 }
 
 func (a *Server) overview(_ *http.Request) (any, error) { return a.opts.Inside.Overview(), nil }
