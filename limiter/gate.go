@@ -19,12 +19,6 @@ type GateOptions struct {
 	Heavy int
 }
 
-// Complete fills in defaults.
-func (g GateOptions) Complete() GateOptions {
-	g.CPUs = max(1, g.CPUs)
-	return g
-}
-
 // gate is the queue in front of the backend. A request waits only while requests as short or shorter use the
 // CPUs, while its client must leave a CPU for clients that have used less, or while the remaining workers
 // are reserved for other requests.

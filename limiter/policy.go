@@ -71,7 +71,7 @@ func compile(p Policy, instances int) *activePolicy {
 	if p.Memory <= 0 {
 		p.Memory = DefaultMemory
 	}
-	p.Gate = p.Gate.Complete()
+	p.Gate.CPUs = max(1, p.Gate.CPUs)
 	c := &activePolicy{Policy: p, gated: p.Mode == Fair || p.Mode == Observe}
 	for _, info := range p.Classes {
 		b := info.Budget

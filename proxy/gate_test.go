@@ -16,7 +16,7 @@ import (
 // fairly sets mode fair with room for one request of a size. The cost is the wall time.
 func fairly(s *setup) {
 	s.limits.Mode = limiter.Fair
-	s.limits.Gate = limiter.GateOptions{CPUs: 1, Workers: 16, Heavy: 1}.Complete()
+	s.limits.Gate = limiter.GateOptions{CPUs: 1, Workers: 16, Heavy: 1}
 	s.source = cpuaccount.Wall
 }
 

@@ -151,7 +151,7 @@ func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) 
 }
 
 // fdStore is systemd's store of this service's sockets. Because of it, clients that connect during a restart
-// wait instead of being refused. Only one goroutine at a time may use it. A nil fdStore stores nothing.
+// wait instead of being refused. Only one goroutine at a time may use it.
 type fdStore struct {
 	handover.Store
 	addresses []string // of the sockets in the store
@@ -190,9 +190,6 @@ func (f *fdStore) forget(sockets []handover.Socket, log *zap.Logger) {
 
 // update puts the sockets that are served now into the store, and removes all others.
 func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
-	if f == nil {
-		return
-	}
 	var all error
 	for _, a := range f.addresses {
 		if !slices.ContainsFunc(sockets, func(s handover.Socket) bool { return s.Address == a }) {
@@ -218,9 +215,6 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 // giveUp removes all sockets from the store, so that connections are refused. It is called when this process
 // can't serve and no other is known to start soon, or when another program takes over the ports.
 func (f *fdStore) giveUp() {
-	if f == nil {
-		return
-	}
 	for _, a := range f.addresses {
 		_ = f.Forget(a) // the process ends anyway, with an error that explains why
 	}

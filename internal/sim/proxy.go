@@ -430,7 +430,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	return limiter.Policy{
 		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 1024,
 		Memory: limiter.DefaultMemory, OtherSites: 1,
-		Gate: limiter.GateOptions{CPUs: cpus, Workers: workers}.Complete(),
+		Gate: limiter.GateOptions{CPUs: cpus, Workers: workers},
 		Classes: []limiter.ClassInfo{
 			{Name: "slash32", Budget: budget(0.10, 0.5, 30*time.Second)},
 			{Name: "slash24", Budget: budget(0.25, 0.75, 30*time.Second)},

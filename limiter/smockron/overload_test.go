@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,13 @@ func TestOverload(t *testing.T) {
 		{Name: "foo", Rules: []master.Rule{{Interval: time.Second, Burst: 10 * time.Second}}},
 	}})
 	slow := make(chan struct{})
-	serve(t, m, master.ServeOptions{Addresses: a, Now: time.Now, Seen: func(*smockron.Accounting) { <-slow }})
+	var listens atomic.Bool
+	serve(t, m, master.ServeOptions{Addresses: a, Ready: func() { listens.Store(true) }, Now: func() time.Time {
+		if listens.Load() {
+			<-slow // it asks for the time before it handles a message
+		}
+		return time.Now()
+	}})
 	f := &flood{Socket: socket(t, zmq.PUB, func(s *zmq.Socket) error { return errors.Join(s.SetSndhwm(100_000), s.Connect(a.Accounting)) })}
 	testkit.Eventually(t, "connected", func() bool { f.send(1); return waits(slow) })
 	control := socket(t, zmq.SUB, func(s *zmq.Socket) error {

@@ -30,10 +30,7 @@ func Limits(c *config.Config) limiter.Policy {
 		MaxHold: c.Throttle.MaxHold,
 		MaxHeld: maxHeld,
 		Memory:  c.Throttle.Memory,
-		Gate: limiter.GateOptions{
-			CPUs: CPUs(c), Workers: c.Backend.Workers,
-			Heavy: Room(c),
-		}.Complete(),
+		Gate:    limiter.GateOptions{CPUs: CPUs(c), Workers: c.Backend.Workers, Heavy: Room(c)},
 	}
 	p.Sites, p.OtherSites = siteInfos(c), c.Sites.Others
 	for _, class := range c.Classes {

@@ -14,9 +14,6 @@ type ServeOptions struct {
 	Addresses smockron.Addresses
 	Now       func() time.Time // the clock
 	Store     *Store           // nil: memory only
-	// Seen, if set, is called with each accounting message before it is handled. It must not keep any part of
-	// it.
-	Seen func(*smockron.Accounting)
 	// Ready, if set, is called once the master is listening.
 	Ready func()
 	// Trouble, if set, is called with an error when the store fails, and with nil when the store works again.
@@ -154,9 +151,6 @@ func (s *service) handle(a *smockron.Accounting) {
 	if a.Packet != nil {
 		s.control.Carry(a.Packet)
 		return
-	}
-	if s.Seen != nil {
-		s.Seen(a)
 	}
 	now := s.Now()
 	if a.Resync {

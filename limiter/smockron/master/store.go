@@ -264,7 +264,7 @@ func (s *state) mergeHistory(words []string, r *Rule) {
 	size := r.requests()
 	var all []int64
 	for _, word := range words {
-		if t, err := smockron.ParseTime([]byte(word)); err == nil && !s.has(t) {
+		if t, err := smockron.ParseTime([]byte(word)); err == nil && !slices.Contains(s.times, t) {
 			all = append(all, t)
 			s.expires = max(s.expires, t+r.Burst.Milliseconds())
 		}
@@ -273,10 +273,6 @@ func (s *state) mergeHistory(words []string, r *Rule) {
 		all = append(all, s.times[(s.oldest+i)%len(s.times)])
 	}
 	s.times, s.oldest = all[max(0, len(all)-size):], 0
-}
-
-func (s *state) has(t int64) bool {
-	return slices.Contains(s.times, t)
 }
 
 // Store saves in Redis what a master knows about each identifier, so it survives a restart. A record is a

@@ -43,12 +43,7 @@ func joins(r rune) bool {
 		r >= 0x1f1e6 && r <= 0x1f1ff || r >= 0x1f3fb && r <= 0x1f3ff
 }
 
-func escape(r rune) string {
-	if r < 0x10000 {
-		return fmt.Sprintf(`\u%04x`, r)
-	}
-	return fmt.Sprintf(`\U%08x`, r)
-}
+func escape(r rune) string { return strings.Trim(strconv.QuoteToASCII(string(r)), `"`) }
 
 // Width returns how many columns a text takes.
 func Width(s string) int { return displaywidth.String(s) }
