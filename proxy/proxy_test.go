@@ -142,7 +142,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 		Access: s.access, Body: s.body, Write: s.write, Upgrade: s.upgrade, Buffer: s.buffer,
 		Underscores: s.underscores, Pages: shippedPages(t),
 	}, telemetry.NewAccessLog(zap.New(core), telemetry.NewWords()))
-	r.server = NewServer(counted(&r.busy, r.handler), s.server)
+	r.server = NewServer(counted(&r.busy, r.handler), completed(s.server))
 
 	work, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup

@@ -327,6 +327,13 @@ func TestPathAllocatesLittle(t *testing.T) {
 	}
 }
 
+// anyPlace is the front.Place of a connection whose number isn't limited.
+type anyPlace struct{}
+
+func (anyPlace) Busy() bool          { return true }
+func (anyPlace) Idle(time.Time) bool { return true }
+func (anyPlace) Leave()              {}
+
 // wireless is a proxy without a kernel; ask sends that many requests over a connection.
 func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 	dial := func(context.Context) (net.Conn, error) {
@@ -339,6 +346,8 @@ func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 		client := &scripted{says: []byte(benchRequest), left: times, done: make(chan struct{})}
 		s := front.NewServer(h, front.Options{
 			Header: time.Minute, Idle: time.Minute, MaxHead: maxHeader, Log: zap.NewNop(),
+			Enter:   func(io.Closer, string) front.Place { return anyPlace{} },
+			Trusts:  func(string) bool { return false },
 			Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, &closing{}) },
 		})
 		l := testkit.NewPipes()

@@ -31,18 +31,17 @@ type ServerOptions struct {
 	// Linger is how long Drain still answers requests on open connections: a client that has just connected,
 	// or has just sent another request, couldn't know about the drain.
 	Linger time.Duration
-	// Table bounds how many connections are open; nil: no bound. Peer returns the address of a connection,
-	// and whether it belongs to a trusted proxy.
+	// Table bounds how many connections are open. Peer returns the address of a connection, and whether it
+	// belongs to a trusted proxy.
 	Table *connlimit.Table
 	Peer  func(remote string) (peer netip.Addr, trusted bool)
 	// Challenges answers a certificate authority's request without TLS, or returns false if the request
 	// isn't such a challenge; nil: there are no challenges. It is called concurrently.
 	Challenges func(http.ResponseWriter, *http.Request) bool
-	// Stepped is called for each TLS handshake and each PROXY protocol header (see front.Options). It may
-	// be nil.
+	// Stepped is called for each TLS handshake and each PROXY protocol header (see front.Options).
 	Stepped func(step front.Step, result front.Result, remote string, err error)
 	// Malformed is called for each HTTP/1 header that is invalid or incomplete, which the Handler doesn't
-	// see. It may be nil, and is called concurrently.
+	// see. It is called concurrently.
 	Malformed func()
 	Log       *zap.Logger
 }
@@ -78,18 +77,11 @@ type Server struct {
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
 	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger}
-	options := front.Options{
+	s.front = front.NewServer(h, front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log),
-		Stepped: o.Stepped,
+		Stepped: o.Stepped, Enter: o.enter, Trusts: o.trusts,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, end) },
-	}
-	if o.Table != nil {
-		options.Enter = o.enter
-	}
-	if o.Peer != nil {
-		options.Trusts = o.trusts
-	}
-	s.front = front.NewServer(h, options)
+	})
 	return s
 }
 

@@ -22,6 +22,7 @@ import (
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
+	"tempomat/proxy/front"
 	"tempomat/proxy/telemetry"
 )
 
@@ -132,10 +133,25 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// completed returns options with what is missing: any number of connections and no trusted proxy.
+func completed(o ServerOptions) ServerOptions {
+	if o.Table == nil {
+		o.Table = connlimit.New(time.Now(), 1<<16)
+	}
+	o.Stepped = func(front.Step, front.Result, string, error) {}
+	if o.Malformed == nil {
+		o.Malformed = func() {}
+	}
+	if o.Peer == nil {
+		o.Peer = func(string) (netip.Addr, bool) { return netip.Addr{}, false }
+	}
+	return o
+}
+
 // serve runs a new server for a handler until the test ends.
 func serve(t *testing.T, h http.Handler, o ServerOptions, entrances ...Entrance) {
 	o.Header, o.Idle, o.Log = time.Minute, time.Minute, zap.NewNop()
-	s := NewServer(h, o)
+	s := NewServer(h, completed(o))
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(entrances) }()
 	t.Cleanup(func() {
@@ -195,7 +211,7 @@ func TestRedirectOfHTTPS(t *testing.T) {
 
 // TestServeFails: if one listener fails, the others are closed.
 func TestServeFails(t *testing.T) {
-	s := NewServer(http.NotFoundHandler(), ServerOptions{Log: zap.NewNop()})
+	s := NewServer(http.NotFoundHandler(), completed(ServerOptions{Log: zap.NewNop()}))
 	good, bad := loopback(t), loopback(t)
 	_ = bad.Close()
 	if err := s.Serve([]Entrance{{Listener: good}, {Listener: bad}}); !errors.Is(err, net.ErrClosed) {

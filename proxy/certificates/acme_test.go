@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,6 +22,8 @@ import (
 	"tempomat/internal/testkit"
 	"tempomat/proxy"
 	"tempomat/proxy/certificates"
+	"tempomat/proxy/connlimit"
+	"tempomat/proxy/front"
 )
 
 // TestWithoutAuthority: if the authority does not answer, hosts have no certificates, but nothing waits for
@@ -128,7 +131,11 @@ func (s *site) serve(t *testing.T, o certificates.Authority) {
 	testkit.Must(t, err)
 	s.issuer = issuer
 	server := proxy.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page") }),
-		proxy.ServerOptions{Header: time.Minute, Idle: time.Minute, Challenges: issuer.Challenge, Log: zap.NewNop()})
+		proxy.ServerOptions{
+			Header: time.Minute, Idle: time.Minute, Challenges: issuer.Challenge, Log: zap.NewNop(), Table: connlimit.New(time.Now(), 100),
+			Peer:    func(string) (netip.Addr, bool) { return netip.Addr{}, false },
+			Stepped: func(front.Step, front.Result, string, error) {}, Malformed: func() {},
+		})
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	all.Go(func() { issuer.Run(ctx) })

@@ -27,7 +27,7 @@ type conn struct {
 	server   *Server
 	entrance *Entrance
 	tls      *secured        // Conn, if it is a TLS connection; otherwise nil
-	place    Place           // place among the open connections; nil: they are not limited
+	place    Place           // place among the open connections; nil: the connection has lost it
 	raw      syscall.RawConn // access to the descriptor; nil: there is none, as in tests
 	remote   string
 
@@ -70,11 +70,7 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 		x.Conn = x.tls
 		x.try = x.tryRecord
 	}
-	ctx := context.Background()
-	if s.o.Context != nil {
-		ctx = s.o.Context(ctx, c)
-	}
-	x.presence.Context = ctx
+	x.presence.Context = s.o.Context(context.Background(), c)
 	return x
 }
 
@@ -202,7 +198,7 @@ func (c *conn) request() bool {
 	r := c.server.memory.requests.Get().(*request)
 	r.head.Fields = r.fields
 	err := c.readHead(r)
-	if !c.work() || c.place != nil && !c.place.Busy() {
+	if !c.work() || !c.place.Busy() {
 		return false
 	}
 	if err == nil {

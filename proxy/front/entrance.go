@@ -91,13 +91,11 @@ func (c *conn) start() {
 
 // tell reports the outcome of a step.
 func (c *conn) tell(step Step, err error) {
-	if c.server.o.Stepped != nil {
-		c.server.o.Stepped(step, resultOf(err), c.remote, err)
-	}
+	c.server.o.Stepped(step, resultOf(err), c.remote, err)
 }
 
 // isTrusted reports whether the peer may name its clients.
-func (c *conn) isTrusted() bool { return c.server.o.Trusts != nil && c.server.o.Trusts(c.remote) }
+func (c *conn) isTrusted() bool { return c.server.o.Trusts(c.remote) }
 
 // readProxyHeader reads the header in which a proxy names its client, if the Entrance expects one. It returns
 // false if the connection must be closed.
@@ -140,9 +138,6 @@ func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
 // setClient makes the connection count for the client instead of the proxy.
 func (c *conn) setClient(client netip.AddrPort) error {
 	c.remote = client.String()
-	if c.place == nil {
-		return nil
-	}
 	c.place.Leave()
 	if c.place = c.server.o.Enter(c.below(), c.remote); c.place == nil {
 		return net.ErrClosed
@@ -218,9 +213,7 @@ func looksLikeHTTP(received []byte) bool {
 
 // refusal returns the answer to a request whose head the handler doesn't get, because it is invalid or late.
 func (s *Server) refusal(status int, why string) (fields http1.Fields, text string) {
-	if s.o.Refused != nil {
-		s.o.Refused()
-	}
+	s.o.Refused()
 	text = http.StatusText(status) + ": " + why + "\n"
 	if status == http.StatusRequestHeaderFieldsTooLarge {
 		text += "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"

@@ -208,7 +208,7 @@ func TestHeaderKeepsNoMemory(t *testing.T) {
 	trust(&o)
 	near, far := net.Pipe()
 	defer far.Close()
-	c := NewServer(nil, o).newConn(near, &Entrance{TLS: &tls.Config{}, Proxied: true}, nil)
+	c := newServer(nil, o).newConn(near, &Entrance{TLS: &tls.Config{}, Proxied: true}, anyPlace{})
 	go func() { _, _ = io.WriteString(far, from4) }()
 	if _, err := c.receiveProxyHeader(); err != nil || c.tls.below.buffered != nil {
 		t.Errorf("%d bytes, %v", cap(c.tls.below.buffered), err)

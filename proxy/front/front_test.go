@@ -33,6 +33,34 @@ func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func()
 	return func() *net.TCPConn { return connect(t, l) }, s
 }
 
+// newServer makes a Server. Options that are missing allow everything and do nothing, but no peer may name its
+// client.
+func newServer(h http.Handler, o Options) *Server {
+	if o.Context == nil {
+		o.Context = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
+	}
+	if o.Enter == nil {
+		o.Enter = func(io.Closer, string) Place { return anyPlace{} }
+	}
+	if o.Trusts == nil {
+		o.Trusts = func(string) bool { return false }
+	}
+	if o.Stepped == nil {
+		o.Stepped = func(Step, Result, string, error) {}
+	}
+	if o.Refused == nil {
+		o.Refused = func() {}
+	}
+	return NewServer(h, o)
+}
+
+// anyPlace is the Place of a connection whose number isn't limited.
+type anyPlace struct{}
+
+func (anyPlace) Busy() bool          { return true }
+func (anyPlace) Idle(time.Time) bool { return true }
+func (anyPlace) Leave()              {}
+
 // TestTargets checks how a handler sees targets.
 func TestTargets(t *testing.T) {
 	dial, _ := start(t, script, nil)
@@ -64,10 +92,10 @@ func TestTargets(t *testing.T) {
 // TestNothingIsServedOnceClosed: the server closes a connection between two requests that came
 // together.
 func TestNothingIsServedOnceClosed(t *testing.T) {
-	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
+	s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	near, far := net.Pipe()
 	defer far.Close()
-	c := s.newConn(near, new(Entrance), nil)
+	c := s.newConn(near, new(Entrance), anyPlace{})
 	c.waits(time.Now())
 	c.in.Resume(near, []byte("GET / HTTP/1.1\r\n"), len("GET / HTTP/1.1\r\n"))
 	c.cutIdle(time.Now())
@@ -144,7 +172,7 @@ func TestPatience(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := NewServer(http.HandlerFunc(script), Options{Header: header, Idle: idle, MaxHead: 1 << 10, Log: zap.NewNop()})
+				s := newServer(http.HandlerFunc(script), Options{Header: header, Idle: idle, MaxHead: 1 << 10, Log: zap.NewNop()})
 				l := testkit.NewPipes()
 				var all sync.WaitGroup
 				all.Go(func() { _ = s.Serve(l, Entrance{}) })
@@ -174,7 +202,7 @@ func TestPatience(t *testing.T) {
 // TestShutdown waits for the requests that are being served, and for nothing else.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Minute)
 			script(w, r)
 		}), Options{Header: time.Hour, Idle: time.Hour, MaxHead: 1 << 10, Log: zap.NewNop()})
@@ -328,7 +356,7 @@ func TestPanics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logged := observer.New(zap.ErrorLevel)
-			s := NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			s := newServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				read := make(chan error)
 				go func() { // as an upload is
 					_, err := io.ReadAll(r.Body)

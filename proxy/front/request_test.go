@@ -137,7 +137,7 @@ func FuzzConnection(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, says []byte, piece uint8) {
 		var methods []string
-		s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			methods = append(methods, r.Method)
 			if r.URL.Path != "/unread" {
 				_, _ = io.Copy(io.Discard, r.Body) // whatever comes of it
@@ -145,7 +145,7 @@ func FuzzConnection(f *testing.F) {
 			_, _ = fmt.Fprintf(w, "%d", len(methods))
 		}), Options{MaxHead: 1 << 10, Log: zap.NewNop()})
 		c := &played{says: says, piece: int(piece) + 1}
-		x := s.newConn(c, &Entrance{}, nil)
+		x := s.newConn(c, &Entrance{}, anyPlace{})
 		x.waits(time.Now())
 		s.conns.Add(&x.RosterEntry, x)
 		x.serve()

@@ -292,12 +292,9 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	buffered := append([]byte(nil), c.in.Take(c.in.Buffered())...)
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
-	if c.place != nil {
-		// An upgraded connection may stay open for hours without traffic, and its client can open it again.
-		// So it counts as idle: if there are too many connections, it is closed rather than a new one
-		// rejected.
-		c.place.Idle(time.Now()) // false means that it was closed in the meantime, which its next use reports
-	}
+	// An upgraded connection may stay open for hours without traffic, and its client can open it again. So it counts
+	// as idle: if there are too many connections, it is closed rather than a new one rejected.
+	c.place.Idle(time.Now()) // false means that it was closed in the meantime, which its next use reports
 	c.Remove()
 	_ = c.SetDeadline(time.Time{}) // it fails only if the connection is closed, which its next use reports
 	return c.Conn, buffered, nil

@@ -34,19 +34,17 @@ type Options struct {
 	Header  time.Duration // longest time from the first byte of a request to the end of its head; 0: no limit
 	Idle    time.Duration // longest time between two requests; 0: no limit
 	MaxHead int           // largest head of a request, in bytes
-	// Context derives a connection's context from the server's; nil: the server's is used.
+	// Context derives a connection's context from the server's.
 	Context func(context.Context, net.Conn) context.Context
 	// Enter limits the number of connections. The server calls it for each new connection, and again when a
-	// PROXY header has named the client. Enter returns nil if it has closed the connection. If Enter is nil,
-	// there is no limit.
+	// PROXY header has named the client. Enter returns nil if it has closed the connection.
 	Enter func(c io.Closer, remote string) Place
-	// Trusts reports whether a peer may name its client (Entrance.Proxied). If Trusts is nil, no peer may.
+	// Trusts reports whether a peer may name its client (Entrance.Proxied).
 	Trusts func(remote string) bool
-	// Stepped is called concurrently for each Step of a connection, with an error if the step failed. It may
-	// be nil.
+	// Stepped is called concurrently for each Step of a connection, with an error if the step failed.
 	Stepped func(step Step, result Result, remote string, err error)
 	// Refused is called concurrently for each head that this package answers itself, because the head
-	// is malformed or late. It may be nil.
+	// is malformed or late.
 	Refused func()
 	Log     *zap.Logger
 }
@@ -111,11 +109,9 @@ func (s *Server) Serve(l net.Listener, e Entrance) error {
 }
 
 func (s *Server) accept(c net.Conn, e *Entrance) {
-	var place Place
-	if s.o.Enter != nil {
-		if place = s.o.Enter(c, c.RemoteAddr().String()); place == nil {
-			return
-		}
+	place := s.o.Enter(c, c.RemoteAddr().String())
+	if place == nil {
+		return
 	}
 	x := s.newConn(c, e, place)
 	x.waits(time.Now())

@@ -543,7 +543,7 @@ func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) 
 		h.conn.server.memory.streams.Put(s)
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeProtocol}
 	}
-	if h.serving == 0 && (!h.conn.work() || h.conn.place != nil && !h.conn.place.Busy()) {
+	if h.serving == 0 && (!h.conn.work() || !h.conn.place.Busy()) {
 		return io.EOF // the connection was closed to make room for another
 	}
 	h.serving++

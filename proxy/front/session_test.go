@@ -160,7 +160,7 @@ func (p *peer) greeted() {
 
 // alone serves a connection that no listener has accepted.
 func (s *Server) alone(near net.Conn) *conn {
-	c := s.newConn(near, new(Entrance), nil)
+	c := s.newConn(near, new(Entrance), anyPlace{})
 	c.waits(time.Now())
 	s.conns.Add(&c.RosterEntry, c)
 	go c.serve()
@@ -312,7 +312,7 @@ func TestUploads(t *testing.T) {
 // TestUnread: the unread part of a body is read in order. A fast upload takes no new memory for each of its frames.
 func TestUnread(t *testing.T) {
 	empty := func() incoming {
-		return incoming{s: &Stream{session: &session{conn: &conn{server: NewServer(nil, Options{})}}}}
+		return incoming{s: &Stream{session: &session{conn: &conn{server: newServer(nil, Options{})}}}}
 	}
 	sizes := rapid.SampledFrom([]int{0, 1, 700, 3000, longestFrame})
 	rapid.Check(t, func(t *rapid.T) {
@@ -355,7 +355,7 @@ func TestUnread(t *testing.T) {
 // would stay in the session's list, and be used again by another client's request.
 func TestNoStreamAfterTheEnd(t *testing.T) {
 	var served atomic.Int32
-	s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+	s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
 	near, far := net.Pipe()
 	x := s.alone(near)
 	p := newPeer(t, far)
@@ -687,7 +687,7 @@ func TestSessionDrains(t *testing.T) {
 func TestDrainWaitsForNobodyForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
-		s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-goOn }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-goOn }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
 		var peers []*peer
 		for range 2 {
 			near, far := net.Pipe()
@@ -712,7 +712,7 @@ func TestDrainWaitsForNobodyForLong(t *testing.T) {
 func TestResetWhileOthersSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan error, 1)
-		s := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "x")
 			_, err := io.Copy(io.Discard, r.Body)
 			over <- err
@@ -743,7 +743,7 @@ func TestResetWhileOthersSend(t *testing.T) {
 // TestWhoIsCutIsNotWaitedFor: a client that doesn't read the GOAWAY is cut off anyway.
 func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Idle: time.Hour})
+		s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Idle: time.Hour})
 		near, far := net.Pipe()
 		s.alone(near)
 		p := newPeer(t, far)
@@ -774,7 +774,7 @@ func TestSessionsThatWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+				s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 					Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: 10 * time.Second, Idle: time.Minute})
 				go s.sweep()
 				near, far := net.Pipe()
@@ -818,7 +818,7 @@ func (w woken) SetReadDeadline(t time.Time) error {
 // rests again after the frame.
 func TestHalfAFrameWakesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: time.Minute, Idle: time.Minute})
+		s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: time.Minute, Idle: time.Minute})
 		go s.sweep()
 		near, far := net.Pipe()
 		var times atomic.Int32
@@ -984,9 +984,9 @@ func FuzzSession(f *testing.F) {
 			}
 			_, _ = io.Copy(w, r.Body)
 		}
-		s := NewServer(http.HandlerFunc(handler), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		s := newServer(http.HandlerFunc(handler), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
 		defer s.stop()
-		c := s.newConn(&played{says: append([]byte(preface), said...), piece: longestFrame}, new(Entrance), nil)
+		c := s.newConn(&played{says: append([]byte(preface), said...), piece: longestFrame}, new(Entrance), anyPlace{})
 		s.conns.Add(&c.RosterEntry, c)
 		c.serve()
 	})

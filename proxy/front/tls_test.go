@@ -45,7 +45,7 @@ func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l
 	if change != nil {
 		change(&o)
 	}
-	s = NewServer(h, o)
+	s = newServer(h, o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	served := make(chan error, 1)
@@ -211,9 +211,9 @@ func TestSecuredRest(t *testing.T) {
 	near, err := l.Accept()
 	testkit.Must(t, err)
 	defer near.Close()
-	s := NewServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
+	s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	config := &tls.Config{Certificates: []tls.Certificate{testkit.NewAuthority(t).Pair(t, "a.example")}}
-	c := s.newConn(near, &Entrance{TLS: config}, nil)
+	c := s.newConn(near, &Entrance{TLS: config}, anyPlace{})
 	c.waits(time.Now())
 	shaken := make(chan error, 1)
 	go func() { shaken <- client.Handshake() }()

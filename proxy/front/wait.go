@@ -117,7 +117,7 @@ func (c *conn) waits(now time.Time) bool {
 	}
 	c.since = c.server.since(now)
 	c.mu.Unlock()
-	return !isClosed && (c.place == nil || c.place.Idle(now))
+	return !isClosed && c.place.Idle(now)
 }
 
 // begin notes that a request has begun to arrive.
