@@ -120,7 +120,7 @@ func (t *Table) check() error {
 	for r := range t.reader.Networks() {
 		id, err := t.idOf(r)
 		if err != nil {
-			return fmt.Errorf("is broken after %d networks: %w", networks, err)
+			return fmt.Errorf("is damaged after %d networks: %w", networks, err)
 		}
 		useful = useful || id != ""
 		networks++

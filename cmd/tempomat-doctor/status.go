@@ -163,7 +163,7 @@ func addConnections(p *view.Pairs, c connlimit.Stats) {
 	if c.Shed+c.Refused == 0 {
 		return
 	}
-	p.Add("closed", "%d to make room, %d at once", c.Shed, c.Refused)
+	p.Add("closed", "%d to make room, %d on arrival", c.Shed, c.Refused)
 	for _, h := range append(c.Top[:min(len(c.Top), 3)], c.Networks[:min(len(c.Networks), 3)]...) {
 		p.Add(fmt.Sprintf("  %s", h.Prefix), "%d connections", h.Open)
 	}

@@ -36,7 +36,7 @@ type Replica struct {
 	begun   uint64   // the number of this node's latest series
 	marked  uint64   // begun at the last tick
 	untold  []*tally // keys whose totals must be sent, or sent again
-	counted int      // how many peers' totals all tallies contain
+	counted int      // number of peers' totals in all tallies together
 
 	tokens float64   // bytes that may be sent
 	ticked time.Time // when tokens was last increased

@@ -74,7 +74,7 @@ func (t *Table) part(c *Conn) {
 	c.groups = [kinds]*group{}
 }
 
-// count updates counted in the groups of a connection after the number of its address's connections has
+// count updates the field counted of a connection's groups after the number of its address's connections has
 // changed. t.mu is held.
 func (t *Table) count(c *Conn) {
 	a := c.groups[whole]

@@ -54,8 +54,8 @@ import (
 )
 
 const (
-	// An address holds few connections, and has no weight, up to a 256th of the bound, but at least 8 and at
-	// most 32. A browser opens six, a household more.
+	// An address has no weight as long as it holds few connections: up to a 256th of the bound, but at least
+	// 8 and at most 32. A browser opens six, a household more.
 	fewPart, fewLeast, fewMost = 256, 8, 32
 	// An address that holds more than a quarter of the bound has a large part.
 	largePart = 4

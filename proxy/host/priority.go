@@ -271,9 +271,9 @@ const (
 
 // kernel reads and changes priorities. Its methods may be called concurrently.
 type kernel interface {
-	// Nice returns the priority of a process: from -20, the highest, to 19, or idle. It fails if the
-	// process has ended, even if another one has its number now, and if it has a different scheduling
-	// policy.
+	// Nice returns the priority of a process: from -20, the highest, to 19, or idle. It fails if the process
+	// has ended, even if another process has its number now, or if its scheduling policy is neither normal
+	// nor idle.
 	Nice(id process.ID) (int, error)
 	// SetNice changes the priority of a process, and of those of its threads that have the same priority.
 	SetNice(pid, nice int) error

@@ -159,7 +159,7 @@ const (
 // The methods may be called concurrently.
 type opened struct {
 	mu    sync.Mutex // guards the fields below
-	most  int        // most processes whose files are open; 0: close was called
+	most  int        // how many processes may have open files here; 0: close was called
 	byPID map[int]*held
 }
 

@@ -23,8 +23,8 @@ const (
 
 const (
 	sampleEvery = 100
-	// Highest number of lines per second, so that a flood of rejected requests can't fill the disk. Further
-	// requests are counted but not logged.
+	// The highest number of lines per second. It keeps a flood of rejected requests from filling the disk.
+	// Further requests are counted but not logged.
 	sampledRate = 100
 	allRate     = 5000
 	// remarkable is the shortest delay for which a request gets an id and is always logged.

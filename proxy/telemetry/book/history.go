@@ -135,8 +135,8 @@ const (
 	mostClasses = limiter.MaxKeys
 	// mostClassName is the longest name of a class that is kept, in bytes.
 	mostClassName = 64
-	// counted is how many names of a kind are counted in the hour that runs. kept is how many of them
-	// are kept when the hour is over.
+	// counted is how many names of a kind are counted in the current hour. kept is how many of them are kept
+	// when the hour is over.
 	counted = 500
 	kept    = 50
 	// keptKeys is how many keys of all classes together are kept when an hour is over.
