@@ -184,7 +184,7 @@ func headerName() form.Scalar[string] {
 			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
 		}
 		if strings.EqualFold(text, "Host") {
-			return "", errors.New("cannot be the Host header, which names the site and not the client")
+			return "", errors.New("can't be the Host header, which names the site and not the client")
 		}
 		return textproto.CanonicalMIMEHeaderKey(text), nil
 	})

@@ -114,7 +114,7 @@ func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
 	case errorpage.JSON:
 		h.Set("Content-Type", "application/problem+json")
 		p.Detail = string(page.AppendText(nil, &values))
-		text, _ := json.Marshal(p) // text and numbers: it cannot fail
+		text, _ := json.Marshal(p) // text and numbers: it can't fail
 		return append(append(b, text...), '\n')
 	case errorpage.HTML:
 		h.Set("Content-Type", "text/html; charset=utf-8")

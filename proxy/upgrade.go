@@ -33,7 +33,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 		Detach() (net.Conn, []byte, error)
 	})
 	if !ok {
-		u.explain(x, errors.New("an HTTP/2 stream cannot be upgraded"))
+		u.explain(x, errors.New("an HTTP/2 stream can't be upgraded"))
 		return
 	}
 	client, early, err := detacher.Detach()

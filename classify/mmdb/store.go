@@ -85,7 +85,7 @@ func reason(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		err = of.Err
 	}
-	return fmt.Errorf("cannot be read: %w", err)
+	return fmt.Errorf("can't be read: %w", err)
 }
 
 // slots is the size of a Table's cache of records. It is small because a site's clients belong to few

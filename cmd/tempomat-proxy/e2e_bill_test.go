@@ -131,7 +131,7 @@ func TestSocketThatNobodyTellsBy(t *testing.T) {
 			return strings.Contains(out, what)
 		})
 	}
-	gateSays("workers cannot report through cost.socket")
+	gateSays("workers can't report through cost.socket")
 	testkit.Must(t, os.Mkdir(directory, 0o755))
 	if status, _, text := s.doctor("reload"); status != 0 {
 		t.Fatal(text)

@@ -184,7 +184,7 @@ type bills struct {
 var (
 	errNotMeasured = errors.New("cost.source is not auto or process")
 	errElsewhere   = errors.New("the backend is on another machine")
-	errDeaf        = errors.New("workers cannot report through cost.socket")
+	errDeaf        = errors.New("workers can't report through cost.socket")
 	errUntold      = errors.New("no worker reports through cost.socket")
 )
 
@@ -272,7 +272,7 @@ func (b *bills) listen(address string) *host.CostSocket {
 	costSocket, err := host.OpenCostSocket(path)
 	if b.unreported = errUntold; err != nil {
 		b.unreported = fmt.Errorf("%w: %w", errDeaf, err)
-		b.log.Warn("workers cannot report which request they serve", zap.Error(err))
+		b.log.Warn("workers can't report which request they serve", zap.Error(err))
 	}
 	return costSocket
 }

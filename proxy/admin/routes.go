@@ -98,7 +98,7 @@ func fail(w http.ResponseWriter, err error) {
 func answer(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil { // v contains NaN, which JSON can't represent
-		fail(w, &failure{http.StatusInternalServerError, "cannot be written as JSON: " + err.Error()})
+		fail(w, &failure{http.StatusInternalServerError, "can't be written as JSON: " + err.Error()})
 		return
 	}
 	h := w.Header()

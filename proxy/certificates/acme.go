@@ -73,7 +73,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	config.Store(i.config)
 	for _, host := range o.Hosts {
 		if _, err := i.config.CacheManagedCertificate(context.Background(), host); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			o.Log.Error("a stored certificate cannot be read; requesting a new one", zap.String("host", host), zap.Error(err))
+			o.Log.Error("a stored certificate can't be read; requesting a new one", zap.String("host", host), zap.Error(err))
 		}
 	}
 	return i, nil

@@ -162,7 +162,7 @@ func (s *Store) Look() {
 	defer s.mu.Unlock()
 	err := s.read()
 	if err != nil && err.Error() != s.said {
-		s.log.Error("certificates cannot be read", zap.Error(err))
+		s.log.Error("certificates can't be read", zap.Error(err))
 	}
 	if s.said = ""; err != nil {
 		s.said = err.Error()
@@ -180,9 +180,9 @@ func (s *Store) tell(before, p pair, err error) {
 		}
 	case before.fault == p.fault:
 	case p.shown != nil:
-		s.log.Error("a new certificate cannot be used; the previous one stays in use", append(fields, zap.Error(err), zap.Time("expires", p.shown.Leaf.NotAfter))...)
+		s.log.Error("a new certificate can't be used; the previous one stays in use", append(fields, zap.Error(err), zap.Time("expires", p.shown.Leaf.NotAfter))...)
 	default:
-		s.log.Error("a certificate cannot be used", append(fields, zap.Error(err))...)
+		s.log.Error("a certificate can't be used", append(fields, zap.Error(err))...)
 	}
 }
 

@@ -222,7 +222,7 @@ func TestDirectoryChanges(t *testing.T) {
 		look()
 	}
 	testkit.Same(t, "2.example", s.shown("a.example"), "the directory is missing")
-	testkit.Same(t, 1, s.logs.FilterMessage("certificates cannot be read").Len(), "times logged")
+	testkit.Same(t, 1, s.logs.FilterMessage("certificates can't be read").Len(), "times logged")
 }
 
 // TestPublicKey: a key that every user can read is logged when it is read.

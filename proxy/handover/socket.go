@@ -135,7 +135,7 @@ func withDescriptors(sockets []Socket, fds []uintptr, use func(fds []uintptr) er
 	}
 	s, ok := sockets[0].Listener.(syscall.Conn)
 	if !ok {
-		return fmt.Errorf("a %T cannot be handed over", sockets[0].Listener)
+		return fmt.Errorf("a %T can't be handed over", sockets[0].Listener)
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {

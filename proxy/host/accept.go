@@ -29,7 +29,7 @@ const (
 func Limit() (uint64, error) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		return 0, fmt.Errorf("cannot read the limit of descriptors (RLIMIT_NOFILE): %w", err)
+		return 0, fmt.Errorf("can't read the limit of descriptors (RLIMIT_NOFILE): %w", err)
 	}
 	return l.Cur, nil
 }

@@ -113,7 +113,7 @@ func (p *Spool) readFile(b []byte) (int, error) {
 		if err == nil || errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		p.fault = fmt.Errorf("spool: a buffered body cannot be read: %w", err)
+		p.fault = fmt.Errorf("spool: a buffered body can't be read: %w", err)
 		return 0, p.fault
 	}
 	p.pieces[0].from += int64(n)

@@ -97,7 +97,7 @@ type listen struct {
 func (d *decider) apache() {
 	a := d.m.Apache
 	if a.Fault != "" {
-		d.block("Apache's configuration cannot be read", a.Fault, "correct the error; apache2ctl configtest shows more")
+		d.block("Apache's configuration can't be read", a.Fault, "correct the error; apache2ctl configtest shows more")
 		return
 	}
 	all := parseAllApache(a)

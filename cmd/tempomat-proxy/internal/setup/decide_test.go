@@ -130,7 +130,7 @@ func TestDecideNot(t *testing.T) {
 		hasObstacle(t, name, readable(apacheMachine(c.modules, "ports.conf", c.ports, "sites-enabled/a.conf", c.site)), c.obstacle)
 	}
 	hasObstacle(t, "nobody's configuration", Machine{Place: Standard()}, "there is no Apache")
-	hasObstacle(t, "a broken one", Machine{Place: Standard(), Apache: &Apache{Fault: "AH00526: Syntax error"}}, "cannot be read")
+	hasObstacle(t, "a broken one", Machine{Place: Standard(), Apache: &Apache{Fault: "AH00526: Syntax error"}}, "can't be read")
 }
 
 func hasObstacle(t *testing.T, name string, m Machine, want string) {

@@ -77,7 +77,7 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	}
 	maker, known := makers()[s.kind]
 	if !known {
-		return nil, fmt.Errorf("coordination.kind: this program cannot share with %s", s.kind)
+		return nil, fmt.Errorf("coordination.kind: this program can't share with %s", s.kind)
 	}
 	s.sharer, err = maker(c, s.secret, log)
 	return s, err
