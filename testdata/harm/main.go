@@ -72,12 +72,8 @@ func (r *rig) run(backend, only string, pairs int) (worse []string, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(r.dir) //nolint:errcheck // a temporary directory
-	defer func() {
-		for _, c := range r.running {
-			stop(c)
-		}
-	}()
-	if err := errors.Join(os.Chmod(r.dir, 0o755), r.site(), r.startBackend()); err != nil { //nolint:gosec // others read it
+	defer r.stopBackend()
+	if err := errors.Join(os.Chmod(r.dir, 0o755), r.site()); err != nil { //nolint:gosec // others read it
 		return nil, err
 	}
 	for _, s := range scenarios() {
@@ -86,7 +82,13 @@ func (r *rig) run(backend, only string, pairs int) (worse []string, err error) {
 		}
 		var with, without []map[string]figures
 		for range pairs {
+			if err := r.startBackend(); err != nil {
+				return worse, err
+			}
 			without = append(without, r.play(s, r.apache))
+			if err := r.startBackend(); err != nil {
+				return worse, err
+			}
 			proxy, err := r.startProxy()
 			if err != nil {
 				return worse, err
@@ -113,7 +115,17 @@ func (r *rig) site() error {
 	return err
 }
 
+func (r *rig) stopBackend() {
+	for _, c := range r.running {
+		stop(c)
+	}
+	r.running = nil
+}
+
+// startBackend starts the backend anew. A server that was used a moment ago still has the processes that it
+// forked then, so whatever is played second would find more of them.
 func (r *rig) startBackend() error {
+	r.stopBackend()
 	php := newest("/usr/lib/apache2/modules/libphp*.so")
 	fpm := newest("/usr/sbin/php-fpm*")
 	apache, err := exec.LookPath("/usr/sbin/apache2")
@@ -258,7 +270,7 @@ func (f figures) String() string {
 
 // play plays a load once.
 func (r *rig) play(s scenario, address string) map[string]figures {
-	time.Sleep(6 * time.Second) // time for the previous load's requests to end at the backend, and for idle connections to close
+	time.Sleep(2 * time.Second) // time for the backend to start its spare processes
 	if s.burns {
 		for range runtime.NumCPU() {
 			c := exec.Command("nice", "-n", strconv.Itoa(s.nice), "sh", "-c", "while :; do :; done") //nolint:gosec // a constant command
