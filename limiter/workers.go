@@ -212,7 +212,7 @@ func (g *gate) shape() {
 // client can't have many of them.
 
 const (
-	// keptOf16 of 16 workers are kept for short requests.
+	// keptOf16 of 16 workers are the most that are kept for short requests.
 	keptOf16 = 5
 	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
 	// workers and the CPUs together.
@@ -350,25 +350,30 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// hasWorker reports whether there is a worker for a request of rung r. Requests that aren't short leave some
-// workers for short ones. A request that is known to wait, and to end soon, leaves only as many as short
-// requests have recently used, because it will soon free its worker if more short ones arrive. Requests that
-// compute little leave one worker per CPU for requests that wait for a CPU; otherwise the CPU would be idle.
-// If they took these workers while no other request wanted them, requests that compute may use as many of
-// the kept workers.
+// mostLong returns how many requests that aren't short may hold a worker. They leave as many workers for short
+// ones as these have recently used at once, but no more than are kept, and at least one. Otherwise, workers
+// that no short request wants would stay idle while other requests wait.
+func (g *gate) mostLong() int {
+	return max(g.limits.longMost, g.limits.workers-max(1, g.shortUse.most()))
+}
+
+// hasWorker reports whether there is a worker for a request of rung r. A request that is known to wait, and to
+// end soon, may take even the last worker if no short request came recently, because it will soon free it.
+// Requests that compute little leave one worker per CPU for requests that wait for a CPU; otherwise the CPU
+// would be idle. If they took these workers while no other request wanted them, requests that compute may use
+// as many of the kept workers.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
 		return g.roomForShort()
 	}
-	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, n.longMost-n.leastSlots) {
+	most := g.mostLong()
+	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, most-n.leastSlots) {
 		return false
 	}
-	extra := 0
 	if computes && from(&g.load.computing, lightRung+1) < n.leastSlots {
-		extra = n.leastSlots
+		most = min(most+n.leastSlots, max(most, n.workers-keptForKnown))
 	}
-	most := min(n.longMost+extra, max(n.longMost, n.workers-keptForKnown))
 	if g.load.long() >= max(most, n.workers-g.shortUse.most()) {
 		return false
 	}

@@ -99,7 +99,7 @@ func mutations() []mutation {
 		},
 		{
 			"estimates are not limited by the measured usage", "cpuaccount/correct.go",
-			"case present > most:", "case present > 1e9*most:", "poll-20+crawl",
+			"case present > most:", "case present > 1e9*most:", "pollcrawl-20",
 		},
 		{
 			"no worker is kept for short requests", "limiter/workers.go",
