@@ -53,11 +53,11 @@ func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
 		"of few workers, some are kept for short requests": {
 			"30x5ms+*s-16w*", "shop*-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
-			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "15x8ms+.6s-*-dynamic5", "29xhr+4s-dynamic5",
+			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "29xhr+4s-dynamic5",
 		},
 		"people go before clients that request expensive pages": {"export8s-*", "api8x200ms-dynamic5"},
 		"pages without an estimate are tried one at a time": {
-			"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "20x5ms+0.3s-prefork-told", "20x5ms+0.05s-150w-queue", "class150x5ms+1s-150w-queue",
+			"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "class150x5ms+1s-150w-queue",
 		},
 		"nothing tells which program uses the CPUs": {"15x8ms+.6s-busy-*-blind"},
 	} {
