@@ -125,7 +125,8 @@
 //   - Each key may hold its class's part of the workers that are never kept (KeysHold:
 //     waiting-people+holds-20), and strangers together half of them (StrangersPart:
 //     waiting-people+strangers-hold). A stranger's request that will compute may exceed that half if its client
-//     holds no worker, and requests as short or shorter leave a CPU free (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
+//     holds no worker, and requests as short or shorter leave a CPU free (MayCompute:
+//     polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - None of these limits applies while the number of workers is unknown, or while many are free: more than
 //     twice the kept workers and the CPUs together (Slack: 20x5ms+0.3s-150w-queue).
 //
