@@ -148,7 +148,7 @@ sweep: ## sites beside hogs of all kinds, and ordinary ones, with the gate and w
 	TEMPOMAT_SCENARIOS=ordinary $(GO) test -timeout 30m -run Ordinary -count=1 -v ./internal/sim
 
 ablation: ## rows of the tables without each rule of the gate, and with the code broken on purpose: what no row needs, or notices, is a failure (WORTH=all: all rows)
-	TEMPOMAT_WORTH=$(or $(WORTH),1) $(GO) test -tags ablation -timeout 60m -run 'Ablation|Mutat' -count=1 -v ./internal/sim
+	TEMPOMAT_WORTH=$(or $(WORTH),1) $(GO) test -timeout 60m -run Mutat -count=1 -v ./internal/sim
 
 harm: build ## ordinary loads on a real Apache with PHP, directly and through the proxy: what is worse with it (root; an hour and a half, HARM="-only wait1s-20 -pairs 1" for less)
 	@.ci/deps "play ordinary loads" apache2-bin libapache2-mod-php php-fpm

@@ -40,8 +40,8 @@
 //
 // In Fair mode, requests queue at the gate instead of at the backend, whose own queue treats all clients
 // alike. The gate divides the backend's CPUs and workers among the clients. Each rule below is followed, in
-// brackets, by its name and by the scenarios of package sim or the unit tests that fail without it. Only tests
-// can switch rules off ([Policy.Without]).
+// brackets, by its name and by the scenarios of package sim or the unit tests that fail without it. The rules
+// of package sim's worth_test.go say how to take each rule out of the code.
 //
 // Sizes. A ladder of seven rungs sorts requests by the CPU time that they take: up to 25, 100 and 400 ms,
 // 1.6, 6.4 and 25.6 s, and longer.
@@ -276,7 +276,7 @@
 //	limiter.go     the life of a request, and what its keys' debts mean for it: start reading here
 //	ticket.go      a request's properties and state, and what its keys were charged
 //	waiting.go     the waiting room of caps
-//	policy.go      the settings; keys, classes, and the rules that a test can switch off
+//	policy.go      the settings, keys and classes
 //	gate.go        a request at the gate: it waits in a lane of its client, starts, runs and ends
 //	ladder.go      room for each size, which clients leave room for others, and which request goes next
 //	flow.go        a client's turn and the clock; the order of waiting requests; strangers

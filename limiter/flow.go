@@ -142,16 +142,14 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 			address := g.owner(at, of.Bucket, t.site)
 			c.known, c.address = c.known || address.known, address.home()
 		}
-		if c.home().clientsBehind = t.clientsBehind; g.without(ruleBehind) {
-			c.home().clientsBehind = 1
-		}
+		c.home().clientsBehind = t.clientsBehind
 		return c
 	}
 	if c.address == nil {
 		c.face = t.face
 	}
 	home := c.home()
-	if t.face == c.face || g.without(ruleFaces) {
+	if t.face == c.face {
 		return c
 	}
 	if c.faces == nil {
@@ -347,18 +345,13 @@ func (q *levelQueue) empty() bool { return len(q.underShare)+len(q.overShare)+le
 // client's share and multiplied by a factor that grows with debt. It doesn't change while the request waits.
 // The clock advances, so every waiting request goes eventually.
 func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
-	t.costMultiplier = baseMultiplier
-	if owes := t.debtRatio(at, !t.stranger, g.without(ruleInherits)); !g.without(ruleDebt) {
-		t.costMultiplier += debtMultiplier * owes
-	}
+	t.costMultiplier = baseMultiplier + debtMultiplier*t.debtRatio(at, !t.stranger)
 	if t.stranger {
 		t.overShare = true
 	} else {
 		lead, e := max(0, t.flow.virtualTime-t.clock), t.guess/t.flow.share
 		t.overShare = lead*t.flow.share > aheadFrom
-		if t.rank = t.clock + e*t.costMultiplier; !g.without(ruleLead) {
-			t.rank += lead
-		}
+		t.rank = t.clock + e*t.costMultiplier + lead
 		g.charge(t)
 	}
 	g.put(t)
@@ -372,10 +365,9 @@ func (g *gate) charge(t *Ticket) {
 
 // debtRatio returns the debt that counts against the request, from 0 to 1: the largest of its keys' debts.
 // People share networks and User-Agents with crawlers, so a client that owes nothing itself bears only a part
-// of the other keys' debt, unless whole is true. This applies to strangers as well; otherwise the debt of a
-// popular browser would shut out every newcomer that uses it. Each member of a pool owes what the whole pool
-// owes. If reserve is true, debtRatio also reserves the guess on all keys.
-func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
+// of the other keys' debt. This applies to strangers as well; otherwise the debt of a popular browser would
+// shut out every newcomer that uses it. Each member of a pool owes what the whole pool owes. If reserve is true, debtRatio also reserves the guess on all keys.
+func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
 		g := s.DebtRatio(at, t.guess, reserve)
@@ -385,7 +377,7 @@ func (t *Ticket) debtRatio(at time.Duration, reserve, whole bool) float64 {
 			others = max(others, g)
 		}
 	})
-	if own == 0 && !whole {
+	if own == 0 {
 		others *= inheritedDebt
 	}
 	return max(own, others)
@@ -400,7 +392,7 @@ func (g *gate) put(t *Ticket) {
 		if len(q.strange) == 0 {
 			q.turn = s.strangersTurn(q)
 		}
-		g.line(t)
+		t.line()
 		q.strange.push(t)
 	case t.overShare:
 		q.overShare.push(t)
@@ -465,7 +457,6 @@ func (h *headHeap) Pop() any {
 // ACM Queue 2015).
 type strangers struct {
 	flow
-	noCredit bool          // a test switched ruleCredit off
 	newest   bool          // the newest stranger goes first
 	newestTo time.Duration // when newest ends, unless another stranger loses patience first
 }
@@ -486,16 +477,12 @@ const (
 )
 
 // reshare adapts the strangers' share to the shares of the known clients.
-func (s *strangers) reshare(of *site, leastOnly bool) {
+func (s *strangers) reshare(of *site) {
 	others := of.clock.active
 	if s.work > 0 {
 		others -= s.share
 	}
-	share := leastStrangers
-	if !leastOnly {
-		share = max(share, othersPart*others)
-	}
-	s.reweigh(&of.clock, share)
+	s.reweigh(&of.clock, max(leastStrangers, othersPart*others))
 }
 
 // order returns the position of a stranger's request among strangers that wait at different levels; the
@@ -522,7 +509,7 @@ func (s *site) strangersTurn(q *levelQueue) float64 {
 // rank returns a stranger's rank among the requests of all clients.
 func (s *strangers) rank(of *site, q *levelQueue, t *Ticket) float64 {
 	e := t.guess / s.share
-	return s.turn(of, q, e) + e*t.costMultiplier + s.lead(of)
+	return of.turn(q, e) + e*t.costMultiplier + s.lead(of)
 }
 
 // lead returns how far strangers are ahead of their share, in virtual time.
@@ -533,11 +520,8 @@ func (s *strangers) lead(of *site) float64 {
 // turn returns when the turn of a level began. It forgets most of the service that strangers have missed,
 // because known clients must not wait until a flood of strangers has caught up. e is the request's cost
 // divided by the share.
-func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
-	if s.noCredit {
-		return q.turn
-	}
-	return max(q.turn, of.clock.systemVirtualTime-strangersCredit*e)
+func (s *site) turn(q *levelQueue, e float64) float64 {
+	return max(q.turn, s.clock.systemVirtualTime-strangersCredit*e)
 }
 
 // went advances the level's turn after a stranger has taken it, by the request's cost divided by the
@@ -545,23 +529,21 @@ func (s *strangers) turn(of *site, q *levelQueue, e float64) float64 {
 func (q *levelQueue) went(t *Ticket) {
 	s := t.site
 	e := t.guess / s.strangers.share
-	q.turn = min(s.clock.systemVirtualTime, s.strangers.turn(s, q, e)+e)
+	q.turn = min(s.clock.systemVirtualTime, s.turn(q, e)+e)
 }
 
 // classOf returns the class of a stranger's request; lower classes go first. Within a class, arrival decides.
 // A stranger that came back with a cookie, or that requests the parts of its page, has shown that it makes
 // more than one request, so it goes earlier. Prefetches go last.
-func (g *gate) classOf(t *Ticket) (class uint8) {
+func classOf(t *Ticket) (class uint8) {
 	if t.prefetch {
 		class |= 1 << 7
 	}
-	if !(t.passed && !g.without(rulePassed)) && !(t.follows && (t.level.short() || t.level == fresh) && !g.without(ruleParts)) {
+	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
 		class |= 1 << 6
 	}
-	if !g.without(ruleFewest) {
-		class |= uint8(min(strangerAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most strangerAnswers
-	}
-	if t.stale && !g.without(ruleStale) {
+	class |= uint8(min(strangerAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most strangerAnswers
+	if t.stale {
 		class |= 1
 	}
 	return class
@@ -569,8 +551,8 @@ func (g *gate) classOf(t *Ticket) (class uint8) {
 
 // line sets the position of a stranger's request among those of its level. While the newest go first, a
 // stranger with several answers keeps its place in order of arrival, because it will soon be known.
-func (g *gate) line(t *Ticket) {
-	t.class, t.rank = g.classOf(t), float64(t.order)
+func (t *Ticket) line() {
+	t.class, t.rank = classOf(t), float64(t.order)
 	if t.site.strangers.newest && t.client.answers+t.client.running < strangerAnswers {
 		t.rank = -t.rank
 	}
@@ -592,24 +574,24 @@ func (g *gate) losePatience(at time.Duration) {
 		}
 		if h := t.heap; h != &t.site.parked {
 			h.remove(t)
-			g.line(t)
+			t.line()
 			h.push(t)
 		}
 	}
 	for _, s := range g.contending {
-		if newest := at < s.strangers.newestTo && !g.without(ruleNewest); newest != s.strangers.newest {
+		if newest := at < s.strangers.newestTo; newest != s.strangers.newest {
 			s.strangers.newest = newest
-			g.lineUp(s)
+			s.lineUp()
 		}
 	}
 }
 
 // lineUp sets the positions of all waiting strangers of a site again.
-func (g *gate) lineUp(s *site) {
+func (s *site) lineUp() {
 	for i := range s.queues {
 		h := &s.queues[i].strange
 		for _, t := range *h {
-			g.line(t)
+			t.line()
 		}
 		heap.Init(h)
 	}

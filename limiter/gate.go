@@ -57,7 +57,6 @@ type books struct {
 	utilisation float64 // as last measured; negative: never measured
 	roomShort   bool    // when last measured, requests waited for room on the ladder
 	delaysNone  bool    // true in mode observe and in shadow: every request goes at once, whatever the rules say
-	off         Rules   // rules that a test switched off
 	preempts    bool    // see Preempts
 	shed        uint64  // requests refused because the queue was full
 }
@@ -94,7 +93,7 @@ func (g *gate) setPolicy(p *activePolicy) {
 	}
 	g.limits = n
 	g.workers.configure(shape.Workers)
-	g.delaysNone, g.off = p.Mode != Fair || p.Shadow, p.Without
+	g.delaysNone = p.Mode != Fair || p.Shadow
 	g.shape()
 	g.ranking = ranking{memory: p.Memory.Seconds(), cpus: shape.CPUs}
 	g.setSites(p)
@@ -146,7 +145,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c := t.client
 	g.noteSeen(at, t)
 	c.standing = t.standing
-	if c.known || t.proven || t.pooled || g.without(ruleStrangers) {
+	if c.known || t.proven || t.pooled {
 		t.seen.Store(asKnown)
 	} else {
 		t.flow, t.stranger = &t.site.strangers.flow, true
@@ -465,12 +464,9 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	}
 	g.chargeSite(t, x)
 	was, from := t.phase, t.rung
-	r := from
-	if !g.without(ruleClimbs) {
-		r = max(from, rungOf(t.charged))
-	}
+	r := max(from, rungOf(t.charged))
 	switch {
-	case t.stays || !computes && !g.without(ruleWaits):
+	case t.stays || !computes:
 		g.move(t, holding, r)
 	case was != probing || t.charged > light:
 		g.move(t, computing, r)
@@ -648,7 +644,7 @@ type Estimate struct {
 func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	g.mu.Lock()
 	defer g.unlock()
-	if t.phase != queued || g.without(ruleReguesses) {
+	if t.phase != queued {
 		return
 	}
 	idle, guess, sure := t.likelyIdle, t.guess, t.sure

@@ -102,7 +102,6 @@ func (g *gate) levelOf(t *Ticket) level {
 		return fresh
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
-	case g.without(ruleWaits):
 	case t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
 		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
 	}
@@ -199,7 +198,7 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 // up before the running pages end. With several sites, these pages get no such exception, because the sites
 // take turns anyway.
 func (g *gate) passes(r rung) bool {
-	return !g.without(rulePasses) && (r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow))
+	return r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow)
 }
 
 // Preempts tells the gate whether the kernel takes a CPU from a backend process at once when a client that has
@@ -219,7 +218,7 @@ func (l *Limiter) Preempts(yes bool) {
 // light, because many more may be like it.
 func (g *gate) room(at time.Duration, r rung) int {
 	n := g.limits.slots + g.load.uninvited
-	if r > passRung || r <= lightRung && at < g.trustAgain && !g.without(ruleDistrust) || g.without(ruleBeside) {
+	if r > passRung || r <= lightRung && at < g.trustAgain {
 		return n
 	}
 	return max(n, g.limits.slots+(from(&g.load.computing, r+2)+1)/2)
@@ -234,7 +233,7 @@ type doors struct{ low, up access }
 // or shorter, and over is how many of these belong to clients over their share.
 func (g *gate) doors(at time.Duration, r rung, alike, over int) doors {
 	d := doors{low: g.access(at, r, alike, over)}
-	if d.up = d.low; r+1 < rungs && !g.without(ruleHalves) {
+	if d.up = d.low; r+1 < rungs {
 		d.up = g.access(at, r, alike+g.load.low[r+1], over+g.load.lowOverShare[r+1])
 	}
 	return d
@@ -301,28 +300,23 @@ func (u *use) rate(at time.Duration) float64 {
 // pages would get only a third of its share.
 func (g *gate) leavesCPU(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
-	if r <= passRung || !t.overShare || !t.level.computes() || t.sure && g.load.uninvited > 0 || g.without(ruleLeaves) {
+	if r <= passRung || !t.overShare || !t.level.computes() || t.sure && g.load.uninvited > 0 {
 		return true
 	}
 	if g.divided && t.site.used.rate(at) < g.part(t.site) {
 		return true
 	}
-	cpus, last := g.ranking.cpus, r
-	if g.without(ruleLeavesLonger) {
-		last = rungs - 1
-	}
-	more := 0.0
+	cpus, more := g.ranking.cpus, 0.0
 	if g.utilisation >= 0 && g.utilisation < idleBelow { // room was added because CPUs were idle, and they still are
 		more = float64(g.limits.slots - g.limits.leastSlots)
 	}
 	switch {
-	case g.without(ruleLeavesMore):
 	case t.lead() <= aheadFrom:
 		more++
 	case float64(from(&g.load.computing, 0)) < cpus:
 		more += max(0, 1-longPart/cpus)
 	}
-	return float64(upTo(&g.load.overShare, passRung+1, last))+min(0.5, 1/cpus) <= cpus-g.usedUnderShare.rate(at)+more
+	return float64(upTo(&g.load.overShare, passRung+1, r))+min(0.5, 1/cpus) <= cpus-g.usedUnderShare.rate(at)+more
 }
 
 // While a CPU is idle, there is room for 1-longPart/CPUs more long requests. That is less if there are few
@@ -357,7 +351,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	n, before := &g.limits, g.roomShort
 	g.roomShort = from(&g.load.computing, 0) >= n.slots && g.wanted()
 	switch {
-	case n.fixed || g.without(ruleGrows):
+	case n.fixed:
 	case g.roomShort && utilisation < idleBelow:
 		more := max(1, n.slots/byPart)
 		if before && utilisation < idleBelow/2 { // with this, forty pages that wait for another service all start within three seconds
@@ -373,7 +367,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 // next returns the request to start next, and its phase. The request is nil if none may start.
 func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	for _, s := range g.contending {
-		s.strangers.reshare(s, g.without(ruleOthersPart))
+		s.strangers.reshare(s)
 	}
 	if t := g.toProbe(at); t != nil {
 		return t, probing
@@ -502,7 +496,7 @@ func (g *gate) mayProbe(s *site) bool {
 		return false
 	}
 	n := &g.limits
-	return !g.without(ruleProbes) && g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
+	return g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
@@ -521,7 +515,7 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 // computing. Many of the waiting requests may be of the same kind, so no other probe starts until all of
 // them have been estimated again.
 func (g *gate) pauseProbes(at time.Duration, was phase) {
-	if was == probing && !g.without(ruleProbePause) {
+	if was == probing {
 		g.probeAgain = at + probePause
 	}
 }

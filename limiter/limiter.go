@@ -93,11 +93,7 @@ func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool
 		t.start(at)
 		return true
 	}
-	standing := t.standing
-	if p.Without&ruleStanding != 0 {
-		standing = 1
-	}
-	share := client.SetStanding(at, standing) / p.Gate.CPUs
+	share := client.SetStanding(at, t.standing) / p.Gate.CPUs
 	if of := t.whole(); of != nil {
 		of.Bucket.SetStanding(at, t.clientsBehind)
 	}

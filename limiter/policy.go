@@ -53,8 +53,6 @@ type Policy struct {
 	MaxHeld int
 	// Memory bounds debt: no key owes more than it earns in this time. Zero means DefaultMemory.
 	Memory time.Duration
-	// Without switches off rules of the gate. Only tests use it, to measure the effect of each rule.
-	Without Rules
 	// Gate describes the queue in front of the backend. Fair and Observe use it; Observe only reports what Fair
 	// would have done.
 	Gate GateOptions
@@ -163,71 +161,3 @@ type Budget struct {
 	// the MaxHold of the policy.
 	MaxHold time.Duration
 }
-
-// Rules is a set of the gate's rules.
-type Rules uint64
-
-// These are the rules that a test can switch off with Policy.Without. Each is explained where the code checks
-// it. doc.go lists the tests that fail without it.
-const (
-	ruleClimbs        Rules = 1 << iota // a request that runs longer than guessed climbs the ladder
-	ruleHalves                          // the upper half of a rung also counts the next rung's lower half
-	ruleBeside                          // there is more room next to longer requests
-	ruleDistrust                        // light requests get no such room just after one was misjudged
-	rulePasses                          // clients within their share pass those over it
-	ruleWaits                           // a request that computes little takes no room
-	ruleLeaves                          // a long request of a client over its share leaves a CPU for the others
-	ruleLeavesLonger                    // much longer requests don't count when Leaves is checked
-	ruleLeavesMore                      // one more such request may start after a wait, or while a CPU is idle
-	ruleUninvited                       // there is more room next to requests that only held a worker and then began to compute
-	ruleDebt                            // debt makes a request count as more expensive
-	ruleInherits                        // a client that owes nothing bears a quarter of its networks' debt
-	ruleStanding                        // a client's standing multiplies its share
-	ruleBehind                          // an address counts as much as the clients behind it
-	ruleFaces                           // an address without sessions divides its share among its User-Agents
-	ruleLead                            // a client's lead over its share adds to its rank
-	ruleStrangers                       // unknown clients share one turn
-	ruleOthersPart                      // strangers have at least half the sum of all other shares
-	ruleCredit                          // the service that strangers missed counts for only a few requests
-	ruleNewest                          // once a stranger has waited for a second, the newest goes first
-	ruleStale                           // strangers that waited for a second go after the others
-	ruleFewest                          // strangers with fewer answers go first
-	rulePassed                          // strangers that came back with a cookie go first
-	ruleParts                           // strangers' short parts of a page that was just served go first
-	ruleProbes                          // one request of an unknown kind runs outside the ladder as a probe
-	ruleProbePause                      // no probe starts just after one that wasn't light
-	ruleKept                            // some workers are kept for short requests
-	ruleHoldersLeave                    // requests that compute little leave workers for those that compute
-	ruleKeysHold                        // each key may hold only its part of the workers
-	ruleStrangersPart                   // strangers together may hold half of those
-	ruleMayCompute                      // a stranger's request that computes may exceed that half if a CPU is free
-	ruleSlack                           // keys' and strangers' limits don't apply while many workers are free
-	ruleMisjudges                       // misjudged requests count against the kept workers
-	ruleReguesses                       // a waiting request moves as its cost becomes known
-	ruleGrows                           // the room follows the CPU use
-	ruleSitesLeave                      // a site that has used more than its part leaves room
-	ruleSitesLead                       // no site is ahead by more than 20 s of the machine
-	ruleSitesIdle                       // exception to SitesLeave while a CPU is idle
-)
-
-// RuleName is a rule and its name.
-type RuleName struct {
-	Rule Rules
-	Name string
-}
-
-// AllRules returns all rules with their names.
-func AllRules() (all []RuleName) {
-	for i, name := range [...]string{
-		"Climbs", "Halves", "Beside", "Distrust", "Passes", "Waits", "Leaves", "LeavesLonger", "LeavesMore", "Uninvited",
-		"Debt", "Inherits", "Standing", "Behind", "Faces", "Lead", "Strangers", "OthersPart", "Credit", "Newest", "Stale", "Fewest",
-		"Passed", "Parts", "Probes", "ProbePause", "Kept", "HoldersLeave", "KeysHold", "StrangersPart", "MayCompute", "Slack", "Misjudges", "Reguesses",
-		"Grows", "SitesLeave", "SitesLead", "SitesIdle",
-	} {
-		all = append(all, RuleName{1 << i, name})
-	}
-	return all
-}
-
-// without reports whether a test has switched the rule off.
-func (g *gate) without(r Rules) bool { return g.off&r != 0 }

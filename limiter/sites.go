@@ -76,15 +76,10 @@ func (g *gate) setSites(p *activePolicy) {
 			s = &site{name: info.Name}
 		}
 		named[info.Name] = s
-		g.setSite(s, info.Share)
+		s.among.reweigh(&g.clock, cmp.Or(info.Share, 1))
 	}
 	g.named, g.divided = named, len(named) > 0
-	g.setSite(&g.home, p.OtherSites)
-}
-
-func (g *gate) setSite(s *site, share float64) {
-	s.among.reweigh(&g.clock, cmp.Or(share, 1))
-	s.strangers.noCredit = g.without(ruleCredit)
+	g.home.among.reweigh(&g.clock, cmp.Or(p.OtherSites, 1))
 }
 
 // siteOf returns the site of that name, or home if there is none.
@@ -170,9 +165,6 @@ func (g *gate) chargeSite(t *Ticket, x float64) {
 	}
 	from := f.virtualTime // may be behind the clock, which means that the site's turn is due
 	most := g.clock.systemVirtualTime + siteLead*g.ranking.cpus/max(g.clock.active, 1e-9)
-	if g.without(ruleSitesLead) {
-		most = math.Inf(1)
-	}
 	f.virtualTime = max(from, min(from+(x-c.paid)/f.share, most))
 	g.clock.furthest = max(g.clock.furthest, f.virtualTime)
 	c.applied, c.paid = c.applied+f.virtualTime-from, x
@@ -224,8 +216,7 @@ func (g *gate) least(at time.Duration) *Ticket {
 // isHeldBack reports whether a site that has recently used more than its part must leave room for other
 // sites, because these have requests at the backend. No site is held back while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
-	return g.divided && g.busy > s.busy && !g.without(ruleSitesLeave) &&
-		(from(&g.load.computing, 0) >= g.limits.slots || g.without(ruleSitesIdle)) && s.used.rate(at) > g.part(s)
+	return g.divided && g.busy > s.busy && from(&g.load.computing, 0) >= g.limits.slots && s.used.rate(at) > g.part(s)
 }
 
 // SiteState is the state of a site, as shown by the doctor. Totals are since the start.

@@ -23,7 +23,7 @@ func TestStrangersShare(t *testing.T) {
 		s := &site{clock: clock{active: x.active}}
 		s.strangers = strangers{flow: flow{share: x.was, work: x.work}}
 		before := s.clock.active - float64(x.work)*x.was
-		if s.strangers.reshare(s, false); s.strangers.share != x.want || math.Abs(s.clock.active-before-float64(x.work)*x.want) > 1e-9 {
+		if s.strangers.reshare(s); s.strangers.share != x.want || math.Abs(s.clock.active-before-float64(x.work)*x.want) > 1e-9 {
 			t.Errorf("%s: a share of %g of %g, want %g", name, s.strangers.share, s.clock.active, x.want)
 		}
 	}
@@ -80,13 +80,13 @@ func TestOrderOfStrangers(t *testing.T) {
 	of := func(change func(*Ticket)) uint8 {
 		x := &Ticket{queueEntry: queueEntry{client: new(client), level: 2}}
 		change(x)
-		return new(gate).classOf(x)
+		return classOf(x)
 	}
 	answers := func(n, running int32, stale bool) func(*Ticket) {
 		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
 	}
 	part := func(of level) uint8 {
-		return new(gate).classOf(&Ticket{request: request{follows: true}, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
+		return classOf(&Ticket{request: request{follows: true}, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
 	}
 	if cookie := of(func(x *Ticket) { x.passed, x.client.answers = true, 3 }); part(level(lightRung)) != cookie || part(fresh) != cookie {
 		t.Errorf("a part of a page has class %d, a part of unknown cost class %d, a request with a cookie class %d", part(level(lightRung)), part(fresh), cookie)
@@ -123,7 +123,7 @@ func TestTheNewestStrangerGoesFirst(t *testing.T) {
 	}{{0, 0, false, 7}, {0, 0, true, -7}, {4, 0, true, -7}, {5, 0, true, 7}, {3, 2, true, 7}} {
 		s := &site{strangers: strangers{newest: x.newest}}
 		r := &Ticket{queueEntry: queueEntry{order: 7, site: s, client: &client{answers: x.answers, running: x.running}}}
-		if new(gate).line(r); r.rank != x.want {
+		if r.line(); r.rank != x.want {
 			t.Errorf("with %d answers, and %d running, newest first %t: its rank is %g, want %g", x.answers, x.running, x.newest, r.rank, x.want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestLosingPatience(t *testing.T) {
 	for i := range 2 { // the second one has just arrived
 		x := &Ticket{queueEntry: queueEntry{stranger: true, site: s, client: &client{address: new(address)}, order: uint64(i + 1), asked: time.Duration(i) * patience}}
 		g.enqueue(x)
-		g.line(x)
+		x.line()
 		s.queues[0].strange.push(x)
 	}
 	first, second := g.all.first, g.all.last

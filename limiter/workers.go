@@ -191,9 +191,6 @@ func (g *gate) shape() {
 	n.workers = g.workers.n
 	n.leastSlots = min(n.cpus, n.workers)
 	kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)
-	if g.without(ruleKept) {
-		kept = 0
-	}
 	n.longMost = max(1, n.workers-kept, min(n.cpus, n.workers-1))
 	if !n.fixed {
 		n.slots = max(n.leastSlots, min(n.slots, n.workers))
@@ -272,7 +269,7 @@ func (g *gate) move(t *Ticket, p phase, r rung) {
 	}
 	was := t.phase
 	g.countOut(t)
-	t.uninvited = p == computing && (t.uninvited || was == holding && !g.without(ruleUninvited))
+	t.uninvited = p == computing && (t.uninvited || was == holding)
 	g.countIn(t, p, r)
 }
 
@@ -368,7 +365,7 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 		return g.roomForShort()
 	}
 	most := g.mostLong()
-	if g.busy >= n.workers || !computes && !g.without(ruleHoldersLeave) && g.wantsCPU() && g.load.holding >= max(1, most-n.leastSlots) {
+	if g.busy >= n.workers || !computes && g.wantsCPU() && g.load.holding >= max(1, most-n.leastSlots) {
 		return false
 	}
 	if computes && from(&g.load.computing, lightRung+1) < n.leastSlots {
@@ -407,19 +404,19 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
 // requests and probes hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
-	if g.hasSlack() && !g.without(ruleSlack) {
+	if g.hasSlack() {
 		return nothing, 0
 	}
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
 	most := g.limits.longMost
-	if t.stranger && !g.without(ruleStrangersPart) && t.site.strangerLong >= max(most/2, 1) && !(t.level.computes() && g.mayCompute(t)) {
+	if t.stranger && t.site.strangerLong >= max(most/2, 1) && !(t.level.computes() && g.mayCompute(t)) {
 		return StrangersHold, 0
 	}
 	for i := range t.reservations[:t.n] {
 		s := &t.reservations[i]
-		if s.Bucket == nil || s.Terms.Workers <= 0 || g.without(ruleKeysHold) {
+		if s.Bucket == nil || s.Terms.Workers <= 0 {
 			continue
 		}
 		if int(s.Bucket.Value.holds) >= max(1, int(s.Terms.Workers*float32(most))) {
@@ -442,9 +439,6 @@ func (g *gate) hasSlack() bool {
 // hold all workers for long requests. Such requests are allowed at all because otherwise the cost of a page
 // that only strangers request would never be learned.
 func (g *gate) mayCompute(t *Ticket) bool {
-	if g.without(ruleMayCompute) {
-		return false
-	}
 	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung())
 	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longMost)
 }
@@ -468,9 +462,6 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 			return int(s.Bucket.Value.holds)
 		}
 		return 0
-	}
-	if g.without(ruleMisjudges) {
-		return nothing, 0
 	}
 	if t.overShare && t.client.misjudged > 0 {
 		return Misjudged, 0
