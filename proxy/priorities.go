@@ -85,7 +85,7 @@ func (x *exchange) stepsAtOnce() bool {
 // 1/computesPart of its time on a CPU or waiting for one.
 const computesPart = 4
 
-// follow decides about the priority of a request's process, after its CPU time was read.
+// follow decides on the priority of a request's process, after its CPU time was read.
 func (p *priorities) follow(now time.Time, x *exchange, r *host.Running) {
 	switch {
 	case r.Work == nil: // no worker has accepted it yet

@@ -162,7 +162,7 @@ func parsePass(text string) (pass [passSize]byte, ok bool) {
 
 const keySize = 32
 
-// keys are the keys of passes: now signs them, and both are accepted. A value never changes; it is replaced
+// keys are the keys of passes: now signs them, and both are accepted. A value is immutable; it is replaced
 // with a new one. An instance without a fleet never changes its key, because a pass proves little and expires
 // within minutes.
 type keys struct {

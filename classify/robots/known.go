@@ -64,7 +64,7 @@ func Known() (all []Robot) {
 	return all
 }
 
-// Lists holds the lists of addresses that operators publish. A value never changes; newer lists are in a new
+// Lists holds the lists of addresses that operators publish. A value is immutable; newer lists are in a new
 // value.
 type Lists struct {
 	of  map[string]List // by URL

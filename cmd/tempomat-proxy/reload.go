@@ -38,7 +38,7 @@ func (s source) load() (*config.Config, error) {
 }
 
 // loaded is the current configuration, and the results of reloads. Unlike sidecar.config, it can be read during a
-// reload. A value never changes.
+// reload. A value is immutable.
 type loaded struct {
 	*config.Config
 	reloads  uint64

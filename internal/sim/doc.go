@@ -1,4 +1,4 @@
-// Package sim simulates sites under attack in virtual time. The same code as in production decides about
+// Package sim simulates sites under attack in virtual time. The same code as in production decides on
 // requests: package lifecycle, with the real limiter, estimator, meter, classifier, standing and redirect.
 // Only the network, the backend and the clients are simulated. Six minutes take about a second. The same seed
 // gives nearly the same run; small differences remain because some hashes have a different key each time.

@@ -17,7 +17,7 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// proxy is a simulated instance without HTTP. It decides about requests with the code of the real proxy,
+// proxy is a simulated instance without HTTP. It decides on requests with the code of the real proxy,
 // package lifecycle. This file replaces the code that waits, reads and writes.
 type proxy struct {
 	*engine

@@ -132,7 +132,7 @@ func (w *World) Percentile(kind string, p float64) float64 {
 	return 1000 * l[min(len(l)-1, int(p*float64(len(l))))]
 }
 
-// Failed returns the fraction of a kind of client's requests that failed.
+// Failed returns what fraction of the requests from one kind of client failed.
 func (w *World) Failed(kind string) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
@@ -143,7 +143,7 @@ func (w *World) Failed(kind string) float64 {
 	return float64(n) / float64(len(w.latency[kind]))
 }
 
-// Good returns the fraction of a kind of client's requests that were answered within a second.
+// Good returns what fraction of the requests from one kind of client were answered within a second.
 func (w *World) Good(kind string) float64 { return w.Within(kind, 1) }
 
 // Within returns the fraction that was answered within most seconds.

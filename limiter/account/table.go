@@ -306,7 +306,7 @@ type Key struct {
 	ID    string // the member, as text: an address, a prefix, a User-Agent family, a hash
 }
 
-// Terms are the conditions for the accounts of a class. A value never changes; SetTerms replaces it.
+// Terms are the conditions for the accounts of a class. A value is immutable; SetTerms replaces it.
 type Terms struct {
 	Class string
 	Rate  float64 // CPU-seconds earned per second; above 0

@@ -371,7 +371,7 @@ func (w *Response) decide() {
 }
 
 // skips reports whether the handler's field is left out, because the Response frames the message
-// and decides about the connection itself.
+// and controls the connection itself.
 func skips(key string) bool {
 	return key == "Content-Length" || key == "Transfer-Encoding" || key == "Connection"
 }

@@ -9,7 +9,7 @@ import (
 // Request is the head of a request to be written.
 type Request struct {
 	Method, Target, Host string
-	// Fields are written, except for those that frame the body, because Length decides about that.
+	// Fields are written, except for those that frame the body, because Length determines that.
 	Fields Fields
 	// Length is the length of the body. 0 means that there is none; a negative length means chunks.
 	Length int64

@@ -1,4 +1,4 @@
-// Package lifecycle decides about one request, from its arrival to its end. It calls the other packages in
+// Package lifecycle decides what happens to one request, from arrival to end. It calls the other packages in
 // the right order: the limiter, the guess of the cost, the meter of CPU time, the client's standing, and
 // the redirect of newcomers. It never waits, starts no goroutine, reads no clock and uses no connection. So
 // the proxy can run it on real time and package sim on virtual time, and a simulation runs the same code as

@@ -86,7 +86,7 @@ func (l *Life) Foreseen() time.Duration {
 	return time.Duration(float64(l.Guess) * foresight)
 }
 
-// pace is the data that decides about a request's steps.
+// pace is the data that determines a request's next steps.
 type pace struct {
 	*limiter.Verdict
 	standing float64

@@ -25,7 +25,7 @@ func requests() []Metric {
 		count("", "clientGone", "Requests whose client disconnected before the response.", ended(telemetry.ClientGone)),
 		count("", "backendDown", "Requests without a connection to the backend (502).", ended(telemetry.BackendDown)),
 		count("", "backendSlow", "Requests without a response in time (504).", ended(telemetry.BackendSlow)),
-		count("", "backendBroke", "Requests whose response the backend broke off.", ended(telemetry.BackendBroke)),
+		count("", "backendBroke", "Requests whose response the backend cut off.", ended(telemetry.BackendBroke)),
 		counts("refused_total", "refusedOf", "Rejected requests, by group and reason.", byRefusal, "group", "reason"),
 	},
 		ofGroups("delayed_total", "delayed", "Delayed requests", true, func(x *telemetry.Sums) float64 { return float64(x.Delayed) }),
