@@ -125,7 +125,10 @@ func backendURL() form.Scalar[string] {
 func parseBackendURL(text string) (string, error) {
 	const form = "must be http://host:port, https://host:port or unix:/path"
 	u, err := url.Parse(text)
-	if path, ok := strings.CutPrefix(text, "unix:"); ok && err == nil {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if err != nil {
+			return "", errors.New("must be unix:/path, in which % is written as %25")
+		}
 		return text, checkSocketPath(path)
 	}
 	switch {
@@ -138,7 +141,7 @@ func parseBackendURL(text string) (string, error) {
 	case u.Port() != "" || strings.HasSuffix(u.Host, ":"):
 		err = checkHostPort(u.Host, 1, form)
 	}
-	return u.Scheme + "://" + u.Host, err
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), err // String escapes an address's zone again
 }
 
 // graphiteAddress reads the address of a Graphite server and removes its scheme.

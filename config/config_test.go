@@ -225,6 +225,16 @@ func TestBackendIsGiven(t *testing.T) {
 	}
 }
 
+// TestBackendWithAZone: the stored URL can be parsed again, because % is escaped in it.
+func TestBackendWithAZone(t *testing.T) {
+	const link = "http://[fe80::1%25eth0]:8080"
+	text, err := parseBackendURL(link + "/")
+	if err != nil || text != link {
+		t.Fatalf("%q, %v; want %q", text, err, link)
+	}
+	testkit.Same(t, "fe80::1%eth0", (Backend{URL: text}).Parsed().Hostname(), "host")
+}
+
 // TestIsServedAt: a listener matches by its port, and by its address or, if it listens on all addresses, by
 // loopback.
 func TestIsServedAt(t *testing.T) {

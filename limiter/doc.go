@@ -116,17 +116,17 @@
 //
 // Workers. Every request at the backend holds a worker, even after its client disconnected.
 //
-//   - As many workers are kept for short requests as these have used at once in the last 10 to 20 s, but at
-//     least one, and at most five of sixteen and two per CPU plus one (Kept: stream-40x1, poll-20). Requests
-//     that arrived as short ones but run longer occupy kept workers until they end (Misjudges:
-//     read-spool-32MB-1x24-cold, misguess8addr).
+//   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
+//     stream-40x1, poll-20). Requests that will end soon, up to the rung of 1.6 s, leave only as many of these
+//     as short requests have used at once in the last 10 to 20 s, but at least one. Requests that arrived as
+//     short ones but run longer occupy kept workers until they end (Misjudges: read-spool-32MB-1x24-cold,
+//     misguess8addr).
 //   - Requests that compute little leave one worker per CPU for requests that wait for a CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
-//   - Each key may hold its class's part of the workers that are never kept (KeysHold:
-//     waiting-people+holds-20), and strangers together half of them (StrangersPart:
-//     waiting-people+strangers-hold). A stranger's request that will compute may exceed that half if its client
-//     holds no worker, and requests as short or shorter leave a CPU free (MayCompute:
-//     polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
+//   - Each key may hold its class's part of the other workers (KeysHold: waiting-people+holds-20), and
+//     strangers together half of them (StrangersPart: waiting-people+strangers-hold). A stranger's request
+//     that will compute may exceed that half if its client holds no worker, and requests as short or shorter
+//     leave a CPU free (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - None of these limits applies while the number of workers is unknown, or while many are free: more than
 //     twice the kept workers and the CPUs together (Slack: 20x5ms+0.3s-150w-queue).
 //
@@ -226,23 +226,23 @@
 //
 // # A client holds workers
 //
-// There are sixteen workers and two CPUs. The address may hold five of the eleven workers that are never kept
+// There are sixteen workers and two CPUs. The address may hold five of the eleven workers that aren't kept
 // for short requests. Its two pages each wait 3 s for a database. The gate has learned from earlier requests
 // that these pages wait, and that event streams stay open.
 //
 //	 time   not short abandoned what happens
-//	0.0 s    2 of 15      0     the address asks for two pages. Both go, and each
+//	0.0 s    2 of 11      0     the address asks for two pages. Both go, and each
 //	                            holds a worker but takes no room on the ladder
-//	0.1 s    2 of 15      2     it disconnects from both. The backend still works on them
-//	0.2 s    5 of 15      2     it opens six event streams. The abandoned pages still
+//	0.1 s    2 of 11      2     it disconnects from both. The backend still works on them
+//	0.2 s    5 of 11      2     it opens six event streams. The abandoned pages still
 //	                            hold their workers, so three streams go and three wait
-//	0.3 s    5 of 14      2     it asks for a style sheet, and a person for a page. Both
+//	0.3 s    5 of 11      2     it asks for a style sheet, and a person for a page. Both
 //	                            are short and go at once
-//	3.0 s    5 of 14      1     the backend has finished one of the pages: the fourth
+//	3.0 s    5 of 11      1     the backend has finished one of the pages: the fourth
 //	                            stream goes
-//	3.0 s    5 of 14      0     the other page is done, and the fifth stream goes.
+//	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes.
 //	                            The sixth waits until one ends; after MaxHold it is
-//	                            refused. Nine of the fourteen are left for others
+//	                            refused. Six of the eleven are left for others
 //
 // # One crawl under a cap
 //

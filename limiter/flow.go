@@ -366,7 +366,8 @@ func (g *gate) charge(t *Ticket) {
 // debtRatio returns the debt that counts against the request, from 0 to 1: the largest of its keys' debts.
 // People share networks and User-Agents with crawlers, so a client that owes nothing itself bears only a part
 // of the other keys' debt. This applies to strangers as well; otherwise the debt of a popular browser would
-// shut out every newcomer that uses it. Each member of a pool owes what the whole pool owes. If reserve is true, debtRatio also reserves the guess on all keys.
+// shut out every newcomer that uses it. Each member of a pool owes what the whole pool owes. If reserve is
+// true, debtRatio also reserves the guess on all keys.
 func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestWaitingForATrialEnds: if a request of unknown cost may not hold a worker as an expensive one would,
+// TestWaitingForAProbeEnds: if a request of unknown cost may not hold a worker as an expensive one would,
 // it becomes a probe once the previous probe is done, or the pause is over.
-func TestWaitingForATrialEnds(t *testing.T) {
+func TestWaitingForAProbeEnds(t *testing.T) {
 	for _, dear := range []bool{false, true} {
 		w := newWorld(bounded())
 		w.acquaint("a", "b")

@@ -94,9 +94,9 @@ func (s *siege) checkStarts(t fataler) {
 		if rung(r) <= briefRung { // requests that end soon may hold the workers that short ones don't use
 			continue
 		}
-		most := max(n.longMost, n.workers-1)
-		if held := from(&g.load.held, rung(r)); started && held > most {
-			t.Fatalf("%d of %d workers are held on rung %d and longer, want at most %d", held, n.workers, r, most)
+		reserve := max(n.longMost, min(n.longMost+n.leastSlots, n.workers-keptForKnown))
+		if held := from(&g.load.held, rung(r)); started && held > reserve {
+			t.Fatalf("%d of %d workers are held on rung %d and longer, want at most %d", held, n.workers, r, reserve)
 		}
 	}
 	for b, m := range most {

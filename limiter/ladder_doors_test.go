@@ -71,9 +71,9 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// TestHasWorker: requests that aren't short leave some workers to short ones: as many as these used recently, one to
-// five. Requests that hardly compute
-// leave one per CPU to requests that wait for a CPU. Two workers are always kept for short requests.
+// TestHasWorker: requests that aren't short leave some workers to short ones: five of sixteen if they are long, and
+// otherwise as many as short ones used recently. Requests that hardly compute leave one per CPU to requests that wait
+// for a CPU.
 func TestHasWorker(t *testing.T) {
 	wantCPU := func(g *gate) {
 		s := &g.home
@@ -96,14 +96,15 @@ func TestHasWorker(t *testing.T) {
 		"ten hold for long":                               {func(g *gate) { g.busy, g.load.held[5] = 10, 10 }, 5, false, true},
 		"eleven":                                          {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, false, false},
 		"twelve hold for as long or longer":               {func(g *gate) { g.busy, g.load.held[5], g.load.held[4] = 12, 6, 6 }, 4, false, false},
-		"fourteen, no short one came recently":            {func(g *gate) { g.busy, g.load.held[5], g.shortUse.before = 14, 14, 0 }, 5, false, true},
-		"fifteen, no short one came recently":             {func(g *gate) { g.busy, g.load.held[5], g.shortUse.before = 15, 15, 0 }, 5, false, false},
-		"fourteen, two short ones came recently":          {func(g *gate) { g.busy, g.load.held[5], g.shortUse.before = 14, 14, 2 }, 5, false, false},
-		"thirteen, two short ones came recently":          {func(g *gate) { g.busy, g.load.held[5], g.shortUse.before = 13, 13, 2 }, 5, false, true},
-		"fifteen end soon, so does the request":           {func(g *gate) { g.busy, g.load.held[2], g.shortUse.before = 15, 15, 0 }, 3, false, true},
-		"fourteen end soon, the request computes":         {func(g *gate) { g.busy, g.load.held[2], g.load.computing[2] = 14, 14, 11 }, 3, true, false},
+		"fourteen end soon":                               {func(g *gate) { g.busy, g.load.held[2] = 14, 14 }, 5, false, true},
+		"fourteen end soon, so does the request":          {func(g *gate) { g.busy, g.load.held[2] = 14, 14 }, 3, false, true},
+		"fourteen end soon, the request computes":         {func(g *gate) { g.busy, g.load.held[2], g.load.computing[2] = 14, 14, 14 }, 3, true, true},
+		"the same, two short ones came recently":          {func(g *gate) { g.busy, g.load.held[2], g.shortUse.before = 14, 14, 2 }, 3, true, false},
+		"fifteen end soon, the request computes":          {func(g *gate) { g.busy, g.load.held[2], g.load.computing[2] = 15, 15, 15 }, 3, true, false},
+		"eleven end soon, many short ones came recently":  {func(g *gate) { g.busy, g.load.held[2], g.shortUse.now = 11, 11, 9 }, 3, false, false},
+		"ten end soon, many short ones came recently":     {func(g *gate) { g.busy, g.load.held[2], g.shortUse.now = 10, 10, 9 }, 3, false, true},
 		"fourteen end soon, two short ones came recently": {func(g *gate) { g.busy, g.load.held[2], g.shortUse.before = 14, 14, 2 }, 3, false, false},
-		"fourteen end soon, one short one came recently":  {func(g *gate) { g.busy, g.load.held[2], g.shortUse = 14, 14, shortUse{now: 1} }, 3, false, true},
+		"fourteen end soon, one short one came recently":  {func(g *gate) { g.busy, g.load.held[2], g.shortUse.now = 14, 14, 1 }, 3, false, true},
 		"eleven hold for long, the request computes":      {func(g *gate) { g.busy, g.load.held[5] = 11, 11 }, 5, true, true},
 		"thirteen hold for long, the request computes":    {func(g *gate) { g.busy, g.load.held[5] = 13, 13 }, 5, true, false},
 		"eleven hold for long, two compute already":       {func(g *gate) { g.busy, g.load.held[5], g.load.computing[2] = 11, 11, 2 }, 5, true, false},
@@ -113,7 +114,6 @@ func TestHasWorker(t *testing.T) {
 		"nine only hold, the request computes":            {func(g *gate) { g.busy, g.load.holding = 9, 9; wantCPU(g) }, 5, true, true},
 	} {
 		g := shaped()
-		g.shortUse.before = 9
 		x.set(g)
 		testkit.Same(t, x.want, g.hasWorker(x.r, x.computes), "%s: rung %d has a worker", name, x.r)
 	}

@@ -80,9 +80,9 @@ func TestRoomToTry(t *testing.T) {
 	}
 }
 
-// TestNoTrialWithoutAWorker: a request whose keys hold too many workers is parked, and the next one is
+// TestNoProbeWithoutAWorker: a request whose keys hold too many workers is parked, and the next one is
 // tried.
-func TestNoTrialWithoutAWorker(t *testing.T) {
+func TestNoProbeWithoutAWorker(t *testing.T) {
 	g := shaped()
 	first, second := g.head(fresh), g.head(fresh)
 	first.n, first.reservations[0] = 1, reservation{Bucket: &bucket{Value: keyAtGate{holds: 8}}, Terms: &account.Terms{Workers: 0.5}}

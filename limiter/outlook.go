@@ -142,7 +142,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	case NoWorker:
 		o.Have, o.Most = g.busy, n.workers
 		if r > lightRung {
-			o.Have, o.Most = g.load.long(), g.mostLong()
+			o.Have, o.Most = g.load.long(), g.mostLong(r)
 		}
 	default: // the barrier has no counts
 	}
@@ -272,7 +272,7 @@ func (l *Limiter) GateState() GateState {
 	defer g.mu.Unlock()
 	n := g.limits
 	// Show no count above its maximum: after the number of workers has fallen, more may still be in use.
-	workers, longMost := max(n.workers, g.busy), max(g.mostLong(), g.load.long())
+	workers, longMost := max(n.workers, g.busy), max(n.longMost, g.load.long())
 	if !g.workers.areKnown() {
 		workers, longMost = 0, 0
 	}

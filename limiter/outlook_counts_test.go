@@ -20,8 +20,7 @@ func TestCountsOfWaitingRequests(t *testing.T) {
 		"room for clients within their share": {func(g *gate, x *Ticket) {
 			g.utilisation, g.load.computing[1], g.load.overShare[1], x.overShare = 0.5, 2, 1, true
 		}, 2, RoomForOthers, 2, 2},
-		"no worker for a long one":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4] = 15, 15 }, waitsAt(4), NoWorker, 15, 15},
-		"short ones came recently":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4], g.shortUse.now = 13, 12, 4 }, waitsAt(4), NoWorker, 12, 12},
+		"no worker for a long one":  {func(g *gate, _ *Ticket) { g.busy, g.load.held[4], g.load.held[3] = 15, 12, 3 }, waitsAt(4), NoWorker, 15, 15},
 		"no worker for a short one": {func(g *gate, _ *Ticket) { g.busy, g.workers.configured = 16, 16; g.load.held[0] = 16 }, 0, NoWorker, 16, 16},
 		"no worker for a light one": {func(g *gate, _ *Ticket) { g.busy, g.workers.configured = 16, 16; g.load.held[0] = 16 }, level(lightRung), NoWorker, 16, 16},
 		"no room for the longest":   {func(g *gate, _ *Ticket) { g.load.computing[5] = 2 }, rungs - 1, NoRoom, 2, 2},

@@ -209,7 +209,7 @@ func (g *gate) shape() {
 // client can't have many of them.
 
 const (
-	// keptOf16 of 16 workers are the most that are kept for short requests.
+	// keptOf16 of 16 workers are kept for short requests.
 	keptOf16 = 5
 	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
 	// workers and the CPUs together.
@@ -347,10 +347,14 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// mostLong returns how many requests that aren't short may hold a worker. They leave as many workers for short
-// ones as these have recently used at once, but no more than are kept, and at least one. Otherwise, workers
-// that no short request wants would stay idle while other requests wait.
-func (g *gate) mostLong() int {
+// mostLong returns how many requests that aren't short may hold a worker if another one of rung r starts. If it
+// will end soon, they leave as many workers for short ones as these have recently used at once, but no more
+// than are kept, and at least one. Otherwise, workers that no short request wants would stay idle while other
+// requests wait. Longer requests always leave all kept workers, because short ones would wait too long for them.
+func (g *gate) mostLong(r rung) int {
+	if r > briefRung {
+		return g.limits.longMost
+	}
 	return max(g.limits.longMost, g.limits.workers-max(1, g.shortUse.most()))
 }
 
@@ -364,7 +368,7 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	if r <= lightRung {
 		return g.roomForShort()
 	}
-	most := g.mostLong()
+	most := g.mostLong(r)
 	if g.busy >= n.workers || !computes && g.wantsCPU() && g.load.holding >= max(1, most-n.leastSlots) {
 		return false
 	}

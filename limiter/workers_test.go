@@ -67,7 +67,7 @@ func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 		t.Errorf("%d workers are known, want any number", n)
 	}
 	s.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
-	s.expectState(t, "at first", map[string]int{"holding": 15, "queued": 45})
+	s.expectState(t, "at first", map[string]int{"holding": 11, "queued": 49})
 	s.watch(time.Second, 0, always(5))
 	s.expectState(t, "a second later", map[string]int{"holding": 60, "queued": 0})
 

@@ -113,9 +113,9 @@ func (c *conn) recovers() {
 	}
 }
 
-// fails logs a panic of the handler.
+// fails logs a panic.
 func (c *conn) fails(p any) {
-	c.server.o.Log.Error("the handler of a connection panicked", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	c.server.o.Log.Error("a connection's goroutine panicked", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 }
 
 var errFailed = errors.New("the connection failed")

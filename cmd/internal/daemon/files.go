@@ -27,7 +27,7 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Keep, as an owner or a group for ReplaceFile, means this process's own.
+// Keep means this process's own user or group, as an argument of ReplaceFile.
 const Keep = -1
 
 // ReplaceFile replaces a file completely or not at all, even if the machine crashes. It replaces a symbolic

@@ -168,7 +168,7 @@ func (o *Output) run() {
 		o.mu.Unlock()
 		// Lines are lost when the queue is full, so they come after those that were just written.
 		if len(lines) > 0 && o.write(lines) && lost > told {
-			o.told.Warn("log lines were lost, because the log could not be written", zap.Uint64("lines_left_out", lost-told))
+			o.told.Warn("log lines were lost, because the log could not be written or its reader was too slow", zap.Uint64("lines_left_out", lost-told))
 			told = lost
 		}
 	}

@@ -69,8 +69,7 @@ func robotClass(c *config.Config) limiter.ClassInfo {
 }
 
 // Robots makes the Robots that finds the accounts of robots, or returns nil if robots have no accounts.
-// proofs verifies robots; if it is nil, none can be verified. An error is a fault that the checks of the
-// configuration missed.
+// proofs verifies robots; if it is nil, none can be verified.
 func Robots(c *config.Config, proofs robots.Proofs) *robots.Robots {
 	if !c.Robots.Enabled {
 		return nil
@@ -120,7 +119,7 @@ func siteInfos(c *config.Config) (all []limiter.SiteInfo) {
 }
 
 // Classifier makes the classifier, which finds out which client sent a request. databases are those that its
-// classes need. An error is a fault that the checks of the configuration missed.
+// classes need. An error is a secret that can't be read.
 func Classifier(c *config.Config, databases map[string]classify.Database) (*classify.Classifier, error) {
 	cc := classify.Config{TrustedProxies: c.Trusted(), Databases: databases}
 	switch strings.ToLower(c.AddressHeader) {
