@@ -85,7 +85,7 @@ func checkSocketPath(path string) error {
 	case !strings.HasPrefix(path, "/") || path == "/":
 		return errors.New(`must be "unix:" and an absolute path, such as unix:/run/tempomat/proxy.sock`)
 	case len(path) > maxSocketPath:
-		return fmt.Errorf("the path of a unix socket has at most %d bytes", maxSocketPath)
+		return fmt.Errorf("the path of a unix socket may have at most %d bytes", maxSocketPath)
 	case strings.ContainsFunc(path, odd):
 		return errors.New("the path of a unix socket must not contain spaces, commas, ? or #")
 	}

@@ -181,7 +181,7 @@ func headerName() form.Scalar[string] {
 	}
 	return form.Text(func(text string) (string, error) {
 		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
-			return "", errors.New("must be the name of a request header, such as X-Api-Key, of at most 64 characters")
+			return "", errors.New("must be the name of a request header, at most 64 characters long, such as X-Api-Key")
 		}
 		if strings.EqualFold(text, "Host") {
 			return "", errors.New("can't be the Host header, which names the site and not the client")
@@ -321,7 +321,7 @@ func validateClasses(r *form.Reader, d *draft) {
 			continue
 		}
 		if hasHeader == hasPath {
-			r.Fault(c.at, "", "must have exactly one of header and path: true")
+			r.Fault(c.at, "", "must have either header or path: true, but not both")
 		}
 	}
 }

@@ -120,7 +120,7 @@ func validateSmockron(r *form.Reader, d *draft) {
 		}
 	}
 	if told > 0 && on+told > maxClasses-1 {
-		r.Fault(at, "", fmt.Sprintf("with the classes that are on, there are %d classes and domains that are charged by requests; at most %d are allowed", on+told, maxClasses-1))
+		r.Fault(at, "", fmt.Sprintf("there are %d classes that are on and domains that are charged by requests; together, at most %d are allowed", on+told, maxClasses-1))
 	}
 }
 
@@ -193,7 +193,7 @@ func parseMasterAddress(text string) (a MasterAddress, err error) {
 	host, port := rest, masterPort
 	if h, p, err := net.SplitHostPort(rest); err == nil {
 		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65534 {
-			return a, errors.New("must have a port from 1 to 65534; control is on the next one")
+			return a, errors.New("must have a port from 1 to 65534; control uses the next one")
 		}
 		host = h
 	}

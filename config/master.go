@@ -274,7 +274,7 @@ func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 	case d.rule == "credit" && (rate || interval):
 		return rule, "rate", errors.New("doesn't apply to rule credit, which uses cpus")
 	case d.rule == "credit" && d.cpus == 0:
-		return rule, "cpus", errors.New("is missing; it must be the CPU-seconds that each identifier may use per second")
+		return rule, "cpus", errors.New("is missing; it must be the number of CPU-seconds that each identifier may use per second")
 	case d.rule == "credit":
 		rule.CPUs, rule.Memory = d.cpus, d.memory
 		rule.Burst, err = form.Duration(0, day).Parse(cmp.Or(d.burst, form.FormatDuration(defaultBurst)))
@@ -282,7 +282,7 @@ func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 	case d.cpus != 0:
 		return rule, "cpus", errors.New("applies only to rule credit")
 	case rate && interval:
-		return rule, "interval", errors.New("sets the same as rate; keep only one of them")
+		return rule, "interval", errors.New("sets the same value as rate; keep only one of them")
 	case rate:
 		rule.Interval = d.rate.Interval()
 	case !interval:
@@ -293,7 +293,7 @@ func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 	}
 	rule.Burst, err = parseBurst(d.burst, rule.Interval)
 	if err == nil && d.rule == "history" && rule.Burst/rule.Interval > maxHistory {
-		err = fmt.Errorf("is more than %d requests, which rule history would have to remember", maxHistory)
+		err = fmt.Errorf("is more than %d requests, the most that rule history can remember", maxHistory)
 	}
 	return rule, "burst", err
 }

@@ -70,7 +70,7 @@ func methodName() form.Scalar[string] {
 
 // hostPattern reads the name of a host, or a pattern for all hosts below it.
 func hostPattern() form.Scalar[string] {
-	const problem = "must be a host such as www.example.com, without a port, or *.example.com for all below it"
+	const problem = "must be a host such as www.example.com, without a port, or *.example.com for all names below it"
 	return form.Simple(problem, func(text string) (string, bool) {
 		text = strings.TrimSuffix(strings.ToLower(text), ".")
 		name := strings.TrimPrefix(text, "*.")
@@ -92,7 +92,7 @@ func inURL(ip netip.Addr) string {
 // pathPattern reads a path, or a path followed by * for all paths that begin with it.
 func pathPattern() form.Scalar[string] {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '?' || c == '#' }
-	const problem = "must be a path such as /healthz, or /static/* for all paths below it, of at most 1024 characters"
+	const problem = "must be a path of at most 1024 characters, such as /healthz, or /static/* for all paths below it"
 	return form.Simple(problem, func(text string) (string, bool) {
 		return text, strings.HasPrefix(text, "/") && len(text) <= 1024 && !strings.ContainsFunc(text, odd) && !strings.Contains(strings.TrimSuffix(text, "*"), "*")
 	})

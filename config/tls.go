@@ -122,7 +122,7 @@ func certificates() form.List[CertificateFiles] {
 func checkPath(text string) (string, error) {
 	odd := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) || c == ',' }
 	if !filepath.IsAbs(text) || len(text) > 1024 || strings.ContainsFunc(text, odd) {
-		return "", errors.New("must be a path that begins with /, without spaces and commas")
+		return "", errors.New("must be a path that begins with / and contains no spaces or commas")
 	}
 	return filepath.Clean(text), nil
 }

@@ -60,7 +60,7 @@ func readText(r *Reader, at Source, n *yaml.Node, set func(text string) error) {
 	case n.Kind != yaml.ScalarNode:
 		r.Fault(at, "", "must be a single value, not "+KindName(n))
 	case IsNull(n):
-		r.Fault(at, "", "has no value; leave the key out for its default")
+		r.Fault(at, "", "has no value; leave the key out to use its default")
 	default:
 		if err := set(n.Value); err != nil {
 			r.Fault(at, Quoted(n.Value), err.Error())
