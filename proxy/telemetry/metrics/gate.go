@@ -18,9 +18,9 @@ func gate() []Metric {
 		level("gate_holding", "gateHolding", "Requests that hold a worker without computing.", func(s *State) int { return s.Gate.Holding }),
 		level("gate_orphans", "gateOrphans", "Requests whose client has disconnected.", func(s *State) int { return s.Gate.Orphans }),
 		level("gate_room", "gateRoom", "Maximum number of requests of one size or smaller that may compute at once.", func(s *State) int { return s.Gate.Room }),
-		bySize("gate_computing", "gateComputing", "Computing requests, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
-		bySize("gate_ahead", "gateAhead", "Computing requests whose client is over its share, by size.", func(s *State) []int { return s.Gate.Ahead[:] }),
-		bySize("gate_held", "gateHeld", "Requests that hold a worker, by duration.", func(s *State) []int { return s.Gate.Held[:] }),
+		bySize("gate_computing", "gateComputing", "Requests that are computing, by size.", func(s *State) []int { return s.Gate.Computing[:] }),
+		bySize("gate_ahead", "gateAhead", "Requests that are computing and whose client is over its share, by size.", func(s *State) []int { return s.Gate.Ahead[:] }),
+		bySize("gate_held", "gateHeld", "Requests that hold a worker, by how long they have held it.", func(s *State) []int { return s.Gate.Held[:] }),
 		level("gate_probes", "gateProbes", "Requests of unknown cost that run to find out what they cost.", func(s *State) int { return s.Gate.Probes }),
 		level("gate_queued", "gateQueued", "Requests in the queue.", func(s *State) int { return s.Gate.Queued }),
 		gauge("gate_clock_seconds", "gateClock", "Virtual time of the fair queue.", func(s *State) float64 { return s.Gate.Clock }),
@@ -35,7 +35,7 @@ func gate() []Metric {
 			}
 		}),
 		gauge("priority_on", "priorityOn", "1 if tempomat lowers priorities, otherwise 0.", func(s *State) float64 { return truth(s.Priorities.On) }),
-		level("priority_lowered", "priorityLowered", "Backend processes with a lowered priority now.", func(s *State) int { return s.Priorities.Lowered }),
+		level("priority_lowered", "priorityLowered", "Backend processes whose priority is now lowered.", func(s *State) int { return s.Priorities.Lowered }),
 		counts("priority_steps_total", "prioritySteps", "Priority changes, by the distance below normal.", func(s *State, tell tell) {
 			for i, n := range s.Priorities.Steps {
 				tell(float64(n), strconv.Itoa(host.StepDown(i+1)))
@@ -49,7 +49,7 @@ func gate() []Metric {
 			tell(float64(p.Abandoned), "changed")
 			tell(float64(p.Failed), "failed")
 		}, "end"),
-		gauge("cpus", "cpus", "CPUs of the backend.", func(s *State) float64 { return s.CPUs }),
+		gauge("cpus", "cpus", "Number of CPUs of the backend.", func(s *State) float64 { return s.CPUs }),
 	}
 }
 
@@ -68,7 +68,7 @@ func sites() []Metric {
 	return []Metric{
 		bySite("site_cpu_seconds_total", "siteCPU", Counter, "CPU seconds of the site's requests.", func(x *limiter.SiteState) float64 { return x.CPU }),
 		bySite("site_wait_seconds_total", "siteWait", Counter, "Total wait of the site's requests in seconds.", func(x *limiter.SiteState) float64 { return x.Waited }),
-		bySite("site_requests_total", "siteRequests", Counter, "Requests for the site that ran.", func(x *limiter.SiteState) float64 { return float64(x.Ended) }),
+		bySite("site_requests_total", "siteRequests", Counter, "Finished requests for the site.", func(x *limiter.SiteState) float64 { return float64(x.Ended) }),
 		bySite("site_refused_total", "siteRefused", Counter, "Rejected requests for the site.", func(x *limiter.SiteState) float64 { return float64(x.Refused) }),
 		bySite("site_busy", "siteBusy", Gauge, "Requests for the site at the backend.", func(x *limiter.SiteState) float64 { return float64(x.Busy) }),
 		bySite("site_queued", "siteQueued", Gauge, "Requests for the site in the queue.", func(x *limiter.SiteState) float64 { return float64(x.Queued) }),

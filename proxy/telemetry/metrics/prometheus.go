@@ -86,7 +86,7 @@ type durations struct {
 func NewDurations() *Durations {
 	d := new(Durations)
 	d.took.begin("request_duration_seconds",
-		"Seconds from the end of a request's headers to the end of its response, by group. Only requests that the backend served and whose client stayed connected.")
+		"Seconds from the end of a request's headers to the end of its response, by group. Includes only requests that the backend served and whose client stayed connected.")
 	d.waited.begin("wait_seconds", "Seconds that requests were delayed, by group; for rejected requests, the time until the rejection. "+
 		"Requests that weren't delayed are not included.")
 	return d

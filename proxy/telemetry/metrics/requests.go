@@ -21,10 +21,10 @@ func requests() []Metric {
 		count("", "requests", "Finished requests.", all((*telemetry.Sums).Requests)),
 		count("", "exempt", "Exempt requests.", func(s *State) uint64 { return s.Totals.Groups[telemetry.Exempt].Requests() }),
 		count("", "refused", "Rejected requests.", ended(telemetry.Refused)),
-		count("", "redirected", "Redirected newcomers' requests.", ended(telemetry.Redirected)),
-		count("", "clientGone", "Requests whose client disconnected before the response.", ended(telemetry.ClientGone)),
-		count("", "backendDown", "Requests without a connection to the backend (502).", ended(telemetry.BackendDown)),
-		count("", "backendSlow", "Requests without a response in time (504).", ended(telemetry.BackendSlow)),
+		count("", "redirected", "Redirected requests from newcomers.", ended(telemetry.Redirected)),
+		count("", "clientGone", "Requests whose client disconnected before the response was complete.", ended(telemetry.ClientGone)),
+		count("", "backendDown", "Requests that couldn't reach the backend (502).", ended(telemetry.BackendDown)),
+		count("", "backendSlow", "Requests that the backend didn't answer in time (504).", ended(telemetry.BackendSlow)),
 		count("", "backendBroke", "Requests whose response the backend cut off.", ended(telemetry.BackendBroke)),
 		counts("refused_total", "refusedOf", "Rejected requests, by group and reason.", byRefusal, "group", "reason"),
 	},
@@ -32,15 +32,15 @@ func requests() []Metric {
 		ofGroups("delay_seconds_total", "delaySeconds", "Total delay in seconds", false, func(x *telemetry.Sums) float64 { return x.Delay.Seconds() }),
 		ofGroups("shadowed_total", "shadowed", "Delays and rejections in shadow mode", true, func(x *telemetry.Sums) float64 { return float64(x.Shadowed) }),
 		ofGroups("cpu_seconds_total", "costSeconds", "CPU seconds charged", false, func(x *telemetry.Sums) float64 { return x.Cost.Seconds() }),
-		ofGroups("wasted_cpu_seconds_total", "wastedSeconds", "CPU seconds for clients that had disconnected", false, func(x *telemetry.Sums) float64 { return x.Wasted.Seconds() }),
+		ofGroups("wasted_cpu_seconds_total", "wastedSeconds", "CPU seconds used for clients that had disconnected", false, func(x *telemetry.Sums) float64 { return x.Wasted.Seconds() }),
 		[]Metric{
-			count("malformed_total", "malformed", "Invalid requests; not counted as finished.", func(s *State) uint64 { return s.Totals.Malformed }),
-			count("fetchers_requests_total", "fetchers", "Finished requests of verified fetchers for people, such as ChatGPT-User.", all(func(x *telemetry.Sums) uint64 { return x.Fetchers })),
-			by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers for people."}, func(s *State, tell tell) {
+			count("malformed_total", "malformed", "Invalid requests, which don't count as finished.", func(s *State) uint64 { return s.Totals.Malformed }),
+			count("fetchers_requests_total", "fetchers", "Finished requests from verified fetchers that act for people, such as ChatGPT-User.", all(func(x *telemetry.Sums) uint64 { return x.Fetchers })),
+			by(Metric{Name: "fetchers_cpu_seconds_total", Series: "fetchersSeconds", Kind: Counter, Help: "CPU seconds charged to verified fetchers that act for people."}, func(s *State, tell tell) {
 				all := s.Totals.All()
 				tell(all.Fetched.Seconds())
 			}),
-			by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds, by source: process, database, header or estimate."}, func(s *State, tell tell) {
+			by(Metric{Name: "cost_seconds_total", Series: "costBy", Kind: Counter, Help: "CPU seconds, by the source of the figure: process, database, header or estimate."}, func(s *State, tell tell) {
 				tell(s.Costs.Process.Seconds(), "process")
 				tell(s.Costs.Database.Seconds(), "database")
 				tell(s.Costs.Told.Seconds(), "header")
@@ -83,7 +83,7 @@ func limits() []Metric {
 		byName("class", "class_delayed_total", "classDelayed", "Requests delayed by the class.", func(x *telemetry.NameTotals) uint64 { return x.Delayed }),
 		byName("class", "class_refused_total", "classRefused", "Requests rejected by the class.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
 		byName("class", "class_shadowed_total", "classShadowed", "Delays and rejections in shadow mode, by class.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
-		byName("limit", "limit_matched_total", "limitMatched", "Requests that match the limit.", func(x *telemetry.NameTotals) uint64 { return x.Matched }),
+		byName("limit", "limit_matched_total", "limitMatched", "Requests that matched the limit.", func(x *telemetry.NameTotals) uint64 { return x.Matched }),
 		byName("limit", "limit_refused_total", "limitRefused", "Requests that the limit rejected.", func(x *telemetry.NameTotals) uint64 { return x.Refused }),
 		byName("limit", "limit_shadowed_total", "limitShadowed", "Rejections by the limit in shadow mode.", func(x *telemetry.NameTotals) uint64 { return x.Shadowed }),
 		counts("strict_checks_total", "strictChecks", "Answered calls to Redis for strict limits.", strict(func(s *Strict) uint64 { return s.Checks })),

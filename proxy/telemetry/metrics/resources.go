@@ -18,7 +18,7 @@ func resources() []Metric {
 		}, "where"),
 		count("buffer_errors_total", "bufferErrors", "Buffer files that couldn't be written.", func(s *State) uint64 { return s.Buffer.Errors }),
 		level("connections", "connections", "Open client connections.", func(s *State) int { return s.Connections.Open }),
-		level("connections_most", "connectionsMost", "Limit of client connections.", func(s *State) int { return s.Connections.Most }),
+		level("connections_most", "connectionsMost", "Maximum number of client connections.", func(s *State) int { return s.Connections.Most }),
 		level("connections_addresses", "connectionsAddresses", "Addresses with open connections.", func(s *State) int { return s.Connections.Addresses }),
 		count("connections_shed_total", "connectionsShed", "Connections closed to make room for others.", func(s *State) uint64 { return s.Connections.Shed }),
 		count("connections_refused_total", "connectionsRefused", "Connections closed right after they were opened.", func(s *State) uint64 { return s.Connections.Refused }),
@@ -43,9 +43,9 @@ func secure() []Metric {
 	return []Metric{
 		counts("tls_handshakes_total", "tlsHandshakes", "TLS handshakes, by result.",
 			results(func(b *ConnStats) map[string]uint64 { return b.Handshakes }), "result"),
-		counts("proxy_headers_total", "proxyHeaders", "Connections to PROXY protocol addresses, by result.",
+		counts("proxy_headers_total", "proxyHeaders", "Connections to addresses with proxyProtocol, by result.",
 			results(func(b *ConnStats) map[string]uint64 { return b.Proxied }), "result"),
-		gauges("tls_certificate_expiry_seconds", "", "Expiry of the certificate, in seconds since 1970.", func(s *State, tell tell) {
+		gauges("tls_certificate_expiry_seconds", "", "Time at which the certificate expires, in seconds since 1970.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
 				if !c.Expires.IsZero() {
 					tell(float64(c.Expires.Unix()), c.File)
@@ -84,9 +84,9 @@ func sharing() []Metric {
 		level("sharing_peers", "sharingPeers", "Live peers (gossip).", func(s *Sharing) int { return s.Peers }),
 		gauges("sharing_other_secret", "sharingOtherSecret", "1 if another instance had a different coordination.secret in the last minute, otherwise 0.",
 			number(func(s *Sharing) float64 { return truth(s.OtherSecret) }), "kind"),
-		level("sharing_drift", "sharingDrift", "Differences between instances in release, mode, classes or clock that last half a minute.", func(s *Sharing) int { return s.Drift }),
+		level("sharing_drift", "sharingDrift", "Differences between instances (release, mode, classes or clock) that have lasted half a minute.", func(s *Sharing) int { return s.Drift }),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),
-		total("sharing_received_total", "sharingReceived", "Received orders, bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
+		total("sharing_received_total", "sharingReceived", "Received orders (Smockron), bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
 		total("sharing_dropped_total", "sharingDropped", "Charges that were not shared.", func(s *Sharing) uint64 { return s.Dropped }),
 		total("sharing_failed_total", "sharingFailed", "Failed calls and messages.", func(s *Sharing) uint64 { return s.Failed }),
 		total("sharing_unsound_total", "sharingUnsound", "Invalid messages.", func(s *Sharing) uint64 { return s.Unsound }),
