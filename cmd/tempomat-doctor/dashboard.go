@@ -24,7 +24,7 @@ func (d *doctor) dashboard() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Serve the dashboard for several instances, until it is interrupted",
 		Long: `Serve the dashboard of tempomat-proxy with the sums of all instances that --fleet finds or --socket
-names. The page asks for the token in the file of --token, like the page at admin.web. A proxy serves
+names. The page asks for the token in the file that --token names, like the page at admin.web. A proxy serves
 the dashboard of its own instance without this command.`,
 		Example: "  tempomat-doctor dashboard --fleet",
 		Args:    daemon.Arguments(0),

@@ -74,8 +74,8 @@ func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
 	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.status(), d.reload(), d.report(), d.dashboard(), d.master())
 	f := root.PersistentFlags()
-	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; several, to ask all of them (default $"+
-		listenVariable+", or "+config.Default().Admin.Listen+"; of a master "+config.DefaultMaster().Admin.Listen+")")
+	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; give several to ask all of them (default $"+
+		listenVariable+", or "+config.Default().Admin.Listen+"; for a master "+config.DefaultMaster().Admin.Listen+")")
 	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that share with this one (needs coordination.secret and admin.web)")
 	f.StringVar(&d.token, "token", "", "the `file` with the token that admin.web asks for (default "+usualFile+")")
 	// --class is another name of --bucket, the original's flag.

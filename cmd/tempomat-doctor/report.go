@@ -35,7 +35,7 @@ func (d *doctor) report() *cobra.Command {
 	var ask reportChoice
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Show which clients used the server in the last day, or week",
+		Short: "Show which clients used the server in the last day or week",
 		Long: `Show who used the server in the last hours: the cost of groups of clients, of keys of each
 class, of URL shapes and of URLs. With several sockets, add up the hours of several instances.`,
 		Example: `  tempomat-doctor report                      the last day

@@ -37,10 +37,10 @@ func (d *doctor) tables() *cobra.Command {
 		Short: "Show the clients of tempomat-proxy",
 		Long: `Show the clients of tempomat-proxy, a table for each class:
 
-  Wait[s]  average delay of its latest requests, because of debt or in the queue
-  Cpu[s]   CPU-seconds that it recently used, per second
-  Req/s    requests that it recently made, per second
-  Last[s]  time since its last request
+  Wait[s]  average delay of the key's latest requests, because of debt or in the queue
+  Cpu[s]   CPU-seconds that the key recently used, per second
+  Req/s    requests that the key recently made, per second
+  Last[s]  time since the key's last request
   Title    the key: an address, a network, a User-Agent family, …; for a robot also how it was
            verified, and when the list of its addresses was last fetched
 
@@ -61,7 +61,7 @@ top shows all of this live. To stop tempomat from slowing clients, set throttle:
 	f := c.Flags()
 	f.StringVar(&ask.bucket, "bucket", "", "only this `class` (also --class): slash32, Slash32, userAgent, …")
 	f.StringVar(&ask.sort, "sort", "wait", "sort by this `column`: wait, cpu, rate, level (the deepest debt first) or last (the latest first)")
-	f.IntVar(&ask.limit, "limit", 0, "rows of each table (default 10; 50 with --bucket)")
+	f.IntVar(&ask.limit, "limit", 0, "number of rows in each table (default 10; 50 with --bucket)")
 	asJSON(c, &ask.json)
 	complete(c, "sort", "wait", "cpu", "rate", "level", "last")
 	return c

@@ -54,7 +54,7 @@ It respects NO_COLOR.`,
 			return d.showTop(c.Context(), at, interval, once)
 		},
 	}
-	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask, 200ms to 1h")
+	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask the proxy, 200ms to 1h")
 	c.Flags().BoolVar(&once, "once", false, "print one frame and exit")
 	c.Flags().BoolVar(&document, "json", false, "print the admin API's document for the pane and exit")
 	c.Flags().StringVar(&pane, "pane", view.Panes()[0], "the `pane` to show first: "+strings.Join(view.Panes(), ", "))

@@ -250,7 +250,7 @@ func (b *bills) begin(c *config.Config) {
 	}
 	tell := func(err error) {
 		if b.miss(err); err != nil {
-			warn("tempomat isn't allowed to see which worker serves a request; its cost is estimated, unless the worker reports", zap.Error(err))
+			warn("tempomat isn't allowed to see which worker serves a request, so the request's cost is estimated, unless the worker reports", zap.Error(err))
 			return
 		}
 		b.log.Info("the CPU time of requests is measured in the backend's workers")

@@ -115,9 +115,9 @@ func secretCommand(stdout io.Writer) *cobra.Command {
 			},
 		})
 	}
-	add("new", "Make the file ("+sharing.DefaultSecretFile+")", sharing.MakeSecret)
-	add("show", "Print the fingerprint of its secret", sharing.ShowSecret)
-	add("rotate", "Replace its secret; the previous one stays valid for a day", sharing.RotateSecret)
+	add("new", "Create the file with a new secret (default "+sharing.DefaultSecretFile+")", sharing.MakeSecret)
+	add("show", "Print the fingerprint of the secret in the file", sharing.ShowSecret)
+	add("rotate", "Replace the secret in the file; the previous one stays valid for a day", sharing.RotateSecret)
 	return c
 }
 

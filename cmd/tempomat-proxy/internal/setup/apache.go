@@ -144,7 +144,7 @@ func (d *decider) apacheForeign(all []host.Directive) {
 					"let Apache terminate TLS: use recipes/apache-tls.md in "+manuals)
 			}
 		case "mdomain", "<mdomainset", "mdcertificatefile":
-			d.block(at+": Apache gets its certificates itself (mod_md)", "it keeps them where only Apache can read them",
+			d.block(at+": Apache gets its certificates itself (mod_md)", "mod_md keeps them where only Apache can read them",
 				"get them with certbot, or let tempomat-proxy get them (tls: {acme: …})")
 		case "use":
 			d.block(at+": a macro is used", "setup can't tell which lines define the sites", "write the sites out, or "+byHand)
@@ -353,7 +353,7 @@ func (d *decider) apacheSecured(hosts []*apacheHost) {
 		where := fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line)
 		cert, key := h.first("sslcertificatefile"), h.first("sslcertificatekeyfile")
 		if len(cert) != 1 || len(key) != 1 || h.first("sslcertificatechainfile") != nil {
-			d.block(where+": the site does not name its certificate with only SSLCertificateFile and SSLCertificateKeyFile",
+			d.block(where+": the site does not name its certificate with exactly one SSLCertificateFile and one SSLCertificateKeyFile",
 				"tempomat-proxy terminates TLS with the same files", "name both files there, the first one with the authorities' certificates (like certbot's fullchain.pem)")
 			continue
 		}

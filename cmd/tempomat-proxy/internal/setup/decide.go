@@ -102,7 +102,7 @@ func (d *decider) ports() {
 		}
 	}
 	if d.m.Apache == nil && len(d.plan.Obstacles) == 0 {
-		d.block("there is no Apache", "setup can only put the proxy in front of Apache, with its files in the layout of Debian and Ubuntu", byHand)
+		d.block("there is no Apache", "setup can only put the proxy in front of an Apache whose files are laid out as on Debian and Ubuntu", byHand)
 	}
 }
 
@@ -156,7 +156,7 @@ func (d *decider) finish() {
 	if !d.m.Systemd {
 		d.note("systemd is not running: -write changes and checks the files, and prints the commands that switch over.")
 	} else if !d.m.Service.Installed {
-		d.block("the unit "+unitName+".service is not installed", "setup starts the proxy with it",
+		d.block("the unit "+unitName+".service is not installed", "setup needs it to start the proxy",
 			"install the package, or copy deploy/systemd/tempomat-proxy.service to /etc/systemd/system")
 	}
 }
@@ -306,7 +306,7 @@ func (d *decider) keys() {
 	for _, name := range d.certificateFiles() {
 		k, known := d.m.Keys[name]
 		if !known || k.Fault != "" {
-			d.block("the proxy can't get permission to "+name, k.Fault, "make sure that the file exists, and run setup as root")
+			d.block("the proxy can't get permission to read "+name, k.Fault, "make sure that the file exists, and run setup as root")
 			continue
 		}
 		for _, a := range k.Needs {

@@ -134,7 +134,7 @@ func Show(w io.Writer, p Plan) {
 	}
 	fmt.Fprintln(w)
 	if p.Done {
-		fmt.Fprintln(w, "Already set up. For sites that were added since, undo setup and run it again. To undo: tempomat-proxy setup -undo")
+		fmt.Fprintln(w, "Already set up. To include sites that were added since, undo setup and run it again. To undo: tempomat-proxy setup -undo")
 		return
 	}
 	if len(p.Obstacles) > 0 {
