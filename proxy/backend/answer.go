@@ -110,7 +110,7 @@ func (a *Answer) Waits() bool {
 	return a.buffer.Buffered() == 0 && a.conn.isSilent()
 }
 
-// finish releases the connection. It can serve the next request if no bytes are left on it.
+// finish releases the connection. The connection can serve the next request if no bytes are left on it.
 func (a *Answer) finish(err error) error {
 	if a.end != nil {
 		return a.end

@@ -200,7 +200,7 @@ func (c *Conn) isSilent() bool {
 }
 
 // isSpoken reports whether there is something to read: data, the end or an error. A peek takes a quarter of
-// the time of poll(2).
+// the time that poll(2) takes.
 func isSpoken(fd uintptr) (bool, error) {
 	var b [1]byte
 	_, err := nonblock.Peek(fd, b[:])
@@ -217,7 +217,7 @@ func (c *Conn) noteReset(err error) {
 }
 
 // Call is the current request of one client to the backend. Another goroutine can cancel it. The client's
-// next request uses it again. Cancel may be called at any time.
+// next request uses the same Call. Cancel may be called at any time.
 type Call struct {
 	mu        sync.Mutex // guards the fields below
 	conn      *Conn      // connection in use; nil: none

@@ -51,8 +51,8 @@ type Pool struct {
 // it completely.
 const memorySize = 32 << 10
 
-// NewPool makes a Pool without connections. The timeout is for the head of an answer after the request was
-// sent; 0: no limit. host is for requests without one.
+// NewPool makes a Pool without connections. The timeout limits the time from the end of a request to the head
+// of its answer; 0: no limit. Requests without a Host get host.
 func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	p := &Pool{dial: dial, host: host, answerTimeout: timeout, idleFor: idleFor}
 	p.memory.New = func() any { return new([memorySize]byte) }

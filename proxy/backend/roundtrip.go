@@ -21,7 +21,7 @@ type Request struct {
 	Fields       http1.Fields
 	// Body is the body, or nil. The Pool closes it when it is no longer needed, and may read it for a moment
 	// after the answer is complete. If a Read fails, the backend sees the end of the connection, and the Pool
-	// still waits for its answer.
+	// still waits for the backend's answer.
 	Body io.ReadCloser
 	// Length is the length of the body; negative: unknown. Ready reports whether the body can be read without
 	// waiting.

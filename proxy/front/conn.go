@@ -104,8 +104,8 @@ func (c *conn) serve() {
 	c.end()
 }
 
-// recovers keeps a panic of the connection's goroutine, for example in the code that parses input or chooses
-// a certificate, from ending more than this connection.
+// recovers makes a panic of the connection's goroutine end only this connection. The code that parses input
+// or chooses a certificate may panic, for example.
 func (c *conn) recovers() {
 	if p := recover(); p != nil {
 		c.fails(p)

@@ -114,7 +114,7 @@ func (c *conn) readProxyHeader() bool {
 	return err == nil
 }
 
-// receiveProxyHeader reads the PROXY protocol header. It keeps the bytes after it.
+// receiveProxyHeader reads the PROXY protocol header. It keeps the bytes after the header.
 func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
 	if !c.isTrusted() {
 		return h, errUntrusted

@@ -32,7 +32,7 @@ import (
 // pieces is only read more slowly, because an honest stream of messages does the same. Unanswered requests
 // are also counted over all connections from an address, because each new connection has new budgets.
 //
-// The handler counts and charges complete requests. This type only bounds requests that are cancelled before
+// The handler counts and charges complete requests. This type bounds only requests that are cancelled before
 // their answer is complete, because the handler notices these too late.
 //
 // The methods get the time since the connection began.

@@ -23,7 +23,7 @@ type Response struct {
 	conn   *conn
 	r      *request
 	memory *[outSize]byte // borrowed memory; nil: none yet
-	out    []byte         // part of memory with the bytes to write next; until the head is made, with the body
+	out    []byte         // part of memory that holds the bytes to write next; until the head is made, it holds the body
 	pieces [3][]byte      // the pieces of one write
 
 	status   int // status of the answer; 0: not known yet

@@ -55,8 +55,8 @@ func (e *RosterEntry[T]) Remove() {
 	*e = RosterEntry[T]{}
 }
 
-// Exclusively calls f while no call of Each looks at the member, so f can safely use all that the function
-// of Each reads or changes.
+// Exclusively calls f while no call of Each looks at the member, so f can safely use everything that the
+// function passed to Each reads or changes.
 func (e *RosterEntry[T]) Exclusively(f func()) {
 	e.shard.mu.Lock()
 	defer e.shard.mu.Unlock()

@@ -71,7 +71,7 @@ func (h *session) opens(id uint32, by int) {
 	}
 }
 
-// sendReset resets a stream. Frames of it may still be on their way.
+// sendReset resets a stream. Frames for the stream may still be on their way.
 func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	if h.given = append(h.given, id); len(h.given) > mostGiven {
 		h.given = h.given[1:]
@@ -233,8 +233,8 @@ func (h *session) wakeNext() {
 	}
 }
 
-// before reports whether s goes before t. The more urgent stream goes first. Among equally urgent ones the
-// older goes first; if the client can use parts of the answers, it is the one that has waited longer (RFC
+// before reports whether s goes before t. The more urgent stream goes first. Among equally urgent ones, the
+// older one goes first or, if the client can use parts of the answers, the one that has waited longer (RFC
 // 9218, 10).
 func (s *Stream) before(t *Stream) bool {
 	if s.urgency != t.urgency {
@@ -313,8 +313,8 @@ func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 
 // put appends a field whose name is in lower case. It keeps two kinds of values out of the HPACK table:
 // secrets, and values that change with each answer, because remembering them saves nothing. A remembered
-// value stays in memory as long as the connection. So put clones it; otherwise it would keep the whole head
-// in memory.
+// value stays in memory as long as the connection. So put clones the value; otherwise the value would keep
+// the whole head in memory.
 func (h *session) put(name, value string) {
 	f := hpack.HeaderField{Name: name, Value: value}
 	switch name {

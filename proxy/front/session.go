@@ -44,9 +44,9 @@ const (
 	widestWindow = 1 << 20
 	// tableSize is the largest HPACK table of either side, in bytes (RFC 7541, 4.2).
 	tableSize = 4 << 10
-	// manyClients is the factor by which a trusted proxy's connection has larger budgets than a usual
-	// client's. It carries up to mostStreams requests at a time, and a browser that loads a page makes about
-	// 30.
+	// manyClients is the factor by which the budgets of a trusted proxy's connection exceed those of a
+	// client's connection. A proxy's connection carries up to mostStreams requests at a time, and a browser
+	// that loads a page makes about 30.
 	manyClients = 8
 	// warnTime is how long a client may take to answer the first GOAWAY.
 	warnTime = time.Second

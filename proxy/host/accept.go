@@ -41,9 +41,9 @@ func Limit() (uint64, error) {
 // at most one running request, and that request has one connection to the backend. The pool opens a new
 // backend connection only when no idle one is left. So another third is enough for the backend, even if all
 // clients have a running request at once, as with WebSockets. The last third is for the files that hold
-// bodies. In the worst case a request needs two files, but if there is none left, its body streams instead
-// (package spool). So some descriptors are always left for the process itself, above all for the admin
-// socket.
+// bodies. In the worst case a request needs two files, but if no file is left, the request's body streams
+// instead (package spool). So some descriptors are always left for the process itself, above all for the
+// admin socket.
 func ForClients(limit uint64) int {
 	n := limit / 8 // no division of so few descriptors works well, so clients get an eighth
 	if limit > forItself {
@@ -104,8 +104,8 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStaleSocket(path, "unix"); err != nil {
 		return nil, err
 	}
-	// Linux creates the file with the socket's mode at that moment, less the umask. So the file is
-	// never open to more users, not even briefly. If the umask takes bits away, setMode adds them.
+	// Linux creates the file with the socket's mode at that moment, minus the umask. So the file is never open
+	// to more users, not even briefly. If the umask takes bits away, setMode adds them.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
 	}}

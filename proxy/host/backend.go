@@ -21,8 +21,8 @@ const (
 	// queueEvery is the pause between two readings of the accept queues. It is short because the limiter
 	// should know about a queue before it sends many more requests into it. A reading takes about 30 µs.
 	queueEvery = 100 * time.Millisecond
-	// lookEvery is the pause between two checks of which processes the backend has. Its configuration is read
-	// again only if these have changed.
+	// lookEvery is the pause between two checks of which processes the backend has. The backend's
+	// configuration is read again only if its processes have changed.
 	lookEvery = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ type Learner interface {
 	// Backlog reports how many connections wait for a worker, and how many processes the backend has;
 	// 0: unknown.
 	Backlog(now time.Time, queued, processes int)
-	// Found reports how many workers the backend may have at most, and which setting limits them. 0: its
+	// Found reports how many workers the backend may have at most, and which setting limits them. 0: the
 	// configuration sets no limit.
 	Found(now time.Time, workers int, source string)
 }

@@ -32,8 +32,8 @@ func (s *server) at(l listener) bool {
 	return slices.ContainsFunc(s.listens, func(x listener) bool { return x.meets(l) })
 }
 
-// pools returns the given php-fpm pools that get requests from the server. others is true if the server also
-// passes requests to other programs.
+// pools returns those of the given php-fpm pools that get requests from the server. others is true if the
+// server also passes requests to other programs.
 func (s *server) pools(all []Pool) (pools []Pool, others bool) {
 	for _, to := range s.hands {
 		i := slices.IndexFunc(all, func(p Pool) bool { return sameListen(to, p.Listen) })

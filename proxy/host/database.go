@@ -14,8 +14,8 @@ import (
 // time in proportion to how long each waited.
 //
 // The price of a second of waiting is the databases' CPU time in the last interval, divided by the time that
-// all requests waited in it. A request that ends before the next reading pays this price. The requests that
-// are still running then share the rest of the CPU time.
+// all requests waited in that interval. A request that ends before the next reading pays this price. The
+// requests that are still running then share the rest of the CPU time.
 type Database struct {
 	root   fs.FS
 	opened *opened
@@ -44,8 +44,8 @@ func (d *Database) pay(waited time.Duration) time.Duration {
 	return share
 }
 
-// bill takes the CPU time used since the last call. waited is how long all requests that are still running have
-// waited in this interval. bill returns what they pay per second of waiting.
+// bill takes the CPU time used since the last call. waited is how long all requests that are still running
+// have waited in this interval. bill returns what these requests pay per second of waiting.
 func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +73,7 @@ const (
 )
 
 // pids returns the databases' processes, found by name. Any process may choose such a name, but gains
-// nothing by it: the requests that wait then pay for its CPU time.
+// nothing: the requests that wait then pay for the CPU time of that process.
 func (d *Database) pids(now time.Time) []int {
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
 		return d.found

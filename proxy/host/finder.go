@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Seat is the other end of a connection: the process with this number now, and its descriptor of the
+// Seat is the other end of a connection: the process that has this number now, and its descriptor of the
 // socket.
 type Seat struct {
 	PID   int

@@ -176,9 +176,10 @@ type Listening struct {
 	Process int    // number of the program's process; 0: unknown
 }
 
-// Listeners lists the listening TCP sockets that this user is allowed to see, once for each program that
-// holds one. If ports are given, it lists only sockets on those ports. A socket that init holds for a program
-// counts as the program's. The list is empty if no program listens, or the kernel doesn't show it.
+// Listeners lists the listening TCP sockets that this user is allowed to see, each of them once for every
+// program that holds it. If ports are given, it lists only sockets on those ports. A socket that init holds
+// for a program counts as the program's. The list is empty if no program listens, or the kernel doesn't show
+// it.
 func Listeners(ports ...int) (all []Listening) {
 	sockets, err := OpenSockets()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// nginxReader reads from nginx's files where it listens and where it passes requests. No request waits for
+// nginxReader reads from nginx's files where nginx listens and where it passes requests. No request waits for
 // one of nginx's own workers, so their number doesn't matter.
 type nginxReader struct {
 	configReader

@@ -12,11 +12,11 @@ import (
 // tempomat lowers the priority of a backend process while it works on a long request, and restores it
 // afterwards. lifecycle.Life.Step decides how far.
 //
-// A process never gets a higher priority than it had. A process with nice 3 gets 8, then 13, then SCHED_IDLE,
-// which is below all nice values. A process with a different scheduling policy (batch or real time) is never
-// changed. When the request is over, the process gets back exactly the priority that it had, but only if it
-// is still the same process (see process.ID) and still has the priority that it got here. If another program
-// has changed the priority since then, that change stays.
+// A process never gets a higher priority than it had. A process with the nice value 3 gets 8, then 13, then
+// SCHED_IDLE, which is below all nice values. A process with a different scheduling policy (batch or real
+// time) is never changed. When the request is over, the process gets back exactly the priority that it had,
+// but only if it is still the same process (see process.ID) and still has the priority that it got here. If
+// another program has changed the priority since then, that change stays.
 //
 // The change applies to the process's main thread, and to all threads with the same nice value. A process is
 // changed only while it serves a single request.
@@ -48,9 +48,10 @@ type PriorityCounts struct {
 // Steps is the number of steps down.
 const Steps = 3
 
-// StepDown returns by how much a step, 1 to 3, raises the process's nice value. Compared with a process at
-// its own priority, and while both compute, it then gets a third of the CPU time (first step) or a tenth
-// (second step). The last step is SCHED_IDLE, whatever priority the process had: a three-hundredth of nice 0.
+// StepDown returns by how much a step, 1 to 3, raises a process's nice value. While this process and another
+// at its original priority compute, the lowered one gets a third (first step) or a tenth (second step) of the
+// other's CPU time. The last step is SCHED_IDLE, whatever the original priority was: a three-hundredth of
+// what a process at nice 0 gets.
 func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
 // StepWeight returns the kernel's weight of a process after a step, compared with its weight at its own nice
@@ -177,8 +178,8 @@ func levels(k kernel, id process.ID) (now, own int, err error) {
 	return now, own, err
 }
 
-// isLeft reports whether a proxy that was killed has lowered a worker to its current priority; own is its
-// server's.
+// isLeft reports whether now, a worker's current priority, was left by a proxy that was killed before it
+// restored it. own is the priority of the worker's server.
 func isLeft(now, own int) bool {
 	for step := 1; step <= Steps; step++ {
 		if now > own && now == levelBelow(own, step) {
@@ -255,7 +256,7 @@ func (k *Keeper) Counts() PriorityCounts {
 	return c
 }
 
-// IsForbidden reports whether an error of Step means that this process isn't allowed to change that
+// IsForbidden reports whether an error from Step means that this process isn't allowed to change that
 // priority. Trying again is then useless.
 func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
@@ -277,7 +278,7 @@ type kernel interface {
 	Nice(id process.ID) (int, error)
 	// SetNice changes the priority of a process, and of those of its threads that have the same priority.
 	SetNice(pid, nice int) error
-	// Parent returns the process that forked this one and is the same program; ok is false if there is none.
+	// Parent returns the process that forked this one and runs the same program; ok is false if there is none.
 	Parent(id process.ID) (process.ID, bool)
 }
 

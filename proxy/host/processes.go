@@ -76,7 +76,7 @@ func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) 
 	return found
 }
 
-// children returns a process's children, except those that have ended and that it has waited for.
+// children returns a process's children, except those that have ended and for which the process has waited.
 func children(root fs.FS, pid int) (pids []int) {
 	text, _ := fs.ReadFile(root, procFile(pid, "task/"+strconv.Itoa(pid)+"/children")) // if the process has ended, it has no children
 	return numbers(text)

@@ -52,7 +52,7 @@ type Socket struct {
 	Name    []byte // name of a unix socket; valid until the next request
 	File    uint32 // inode of the file with that name
 	Queued  uint32 // number of connections that a listening socket has yet to accept
-	Cgroup  uint64 // id of the cgroup that it was made in, which is the inode of a directory; 0: unknown
+	Cgroup  uint64 // id of the cgroup in which the socket was made: the inode of a directory; 0: unknown
 }
 
 // askTCP asks for the socket at local whose other end is remote.
@@ -237,8 +237,8 @@ func (s *Sockets) EachUnix(in State, each func(Socket)) (ok bool) {
 	return s.ask(false, each)
 }
 
-// ask sends the request and reads the whole reply. After an incomplete reply, its rest would be read as the
-// next one, so ask opens the socket again.
+// ask sends the request and reads the whole reply. After an incomplete reply, the rest of it would be read as
+// the next reply, so ask opens the socket again.
 func (s *Sockets) ask(one bool, each func(Socket)) bool {
 	if _, err := unix.Write(s.fd, s.request); err != nil { // a netlink message without an address goes to the kernel
 		return false

@@ -126,8 +126,8 @@ type claim struct {
 }
 
 // used returns how much CPU time the process has used for the request; read reads the process's current
-// total. The request also pays for the time after the process has reported its end, until the process begins
-// another request, because PHP reports the end before the site's own shutdown functions run.
+// total. The request also pays for the time after the process has reported the end of the request, until the
+// process begins another request, because PHP reports the end before the site's own shutdown functions run.
 func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) {
 	c.of.mu.Lock()
 	rest, gone := c.rest, c.gone
@@ -203,9 +203,9 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 	return true
 }
 
-// between is the most CPU time before a report that the reported request pays for, because its worker used
-// that time to accept the request. If the worker has used more since its last request, it has served another
-// client in between.
+// between limits how much CPU time before a report is charged to the reported request, because its worker
+// used that time to accept the request. If the worker has used more since its last request, it has served
+// another client in between.
 const between = 10 * time.Millisecond
 
 // goneOnLocked notes that the process has begun another request, perhaps in addition to others. It returns

@@ -11,8 +11,8 @@ import (
 	"tempomat/cpuaccount/process"
 )
 
-// allowance limits the CPU time of searches for processes. It grows by a part (one in lookingPart) of the
-// time that passes, up to a limit. Without it, these searches would take most of the proxy's CPU time when
+// allowance limits the CPU time of searches for processes. It grows by a fraction (1/lookingPart) of the time
+// that passes, up to a limit. Without it, these searches would take most of the proxy's CPU time when
 // thousands of connections are opened and closed.
 type allowance struct {
 	clock func() time.Duration // CPU time of this thread
@@ -32,7 +32,7 @@ func (a *allowance) earn(now time.Time) {
 
 func (a *allowance) isSpent() bool { return a.saved <= 0 }
 
-// pay subtracts the CPU time that this thread has used since the clock showed since.
+// pay subtracts the CPU time that this thread has used since the clock showed the time since.
 func (a *allowance) pay(since time.Duration) { a.saved -= a.clock() - since }
 
 // Running is a request that has been at the backend for some milliseconds.
@@ -381,7 +381,7 @@ func (t *Tracker) goesOn(now time.Time, r *Running) bool {
 }
 
 // hasLeft reports whether the process has reported another request, or has closed the connection. If another
-// process or descriptor now has the connection, it isn't closed.
+// process or descriptor now has the connection, the connection isn't closed.
 func (t *Tracker) hasLeft(r *Running) bool {
 	w := r.Work
 	switch {
