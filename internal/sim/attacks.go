@@ -149,10 +149,10 @@ func misguessed() (all []Scenario) {
 	return all
 }
 
-// Stepping returns scenarios with crawls of a backend whose workers reduce their priority while their requests
-// compute. People must get their pages almost as fast as on the idle site, where the 95th percentile is 29 ms,
-// or 222 ms if all pages cost the same. Next to 120 crawlers that request no more than people do, they must
-// get them as fast as without the lower priorities.
+// Stepping returns scenarios with crawls of a backend whose workers reduce their priority while their
+// requests compute. People must get their pages almost as fast as on the idle site, where the 95th percentile
+// is 29 ms, or 222 ms if all pages cost the same. Next to 120 crawlers that request no more than people do,
+// people must get their pages as fast as without the lower priorities.
 func Stepping() (all []Scenario) {
 	demands := map[string][]Demand{
 		"crawl1":                    {{Kind: "human", Good: 1, P95: 40}},

@@ -169,7 +169,7 @@ func (b *backend) release(r *request) {
 	r.then()
 }
 
-// end ends a request that held its worker at last without computing.
+// end ends a request that last held its worker without computing.
 func (b *backend) end(r *request) {
 	b.refill()
 	b.taker.done(r)
@@ -242,7 +242,7 @@ func (b *backend) computes() (n int) {
 	return n
 }
 
-// join makes a request compute that still needs the given number of CPU-seconds.
+// join starts the computation of a request, which still needs the given number of CPU-seconds.
 func (b *backend) join(r *request, step int, needs float64) {
 	k := &b.ranks[step]
 	r.step, r.doneAt = step, k.served+needs
@@ -349,7 +349,7 @@ const (
 	// dynamic is php-fpm's default. It starts two processes first, and one more in each second in which none
 	// is idle.
 	dynamic
-	// onDemand is another mode of php-fpm. It starts one process for each request that finds none idle.
+	// onDemand is another mode of php-fpm. It starts one process for each request that finds no idle one.
 	onDemand
 )
 

@@ -157,8 +157,8 @@ func downloads() Scenario {
 	return s
 }
 
-// slowPages returns scenarios of a site whose own people's pages wait, and clients that would hold all workers
-// that aren't kept for short requests.
+// slowPages returns scenarios with a site on which people's own pages wait, and with clients that would hold
+// all workers that aren't kept for short requests.
 func slowPages() (all []Scenario) {
 	waiting := func() []*Client {
 		return each(asking(people(30), []Page{{Path: "/report", CPU: lightPage, Sleep: 2}}), func(c *Client) { c.Think = 8 })

@@ -187,7 +187,7 @@ func (p *proxy) begin(r *request) {
 		p.went(r)
 	}
 	p.running = append(p.running, r)
-	if d := r.uploading(p.now); d > 0 { // it isn't charged CPU time because its client is slow
+	if d := r.uploading(p.now); d > 0 { // the time that a slow client takes isn't charged
 		r.Pause(p.time())
 		p.after(d, func() { r.Resume(p.time()) })
 	}

@@ -45,9 +45,9 @@ type Scenario struct {
 	// ".test".
 	Sites []limiter.SiteInfo
 
-	// Instances is the number of equal machines behind a load balancer; 0 means one. Requests are distributed in
-	// turn. If Sticky is set, all requests from an address go to the same one. share makes the sharer of each
-	// instance. With Trust, all instances have the same secret.
+	// Instances is the number of equal machines behind a load balancer; 0 means one. Requests are distributed
+	// in turn. If Sticky is set, all requests from an address go to the same instance. share makes the sharer
+	// of each instance. With Trust, all instances have the same secret.
 	Instances     int
 	Sticky, Trust bool
 	share         func(*engine) limiter.Sharer
@@ -211,8 +211,8 @@ func join(all ...[]*Client) (cs []*Client) {
 	return cs
 }
 
-// Scenarios returns the scenarios of the earlier simulator, which had two CPUs. Sites whose pages all cost the
-// same set cookies and have parts, because these give clients their standing.
+// Scenarios returns the scenarios of the earlier simulator, which had two CPUs. If all pages of a site cost
+// the same, the site sets cookies and its pages have parts, because these give clients their standing.
 func Scenarios() []Scenario {
 	all := scenariosOf(1)
 	for i := range all {

@@ -31,8 +31,8 @@ const (
 
 // Sharers tests what every way of sharing must provide, in real time: there is one limit for all instances; a
 // client's debt doesn't affect others; instances that join learn the debts; and an instance that is cut off
-// works alone, with all its limits, and causes no wrong debts when it is connected again. open makes a fleet
-// for the classes of a policy, which ends with the test.
+// works alone, with all its limits, and causes no wrong debts when it is connected again. open makes a fleet,
+// which ends with the test, for the classes of a policy.
 func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 	t.Helper()
 	for _, c := range []struct {
