@@ -139,8 +139,9 @@ func TestRobotIsAClient(t *testing.T) {
 	}
 }
 
-// TestFetcherForPeople: an operator's fetcher for people, with a browser's name and from 10 networks, is one
-// client beside the operator's crawler from 10 other networks, and goes before it. People go before both.
+// TestFetcherForPeople: an operator's fetcher for people, with a browser's name and from 10 networks, counts
+// as one client, apart from the operator's crawler from 10 other networks, and goes before that crawler.
+// People go before both.
 func TestFetcherForPeople(t *testing.T) {
 	operator := []robots.Robot{
 		{Name: "trainbot", Operator: "Lab", Kind: robots.Training, Agents: []string{"TrainBot"}},
@@ -179,9 +180,9 @@ func TestFetcherForPeople(t *testing.T) {
 }
 
 // TestEntrances: people who come once, to log in or to register, are served while a crawl of 500 addresses
-// follows the very same links as everyone else, whether newcomers are redirected or not, and whether the crawl
-// follows redirects or not. The order among strangers achieves it. Letting such pages go first would help the
-// crawl as well, and has kept people out.
+// follows the very same links as everyone else, whether newcomers are redirected or not, and whether the
+// crawl follows redirects or not. The order among strangers achieves this. Letting such pages go first would
+// help the crawl as well, and has kept people out.
 func TestEntrances(t *testing.T) {
 	entrances := []Page{{Path: "/login", Query: "to=", CPU: 0.1, Part: 0.3}, {Path: "/register", CPU: 0.1, Part: 0.2}, {Path: "/wiki", Query: "n=", CPU: 0.3}}
 	for _, redirect := range []bool{false, true} {

@@ -53,7 +53,8 @@ func demanded(s Scenario) (kinds []string) {
 	return kinds
 }
 
-// playTable plays scenarios, prints their table and judges them. If check isn't nil, it checks each of them, too.
+// playTable plays scenarios, prints their table and judges them. If check isn't nil, it also checks each
+// scenario.
 func playTable(t *testing.T, all []Scenario, check func(Scenario, map[string]result)) {
 	t.Helper()
 	var table strings.Builder

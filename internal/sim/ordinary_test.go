@@ -27,7 +27,7 @@ func (h harm) String() string {
 	return fmt.Sprintf("%-32s %-14s | %v | with %v | short %3.0f%%", h.row, h.kind, h.without, h.with, 100*h.short)
 }
 
-// is tells how the clients do worse with the gate.
+// is describes how the clients do worse with the gate.
 func (h harm) is() (why []string) {
 	if h.with.failed > h.without.failed+0.0005 {
 		why = append(why, fmt.Sprintf("%s: %.1f %% fail, without a gate %.1f %%", h.kind, 100*h.with.failed, 100*h.without.failed))

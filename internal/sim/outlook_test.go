@@ -7,7 +7,8 @@ import (
 	"tempomat/limiter"
 )
 
-// lookEach is the interval of the looks at the queue in seconds. They coincide with no tick of the proxy.
+// lookEach is the time between two looks at the queue, in seconds. No look coincides with a tick of the
+// proxy.
 const lookEach = 0.37
 
 // foresight compares what was reported about waiting requests with what then happens.
@@ -15,11 +16,11 @@ type foresight struct {
 	t     *testing.T
 	proxy *proxy
 	told  map[*request]limiter.Outlook // at the last look, until a request started
-	next  map[string]int               // by kind of client: how often one of them started next of those looked at
-	right map[string]int               // and no request was said to go before it
+	next  map[string]int               // by kind of client: how often its request was the first to start after a look
+	right map[string]int               // of these: how often no request was reported to go before it
 	why   map[limiter.Barrier]int
 	gate  limiter.GateState // at the last look
-	kept  int               // started next, though reported as lacking room, and there is no more room than then
+	kept  int               // requests that started next, although they were reported to lack room and no room has been added
 }
 
 func (f *foresight) look() {
@@ -65,8 +66,8 @@ func (f *foresight) went(r *request) {
 	}
 }
 
-// roomier tells whether there is more room than at the last look, not counting the request that has just
-// started: fewer compute at some size, or more may.
+// roomier reports whether there is more room than at the last look, not counting the request that has just
+// started: fewer requests compute at some size, or more may.
 func (f *foresight) roomier() bool {
 	now, more := f.proxy.limiter.GateState(), 0
 	for i, n := range now.Computing {
@@ -85,8 +86,8 @@ func tickets(of []*request) (all []*limiter.Ticket) {
 	return all
 }
 
-// TestOutlooksComeTrue: the request that goes next was reported to have none before it, unless new requests or
-// answers have changed that meanwhile. This holds nearly always, for people as well as for crawlers. A minute
+// TestOutlooksComeTrue: the request that goes next was reported to have none before it, unless new requests
+// or answers have changed that since. This holds nearly always, for people as well as for crawlers. A minute
 // with one seed proves nothing, so all minutes are judged together.
 func TestOutlooksComeTrue(t *testing.T) {
 	const rightly, ofEach, seeds = 0.88, 0.8, 5

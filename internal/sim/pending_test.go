@@ -15,8 +15,8 @@ const (
 	few       = "the p95 of thirty newcomers is the wait of a single one"
 )
 
-// scatters tells whether some seeds miss a row and others meet it, as its figure is close to its limit, or comes from a
-// few dozen samples. Such a row can be met and stay pending.
+// scatters reports whether some seeds miss a row and others meet it, because its figure is close to its
+// limit, or comes from a few dozen samples. Such a row may stay pending even if it is met.
 func scatters(why string) bool {
 	switch why {
 	case first30s, floods, crowded, dozens, few, bystander, inside:

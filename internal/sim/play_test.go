@@ -31,7 +31,7 @@ func seeds() int {
 	return 1
 }
 
-// named tells whether the environment selects a row of that name.
+// named reports whether the environment selects a row of that name.
 func named(row string) bool {
 	return slices.ContainsFunc(strings.Split(os.Getenv("TEMPOMAT_ONLY"), ","), func(part string) bool { return strings.Contains(row, part) })
 }

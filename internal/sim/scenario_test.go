@@ -147,7 +147,7 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	add(&Client{Parallel: 4, Pages: page, Attested: true}, 4, 9)
 	add(&Client{Rate: 0.25, Pages: page}, 1, 0.25*heavyPage)
 	w := newWorld(t, 3, s, limiter.Fair)
-	w.Run(clients, 4500, 4800) // all debts are at their floor: while they grow, prices grow, too
+	w.Run(clients, 4500, 4800) // all debts are at their floor: while debts grow, prices also grow
 	for i, want := range MaxMin(s.CPUs, claims) {
 		got := w.Used(clients[i].Kind) * s.CPUs
 		slack := 0.06 * want
@@ -160,7 +160,7 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	}
 }
 
-// Claim is how much of a capacity somebody wants, and the weight of the claim.
+// Claim is how much of a capacity is wanted, and the weight of the claim.
 type Claim struct {
 	Weight, Wants float64
 }

@@ -22,7 +22,7 @@ func sitesOfShares() (all []Scenario) {
 		name    string
 		clients [3]int
 		cost    [3]float64
-		longer  float64 // how much longer the scenario runs, as a few pages are no measure
+		longer  float64 // how much longer the scenario runs, because a few pages are too few to measure
 	}{
 		{"pages that cost the same", [3]int{20, 20, 20}, [3]float64{0.15, 0.15, 0.15}, 0},
 		{"the smallest has most clients", [3]int{60, 30, 10}, [3]float64{0.15, 0.15, 0.15}, 0},
@@ -114,7 +114,7 @@ func playSites(t *testing.T, s Scenario) *World {
 	return w
 }
 
-// TestIdleSitesShareIsEverybodys: the others get by their shares what a site doesn't use.
+// TestIdleSitesShareIsEverybodys: the other sites get what a site doesn't use, in proportion to their shares.
 func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	s := sited("one is idle", shares(1, 2, 5), func() []*Client { return join(saturating(0, 20, 0.15), saturating(1, 20, 0.4)) })
 	w := playSites(t, s)
@@ -125,8 +125,9 @@ func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	}
 }
 
-// TestNeighbourOfACrawl: a crawl of one site, from many addresses, with cookies and as people of that site
-// browse, doesn't harm another site's people. It does where the sites are not distinguished.
+// TestNeighbourOfACrawl: a crawl of one site doesn't harm the people of another site, even if it comes from
+// many addresses, keeps cookies and browses as people do. Where the sites are not distinguished, it harms
+// them.
 func TestNeighbourOfACrawl(t *testing.T) {
 	neighbours := func() []*Client { return called("neighbour", of(1, thinking(people(20)))) }
 	calm := playSites(t, sited("calm", shares(1, 1), neighbours))
@@ -167,8 +168,8 @@ func TestNeighbourOfAFlood(t *testing.T) {
 	}
 }
 
-// TestInventedHostsGainNothing: a client can request any host. All hosts that are no named site are together
-// one site, so a client that invents hosts competes with itself and with the clients of other unnamed hosts.
+// TestInventedHostsGainNothing: a client can request any host. All hosts that aren't named sites form one
+// site, so a client that invents hosts competes with itself and with the clients of other unnamed hosts.
 func TestInventedHostsGainNothing(t *testing.T) {
 	s := sited("invented", shares(1), func() (cs []*Client) {
 		invented := saturating(1, 80, 0.15)

@@ -14,7 +14,7 @@ type hog struct{ cpu, sleep float64 }
 
 func (h hog) String() string { return fmt.Sprintf("%g+%gs", h.sleep, h.cpu) }
 
-// beside is a site with a few people and newcomers, who use a third of the CPUs, beside a hog.
+// beside is a site with a few people and newcomers, who use a third of the CPUs, next to a hog.
 type beside struct {
 	cpus, workers int
 	page          float64 // seconds of a CPU
@@ -75,8 +75,8 @@ func sweep(all, steps bool) (grid []beside) {
 	return grid
 }
 
-// judgeBeside plays a scenario with the gate and without, formats both results, and returns the kinds of clients
-// for which more fails with it.
+// judgeBeside plays a scenario with the gate and without, formats both results, and returns the kinds of
+// clients for which more requests fail with the gate.
 func judgeBeside(s Scenario, seed uint64) (worse []string, lines string, err error) {
 	kinds := []string{"new", "human"}
 	with, err := playOnce(s, seed, limiter.Fair, kinds)
@@ -95,9 +95,9 @@ func judgeBeside(s Scenario, seed uint64) (worse []string, lines string, err err
 	return worse, lines, err
 }
 
-// TestNobodyIsWorseOffThanWithoutGate plays sites beside hogs of all kinds: the gate must not make requests
-// fail that would succeed without it. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps plays it with
-// the kernel's help, and TEMPOMAT_ONLY selects rows by parts of their names.
+// TestNobodyIsWorseOffThanWithoutGate plays sites next to hogs of all kinds: the gate must not make requests
+// fail that would succeed without it. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps plays it
+// with the kernel's help, and TEMPOMAT_ONLY selects rows by parts of their names.
 func TestNobodyIsWorseOffThanWithoutGate(t *testing.T) {
 	mode := os.Getenv("TEMPOMAT_SCENARIOS")
 	grid := sweep(mode == "sweep" || mode == "sweep+steps", mode == "sweep+steps")

@@ -75,7 +75,7 @@ func judgeHarm(s Scenario, seed uint64) (missed []string, figures string, err er
 	return missed, figures, err
 }
 
-// isMissed tells whether two of three seeds miss the row's demands, and what one of them got.
+// isMissed reports whether two of three seeds miss the row's demands, and what one of them got.
 func (r row) isMissed() (yes bool, why string, err error) {
 	missed, figures, err := r.judge(r.Scenario, 1)
 	if err == nil {
@@ -87,10 +87,10 @@ func (r row) isMissed() (yes bool, why string, err error) {
 	return len(missed) > 0, cmp.Or(strings.Join(missed, "; "), strings.Trim(figures, " ;\n")), err
 }
 
-// Because of a mutation, a row counts as worse if one of these figures changes by so much.
+// A row counts as worse because of a mutation if one of its figures changes by this much.
 const (
-	worseGood   = 0.05 // of the requests: this part fewer are answered within a second
-	worseFailed = 0.05 // this part more of them fail
+	worseGood   = 0.05 // this fraction of the requests is no longer answered within a second
+	worseFailed = 0.05 // this fraction of the requests fails in addition
 	worseP95    = 1.25 // p95 grows to this multiple
 	worseMs     = 50   // and by this much
 )
@@ -118,7 +118,7 @@ func (r row) medians() (map[string]figures, error) {
 	return all, nil
 }
 
-// edit replaces a piece of code, which its file has once.
+// edit replaces a piece of code that occurs once in its file.
 type edit struct{ file, is, becomes string }
 
 // mutation is a way to break the code: one of the rows must be missed then, or get worse.
@@ -236,7 +236,7 @@ func TestMutations(t *testing.T) {
 	t.Log("\n" + strings.Join(lines, ""))
 }
 
-// noticedBy tells how a row gets worse if a mutated program plays it; empty: it doesn't.
+// noticedBy returns how a row gets worse if a mutated program plays it; empty: it doesn't.
 func noticedBy(binary, name string) (how string, err error) {
 	r, ok := rows(true)[name]
 	if !ok {

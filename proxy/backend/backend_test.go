@@ -57,7 +57,7 @@ func TestBodyThatNobodyLooksFor(t *testing.T) {
 			}
 			if q.Method == "PUT" {
 				_, _ = io.Copy(io.Discard, q.Body)
-			} else if q.ContentLength > 0 { // package http would read it, too
+			} else if q.ContentLength > 0 { // package http would also read it
 				br = bufio.NewReader(io.MultiReader(q.Body, br))
 			}
 			if q.URL.Path == "/hidden" {

@@ -91,8 +91,8 @@ func TestTalkOutlastsAnEarlierDeadline(t *testing.T) {
 	}
 }
 
-// TestTalkBeginsAsAnEarlierDeadlinePasses: an earlier deadline that passes before a request is
-// sent doesn't make it late.
+// TestTalkBeginsAsAnEarlierDeadlinePasses: an earlier deadline that passes before a request is sent doesn't
+// make the request late.
 func TestTalkBeginsAsAnEarlierDeadlinePasses(t *testing.T) {
 	s := serve(t, answers(hello))
 	p := s.pool(2 * time.Hour)

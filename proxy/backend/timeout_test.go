@@ -16,7 +16,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestTimeout: the timeout is for the head after the request was sent, and not for the body.
+// TestTimeout: the timeout applies to the head of the answer, after the request was sent, and not to the
+// body.
 func TestTimeout(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	for name, test := range map[string]func(*testing.T){

@@ -351,8 +351,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestNoStreamAfterTheEnd: a request that arrives as its session has failed to send isn't served. Its stream
-// would stay in the session's list, and be used again by another client's request.
+// TestNoStreamAfterTheEnd: a request that arrives after its session has failed to send isn't served. Its
+// stream would stay in the session's list, and be used again by another client's request.
 func TestNoStreamAfterTheEnd(t *testing.T) {
 	var served atomic.Int32
 	s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})

@@ -352,7 +352,7 @@ func TestSilentHandshakes(t *testing.T) {
 		silent = append(silent, c)
 		switch i % 3 {
 		case 0:
-			_, _ = c.Write([]byte{22, 3, 1, 1, 0, 1}) // the begin of a hello
+			_, _ = c.Write([]byte{22, 3, 1, 1, 0, 1}) // the beginning of a hello
 		case 1: // all of it, but no answer to the server's message
 			wire := &corkedWire{TCPConn: c}
 			go func() {

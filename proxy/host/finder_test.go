@@ -156,9 +156,9 @@ type elsewhere struct{ net.Conn }
 
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
 
-// TestLookingIsBounded: a thousand requests wait whose connections the backend hasn't accepted. They are
-// looked for every 20 ms. That takes a 64th of a CPU, however long each look takes, and each request still
-// gets its turn.
+// TestLookingIsBounded: a thousand requests wait, and the backend hasn't accepted their connections. The
+// tracker looks for them every 20 ms. That takes a 64th of a CPU, however long each look takes, and each
+// request still gets its turn.
 func TestLookingIsBounded(t *testing.T) {
 	f, _, c := toBackend(t)
 	tr := NewTracker(f, nil, func(error) {})

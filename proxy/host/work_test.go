@@ -139,7 +139,7 @@ func TestEnded(t *testing.T) {
 }
 
 // TestDatabaseIsPaid: requests together pay for the CPU time that a database used while any of them waited
-// for it, whichever begin, end and wait.
+// for it, no matter which of them begin, end and wait.
 func TestDatabaseIsPaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &Database{}
