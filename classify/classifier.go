@@ -289,7 +289,7 @@ const (
 	Parts                         // the client loads the style sheets and images of its pages
 	_                             // an earlier version shared this bit with other instances
 	Attested                      // the backend or the configuration vouches for the client
-	_                             // so did this one
+	_                             // another bit that an earlier version shared
 	Verified                      // the client is the robot that it claims to be
 	Forged                        // the client isn't the robot that it claims to be
 )

@@ -275,7 +275,7 @@ func (q *question) blamed() float32 {
 	return over
 }
 
-// rarelyAnswered reports whether a feature of a request has been requested far more often than answered.
+// rarelyAnswered reports whether, for one of the request's features, there were far more requests than answers.
 func (g *Estimator) rarelyAnswered(q *question) bool {
 	for i := 1; i < q.count; i++ {
 		if n := uint32(q.views[i].n); n < least && g.asked.times(q.buffer[i]) >= least+n {

@@ -56,6 +56,23 @@ type Known = known.Clients
 // at the start.
 func (l *Limiter) Known() *Known { return l.gate.known }
 
+// SetPolicy replaces the policy from now on. Debts, queues and running requests are kept. A key keeps its
+// level, limited to the new burst, and has earned at the old rate until now. Keys of removed classes stay
+// unchanged until they are evicted.
+func (l *Limiter) SetPolicy(now time.Time, p Policy) {
+	l.policyMu.Lock()
+	defer l.policyMu.Unlock()
+	l.applyLocked(now, p)
+}
+
+func (l *Limiter) applyLocked(now time.Time, p Policy) {
+	c := compile(p, l.instances)
+	l.policy.Store(c)
+	l.table.SetTerms(l.since(now), c.terms)
+	l.gate.setPolicy(c)
+	l.requestAdvance()
+}
+
 // Arrive takes in a request. It decides at once if it can; otherwise a later call, such as Settle or Advance,
 // decides. It never blocks. Call Leave when the request is over, whatever the decision was.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {

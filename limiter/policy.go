@@ -111,23 +111,6 @@ func (p *activePolicy) standing(given float64) float64 {
 	return max(0.5, min(given, 8))
 }
 
-// SetPolicy replaces the policy from now on. Debts, queues and running requests are kept. A key keeps its
-// level, limited to the new burst, and has earned at the old rate until now. Keys of removed classes stay
-// unchanged until they are evicted.
-func (l *Limiter) SetPolicy(now time.Time, p Policy) {
-	l.policyMu.Lock()
-	defer l.policyMu.Unlock()
-	l.applyLocked(now, p)
-}
-
-func (l *Limiter) applyLocked(now time.Time, p Policy) {
-	c := compile(p, l.instances)
-	l.policy.Store(c)
-	l.table.SetTerms(l.since(now), c.terms)
-	l.gate.setPolicy(c)
-	l.requestAdvance()
-}
-
 // MaxKeys is the largest number of classes that one request can be charged to.
 const MaxKeys = 8
 

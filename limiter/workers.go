@@ -404,6 +404,27 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	return by == nothing
 }
 
+// Barrier is the reason why a request waits. When the reason disappears, the request starts, or another
+// Barrier applies.
+type Barrier uint8
+
+// The barriers.
+const (
+	nothing       Barrier = iota
+	Owes                  // one of its capped keys is in debt
+	BehindOwn             // requests of its own client and size go first
+	NoRoom                // the maximum number of requests as short or shorter are computing
+	RoomForOthers         // the remaining room on the ladder is for clients within their share
+	NoWorker              // the remaining workers are kept for shorter requests
+	KeyHolds              // one of its keys holds as many workers as it may
+	StrangersHold         // strangers hold as many workers as they may
+	Misjudged             // requests that arrived as short ones, but aren't short, hold the workers for short requests
+	CostUnknown           // its cost is unknown, and only one such request at a time runs, as a probe
+	LeavesCPU             // it is long, its client is over its share, and other clients use the CPUs
+	Turn                  // other requests of its size go first
+	SiteAhead             // its site has used more than its share, and must leave room for another site
+)
+
 // heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
 // requests and probes hold a worker only briefly, so misjudgedBy decides for them.

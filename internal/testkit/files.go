@@ -28,8 +28,8 @@ func ReplaceFile(t testing.TB, name, text string) {
 	Must(t, os.Rename(name+".new", name))
 }
 
-// ShortDir makes a directory that ends with the test. Its path is short enough for sockets, which that of
-// t.TempDir is not.
+// ShortDir makes a directory that is removed when the test ends. Unlike that of t.TempDir, its path is short
+// enough for sockets.
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "test-")

@@ -23,7 +23,7 @@ type Route struct {
 // GatekeeperOptions are the settings of a Gatekeeper.
 type GatekeeperOptions struct {
 	// Routes may contain each pair of class and master, and each pair of domain and master, only once. If a
-	// class has several masters, all of them get its charges, and the latest time that any of them orders
+	// class has several masters, all of them get its charges, and the latest of the times that they order
 	// applies. All masters therefore have the same data, and any of them may stop.
 	Routes []Route
 	Now    func() time.Time

@@ -246,7 +246,7 @@ func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 	p.Await("the explanation is there", `document.querySelector('#side .summary')`)
 	var buttons int
 	p.Eval(`document.querySelectorAll('.forgive').length`, &buttons)
-	if buttons > 0 || !strings.Contains(p.Text("#side"), "once you gave the token") {
+	if buttons > 0 || !strings.Contains(p.Text("#side"), "once you have entered the token") {
 		t.Errorf("%d buttons: %s", buttons, p.Text("#side"))
 	}
 }

@@ -341,8 +341,8 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 		}
 		return "a stranger", why
 	case telemetry.Known.String():
-		if words := evidenceWords(evidence); words != "" {
-			return "a known client", "It has a turn of its own: " + words + "."
+		if words := evidenceWords(evidence &^ classify.Forged); words != "" {
+			return "a known client", "It has a turn of its own, because " + words + "."
 		}
 		return "a known client", "It has a turn of its own."
 	}

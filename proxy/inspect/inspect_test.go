@@ -283,7 +283,7 @@ func TestAClientIsOneThing(t *testing.T) {
 		trusted bool
 	}{
 		"a stranger":                   {nil, []proxy.Underway{request(telemetry.Stranger, 0)}, "counts as: a stranger: ", true},
-		"a known one, new to the gate": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie)}, "counts as: a known client: It has a turn of its own: it brings back the site's cookies.", true},
+		"a known one, new to the gate": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie)}, "counts as: a known client: It has a turn of its own, because it brings back the site's cookies.", true},
 		"a robot":                      {nil, []proxy.Underway{request(telemetry.Robot, 0)}, "counts as: a robot: ", true},
 		"several": {nil, []proxy.Underway{request(telemetry.Known, classify.Cookie), request(telemetry.Stranger, 0)},
 			"counts as: several clients: Its current requests count as: 1 known, 1 strangers.", true},
@@ -293,7 +293,7 @@ func TestAClientIsOneThing(t *testing.T) {
 		"only at the gate": {nil, nil, "counts as: a stranger: ", true},
 		"trusted": {func(n *night) {
 			n.policy.Standing.Configure(standing.Config{Attested: 4, ClientClass: "slash32", Trusted: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
-		}, nil, "counts as: a known client: It has a turn of its own: the site, the configuration or a pin vouches for it.", false},
+		}, nil, "counts as: a known client: It has a turn of its own, because the site, the configuration or a pin vouches for it.", false},
 		"known by its past": {func(n *night) {
 			n.recent = []api.VerdictRow{{Client: address, Group: "known", Outcome: "refused", Status: 429}}
 		}, nil, "counts as: a known client: ", true},

@@ -10,7 +10,7 @@ import (
 // These functions are for other systems, and for the race detector, which only understands the reads and
 // writes of package syscall.
 
-// Read reads the available bytes. 0 without an error means that the other side has ended.
+// Read reads the available bytes. 0 without an error means that the other side has closed its end.
 func Read(fd uintptr, p []byte) (n int, err error) {
 	return again(func() (int, error) { return syscall.Read(int(fd), p) })
 }

@@ -18,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// Read reads the available bytes. 0 without an error means that the other side has ended.
+// Read reads the available bytes. 0 without an error means that the other side has closed its end.
 func Read(fd uintptr, p []byte) (n int, err error) {
 	return call(syscall.SYS_READ, fd, unsafe.Pointer(unsafe.SliceData(p)), uintptr(len(p)), 0)
 }

@@ -3,13 +3,13 @@
 // admin API.
 //
 //	table.go       the kinds of lines, the table as a whole, and the table for the status
-//	requests.go    lines of finished and waiting requests
-//	gate.go        lines of the gate, and of the sites of a shared host
-//	resources.go   lines of buffers, connections, reloads, TLS, and sharing with other instances
+//	requests.go    lines about finished and waiting requests
+//	gate.go        lines about the gate, and about the sites of a shared host
+//	resources.go   lines about buffers, connections, reloads, TLS, and sharing with other instances
 //	prometheus.go  the table for Prometheus, and how long requests take
 //	graphite.go    the table for Graphite
 //
-// Labels are groups, outcomes, reasons and names of the configuration, never addresses, URLs or
+// Labels are groups, outcomes, reasons and names from the configuration, never addresses, URLs or
 // User-Agents. So the number of series doesn't depend on the number of clients.
 package metrics
 

@@ -165,7 +165,7 @@ func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 		}
 		port, ok := hostPort(h.start.Args)
 		if !ok {
-			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup moves only sites for all addresses and one port, such as *:80",
+			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup can only move sites whose <VirtualHost> has all addresses and one port, such as *:80",
 				"write it like that, or "+byHand)
 			continue
 		}
