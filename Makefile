@@ -76,7 +76,7 @@ SUM     := $(GO) run $(GOTESTSUM) --format pkgname --raw-command -- $(MAKE) --no
 RACED := ./classify/newcomer ./classify/standing ./cmd/tempomat-master ./cpuaccount ./limiter ./limiter/gossip ./limiter/known \
 	./limiter/redis ./limiter/smockron/... ./proxy ./proxy/admin ./proxy/backend ./proxy/connlimit \
 	./proxy/front ./proxy/host ./proxy/proof ./proxy/spool ./proxy/telemetry ./proxy/telemetry/book
-FLOODS := KnownIsNotEverybody|TestBudget$$|EvictNobody|PushNoneOut|MillionClients|PeopleAreNotHit|MemoryOfEach|ShadowChangesNothing|ANewKindInherits
+FLOODS := KnownIsNotEverybody|TestBudget$$|EvictNobody|PushNoneOut|MillionClients|PeopleAreNotHit|MemoryOfEach|ShadowChangesNothing|ANewKindInherits|MemoryIsFlat|MemoryIsBounded
 
 # The packages that have a line like this in their tests.
 having = $$(grep -rlE --include='*_test.go' '^$(1)' . | xargs -n 1 dirname | sort -u)
