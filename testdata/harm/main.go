@@ -122,8 +122,8 @@ func (r *rig) stopBackend() {
 	r.running = nil
 }
 
-// startBackend starts the backend anew. A server that was used a moment ago still has the processes that it
-// forked then, so whatever is played second would find more of them.
+// startBackend starts the backend, and first stops it if it runs. A server keeps the processes that a load made
+// it fork for a while, so whatever is played second would find more of them.
 func (r *rig) startBackend() error {
 	r.stopBackend()
 	php := newest("/usr/lib/apache2/modules/libphp*.so")
