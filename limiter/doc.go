@@ -132,8 +132,8 @@
 //
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
 // the rung of 1.6 s. One such request at a time is a probe: it starts even if the ladder has no room for it
-// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). If it turns out to need more than 100 ms, no other
-// probe starts for 200 ms (ProbePause: misguess8addr).
+// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). Once it turns out to need more than 100 ms, another
+// probe may start.
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
 // longest requests of the client with the most requests, and refuses parts of a page last (TestFullQueueSheds,
@@ -173,13 +173,13 @@
 //	longPart 1.5                             LeavesMore
 //	patience 1 s                             Stale, Newest, Distrust; Waits
 //	impatientFor 5 s                         Newest
-//	strangerFor 30 s, strangerAnswers 5      Strangers; Fewest
+//	strangerFor 30 s, strangerAnswers 5      Strangers; Newest
+//	mostAnswers 31                           Fewest
 //	leastStrangers 1/2, othersPart 1/2       OthersPart
 //	strangersCredit 4                        Credit
 //	keptOf16 5, keptForKnown 2               Kept
 //	briefRung                                Kept: up to 1.6 s, given their part of the workers
 //	slackTimes 2                             Slack
-//	probePause 200 ms                        ProbePause
 //	siteBeyond 1.2                           SitesLeave: from when verdicts report a site as ahead
 //	siteLead 20 s                            SitesLead
 //	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go

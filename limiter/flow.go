@@ -535,15 +535,18 @@ func (q *levelQueue) went(t *Ticket) {
 
 // classOf returns the class of a stranger's request; lower classes go first. Within a class, arrival decides.
 // A stranger that came back with a cookie, or that requests the parts of its page, has shown that it makes
-// more than one request, so it goes earlier. Prefetches go last.
+// more than one request, so it goes earlier. Prefetches go last. Answers count up to mostAnswers, far beyond
+// those that make a stranger known: a client that sends hundreds of requests at once would otherwise go ahead
+// of one that sends its sixth a second later.
 func classOf(t *Ticket) (class uint8) {
+	const mostAnswers = 31 // five bits
 	if t.prefetch {
 		class |= 1 << 7
 	}
 	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
 		class |= 1 << 6
 	}
-	class |= uint8(min(strangerAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most strangerAnswers
+	class |= uint8(min(mostAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most mostAnswers
 	if t.stale {
 		class |= 1
 	}

@@ -47,7 +47,6 @@ type books struct {
 	load           load
 	shortUse       shortUse
 	orphans        int           // requests at the backend whose client has disconnected
-	probeAgain     time.Duration // when the next probe may start
 	trustAgain     time.Duration // when light requests get extra room again
 	workers        workers
 
@@ -470,9 +469,6 @@ func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 		g.move(t, holding, r)
 	case was != probing || t.charged > light:
 		g.move(t, computing, r)
-	}
-	if t.phase != was {
-		g.pauseProbes(at, was)
 	}
 	if t.level.short() && t.rung > lightRung && from <= lightRung {
 		g.trustAgain = at + patience

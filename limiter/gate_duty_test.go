@@ -7,7 +7,7 @@ import (
 )
 
 // TestWaitingForAProbeEnds: if a request of unknown cost may not hold a worker as an expensive one would,
-// it becomes a probe once the previous probe is done, or the pause is over.
+// it becomes a probe once the previous probe is done, or has turned out to be expensive.
 func TestWaitingForAProbeEnds(t *testing.T) {
 	for _, dear := range []bool{false, true} {
 		w := newWorld(bounded())
@@ -23,7 +23,6 @@ func TestWaitingForAProbeEnds(t *testing.T) {
 		w.expectPhase(t, "the second", y, queued)
 		if dear {
 			w.Progress(w.now, x, 200*time.Millisecond, true)
-			w.run(probePause)
 		} else {
 			w.done(x, 10*time.Millisecond)
 		}

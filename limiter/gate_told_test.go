@@ -20,7 +20,6 @@ func TestStartsAreAnnounced(t *testing.T) {
 	tried := func() (w *world, x, waits *Ticket) {
 		w, _, _ = heavies()
 		x = w.Arrive(w.now, Arrival{Client: host("a")})
-		w.Progress(w.now, x, page, true)
 		return w, x, w.Arrive(w.now, Arrival{Client: host("b")})
 	}
 	fewWorkers := func() (w *world, x, waits *Ticket) {
@@ -47,7 +46,7 @@ func TestStartsAreAnnounced(t *testing.T) {
 		"the request turns out shorter": {heavies, func(w *world, _, waits *Ticket) {
 			w.Reguess(w.now, waits, Estimate{Guess: page / 40, Sure: true})
 		}},
-		"the pause after a probe is over": {tried, func(w *world, _, _ *Ticket) { w.run(probePause) }},
+		"a probe turns out to be expensive": {tried, func(w *world, x, _ *Ticket) { w.Progress(w.now, x, page, true) }},
 		"a new policy has more room": {heavies, func(w *world, _, _ *Ticket) {
 			p := fair()
 			p.Gate.Heavy = 3

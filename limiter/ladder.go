@@ -476,7 +476,7 @@ func (c *candidate) first() *Ticket {
 // probe that turned out to be expensive still runs. Otherwise all requests of unknown kinds would wait until
 // that one ends.
 func (g *gate) toProbe(at time.Duration) *Ticket {
-	if at < g.probeAgain || !slices.ContainsFunc(g.contending, g.mayProbe) {
+	if !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
 	}
 	for _, s := range g.inTurn() {
@@ -510,18 +510,6 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 	}
 	return nil
 }
-
-// pauseProbes starts a pause after a probe turned out not to be light, or to hold its worker without
-// computing. Many of the waiting requests may be of the same kind, so no other probe starts until all of
-// them have been estimated again.
-func (g *gate) pauseProbes(at time.Duration, was phase) {
-	if was == probing {
-		g.probeAgain = at + probePause
-	}
-}
-
-// probePause is longer than the time between two estimates of the waiting requests.
-const probePause = 200 * time.Millisecond
 
 // roomForShort reports whether a short request may start. If the number of workers isn't configured, a few
 // short requests may always start, even when all workers that the gate knows of are busy. This shows whether

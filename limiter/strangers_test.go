@@ -98,7 +98,7 @@ func TestStrangersTakeTurns(t *testing.T) {
 			for _, name := range []string{"many", "five", "two", "one", "none"} {
 				s.comes(name, Arrival{})
 			}
-		}, []string{"none", "one", "two", "many", "five"}},
+		}, []string{"none", "one", "two", "five", "many"}},
 	} {
 		s := newStall(time.Second)
 		c.come(s)

@@ -103,7 +103,9 @@ func TestOrderOfStrangers(t *testing.T) {
 		{"two answers, one of them running", of(answers(1, 1, false))},
 		{"three answers, impatient", of(answers(3, 0, true))},
 		{"four answers", of(answers(4, 0, false))},
-		{"many answers, impatient", of(answers(9, 9, true))},
+		{"nine answers, impatient", of(answers(9, 0, true))},
+		{"nine answers, nine running", of(answers(9, 9, false))},
+		{"hundreds running", of(answers(9, 500, false))},
 		{"prefetch", of(func(x *Ticket) { x.prefetch, x.passed = true, true })},
 	}
 	for i := 1; i < len(order); i++ {

@@ -234,7 +234,6 @@ func (g *gate) holdOn(at time.Duration, t *Ticket) {
 		return
 	}
 	t.stays = true
-	g.pauseProbes(at, t.phase)
 	g.move(t, holding, rungs-1)
 	g.dispatch(at)
 }
