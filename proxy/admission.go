@@ -78,7 +78,7 @@ func (x *exchange) takesHead() bool {
 	return false
 }
 
-// leaveHead releases the memory that takesHead or takesStream reserved.
+// leaveHead releases the memory that takesHead reserved.
 func (x *exchange) leaveHead() {
 	if x.client.room > 0 {
 		x.handler.heads.GiveBack(x.life.Who.Client, x.client.room)

@@ -128,7 +128,7 @@ func (b *body) keepRest(left []byte) {
 // only part of a piece, keep stops and returns the bytes that are left.
 func (b *body) keep(write func(piece []byte) int) (left []byte) {
 	h := b.x.handler
-	piece := h.pieces.get(false)
+	piece := h.pieces.get(smallPiece)
 	defer func() { h.pieces.put(piece) }()
 	for {
 		b.reading.Lock()

@@ -118,8 +118,6 @@ type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all 
 	Relays(reason string)
 	// SetTrailer sets the fields that follow the answer's body.
 	SetTrailer(trailer http1.Fields)
-	// Streams returns the number of requests in progress on the connection.
-	Streams() int
 }
 
 // remembered returns the connection that connContext has put into the context; nil: there is none.

@@ -8,6 +8,7 @@ import (
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
+	"tempomat/proxy/front"
 	"tempomat/proxy/lifecycle"
 	"tempomat/proxy/telemetry"
 )
@@ -84,7 +85,7 @@ func (h *Handler) admit(x *exchange) bool {
 		return false
 	}
 	if x.policy.holdsResponses() {
-		x.client.writer.tail = h.pieces.get(false)[:0]
+		x.client.writer.tail = h.pieces.get(smallPiece)[:0]
 	}
 	return true
 }
@@ -218,7 +219,10 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 		x.client.conn, x.pooled = conn, true
 	}
 	x.request, x.policy, x.handler, x.arrived = r, h.policy.Load(), h, now
-	x.client.writer = writer{served: w.(served), x: x}                  //nolint:forcetypeassert // both writers of package front implement it
+	x.client.writer = writer{served: w.(served), x: x} //nolint:forcetypeassert // both writers of package front implement it
+	if s, ok := w.(*front.Stream); ok {
+		s.Bound((*unread)(x))
+	}
 	if r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0 { // over HTTP/2, Body may be empty instead
 		x.client.body = body{ReadCloser: r.Body, x: x, conn: &x.client.writer}
 		r.Body = &x.client.body

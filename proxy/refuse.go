@@ -95,7 +95,7 @@ func (x *exchange) answer(p *refusal) {
 	if p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
-	piece := x.handler.pieces.get(false)
+	piece := x.handler.pieces.get(smallPiece)
 	body := x.appendRefusal(piece[:0], p)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.client.writer.WriteHeader(p.Status)

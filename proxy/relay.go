@@ -30,7 +30,7 @@ func (u *Upstream) pass(now time.Time, x *exchange, res *backend.Answer) {
 		x: x, answer: res, rest: res.Length, log: u.log,
 		live: events || strings.EqualFold(res.Fields.Get("X-Accel-Buffering"), "no"),
 	}
-	if x.gone() || !x.takesStream() {
+	if x.gone() {
 		a.abandon()
 	}
 	a.writeHeader(res)
@@ -51,8 +51,9 @@ func isEventStream(h http1.Fields) bool {
 type relay struct {
 	x      *exchange
 	answer *backend.Answer
-	rest   int64 // number of bytes still to be sent to the client; negative: unknown
-	live   bool  // whether the answer must not wait in a spool
+	piece  []byte // piece that is read from the backend and sent to the client
+	rest   int64  // number of bytes still to be sent to the client; negative: unknown
+	live   bool   // whether the answer must not wait in a spool
 	log    *zap.Logger
 }
 
@@ -72,24 +73,38 @@ func (a *relay) writeHeader(res *backend.Answer) {
 // buffers, including the header.
 func (a *relay) writeBody() {
 	pieces := &a.x.handler.pieces
-	piece := pieces.get(true)
-	defer func() { pieces.put(piece) }()
+	a.piece = pieces.get(a.firstSize())
+	defer func() {
+		pieces.put(a.piece)
+		a.piece = nil
+	}()
 	if a.send(nil, a.answer.Waits()) != nil {
 		a.abandon()
 	}
-	switch n, waits, err := a.read(piece); {
+	switch n, waits, err := a.read(); {
 	case err != nil:
-		a.sendLast(piece[:n], err)
+		a.sendLast(n, err)
 	case !a.spools():
-		a.direct(piece, n, waits)
+		a.direct(n, waits)
 	default:
-		a.keepPace(&piece, n, waits)
+		a.keepPace(n, waits)
 	}
 }
 
+// firstSize returns the size of the first piece. Over HTTP/2, a client may have hundreds of answers that wait.
+func (a *relay) firstSize() int {
+	switch {
+	case a.rest >= 0 && a.rest <= smallPiece:
+		return smallPiece
+	case a.x.request.ProtoMajor == 2 && a.spools():
+		return middlePiece
+	}
+	return largePiece
+}
+
 // read reads a piece. waits reports that the backend hasn't sent the next piece yet.
-func (a *relay) read(piece []byte) (n int, waits bool, err error) {
-	n, err = a.answer.Read(piece)
+func (a *relay) read() (n int, waits bool, err error) {
+	n, err = a.answer.Read(a.piece)
 	return n, err == nil && a.answer.Waits(), err
 }
 
@@ -117,7 +132,7 @@ func (a *relay) open() *spool.Spool {
 func (a *relay) fill(kept *spool.Spool) (err error) {
 	defer survive(a.log, &err)
 	pieces := &a.x.handler.pieces
-	piece := pieces.get(true)
+	piece := pieces.get(largePiece)
 	defer pieces.put(piece)
 	for err == nil {
 		var n int
@@ -146,7 +161,7 @@ func (a *relay) keep(kept *spool.Spool, p []byte) error {
 
 // empty sends the content of the spool to the client, in larger pieces if the client is fast. err is the
 // result of sending the previous piece.
-func (a *relay) empty(t *takeover, err error, piece *[]byte) {
+func (a *relay) empty(t *takeover, err error) {
 	kept := <-t.kept
 	defer func() {
 		kept.Close()
@@ -157,11 +172,11 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 	}
 	pieces := &a.x.handler.pieces
 	for {
-		n, err := kept.Read(*piece)
+		n, err := kept.Read(a.piece)
 		if n > 0 {
 			from := time.Now()
-			a.write((*piece)[:n], kept.Buffered() == 0)
-			*piece = pieces.fit(*piece, time.Since(from) < keepsUp)
+			a.write(a.piece[:n], kept.Buffered() == 0)
+			a.piece = pieces.fit(a.piece, time.Since(from) < keepsUp)
 		}
 		if err != nil {
 			a.requireEnd(err)
@@ -171,24 +186,24 @@ func (a *relay) empty(t *takeover, err error, piece *[]byte) {
 }
 
 // direct passes the answer on without a spool, as fast as the client accepts it.
-func (a *relay) direct(piece []byte, n int, waits bool) {
+func (a *relay) direct(n int, waits bool) {
 	for {
-		if a.send(piece[:n], waits) != nil || a.x.gone() {
+		if a.send(a.piece[:n], waits) != nil || a.x.gone() {
 			a.abandon()
 		}
 		var err error
-		if n, waits, err = a.read(piece); err != nil {
-			a.sendLast(piece[:n], err)
+		if n, waits, err = a.read(); err != nil {
+			a.sendLast(n, err)
 			return
 		}
 	}
 }
 
 // sendLast passes on the last piece. The backend finishes before the client takes it.
-func (a *relay) sendLast(p []byte, err error) {
+func (a *relay) sendLast(n int, err error) {
 	a.backendDone(err)
 	a.x.client.writer.spooled = true
-	a.write(p, false)
+	a.write(a.piece[:n], false)
 	a.requireEnd(err)
 }
 
@@ -217,7 +232,7 @@ func (a *relay) send(p []byte, flushes bool) (err error) {
 func (a *relay) abandon() {
 	a.x.orphan(time.Now())
 	pieces := &a.x.handler.pieces
-	piece := pieces.get(true)
+	piece := pieces.get(largePiece)
 	defer pieces.put(piece)
 	a.backendDone(a.x.drain(a.answer, piece))
 	a.x.abandon()
@@ -256,7 +271,7 @@ type takeover struct {
 // keepPace passes the answer on piece by piece, without a spool, while the client keeps up. Most clients do,
 // and a spool with its file would double the cost of an answer. If pieces wait for the client for longer than
 // spoolAfter in total, a spool takes the next ones.
-func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
+func (a *relay) keepPace(n int, waits bool) {
 	t := takeover{make(chan *spool.Spool, 1), make(chan struct{})}
 	left := spoolAfter
 	timer := time.AfterFunc(left, func() { a.takeOver(&t) })
@@ -264,9 +279,9 @@ func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 	a.x.client.writer.spooled = true // keepPace itself counts the pauses
 	for {
 		a.x.life.Pause(from)
-		err := a.send((*piece)[:n], waits)
+		err := a.send(a.piece[:n], waits)
 		if !timer.Stop() {
-			a.empty(&t, err, piece)
+			a.empty(&t, err)
 			return
 		}
 		now := time.Now()
@@ -274,9 +289,12 @@ func (a *relay) keepPace(piece *[]byte, n int, waits bool) {
 		if err != nil || a.x.gone() {
 			a.abandon()
 		}
-		left -= now.Sub(from)
-		if n, waits, err = a.read(*piece); err != nil {
-			a.sendLast((*piece)[:n], err)
+		took := now.Sub(from)
+		if left -= took; took < keepsUp && n == len(a.piece) {
+			a.piece = a.x.handler.pieces.fit(a.piece, true)
+		}
+		if n, waits, err = a.read(); err != nil {
+			a.sendLast(n, err)
 			return
 		}
 		from = time.Now()
@@ -297,39 +315,51 @@ func (a *relay) takeOver(t *takeover) {
 }
 
 const (
-	smallPiece = 4 << 10
-	largePiece = 32 << 10
+	smallPiece  = 4 << 10
+	middlePiece = 16 << 10
+	largePiece  = 32 << 10
 )
 
 // pieces lends the memory that bodies are copied through. A client that keeps up gets a large piece; an
 // answer that waits for a slow client holds a small one, because there may be thousands of these.
-type pieces struct{ small, large sync.Pool }
+type pieces struct{ small, middle, large sync.Pool }
 
 func (p *pieces) init() {
 	p.small.New = func() any { return new([smallPiece]byte) }
+	p.middle.New = func() any { return new([middlePiece]byte) }
 	p.large.New = func() any { return new([largePiece]byte) }
 }
 
-func (p *pieces) get(large bool) []byte {
-	if large {
-		return p.large.Get().(*[largePiece]byte)[:]
+func (p *pieces) get(size int) []byte {
+	switch size {
+	case smallPiece:
+		return p.small.Get().(*[smallPiece]byte)[:]
+	case middlePiece:
+		return p.middle.Get().(*[middlePiece]byte)[:]
 	}
-	return p.small.Get().(*[smallPiece]byte)[:]
+	return p.large.Get().(*[largePiece]byte)[:]
 }
 
 func (p *pieces) put(b []byte) {
-	if len(b) == largePiece {
-		p.large.Put((*[largePiece]byte)(b))
-	} else {
+	switch len(b) {
+	case smallPiece:
 		p.small.Put((*[smallPiece]byte)(b))
+	case middlePiece:
+		p.middle.Put((*[middlePiece]byte)(b))
+	default:
+		p.large.Put((*[largePiece]byte)(b))
 	}
 }
 
 // fit returns a piece of the wanted size: b itself, or another piece in exchange for b.
 func (p *pieces) fit(b []byte, large bool) []byte {
-	if (len(b) == largePiece) == large {
+	size := smallPiece
+	if large {
+		size = largePiece
+	}
+	if len(b) == size {
 		return b
 	}
 	p.put(b)
-	return p.get(large)
+	return p.get(size)
 }

@@ -39,9 +39,6 @@ func (w *writer) WriteHeader(status int) {
 		_ = w.unmetered(func() error { w.served.WriteHeader(status); return nil })
 		return
 	}
-	if !w.x.takesStream() {
-		abort() // closes the stream: with an error code that lets the client repeat the request, it could be executed twice
-	}
 	w.status = status
 	w.x.tellCount()
 	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
@@ -145,31 +142,22 @@ func (w *writer) setDeadline(at time.Time) {
 	_ = w.SetWriteDeadline(at) // if it fails, a client that takes nothing is only noticed later
 }
 
-const (
-	// unreadSize is the memory, in bytes, that a stream of HTTP/2 takes while its client doesn't read the answer.
-	unreadSize = 24 << 10
-	// fewStreams is how many streams of a connection are not counted.
-	fewStreams = 8
-)
+// unreadSize is the memory, in bytes, of an answer over HTTP/2 that waits for its client, not counting pieces of
+// its body: 8 KB of stack, and the request.
+const unreadSize = 16 << 10
 
-// isCrowded reports whether the memory of the request is counted, because it is a stream of HTTP/2 whose
-// connection has more than fewStreams.
-func (x *exchange) isCrowded() bool {
-	return x.client.writer.Streams() > fewStreams
+// unread reserves memory for the exchange's answer while it waits for its client. It implements front.Bound.
+type unread exchange
+
+func (x *unread) Take() (n int) {
+	n = unreadSize + len(x.backend.relay.piece) + cap(x.client.writer.tail)
+	if ok, _ := x.handler.heads.Take(x.life.Who.Client, n); !ok {
+		return 0
+	}
+	return n
 }
 
-// takesStream reserves memory for the answer, and reports whether there is room. It counts only streams of
-// connections with many streams, because their clients can leave all these answers unread.
-func (x *exchange) takesStream() bool {
-	if x.client.room > 0 || !x.isCrowded() {
-		return true
-	}
-	ok, _ := x.handler.heads.Take(x.life.Who.Client, unreadSize)
-	if ok {
-		x.client.room = unreadSize
-	}
-	return ok
-}
+func (x *unread) GiveBack(n int) { x.handler.heads.GiveBack(x.life.Who.Client, n) }
 
 // tellCount adds the fields that show the state of the limits (the key headers in the configuration) to a
 // response. If the backend has set one of these fields itself, in any spelling, it adds none.

@@ -79,9 +79,6 @@ func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
 // may be called concurrently until the handler returns.
 func (w *Response) Look() { w.conn.lookAt() }
 
-// Streams returns the number of requests in progress on the connection.
-func (w *Response) Streams() int { return 1 }
-
 // SetReadDeadline is for http.ResponseController.
 func (w *Response) SetReadDeadline(t time.Time) error { return w.conn.SetReadDeadline(t) }
 

@@ -175,7 +175,7 @@ func (h *session) send(s *Stream, p []byte, ends bool) error {
 		}
 		if len(h.out) > 0 && !h.writing {
 			h.write() // empties the queue, and sends the client its content before this goroutine waits
-		} else if err := s.wait(&s.writes, s.writeUntil); err != nil {
+		} else if err := s.waitForClient(&s.writes, true); err != nil {
 			return err
 		}
 	}
@@ -279,6 +279,30 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 	}
 	c.Wait()
 	return nil
+}
+
+// Bound bounds the memory of answers that wait because their clients don't read. The goroutine that writes the
+// answer calls its methods.
+type Bound interface {
+	Take() (n int)  // takes memory for an answer that must wait; 0: there is no room
+	GiveBack(n int) // gives it back when the answer no longer waits
+}
+
+// waitForClient waits like wait. If the wait is for a final answer, it needs room within the bound; otherwise
+// the stream is reset. The answer that has waited longest on its connection always has room, because the limit
+// on connections allows for one answer, as with HTTP/1.
+func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
+	h := s.session
+	if final && s.bound != nil && (len(h.waiting) == 0 || h.waiting[0] != s) {
+		n := s.bound.Take()
+		if n == 0 {
+			h.sendReset(s.id, http2.ErrCodeInternal) // with a code that lets the client repeat the request, it could be executed twice
+			h.remove(s, errReset)
+			return errReset
+		}
+		defer s.bound.GiveBack(n)
+	}
+	return s.wait(c, s.writeUntil)
 }
 
 // errReset is the error of a stream that either side has reset.

@@ -549,7 +549,10 @@ func TestManyParts(t *testing.T) {
 	var most atomic.Int32
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Millisecond)
-		n := int32(w.(*Stream).Streams())
+		h := w.(*Stream).session
+		h.mu.Lock()
+		n := int32(len(h.streams))
+		h.mu.Unlock()
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		_, _ = io.WriteString(w, part)
@@ -735,6 +738,38 @@ func TestResetWhileOthersSend(t *testing.T) {
 		default:
 			t.Error("the handler waits for a body that does not come")
 		}
+		_ = far.Close()
+		_ = s.Close()
+	})
+}
+
+// noRoom is a Bound without room.
+type noRoom struct{}
+
+func (noRoom) Take() int    { return 0 }
+func (noRoom) GiveBack(int) {}
+
+// TestHeadsWithoutRoom: a client reads nothing at all, so heads of answers wait. Without room they end, except
+// for one that is being sent, one in the queue and one that has waited longest.
+func TestHeadsWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed atomic.Int32
+		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.(*Stream).Bound(noRoom{})
+			w.Header().Set("X-Long", strings.Repeat("x", sendSize))
+			if _, err := io.WriteString(w, "x"); err != nil {
+				failed.Add(1)
+			}
+		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		near, far := net.Pipe()
+		s.alone(near)
+		p := newPeer(t, far)
+		p.greeted()
+		for i := range 10 {
+			p.get(uint32(2*i+1), "/")
+			synctest.Wait()
+		}
+		testkit.Same(t, 10-3, failed.Load(), "answers ended")
 		_ = far.Close()
 		_ = s.Close()
 	})

@@ -34,6 +34,7 @@ type Stream struct {
 	length   int64
 	written  int64
 	bodyless bool
+	bound    Bound // bounds the memory of answers that wait; nil: there is no bound
 
 	// session.mu guards the fields below.
 	err                   error // why the stream ended early; nil: it did not
@@ -194,7 +195,7 @@ func (s *Stream) serve() {
 func (s *Stream) handle() (done bool) {
 	c := s.session.conn
 	defer func() {
-		if done {
+		if s.bound = nil; done {
 			return
 		}
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
@@ -290,12 +291,8 @@ func (s *Stream) Relays(string) {}
 // when the client disconnects.
 func (s *Stream) Look() {}
 
-// Streams returns the number of requests in progress on the connection.
-func (s *Stream) Streams() int {
-	s.session.mu.Lock()
-	defer s.session.mu.Unlock()
-	return len(s.session.streams)
-}
+// Bound makes the answer ask a bound whenever it must wait for its client, until the handler returns.
+func (s *Stream) Bound(by Bound) { s.bound = by }
 
 // SetReadDeadline is for http.ResponseController.
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.limit(&s.readUntil, t, &s.reads) }
@@ -332,7 +329,7 @@ func (s *Stream) writeHeader(status int) {
 		s.continued = true
 	}
 	for h.writing && len(h.out) >= sendSize && s.err == nil && h.err == nil {
-		if s.wait(&h.room, s.writeUntil) != nil {
+		if s.waitForClient(&h.room, status >= http.StatusOK) != nil {
 			return // writing the answer returns the same error
 		}
 	}
