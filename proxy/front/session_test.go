@@ -775,6 +775,24 @@ func TestHeadsWithoutRoom(t *testing.T) {
 	})
 }
 
+// TestRefusalsWaitForNobodyForLong: a client that doesn't read a refusal loses its stream.
+func TestRefusalsWaitForNobodyForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		near, far := net.Pipe()
+		s.alone(near)
+		p := newPeer(t, far, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		p.greeted()
+		_ = far.SetDeadline(time.Time{})
+		began := time.Now()
+		p.get(1, "/", "expect", "200-ok")
+		p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameRSTStream })
+		testkit.Same(t, drainSilence, time.Since(began), "it took")
+		_ = far.Close()
+		_ = s.Close()
+	})
+}
+
 // TestWhoIsCutIsNotWaitedFor: a client that doesn't read the GOAWAY is cut off anyway.
 func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -223,6 +223,7 @@ func (s *Stream) handle() (done bool) {
 func (s *Stream) refuse() {
 	status := http1.StatusOf(s.refused)
 	fields, text := s.session.conn.server.refusal(status, s.refused.Error())
+	_ = s.SetWriteDeadline(time.Now().Add(drainSilence)) // it never fails
 	s.in.answer.Fields = append(s.in.answer.Fields, fields...)
 	s.WriteHeader(status)
 	_, _ = io.WriteString(s, text) // the client may have disconnected
@@ -377,11 +378,11 @@ func (s *Stream) Write(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	s.written += int64(len(p))
-	if err := h.send(s, p, s.written == s.length); err != nil {
+	if err := h.send(s, p, s.written+int64(len(p)) == s.length); err != nil {
 		s.presence.leave()
 		return 0, err
 	}
+	s.written += int64(len(p))
 	if s.ended {
 		h.flush()
 	}
