@@ -32,7 +32,7 @@ const MinSecret = 16
 func normalised(given []Exemption) (exempt []Exemption) {
 	for _, e := range given {
 		if e.Prefix.IsValid() {
-			e.Prefix = unmap(e.Prefix)
+			e.Prefix = Unmap(e.Prefix)
 		}
 		e.Header = textproto.CanonicalMIMEHeaderKey(e.Header)
 		exempt = append(exempt, e)

@@ -14,7 +14,7 @@ func NewPrefixSet(prefixes []netip.Prefix) PrefixSet {
 	var all netipx.IPSetBuilder
 	for _, p := range prefixes {
 		if p.IsValid() {
-			all.AddPrefix(unmap(p))
+			all.AddPrefix(Unmap(p))
 		}
 	}
 	set, _ := all.IPSet() // it fails only for invalid prefixes
@@ -26,12 +26,12 @@ func (s PrefixSet) Contains(a netip.Addr) bool { return s.set != nil && s.set.Co
 
 // Overlaps reports whether any address of p is in the set.
 func (s PrefixSet) Overlaps(p netip.Prefix) bool {
-	return s.set != nil && s.set.OverlapsPrefix(unmap(p))
+	return s.set != nil && s.set.OverlapsPrefix(Unmap(p))
 }
 
-// unmap masks p and turns a prefix of mapped IPv4 addresses into an IPv4 prefix, because addresses are
+// Unmap masks p and turns a prefix of mapped IPv4 addresses into an IPv4 prefix, because addresses are
 // unmapped before they are compared.
-func unmap(p netip.Prefix) netip.Prefix {
+func Unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}

@@ -52,7 +52,7 @@ func TestPrefixesByHand(t *testing.T) {
 		"::ffff:0:0/96": "0.0.0.0/0", "::ffff:192.0.2.0/120": "192.0.2.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "192.0.2.7/24": "192.0.2.0/24",
 		"2001:db8::1:7/112": "2001:db8::1:0/112",
 	} {
-		testkit.Same(t, want, unmap(netip.MustParsePrefix(text)).String(), "%s becomes", text)
+		testkit.Same(t, want, Unmap(netip.MustParsePrefix(text)).String(), "%s becomes", text)
 	}
 	if set := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); len(set.set.Ranges()) != 2 {
 		t.Errorf("%v", set)

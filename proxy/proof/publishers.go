@@ -96,7 +96,7 @@ func Transport() http.RoundTripper {
 	}
 	t.DialContext = (&net.Dialer{Timeout: patience, Control: func(_, address string, _ syscall.RawConn) error {
 		a, err := netip.ParseAddrPort(address)
-		if err == nil && !isPublic(a.Addr()) {
+		if err == nil && !isPublic(netip.PrefixFrom(a.Addr(), a.Addr().BitLen())) {
 			err = fmt.Errorf("%s is not a public address", a.Addr())
 		}
 		return err
@@ -117,11 +117,18 @@ type elsewhere struct{ url string }
 
 func (e elsewhere) Error() string { return "it redirects to " + e.url }
 
-// isPublic reports whether an address can be reached on the internet.
-func isPublic(a netip.Addr) bool {
-	a = a.Unmap()
-	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
+// isPublic reports whether all of a prefix can be reached on the internet.
+func isPublic(p netip.Prefix) bool {
+	p = classify.Unmap(p)
+	for _, private := range []string{
+		"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+		"::1/128", "fc00::/7", "fe80::/10",
+	} {
+		if p.Overlaps(netip.MustParsePrefix(private)) {
+			return false
+		}
+	}
+	return p.Addr().IsGlobalUnicast()
 }
 
 // Ask sets the robots whose keys and lists are fetched. A list isn't fetched if the configuration gives the
@@ -366,14 +373,15 @@ func believable(published []string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%.50q is not a prefix", text)
 		}
+		prefix = classify.Unmap(prefix)
 		widest := widest4
 		if prefix.Addr().Is6() {
 			widest = widest6
 		}
-		if prefix.Bits() < widest || !isPublic(prefix.Addr()) {
+		if prefix.Bits() < widest || !isPublic(prefix) {
 			return nil, fmt.Errorf("%s is too large, or not on the internet, so it can't belong to one operator", prefix)
 		}
-		all = append(all, prefix.Masked())
+		all = append(all, prefix)
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
 	return slices.Compact(all), nil

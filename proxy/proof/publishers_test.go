@@ -156,6 +156,10 @@ func TestBelieved(t *testing.T) {
 		{"some of another robot's", list(append(networks(0, 15), networks(1, 5)...)...), "20 20 20 0", ""},
 		{"too wide", list(append(networks(0, 20), "8.0.0.0/8")...), "", "8.0.0.0/8 is too large"},
 		{"all", list(append(networks(0, 20), "::/0")...), "", "::/0 is too large"},
+		{"wider than it seems", list(append(networks(0, 20), "::ffff:1.0.0.0/97")...), "", "0.0.0.0/1 is too large"},
+		{"around private ones", list(append(networks(0, 20), "192.160.0.0/12")...), "", "192.160.0.0/12 is too large"},
+		{"around local ones", list(append(networks(0, 20), "169.240.0.0/12")...), "", "169.240.0.0/12 is too large"},
+		{"around the loopback", list(append(networks(0, 20), "::2/64")...), "", "::/64 is too large"},
 		{"private", list(append(networks(0, 20), "10.1.0.0/16")...), "", "10.1.0.0/16 is too large"},
 		{"no prefix", list(append(networks(0, 20), "203.0.113.0/33")...), "", `"203.0.113.0/33" is not a prefix`},
 		{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "", "the server answers 500"},
@@ -234,6 +238,7 @@ func TestPublicOnly(t *testing.T) {
 		"8.8.8.8": true, "2606:4700::1": true, "127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.168.1.1": false, "172.16.0.1": false, "169.254.169.254": false,
 		"100.64.0.1": false, "::ffff:10.0.0.1": false, "fd00::1": false, "fe80::1": false, "0.0.0.0": false, "224.0.0.1": false,
 	} {
-		testkit.Same(t, want, isPublic(netip.MustParseAddr(text)), "%s is public", text)
+		a := netip.MustParseAddr(text)
+		testkit.Same(t, want, isPublic(netip.PrefixFrom(a, a.BitLen())), "%s is public", text)
 	}
 }
