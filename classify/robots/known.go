@@ -78,10 +78,10 @@ type List struct {
 	Confirmed time.Time      // when the operator was last seen to publish exactly these
 }
 
-// upToDate is how long a list counts as complete after the operator was last seen to publish it. During that
+// UpToDate is how long a list counts as complete after the operator was last seen to publish it. During that
 // time, a robot can't have any other address. An older list still verifies the addresses on it, but says
 // nothing about others.
-const upToDate = 7 * 24 * time.Hour
+const UpToDate = 7 * 24 * time.Hour
 
 // NewLists makes Lists from lists by URL.
 func NewLists(of map[string]List) *Lists {

@@ -333,7 +333,7 @@ func (x *Robots) listed(now time.Time, r *robot) bool {
 		return false
 	}
 	lists := x.Proofs.Lists()
-	return !slices.ContainsFunc(r.Lists, func(url string) bool { return now.Sub(lists.of[url].Confirmed) > upToDate })
+	return !slices.ContainsFunc(r.Lists, func(url string) bool { return now.Sub(lists.of[url].Confirmed) > UpToDate })
 }
 
 // IsBelow reports whether a name is below one of the domains.

@@ -33,6 +33,7 @@ const (
 	patience     = 20 * time.Second // time limit of a request, from the connection to the last byte
 	longestList  = 2 << 20          // bytes of the longest answer; Amazon's list is 360 kB
 	mostPrefixes = 8192             // number of prefixes in the longest list
+	fewPrefixes  = 10               // number of prefixes below which a list may grow or shrink tenfold
 	// The lengths of the widest prefixes that an operator may publish.
 	widest4, widest6 = 12, 28
 )
@@ -268,7 +269,7 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 	case x.signer != "":
 		published, err = readKeys(a.text)
 	default:
-		prefixes, err = p.believeLocked(x, a.text)
+		prefixes, err = p.believeLocked(now, x, a.text)
 	}
 	if err != nil {
 		x.due = around(now, retryAfter)
@@ -314,8 +315,9 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 }
 
-// believeLocked reads a list. The error says why the list is implausible.
-func (p *Publishers) believeLocked(x *publication, text string) ([]netip.Prefix, error) {
+// believeLocked reads a list. The error says why the list is implausible. Lists that aren't up to date, because
+// their operators have disappeared or changed everything at once, aren't compared with it.
+func (p *Publishers) believeLocked(now time.Time, x *publication, text string) ([]netip.Prefix, error) {
 	published, err := readList(x.URL, text)
 	if err != nil {
 		return nil, err
@@ -324,11 +326,12 @@ func (p *Publishers) believeLocked(x *publication, text string) ([]netip.Prefix,
 	if err != nil {
 		return nil, err
 	}
-	if was, is := len(x.Prefixes), len(prefixes); was > 0 && (is*10 <= was || is >= was*10) {
+	isOld := func(x *publication) bool { return now.Sub(x.Confirmed) > robots.UpToDate }
+	if was, is := len(x.Prefixes), len(prefixes); was >= fewPrefixes && !isOld(x) && (is*10 <= was || is >= was*10) {
 		return nil, fmt.Errorf("it has %d prefixes instead of %d", is, was)
 	}
 	for _, other := range p.asked {
-		if other == x {
+		if other == x || isOld(other) {
 			continue
 		}
 		shared := func(of []netip.Prefix) (n int) {

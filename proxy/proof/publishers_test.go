@@ -219,6 +219,32 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
+// TestOldLists: a list that was not confirmed for a week is no longer compared with a new one, neither with its
+// operator's nor with another operator's.
+func TestOldLists(t *testing.T) {
+	p := newPublisher(t)
+	for i, path := range []string{"/a", "/b", "/c"} {
+		p.answers[path] = list(networks(i, 20)...)
+	}
+	x, _ := p.asking(t)
+	x.refresh(t.Context(), noon())
+	p.answers["/a"], p.answers["/b"] = list(networks(8, 200)...), list(append(networks(1, 20), "203.2.0.8/32")...)
+	p.answers["/c"] = http.NotFound // its operator has gone
+	for after, want := range map[time.Duration]string{6 * 24 * time.Hour: "20 20 20 0", 8 * 24 * time.Hour: "200 21 20 0"} {
+		fresh, _ := p.asking(t)
+		kept, err := x.AppendBinary(nil)
+		testkit.Must(t, err)
+		testkit.Must(t, fresh.UnmarshalBinary(kept))
+		fresh.refresh(t.Context(), noon().Add(after))
+		testkit.Same(t, want, p.lengths(fresh), "after %s there are", after)
+	}
+	p.answers["/c"] = list("203.9.0.0/28")
+	x.refresh(t.Context(), noon().Add(8*24*time.Hour))
+	p.answers["/c"] = list(networks(9, 11)...)
+	x.refresh(t.Context(), noon().Add(9*24*time.Hour))
+	testkit.Same(t, "200 21 11 0", p.lengths(x), "of a short list become")
+}
+
 // TestPublicOnly: no request leads to a private address, whatever its name.
 func TestPublicOnly(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "")
