@@ -95,8 +95,10 @@ func (s *Store) read() (err error) {
 	all, taken := make(map[Source][]files), make(map[files]bool)
 	for _, source := range s.sources {
 		found, e := source.find()
-		if e != nil {
-			found = s.found[source] // while a source can't be listed, its pairs stay
+		if e != nil { // while a source can't be listed completely, its pairs stay
+			earlier := s.found[source]
+			isKnown := func(f files) bool { return slices.Contains(earlier, f) }
+			found = append(slices.Clip(earlier), slices.DeleteFunc(found, isKnown)...)
 		}
 		all[source], err = found, errors.Join(err, e)
 		// If a pair has disappeared, it stays until the next call, because a program may be replacing it.

@@ -225,6 +225,31 @@ func TestDirectoryChanges(t *testing.T) {
 	testkit.Same(t, 1, s.logs.FilterMessage("certificates can't be read").Len(), "times logged")
 }
 
+// TestUnreadableSubdirectory: while a subdirectory can't be listed, the pairs around it and those that were
+// found in it earlier are used.
+func TestUnreadableSubdirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can list every directory")
+	}
+	s := newSite(t)
+	s.put("b.crt", "b.key", 90, "b.example")
+	s.put("a/a.crt", "a/a.key", 90, "a.example")
+	closed := filepath.Join(s.dir, "a")
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
+	closes := func(mode os.FileMode) { testkit.Must(t, os.Chmod(closed, mode)) }
+	closes(0o300)
+	testkit.Same(t, true, s.Load([]Source{{Path: s.dir}}) != nil, "an error")
+	testkit.Same(t, "b.example", s.shown("a.example"), "at first")
+	closes(0o700)
+	s.Look()
+	closes(0o300)
+	s.put("c.crt", "c.key", 90, "c.example")
+	s.Look()
+	s.Look()
+	testkit.Same(t, "a.example c.example", s.shown("a.example")+" "+s.shown("c.example"), "shown")
+	testkit.Same(t, 3, len(s.States()), "pairs")
+}
+
 // TestPublicKey: a key that every user can read is logged when it is read.
 func TestPublicKey(t *testing.T) {
 	s := newSite(t)
