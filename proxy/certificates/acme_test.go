@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/certmagic"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
@@ -56,6 +57,45 @@ func TestWithoutAuthority(t *testing.T) {
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", info.Mode(), err)
+	}
+}
+
+// silent starts an authority that accepts one connection and never answers, and stores a certificate for site.example
+// in files of that name. The authority has said that it must be renewed later.
+func silent(t *testing.T, certificate, key []byte) (o certificates.Authority, dir string, accept func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	o = certificates.Authority{Hosts: []string{"site.example"}, Directory: "https://" + l.Addr().String(), Storage: storage(t), HTTP: net.TCPAddr{Port: 80}, Log: zap.NewNop()}
+	dir = filepath.Join(o.Storage, certmagic.StorageKeys.CertsSitePrefix((&certmagic.ACMEIssuer{CA: o.Directory}).IssuerKey(), "site.example"))
+	testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "site.example.crt"), filepath.Join(dir, "site.example.key"))
+	testkit.WriteFile(t, filepath.Join(dir, "site.example.json"), `{"sans": ["site.example"], "issuer_data": {"renewal_info": {"_selectedTime":
+		"2200-01-01T12:00:00Z", "suggestedWindow": {"start": "2200-01-01T00:00:00Z", "end": "2200-01-02T00:00:00Z"}}}}`, 0o600)
+	return o, dir, func() {
+		_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(testkit.Patience))
+		conn, err := l.Accept()
+		testkit.Must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+}
+
+// TestExpiredFile: the authority's certificate is shown instead of a file's that has expired.
+func TestExpiredFile(t *testing.T) {
+	ca, dir := testkit.NewAuthority(t), t.TempDir()
+	valid, key := ca.Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
+	o, _, _ := silent(t, valid, key)
+	expired, key := ca.Issue(t, time.Now().AddDate(0, 0, -1), "site.example", "old.example")
+	testkit.WriteCertificate(t, expired, key, filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key"))
+	s := certificates.New(zap.NewNop())
+	testkit.Must(t, s.Load([]certificates.Source{{Path: dir}}))
+	issuer, err := certificates.NewIssuer(o)
+	testkit.Must(t, err)
+	go issuer.Run(t.Context())
+	for name, want := range map[string]bool{"site.example": true, "old.example": false} {
+		c, err := s.Config(issuer).GetCertificate(&tls.ClientHelloInfo{ServerName: name})
+		testkit.Must(t, err)
+		testkit.Same(t, want, time.Now().Before(c.Leaf.NotAfter), "%s: valid", name)
 	}
 }
 

@@ -40,33 +40,39 @@ func New(log *zap.Logger) *Store {
 }
 
 // Certificate returns the first certificate for the name that the client asks for, exactly or by a
-// wildcard, that the client can use and that has not expired. It returns nil if there is none for the name.
-func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) *tls.Certificate {
+// wildcard, that the client can use and that has not expired. If there is none, valid is false, and c is the first
+// certificate for the name; nil: there is none for the name.
+func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) (c *tls.Certificate, valid bool) {
 	x := s.index.Load()
 	name := strings.TrimSuffix(strings.ToLower(hello.ServerName), ".")
-	if c := best(now, x.byName[name], hello); c != nil {
-		return c
+	exact, valid := best(now, x.byName[name], hello)
+	if valid {
+		return exact, true
 	}
 	_, parent, _ := strings.Cut(name, ".")
-	return best(now, x.byName["*."+parent], hello)
+	wildcard, valid := best(now, x.byName["*."+parent], hello)
+	if valid {
+		return wildcard, true
+	}
+	return cmp.Or(exact, wildcard), false
 }
 
 // First returns the first certificate, for clients that ask for no name, or for one that has no certificate; nil:
 // the Store has none.
 func (s *Store) First() *tls.Certificate { return s.index.Load().first }
 
-// best returns the first certificate that the client can use and that has not expired; otherwise
-// the first.
-func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) *tls.Certificate {
+// best returns the first certificate that the client can use and that has not expired. If there is none, valid
+// is false, and c is the first certificate.
+func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) (c *tls.Certificate, valid bool) {
 	for _, c := range all {
 		if (len(all) == 1 || hello.SupportsCertificate(c) == nil) && now.Before(c.Leaf.NotAfter) {
-			return c
+			return c, true
 		}
 	}
 	if len(all) > 0 {
-		return all[0]
+		return all[0], false
 	}
-	return nil
+	return nil, false
 }
 
 // Load reads the certificates of sources, which replace the previous sources. If a pair was read before
@@ -241,14 +247,14 @@ func (s *Store) Config(issuer *Issuer) *tls.Config {
 }
 
 func (s *Store) choose(now time.Time, hello *tls.ClientHelloInfo, issuer *Issuer) (*tls.Certificate, error) {
-	var c *tls.Certificate
+	c, valid := s.Certificate(now, hello)
 	switch {
-	case issuer == nil:
-		c = cmp.Or(s.Certificate(now, hello), s.First())
-	case slices.Contains(hello.SupportedProtos, ChallengeProtocol):
+	case issuer != nil && slices.Contains(hello.SupportedProtos, ChallengeProtocol):
 		c = issuer.Certificate(hello)
+	case issuer == nil || valid:
+		c = cmp.Or(c, s.First())
 	default:
-		c = cmp.Or(s.Certificate(now, hello), issuer.Certificate(hello), s.First(), issuer.First())
+		c = cmp.Or(issuer.Certificate(hello), c, s.First(), issuer.First())
 	}
 	if c == nil {
 		return nil, ErrNone

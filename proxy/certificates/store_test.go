@@ -65,7 +65,7 @@ func TestChoice(t *testing.T) {
 	s := newSite(t)
 	s.put("a.crt", "a.key", 90, "a.example", "www.a.example")
 	s.put("b.crt", "b.key", 90, "b.example", "*.b.example")
-	s.put("old.crt", "old.key", -1, "two.example", "gone.example")
+	s.put("old.crt", "old.key", -1, "two.example", "gone.example", "x.b.example")
 	s.put("two.crt", "two.key", 90, "two.example")
 	s.load(s.pair("a"), s.pair("b"), s.pair("old"), s.pair("two"))
 	for server, want := range map[string]string{
@@ -77,7 +77,7 @@ func TestChoice(t *testing.T) {
 	} {
 		got := s.shown(server)
 		if server == "gone.example" {
-			c := s.Certificate(s.now, &tls.ClientHelloInfo{ServerName: server})
+			c, _ := s.Certificate(s.now, &tls.ClientHelloInfo{ServerName: server})
 			if !slices.Contains(c.Leaf.DNSNames, server) {
 				t.Errorf("%s: %v", server, c.Leaf.DNSNames)
 			}
