@@ -116,7 +116,15 @@ func (i *Issuer) Run(ctx context.Context) {
 	_ = i.config.ManageAsync(ctx, i.hosts)    // logs errors, and tries again
 	_ = i.cache.RenewManagedCertificates(ctx) // otherwise existing certificates would be renewed only at the first check
 	<-ctx.Done()
-	i.cache.Stop()
+	stopped := make(chan struct{})
+	go func() {
+		i.cache.Stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(time.Second): // a check may wait for the authority for minutes
+	}
 }
 
 // Certificate returns the certificate for the name that the client asks for, or the answer to a challenge;

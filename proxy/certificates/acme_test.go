@@ -99,6 +99,22 @@ func TestExpiredFile(t *testing.T) {
 	}
 }
 
+// TestEndWithoutAnswer: the end doesn't wait for an authority that doesn't answer.
+func TestEndWithoutAnswer(t *testing.T) {
+	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
+	o, _, accept := silent(t, certificate, key)
+	o.Check = time.Millisecond
+	issuer, err := certificates.NewIssuer(o)
+	testkit.Must(t, err)
+	accept() // a check asks when to renew the certificate
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	if issuer.Run(ctx); time.Since(began) > 20*time.Second {
+		t.Error("the end waits for the library's timeout")
+	}
+}
+
 // TestUnfit: NewIssuer rejects options that can't work.
 func TestUnfit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
