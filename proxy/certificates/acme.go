@@ -59,8 +59,9 @@ func NewIssuer(o Authority) (*Issuer, error) {
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return config.Load(), nil },
 		RenewCheckInterval: o.Check, Logger: o.Log,
 	})
+	storage := &certmagic.FileStorage{Path: o.Storage}
 	i.config = certmagic.New(i.cache, certmagic.Config{
-		Storage: &certmagic.FileStorage{Path: o.Storage}, Logger: o.Log,
+		Storage: storage, Logger: o.Log,
 		// Stapling would make the start wait for the authority's OCSP server.
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
@@ -72,8 +73,15 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	i.config.Issuers = []certmagic.Issuer{i.acme}
 	config.Store(i.config)
 	for _, host := range o.Hosts {
-		if _, err := i.config.CacheManagedCertificate(context.Background(), host); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			o.Log.Error("a stored certificate can't be read; requesting a new one", zap.String("host", host), zap.Error(err))
+		_, err := i.config.CacheManagedCertificate(context.Background(), host)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		o.Log.Error("a stored certificate can't be read; requesting a new one", zap.String("host", host), zap.Error(err))
+		dir := storage.Filename(certmagic.StorageKeys.CertsSitePrefix(i.acme.IssuerKey(), host))
+		// The library requests only certificates that aren't in the storage.
+		if err = errors.Join(os.RemoveAll(dir+"~"), os.Rename(dir, dir+"~")); err != nil {
+			o.Log.Error("no new certificate is requested, because the stored one can't be moved", zap.String("host", host), zap.Error(err))
 		}
 	}
 	return i, nil

@@ -99,6 +99,19 @@ func TestExpiredFile(t *testing.T) {
 	}
 }
 
+// TestDamaged: a new certificate is requested if the stored one doesn't match its key. The old files are kept.
+func TestDamaged(t *testing.T) {
+	ca := testkit.NewAuthority(t)
+	certificate, _ := ca.Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
+	_, key := ca.Issue(t, time.Now(), "site.example")
+	o, dir, accept := silent(t, certificate, key)
+	issuer, err := certificates.NewIssuer(o)
+	testkit.Must(t, err)
+	go issuer.Run(t.Context())
+	accept() // a request for a certificate
+	testkit.Same(t, string(key), testkit.ReadFile(t, filepath.Join(dir+"~", "site.example.key")), "the old key")
+}
+
 // TestEndWithoutAnswer: the end doesn't wait for an authority that doesn't answer.
 func TestEndWithoutAnswer(t *testing.T) {
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
