@@ -150,3 +150,24 @@ func TestTicketsOfAFleet(t *testing.T) {
 		}
 	}
 }
+
+// TestReloadOfTLS: a change of TLS that needs a restart leaves the certificates as they are until then.
+func TestReloadOfTLS(t *testing.T) {
+	t.Parallel()
+	backend := pageBackend(t)
+	s := startSecure(t, backend, overTLS)
+	c := newClientOf(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.trusting()})
+	serves := func(when string) {
+		t.Helper()
+		if a := fetch(t, c, http.MethodGet, "https://"+s.site+"/", nil, nil); a.body != "page" {
+			t.Errorf("%s: %s %q", when, a.Status, a.body)
+		}
+	}
+	for _, yaml := range []string{"listen: {address: 127.0.0.1:0, tls: true}\ntls: {acme: {hosts: [site.example]}}\n", "listen: 127.0.0.1:0\n"} {
+		from := s.Stderr.Len()
+		s.configure(t, backend, yaml)
+		s.reload(reloaded)
+		s.Stderr.Await(t, from, `only after a restart","key":"tls.certificates"`)
+		serves(yaml)
+	}
+}

@@ -88,7 +88,7 @@ func (s *sidecar) reload() error {
 		s.logs.log.Error("the previous certificates stay in use", zap.Error(err))
 	}
 	s.warn(c)
-	changes := config.Reloaded(config.Changed(s.config, c), config.Changed(s.begun, c))
+	changes := s.changes(c)
 	daemon.LogChanges(s.logs.log, changes)
 	s.handler.SetPolicy(policy)
 	s.sharing.Reload(policy.Limits)
@@ -102,6 +102,17 @@ func (s *sidecar) reload() error {
 	s.loaded.Store(s.loaded.Load().with(c, changes))
 	s.logs.log.Info("reloaded", zap.String("file", s.source.file), zap.Int("changes", len(changes)))
 	return nil
+}
+
+// changes lists the keys that a reload changes. The certificates wait for a restart if another change of TLS does.
+func (s *sidecar) changes(c *config.Config) []config.Change {
+	before, begun := config.Changed(s.config, c), config.Changed(s.begun, c)
+	for _, all := range [][]config.Change{before, begun} {
+		for i := range all {
+			all[i].NeedsRestart = all[i].NeedsRestart || all[i].Key == "tls.certificates" && s.encryption.waits(c)
+		}
+	}
+	return config.Reloaded(before, begun)
 }
 
 // warn logs the configuration's warnings, such as keys without effect.

@@ -30,6 +30,7 @@ type encryption struct {
 	store  *certificates.Store
 	issuer *certificates.Issuer // nil without tls.acme
 	config *tls.Config
+	begun  *config.Config // the configuration at the start
 }
 
 // newEncryption makes an encryption without certificates.
@@ -39,6 +40,7 @@ func newEncryption(log *zap.Logger) *encryption {
 
 // begin reads the certificates, and prepares ACME for the ports of the sockets.
 func (e *encryption) begin(c *config.Config, sockets []handover.Socket) error {
+	e.begun = c
 	if len(c.TLS.ACME.Hosts) == 0 {
 		e.config = e.store.Config(nil)
 		return e.load(c)
@@ -73,9 +75,17 @@ func hasTLS(c *config.Config) bool {
 	return slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.TLS })
 }
 
-// load reads the certificates. If some can't be read, the others are served. If none can be read, load
-// returns an error.
+// waits reports whether the certificates stay as they are until a restart, because their use changes only then.
+func (e *encryption) waits(c *config.Config) bool {
+	return hasTLS(c) != hasTLS(e.begun) || !slices.Equal(c.TLS.ACME.Hosts, e.begun.TLS.ACME.Hosts)
+}
+
+// load reads the certificates, unless they wait for a restart. If some can't be read, the others are served. If none
+// can be read, load returns an error.
 func (e *encryption) load(c *config.Config) error {
+	if e.waits(c) {
+		return nil
+	}
 	if fatal, err := e.read(c); fatal {
 		return err
 	}
