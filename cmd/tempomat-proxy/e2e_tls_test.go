@@ -14,6 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"tempomat/config"
 	"tempomat/internal/testkit"
 )
 
@@ -151,7 +155,8 @@ func TestTicketsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestReloadOfTLS: a change of TLS that needs a restart leaves the certificates as they are until then.
+// TestReloadOfTLS: a change of TLS that needs a restart leaves the certificates as they are until then. A reload
+// whose certificates can't be used is rejected as a whole.
 func TestReloadOfTLS(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -170,4 +175,34 @@ func TestReloadOfTLS(t *testing.T) {
 		s.Stderr.Await(t, from, `only after a restart","key":"tls.certificates"`)
 		serves(yaml)
 	}
+	from := s.Stderr.Len()
+	s.configure(t, "http://127.0.0.1:1", fmt.Sprintf(overTLS, "/nowhere"))
+	s.reload(rejected)
+	s.Stderr.Await(t, from, rejected, "no certificate can be used", "/nowhere")
+	serves("with certificates that aren't there")
+	s.dir = tempDir(t)
+	s.issue("other", "other.example", "site.example")
+	s.configure(t, backend, fmt.Sprintf(overTLS, s.dir)+"errorPages: {directory: /nowhere}\n")
+	s.reload(rejected)
+	testkit.Same(t, "site.example", s.shown("site.example"), "shown after another error")
+}
+
+// TestFilesBesideACME: with ACME, files that can't be used are logged at the start, even if they are all files.
+// A reload from good files to such files fails.
+func TestFilesBesideACME(t *testing.T) {
+	core, logs := observer.New(zap.ErrorLevel)
+	s := secureSite{sidecarProcess: &sidecarProcess{t: t, dir: t.TempDir()}, ca: testkit.NewAuthority(t)}
+	s.issue("a", "other.example")
+	e, c := newEncryption(zap.New(core)), &config.Config{TLS: config.TLS{ACME: config.ACME{Hosts: []string{"site.example"}}}}
+	e.begun = c
+	bad, good := config.CertificateFiles{Path: t.TempDir()}, config.CertificateFiles{Path: s.dir}
+	for i, files := range [][]config.CertificateFiles{{bad}, {good, bad}, {bad}} {
+		c.TLS.Certificates = files
+		err := e.load(c)
+		e.store.Look()
+		if logged := len(logs.TakeAll()); (err != nil) != (i == 2) || (logged == 1) != (i < 2) {
+			t.Errorf("%v: %v, logged %d times", files, err, logged)
+		}
+	}
+	testkit.Same(t, 1, len(e.states()), "certificates in use")
 }

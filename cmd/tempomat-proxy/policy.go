@@ -66,20 +66,24 @@ func (p *policies) begin(counts *requestCounts, log *zap.Logger) {
 }
 
 // make returns the policy of a configuration, or an error that the checks of the configuration can't detect.
-// It replaces the connections to the backend last, because if anything else fails, the current policy still
-// needs the old connections.
-func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
+// It changes parts that outlive reloads, and the connections to the backend, only if nothing has failed, neither here
+// nor in certificates, which is called last because it changes the certificates.
+func (p *policies) make(c *config.Config, certificates func(*config.Config) error) (*proxy.Policy, error) {
 	pages, err := errorpage.Load(c.ErrorPages.Directory)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := p.rulesOf(c)
+	databases, _ := policy.Databases(c, p.databases) // the log names files that can't be used
+	classifier, err := policy.Classifier(c, databases)
+	if err == nil {
+		err = certificates(c)
+	}
 	if err != nil {
 		return nil, err
 	}
 	p.connect(c.Backend)
 	return &proxy.Policy{
-		Rules:    rules,
+		Rules:    p.rulesOf(c, classifier),
 		Limits:   policy.Limits(c),
 		Requests: p.counts.limits(c),
 		Upstream: p.upstream,
@@ -98,11 +102,8 @@ func (p *policies) make(c *config.Config) (*proxy.Policy, error) {
 }
 
 // rulesOf makes the rules by which clients are classified and requests are charged.
-func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
-	databases, _ := policy.Databases(c, p.databases) // the log names files that can't be used
-	if r.Classifier, err = policy.Classifier(c, databases); err != nil {
-		return r, err
-	}
+func (p *policies) rulesOf(c *config.Config, classifier *classify.Classifier) (r lifecycle.Rules) {
+	r.Classifier = classifier
 	r.Standing, r.Robots = p.standingOf(c), policy.Robots(c, p.proofs)
 	p.resolver.server.Store(&c.Robots.Resolver)
 	var known []robots.Robot
@@ -114,7 +115,7 @@ func (p *policies) rulesOf(c *config.Config) (r lifecycle.Rules, err error) {
 		p.meter, p.cost = policy.Meter(key.source, key.cpus), key
 	}
 	r.Pins, r.Newcomers, r.Meter = &p.pins, p.newcomersOf(c), p.meter
-	return r, nil
+	return r
 }
 
 // connect replaces the connections to the backend if its configuration has changed.

@@ -79,13 +79,10 @@ func (s *sidecar) reload() error {
 	if err != nil {
 		return s.rejectLocked(err)
 	}
-	policy, err := s.policies.make(c)
+	policy, err := s.policies.make(c, s.encryption.load)
 	if err != nil {
 		s.statistics.setNames(s.config)
 		return s.rejectLocked(err)
-	}
-	if err := s.encryption.load(c); err != nil {
-		s.logs.log.Error("the previous certificates stay in use", zap.Error(err))
 	}
 	s.warn(c)
 	changes := s.changes(c)

@@ -82,7 +82,7 @@ func newSidecar(c *config.Config, s source, stderr io.Writer) (*sidecar, error) 
 		return nil, err
 	}
 	car.policies.begin(counts, car.logs.log)
-	policy, err := car.policies.make(c)
+	policy, err := car.policies.make(c, func(*config.Config) error { return nil }) // prepare reads the certificates
 	if err != nil {
 		return nil, err
 	}

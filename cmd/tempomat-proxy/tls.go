@@ -80,23 +80,26 @@ func (e *encryption) waits(c *config.Config) bool {
 	return hasTLS(c) != hasTLS(e.begun) || !slices.Equal(c.TLS.ACME.Hosts, e.begun.TLS.ACME.Hosts)
 }
 
-// load reads the certificates, unless they wait for a restart. If some can't be read, the others are served. If none
-// can be read, load returns an error.
+// load reads the certificates, unless they wait for a restart. If some can't be read, it logs the error, and the
+// others are served. If none can be read, load returns an error, and the previous ones are served.
 func (e *encryption) load(c *config.Config) error {
 	if e.waits(c) {
 		return nil
 	}
-	if fatal, err := e.read(c); fatal {
-		return err
+	fatal, err := e.read(c)
+	if err != nil && !fatal {
+		e.log.Error("certificates can't be read", zap.Error(err))
+		err = nil
 	}
-	return nil // the store has logged the error
+	return err
 }
 
-// read is like load, but returns all errors. fatal is true if there is no certificate to serve.
+// read is like load, but returns all errors. fatal is true if none of the files can be used, unless the program starts
+// with ACME.
 func (e *encryption) read(c *config.Config) (fatal bool, err error) {
 	err = e.store.Load(sources(c.TLS.Certificates))
-	if hasTLS(c) && e.store.First() == nil && len(c.TLS.ACME.Hosts) == 0 {
-		return true, errors.Join(errors.New("tls.certificates: no certificate can be used"), err)
+	if errors.Is(err, certificates.ErrUnusable) && (e.store.First() != nil || len(c.TLS.ACME.Hosts) == 0) {
+		return true, fmt.Errorf("tls.certificates: %w", err)
 	}
 	return false, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -75,20 +76,27 @@ func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) (c 
 	return nil, false
 }
 
+// ErrUnusable is part of the error of Load if none of the sources' certificates can be used.
+var ErrUnusable = errors.New("no certificate can be used")
+
 // Load reads the certificates of sources, which replace the previous sources. If a pair was read before
-// and can't be read now, its certificate stays in use. The error lists the pairs that have never been read;
-// the others are in use. If no pair at all can be used, the previous certificates stay.
+// and can't be read now, its certificate stays in use. The error lists the pairs that have never been read, and the
+// caller logs it; the others are in use. If no pair at all can be used, the previous certificates stay.
 func (s *Store) Load(sources []Source) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, pairs, index := s.sources, s.pairs, s.index.Load()
+	before, found, pairs, said, index := s.sources, s.found, s.pairs, s.said, s.index.Load()
 	s.sources = sources
 	err := s.read()
-	if err != nil && s.First() == nil && index.first != nil {
-		s.sources, s.pairs = before, pairs
+	s.said = fmt.Sprint(err)
+	if err == nil || s.First() != nil {
+		return err
+	}
+	if index.first != nil {
+		s.sources, s.found, s.pairs, s.said = before, found, pairs, said
 		s.index.Store(index)
 	}
-	return err
+	return errors.Join(ErrUnusable, err)
 }
 
 // read reads all sources. s.mu is held.
@@ -172,9 +180,7 @@ func (s *Store) Look() {
 	if err != nil && err.Error() != s.said {
 		s.log.Error("certificates can't be read", zap.Error(err))
 	}
-	if s.said = ""; err != nil {
-		s.said = err.Error()
-	}
+	s.said = fmt.Sprint(err)
 }
 
 // tell logs whether a pair could be read.
