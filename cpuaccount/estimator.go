@@ -144,7 +144,7 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 	}
 	if sure = sure && !q.uncertain && !g.rarelyAnswered(&q); !sure {
 		running, idle := g.unanswered(&q)
-		x, waits = max(x, running), max(waits, idle)
+		x, waits = max(x, running, g.novel(&q)), max(waits, idle)
 	}
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
@@ -158,6 +158,8 @@ func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
 	x, _ := g.unanswered(&q)
 	if q.answered {
 		x = max(x, q.cost())
+	} else {
+		x = max(x, g.novel(&q))
 	}
 	return seconds(max(x, q.highest, float64(q.over)))
 }
@@ -176,6 +178,9 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	g.perClient.learn(mix(q.client, q.feature), q.at, x, waits)
 	if shape := q.buffer[0]; q.feature != shape {
 		g.perClient.learn(mix(q.client, shape), q.at, x, waits)
+	}
+	if !q.answered {
+		g.perClient.learn(mix(anyClient, novelKinds), q.at, x, waits)
 	}
 }
 
@@ -204,6 +209,27 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 // anyClient replaces a client's hash in entries for features without enough answers, which apply to all
 // clients.
 const anyClient = 0
+
+const (
+	// novelKinds replaces the feature in the entry for all requests of kinds without enough answers.
+	novelKinds = 1
+	// leastNovel is how many of these must have been answered. After a start, all kinds lack answers.
+	leastNovel = 16
+)
+
+// novel returns what the latest requests of kinds without enough answers have cost, if the request is of such a
+// kind too; otherwise 0. Most backends ignore parameters that they don't know, so clients can invent one for
+// each request, and each of these requests is of a new kind.
+func (g *Estimator) novel(q *question) float64 {
+	if q.answered {
+		return 0
+	}
+	all, _ := g.perClient.find(mix(anyClient, novelKinds))
+	if all.n < leastNovel {
+		return 0
+	}
+	return float64(all.mean) * faded(all.at, q.at)
+}
 
 // unanswered returns the cost in seconds and the idle time of similar requests that run now or ran recently,
 // by features without enough answers. Among features that are requested often, it uses the lowest cost,

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 // newEstimator makes an Estimator with a hash that is the same in each run, because collisions in its tables
@@ -194,6 +196,25 @@ func TestGuessOfTheUnknown(t *testing.T) {
 	}
 	for i := range 100 {
 		expectEstimate(t, g, 0, page(fmt.Sprint("/unknown/", i)), time.Second, false)
+	}
+}
+
+// TestInventedKindsStayExpensive: requests of new kinds are expected to cost what the latest of them cost, for a
+// while. Other kinds aren't affected.
+func TestInventedKindsStayExpensive(t *testing.T) {
+	g := newEstimator()
+	for i := range leastNovel {
+		if got := g.Running(at(0), page(fmt.Sprint("/invented/", i))); got != 0 {
+			t.Errorf("after %d answers: %s", i, got)
+		}
+		g.Learn(at(0), page(fmt.Sprint("/invented/", i)), 2*time.Second, 0)
+	}
+	for at0, want := range map[float64]time.Duration{0: 2 * time.Second, 10: time.Second} {
+		testkit.Same(t, want, g.Running(at(at0), page("/invented/x")), "after %g s", at0)
+	}
+	others(g, "/cheap", 10*time.Millisecond, 10*time.Millisecond, 10*time.Millisecond)
+	if got := g.Running(at(0), page("/cheap")); got > 20*time.Millisecond {
+		t.Errorf("a kind with answers: %s", got)
 	}
 }
 

@@ -120,6 +120,7 @@ type load struct {
 	lowOverShare [rungs]int // those in low whose client was over its share
 	uninvited    int        // requests that compute but at first only held a worker, so the ladder had made no room for them
 	held         [rungs]int // running requests, by how long they hold their worker
+	probed       int        // requests that compute, and started as probes, but turned out to be expensive
 	probing      int        // probes, which show what requests of an unknown kind cost; each holds a worker for short requests
 	holding      int        // requests that compute little
 }
@@ -147,6 +148,9 @@ func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
 	if t.uninvited {
 		l.uninvited += n
+	}
+	if t.probed {
+		l.probed += n
 	}
 	if t.overShare {
 		l.overShare[t.rung] += n
@@ -496,7 +500,7 @@ func (g *gate) mayProbe(s *site) bool {
 		return false
 	}
 	n := &g.limits
-	return g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
+	return g.load.probing == 0 && g.load.probed < n.leastSlots && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {

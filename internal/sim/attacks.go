@@ -9,7 +9,7 @@ import (
 // idea and differ in parameters.
 func Attacks() (all []Scenario) {
 	for _, family := range [][]Scenario{
-		misguessed(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
+		misguessed(), novel(), longJobs(), plainSites(), sessions(), strangersOfFlatSites(), newcomersBeside(),
 		morePolls(), crowds(), insideOffices(), likePeople(), innocents(), expensivePeople(),
 	} {
 		all = append(all, family...)
@@ -145,6 +145,24 @@ func misguessed() (all []Scenario) {
 			}
 			return cs
 		}, "human"))
+	}
+	return all
+}
+
+// novel returns scenarios with attackers whose requests each have a parameter that no request had before, so
+// their cost is never known. They get the probes of all clients, unless it is noticed what such requests cost.
+func novel() (all []Scenario) {
+	for _, x := range []struct {
+		addresses, parallel int
+		people              float64 // cost of people's pages
+	}{{1, 60, 0.6}, {8, 20, 0.02}, {120, 1, 0.3}} {
+		s := siege(fmt.Sprintf("novel%dx%d-people%gms", x.addresses, x.parallel, 1000*x.people), site{}, func() []*Client {
+			attack := crawlers(x.addresses, x.parallel, 0x20000001, strewn, browser, "/search")
+			asking(attack, []Page{{Path: "/search", CPU: 1.5, Novel: true}})
+			return join(asking(thinking(people(4)), []Page{{Path: "/page", CPU: x.people}}), attack)
+		}, "human")
+		s.Workers = 150
+		all = append(all, s)
 	}
 	return all
 }

@@ -25,6 +25,7 @@ type Page struct {
 	Sleep float64 // seconds for which the worker also waits, for example for a database
 	Exact bool    // the cost doesn't vary
 	Query string  // the beginning of the URL's query; a unique number follows
+	Novel bool    // each request has a parameter whose name no request had before
 
 	Upload  float64 // bytes of the request's body
 	Chunked bool    // the size isn't announced, so the proxy passes the body on while it arrives
@@ -216,6 +217,10 @@ func (c *Client) request(w *World, page Page) *request {
 		w.number++
 		target.RawQuery = page.Query + strconv.Itoa(w.number)
 	}
+	if page.Novel {
+		w.number++
+		target.RawQuery = word(w.number) + "=1"
+	}
 	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address), at: w.balance(address)}
 }
 
@@ -278,6 +283,11 @@ func browser(i int) string {
 		"Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0",
 	}
 	return agents[i%len(agents)]
+}
+
+// word returns a word of four letters, a different one for each number.
+func word(n int) string {
+	return string([]byte{'a' + byte(n%26), 'a' + byte(n/26%26), 'a' + byte(n/676%26), 'a' + byte(n/17576%26)})
 }
 
 // robot returns the User-Agent of a program that doesn't identify itself as a robot.
