@@ -94,7 +94,7 @@
 //     CPU free in the last 10 s (Leaves: dear-people300ms-crawl5s, dear-people150ms-crawl2s).
 //   - That check ignores running requests that are longer (LeavesLonger: exports60s-3conn-pages300ms,
 //     exports60s-20conn-pages300ms). One more request may start if its client has waited for its share, or
-//     while a CPU is idle (LeavesMore: a thousandth). Any number may start while a request that at first only
+//     while a CPU is idle (LeavesMore: crawl1-8cpu). Any number may start while a request that at first only
 //     held a worker is computing.
 //
 // Strangers. Unknown clients are called strangers. All strangers together share one turn, as if they were one
@@ -149,7 +149,7 @@
 //     lowest start tag goes first, and its tag advances by the request's cost divided by the site's share.
 //   - While other sites have requests at the backend, a site that recently used more than its part of the
 //     CPUs starts no request that computes (SitesLeave: the smallest has the most expensive pages), unless a CPU is
-//     idle (SitesIdle: a thousandth). Clients of a site that used less than its part need not leave room for
+//     idle (SitesIdle: long pages). Clients of a site that used less than its part need not leave room for
 //     other clients.
 //   - No site can be ahead by more than 20 s of the whole machine (SitesLead: a thousandth).
 //

@@ -167,7 +167,7 @@ func rules() []mutation {
 		{"Waits", []string{"halves-20conn-2.5s-pages100ms", "polls120s-8conn-pages800ms", "chunks-24x1-cold", "poll-20+crawl"}, []edit{{ladder, "case t.likelyIdle >= patience.Seconds() &&", "case false &&"}, {gate, "case t.stays || !computes:", "case t.stays:"}}},
 		{"Leaves", []string{"dear-people300ms-crawl5s", "dear-people150ms-crawl2s"}, []edit{{ladder, "if r <= passRung || !t.overShare ||", "if true ||"}}},
 		{"LeavesLonger", []string{"exports60s-3conn-pages300ms", "exports60s-20conn-pages300ms"}, []edit{{ladder, "upTo(&g.load.overShare, passRung+1, r)", "upTo(&g.load.overShare, passRung+1, rungs-1)"}}},
-		{"LeavesMore", []string{"a thousandth"}, []edit{{ladder, "case t.lead() <= aheadFrom:", "case true:\n\tcase t.lead() <= aheadFrom:"}}},
+		{"LeavesMore", []string{"crawl1-8cpu"}, []edit{{ladder, "case t.lead() <= aheadFrom:", "case true:\n\tcase t.lead() <= aheadFrom:"}}},
 		{"Uninvited", []string{"2cpu-150workers-pages800ms-20x50+10s-spread=true"}, []edit{{workers, "(t.uninvited || was == holding)", "(t.uninvited || false && was == holding)"}}},
 		{"Debt", []string{"flash100-150ms+crawl", "flash500-60ms+crawl"}, []edit{{flow, "baseMultiplier + debtMultiplier*t.debtRatio", "baseMultiplier + 0*t.debtRatio"}}},
 		{"Inherits", []string{"flatnat-1cpu-crowded", "natflat20+crawler-inside-cookiesfalse"}, []edit{{flow, "others *= inheritedDebt", "others *= 1"}}},
@@ -196,7 +196,7 @@ func rules() []mutation {
 		{"Grows", []string{"db-20-300ms", "db-60-300ms"}, []edit{{ladder, "case n.fixed:", "case true:"}}},
 		{"SitesLeave", []string{"the smallest has the most expensive pages"}, []edit{{sites, "return g.divided && g.busy > s.busy &&", "return false &&"}}},
 		{"SitesLead", []string{"a thousandth"}, []edit{{sites, "most := g.clock.systemVirtualTime +", "most := math.Inf(1) +"}}},
-		{"SitesIdle", []string{"a thousandth"}, []edit{{sites, "from(&g.load.computing, 0) >= g.limits.slots && s.used", "true && s.used"}}},
+		{"SitesIdle", []string{"long pages"}, []edit{{sites, "from(&g.load.computing, 0) >= g.limits.slots && s.used", "true && s.used"}}},
 	}
 }
 
