@@ -69,7 +69,7 @@ func resolverAddress() form.Scalar[string] {
 
 // robotName reads the name of a robot.
 func robotName() form.Scalar[string] {
-	const allowed = "at most 64 letters, digits, spaces or signs such as - or _"
+	const allowed = "at most 64 letters, digits, spaces or the characters - _ . #"
 	return form.Simple("must be the name of a robot, such as googlebot: "+allowed, func(text string) (string, bool) {
 		text = strings.ToLower(strings.TrimSpace(text))
 		return text, text != "" && len(text) <= 64 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.# ") == ""

@@ -127,7 +127,7 @@ const (
 	Resets        Flood = "too many streams cancelled before their answer was complete"
 	Control       Flood = "too many frames that are not part of a request"
 	Windows       Flood = "too many WINDOW_UPDATE frames for the data sent"
-	HeaderTooLong Flood = "a header in too many or too long pieces"
+	HeaderTooLong Flood = "a header in too many pieces, or in pieces that are too long"
 	LongHeaders   Flood = "long headers"
 	Unanswered    Flood = "too many unanswered requests from one address"
 )

@@ -42,6 +42,7 @@ func main() {
 	pairs := flag.Int("pairs", 3, "how often to play each load with the proxy and without it")
 	told := flag.Bool("told", false, "run the proxy as root, so the kernel shows it what requests cost")
 	flag.Parse()
+	runtime.LockOSThread() // the programs that it starts end with this thread (Pdeathsig)
 	var worse []string
 	for backend := range strings.SplitSeq(*backends, ",") {
 		r := &rig{bin: *bin, here: *here, fpm: backend == "fpm", told: *told}
@@ -199,6 +200,11 @@ func (r *rig) start(c *exec.Cmd, address string) error {
 	}
 	defer log.Close() //nolint:errcheck // the program keeps it open
 	c.Stdout, c.Stderr = log, log
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	c.SysProcAttr.Setpgid = true // Apache's prefork ends its whole process group
+	c.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	if err := c.Start(); err != nil {
 		return err
 	}

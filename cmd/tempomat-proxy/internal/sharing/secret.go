@@ -85,7 +85,7 @@ func parseSecret(file string) (*Secret, error) {
 		}
 		secret, err := base64.StdEncoding.DecodeString(words[0])
 		if err != nil || len(secret) < leastSecret {
-			return nil, fmt.Errorf("%s:%d: must be at least %d random bytes in base64. Make one: tempomat-proxy secret new", file, n+1, leastSecret)
+			return nil, fmt.Errorf("%s:%d: the secret must be at least %d random bytes in base64. Copy the file from another instance, or delete it and make one: tempomat-proxy secret new", file, n+1, leastSecret)
 		}
 		from := time.Time{}
 		if len(words) > 1 {
@@ -103,7 +103,7 @@ func parseSecret(file string) (*Secret, error) {
 		}
 	}
 	if s.current == nil {
-		return nil, fmt.Errorf("%s: it contains no secret. Make one: tempomat-proxy secret new", file)
+		return nil, fmt.Errorf("%s: it contains no secret. Copy the file from another instance, or delete it and make one: tempomat-proxy secret new", file)
 	}
 	return s, nil
 }
