@@ -69,6 +69,10 @@ func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 // at all.
 const leastStay = time.Second
 
+// uploadStay is for how long a request whose client is still sending the body is guessed to hold a worker
+// without computing: too long to use the workers that the gate leaves to requests that soon end.
+const uploadStay = 10 * time.Minute
+
 // Kind is the kind of request that the guess is based on. Requests whose clients are still sending their
 // bodies are a separate kind, because the time that this takes says nothing about the page. Otherwise a
 // client could make the page look like one that holds workers.
@@ -94,7 +98,7 @@ func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
 	e.Guess, e.Idle, e.Sure = guess.Of(now, l.kind)
 	switch {
 	case l.uploads:
-		e.Idle, e.Sure = max(e.Idle, e.Guess, leastStay), true
+		e.Idle, e.Sure = max(e.Idle, e.Guess, uploadStay), true
 	case !e.Sure:
 		e.Running = guess.Running(now, l.kind)
 	}
