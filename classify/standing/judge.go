@@ -157,9 +157,6 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 		return
 	}
 	res.Face = j.face(r.Header["User-Agent"])
-	if res.Evidence&(classify.Cookie|classify.Forged) == classify.Cookie {
-		res.Standing = max(res.Standing, res.ClientsBehind)
-	}
 	res.ClientsBehind = 1 // without a session, the second key isn't an address
 }
 
@@ -172,9 +169,6 @@ func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit
 		res.Evidence |= e
 		if e&classify.Attested != 0 {
 			attested = told
-		}
-		if x.visitor == x.address {
-			res.ClientsBehind = v.company(at)
 		}
 		res.Follows = x.part && v.follow(at)
 	})

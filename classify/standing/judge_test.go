@@ -46,7 +46,7 @@ func TestSessionsOfAnAddress(t *testing.T) {
 			t.Errorf("session %d: the address counts as %g clients, want %g", i, res.ClientsBehind, want)
 		}
 	}
-	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), maxCompany, classify.Cookie)
+	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), 2, classify.Cookie)
 }
 
 // TestParts checks that a client gains by loading the parts of pages, if they are of this site, follow soon,
