@@ -2,6 +2,7 @@ package standing
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -47,6 +48,25 @@ func TestSessionsOfAnAddress(t *testing.T) {
 		}
 	}
 	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), 2, classify.Cookie)
+}
+
+// TestHastySessions: an address with twenty sessions counts as several clients, unless these request more pages
+// than people read.
+func TestHastySessions(t *testing.T) {
+	for every, want := range map[time.Duration]float64{8 * time.Second: maxCompany, time.Second: 1, 100 * time.Millisecond: 1} {
+		x := newStandingSite(t)
+		cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
+		for i := range 20 {
+			x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
+		}
+		var last *classify.Result
+		for at := every; at <= time.Minute; at += every {
+			for i := range 20 {
+				last = x.ask(at, "192.0.2.1", "/", []string{"Cookie: " + cookie(i)})
+			}
+		}
+		testkit.Same(t, want, math.Floor(last.ClientsBehind), "a page every %v: the clients behind the address", every)
+	}
 }
 
 // TestParts checks that a client gains by loading the parts of pages, if they are of this site, follow soon,

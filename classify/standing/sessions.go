@@ -103,10 +103,19 @@ func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 // moves if it has moves left. The address must not have too many sessions.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
-	weight := float32(1)
-	switch {
-	case staying && at-e.counted < recount:
+	if staying && at-e.counted < recount {
 		return true
+	}
+	added := float32(1)
+	if e.visitor != 0 {
+		j.visitors.with(e.visitor, at, func(v *visitor) {
+			if v.isHasty(at) {
+				added = hastyWeight
+			}
+		})
+	}
+	weight := added
+	switch {
 	case staying:
 		weight -= left
 	case !e.mayMove(at):
@@ -115,7 +124,7 @@ func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	if !j.count(at, address, weight) {
 		return false
 	}
-	if staying {
+	if e.added = added; staying {
 		e.counted = at
 		return true
 	}
@@ -131,7 +140,7 @@ func (e *session) weight(at int64) float32 {
 	if e.counted == 0 {
 		return 0
 	}
-	return float32(math.Exp2(-float64(max(0, at-e.counted)) / halfLife))
+	return e.added * float32(math.Exp2(-float64(max(0, at-e.counted))/halfLife))
 }
 
 // count adds weight to the number of sessions at an address. It returns false if there would be too many.
@@ -241,6 +250,7 @@ type session struct {
 	home    uint64                  // hash of the address at which it counts; 0: none yet
 	visitor uint64                  // hash under which its evidence is stored; doesn't change when the session moves; 0: none yet
 	counted int64                   // when it was last counted at its home; 0: never
+	added   float32                 // what it then added to the number of sessions there
 	moves   int64                   // when it may make all its moves again; see move
 }
 

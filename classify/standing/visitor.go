@@ -43,6 +43,9 @@ const (
 	cookiesBack  = 0.5      // the fraction of an address's cookies that must be sent back to be evidence
 	vouchedFor   = 3600     // seconds for which the backend vouches for a client
 	maxCompany   = 8        // the most clients that one address counts as
+	hastyPages   = 15       // a person doesn't read so many pages at once,
+	hastyRate    = 0.25     // nor, for long, so many in a second
+	hastyWeight  = 1.0 / 20 // what a session counts that does
 	leastSession = 1.0 / 8  // what is left of one session after half an hour
 	maxSessions  = 64       // sessions of one address in use at a time
 )
@@ -158,6 +161,13 @@ func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 func (v *visitor) company(now int64) float64 {
 	v.see(now)
 	return max(1, min(float64(v.sessions), maxCompany))
+}
+
+// isHasty reports whether the visitor has requested more pages than a person reads. Many such sessions at an
+// address are hardly an office.
+func (v *visitor) isHasty(now int64) bool {
+	v.see(now)
+	return float64(v.pages) > max(hastyPages, hastyRate*float64(min(now-v.first, halfLife)))
 }
 
 func (v *visitor) page(now int64, asPart bool) {
