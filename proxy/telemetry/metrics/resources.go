@@ -11,7 +11,7 @@ func resources() []Metric {
 		gauge("buffer_disk_bytes", "bufferDisk", "Size of the files with buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Disk) }),
 		gauge("buffer_files", "bufferFiles", "Open files with buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Files) }),
 		gauge("buffer_bodies", "bufferBodies", "Buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Spools) }),
-		counts("buffer_no_room_total", "bufferNoRoom", "Bodies that found no room, by what was used up: memory (they go to disk), disk (the sender waits), or their address's part of these.", func(s *State, tell tell) {
+		counts("buffer_no_room_total", "bufferNoRoom", "Bodies without room, by what was full: memory (they go to disk), disk (the sender waits), or their address's part.", func(s *State, tell tell) {
 			tell(float64(s.Buffer.NoMemory), "memory")
 			tell(float64(s.Buffer.NoDisk), "disk")
 			tell(float64(s.Buffer.NoAddress), "address")
