@@ -240,7 +240,7 @@ func redisSettings(d *draft) []form.Setting {
 		{Path: p + "password", Value: file().In(&c.Password), Restart: true},
 		{Path: p + "prefix", Value: redisWord("{}").In(&c.Prefix), Restart: true},
 		{Path: p + "salt", Value: file().In(&c.Salt), Restart: true,
-			Old: "use coordination.secret, which also hides addresses in Redis; change all instances together, because a new salt starts new accounts"},
+			Old: "use coordination.secret, which also hides addresses in Redis; change all instances together, because only instances with the same secret share debts"},
 		{Path: p + "cluster", Gone: oneServer},
 		{Path: p + "sentinel", Gone: oneServer},
 		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},

@@ -304,8 +304,8 @@ type Row struct {
 	Last float64 `json:"last" fleet:"min"`
 	// Paid is how many seconds it takes until the key's debt is paid if it makes no more requests.
 	Paid float64 `json:"paid" fleet:"max"`
-	// Running counts its requests at the backend. Waiting counts those that wait at the gate or
-	// for a debt.
+	// Running counts the key's requests at the backend. Waiting counts those that wait at the gate, or until a
+	// debt is paid.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
 	// Holds counts its requests at the backend that aren't short. Orphans counts those whose client has

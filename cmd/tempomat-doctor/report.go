@@ -40,7 +40,7 @@ func (d *doctor) report() *cobra.Command {
 class, of URL shapes and of URLs. With several sockets, add up the hours of several instances.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
-  tempomat-doctor report --socket A --socket B   of several proxies together`,
+  tempomat-doctor report --socket A --socket B   the last day, several proxies together`,
 		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := d.fleet(c.Context())

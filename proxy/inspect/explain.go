@@ -230,7 +230,7 @@ func (e *explanation) accounts() {
 // account describes a key's debt or credit, and what it used.
 func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	f := api.ExplainFact{Name: k.Class + " " + k.ID, Value: "has " + cpuSeconds(r.Level) + " saved"}
-	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs (%.1f a second). Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
+	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs, at %.1f requests a second. Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
 	if r.Holds > 0 {
 		f.Means += " " + plural(r.Holds, "of its requests isn't short and holds a worker.", "of its requests aren't short and hold workers.")
 	}
@@ -240,7 +240,7 @@ func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	if r.Level < 0 {
 		e.owing = append(e.owing, *r)
 		f.Value = fmt.Sprintf("owes %s, paid in %s", cpuSeconds(-r.Level), span(r.Paid))
-		f.Means += " Until then, its requests count as more expensive while the server is busy."
+		f.Means += " Until the debt is paid, its requests count as more expensive while the server is busy."
 	}
 	return f
 }

@@ -37,7 +37,7 @@ func (e *explanation) summary(of string) string {
 		}[e.kind])
 	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
-		return fmt.Sprintf("None of its requests is waiting or running; %s %s owes %s, paid in %s.", o.Class, o.ID, cpuSeconds(-o.Level), span(o.Paid)) + e.latest()
+		return fmt.Sprintf("None of its requests is waiting or running; %s %s owes %s, which will be paid in %s.", o.Class, o.ID, cpuSeconds(-o.Level), span(o.Paid)) + e.latest()
 	case e.kind == "page":
 		return "No request for it is waiting or running at this moment." + e.latest()
 	default:

@@ -59,7 +59,7 @@ type keys struct {
 	all       []key
 }
 
-// key is a key of a directory, as JSON Web Key (RFC 8037).
+// key is a key of a directory, as a JSON Web Key (RFC 8037).
 type key struct {
 	KTY, CRV, KID, X string
 	NBF, EXP         int64 // Unix time in seconds; 0: none

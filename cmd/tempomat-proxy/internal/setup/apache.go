@@ -111,7 +111,7 @@ func (d *decider) apache() {
 	d.secure = len(secured) > 0
 	switch {
 	case len(plain)+len(secured) == 0:
-		d.block("Apache has no site: there is no active <VirtualHost>", "setup moves only sites, and does not change the main server", "put the site into a <VirtualHost *:80>")
+		d.block(fmt.Sprintf("Apache has no site on port %d or %d: no active <VirtualHost> is for these", d.m.Place.HTTP, d.m.Place.HTTPS), "setup moves only sites, and does not change the main server", "put the site into a <VirtualHost *:80>")
 	case d.secure:
 		d.apacheRedirects(plain)
 		d.apacheSecured(secured)

@@ -231,7 +231,7 @@ func (d *decider) found() {
 		say("Port %d: %s.", port, holder(m.Sockets, port))
 	}
 	if a := m.Apache; a != nil {
-		say("Apache in %s: %d sites.", a.Dir, len(a.Hosts))
+		say("Apache in %s; active sites: %d.", a.Dir, len(a.Hosts))
 	}
 	switch {
 	case !m.Systemd:
