@@ -8,7 +8,7 @@
 // all answers. Answers to only one or two addresses don't count for other clients, because these addresses
 // could have manipulated the guess. A request that runs far beyond its guess immediately casts doubt on all
 // similar requests. If no similar request has been answered, the guess is at least what running ones have cost
-// so far.
+// so far, and what the latest requests of other new kinds cost.
 //
 // # The meter
 //

@@ -40,8 +40,8 @@ const (
 // A running request that costs far more than its guess casts doubt on similar requests until answers show that
 // it was an exception. If there are no answers at all, its cost so far is the best estimate.
 //
-// The Estimator stores a limited number of hashes, and has no lock that all requests share. Its methods may
-// be called concurrently, with times that are slightly out of order.
+// The Estimator stores a limited number of hashes. It has no lock that all requests share, except those of new
+// kinds. Its methods may be called concurrently, with times that are slightly out of order.
 type Estimator struct {
 	seed      maphash.Seed
 	given     func(text string) uint64 // a hash function to use instead of the seed's; nil: none
@@ -180,7 +180,7 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 		g.perClient.learn(mix(q.client, shape), q.at, x, waits)
 	}
 	if !q.answered {
-		g.perClient.learn(mix(anyClient, novelKinds), q.at, x, waits)
+		g.perClient.learn(mix(anyClient, novelKinds), q.at, min(x, mostNovel), 0)
 	}
 }
 
@@ -215,6 +215,8 @@ const (
 	novelKinds = 1
 	// leastNovel is how many of these must have been answered. After a start, all kinds lack answers.
 	leastNovel = 16
+	// mostNovel is the most seconds that each of them counts for, so that a single long one is soon forgotten.
+	mostNovel = 1
 )
 
 // novel returns what the latest requests of kinds without enough answers have cost, if the request is of such a
@@ -228,7 +230,7 @@ func (g *Estimator) novel(q *question) float64 {
 	if all.n < leastNovel {
 		return 0
 	}
-	return float64(all.mean) * faded(all.at, q.at)
+	return all.cost() * faded(all.at, q.at)
 }
 
 // unanswered returns the cost in seconds and the idle time of similar requests that run now or ran recently,

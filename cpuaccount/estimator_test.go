@@ -207,14 +207,23 @@ func TestInventedKindsStayExpensive(t *testing.T) {
 		if got := g.Running(at(0), page(fmt.Sprint("/invented/", i))); got != 0 {
 			t.Errorf("after %d answers: %s", i, got)
 		}
-		g.Learn(at(0), page(fmt.Sprint("/invented/", i)), 2*time.Second, 0)
+		g.Learn(at(0), page(fmt.Sprint("/invented/", i)), 500*time.Millisecond, 0)
 	}
-	for at0, want := range map[float64]time.Duration{0: 2 * time.Second, 10: time.Second} {
+	for at0, want := range map[float64]time.Duration{0: 500 * time.Millisecond, 10: 250 * time.Millisecond} {
 		testkit.Same(t, want, g.Running(at(at0), page("/invented/x")), "after %g s", at0)
 	}
-	others(g, "/cheap", 10*time.Millisecond, 10*time.Millisecond, 10*time.Millisecond)
+	for range 30 {
+		others(g, "/cheap", 10*time.Millisecond, 10*time.Millisecond, 10*time.Millisecond)
+	}
 	if got := g.Running(at(0), page("/cheap")); got > 20*time.Millisecond {
 		t.Errorf("a kind with answers: %s", got)
+	}
+	if got := g.Running(at(0), page("/invented/x")); got < 400*time.Millisecond {
+		t.Errorf("after many answers to another kind: %s", got)
+	}
+	g.Learn(at(0), page("/invented/long"), time.Hour, 0)
+	if got := g.Running(at(0), page("/invented/x")); got > time.Second {
+		t.Errorf("after one that took an hour: %s", got)
 	}
 }
 

@@ -133,7 +133,8 @@
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
 // the rung of 1.6 s. One such request at a time is a probe: it starts even if the ladder has no room for it
 // (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). Once it turns out to need more than 100 ms, another
-// probe may start, unless as many as there are CPUs did and still compute (Probed: novel8x20-people20ms).
+// probe may start, unless as many as there are CPUs did and still compute (Probed: novel8x20-people20ms). If the
+// latest requests of unknown kinds were expensive, the next ones aren't probes (package cpuaccount).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
 // longest requests of the client with the most requests, and refuses parts of a page last (TestFullQueueSheds,

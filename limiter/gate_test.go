@@ -181,7 +181,7 @@ func TestRoomGrowsForAnySize(t *testing.T) {
 }
 
 // TestUnknownKindsAreTriedOneAtATime: one request of an unknown kind runs next to the others, and climbs the
-// ladder if it turns out to be heavy. After that, there is a pause.
+// ladder if it turns out to be heavy. Then the next one is tried.
 func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w := siegeOf("a", "b", "c", "d")
 	unknown := func(client string) *Ticket {

@@ -149,7 +149,7 @@ func (l *load) compute(t *Ticket, n int) {
 	if t.uninvited {
 		l.uninvited += n
 	}
-	if t.probed {
+	if t.probed && t.rung <= unknownRung {
 		l.probed += n
 	}
 	if t.overShare {
@@ -258,8 +258,8 @@ func (s *site) wantsRung(r rung) bool {
 
 // competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
 // not if its keys hold too many workers for an expensive request. If it may still start as a probe, it keeps
-// its place in the queue instead of being parked, because nothing would wake it when the pause after the
-// last probe ends.
+// its place in the queue instead of being parked, because nothing would wake it when the next
+// probe may start.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false
@@ -476,9 +476,10 @@ func (c *candidate) first() *Ticket {
 
 // toProbe returns a request of unknown kind to start as a probe, outside the ladder. Without probes, the
 // cost of a style sheet behind a queue of expensive requests would stay unknown. Only one probe runs at a
-// time. Nothing suggests that it is expensive, so it may use a kept worker, and may start while an earlier
-// probe that turned out to be expensive still runs. Otherwise all requests of unknown kinds would wait until
-// that one ends.
+// time. Nothing suggests that it is expensive, so it may use a kept worker. It may also start while earlier probes
+// that turned out to be expensive still compute, if these are fewer than the CPUs. If they were more, clients that
+// invent kinds would take the CPUs past the ladder. Longer ones don't count: otherwise all requests of unknown
+// kinds would wait until a few exports end.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil

@@ -97,6 +97,7 @@ func TestOrderOfStrangers(t *testing.T) {
 		of   uint8
 	}{
 		{"came back with a cookie, five answers", of(func(x *Ticket) { x.passed, x.client.answers = true, strangerAnswers })},
+		{"came back with a cookie, hundreds running", of(func(x *Ticket) { x.passed, x.client.running = true, 500 })},
 		{"no answer", of(answers(0, 0, false))},
 		{"no answer, impatient", of(answers(0, 0, true))},
 		{"one answer", of(answers(1, 0, false))},

@@ -418,7 +418,7 @@ const (
 	KeyHolds              // one of its keys holds as many workers as it may
 	StrangersHold         // strangers hold as many workers as they may
 	Misjudged             // requests that arrived as short ones, but aren't short, hold the workers for short requests
-	CostUnknown           // its cost is unknown, and only one such request at a time runs, as a probe
+	CostUnknown           // its cost is unknown, and such requests are tried one at a time, as probes
 	LeavesCPU             // it is long, its client is over its share, and other clients use the CPUs
 	Turn                  // other requests of its size go first
 	SiteAhead             // its site has used more than its share, and must leave room for another site

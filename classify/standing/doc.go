@@ -11,10 +11,10 @@
 // within its address's share. It counts at only one address at a time (sessions.go), and an address has at
 // most 64 sessions in use. Clients without a session at an address are distinguished by their User-Agents, as
 // one of eight faces (Judge.face). A client therefore gains nothing by using one cookie at many addresses or by
-// inventing User-Agents. With many cookies that the site has set, a client gains as much as a crowded
-// office, if each of its sessions requests no more pages than a person reads (visitor.isHasty): at most eight
-// times one client's share. Sessions that request more hardly count. While newcomers are redirected, a client
-// gets about a tenth more with twenty cookies than with one (TestFarmOfEntrances in internal/sim). Cookies that
+// inventing User-Agents. With many cookies that the site has set, a client gains as much as a crowded office: at
+// most eight times one client's share. Sessions that request more pages than a person reads hardly count towards
+// that number (visitor.partOfAPerson), but they get their part of it. While newcomers are redirected, a client gets
+// about a tenth more with twenty cookies than with one (TestFarmOfEntrances in internal/sim). Cookies that
 // no client has sent back yet are in a separate table (handedOut), in which each address may use only a part.
 //
 // # Parts of pages

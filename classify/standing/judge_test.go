@@ -53,14 +53,14 @@ func TestSessionsOfAnAddress(t *testing.T) {
 // TestHastySessions: an address with twenty sessions counts as several clients, unless these request more pages
 // than people read.
 func TestHastySessions(t *testing.T) {
-	for every, want := range map[time.Duration]float64{8 * time.Second: maxCompany, time.Second: 1, 100 * time.Millisecond: 1} {
+	for every, want := range map[time.Duration]float64{5 * time.Second: maxCompany, 2 * time.Second: 4, 500 * time.Millisecond: 1} {
 		x := newStandingSite(t)
 		cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
 		for i := range 20 {
 			x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
 		}
 		var last *classify.Result
-		for at := every; at <= time.Minute; at += every {
+		for at := every; at <= 20*time.Minute; at += every {
 			for i := range 20 {
 				last = x.ask(at, "192.0.2.1", "/", []string{"Cookie: " + cookie(i)})
 			}

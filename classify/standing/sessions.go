@@ -103,36 +103,38 @@ func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 // moves if it has moves left. The address must not have too many sessions.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
-	if staying && at-e.counted < recount {
-		return true
-	}
-	added := float32(1)
-	if e.visitor != 0 {
-		j.visitors.with(e.visitor, at, func(v *visitor) {
-			if v.isHasty(at) {
-				added = hastyWeight
-			}
-		})
-	}
-	weight := added
 	switch {
-	case staying:
-		weight -= left
-	case !e.mayMove(at):
-		return false
-	}
-	if !j.count(at, address, weight) {
-		return false
-	}
-	if e.added = added; staying {
-		e.counted = at
+	case staying && at-e.counted < recount:
 		return true
+	case !staying && !e.mayMove(at):
+		return false
+	}
+	part, was := j.partOfAPerson(at, e), e.part
+	if staying {
+		if j.count(at, address, 1-left, part-was*left) {
+			e.counted, e.part = at, part
+			return true
+		}
+		return false
+	}
+	if !j.count(at, address, 1, part) {
+		return false
 	}
 	if e.home != 0 {
-		j.count(at, e.home, -left)
+		j.count(at, e.home, -left, -was*left)
 	}
+	e.part = part
 	e.move(at, address)
 	return true
+}
+
+// partOfAPerson returns how much of a person a session counts as, by how many pages it requests.
+func (j *Judge) partOfAPerson(at int64, e *session) (part float32) {
+	part = 1
+	if e.visitor != 0 {
+		j.visitors.with(e.visitor, at, func(v *visitor) { part = v.partOfAPerson(at) })
+	}
+	return part
 }
 
 // weight returns how much the session still adds to the number of sessions at its home, 0 to 1.
@@ -140,15 +142,16 @@ func (e *session) weight(at int64) float32 {
 	if e.counted == 0 {
 		return 0
 	}
-	return e.added * float32(math.Exp2(-float64(max(0, at-e.counted))/halfLife))
+	return float32(math.Exp2(-float64(max(0, at-e.counted)) / halfLife))
 }
 
-// count adds weight to the number of sessions at an address. It returns false if there would be too many.
-func (j *Judge) count(at int64, address uint64, weight float32) (may bool) {
+// count adds weight to the number of sessions at an address, and people to that of the people behind it. It returns
+// false if there would be too many sessions.
+func (j *Judge) count(at int64, address uint64, weight, people float32) (may bool) {
 	j.visitors.with(address, at, func(v *visitor) {
 		v.see(at)
 		if may = weight <= 0 || v.sessions+weight <= maxSessions; may {
-			v.sessions = max(0, v.sessions+weight)
+			v.sessions, v.people = max(0, v.sessions+weight), max(0, v.people+people)
 		}
 	})
 	return may
@@ -250,7 +253,7 @@ type session struct {
 	home    uint64                  // hash of the address at which it counts; 0: none yet
 	visitor uint64                  // hash under which its evidence is stored; doesn't change when the session moves; 0: none yet
 	counted int64                   // when it was last counted at its home; 0: never
-	added   float32                 // what it then added to the number of sessions there
+	part    float32                 // how much of a person it then counted as
 	moves   int64                   // when it may make all its moves again; see move
 }
 

@@ -18,6 +18,7 @@ type visitor struct {
 	attestedUntil int64
 	lastPage      int64
 	sessions      float32 // for an address: the number of sessions recently in use there
+	people        float32 // for an address: how many people these probably belong to
 	given         float32 // for an address: recent answers that set a cookie for a client without a session
 	pages, parts  float32 // recent ones
 	attested      float32
@@ -43,9 +44,8 @@ const (
 	cookiesBack  = 0.5      // the fraction of an address's cookies that must be sent back to be evidence
 	vouchedFor   = 3600     // seconds for which the backend vouches for a client
 	maxCompany   = 8        // the most clients that one address counts as
-	hastyPages   = 15       // a person doesn't read so many pages at once,
-	hastyRate    = 0.25     // nor, for long, so many in a second
-	hastyWeight  = 1.0 / 20 // what a session counts that does
+	mostAtOnce   = 15       // a person doesn't read more pages at once,
+	mostRead     = 0.25     // nor more in a second for long
 	leastSession = 1.0 / 8  // what is left of one session after half an hour
 	maxSessions  = 64       // sessions of one address in use at a time
 )
@@ -125,7 +125,7 @@ func (v *visitor) see(now int64) {
 	if v.pages > 0 || v.parts > 0 || v.sessions > 0 || v.given > 0 {
 		d := float32(math.Exp2(-float64(now-v.last) / halfLife))
 		v.pages, v.parts = v.pages*d, v.parts*d
-		v.sessions, v.given = v.sessions*d, v.given*d
+		v.sessions, v.people, v.given = v.sessions*d, v.people*d, v.given*d
 	}
 	v.last = now
 }
@@ -160,14 +160,18 @@ func (v *visitor) shown(now int64) (e classify.Evidence, attested float64) {
 // company returns the number of clients that an address counts as.
 func (v *visitor) company(now int64) float64 {
 	v.see(now)
-	return max(1, min(float64(v.sessions), maxCompany))
+	return max(1, min(float64(v.people), maxCompany))
 }
 
-// isHasty reports whether the visitor has requested more pages than a person reads. Many such sessions at an
-// address are hardly an office.
-func (v *visitor) isHasty(now int64) bool {
+// partOfAPerson returns how much a session adds to the number of people behind its address: less than 1 if it has
+// requested more pages than a person reads. Many such sessions are hardly an office. It decreases with the square,
+// so a page that renews itself every few seconds still counts.
+func (v *visitor) partOfAPerson(now int64) float32 {
 	v.see(now)
-	return float64(v.pages) > max(hastyPages, hastyRate*float64(min(now-v.first, halfLife)))
+	age := float64(max(0, now-v.first)) / halfLife
+	most := max(mostAtOnce, mostRead*halfLife/math.Ln2*(1-math.Exp2(-age))) // what pages is at that rate
+	part := min(1, most/max(1, float64(v.pages)))
+	return float32(part * part)
 }
 
 func (v *visitor) page(now int64, asPart bool) {

@@ -25,7 +25,7 @@ func TestWhy(t *testing.T) {
 		"the free workers are kept for shorter requests: 5 of 6 are held as long or longer":                                                                                    {Barrier: limiter.NoWorker, Have: 5, Most: 6},
 		"the free workers are kept for shorter requests: 6 of 6 are held as long or longer":                                                                                    {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest + 1},
 		"all workers are busy: 6 of 6":                                              {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest},
-		"the cost of its page is unknown, and only one such request runs at a time": {Barrier: limiter.CostUnknown},
+		"the cost of its page is unknown, and such requests are tried one at a time": {Barrier: limiter.CostUnknown},
 		"strangers share one turn, and other requests leave no CPU for a long one":  {Barrier: limiter.LeavesCPU, Stranger: true},
 		"strangers share one turn, and other strangers go first":                    {Barrier: limiter.Turn, Stranger: true},
 		"clients that used less, or came earlier, go first":                         {Barrier: limiter.Turn},

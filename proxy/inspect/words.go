@@ -194,7 +194,7 @@ func reason(o *limiter.Outlook) (why, advice string) {
 	case limiter.LeavesCPU:
 		return had + ", and other requests leave no CPU for a long one", ahead
 	case limiter.CostUnknown:
-		return "the cost of its page is unknown, and only one such request runs at a time",
+		return "the cost of its page is unknown, and such requests are tried one at a time",
 			"Once such pages have been answered a few times, their cost is known, and the request waits only for room for its size."
 	case limiter.SiteAhead:
 		return fmt.Sprintf("the site %s has had its share of the CPUs, and other sites go first", cmp.Or(o.Site, "others")),

@@ -38,6 +38,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.gate.Guess.Ask(l.kind)
 	e := l.estimate(now)
 	l.Guess, l.idle, l.sure = e.Guess, e.Idle, e.Sure
+	e = l.forGate(e)
 	client, within, others := l.Who.Identity()
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
@@ -54,7 +55,7 @@ func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 // Reguess guesses again for a waiting request, because requests of its kind may have been
 // answered since.
 func (l *Life) Reguess(now time.Time) {
-	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now))
+	l.gate.Limiter.Reguess(now, l.ticket, l.forGate(l.estimate(now)))
 }
 
 // Admitted stores the Verdict, and reports whether the request may go to the backend. Call it after Decided.

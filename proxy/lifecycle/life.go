@@ -69,10 +69,6 @@ func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 // at all.
 const leastStay = time.Second
 
-// uploadStay is for how long a request whose client is still sending the body is guessed to hold a worker
-// without computing: too long to use the workers that the gate leaves to requests that soon end.
-const uploadStay = 10 * time.Minute
-
 // Kind is the kind of request that the guess is based on. Requests whose clients are still sending their
 // bodies are a separate kind, because the time that this takes says nothing about the page. Otherwise a
 // client could make the page look like one that holds workers.
@@ -98,9 +94,19 @@ func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
 	e.Guess, e.Idle, e.Sure = guess.Of(now, l.kind)
 	switch {
 	case l.uploads:
-		e.Idle, e.Sure = max(e.Idle, e.Guess, uploadStay), true
+		e.Idle, e.Sure = max(e.Idle, e.Guess, leastStay), true
 	case !e.Sure:
 		e.Running = guess.Running(now, l.kind)
+	}
+	return e
+}
+
+// forGate returns the estimate for the gate, which leaves some workers to requests that soon end. One that mostly
+// waits for its client to send the body isn't among these, however short earlier ones were.
+func (l *Life) forGate(e limiter.Estimate) limiter.Estimate {
+	const mostlyWaits = 7 // as limiter's waitsPart
+	if l.uploads && e.Idle >= mostlyWaits*e.Guess {
+		e.Idle = max(e.Idle, 10*time.Minute)
 	}
 	return e
 }
