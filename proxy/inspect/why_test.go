@@ -24,11 +24,11 @@ func TestWhy(t *testing.T) {
 		"its client has used 1.5 CPU-seconds more than its share, and the free CPUs are kept for clients that used less: 2 of at most 3 requests of up to 1.6 s are computing": {Barrier: limiter.RoomForOthers, Lead: 1.5, Have: 2, Most: 3, Size: 1600 * time.Millisecond},
 		"the free workers are kept for shorter requests: 5 of 6 are held as long or longer":                                                                                    {Barrier: limiter.NoWorker, Have: 5, Most: 6},
 		"the free workers are kept for shorter requests: 6 of 6 are held as long or longer":                                                                                    {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest + 1},
-		"all workers are busy: 6 of 6":                                              {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest},
+		"all workers are busy: 6 of 6": {Barrier: limiter.NoWorker, Have: 6, Most: 6, Size: lightest},
 		"the cost of its page is unknown, and such requests are tried one at a time": {Barrier: limiter.CostUnknown},
-		"strangers share one turn, and other requests leave no CPU for a long one":  {Barrier: limiter.LeavesCPU, Stranger: true},
-		"strangers share one turn, and other strangers go first":                    {Barrier: limiter.Turn, Stranger: true},
-		"clients that used less, or came earlier, go first":                         {Barrier: limiter.Turn},
+		"strangers share one turn, and other requests leave no CPU for a long one":   {Barrier: limiter.LeavesCPU, Stranger: true},
+		"strangers share one turn, and other strangers go first":                     {Barrier: limiter.Turn, Stranger: true},
+		"clients that used less, or came earlier, go first":                          {Barrier: limiter.Turn},
 		"": {},
 	} {
 		if got, _ := reason(&o); got != want {
