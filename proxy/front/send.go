@@ -289,14 +289,15 @@ type Bound interface {
 }
 
 // waitForClient waits like wait. If the wait is for a final answer, it needs room within the bound; otherwise
-// the stream is reset. The answer that has waited longest on its connection always has room, because the limit
-// on connections allows for one answer, as with HTTP/1.
+// the stream is reset. The answer whose body has waited longest on its connection always has room, because the
+// limit on connections allows for one answer, as with HTTP/1.
 func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
 	h := s.session
 	if final && s.bound != nil && (len(h.waiting) == 0 || h.waiting[0] != s) {
 		n := s.bound.Take()
 		if n == 0 {
 			h.sendReset(s.id, http2.ErrCodeInternal) // with a code that lets the client repeat the request, it could be executed twice
+			h.floods.answered()
 			h.remove(s, errReset)
 			return errReset
 		}

@@ -226,7 +226,7 @@ func (s *Stream) refuse() {
 	_ = s.SetWriteDeadline(time.Now().Add(drainSilence)) // it never fails
 	s.in.answer.Fields = append(s.in.answer.Fields, fields...)
 	s.WriteHeader(status)
-	_, _ = io.WriteString(s, text) // the client may have disconnected
+	_, _ = io.WriteString(s, text) // the client may have disconnected, or may not read
 }
 
 // finish ends the answer and the stream.
@@ -238,7 +238,7 @@ func (s *Stream) finish(done bool) {
 	if done && s.status == 0 {
 		s.writeHeader(http.StatusOK)
 	}
-	if done && !s.ended && (s.length < 0 || s.bodyless || s.written == s.length) {
+	if done && !s.ended && s.presence.Err() == nil && (s.length < 0 || s.bodyless || s.written == s.length) {
 		_ = s.end() // if it fails, the stream has ended
 	}
 	if s.err != nil || h.err != nil {
