@@ -316,7 +316,7 @@ func (a *relay) takeOver(t *takeover) {
 
 const (
 	smallPiece  = 4 << 10
-	middlePiece = 16 << 10
+	middlePiece = 8 << 10
 	largePiece  = 32 << 10
 )
 

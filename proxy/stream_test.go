@@ -193,6 +193,7 @@ func TestTrailersThatMayNotBe(t *testing.T) {
 type reader struct {
 	t        *testing.T
 	framer   *http2.Framer
+	host     string
 	next     uint32
 	statuses map[string]int
 	ended    int
@@ -202,7 +203,7 @@ type reader struct {
 // newReader has windows of zero, so no part of a body is sent to it.
 func newReader(t *testing.T, c net.Conn) *reader {
 	t.Helper()
-	r := &reader{t: t, framer: http2.NewFramer(c, c), next: 1, statuses: map[string]int{}}
+	r := &reader{t: t, framer: http2.NewFramer(c, c), host: "h", next: 1, statuses: map[string]int{}}
 	send(t, c, http2.ClientPreface)
 	r.check(r.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	r.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -241,7 +242,7 @@ func (r *reader) ask(path string, times int) {
 	e := hpack.NewEncoder(&head)
 	for range times { // one after the other, so that each finds the earlier ones unread
 		head.Reset()
-		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "h"}, {":path", path}} {
+		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", r.host}, {":path", path}} {
 			r.check(e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 		}
 		r.check(r.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: r.next, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}))
@@ -254,7 +255,7 @@ func (r *reader) ask(path string, times int) {
 func (r *reader) open() {
 	r.t.Helper()
 	r.check(r.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}))
-	r.check(r.framer.WriteWindowUpdate(0, 1<<20))
+	r.check(r.framer.WriteWindowUpdate(0, 2<<20))
 	synctest.Wait()
 }
 
@@ -303,7 +304,7 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: a browser has 100 images under way and reads them late; no stream is cut, even if there is
+// TestSlowReaders: a browser has 170 images under way and reads them late; no stream is cut, even if there is
 // little memory.
 func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -311,9 +312,9 @@ func TestSlowReaders(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, image) }))
 		r.handler.BoundHeads(64 << 20) // of 512 MB
 		c := newReader(t, r.dial())
-		c.ask("/", 100)
-		if c.open(); c.ended != 100 || c.reset != 0 || c.statuses["200"] != 100 {
-			t.Errorf("%d of 100 streams are over, %d cut: %v", c.ended, c.reset, c.statuses)
+		c.ask("/", 170)
+		if c.open(); c.ended != 170 || c.reset != 0 || c.statuses["200"] != 170 {
+			t.Errorf("%d of 170 streams are over, %d cut: %v", c.ended, c.reset, c.statuses)
 		}
 	})
 }
