@@ -209,6 +209,9 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host := http1.HostName(r.Host)
 	target := r.URL.RequestURI()
 	if host == "" || !strings.HasPrefix(target, "/") || r.Method == http.MethodConnect {
+		if s, ok := w.(*front.Stream); ok { // its client may never read the text
+			_ = s.SetWriteDeadline(time.Now().Add(5 * time.Second)) // it never fails
+		}
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "this address only redirects to HTTPS, and this request has no host or path to redirect to", http.StatusBadRequest)
 		return

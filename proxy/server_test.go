@@ -193,6 +193,19 @@ func TestProxiedClient(t *testing.T) {
 	r.checkLog(map[string]any{"client": "203.0.113.9"})
 }
 
+// TestRedirectThatIsNotRead: a stream whose client doesn't read why it isn't redirected ends.
+func TestRedirectThatIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.NotFoundHandler(), func(s *setup) { s.entrance.Redirect = true })
+		c := newReader(t, r.dial())
+		c.host = "a/b"
+		c.ask("/", 1)
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		testkit.Same(t, 1, c.reset, "streams reset")
+	})
+}
+
 // TestRedirectOfHTTPS: requests that came to a proxy in front over HTTPS are not redirected.
 func TestRedirectOfHTTPS(t *testing.T) {
 	const address = "\x0a\x01\x02\x03\x7f\x00\x00\x01\x30\x39\x00\x50"
