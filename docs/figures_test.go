@@ -18,7 +18,7 @@ var facts = map[string]*regexp.Regexp{
 	"pause before systemd restarts":     regexp.MustCompile(`systemd restarts it (?:after|every) (\d+) s`),
 	"drain":                             regexp.MustCompile("`timeouts.drain` \\((\\d+) s\\)"),
 	"longest wait":                      regexp.MustCompile("`(?:throttle\\.)?maxHold` \\((\\d+) s\\)"),
-	"lists of robots' addresses":        regexp.MustCompile(`published lists every (\d+) hours`),
+	"lists of robots' addresses":        regexp.MustCompile(`fetches the lists every (\d+) hours`),
 	"requests that may wait":            regexp.MustCompile(`\b(1,?\d{3})(?: requests wait| \|$)`),
 }
 
