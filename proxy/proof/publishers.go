@@ -33,7 +33,7 @@ const (
 	patience     = 20 * time.Second // time limit of a request, from the connection to the last byte
 	longestList  = 2 << 20          // bytes of the longest answer; Amazon's list is 360 kB
 	mostPrefixes = 8192             // number of prefixes in the longest list
-	fewPrefixes  = 10               // number of prefixes below which a list may grow or shrink tenfold
+	fewPrefixes  = 10               // number of prefixes below which a list may grow or shrink by any factor
 	// The lengths of the widest prefixes that an operator may publish.
 	widest4, widest6 = 12, 28
 )
