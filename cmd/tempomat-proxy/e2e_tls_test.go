@@ -188,7 +188,7 @@ func TestReloadOfTLS(t *testing.T) {
 }
 
 // TestFilesBesideACME: with ACME, files that can't be used are logged at the start, even if they are all files.
-// A reload from good files to such files fails.
+// A reload from good files to such files fails, even if they wait for a restart.
 func TestFilesBesideACME(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
 	s := secureSite{sidecarProcess: &sidecarProcess{t: t, dir: t.TempDir()}, ca: testkit.NewAuthority(t)}
@@ -205,4 +205,7 @@ func TestFilesBesideACME(t *testing.T) {
 		}
 	}
 	testkit.Same(t, 1, len(e.states()), "certificates in use")
+	if e.load(&config.Config{TLS: config.TLS{Certificates: []config.CertificateFiles{bad}}}) == nil {
+		t.Error("a reload to bad files that wait for a restart doesn't fail")
+	}
 }

@@ -26,7 +26,7 @@ import (
 type connections struct {
 	table *connlimit.Table
 	log   *zap.Logger
-	heads int // maximum memory for large headers, in bytes
+	heads int // maximum memory for large headers and unread answers, in bytes
 }
 
 func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connections, error) {
@@ -69,8 +69,8 @@ func fitting(memory, each uint64) int {
 	return int(max(1, min(memory/4/each, math.MaxInt32)))
 }
 
-// forHeads returns how many bytes of memory large headers may take: an eighth of it, because uncollected
-// garbage can double that.
+// forHeads returns how many bytes of memory large headers and unread answers may take: an eighth of it, because
+// uncollected garbage can double that.
 func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 
 // guard wraps listeners, so that they don't fail when the process has no descriptors left.

@@ -66,8 +66,9 @@ func (p *policies) begin(counts *requestCounts, log *zap.Logger) {
 }
 
 // make returns the policy of a configuration, or an error that the checks of the configuration can't detect.
-// It changes parts that outlive reloads, and the connections to the backend, only if nothing has failed, neither here
-// nor in certificates, which is called last because it changes the certificates.
+// Apart from the address databases, which the store has read by then, it changes parts that outlive reloads, and the
+// connections to the backend, only if nothing has failed. certificates is called last, because it changes the
+// certificates.
 func (p *policies) make(c *config.Config, certificates func(*config.Config) error) (*proxy.Policy, error) {
 	pages, err := errorpage.Load(c.ErrorPages.Directory)
 	if err != nil {

@@ -80,13 +80,14 @@ func (e *encryption) waits(c *config.Config) bool {
 	return hasTLS(c) != hasTLS(e.begun) || !slices.Equal(c.TLS.ACME.Hosts, e.begun.TLS.ACME.Hosts)
 }
 
-// load reads the certificates, unless they wait for a restart. If some can't be read, it logs the error, and the
-// others are served. If none can be read, load returns an error, and the previous ones are served.
+// load reads the certificates. If they wait for a restart, it only checks them. If some can't be read, it logs the
+// error, and the others are served. If none can be read, load returns an error, and the previous ones are served.
 func (e *encryption) load(c *config.Config) error {
+	x := e
 	if e.waits(c) {
-		return nil
+		x = newEncryption(zap.NewNop())
 	}
-	fatal, err := e.read(c)
+	fatal, err := x.read(c)
 	if err != nil && !fatal {
 		e.log.Error("certificates can't be read", zap.Error(err))
 		err = nil
