@@ -196,7 +196,7 @@ type Handler struct {
 	// exchanges holds exchanges of earlier requests, for reuse.
 	exchanges sync.Pool
 	passes    atomic.Int64     // number that Passes returns
-	heads     *connlimit.Share // memory for large headers; see mostHeads
+	heads     *connlimit.Share // memory for large headers and unread answers; see mostHeads
 	bill      bill
 
 	marks      marks

@@ -99,7 +99,7 @@ func (x *exchange) answer(p *refusal) {
 	body := x.appendRefusal(piece[:0], p)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	x.client.writer.WriteHeader(p.Status)
-	_, _ = x.client.writer.Write(body) // it fails only if the client has disconnected
+	_, _ = x.client.writer.Write(body) // it fails only if the client has disconnected or doesn't read
 	x.handler.pieces.put(piece)
 }
 
