@@ -287,7 +287,8 @@ func browser(i int) string {
 
 // word returns a word of four letters, a different one for each number.
 func word(n int) string {
-	return string([]byte{'a' + byte(n%26), 'a' + byte(n/26%26), 'a' + byte(n/676%26), 'a' + byte(n/17576%26)})
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	return string([]byte{letters[n%26], letters[n/26%26], letters[n/676%26], letters[n/17576%26]})
 }
 
 // robot returns the User-Agent of a program that doesn't identify itself as a robot.
