@@ -183,8 +183,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	err := s.end()
 	s.conns.Each(func(c *conn) {
-		c.presence.leave()
-		_ = c.Close() // it may be closed already
+		_ = c.Close()      // it may be closed already
+		c.presence.leave() // afterwards, because the handler then ends its answer as if it were complete
 	})
 	s.stop()
 	return err
