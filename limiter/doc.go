@@ -120,7 +120,8 @@
 //     stream-40x1, poll-20). Requests that will end soon, up to the rung of 1.6 s, leave only as many of these
 //     as short requests have used at once in the last 10 to 20 s, but at least one. Requests that arrived as
 //     short ones but run longer occupy kept workers until they end (Misjudges: read-spool-32MB-1x24-cold,
-//     misguess8addr).
+//     misguess8addr). A request whose client is still sending the body isn't one that ends soon (Uploads:
+//     novel-chunks-3x5).
 //   - Requests that compute little leave one worker per CPU for requests that wait for a CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the other workers (KeysHold: waiting-people+holds-20), and

@@ -103,6 +103,9 @@ func (g *gate) levelOf(t *Ticket) level {
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
 	case t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
+		if t.uploads { // earlier uploads say nothing about this one, which may take its client hours
+			return waitsAt(rungs - 1)
+		}
 		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
 	}
 	return level(rungOf(t.guess))
@@ -258,8 +261,8 @@ func (s *site) wantsRung(r rung) bool {
 
 // competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
 // not if its keys hold too many workers for an expensive request. If it may still start as a probe, it keeps
-// its place in the queue instead of being parked, because nothing would wake it when the next
-// probe may start.
+// its place in the queue instead of being parked, because nothing would wake it when the
+// next probe may start.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false

@@ -71,7 +71,7 @@ func TestLevelOf(t *testing.T) {
 	w := siegeOf()
 	for _, c := range []struct {
 		guess, idle, running float64
-		sure                 bool
+		sure, uploads        bool
 		want                 level
 	}{
 		{guess: 0.02, sure: true, want: 0},
@@ -88,8 +88,10 @@ func TestLevelOf(t *testing.T) {
 		{guess: 1, idle: 7, sure: true, want: waitsAt(3)},
 		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight such requests fill a CPU
 		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
+		{guess: 0.02, idle: 1, sure: true, uploads: true, want: waitsAt(6)},
+		{guess: 3, idle: 3, sure: true, uploads: true, want: 4}, // it computes
 	} {
-		x := &Ticket{request: request{likelyIdle: c.idle, running: c.running, sure: c.sure}, charge: charge{guess: c.guess}}
+		x := &Ticket{request: request{likelyIdle: c.idle, running: c.running, sure: c.sure, uploads: c.uploads}, charge: charge{guess: c.guess}}
 		testkit.Same(t, c.want, w.gate.levelOf(x), "%+v: level", c)
 	}
 }

@@ -41,6 +41,7 @@ type request struct {
 	pooled        bool // anyone can invent its client's identity
 	follows       bool // it asks for a part of a page that its client was just served
 	prefetch      bool
+	uploads       bool // its client is still sending the body
 	face          uint8
 	siteName      string  // one of the policy's sites
 	standing      float64 // of its client
@@ -235,6 +236,8 @@ type Arrival struct {
 	Guess  time.Duration // what it will likely cost
 	// Idle is how long it will likely hold a worker of the backend without computing.
 	Idle time.Duration
+	// Uploads is true if its client is still sending the body, and so decides how long it holds its worker.
+	Uploads bool
 	// Sure is true if the guess is based on answers to requests of the same kind. Only then can the request
 	// count as light.
 	Sure bool
@@ -313,7 +316,7 @@ func (a *Arrival) ticket(at time.Duration, p *activePolicy) *Ticket {
 	}
 	t.request = request{
 		sure: a.Sure, proven: a.Proven, passed: a.Passed, session: a.Session, pooled: a.Pooled, follows: a.Follows,
-		prefetch: a.Prefetch, face: a.Face % faces, siteName: a.Site, came: at,
+		prefetch: a.Prefetch, uploads: a.Uploads, face: a.Face % faces, siteName: a.Site, came: at,
 		standing: p.standing(a.Standing), clientsBehind: p.standing(a.ClientsBehind),
 		likelyIdle: a.Idle.Seconds(), running: a.Running.Seconds(),
 	}

@@ -81,7 +81,6 @@ func (s *sidecar) reload() error {
 	}
 	policy, err := s.policies.make(c, s.encryption.load)
 	if err != nil {
-		s.statistics.setNames(s.config)
 		return s.rejectLocked(err)
 	}
 	s.warn(c)

@@ -99,7 +99,22 @@ func HoldingWorkers() (all []Scenario) {
 		all = append(all, s, cold(s))
 	}
 	all = append(all, fullSpools()...)
-	return append(all, holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
+	return append(all, novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
+}
+
+// novelChunks returns a scenario with three known clients whose bodies never end, each for a page of a new kind, so
+// that nobody learns how long they take. People's pages aren't short.
+func novelChunks() Scenario {
+	return Scenario{
+		Name: "novel-chunks-3x5", CPUs: 2, Workers: 16, Demands: []Demand{{Kind: "human", Good: 0.99, P95: 480}}, end: Attack + 90,
+		clients: func() []*Client {
+			page := chunks()
+			page.Query, page.Novel = "", true
+			from := addresses{3, strewn}
+			before := each(called("before", holders(from, 1, Page{Path: "/page", CPU: lightPage}, 0)), func(c *Client) { c.From, c.To, c.Think = 0, Attack, 2 })
+			return join(asking(thinking(people(3)), []Page{{Path: "/page", CPU: 0.3}}), before, holders(from, 5, page, bytePer5s))
+		},
+	}
 }
 
 // fullSpools returns scenarios with clients that read slowly, and more than the proxy may buffer for an

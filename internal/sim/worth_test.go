@@ -184,6 +184,7 @@ func rules() []mutation {
 		{"Passed", []string{"heavy+again-40+redirect", "heavy+follow-40+redirect"}, []edit{{flow, "if !t.passed && !(t.follows", "if !(t.follows"}}},
 		{"Parts", []string{"new+shot40-parts"}, []edit{{flow, "if !t.passed && !(t.follows &&", "if !t.passed && !(false &&"}}},
 		{"Probes", []string{"stream-24x1-cold", "hangup-8addr-30ms-cold"}, []edit{{ladder, "return g.load.probing == 0 &&", "return false &&"}}},
+		{"Uploads", []string{"novel-chunks-3x5"}, []edit{{ladder, "if t.uploads {", "if false {"}}},
 		{"Probed", []string{"novel8x20-people20ms"}, []edit{{ladder, "g.load.probed < n.leastSlots", "true"}}},
 		{"Kept", []string{"stream-40x1", "poll-20"}, []edit{{workers, "kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)", "kept := 0"}}},
 		{"HoldersLeave", []string{"2cpu-16workers-pages3000ms-20x5+0.001s-spread=true"}, []edit{{workers, "|| !computes && g.wantsCPU() &&", "|| false &&"}}},

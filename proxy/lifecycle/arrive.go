@@ -38,12 +38,11 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.gate.Guess.Ask(l.kind)
 	e := l.estimate(now)
 	l.Guess, l.idle, l.sure = e.Guess, e.Idle, e.Sure
-	e = l.forGate(e)
 	client, within, others := l.Who.Identity()
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
 		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.ClientsBehind, Passed: l.passed,
-		Pooled:  l.Who.Pooled,
+		Pooled: l.Who.Pooled, Uploads: uploads,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch,
 		Memory: l.memory,
 	})
@@ -55,7 +54,7 @@ func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 // Reguess guesses again for a waiting request, because requests of its kind may have been
 // answered since.
 func (l *Life) Reguess(now time.Time) {
-	l.gate.Limiter.Reguess(now, l.ticket, l.forGate(l.estimate(now)))
+	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now))
 }
 
 // Admitted stores the Verdict, and reports whether the request may go to the backend. Call it after Decided.

@@ -100,13 +100,3 @@ func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
 	}
 	return e
 }
-
-// forGate returns the estimate for the gate, which leaves some workers to requests that soon end. One that mostly
-// waits for its client to send the body isn't among these, however short earlier ones were.
-func (l *Life) forGate(e limiter.Estimate) limiter.Estimate {
-	const mostlyWaits = 7 // as limiter's waitsPart
-	if l.uploads && e.Idle >= mostlyWaits*e.Guess {
-		e.Idle = max(e.Idle, 10*time.Minute)
-	}
-	return e
-}
