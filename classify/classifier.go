@@ -71,7 +71,7 @@ type Classifier struct {
 	agents  *families
 }
 
-// New makes a Classifier. Package config has checked everything in c.
+// New makes a Classifier from a configuration that package config has checked.
 func New(c Config) *Classifier {
 	x := &Classifier{
 		trusted: NewPrefixSet(c.TrustedProxies), source: c.AddressHeader, exempt: normalised(c.Exempt), sites: newSites(c.Sites), agents: newFamilies(),
@@ -84,7 +84,7 @@ func New(c Config) *Classifier {
 	return x
 }
 
-// Result is what Classify found out about one request. It can be reused for another request.
+// Result holds the findings of Classify about one request. It can be reused for another request.
 type Result struct {
 	Client      netip.Addr // the address to charge: always valid, unmapped, without a zone
 	TrustedPeer bool       // the peer is a trusted proxy, so its forwarded headers count
@@ -96,13 +96,13 @@ type Result struct {
 	Evidence      Evidence // the reasons for the standing
 	Address       string   // the ID of the address's key, which comes second if there is a session; empty: not assessed
 	ClientsBehind float64  // the number of clients behind the address, by its sessions: 1 to 8; 0: not assessed
-	Session       bool     // the first key is a session, and the second one its address
+	Session       bool     // the first key is a session, and the second is its address
 	Face          uint8    // distinguishes clients without a session behind one address: 0 to 7
 	Follows       bool     // the request is for a part of the page that the client was just served
 	Agent         string   // the family of the User-Agent
 	Robot         bool     // the User-Agent doesn't name a browser
 	Account       bool     // the first key is a robot's account
-	Pooled        bool     // the account is that of an unverified name, or the one that all such names share
+	Pooled        bool     // the account belongs to an unverified name, or is shared by all such names
 	Forged        bool     // the User-Agent names a robot that the client is not
 	Declared      bool     // the User-Agent says that the client is a robot
 	Fetcher       bool     // the account belongs to a robot that fetches pages for people
@@ -189,8 +189,8 @@ const maxText = maxShape + limiter.MaxKeys*maxID
 // maxID is the length of the longest ID of a class, in bytes.
 const maxID = 64
 
-// Classify writes what it finds out about a request into the Result. The shape and all IDs are parts of one
-// string, which is the only allocation for a well-formed request whose User-Agent was seen recently.
+// Classify classifies a request and stores the result in into. The shape and all IDs are parts of one string,
+// which is the only allocation for a well-formed request whose User-Agent was seen recently.
 func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Site, into.Exempt = c.sites.of(r.Host), matchesAny(c.exempt, into.Client, r)
@@ -332,8 +332,8 @@ func (c *Classifier) NetworkKeys(a netip.Addr) (keys []limiter.Key) {
 // isNetwork reports whether the class groups by the client's address or a network around it.
 func (g *grouping) isNetwork() bool { return g.By == Slash32 || g.By == Slash24 || g.By == Slash16 }
 
-// KeyOf returns the key that an administrator named by class and ID. In classes of networks, an address stands
-// for the network to which it is charged. The error says why no request can have such a key.
+// KeyOf returns the key that an administrator named by class and ID. In classes of networks, the ID may also be an
+// address in the network. The error says why no request can have such a key.
 func (c *Classifier) KeyOf(class, id string) (limiter.Key, error) {
 	k := limiter.Key{Class: class, ID: id}
 	for _, x := range c.classes {

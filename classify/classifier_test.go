@@ -55,7 +55,7 @@ func TestClassify(t *testing.T) {
 		t.Errorf("got %+v", result)
 	}
 
-	// The same Result is used again: no value of the old request remains, and none that other packages set.
+	// The same Result is used again. It must keep no values of the old request, even those set by other packages.
 	result.Standing, result.Evidence, result.Address, result.ClientsBehind = 2, Cookie, "203.0.113.9", 3
 	result.Session, result.Face, result.Follows, result.Prefetch = false, 5, true, true
 	result.Account, result.Pooled, result.Forged, result.replaced = true, true, true, []string{"slash32"}
@@ -85,7 +85,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// An exemption by address concerns the client, not the proxy in front of it.
+// TestExemptionFollowsTrust: an exemption by address concerns the client, not the proxy in front of it.
 func TestExemptionFollowsTrust(t *testing.T) {
 	c := mustNew(t, Config{
 		TrustedProxies: prefixes("127.0.0.1/32"),
@@ -122,7 +122,7 @@ func TestHeaderIDIsBounded(t *testing.T) {
 	}
 }
 
-// TestPrefetch: browsers have three ways to say that nobody is looking at the answer yet.
+// TestPrefetch: browsers have three ways to indicate that nobody is looking at the answer yet.
 func TestPrefetch(t *testing.T) {
 	c := mustNew(t, Config{})
 	for _, x := range []struct {

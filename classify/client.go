@@ -103,12 +103,12 @@ func parsePeer(remote string) (peer netip.Addr, local bool) {
 	return netip.IPv4Unspecified(), false
 }
 
-// maxListBytes is how many bytes of a list of hops are read, from the right.
+// maxListBytes limits how much of a list of hops is read, from the right.
 const maxListBytes = 4096
 
 // hops reads a list header from its right end. Several lines form one list (RFC 9110, 5.3). To find an
 // element, hops reads nothing to the left of it. The client, whose text is on the left, therefore can't change
-// how the proxies' elements are read, for example with an open quote.
+// how the proxies' elements are read, for example with an unclosed quote.
 type hops struct {
 	lines  []string // the lines to read next
 	line   string   // the rest of the current line
@@ -283,9 +283,9 @@ func isPortSuffix(s string) bool {
 	return len(s) <= len(":65535")
 }
 
-// appendNetwork appends the network around a that the class groups by. An IPv6 client usually owns a /64 and
-// can use any address in it, so a /64 corresponds to one IPv4 address. Households get a /56 and companies a
-// /48 (RFC 6177), which correspond to /24 and /16.
+// appendNetwork appends the network around the address a. The class determines its size. An IPv6 client usually
+// owns a /64 and can use any address in it, so a /64 corresponds to one IPv4 address. Households get a /56 and
+// companies a /48 (RFC 6177), which correspond to /24 and /16.
 func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 	if a.Is4() && by == Slash32 {
 		return a.AppendTo(dst)
@@ -298,7 +298,7 @@ func appendNetwork(dst []byte, a netip.Addr, by By) []byte {
 }
 
 // NetworkOf returns the network within which a client's address may change, at a mobile carrier or in an
-// office. It is the /24, or for IPv6 the /48, because phones and laptops switch between several /64.
+// office. It is the /24, or for IPv6 the /48, because phones and laptops switch between several /64s.
 func NetworkOf(client netip.Addr) netip.Prefix {
 	bits := 48
 	if client.Is4() {

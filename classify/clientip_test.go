@@ -134,8 +134,8 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestPeer: a client that connects over a Unix socket is a proxy on this machine. It is trusted, though no
-// list names it. For all others, the list decides.
+// TestPeer: a peer that connects over a Unix socket is a proxy on this machine. It is trusted although it isn't
+// listed. All other peers are trusted only if they are listed.
 func TestPeer(t *testing.T) {
 	c := mustNew(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
 	for remote, want := range map[string]struct {
@@ -153,7 +153,7 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// What a client sends precedes what the proxy appends, on the same line or on lines of its own.
+// TestClientCannotChooseItsAddress puts the client's text before the proxy's, on the same line or on lines of its own.
 func TestClientCannotChooseItsAddress(t *testing.T) {
 	evil := rapid.OneOf(
 		rapid.String(),

@@ -2,8 +2,8 @@ package classify
 
 import "testing"
 
-// TestEvidence: each evidence has its name. Evidence proves a person if a single request could not show it,
-// and the client doesn't claim to be a robot that it isn't.
+// TestEvidence: each kind of evidence has its name. Evidence proves a person if a client can't have it with a single
+// request, and if the client doesn't falsely claim to be a robot.
 func TestEvidence(t *testing.T) {
 	for e, want := range map[Evidence]struct {
 		text   string

@@ -8,7 +8,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TestHopsByHand: a list is read from its end, up to a limit.
+// TestHopsByHand: a list is read from its right end, up to a limit.
 func TestHopsByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
@@ -36,7 +36,7 @@ func TestHopsByHand(t *testing.T) {
 	}
 }
 
-// TestAsManyKeysAsThereAre uses a Result again, with as many classes as are allowed.
+// TestAsManyKeysAsThereAre reuses a Result with the largest number of classes.
 func TestAsManyKeysAsThereAre(t *testing.T) {
 	classes := append(usual(),
 		Class{Name: "plain", By: Address}, Class{Name: "mapped", By: MappedAddress}, Class{Name: "whole", By: UserAgentHeader}, Class{Name: "path", By: PathShape})

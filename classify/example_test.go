@@ -8,8 +8,8 @@ import (
 	"tempomat/classify"
 )
 
-// A request came from a trusted proxy, which names the client's address. The request is charged to this
-// address, to its network and to the family of its User-Agent.
+// A request came from a trusted proxy, which names the client's address. The request is charged to the address,
+// to its network and to the family of the request's User-Agent.
 func ExampleClassifier_Classify() {
 	c := classify.New(classify.Config{
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},

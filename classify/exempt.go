@@ -118,9 +118,9 @@ func isUnambiguous(u *url.URL) bool {
 	return u.Opaque == "" && IsPlainPath(u.Path) && !hasEncodedSlash(u.RawPath)
 }
 
-// IsPlainPath reports whether a decoded path can match an exemption. A % in it was encoded twice, and some
-// servers treat \ as a slash. Servers that cut off parameters read "..;x" as a dot segment, and invalid UTF-8
-// may be an overlong encoding of a dot.
+// IsPlainPath reports whether a decoded path can match an exemption. If it contains a %, a part of it was encoded
+// twice. Some servers treat \ as a slash. Servers that cut off parameters read "..;x" as a dot segment, and
+// invalid UTF-8 may be an overlong encoding of a dot.
 func IsPlainPath(path string) bool {
 	segment := 0 // where the current segment begins
 	for i := 0; i <= len(path); i++ {

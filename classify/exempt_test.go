@@ -74,8 +74,8 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// However often a backend decodes an exempt path, and whichever slash it accepts, the path stays below the
-// exempted one.
+// TestExemptPathsStayBelow: however often a backend decodes an exempt path, and whichever slash it accepts, the path
+// stays below the exempted one.
 func TestExemptPathsStayBelow(t *testing.T) {
 	c := exempting(t)
 	client := netip.MustParseAddr("203.0.113.9")

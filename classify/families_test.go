@@ -6,7 +6,7 @@ import (
 )
 
 // TestFamiliesAreDistinguished uses more User-Agents than the cache holds, so some share a place. Each gets its own
-// family, at first and again.
+// family, both the first and the second time.
 func TestFamiliesAreDistinguished(t *testing.T) {
 	f := newFamilies()
 	for range 2 {
@@ -19,7 +19,7 @@ func TestFamiliesAreDistinguished(t *testing.T) {
 	}
 }
 
-// TestFamiliesAreBounded: of a long User-Agent, the cache keeps no more than the classifier reads.
+// TestFamiliesAreBounded: the cache keeps no more of a long User-Agent than the classifier reads.
 func TestFamiliesAreBounded(t *testing.T) {
 	f := newFamilies()
 	known := f.read("curl/" + strings.Repeat("1", 8*MaxAgentBytes))

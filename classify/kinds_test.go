@@ -51,7 +51,7 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, its keys are of limited length and safe to display.
+// TestKeysAreBounded: whatever a client sends, its keys are of limited length and safe to display.
 func TestKeysAreBounded(t *testing.T) {
 	all := everyKind(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,8 +87,8 @@ func TestHostID(t *testing.T) {
 	}
 }
 
-// An address that the database doesn't have gets no key, nor does any address without a database. Otherwise,
-// all of these would share one.
+// TestWithoutAnEntry: an address that isn't in the database gets no key, nor does any address without a database.
+// Otherwise, all such addresses would share one key.
 func TestWithoutAnEntry(t *testing.T) {
 	r := request("/", "X-Forwarded-For", "192.0.2.1")
 	for _, databases := range []map[string]Database{nil, {"asn": oneDatabase("AS64496")}} {
@@ -101,7 +101,7 @@ func TestWithoutAnEntry(t *testing.T) {
 	}
 }
 
-// The keys that follow from an address alone are known without a request.
+// TestNetworkKeysOfDatabases: keys that depend only on an address are known without a request.
 func TestNetworkKeysOfDatabases(t *testing.T) {
 	c := mustNew(t, Config{
 		Classes:   []Class{{Name: "slash32", By: Slash32}, {Name: "host", By: "host"}, {Name: "asn", By: "asn"}},
@@ -115,7 +115,7 @@ func TestNetworkKeysOfDatabases(t *testing.T) {
 	}
 }
 
-// TestKinds: the configuration accepts each name, and each row has what it needs.
+// TestKinds: the configuration accepts each name, and each row is complete.
 func TestKinds(t *testing.T) {
 	sound := regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,31}$`)
 	seen := make(map[string]bool)

@@ -40,8 +40,8 @@ func TestShape(t *testing.T) {
 		{"/abcde12", "/abcde#"}, // too short for an identifier
 		{"/x-abcde12", "/x-abcde#"},
 		{"/ghijk123", "/ghijk#"},         // not hexadecimal
-		{"/ghijklmnop1", "/ghijklmnop#"}, // eleven bytes of letters and digits
-		{"/ghijklmnopq1", "/*"},          // twelve
+		{"/ghijklmnop1", "/ghijklmnop#"}, // 11 letters and runs of digits
+		{"/ghijklmnopq1", "/*"},          // 12 of them
 		{"/a-1-*-b", "/a-*-b"},           // adjacent wildcards become one
 		{"/a-1-*b", "/a-*b"},
 		{"/a1*.b", "/a#*.b"},
@@ -86,7 +86,7 @@ func TestShape(t *testing.T) {
 		{"/w?;;a;;&b;", "/w?a&b"},
 		{"/w?;", "/w?"},
 		{"/l?f[]=1&f[]=2&f%5Bx%5D=3&q", "/l?f&q"},
-		{"/l?a&b=1&b=2&a", "/l?a&b&a"}, // only adjacent ones are joined
+		{"/l?a&b=1&b=2&a", "/l?a&b&a"}, // only adjacent names are joined
 		{"/l?a&b&c&d&e", "/l?a&b&c&d"},
 		{"/l?x8f7a9=1", "/l?*"},
 		{"/l?1704067200", "/l?*"},
@@ -101,7 +101,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// The key of a PathShape class doesn't include the names of the parameters.
+// TestShapePathEnd: the key of a PathShape class doesn't include the names of the parameters.
 func TestShapePathEnd(t *testing.T) {
 	const longest = "/one-two-three-four/five-six-seven-eight/nine-ten-eleven-dozen"
 	for _, test := range []struct{ path, query, want string }{
@@ -158,7 +158,7 @@ func TestShapeIsBoundedAndStable(t *testing.T) {
 	})
 }
 
-// Random identifiers, dates and numbers don't make new shapes.
+// TestShapeOfIdentifiersIsOne: random identifiers, dates and numbers don't make new shapes.
 func TestShapeOfIdentifiersIsOne(t *testing.T) {
 	identifier := rapid.OneOf(
 		rapid.StringMatching(`[0-9]{1,30}`),

@@ -58,7 +58,7 @@ func TestPinsAreBounded(t *testing.T) {
 	testkit.Same(t, 2, len(p.All(noon.Add(time.Minute))), "pins in force")
 }
 
-// TestPinsSurvive keeps pins over a restart, and accepts no invalid pins from the file.
+// TestPinsSurvive checks that pins survive a restart, and that invalid pins in the file are rejected.
 func TestPinsSurvive(t *testing.T) {
 	var p, q Pins
 	for i, id := range []string{"192.0.2.1", "2001:db8::/64"} {
@@ -127,7 +127,7 @@ func TestPinsApply(t *testing.T) {
 	}
 }
 
-// TestKeysAreLookedUp: the keys of an address are those that its requests have.
+// TestKeysAreLookedUp: the keys found for an address are those of its requests.
 func TestKeysAreLookedUp(t *testing.T) {
 	c := New(Config{AddressHeader: NoHeader, Classes: []Class{
 		{Name: "slash32", By: Slash32}, {Name: "paths", By: PathShape}, {Name: "slash16", By: Slash16}, {Name: "userAgent", By: UserAgent},

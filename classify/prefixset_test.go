@@ -9,7 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// The set is compared with netip's own, slow answer.
+// TestSetContainsWhatAPrefixContains compares the set with netip, which is slower.
 func TestSetContainsWhatAPrefixContains(t *testing.T) {
 	address := rapid.Custom(func(t *rapid.T) netip.Addr {
 		few := rapid.SampledFrom([]byte{0, 1, 2, 128, 254, 255})

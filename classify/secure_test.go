@@ -8,8 +8,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestSecure: only a trusted peer can say that its client used TLS. Of several headers that say something, the
-// first counts.
+// TestSecure: only a trusted peer can state that its client used TLS. If several headers say so or deny it, the first
+// one counts.
 func TestSecure(t *testing.T) {
 	for name, x := range map[string]struct {
 		tls     bool

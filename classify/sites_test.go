@@ -22,7 +22,7 @@ func siteOf(c *Classifier, host string) string {
 	return who.Site
 }
 
-// TestSiteOfHost: all spellings that a backend treats as one name are one site. A similar name is no site.
+// TestSiteOfHost: all spellings that a backend treats as one name belong to one site. A similar name belongs to none.
 func TestSiteOfHost(t *testing.T) {
 	c := sited(t,
 		Site{Name: "shop", Hosts: []string{"shop.example", "www.shop.example", "[2001:db8::1]", "192.0.2.1"}},
@@ -42,7 +42,7 @@ func TestSiteOfHost(t *testing.T) {
 	}
 }
 
-// TestLongHosts: a host can be as long as DNS allows.
+// TestLongHosts: a host may be as long as DNS allows.
 func TestLongHosts(t *testing.T) {
 	longest := strings.Repeat("a", longestHost)
 	c := sited(t, Site{Name: "one", Hosts: []string{longest}})

@@ -101,7 +101,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// agents generates texts that reach all the rules.
+// agents generates texts to which all rules apply.
 func agents() *rapid.Generator[string] {
 	piece := rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -166,7 +166,7 @@ func TestFamilyIgnoresDigitsAndCase(t *testing.T) {
 	})
 }
 
-// A browser may put any text around the known words.
+// TestBrowserFamiliesAreFew puts any text around the words of browsers.
 func TestBrowserFamiliesAreFew(t *testing.T) {
 	noise := rapid.StringMatching(`( [A-Za-z0-9]{1,30}[/;,. \-]){0,6}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,8 @@ import (
 
 // Charges and measurements also differ by chance, so only large differences are corrected.
 const (
-	tooMuch   = 1.1  // if the charges exceed this many times the measured use, some requests don't compute
-	tooLittle = 1.25 // if the measured use exceeds this many times the charges, more requests compute
+	tooMuch   = 1.1  // if the charges exceed the measured use by more than this factor, some requests don't compute
+	tooLittle = 1.25 // if the measured use exceeds the charges by more than this factor, more requests compute
 	slack     = 0.05 // number of CPUs that other programs are assumed to use all the time
 	// If the measured use is a smaller fraction of the charges than farOff, requests were wrongly assumed to
 	// compute. A larger fraction may be due to chance.
@@ -23,15 +23,15 @@ const (
 // all requests at the backend.
 //
 // A page that computes can't be distinguished from one that waits for a database, or from a long poll that
-// waits for news. Together they can't have used more than what was measured: the backend's own use, if known.
-// If they were charged more since the last call, each keeps only a fraction of its charge, so the charges add
-// up to the measured use. If that fraction is small, each request is also assumed to compute for a
+// waits for news. Together they can't have used more than the measured CPU time: the backend's own, if known. If
+// they were charged more since the last call, each request keeps only a fraction of its charge, so the charges
+// add up to the measured use. If that fraction is small, each request is also assumed to compute for a
 // correspondingly smaller part of its time from now on. Each call sees a different set of requests, so over
 // time the charges converge on the requests that compute. This is the iteration of Richardson and Lucy (1972,
 // 1974), with one measurement at a time.
 //
 // While the CPUs are full, their use doesn't show how many requests compute. In that case, the time for which
-// the backend's processes waited for a CPU shows how many requests wanted one. If these are many more than
+// the backend's processes waited for a CPU shows how many requests wanted one. If this number is much higher than
 // assumed, the requests that were present all the time get a larger weight.
 //
 // The use of requests with Readings is known, so it is subtracted, and only the others are corrected.
@@ -78,8 +78,8 @@ func (m *Meter) Correct(now, since time.Time, use Use, spans iter.Seq[*Span]) {
 	}
 }
 
-// shownSince returns what the request has been charged since the last Correct. all is true if the request was
-// at the backend all the time and is not paused.
+// shownSince returns the request's charge since the last Correct. all is true if the request was at the backend
+// all the time and isn't paused.
 func (s *Span) shownSince(now, since time.Time) (more time.Duration, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

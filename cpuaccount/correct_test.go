@@ -12,14 +12,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// machine is a backend whose true CPU use is known: each request computes during a part of its time, at the
-// speed of a CPU, or more slowly if there are too few CPUs.
+// machine is a backend whose true CPU use is known. Each request computes during a part of its time, at the speed
+// of one CPU, or more slowly if there are too few CPUs.
 type machine struct {
 	meter *Meter
 	cpus  float64
 	now   float64
 	spans []*Span
-	truth map[*Span]float64 // the part of its time in which it computes
+	truth map[*Span]float64 // the part of its time in which a request computes
 	used  map[*Span]float64 // CPU-seconds
 }
 
@@ -135,8 +135,7 @@ func TestWaitsThenComputes(t *testing.T) {
 	}
 }
 
-// TestFullCPUsTellNothing: while all CPUs are used, no request's weight changes. The same holds without a
-// measurement.
+// TestFullCPUsTellNothing: no request's weight changes while all CPUs are used, or without a measurement.
 func TestFullCPUsTellNothing(t *testing.T) {
 	m := newMachine(2, 16)
 	for range 4 {
@@ -155,8 +154,8 @@ func TestFullCPUsTellNothing(t *testing.T) {
 	}
 }
 
-// TestChargedIsMeasured checks that, for any set of requests that stay, the sum of the charges converges on
-// the measured use; and that no cost is ever below zero or above the time that has passed.
+// TestChargedIsMeasured checks that the sum of the charges converges on the measured use for any set of requests
+// that stay, and that no cost is ever below zero or above the time that has passed.
 func TestChargedIsMeasured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cpus := float64(rapid.IntRange(1, 4).Draw(t, "cpus"))
@@ -210,9 +209,9 @@ func TestPausedSpansAreNotCorrected(t *testing.T) {
 	}
 }
 
-// TestUnusedTimeIsNotCharged: whichever requests have come and gone since the last measurement, the
-// charges of the present ones since then are no more than the CPU time used (by the backend itself, if that is
-// known), except by chance. Earlier charges stay.
+// TestUnusedTimeIsNotCharged: whichever requests have come and gone since the last measurement, the requests that
+// are still present aren't charged more for that time than the CPU time used (by the backend itself, if known),
+// except by chance. Earlier charges stay.
 func TestUnusedTimeIsNotCharged(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -256,8 +255,8 @@ func TestUnusedTimeIsNotCharged(t *testing.T) {
 	}
 }
 
-// TestWaitsForCPUsShowComputing: twenty requests that waited begin to compute. If they are known to have
-// wanted a CPU for long, they count as computing; if they hardly wanted one, they don't.
+// TestWaitsForCPUsShowComputing: twenty requests that waited begin to compute. They count as computing if they are
+// known to have waited long for a CPU, but not if they hardly waited for one.
 func TestWaitsForCPUsShowComputing(t *testing.T) {
 	for lacked, want := range map[float64]int{-1: 0, 0: 0, 18 * 0.5: 20} {
 		m := newMachine(2, 0)

@@ -7,8 +7,8 @@
 // with the same features. Answers to the client itself take precedence, then answers to known clients, then
 // all answers. Answers to only one or two addresses don't count for other clients, because these addresses
 // could have manipulated the guess. A request that runs far beyond its guess immediately casts doubt on all
-// similar requests. If no similar request has been answered, the guess is at least what running ones have cost
-// so far, and what the latest requests of other new kinds cost.
+// similar requests. If no similar request has been answered, the guess is at least as high as the cost so far of
+// running ones and the cost of the latest requests of other new kinds.
 //
 // # The meter
 //
@@ -20,7 +20,7 @@
 // # From wall time to CPU time
 //
 // A request that ran alone for a second used at most a CPU-second. A request that ran for a second next to
-// fifteen others on two CPUs got an eighth of a CPU.
+// fifteen others on two CPUs got at most an eighth of a CPU.
 //
 //   - The wall source ignores that, as the original tempomat did. The more requests run at the same time, the
 //     more it charges each of them.
@@ -39,9 +39,10 @@
 // When the CPUs are full, their use doesn't show how many requests compute. In that case, Correct uses the
 // time for which the backend's processes waited for a CPU.
 //
-// With the source process, the request's worker is known and nothing is estimated. A [Reading] contains what
-// the kernel has counted for the process since the request began, and replaces the estimate ([Span.Measured]).
-// The use of these requests is subtracted from the machine's use before the other requests are corrected.
+// With the source process, the request's worker is known and nothing is estimated. A [Reading] contains the times
+// that the kernel has counted for the process since the request began, and replaces the estimate
+// ([Span.Measured]). The use of these requests is subtracted from the machine's use before the other requests are
+// corrected.
 //
 // # Two resources
 //
@@ -54,5 +55,5 @@
 // # The use of the CPUs
 //
 // Usage computes from the kernel's counters which fraction of the machine's or a cgroup's CPUs was used.
-// Correct uses the result. So does the gate, to decide how many requests may compute at once.
+// Correct uses the result, and so does the gate, to decide how many requests may compute at once.
 package cpuaccount

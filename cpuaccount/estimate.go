@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// alpha is the weight of a new answer once there are many. Until then, all answers have the same weight.
+	// alpha is the weight of a new answer if there are many. Until then, all answers have the same weight.
 	alpha = 0.05
 	// A guess is in doubt if a request costs more than rash times the guess. Requests of the same kind usually
 	// differ by less.
 	rash = 4
-	// A cost below trifle, in seconds, never makes a guess doubtful. Such a cost does no harm, and on a busy
-	// server, even a file may take that long.
+	// A cost below trifle, in seconds, never casts doubt on a guess. Such a cost does no harm, and on a busy server,
+	// even a file may take that long.
 	trifle = 0.025
 )
 
@@ -46,7 +46,7 @@ func (e *estimate) learn(x, idle float64) {
 	e.idle += a * (float32(idle) - e.idle)
 }
 
-// atLeast learns what a running request has cost so far, and how long it was idle. It reports whether the
+// atLeast learns the cost of a running request so far, and how long the request was idle. It reports whether the
 // cost is far higher than that of the answers.
 func (e *estimate) atLeast(x, idle float64) (overruns bool) {
 	overruns = e.n > 0 && (beyond(x, e.cost()) || e.overran && x > e.cost())
@@ -79,8 +79,8 @@ type private struct {
 	estimate
 }
 
-// doubted returns the cost in seconds. If the client's cost is above that of others, it is moved towards
-// theirs. The fewer and the older the answers are on which it is based, the further it is moved.
+// doubted returns the cost in seconds. If the client's cost is higher than that of others, the result is between
+// the two. The fewer and older the client's answers are, the closer the result is to the cost of others.
 func (p *private) doubted(at int64, others float64) float64 {
 	x, below, trust := p.cost(), others, 1.0 // without answers, the client's cost is only a minimum
 	if p.n > 0 {
@@ -92,7 +92,7 @@ func (p *private) doubted(at int64, others float64) float64 {
 	return below + (x-others)*trust*faded(p.at, at)
 }
 
-// faded returns the fraction that is left, with a half-life of halfLife, of something that happened at since.
+// faded returns the weight at the time at, between 0 and 1, of an event at since that fades with halfLife.
 func faded(since, at int64) float64 {
 	if at <= since {
 		return 1 // the last line would return the same, but more slowly

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// least is how many answers a feature needs before its mean is used.
+	// least is the number of answers that a feature needs before its mean is used.
 	least = 3
 	// first is the guess before anything has been measured: a typical page's cost.
 	first = 50 * time.Millisecond
 	// floor is the smallest guess. Even a file costs something, and requests without any cost would all leave
 	// the queue at once.
 	floor = 100 * time.Microsecond
-	// lean is how many of a client's own answers weigh as much as all answers to others.
+	// lean is the number of a client's own answers that weigh as much as all answers to others.
 	lean = 3
 	// halfLife is the half-life with which a client's own guess fades towards that of others, and with which the
 	// doubt after an overrun fades.
 	halfLife = 10 * time.Second
 )
 
-// Estimator predicts what a request will likely cost: the mean of similar earlier requests plus their mean
-// deviation, like TCP's retransmission timeout (RFC 6298). The guess is slightly too high on purpose. If a
-// charge was too high, the rest is given back. If it was too low, other requests have already been started
-// because of it.
+// Estimator predicts the cost of a request: the mean of similar earlier requests plus their mean deviation, like
+// TCP's retransmission timeout (RFC 6298). The guess is slightly too high on purpose. If a charge was too high,
+// the difference is refunded. If it was too low, it has already caused other requests to be started too
+// early.
 //
 // Requests are similar if they have the same shape, the same URL, or the same shape and one equal parameter.
 // Parameters matter on sites where every page is an index.php with a different ?route=search. Among the
@@ -33,12 +33,12 @@ const (
 // requests take precedence over those of all requests.
 //
 // A client's own requests are also counted separately. If the client's own cost is higher than that of others,
-// it is used with caution: with few answers, it is moved towards the cost of others, and without new answers,
-// it fades. Otherwise, a client that was once considered expensive, and therefore gets no answers, would never
-// be considered cheap again.
+// it is used with caution: with few answers, it is moved towards the cost of others, and without new answers, it
+// fades. Otherwise, a client that was once considered expensive and therefore gets no answers would never be
+// considered cheap again.
 //
 // A running request that costs far more than its guess casts doubt on similar requests until answers show that
-// it was an exception. If there are no answers at all, its cost so far is the best estimate.
+// it was an exception. If there are no answers at all, the cost of the running request is the best estimate.
 //
 // The Estimator stores a limited number of hashes. It has no lock that all requests share, except those of new
 // kinds. Its methods may be called concurrently, with times that are slightly out of order.
@@ -50,7 +50,7 @@ type Estimator struct {
 	perClient perClient
 }
 
-// NewEstimator makes an Estimator that has learned nothing yet.
+// NewEstimator makes an Estimator that hasn't learned anything yet.
 func NewEstimator() *Estimator { return NewHashedEstimator(nil) }
 
 // NewHashedEstimator makes an Estimator with the given hash function. Two Estimators with the same hash
@@ -115,13 +115,13 @@ func (g *Estimator) Unask(k Kind) {
 	}
 }
 
-// Of returns the likely cost of a request, how long it will likely hold a worker without computing, and
-// whether the guess is sure, which means that it is based on answers to similar requests.
+// Of returns the likely cost of a request, how long it will likely hold a worker without computing, and whether
+// the guess is sure. A guess is sure if it is based on answers to similar requests.
 //
 // The guess isn't sure if requests with a feature of the request are frequent and rarely answered. Such a
-// feature may make the request cheap or expensive, and even the client's own answers don't show which. The
-// guess also isn't sure while a similar request has cost far more than its guess, and shortly after that. The
-// guess is at least what running requests of the client have cost so far, but these don't count as answers.
+// feature may make the request cheap or expensive, and even the client's own answers don't show which. The guess
+// also isn't sure while a similar request costs far more than its guess, and shortly after that. The guess is at
+// least as high as the cost so far of the client's running requests, but these don't count as answers.
 func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
 	var q question
 	g.look(now, &k, &q)
@@ -166,7 +166,7 @@ func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// Learn records what a request has cost, and how long it held a worker without computing.
+// Learn records the cost of a request, and how long the request held a worker without computing.
 func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	var q question
 	g.begin(now, &k, &q)
@@ -184,10 +184,10 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 	}
 }
 
-// AtLeast records what a running request has cost so far, and how long it held a worker without computing. If
-// its client has few answers, similar requests of the client are assumed to cost at least as much. If the cost
+// AtLeast records the cost of a running request so far, and how long the request held a worker without computing.
+// If its client has few answers, similar requests of the client are assumed to cost at least as much. If the cost
 // is far beyond the guess, the guesses for all similar requests are in doubt. Features without enough answers
-// are then assumed to be as expensive, for every client.
+// are then assumed to be equally expensive, for every client.
 func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 	var q question
 	g.look(now, &k, &q)
@@ -213,15 +213,15 @@ const anyClient = 0
 const (
 	// novelKinds replaces the feature in the entry for all requests of kinds without enough answers.
 	novelKinds = 1
-	// leastNovel is how many of these must have been answered. After a start, all kinds lack answers.
+	// leastNovel is how many of these must have been answered, because all kinds lack answers after a start.
 	leastNovel = 16
-	// mostNovel is the most seconds that each of them counts for, so that a single long one is soon forgotten.
+	// mostNovel is the largest cost, in seconds, with which each of them counts. A single long one is soon forgotten.
 	mostNovel = 1
 )
 
-// novel returns what the latest requests of kinds without enough answers have cost, if the request is of such a
-// kind too; otherwise 0. Most backends ignore parameters that they don't know, so clients can invent one for
-// each request, and each of these requests is of a new kind.
+// novel returns the cost of the latest requests of kinds without enough answers, or 0 if the request isn't of such
+// a kind. Most backends ignore unknown parameters, so a client can invent one for each request, and each of these
+// requests is then of a new kind.
 func (g *Estimator) novel(q *question) float64 {
 	if q.answered {
 		return 0
@@ -234,8 +234,8 @@ func (g *Estimator) novel(q *question) float64 {
 }
 
 // unanswered returns the cost in seconds and the idle time of similar requests that run now or ran recently,
-// by features without enough answers. Among features that are requested often, it uses the lowest cost,
-// because that feature may be the one that makes the request cheap.
+// according to features without enough answers. Among features that are requested often, it uses the one with the
+// lowest cost, because that feature may be what makes the request cheap.
 func (g *Estimator) unanswered(q *question) (x float64, idle float32) {
 	often := false
 	for i, feature := range q.features() {
@@ -263,8 +263,8 @@ type bestMatch struct {
 	feature   uint64
 	over      float32 // the cost of a similar request whose guess was far too low
 	answered  bool    // there are enough answers to similar requests
-	highest   float64 // the highest cost by features with answers to too few clients
-	uncertain bool    // that cost is far beyond the guess
+	highest   float64 // the highest cost according to features with answers to too few clients
+	uncertain bool    // the highest cost is far beyond the guess
 }
 
 // match finds the feature on which the guess is based. If no feature has enough answers, match uses the shape,

@@ -23,7 +23,7 @@ type modelStat struct {
 	at        time.Time
 	overran   bool
 	clients   map[string]bool
-	over      float64 // the cost of one that overran
+	over      float64 // the cost of a request that overran
 	overAt    time.Time
 }
 
@@ -157,8 +157,8 @@ func TestEstimatorIsTheModel(t *testing.T) {
 }
 
 // TestWithheldAnswers: a client gets answers only while its requests count as light, which is the worst that a
-// queue could do. If they are mistaken for expensive, the client must never be without an answer for half a
-// minute.
+// queue could do. Even if its requests are mistaken for expensive ones, the client must never be without an answer
+// for half a minute.
 func TestWithheldAnswers(t *testing.T) {
 	const light = 100 * time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,8 +182,8 @@ func TestWithheldAnswers(t *testing.T) {
 	})
 }
 
-// TestInventedClientsPushNoneOut floods the table of pairs with clients that make one request, while one
-// client comes back now and then. The table keeps that client and the latest ones.
+// TestInventedClientsPushNoneOut floods the table of pairs with clients that make one request each, while one
+// client comes back now and then. The table keeps that client and the latest of the others.
 func TestInventedClientsPushNoneOut(t *testing.T) {
 	g := newEstimator()
 	me := Kind{Shape: "/a", Client: "me"}

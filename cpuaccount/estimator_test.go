@@ -24,7 +24,7 @@ func newEstimator() *Estimator {
 // page returns the kind of a page requested by an unknown client.
 func page(shape string) Kind { return Kind{Shape: shape, Client: "nobody"} }
 
-// others makes the Estimator learn what other clients' requests of a shape cost.
+// others makes the Estimator learn the costs of other clients' requests of a shape.
 func others(g *Estimator, shape string, costs ...time.Duration) {
 	for i, c := range costs {
 		g.Learn(at(0), Kind{Shape: shape, Client: fmt.Sprint("other ", i)}, c, 0)
@@ -77,8 +77,8 @@ func TestGuessOfURLs(t *testing.T) {
 	expectEstimate(t, g, 0, Kind{Shape: shape, URL: "/index.php?page=rare", Client: "me"}, time.Second, true)
 }
 
-// TestUntried checks that a request that is often made and was never answered isn't treated like the rest of
-// its shape until it has been answered.
+// TestUntried checks that a request that is often made and has never been answered isn't treated like others of its
+// shape until it is answered.
 func TestUntried(t *testing.T) {
 	g := newEstimator()
 	for i := range least {
@@ -145,15 +145,15 @@ func TestAnsweredIsTried(t *testing.T) {
 	}
 }
 
-// perClientKey returns the key under which the answers to one client's requests of a kind are kept.
+// perClientKey returns the key under which the answers to one client's requests of a kind are stored.
 func perClientKey(g *Estimator, k Kind) uint64 {
 	var q question
 	g.look(at(0), &k, &q)
 	return mix(q.client, q.feature)
 }
 
-// TestGuessBeforeTheEnd checks what a running request shows about its client: for a while, the least that the
-// next one costs, but nothing that is sure.
+// TestGuessBeforeTheEnd checks the effect of a running request on its client's guesses: for a while, its cost is the
+// minimum, but it makes no guess sure.
 func TestGuessBeforeTheEnd(t *testing.T) {
 	g := newEstimator()
 	k := Kind{Shape: "/a", Client: "me"}
@@ -174,8 +174,8 @@ func TestGuessBeforeTheEnd(t *testing.T) {
 	expectEstimate(t, g, 2, k, was, true)
 }
 
-// TestGuessFollows checks that a change is believed after some answers, up and down: an overestimate doesn't
-// stay because nothing is tried.
+// TestGuessFollows checks that the guess follows a rise or a fall in cost after some answers. An overestimate must
+// not persist because no requests are tried.
 func TestGuessFollows(t *testing.T) {
 	g := newEstimator()
 	for _, cost := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 10 * time.Millisecond} {
@@ -227,11 +227,11 @@ func TestInventedKindsStayExpensive(t *testing.T) {
 	}
 }
 
-// TestInventedKindsPushNoneOut floods the sketch with shapes and URLs that are requested once, while the
-// site's own are requested now and then.
+// TestInventedKindsPushNoneOut floods the sketch with shapes and URLs that are requested once, while the site's
+// real ones are requested now and then.
 func TestInventedKindsPushNoneOut(t *testing.T) {
 	g, invented := newEstimator(), 200_000
-	if testing.Short() { // only one goroutine makes requests
+	if testing.Short() { // the race detector finds nothing here, because only one goroutine makes requests
 		invented = 40_000
 	}
 	for i := range invented {

@@ -12,7 +12,7 @@ import (
 // close reports whether two numbers are equal except for rounding.
 func close(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// TestCorrectByOneMeasurement: how much one measurement of the CPU use changes the weights of the requests
+// TestCorrectByOneMeasurement checks how much one measurement of the CPU use changes the weights of the requests
 // that were present.
 func TestCorrectByOneMeasurement(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -63,12 +63,12 @@ func TestCorrectWithReadings(t *testing.T) {
 	testkit.Same(t, sec(0.5), read.SoFar(at(1)), "the cost of a request measured at 0.5 s")
 }
 
-// TestTendency: a Reading shows whether the request has computed since the last one. The longer that time, the
-// more it counts.
+// TestTendency: a Reading shows whether the request has computed since the previous Reading. The longer that time,
+// the more the new Reading counts.
 func TestTendency(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second Reading
-		after         float64 // seconds, the second one after the first, at 1 s
+		after         float64 // time of the second Reading, in seconds after the first, which is at 1 s
 		want          float64
 	}{
 		"it computes now":           {Reading{CPU: sec(0.5)}, Reading{CPU: sec(0.6)}, 0.1, 0.75},

@@ -7,8 +7,8 @@ type asker struct {
 	at    int64 // time of the request or answer, in Unix milliseconds
 }
 
-// featureRecord is what the Estimator knows about all requests with a feature: a shape, a URL, or a
-// parameter.
+// featureRecord stores the costs of all requests with a feature: a shape, a URL, or a parameter. The Estimator has one
+// for each feature.
 type featureRecord struct {
 	// Fields that are read often are in one cache line.
 	all         estimate
@@ -23,7 +23,7 @@ type featureRecord struct {
 	_         [40]byte // two cache lines in total
 }
 
-// view is what a feature shows about a request of one client.
+// view is the part of a featureRecord that concerns a request of one client.
 type view struct {
 	estimate
 	believed    bool
@@ -45,7 +45,7 @@ func (f *featureRecord) show(v *view, by *asker) {
 	}
 }
 
-// learn records what an answer cost and how long it was idle.
+// learn records the cost of an answered request and how long it was idle.
 func (f *featureRecord) learn(by *asker, x, idle float64) {
 	if f.over.cost != 0 {
 		told := &f.all
@@ -66,8 +66,8 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 }
 
 // overrun is the cost of a request whose guess was far too low. It casts doubt on the guesses for similar
-// requests, for some time or until these cost what was guessed. A stranger's overrun doesn't affect known
-// clients. Otherwise, strangers could delay all readers of a page by making expensive requests for it.
+// requests, for some time or until these requests cost as much as guessed. A stranger's overrun doesn't affect
+// known clients. Otherwise, strangers could delay all readers of a page by making expensive requests for it.
 type overrun struct {
 	at    int64   // Unix milliseconds
 	cost  float32 // seconds; 0: none
@@ -76,15 +76,15 @@ type overrun struct {
 
 func (o *overrun) left(at int64) float64 { return float64(o.cost) * faded(o.at, at) }
 
-// told records what a running request has cost so far.
+// told records the cost of a running request so far.
 func (o *overrun) told(by *asker, x float64) {
 	if o.cost == 0 || o.left(by.at) <= x {
 		*o = overrun{cost: float32(x), known: by.known, at: by.at}
 	}
 }
 
-// answered reduces the overrun after an answer that cost what was guessed. Answers to known clients don't
-// affect an overrun of strangers.
+// answered reduces the overrun after an answer that cost as much as guessed. Answers to known clients don't affect
+// an overrun of strangers.
 func (o *overrun) answered(by *asker, asGuessed bool) {
 	if !asGuessed || by.known && !o.known {
 		return

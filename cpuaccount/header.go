@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// CostHeader is the response header in which a backend reports what a request has cost until the headers were
-// sent, in CPU-seconds as a decimal number such as "0.412".
+// CostHeader is the response header in which a backend reports the cost of a request until the headers were sent, in
+// CPU-seconds as a decimal number such as "0.412".
 const CostHeader = "Tempomat-Cost"
 
-// Tell removes CostHeader from a response, because clients must not see it. With the header source, the
-// reported cost replaces the estimate for the time until the headers; later time is estimated as usual. A
-// value is ignored if it isn't a number, or if it exceeds what all CPUs could have done in that time.
+// Tell removes CostHeader from a response, because clients must not see it. With the header source, the reported
+// cost replaces the estimate for the time until the headers. Later time is estimated as usual. A value is ignored
+// if it isn't a number, or if it is higher than the CPU time of all CPUs in that time.
 func (s *Span) Tell(now time.Time, h interface {
 	Values(name string) []string
 	Del(name string)

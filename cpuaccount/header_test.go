@@ -66,7 +66,7 @@ func TestTellWhilePausedAndAfterTheEnd(t *testing.T) {
 	testkit.Same(t, time.Second*3/2, s.SoFar(at(5)), "the cost after the end")
 }
 
-// FuzzTell checks that no header makes a cost below zero or beyond what the CPUs can do, and that the client
+// FuzzTell checks that no header leads to a cost below zero or above the CPU time of all CPUs, and that the client
 // never sees the header.
 func FuzzTell(f *testing.F) {
 	for _, seed := range []string{"", "0", "0.412", "-1", "NaN", "Inf", "1e308", "0x1p-3", "1_0", "٣", "0.5, 0.5"} {

@@ -3,7 +3,7 @@ package cpuaccount
 import "strings"
 
 const (
-	// maxFeatures is how many features a request has at most: its shape, its URL, and some of its parameters.
+	// maxFeatures is the most features that a request has: its shape, its URL, and some of its parameters.
 	maxFeatures = 6
 	// longestURL is the length of the longest URL that is a feature.
 	longestURL = 512
@@ -21,7 +21,7 @@ type Kind struct {
 	hashes hashes // set by Hash
 }
 
-// hashes are what the Estimator uses of a Kind.
+// hashes are the form in which the Estimator uses a Kind.
 type hashes struct {
 	client  uint64
 	address uint64
@@ -31,7 +31,7 @@ type hashes struct {
 
 func (h *hashes) features() []uint64 { return h.buffer[:h.count] }
 
-// Hash stores the hashes of a Kind in it, so that the other methods needn't calculate them each time. The
+// Hash stores the hashes of a Kind in the Kind itself, so the other methods needn't calculate them each time. The
 // Kind's fields must not change afterwards.
 func (g *Estimator) Hash(k *Kind) {
 	h := &k.hashes

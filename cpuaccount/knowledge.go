@@ -2,17 +2,17 @@ package cpuaccount
 
 import "time"
 
-// Knowledge is a guess and what it is based on.
+// Knowledge is a guess and the facts on which it is based.
 type Knowledge struct {
 	Cost    time.Duration // the likely cost for this client
 	Idle    time.Duration // how long the request will likely hold a worker without computing
 	Sure    bool          // the guess is based on answers
 	Answers int           // number of answers to similar requests; at most 65,535
 	Asked   int           // similar requests without an answer that counts
-	Overran bool          // a similar request recently cost far more than was guessed
+	Overran bool          // a similar request recently cost far more than guessed
 }
 
-// Known returns the guess for a request and what it is based on. It changes nothing.
+// Known returns the guess for a request and the facts on which it is based. It changes nothing.
 func (g *Estimator) Known(now time.Time, k Kind) (n Knowledge) {
 	var q question
 	g.look(now, &k, &q)

@@ -2,7 +2,7 @@ package cpuaccount
 
 import "time"
 
-// Reading is what the kernel has counted for a request since its span began. It may be slightly old.
+// Reading contains the times that the kernel has counted for a request since its span began. It may be slightly old.
 type Reading struct {
 	CPU      time.Duration // CPU time of its worker
 	Queued   time.Duration // how long its worker waited for a CPU
@@ -14,8 +14,8 @@ type Reading struct {
 // Measures reports whether the meter uses Readings.
 func (m *Meter) Measures() bool { return m.source == Process }
 
-// Measured replaces the whole estimate with a Reading. Until the next Reading, nothing is estimated, because
-// that Reading will include the time. The cost is limited to what all CPUs could have done in the time.
+// Measured replaces the whole estimate with a Reading. Until the next Reading, nothing is estimated, because that
+// Reading will include the time until then. The cost is limited to the CPU time of all CPUs since Begin.
 func (s *Span) Measured(now time.Time, r Reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,8 @@ func (s *Span) Lost(now time.Time) {
 	}
 }
 
-// Served notes that the backend has answered. If no worker had accepted the request before the last
-// Reading, the time since then is estimated.
+// Served records that the backend has answered. If no worker had accepted the request before the last Reading,
+// the time since that Reading is estimated.
 func (s *Span) Served(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Span) loseLocked(now time.Time) {
 		s.last = maxTime(s.last, now)
 		return
 	}
-	s.last, s.waited = s.waited, time.Time{} // a worker accepted the request some time after that
+	s.last, s.waited = s.waited, time.Time{} // a worker accepted the request some time after the last Reading
 	s.weighLocked(1)                         // the request's wait doesn't show how much it computes
 	s.advanceLocked(now)
 }
@@ -118,7 +118,7 @@ func (s *Span) CPU(now time.Time) time.Duration {
 
 // Sums is the CPU time charged to requests that have ended, by source.
 type Sums struct {
-	Estimated time.Duration // from the time that they took
+	Estimated time.Duration // from the time that the requests took
 	Told      time.Duration // as reported by the backend in CostHeader
 	Process   time.Duration // of workers, counted by the kernel
 	Database  time.Duration // of databases, counted by the kernel
@@ -130,7 +130,7 @@ type Requests struct {
 	Estimated, Told, Process uint64
 }
 
-// Sums returns what the meter has charged since it was made. The sums never decrease.
+// Sums returns the CPU time that the meter has charged since it was made. The sums never decrease.
 func (m *Meter) Sums() Sums {
 	return Sums{
 		Estimated: time.Duration(m.sums[byEstimate].Load()), Told: time.Duration(m.sums[byHeader].Load()),
@@ -168,7 +168,7 @@ func (s *Span) mostlyLocked() int {
 	switch {
 	case s.told > max(estimated, s.exact):
 		return byHeader
-	case s.exact > estimated, s.isExact && s.exact == estimated: // nothing was used, and this was measured
+	case s.exact > estimated, s.isExact && s.exact == estimated: // no CPU time was used, according to a Reading
 		return byProcess
 	default:
 		return byEstimate

@@ -85,9 +85,9 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestWaitingToBeAcceptedHoldsNoWorker: with four workers on two CPUs, holding a worker for a second costs
-// half a CPU-second. The time before a worker accepted the request costs nothing, and isn't charged to the
-// next request.
+// TestWaitingToBeAcceptedHoldsNoWorker: with four workers on two CPUs, holding a worker for a second costs half a
+// CPU-second. The time until a worker accepts the request costs nothing, and isn't charged to the worker's next
+// request.
 func TestWaitingToBeAcceptedHoldsNoWorker(t *testing.T) {
 	m, s := NewMeter(Process, 2), new(Span)
 	m.SetWorkers(4)
@@ -102,9 +102,9 @@ func TestWaitingToBeAcceptedHoldsNoWorker(t *testing.T) {
 	testkit.Same(t, sec(1), s.End(at(22)), "the cost of the next request")
 }
 
-// TestUnseenRequestsAreEstimated: a request was observed to wait for acceptance, and was answered, or
-// couldn't be read, before the next reading. The time since then isn't free. A request that was never served
-// pays nothing.
+// TestUnseenRequestsAreEstimated: a request that was waiting for acceptance in the last Reading is answered, or
+// can't be read any more, before the next one. The time since the last Reading isn't free. A request that was never
+// served pays nothing.
 func TestUnseenRequestsAreEstimated(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(s *Span)
@@ -195,9 +195,9 @@ func TestYieldingLeavesTheCPUs(t *testing.T) {
 	}
 }
 
-// TestLoadComesBackToNothing: whatever happens to requests, in whatever order, the load is zero once all have
-// ended. While some run, the load is never negative, nor more than their number. The sums never decrease, and
-// in the end match what each request cost.
+// TestLoadComesBackToNothing: whatever happens to requests, in whatever order, the load is zero after all have
+// ended. While some run, the load is never negative or higher than their number. The sums never decrease, and in
+// the end match the costs of the requests.
 func TestLoadComesBackToNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		workers := rapid.IntRange(0, 16).Draw(t, "workers")
@@ -222,7 +222,7 @@ func TestLoadComesBackToNothing(t *testing.T) {
 			part := rapid.Float64Range(-1, 2).Draw(t, "part")
 			switch rapid.SampledFrom([]string{"begin", "end", "assume", "pause", "resume", "yield", "measured", "database", "waits", "lost", "served", "sofar"}).Draw(t, "call") {
 			case "begin":
-				end(s) // an ended span is begun again
+				end(s) // the span is then used again
 				m.Begin(at(now), s)
 				there[s] = true
 			case "end":

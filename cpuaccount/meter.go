@@ -17,7 +17,7 @@ const (
 	Process                 // measured at the worker's process; corrected if the process is unknown
 )
 
-// Meter measures what requests cost a backend. Its methods may be called concurrently. Requests share only a
+// Meter measures the cost of requests to a backend. Its methods may be called concurrently. Requests share only a
 // few counters.
 type Meter struct {
 	source  Source
@@ -35,15 +35,15 @@ type Meter struct {
 	lookedExact int64 // measured at the last Correct; only Correct uses it
 }
 
-// unit is how much a request that computes all the time adds to a Meter's load.
+// unit is the amount that a request that computes all the time adds to a Meter's load.
 const unit = 1 << 10
 
 // NewMeter makes a meter for a backend with the given number of CPUs (more than 0).
 func NewMeter(source Source, cpus float64) *Meter { return &Meter{source: source, cpus: cpus} }
 
-// SetWorkers sets how many workers the backend has. Requests that hold all workers cost as much as requests
-// that compute on all CPUs (dominant resource fairness, Ghodsi et al., NSDI 2011). If the number is zero, as
-// it is at first, holding a worker costs nothing.
+// SetWorkers sets the number of the backend's workers. Requests that hold all workers cost as much as requests
+// that compute on all CPUs (dominant resource fairness, Ghodsi et al., NSDI 2011). If the number is zero, which is
+// the initial value, holding a worker costs nothing.
 func (m *Meter) SetWorkers(workers float64) {
 	worker := 0.0
 	if workers > 0 {

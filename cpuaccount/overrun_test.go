@@ -42,7 +42,7 @@ func TestOverrun(t *testing.T) {
 			g.AtLeast(at(1), c.who, c.soFar/2, 0)
 			for who, sure := range map[Kind]bool{
 				{Shape: "/a", Client: "stranger"}: c.stranger, newPerson: c.newPerson, c.who: c.again,
-				person(1): true, // answers to a known client vouch for it
+				person(1): true, // the known client's own answers vouch for it
 			} {
 				got, _, s := g.Of(at(1), who)
 				if s != sure {
@@ -125,7 +125,7 @@ func TestNeverAnswered(t *testing.T) {
 	}
 }
 
-// TestATrifleIsNoOverrun: a file takes some milliseconds on a busy server.
+// TestATrifleIsNoOverrun: a file that takes some milliseconds on a busy server casts no doubt on its guess.
 func TestATrifleIsNoOverrun(t *testing.T) {
 	g := newEstimator()
 	others(g, "/style.css", time.Millisecond, time.Millisecond, time.Millisecond)
@@ -140,7 +140,7 @@ func TestATrifleIsNoOverrun(t *testing.T) {
 	}
 }
 
-// TestOverrunIsTakenBack checks that answers end a doubt, and that it ends with time.
+// TestOverrunIsTakenBack checks that doubt ends after answers, and with time.
 func TestOverrunIsTakenBack(t *testing.T) {
 	me := Kind{Shape: "/a", Client: "me"}
 	answers := map[string]func(g *Estimator, i int){
@@ -167,7 +167,7 @@ func TestOverrunIsTakenBack(t *testing.T) {
 	g.AtLeast(at(1), page("/a"), 8*time.Second, 0)
 	expectEstimate(t, g, 11, me, 4*time.Second, false)
 	expectEstimate(t, g, 101, me, 20*time.Millisecond, true)
-	for i := range 10 { // these show nothing about strangers
+	for i := range 10 { // these answers show nothing about strangers
 		g.AtLeast(at(200), page("/a"), 8*time.Second, 0)
 		g.Learn(at(200), person(i), 20*time.Millisecond, 0)
 	}

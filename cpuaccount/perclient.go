@@ -45,7 +45,7 @@ func (p *perClient) learn(hash uint64, at int64, x, idle float64) {
 	e.at = max(e.at, at)
 }
 
-// atLeast records what a running request has cost so far, and how long it was idle. It reports whether the
+// atLeast records the cost of a running request so far, and how long the request was idle. It reports whether the
 // client has answers, and whether the cost is far higher than theirs.
 func (p *perClient) atLeast(hash uint64, at int64, x, idle float64) (answered, overruns bool) {
 	set, mu := p.at(hash)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Throttling computes, from successive readings of a cgroup's cpu.stat, how much of the time its quota was
-// used up. Only one goroutine may use it.
+// Throttling computes, from successive readings of a cgroup's cpu.stat, the part of the time in which the cgroup's
+// quota was used up. Only one goroutine may use it.
 type Throttling struct {
 	periods, throttled float64
 	begun              bool
@@ -29,8 +29,8 @@ func (t *Throttling) Sample(text []byte) (part float64, ok bool) {
 	return min(were/of, 1), true
 }
 
-// Pressure computes, from successive readings of /proc/pressure/cpu or of a cgroup's cpu.pressure (pressure
-// stall information), how much of the time a process waited for a CPU. Only one goroutine may use it.
+// Pressure computes, from successive readings of /proc/pressure/cpu or of a cgroup's cpu.pressure (pressure stall
+// information), the part of the time in which a process waited for a CPU. Only one goroutine may use it.
 type Pressure struct {
 	at    time.Time
 	total float64 // microseconds

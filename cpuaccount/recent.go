@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// recentStep is the time between two Sums that are kept. Growth therefore covers about the last 30 to 60 s.
+// recentStep is the time between two stored Sums. Growth therefore covers about the last 30 to 60 s.
 const recentStep = 30 * time.Second
 
 // Recent keeps earlier Sums of a Meter, to calculate how much they grew recently. The zero value is ready to
@@ -36,8 +36,8 @@ func (r *Recent) Note(now time.Time, m *Meter) {
 	}
 }
 
-// Growth returns by how much the Sums of a Meter grew recently, and in what time. Both are zero if Note hasn't
-// been called with the Meter yet.
+// Growth returns the recent growth of a Meter's Sums, and the time in which they grew. Both are zero if Note
+// hasn't been called with the Meter yet.
 func (r *Recent) Growth(now time.Time, m *Meter) (Sums, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

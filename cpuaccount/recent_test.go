@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestRecent: it shows the sums of the last minute, and nothing of another Meter.
+// TestRecent: Growth covers the last minute, and excludes other Meters.
 func TestRecent(t *testing.T) {
 	var r Recent
 	m, now := NewMeter(Process, 2), time.Unix(0, 0)

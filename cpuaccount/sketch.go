@@ -9,10 +9,10 @@ import (
 // shards is the number of locks of a sketch.
 const shards = 16
 
-// sketch keeps the most requested features, by the space-saving algorithm (Metwally, Agrawal and El Abbadi,
-// ICDT 2005). If there is no room for a new feature, it replaces the one with the smallest count and inherits
-// that count. With room for n features, every feature of more than one in n requests is kept, however many
-// others clients invent.
+// sketch keeps the most requested features, with the space-saving algorithm (Metwally, Agrawal and El Abbadi, ICDT
+// 2005). If there is no room, a new feature replaces the one with the smallest count and inherits that count. With
+// room for n features, every feature of more than one in n requests is kept, however many others clients
+// invent.
 type sketch struct {
 	shards [shards]sketchShard
 }
@@ -111,7 +111,7 @@ func (s *sketch) unask(hash uint64) {
 	}
 }
 
-// learn records what an answer cost and how long it was idle. It fills in before with what was known before.
+// learn records the cost of an answered request and how long it was idle. It fills in before with the earlier view.
 func (s *sketch) learn(hash uint64, by *asker, x, idle float64, before *view) {
 	sh := s.shard(hash)
 	sh.mu.Lock()

@@ -17,7 +17,7 @@ type Span struct {
 	cpu    time.Duration // CPU time that the request is assumed to have used
 	idle   time.Duration // time without computing, including pauses
 	shown  time.Duration // cpu at the last Correct
-	latest time.Duration // what was charged between the last two calls of Correct
+	latest time.Duration // the charge between the last two calls of Correct
 	crowd  int64         // the meter's load at the time last
 	weight float64       // the fraction of its time in which the request is assumed to compute
 	force  float64       // its weight in the competition for CPUs, 0 to 1; see Yield
@@ -27,7 +27,7 @@ type Span struct {
 	told     time.Duration // the part of cpu that the backend reported
 	exact    time.Duration // the part of cpu that comes from Readings, including the database's share
 	database time.Duration // the part of exact that a database used
-	ready    time.Duration // time until the last Reading in which it didn't wait for a CPU
+	ready    time.Duration // time until the last Reading in which the request didn't wait for a CPU
 	isExact  bool          // there are Readings, so nothing is estimated
 	unserved time.Duration // time without a worker, from Readings
 	waited   time.Time     // time of the last Reading, if no worker had accepted the request; otherwise zero
@@ -134,9 +134,9 @@ func (s *Span) Yield(force float64) {
 // A request with Readings counts as computing if it computes for at least half of its time.
 const half = 0.5
 
-// guessedHalf replaces half for an estimated request. It is smaller, because each request gets only a part of
-// a CPU when CPUs are short. Otherwise, twenty pages that compute for half of their time would look like
-// twenty that hardly compute.
+// guessedHalf replaces half for an estimated request. It is smaller, because each request gets only a part of a
+// CPU when there are too few CPUs. Otherwise, twenty pages that compute for half of their time would look like
+// twenty pages that hardly compute.
 const guessedHalf = 1. / 8
 
 // costLocked returns the cost of the CPU time or of the worker, whichever is higher.
@@ -154,7 +154,7 @@ func (s *Span) joinLocked(n int64) {
 	s.crowd = s.meter.load.Add(n * s.unitsLocked())
 }
 
-// unitsLocked returns what the request adds to the meter's load.
+// unitsLocked returns the amount that the request adds to the meter's load.
 func (s *Span) unitsLocked() int64 { return int64(math.Round(s.weight * s.force * unit)) }
 
 // weighLocked sets the fraction of its time in which the request is assumed to compute.
@@ -164,15 +164,15 @@ func (s *Span) weighLocked(weight float64) {
 	s.reweighLocked(was)
 }
 
-// reweighLocked updates the meter's load. was is what the request contributed to it before.
+// reweighLocked updates the meter's load. was is the amount that the request added to it before.
 func (s *Span) reweighLocked(was int64) {
 	if s.pauses == 0 {
 		s.crowd = s.meter.load.Add(s.unitsLocked() - was)
 	}
 }
 
-// leastWeight is the smallest weight. It isn't zero, because Correct multiplies weights, and a wrong zero
-// could never grow again.
+// leastWeight is the smallest weight. It isn't zero, because Correct multiplies weights, and a weight of zero could
+// never grow again.
 const leastWeight = 0.02
 
 // advanceLocked adds the time since last, scaled by the load in that time. It uses the mean of the loads at

@@ -36,7 +36,7 @@ func TestSpan(t *testing.T) {
 		{"a Resume too many", []step{{"begin", 0, 0}, {"resume", 1, 1}, {"pause", 2, 2}, {"resume", 4, 2}, {"end", 5, 3}}},
 		{"a clock that goes back", []step{{"begin", 2, 0}, {"sofar", 1, 0}, {"sofar", 3, 1}, {"sofar", 2, 1}, {"end", 4, 2}}},
 	} {
-		for _, source := range []Source{Wall, Corrected, Header} { // for a single request they are the same
+		for _, source := range []Source{Wall, Corrected, Header} { // the three don't differ for a single request
 			m := NewMeter(source, 1)
 			var s Span
 			for i, st := range tc.steps {

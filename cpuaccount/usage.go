@@ -10,8 +10,8 @@ import (
 type Use struct {
 	// CPUs is the fraction of the CPUs, 0 to 1, that wasn't available for a request of the backend.
 	CPUs float64
-	// Own is what the backend used, together with processes that work only for it, in CPU-seconds. If that is
-	// unknown, it is what all programs used, which is never less. Negative means that nothing was measured.
+	// Own is the CPU time used by the backend and by processes that work only for it, in CPU-seconds. If that is
+	// unknown, it is the CPU time used by all programs, which is never less. Negative means not measured.
 	Own float64
 	// Lacked is the total time for which the backend's processes waited for a CPU, in seconds. Negative means
 	// unknown.
@@ -20,7 +20,7 @@ type Use struct {
 	Pressure float64
 }
 
-// Own is what the backend's own processes used between two samples. Negative values mean unknown.
+// Own is the use of the backend's own processes between two samples. Negative values mean unknown.
 type Own struct {
 	CPU    float64 // CPU-seconds
 	Niced  float64 // CPU-seconds of processes with a nice value, an upper bound for the backend's own
@@ -28,7 +28,7 @@ type Own struct {
 	Waits  float64 // the fraction of the time in which any of them waited for a CPU
 }
 
-// Usage computes, from successive readings of the kernel's counters, what fraction of the CPUs was used. Only
+// Usage computes, from successive readings of the kernel's counters, the fraction of the CPUs that was used. Only
 // one goroutine may use it.
 type Usage struct {
 	read func(u *Usage, text []byte) (reading, bool)
@@ -94,8 +94,8 @@ func (u *Usage) Sample(now time.Time, text []byte, own Own) (use Use, ok bool) {
 	return use, true
 }
 
-// overhead is the largest fraction of the CPUs that the proxy and the system need while the backend is busy. It
-// isn't available to the backend, whose processes therefore rarely wait for it.
+// overhead is the largest fraction of the CPUs that the proxy and the system need while the backend is busy. This
+// fraction isn't available to the backend, although the backend's processes rarely wait for it.
 const overhead = 0.1
 
 // userHZ is the number of clock ticks per second in /proc.

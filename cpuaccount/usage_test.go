@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// unknown returns a backend about which nothing is known.
+// unknown returns the use of a backend that hasn't been measured.
 func unknown() Own { return Own{CPU: -1, Lacked: -1, Waits: -1} }
 
 func TestUsage(t *testing.T) {
@@ -24,7 +24,7 @@ func TestUsage(t *testing.T) {
 			{1, "cpu  150 0 50 1050 10 0 0 0 0 0\n", 0.5},
 			{2, "cpu  150 0 50 1050 110 0 0 0 0 0\n", 0},        // iowait
 			{3, "cpu  150 80 50 1070 110 0 0 0 0 0\n", 0},       // niced
-			{4, "cpu  170 80 50 1080 110 0 0 70 0 0\n", 2. / 3}, // stolen: as a part of the available time
+			{4, "cpu  170 80 50 1080 110 0 0 70 0 0\n", 2. / 3}, // stolen time doesn't count as available
 			{5, "cpu  170 80 50 1080 110 0 0 170 0 0\n", -1},
 			{6, "intr 5\n", -1},
 			{7, "cpu  150 0 50\n", -1},
@@ -68,8 +68,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestBackendsOwnUse: in one second on two CPUs, CPU time used by niced programs is available to the
-// backend, and CPU time used by other programs isn't. The backend's own use is no more than it used.
+// TestBackendsOwnUse: CPU time used by niced programs is available to the backend, and CPU time used by other programs
+// isn't. The backend's own use is no more than it really used. Each case is one second on two CPUs.
 func TestBackendsOwnUse(t *testing.T) {
 	const idle = "cpu  0 0 0 200\n"
 	for name, c := range map[string]struct {

@@ -1,9 +1,9 @@
 package cpuaccount
 
-// several is how many different addresses must have answers to a feature before these answers count for all
-// clients. With one, a client could make a feature look cheap and then request expensive pages. Two are not
-// enough, because most people have an IPv4 and an IPv6 address. More than three would delay learning on small
-// sites, whose pages have few readers, and wouldn't stop attackers: those with four addresses have a hundred.
+// several is the number of different addresses that must have answers for a feature before these answers count for
+// all clients. If one were enough, a client could make a feature look cheap and then request expensive pages. Two
+// aren't enough, because most people have an IPv4 and an IPv6 address. More than three would delay learning on small
+// sites, whose pages have few readers, and wouldn't stop attackers: an attacker with four addresses has a hundred.
 const several = 3
 
 // witnesses holds parts of the hashes of the first clients that received answers.

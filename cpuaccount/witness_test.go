@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAFeatureIsBelievedFromSeveral trains a parameter with cheap answers, on a site whose searches cost a
-// second.
+// TestAFeatureIsBelievedFromSeveral trains a parameter with cheap answers, on a site whose searches cost a CPU-second
+// each.
 func TestAFeatureIsBelievedFromSeveral(t *testing.T) {
 	const shape = "/search?x&q"
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestExpensiveForFew(t *testing.T) {
 	expectEstimate(t, g, 0, Kind{Shape: "/wiki?action", URL: "/wiki?action=view", Client: "me"}, 20*time.Millisecond, true)
 }
 
-// TestKnownPeopleFirst: many strangers make expensive requests for pages of a shape that people read.
+// TestKnownPeopleFirst has many strangers make expensive requests for pages of a shape that people read.
 func TestKnownPeopleFirst(t *testing.T) {
 	for _, c := range []struct {
 		people int

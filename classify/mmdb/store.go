@@ -3,8 +3,8 @@
 //
 // The whole file is read into memory when the configuration is loaded. It isn't memory-mapped, so overwriting
 // the file does no harm. Lookups take no lock and do no I/O. A new file is used only after all of it has been
-// checked. If it is damaged, incomplete or of a different kind, that is logged, and the previous data stays in
-// use.
+// checked. If the file is damaged, incomplete or of a different kind, the Store logs this and keeps the previous
+// data.
 package mmdb
 
 import (
@@ -30,9 +30,9 @@ type Store struct {
 // New makes a Store without databases.
 func New(log *zap.Logger) *Store { return &Store{log: log} }
 
-// Load reads files, by the kind of database ("asn", "country"), and returns the databases to use. If a file
-// can't be used, that is logged and becomes part of the error, and the previous database of that kind is
-// returned.
+// Load reads the given file for each kind of database ("asn", "country") and returns the databases to use. If a
+// file can't be used, Load logs the reason, adds it to the error, and returns the previous database of that
+// kind.
 func (s *Store) Load(files map[string]string) (tables map[string]*Table, faults error) {
 	tables = make(map[string]*Table)
 	for kind, file := range files {

@@ -45,7 +45,7 @@ func put(t testing.TB, file string, data []byte) {
 	testkit.Must(t, errors.Join(os.WriteFile(file+".new", data, 0o600), os.Rename(file+".new", file)))
 }
 
-// few yields n networks, each with a record made from its number, from 1.
+// few yields n networks, numbered from 1, each with a record made from its number.
 func few(n int, record func(i int) mmdbtype.DataType) rows {
 	return func(yield func(netip.Prefix, mmdbtype.DataType) bool) {
 		for i := range n {
@@ -56,7 +56,7 @@ func few(n int, record func(i int) mmdbtype.DataType) rows {
 	}
 }
 
-// nth returns the first address of a network of few.
+// nth returns the first address of the network that few numbers i.
 func nth(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(1 + i>>16), byte(i >> 8), byte(i), 0})
 }
@@ -99,8 +99,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestBrokenKeepsTheRunning: whatever happens to the file, the database read before stays in force. The log
-// and the error name the file and its fault.
+// TestBrokenKeepsTheRunning: whatever happens to the file, the previous database stays in use. The log and the
+// error name the file and its fault.
 func TestBrokenKeepsTheRunning(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
 	s := New(zap.New(core))
@@ -175,7 +175,7 @@ func TestIDs(t *testing.T) {
 	all.Wait()
 }
 
-// FuzzParse: a broken file causes an error, and nothing worse.
+// FuzzParse: a broken file causes nothing worse than an error.
 func FuzzParse(f *testing.F) {
 	good := bytesOf(f, "x", few(5, asNumber))
 	f.Add(good, uint16(0), byte(0))

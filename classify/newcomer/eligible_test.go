@@ -11,8 +11,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// read parses a request as the server does. Without fields it is Chrome's navigation over HTTP. Each field
-// replaces one of its header fields, or removes it.
+// read parses a request as the server does. Without fields, the request is Chrome's navigation over HTTP. Each
+// field replaces one of its header fields, or removes it.
 func read(t testing.TB, line string, fields ...string) *http.Request {
 	t.Helper()
 	head := map[string]string{
@@ -38,7 +38,7 @@ func read(t testing.TB, line string, fields ...string) *http.Request {
 }
 
 // TestWhatBrokeElsewhere checks the rule against problems of other software that challenges newcomers. The
-// names tell what broke, and where.
+// names of the cases say what broke, and where.
 func TestWhatBrokeElsewhere(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

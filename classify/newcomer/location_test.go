@@ -29,8 +29,8 @@ func TestLocation(t *testing.T) {
 	}
 }
 
-// FuzzLocation checks that a redirect leads to the same URL for a reader that follows RFC 3986 and for one
-// that is as lenient as browsers are.
+// FuzzLocation checks that a redirect leads to the same URL for a parser that follows RFC 3986 and for one
+// that is as lenient as browsers.
 func FuzzLocation(f *testing.F) {
 	for _, target := range []string{"/", "//a", "/\\a", "/\t/a", "/a?b", "/%2e/", "http://a/", "/a/..//b", "/#", "/a;b?c#d", "/{}|^`\"<>'"} {
 		f.Add(target)

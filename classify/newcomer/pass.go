@@ -162,9 +162,9 @@ func parsePass(text string) (pass [passSize]byte, ok bool) {
 
 const keySize = 32
 
-// keys are the keys of passes: now signs them, and both are accepted. A value is immutable; it is replaced
-// with a new one. An instance without a fleet never changes its key, because a pass proves little and expires
-// within minutes.
+// keys are the keys of passes: now signs them, and both are accepted. A value is immutable, and new keys are in a
+// new value. An instance without a fleet never changes its key, because a pass proves little and expires within
+// minutes.
 type keys struct {
 	now, old [keySize]byte
 	fleet    bool // all instances of a fleet have these keys
@@ -207,7 +207,7 @@ func StripLine(line string) string {
 	return strings.TrimLeft(strings.Join(others, ";"), blanks)
 }
 
-// hasOwnCookie reports whether a request has a cookie besides the pass, which means that the site set it.
+// hasOwnCookie reports whether a request has a cookie besides the pass. The site must have set such a cookie.
 func hasOwnCookie(lines []string) bool {
 	for _, line := range lines {
 		if strings.Trim(StripLine(line), blanks+";") != "" {

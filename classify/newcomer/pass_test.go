@@ -74,7 +74,7 @@ func TestPassOfIPv6(t *testing.T) {
 	}
 }
 
-// TestForged changes each character of a pass into each other one.
+// TestForged changes each character of a pass into every other character.
 func TestForged(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/ %\""
 	k := newKeys()
@@ -88,8 +88,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestPassesOfOthers checks which passes a cookie carries on: at most maxPasses, those of other networks
-// included, and nothing else.
+// TestPassesOfOthers checks which passes are copied into a new cookie: at most maxPasses, including those of other
+// networks, and nothing else.
 func TestPassesOfOthers(t *testing.T) {
 	here, now := newKeys(), dawn
 	lines := []string{"session=1; tempomat_pass=junk." + strings.Repeat("B", passText)}
@@ -134,7 +134,7 @@ func TestStrip(t *testing.T) {
 }
 
 // FuzzCookie checks with any Cookie header that a pass counts wherever a browser puts it, that no other text
-// counts, that the backend sees nothing of the pass, and that all else stays as it was.
+// counts, that the backend doesn't see the pass, and that everything else stays as it was.
 func FuzzCookie(f *testing.F) {
 	f.Add("a=1; b=2", "c=3")
 	f.Add("tempomat_pass=x; a=1", "tempomat_pass=...........")
@@ -174,8 +174,7 @@ func FuzzCookie(f *testing.F) {
 	})
 }
 
-// TestFleetsPass: a pass from another instance counts while either of two secrets is valid, and restarts don't
-// make it invalid.
+// TestFleetsPass: a pass from another instance is valid while either of two secrets is, even after restarts.
 func TestFleetsPass(t *testing.T) {
 	former, latter, other := [32]byte{1}, [32]byte{2}, [32]byte{3}
 	at := func(signing, verifying [32]byte) *Redirector {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// pause is how long an address isn't redirected again, so a client without cookies is redirected at most
-	// once in this time. It is short because other people may share the address.
+	// pause is the shortest time between two redirects of an address. A client without cookies is therefore
+	// redirected at most once in this time. It is short because other people may share the address.
 	pause = 3 * time.Minute
 
 	mostRecent = 1 << 16 // 10 MB
 )
 
-// recent stores the addresses that were redirected last. If there are too many, it forgets the oldest, which
-// at least tens of thousands of others have followed. Its methods may be called concurrently.
+// recent stores the addresses that were redirected last. If there are too many, it forgets the oldest one: by
+// then, tens of thousands of others have been redirected. Its methods may be called concurrently.
 type recent struct {
 	mu sync.Mutex // guards the fields below
 	of *simplelru.LRU[block, redirected]

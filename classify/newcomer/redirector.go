@@ -111,7 +111,7 @@ func (n *Redirector) Counts() Counts {
 	}
 }
 
-// keysVersion begins what is saved for a restart. The key follows.
+// keysVersion is the first byte of the saved state. The key follows.
 const keysVersion = 2
 
 var errKeys = errors.New("not a key written by this version")

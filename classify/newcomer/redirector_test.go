@@ -20,8 +20,8 @@ var dawn = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 
 const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 
-// full is a site at which every stranger has to wait. It redirects all clients that may be redirected, and
-// answers others with how it recognised them.
+// full is a site at which every stranger must wait. It redirects all clients that may be redirected, and shows
+// all others how it recognised them.
 type full struct {
 	*Redirector
 	now    time.Time
@@ -47,7 +47,7 @@ func (f *full) serve(w http.ResponseWriter, r *http.Request) string {
 	}
 }
 
-// RoundTrip lets an http.Client talk to the site without a network.
+// RoundTrip lets an http.Client use the site without a network.
 func (f *full) RoundTrip(out *http.Request) (*http.Response, error) {
 	var wire bytes.Buffer
 	if err := out.Write(&wire); err != nil {
@@ -100,7 +100,7 @@ func TestBrowserComesBack(t *testing.T) {
 	testkit.Same(t, Counts{Redirected: 1, CameBack: 1, Served: 2}, f.Counts(), "counted")
 }
 
-// TestWithoutJar plays curl without a cookie jar: whatever it requests, it gets one redirect within the pause,
+// TestWithoutJar plays curl without a cookie jar: whatever curl requests, it gets only one redirect within the pause,
 // and never two in a row.
 func TestWithoutJar(t *testing.T) {
 	f := newFull()
@@ -162,8 +162,8 @@ func TestChangeOfNetwork(t *testing.T) {
 	testkit.Same(t, 3, f.Counts().Redirected, "redirects, one for each network")
 }
 
-// TestManyProxies plays a site behind more proxies than the redirects that a browser follows: the browser gets
-// its page all the same.
+// TestManyProxies plays a site behind more proxies than a browser follows redirects. The browser still gets its
+// page.
 func TestManyProxies(t *testing.T) {
 	jar, most := newJar(), 0
 	fleet := make([]*full, 50)
@@ -226,7 +226,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestOverRestart keeps passes over a restart, and rejects files that hold no key.
+// TestOverRestart checks that passes stay valid after a restart, and that files without a key are rejected.
 func TestOverRestart(t *testing.T) {
 	f, jar := newFull(), newJar()
 	f.get(t, jar, "/")

@@ -52,7 +52,7 @@ func (r *Robot) Account() string {
 //go:embed known/*.json
 var known embed.FS
 
-// Known returns the robots of the folder known. TestKnown checks that each file is valid.
+// Known returns the robots in the folder known. TestKnown checks that each file is valid.
 func Known() (all []Robot) {
 	names, _ := fs.Glob(known, "known/*.json") // the pattern is valid, and TestKnown checks the files
 	for _, name := range names {
@@ -64,7 +64,7 @@ func Known() (all []Robot) {
 	return all
 }
 
-// Lists holds the lists of addresses that operators publish. A value is immutable; newer lists are in a new
+// Lists holds the lists of addresses that operators publish. A value is immutable, and newer lists are in a new
 // value.
 type Lists struct {
 	of  map[string]List // by URL

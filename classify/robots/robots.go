@@ -242,8 +242,8 @@ func (x *Robots) admit(res *classify.Result, name, pool string) bool {
 	return res.Prepend(limiter.Key{Class: x.Class, ID: name})
 }
 
-// judge checks a request. says is the robot that its User-Agent names, or nil. judge returns the robot to
-// charge, if there is one.
+// judge checks a request whose User-Agent names the robot says, or no robot if says is nil. judge returns the
+// robot to charge, if there is one.
 func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classify.Result) (*robot, claim) {
 	of, known := x.signer(now, r, res)
 	by := bySignature
@@ -260,7 +260,7 @@ func (x *Robots) judge(now time.Time, says *robot, r *http.Request, res *classif
 		return nil, noClaim
 	case says == nil, says == of: // a User-Agent that names no robot belongs to a browser or another program
 	case of != nil && of.Operator == says.Operator && of.Operator != "":
-		if of.Kind == Person { // a crawler must not benefit from the addresses of its operator's fetcher
+		if of.Kind == Person { // the operator's crawlers must not benefit from the addresses of its fetcher
 			of = says
 		}
 	case !known: // the signature wasn't checked and may be the robot's

@@ -16,7 +16,7 @@ import (
 	"tempomat/limiter"
 )
 
-// told is a source of proofs: the names of some addresses, and lists. It knows no other addresses.
+// told is a source of proofs. It has lists and the names of some addresses.
 type told struct {
 	hosts map[string]string
 	lists *Lists
@@ -29,7 +29,7 @@ func (p told) Host(_ time.Time, a netip.Addr) (string, bool) {
 
 func (p told) Lists() *Lists { return p.lists }
 
-// Signer trusts what the request says.
+// Signer returns the host that the request names.
 func (p told) Signer(_ time.Time, r *http.Request, _ *classify.Result) (string, bool) {
 	host := r.Header.Get("Signature-Input")
 	return host, host != "unread"
@@ -38,7 +38,7 @@ func (p told) Signer(_ time.Time, r *http.Request, _ *classify.Result) (string, 
 // noon returns the time of all requests.
 func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
 
-// published returns lists by their URL, confirmed as long ago as age says.
+// published returns lists by their URL. age is the time since they were confirmed.
 func published(t *testing.T, age time.Duration, of map[string]string) *Lists {
 	t.Helper()
 	all := make(map[string]List)
@@ -191,7 +191,7 @@ func keyText(res *classify.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// TestSigned: a signature proves a robot at any address, and proves no more than an address does.
+// TestSigned: a signature proves a robot at any address, but no more than an address would.
 func TestSigned(t *testing.T) {
 	x := robots(t, nil)
 	c := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
@@ -227,7 +227,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// TestPeopleCostNothing: a User-Agent that names no robot causes no allocation.
+// TestPeopleCostNothing: a User-Agent that doesn't name a robot causes no allocation.
 func TestPeopleCostNothing(t *testing.T) {
 	x, r := robots(t, nil), newRequest("192.0.2.1", person)
 	c := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
@@ -247,7 +247,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestProofOf: an account's row says what proved its robots, and how old its lists are.
+// TestProofOf: an account's row shows how its robots were verified, and how old its lists are.
 func TestProofOf(t *testing.T) {
 	x := robots(t, nil)
 	for address, agent := range map[string]string{"203.0.113.17": "GPTBot", "203.0.113.33": person, "198.51.100.2": "bingbot/2.0", "20.191.45.7": "OwnBot", "203.0.113.1": seekerbot} {
@@ -264,8 +264,8 @@ func TestProofOf(t *testing.T) {
 	}
 }
 
-// TestOldList: a list that has not been confirmed for a week still proves a robot. An address that isn't on it
-// no longer disproves one.
+// TestOldList: a list that hasn't been confirmed for a week still verifies robots, but no longer shows that a client
+// is forged.
 func TestOldList(t *testing.T) {
 	x := robots(t, func(c *Config) { c.Proofs = told{nil, published(t, 8*24*time.Hour, lists())} })
 	if res, _ := recognised(t, x, "203.0.113.17", "GPTBot/1.2"); res.Evidence != classify.Verified {
@@ -293,8 +293,8 @@ func TestGivenGoesFirst(t *testing.T) {
 	}
 }
 
-// TestNoSourceOfProofs: without a source of proofs, robots are recognised by their names. Those with a list from
-// the administrator are recognised by it.
+// TestNoSourceOfProofs: without a source of proofs, robots are recognised by their names, or by a list from the
+// administrator if there is one.
 func TestNoSourceOfProofs(t *testing.T) {
 	x := robots(t, func(c *Config) { c.Proofs = nil })
 	if res, _ := recognised(t, x, "66.249.66.1", "GoogleOther"); !res.Pooled || res.Keys()[0].ID != "googlebot" {
@@ -305,7 +305,7 @@ func TestNoSourceOfProofs(t *testing.T) {
 	}
 }
 
-// TestKey: where the account replaces a class, this class's limit in requests applies to the account.
+// TestKey: if the account replaces a class, the class's limit on requests applies to the account.
 func TestKey(t *testing.T) {
 	res, _ := recognised(t, robots(t, nil), "66.249.66.1", googlebot)
 	for class, want := range map[string]limiter.Key{
@@ -329,7 +329,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestFull: a robot gets its account whatever the classes are, even without any.
+// TestFull: a robot gets its account with any classes, and even without classes.
 func TestFull(t *testing.T) {
 	x := robots(t, nil)
 	for n := 1; n <= limiter.MaxKeys; n++ {
@@ -396,7 +396,7 @@ func faultsOf(t *testing.T, name string) (faults []string) {
 	return faults
 }
 
-// TestKnown has a line for each file in the folder known, with a User-Agent as the robot sends it.
+// TestKnown has a line for each file in the folder known, with a User-Agent that the robot sends.
 func TestKnown(t *testing.T) {
 	lines := map[string]string{
 		"ahrefsbot":          "Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)",

@@ -2,8 +2,8 @@
 // result, the standing, multiplies the client's share of the machine. The package also distinguishes the
 // sessions behind one address.
 //
-// Everything that it reads was written by the client or by a page of the site, so it limits everything that it
-// stores. It reads no clock. It stores only keyed hashes, in tables of limited size.
+// Everything that the package reads comes from the client or from a page of the site, so the package limits
+// everything that it stores: only keyed hashes, in tables of limited size. It doesn't read the clock.
 //
 // # Clients that invent identities
 //
@@ -12,8 +12,8 @@
 // most 64 sessions in use. Clients without a session at an address are distinguished by their User-Agents, as
 // one of eight faces (Judge.face). A client therefore gains nothing by using one cookie at many addresses or by
 // inventing User-Agents. With many cookies that the site has set, a client gains as much as a crowded office: at
-// most eight times one client's share. Sessions that request more pages than a person reads hardly count towards
-// that number (visitor.partOfAPerson), but they get their part of it. While newcomers are redirected, a client gets
+// most eight times one client's share. Sessions that request more pages than a person reads hardly increase this
+// factor (visitor.partOfAPerson), but do use the address's share. While newcomers are redirected, a client gets
 // about a tenth more with twenty cookies than with one (TestFarmOfEntrances in internal/sim). Cookies that
 // no client has sent back yet are in a separate table (handedOut), in which each address may use only a part.
 //
@@ -24,7 +24,7 @@
 //
 // First, parts are evidence that a client shows its pages to a person. They must soon follow a page, and the
 // answer must be 200 with the content type of a part, or 304. A program that knows this can request some
-// parts. This evidence therefore only doubles the share, and only while the client loads at least one part for
+// parts. The evidence therefore only doubles the share, and only while the client loads at least one part for
 // every two pages. A new session begins with a few of the parts that its address has loaded.
 //
 // Second, parts belong to a page that the client was just served (classify.Result.Follows): up to 64 parts of

@@ -28,9 +28,9 @@ func TestCookiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestHandedOutIsBounded: the oldest cookie of an address makes room first, then the oldest of its network,
-// then all of the network that has gone longest without one. When a session is proven, all cookies handed to
-// it there are removed.
+// TestHandedOutIsBounded: the oldest cookie of an address is evicted first, then the oldest of its network, then all
+// cookies of the network whose latest cookie is the oldest. When a session is proven, all cookies handed out to it
+// in its network are removed.
 func TestHandedOutIsBounded(t *testing.T) {
 	h, value := newHandedOut(), uint64(0)
 	give := func(network, to uint32, n int) (first uint64) {

@@ -15,8 +15,8 @@ const (
 	accepts   = "Accept: text/html"
 )
 
-// TestFaces checks that User-Agents distinguish people behind one address, the same way each time, and
-// depending on a secret.
+// TestFaces checks that User-Agents distinguish people behind one address, always in the same way, and depending
+// on a secret.
 func TestFaces(t *testing.T) {
 	x := newStandingSite(t)
 	other := New([16]byte{2}, Config{ClientClass: "slash32", SessionClass: "session"})
@@ -113,9 +113,9 @@ func TestFollowersAreBounded(t *testing.T) {
 	testkit.Same(t, followPage, parts(2*time.Minute, "Cookie: "+sid), "parts that follow the page that brought the session's cookie")
 }
 
-// TestPagesRequestedAsParts: if a client requests all its pages as if they were parts, many at once, no more
-// of these requests go first than it requests pages. If a browser gets a page in place of an icon, the parts
-// of its next page still follow that page.
+// TestPagesRequestedAsParts: if a client requests all its pages as if they were parts, many at once, no more of these
+// requests go first than the number of pages it requested normally. If a browser gets a page instead of an icon, the
+// parts of its next page still follow that page.
 func TestPagesRequestedAsParts(t *testing.T) {
 	x := newStandingSite(t)
 	image := []string{"Sec-Fetch-Dest: image"}

@@ -53,7 +53,7 @@ func New(secret [16]byte, c Config) *Judge {
 	return j
 }
 
-// Configure replaces the configuration. The Judge keeps what it knows about clients.
+// Configure replaces the configuration. The Judge keeps its knowledge about clients.
 func (j *Judge) Configure(c Config) {
 	j.config.Store(&settings{c, classify.NewPrefixSet(c.Trusted)})
 }
@@ -66,8 +66,8 @@ func (j *Judge) Share(x *known.Exchange, secret [16]byte) {
 	x.Receive(j.learn)
 }
 
-// shared is the evidence that instances exchange. An Entry's Data contains a visitor's evidence, and the
-// factor if the backend vouches for the visitor; or it contains the fields of a cookie that the site has set.
+// shared is the evidence that instances exchange. An Entry's Data contains either a visitor's evidence, with the
+// factor if the backend vouches for the visitor, or the fields of a cookie that the site has set.
 const shared = classify.Cookie | classify.Parts | classify.Attested
 
 // tellVisitor shares a visitor's evidence with other instances.
@@ -81,7 +81,7 @@ func (j *Judge) tellVisitor(at int64, hash uint64, e classify.Evidence, attested
 	j.exchange.Tell(told)
 }
 
-// tellCookie tells other instances that the site set a cookie, and for which session.
+// tellCookie informs other instances that the site set a cookie for a session.
 func (j *Judge) tellCookie(at int64, value uint64, session uint32, x *Visit) {
 	if j.exchange == nil {
 		return
@@ -117,7 +117,7 @@ func (j *Judge) learn(now time.Time, e known.Entry) {
 // Trusts reports whether an address is in one of the trusted networks.
 func (j *Judge) Trusts(client netip.Addr) bool { return j.config.Load().trusted.Contains(client) }
 
-// Visit holds what Judge needs to know about a request from Assess until its answer has ended. The zero Visit
+// Visit holds the data that Judge keeps about a request from Assess until the answer has ended. The zero Visit
 // belongs to no client. Only one goroutine at a time may use a Visit.
 type Visit struct {
 	client  netip.Addr
@@ -247,7 +247,7 @@ func (j *Judge) hashOf(client string) uint64 {
 	return hashOf(append(j.key(buffer[:0], 'c'), client...))
 }
 
-// key begins a text to be hashed: it appends the secret and the kind of the text.
+// key appends the secret and the kind of a text, with which each text to be hashed begins.
 func (j *Judge) key(dst []byte, kind byte) []byte {
 	return append(append(dst, j.secret[:]...), kind)
 }

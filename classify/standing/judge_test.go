@@ -69,8 +69,8 @@ func TestHastySessions(t *testing.T) {
 	}
 }
 
-// TestParts checks that a client gains by loading the parts of pages, if they are of this site, follow soon,
-// and follow most pages.
+// TestParts checks that a client gains by loading the parts of pages, if the parts belong to this site and soon
+// follow most of the pages.
 func TestParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		path   string
@@ -138,9 +138,9 @@ func TestPartsOfTheFirstPage(t *testing.T) {
 	expectStanding(t, "the second page", x.ask(5*time.Second, "192.0.2.1", "/", []string{"Cookie: " + sid}), 4, classify.Cookie|classify.Parts)
 }
 
-// TestSessionKeepsItsParts: a browser that loaded the parts of some pages, and then gets its first cookie at
-// the login form, doesn't lose by becoming a session. A session behind an address that loads no parts begins
-// with the page that brought its cookie, so it can still show its own.
+// TestSessionKeepsItsParts: a browser that loaded the parts of some pages, and then gets its first cookie at the
+// login form, loses nothing when it becomes a session. A session behind an address that loads no parts begins with
+// the page that brought its cookie, so it can still gain evidence by loading the parts.
 func TestSessionKeepsItsParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		pages, parts int // before the login form
@@ -171,8 +171,8 @@ func TestSessionKeepsItsParts(t *testing.T) {
 	}
 }
 
-// TestCrawlerInAnOffice plays a crawler that keeps its cookie at an address where others load parts. It shares
-// their evidence for some pages.
+// TestCrawlerInAnOffice plays a crawler that keeps its cookie at an address where others load parts. The crawler
+// benefits from their evidence for some pages.
 func TestCrawlerInAnOffice(t *testing.T) {
 	x := newStandingSite(t)
 	for range 50 {

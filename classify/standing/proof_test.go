@@ -50,7 +50,7 @@ func TestSessionMovesWithItsAddress(t *testing.T) {
 	}
 }
 
-// TestPhoneNeverNotices has an address change every three minutes for a day.
+// TestPhoneNeverNotices changes a phone's address every three minutes for a day.
 func TestPhoneNeverNotices(t *testing.T) {
 	x := newStandingSite(t)
 	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid)
@@ -80,8 +80,8 @@ func TestOftenMovedSessionStays(t *testing.T) {
 	}
 }
 
-// TestChangingCookiesOfSeveral: where an address has several sessions, a new value belongs to the session that
-// got it. So does the site's other cookie.
+// TestChangingCookiesOfSeveral: if an address has several sessions, a cookie's new value belongs to the session that
+// got it, and so does the site's other cookie.
 func TestChangingCookiesOfSeveral(t *testing.T) {
 	x := newStandingSite(t)
 	cookie := func(client, i int) string { return fmt.Sprintf("sid=%08d%08d", client, i) }
@@ -105,8 +105,8 @@ func TestChangingCookiesOfSeveral(t *testing.T) {
 	}
 }
 
-// TestCookiesThatDoNotComeBack: an address that takes cookies, and sends back fewer than half of them, doesn't
-// count as one of people, whatever was served with the cookies.
+// TestCookiesThatDoNotComeBack: an address that gets cookies and sends back fewer than half of them has no evidence,
+// whatever was served with the cookies.
 func TestCookiesThatDoNotComeBack(t *testing.T) {
 	for _, path := range []string{"/", "/data.json"} {
 		for back, want := range map[int]classify.Evidence{4: 0, 5: classify.Cookie} {
@@ -137,8 +137,8 @@ func TestFewCookiesOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestSharedCookieIsOneSession has 254 addresses share a cookie, in any order: it is a session at one of them
-// at a time, and moves only a few times.
+// TestSharedCookieIsOneSession has 254 addresses share a cookie, in any order. The session is at only one of them at
+// a time, and moves only a few times.
 func TestSharedCookieIsOneSession(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := newStandingSite(t)
@@ -170,8 +170,8 @@ func TestSharedCookieIsOneSession(t *testing.T) {
 	})
 }
 
-// TestCookieThatManyHave checks that a cookie that the site gives to many clients doesn't keep anybody's own
-// cookie from counting.
+// TestCookieThatManyHave checks that each client's own cookie counts, even if the site also gives one cookie to many
+// clients.
 func TestCookieThatManyHave(t *testing.T) {
 	x := newStandingSite(t)
 	const shared = "consent=0123456789abcdef0123456789abcdef"

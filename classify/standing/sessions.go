@@ -24,7 +24,7 @@ import (
 // address at a time. Because a session may move only a few times, most of these clients never have it.
 //
 // The number of sessions in use at an address is limited, wherever they began. Each session adds to that
-// number while it is in use, and less and less afterwards. At the limit, an address gets no further sessions.
+// number while it is in use, and gradually less afterwards. At the limit, an address gets no further sessions.
 
 // longestName is how many bytes of a cookie's name are used.
 const longestName = 64
@@ -54,7 +54,7 @@ func (j *Judge) judgeCookies(at int64, c *settings, lines []string, res *classif
 }
 
 // sessionOf returns the session of a cookie, if the cookie has one that counts at this address. isNews is true
-// if other instances must be told.
+// if other instances must be informed.
 func (j *Judge) sessionOf(at int64, value uint64, address string, x *Visit) (found session, isNews, ok bool) {
 	s := &j.sessions
 	s.mu.Lock()
@@ -99,8 +99,8 @@ func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 // idOf returns the id of a session that begins with this cookie.
 func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 
-// isAt reports whether a session currently counts at an address. If its home is a different address, the session
-// moves if it has moves left. The address must not have too many sessions.
+// isAt reports whether a session currently counts at an address. A session whose home is a different address moves
+// to this one if it has moves left. A session doesn't count at an address that has too many.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
 	switch {
@@ -128,7 +128,7 @@ func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	return true
 }
 
-// partOfAPerson returns how much of a person a session counts as, by how many pages it requests.
+// partOfAPerson returns how much a session adds to the number of people, given the pages that it requests.
 func (j *Judge) partOfAPerson(at int64, e *session) (part float32) {
 	part = 1
 	if e.visitor != 0 {
@@ -145,8 +145,8 @@ func (e *session) weight(at int64) float32 {
 	return float32(math.Exp2(-float64(max(0, at-e.counted)) / halfLife))
 }
 
-// count adds weight to the number of sessions at an address, and people to that of the people behind it. It returns
-// false if there would be too many sessions.
+// count adds weight to the number of sessions at an address, and people to the number of people behind it. If there
+// would be too many sessions, it adds nothing and returns false.
 func (j *Judge) count(at int64, address uint64, weight, people float32) (may bool) {
 	j.visitors.with(address, at, func(v *visitor) {
 		v.see(at)
@@ -253,7 +253,7 @@ type session struct {
 	home    uint64                  // hash of the address at which it counts; 0: none yet
 	visitor uint64                  // hash under which its evidence is stored; doesn't change when the session moves; 0: none yet
 	counted int64                   // when it was last counted at its home; 0: never
-	part    float32                 // how much of a person it then counted as
+	part    float32                 // how much it then added to the number of people at its home
 	moves   int64                   // when it may make all its moves again; see move
 }
 
@@ -273,9 +273,9 @@ const (
 	movesAtOnce = 4
 )
 
-// sessions holds sessions by their ids and by the hashes of their cookies. It evicts the least recently used
-// session. Cookies that no client has sent back yet are in handedOut instead, so a client that only collects
-// cookies evicts no session.
+// sessions holds sessions by their ids and by the hashes of their cookies. If it is full, it evicts the least
+// recently used session. Cookies that no client has sent back yet are in handedOut instead, so a client that only
+// collects cookies evicts no session.
 type sessions struct {
 	mu     sync.Mutex // guards the fields below, and the sessions
 	all    *simplelru.LRU[uint32, *session]
@@ -392,7 +392,7 @@ const (
 )
 
 // handedOut stores the hashes of cookies that the site has set, until a client sends them back. A client that
-// only collects cookies evicts first its own cookies and then those of its network. It evicts cookies of
+// only collects cookies first evicts its own cookies and then those of its network. It evicts cookies of
 // another network only if that network hasn't received a cookie for a long time.
 type handedOut struct {
 	mu  sync.Mutex                       // guards the fields below

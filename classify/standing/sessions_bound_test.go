@@ -36,8 +36,8 @@ func TestSessionsAreBoundedWhereverTheyWereProven(t *testing.T) {
 	}
 }
 
-// TestHandedOutCookiesEvictNobody hands 150,000 cookies to one address, and as many to a session. Beside them,
-// one person has a session, one has just been given a cookie, and one is in the same network.
+// TestHandedOutCookiesEvictNobody hands 150,000 cookies to one address, and as many to a session. Meanwhile, a person
+// keeps a session, and two newcomers, one of them in the same network, keep their new cookies.
 func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	x := newStandingSite(t)
 	const theirs = "sid=ffffffffffffffff"
@@ -72,7 +72,7 @@ func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	}
 }
 
-// TestOldestSessionMakesRoom: the oldest session goes, with its cookies. One in use stays.
+// TestOldestSessionMakesRoom: the oldest session is evicted with its cookies. A session in use stays.
 func TestOldestSessionMakesRoom(t *testing.T) {
 	s := newSessions()
 	add := func(id uint32) {

@@ -32,8 +32,8 @@ func TestSessionsByHand(t *testing.T) {
 	testkit.Same(t, 100, e.learn(200, 0), "for an unknown name, the oldest of all makes room")
 }
 
-// TestSessionsAreFound: a cookie that comes back isn't the next to be forgotten, and nothing is found for a
-// session that has ended.
+// TestSessionsAreFound: a cookie that comes back isn't the next to be replaced, and no session is found after it
+// has ended.
 func TestSessionsAreFound(t *testing.T) {
 	s := newSessions()
 	s.all.Add(7, &session{id: 7})

@@ -77,9 +77,9 @@ func expectStanding(t *testing.T, what string, res *classify.Result, standing fl
 
 const sid = "sid=0123456789abcdef"
 
-// TestStandingTravels has a visitor use two instances in turn: what it shows at one counts at the other. Its
-// session is one client at both, even when the site changes its cookie, and stops counting when no instance
-// reports it any longer. An instance doesn't pass on reports from others.
+// TestStandingTravels has a visitor use two instances in turn. Its evidence at one counts at the other. Its session
+// is one client at both, even when the site changes its cookie, and stops counting when no instance reports it any
+// longer. An instance doesn't pass on reports from others.
 func TestStandingTravels(t *testing.T) {
 	a, b, stranger := newStandingSite(t), newStandingSite(t), newStandingSite(t)
 	sites := []*standingSite{a, b, stranger}

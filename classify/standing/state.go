@@ -9,8 +9,8 @@ import (
 	"tempomat/classify"
 )
 
-// state is what is saved for a restart, as gob. Its only visitors are those for which the backend vouches. It
-// contains no names or values of cookies, only hashes.
+// state is saved for a restart, as gob. Its only visitors are those for which the backend vouches. It contains
+// no names or values of cookies, only hashes.
 type state struct {
 	Secret   [16]byte
 	Sessions []savedSession // the least recently used first
@@ -41,7 +41,7 @@ var (
 	errSecret   = errors.New("hashed before coordination.secret was set, or with a different secret")
 )
 
-// AppendBinary appends what must be restored after a restart.
+// AppendBinary appends the state to be restored after a restart.
 func (j *Judge) AppendBinary(b []byte) ([]byte, error) {
 	s := state{Secret: j.secret, Sessions: j.sessions.save(), Handed: j.handed.save()}
 	j.visitors.each(func(v *visitor) {

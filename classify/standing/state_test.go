@@ -11,8 +11,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestAllSurvivesARestart: a restart keeps sessions with their addresses, visitors and moves, each with its
-// own cookies, cookies that have not come back yet, and clients that visited for a while or are vouched for.
+// TestAllSurvivesARestart: a restart keeps sessions with their addresses, visitors, moves and cookies. It also keeps
+// cookies that haven't come back yet, and clients that visited for a while or are vouched for.
 func TestAllSurvivesARestart(t *testing.T) {
 	x := newStandingSite(t)
 	x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+sid, "Set-Cookie: a"+sid)
@@ -24,7 +24,7 @@ func TestAllSurvivesARestart(t *testing.T) {
 	x.ask(3*time.Hour, "192.0.2.3", "/", []string{"Cookie: " + sid})
 	x.ask(3*time.Hour, "198.51.100.1", "/", []string{"Cookie: b" + sid})
 	x.ask(3*time.Hour, "203.0.113.1", "/", nil, "Set-Cookie: d"+sid) // the cookie has not come back yet
-	x.ask(3*time.Hour, "203.0.113.2", "/a.json", nil, Header+": 3")  // has no page, but is vouched for
+	x.ask(3*time.Hour, "203.0.113.2", "/a.json", nil, Header+": 3")  // requests no page, but is vouched for
 	x.ask(3*time.Hour, "203.0.113.3", "/a.json", nil)                // nothing is known about it
 	saved, err := x.s.AppendBinary(nil)
 	testkit.Must(t, err)

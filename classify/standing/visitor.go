@@ -18,11 +18,11 @@ type visitor struct {
 	attestedUntil int64
 	lastPage      int64
 	sessions      float32 // for an address: the number of sessions recently in use there
-	people        float32 // for an address: how many people these probably belong to
+	people        float32 // for an address: the probable number of people with these sessions
 	given         float32 // for an address: recent answers that set a cookie for a client without a session
 	pages, parts  float32 // recent ones
 	attested      float32
-	follows       int32 // parts that may still follow the latest pages; negative: it requested pages that looked like parts
+	follows       int32 // parts that may still follow the latest pages; negative: the client requested pages as if they were parts
 
 	told      classify.Evidence // evidence from other instances
 	toldWorth float32           // the factor with which another instance's backend vouches
@@ -44,9 +44,9 @@ const (
 	cookiesBack  = 0.5      // the fraction of an address's cookies that must be sent back to be evidence
 	vouchedFor   = 3600     // seconds for which the backend vouches for a client
 	maxCompany   = 8        // the most clients that one address counts as
-	mostAtOnce   = 15       // a person doesn't read more pages at once,
-	mostRead     = 0.25     // nor more in a second for long
-	leastSession = 1.0 / 8  // what is left of one session after half an hour
+	mostAtOnce   = 15       // pages that a person may open at once
+	mostRead     = 0.25     // pages per second that a person may read for a long time
+	leastSession = 1.0 / 8  // the weight of one session after half an hour
 	maxSessions  = 64       // sessions of one address in use at a time
 )
 
@@ -164,12 +164,12 @@ func (v *visitor) company(now int64) float64 {
 }
 
 // partOfAPerson returns how much a session adds to the number of people behind its address: less than 1 if it has
-// requested more pages than a person reads. Many such sessions are hardly an office. It decreases with the square,
-// so a page that renews itself every few seconds still counts.
+// requested more pages than a person reads, because many such sessions are hardly an office. The result decreases
+// with the square of the pages, so a session whose page reloads itself every few seconds still counts.
 func (v *visitor) partOfAPerson(now int64) float32 {
 	v.see(now)
 	age := float64(max(0, now-v.first)) / halfLife
-	most := max(mostAtOnce, mostRead*halfLife/math.Ln2*(1-math.Exp2(-age))) // what pages is at that rate
+	most := max(mostAtOnce, mostRead*halfLife/math.Ln2*(1-math.Exp2(-age))) // the value of pages at that rate
 	part := min(1, most/max(1, float64(v.pages)))
 	return float32(part * part)
 }
@@ -203,8 +203,8 @@ func (v *visitor) follow(now int64) bool {
 }
 
 // pretend counts a request that looked like one for a part but was answered with a page. Otherwise a client
-// could request all pages in this way, and all of them would go first. The client loses as many parts as a
-// page allows, so a browser that once gets a page instead of an icon is back to normal with the next page.
+// could request all pages in this way, and all of them would go first. The client loses as many parts as a page
+// allows, so if a browser once gets a page instead of an icon, its next page restores the normal state.
 func (v *visitor) pretend() { v.follows = max(v.follows-followPage, followLeast) }
 
 func (v *visitor) part(now int64, weight float32) {
@@ -241,7 +241,7 @@ func (j *Judge) Visits(now time.Time, id string) (v Visits, ok bool) {
 	return v, true
 }
 
-// faces is how many clients without sessions are distinguished behind one address.
+// faces is the number of clients without sessions that are distinguished behind one address.
 const faces = 8
 
 // face distinguishes clients without sessions behind one address by their User-Agents: 0 to 7. The hash is

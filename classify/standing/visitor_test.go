@@ -59,7 +59,7 @@ func TestRecentEvidenceFades(t *testing.T) {
 	}
 }
 
-// TestPagesAndTheirParts: parts are evidence for 30 s after a page, and follow it for 20 s.
+// TestPagesAndTheirParts: parts count as evidence for 30 s after a page, and as its parts for 20 s.
 func TestPagesAndTheirParts(t *testing.T) {
 	for after, want := range map[int64]float32{0: 2, follow: 2, follow + 1: 0} {
 		v := visitor{last: 1000 + after, lastPage: 1000}
@@ -79,8 +79,8 @@ func TestPagesAndTheirParts(t *testing.T) {
 	}
 }
 
-// TestAFloodEvictsItsLike: more addresses than the table has room for push out only addresses that have shown
-// nothing. One that showed something a while ago is like them.
+// TestAFloodEvictsItsLike: when more addresses come than the table has room for, it evicts only addresses without
+// evidence. An address whose evidence has faded counts as one without.
 func TestAFloodEvictsItsLike(t *testing.T) {
 	const regular, stranger, faded = 1, 2, 3
 	v := newVisitors()

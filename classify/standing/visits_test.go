@@ -26,8 +26,8 @@ func TestVisitsAreLookedUp(t *testing.T) {
 	}
 }
 
-// TestForgedStanding: no evidence helps a client that claims to be a robot that it isn't. Only what an
-// administrator set counts.
+// TestForgedStanding: no evidence helps a client that falsely claims to be a robot, unless its network is one that the
+// administrator trusts.
 func TestForgedStanding(t *testing.T) {
 	x := newStandingSite(t)
 	judged := func(address string, forged bool) (res classify.Result) {

@@ -43,7 +43,7 @@ func Open(pid int) (*Handle, error) {
 // ID returns the process's ID.
 func (h *Handle) ID() ID { return h.id }
 
-// Usage returns what the process has used since its start. This takes about 2 µs. The error wraps
+// Usage returns the CPU time that the process has used since its start. The call takes about 2 µs. The error wraps
 // fs.ErrNotExist if the process has ended.
 func (h *Handle) Usage() (u Usage, err error) {
 	var text [128]byte
@@ -56,7 +56,7 @@ func (h *Handle) Usage() (u Usage, err error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("process %d: %w", h.id.PID, err)
 	}
-	s, err := h.read() // comes last, to show that the number still belongs to this process
+	s, err := h.read() // comes last, to check that the number still belongs to this process
 	if err != nil {
 		return Usage{}, err
 	}

@@ -25,7 +25,7 @@ type ID struct {
 	Start uint64 // in clock ticks since the machine started
 }
 
-// Usage is what a process has used since its start.
+// Usage is a process's use of the CPUs since its start.
 type Usage struct {
 	CPU     time.Duration // of its threads, and of the children that it has waited for
 	Queued  time.Duration // how long its first thread waited for a CPU; 0 if the kernel doesn't count it
@@ -61,8 +61,8 @@ func statOf(pid int) (Stat, error) {
 
 // peek reads the beginning of an open file of /proc.
 func peek(file int, to []byte) (n int, err error) {
-	// The offset is 0, so all registers that may contain it are 0; which ones contain it depends on the
-	// architecture.
+	// The architecture determines which registers contain the offset. It is 0, so all registers that may contain
+	// it are 0.
 	r, _, e := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(file), uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(len(to)), 0, 0, 0) //nolint:gosec // as unix.Pread does
 	if e != 0 {
 		return 0, e

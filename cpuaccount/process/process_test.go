@@ -26,7 +26,7 @@ func usage(t *testing.T, pid int) Usage {
 	return u
 }
 
-// TestOwn compares the usage with what the kernel reports to a process about itself and its children.
+// TestOwn compares the usage with the kernel's report to a process about itself and its children.
 func TestOwn(t *testing.T) {
 	id, err := Read(os.Getpid())
 	if err != nil || id.PID != os.Getpid() || id.Start == 0 || !id.Alive() {
@@ -50,7 +50,7 @@ func used(r *unix.Rusage) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// TestEnded: a process that hasn't been waited for isn't alive, and after that it doesn't exist.
+// TestEnded: a process that has ended isn't alive, and after it has been waited for, it doesn't exist.
 func TestEnded(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "cat")
 	in, err := child.StdinPipe()
