@@ -40,7 +40,7 @@ func socketAddress() form.Scalar[string] {
 }
 
 // absolutePath reads an absolute path. what names the kind of file in messages, such as "a file" or "a
-// directory". It doesn't check that the path exists; the code that opens it reports that.
+// directory". absolutePath doesn't check that the path exists. The code that opens the path reports if it doesn't.
 func absolutePath(what string) form.Scalar[string] {
 	return form.Simple("must be the path of "+what+", beginning with /", func(text string) (string, bool) {
 		clean := path.Clean(text)
@@ -141,7 +141,7 @@ func parseBackendURL(text string) (string, error) {
 	case u.Port() != "" || strings.HasSuffix(u.Host, ":"):
 		err = checkHostPort(u.Host, 1, form)
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), err // String escapes an address's zone again
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), err // String escapes the zone of an address again
 }
 
 // graphiteAddress reads the address of a Graphite server and removes its scheme.
@@ -201,7 +201,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 
 // Proxies is one entry of trustedProxies or of a robot's addresses: a prefix, or a file with prefixes.
 type Proxies struct {
-	File     string         // an absolute path; empty: the prefix is in the configuration itself
+	File     string         // an absolute path; empty: the configuration itself contains the prefix
 	Prefixes []netip.Prefix // one prefix, or the contents of the file when the configuration was read
 }
 
@@ -212,7 +212,7 @@ const (
 	mostInFile    = 8192
 	mostFileBytes = 512 << 10
 	// mostFileFaults is the largest number of errors reported for one file. A different kind of file would have
-	// one in each line.
+	// an error in each line.
 	mostFileFaults = 10
 )
 
@@ -257,7 +257,7 @@ func networks(all string) form.Scalar[Proxies] {
 	}
 }
 
-// parseNarrow parses a prefix. For a prefix that contains all addresses, it returns an error with the text
+// parseNarrow parses a prefix. If the prefix contains all addresses, parseNarrow returns an error with the text
 // why.
 func parseNarrow(text, why string) (netip.Prefix, error) {
 	prefix, err := parsePrefix(text)
@@ -274,14 +274,14 @@ func checkProxiesFile(file string) error {
 	return nil
 }
 
-// entries are the entries of one key, each of which may name a file.
+// entries are the entries of one key, and each of them may name a file.
 type entries struct {
 	key string
 	all []Proxies
 	why string // the error for a prefix that contains all addresses
 }
 
-// withFiles returns the entries of all keys in which files with prefixes may be named.
+// withFiles returns the entries of all keys that may name files with prefixes.
 func (c *Config) withFiles() []entries {
 	all := []entries{{"trustedProxies", c.TrustedProxies, everyProxy}}
 	for _, x := range c.Robots.Known {

@@ -16,7 +16,7 @@ import (
 )
 
 // maxClasses is the largest number of classes that can be on. The limiter charges a request to one key of each
-// class, and allows this many keys.
+// class, and allows no more keys than this.
 const maxClasses = 8
 
 // builtIn returns the names of the built-in classes, in their usual order.
@@ -35,7 +35,7 @@ func usual() (names []string) {
 	return names
 }
 
-// Class groups requests, and sets what each group may use.
+// Class groups requests, and limits the CPU time of each group.
 type Class struct {
 	Name   string        // the name of a built-in or a custom class
 	Header string        // group by the value of this request header; only for a custom class
@@ -58,8 +58,8 @@ func defaultClasses() (all []Class) {
 	return all
 }
 
-// Databases are the files that map addresses to autonomous systems and countries. An empty name means that
-// there is no such file.
+// Databases are the names of the files that map addresses to autonomous systems and countries. An empty name means
+// that there is no such file.
 type Databases struct{ ASN, Country string }
 
 // file returns the file for one kind of database.
@@ -85,7 +85,7 @@ type draftClass struct {
 	Class
 	at   form.Source   // where the file names the class
 	kind classify.Kind // the zero value if the class isn't built in
-	own  bool          // it is a custom class, which may have the name of a built-in class that is off by default
+	own  bool          // the class is a custom one, which may have the name of a built-in class that is off by default
 	off  bool
 }
 
@@ -128,7 +128,7 @@ func classSettings(c *draftClass) []form.Setting {
 		form.Setting{Path: path + ".path", Value: form.Boolean().In(&c.Path)})
 }
 
-// classMembers returns the keys of a class by their names inside its mapping, without the class's own path.
+// classMembers returns the keys of a class with their paths inside the class's mapping.
 func classMembers(c *draftClass) (members []form.Setting) {
 	for _, s := range classSettings(c) {
 		if name, inside := strings.CutPrefix(s.Path, classPath(c.Name)+"."); inside {
@@ -139,7 +139,7 @@ func classMembers(c *draftClass) (members []form.Setting) {
 	return members
 }
 
-// classesSettings returns the keys that set how requests are grouped, and which requests are charged.
+// classesSettings returns the keys that determine how requests are grouped, and which requests are charged.
 func classesSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "classes", Value: classes{d}, Nested: true},
@@ -257,8 +257,7 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 // goneClasses returns the built-in classes that only earlier releases had.
 func goneClasses() []string { return []string{"method", "tcpFingerprint", "fingerprint"} }
 
-// insteadOf returns a text to append to an error about a class that only earlier releases had. The text says
-// what to do.
+// insteadOf returns advice to append to the error about a class, if only earlier releases had that class.
 func insteadOf(name string) string {
 	if slices.Contains(goneClasses(), name) {
 		return "; only earlier releases had it: add a class of your own that groups by a header, and name that one"
@@ -286,7 +285,7 @@ func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draf
 		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {header: X-Api-Key, share: 0.1}; remove it to switch the class off")
 		c.off = true
 	case n.Kind == yaml.ScalarNode:
-		r.Given[path+".share"] = at // RefuseTwice then finds slash24Share in addition to "slash24: off"
+		r.Given[path+".share"] = at // with this, RefuseTwice finds slash24Share in addition to "slash24: off"
 		if form.IsNull(n) {
 			n = &yaml.Node{Kind: yaml.ScalarNode, Value: "off"}
 		}
@@ -296,8 +295,8 @@ func (v classes) readClass(r *form.Reader, at form.Source, n *yaml.Node, c *draf
 	}
 }
 
-// validateClasses checks that there aren't too many classes, and that each custom class says how it groups
-// requests.
+// validateClasses checks that there aren't too many classes, and that the configuration says how each custom class
+// groups requests.
 func validateClasses(r *form.Reader, d *draft) {
 	on := 0
 	for _, c := range d.classes {

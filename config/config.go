@@ -1,6 +1,6 @@
-// Package config reads the configuration as an administrator writes it. It contains the structs, the defaults,
-// and all rules about allowed values. It opens only the configuration file and the files with prefixes that it
-// names. The commands convert the result to the options of other packages.
+// Package config reads the configuration as an administrator writes it. The package contains the structs, the
+// defaults, and all rules about allowed values. It opens only the configuration file and the files with prefixes
+// that this file names. The commands convert the result to the options of other packages.
 //
 // Each section has one file with its struct, its defaults and a table of settings. The tables are used to read
 // and check a configuration, to print it, and to compare two of them. A new key needs a field, a default and a
@@ -25,7 +25,7 @@ type Config struct {
 	Statistics
 	ErrorPages   ErrorPages   // the pages that visitors see when the proxy itself answers
 	TLS          TLS          // certificates for listen addresses with TLS
-	Throttle     Throttle     // what tempomat does about debt
+	Throttle     Throttle     // how clients in debt are slowed down
 	Gate         Gate         // the queue in front of the backend
 	Standing     Standing     // networks whose clients count as people
 	Newcomers    Newcomers    // how unknown browsers are distinguished from programs
@@ -34,16 +34,16 @@ type Config struct {
 	State        string       // the file that keeps known clients across restarts; empty: none
 	History      History      // the history for tempomat-doctor report
 	Classes      []Class      // the built-in classes in their order, then the others as written
-	Databases    Databases    // MaxMind DB files for the classes asn and country
+	Databases    Databases    // files in MaxMind's format for the classes asn and country
 	Exempt       []Exemption  // requests that are never charged or delayed
-	Limits       []Limit      // limits in numbers of requests
+	Limits       []Limit      // limits on numbers of requests
 	Headers      string       // response headers that show limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
 	Cost         Cost         // how the cost of requests is determined
 	Table        Table        // how many keys are kept in memory
 	Timeouts     Timeouts     // how long a client may keep connections and requests open
 	Buffer       Buffer       // where bodies wait for the backend and for slow clients
 	Coordination Coordination // the instances with which this one shares its accounts
-	Admin        Admin        // where the doctor and the dashboard connect
+	Admin        Admin        // where tempomat-doctor and the dashboard connect
 	Warnings     []string     // one line for each key of the file that no longer exists or is deprecated
 }
 
@@ -154,8 +154,8 @@ type draft struct {
 	classes    []*draftClass // pointers, because settings point at them while the list grows
 	hashMaxLen int           // the value of the original's key; 0: not given
 
-	redis   RedisServer // set by keys of earlier releases
-	keyFile string      // set by coordination.gossip.keyFile of earlier releases
+	redis   RedisServer // set by keys from earlier releases
+	keyFile string      // set by coordination.gossip.keyFile from earlier releases
 }
 
 func newDraft(c *Config) *draft {
@@ -202,7 +202,7 @@ func canonical(d *draft) []form.Setting {
 }
 
 // variables returns the settings that environment variables may name: the keys with fixed paths, and those of
-// existing classes. Some of them can't be set by a variable; they are included so that the error can say so.
+// existing classes. Variables can't set some of them, but these are included to get a clear error.
 func variables(d *draft) []form.Setting {
 	table := settings(d)
 	for _, c := range d.classes {

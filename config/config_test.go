@@ -115,7 +115,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestReloaded: changes that need a restart are compared with the configuration at the program's start.
+// TestReloaded: changes that need a restart are relative to the configuration at the program's start.
 func TestReloaded(t *testing.T) {
 	begun := parse(t, "table: {size: 2048}")
 	other := parse(t, "{table: {size: 4096}, cpuCount: 2}")
@@ -135,13 +135,13 @@ func TestReloaded(t *testing.T) {
 	}
 }
 
-// smockronWith returns a configuration with a domain that has the given keys in addition.
+// smockronWith returns a configuration with a domain that also has the given keys.
 func smockronWith(more string) string {
 	return "coordination: {kind: smockron, smockron: {master: a, domains: [{domain: d, class: slash32, charge: requests, " + more + "}]}}"
 }
 
-// Every field of Config can be set with the key of its name: if any leaf of the struct changes, Changed
-// reports that key.
+// TestEveryFieldHasAKey: every field of Config can be set with the key of its name. If any leaf of the struct
+// changes, Changed reports that key.
 func TestEveryFieldHasAKey(t *testing.T) {
 	var leaves func(v reflect.Value, path string, found func(reflect.Value, string))
 	leaves = func(v reflect.Value, path string, found func(reflect.Value, string)) {
@@ -156,7 +156,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	c := Default()
 	leaves(reflect.ValueOf(c).Elem(), "", func(v reflect.Value, path string) {
 		if path == ".Warnings" || path == ".Coordination.Redis.Salt" {
-			return // a key without effect changes nothing; it is an old one that is still read
+			return // an old key that is still read, but has no effect
 		}
 		before := reflect.New(v.Type()).Elem()
 		before.Set(v)
@@ -202,7 +202,7 @@ func TestDescribeListsEveryKey(t *testing.T) {
 	}
 }
 
-// TestBackendIsGiven: a file that doesn't say where requests go was truncated, or isn't the intended file.
+// TestBackendIsGiven: a file without a backend is rejected, because it is truncated or isn't the intended file.
 func TestBackendIsGiven(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "t.yaml")
 	for _, tc := range []struct {
@@ -235,8 +235,8 @@ func TestBackendWithAZone(t *testing.T) {
 	testkit.Same(t, "fe80::1%eth0", (Backend{URL: text}).Parsed().Hostname(), "host")
 }
 
-// TestIsServedAt: a listener matches by its port, and by its address or, if it listens on all addresses, by
-// loopback.
+// TestIsServedAt: a listener matches a backend with the same port and address. If the listener is on all addresses,
+// it matches loopback.
 func TestIsServedAt(t *testing.T) {
 	for _, tc := range []struct {
 		listen, backend string

@@ -48,7 +48,7 @@ func validateCoordination(r *form.Reader, d *draft) {
 	case "gossip":
 		validateGossip(r, d)
 	}
-	validateRedis(r, d) // strict limits need Redis, whatever the kind is
+	validateRedis(r, d) // strict limits need Redis with every kind
 }
 
 // Smockron sets how instances share accounts through tempomat-master.
@@ -63,7 +63,7 @@ type SmockronDomain struct {
 	Domain   string
 	Class    string        // the class whose keys are the domain's identifiers
 	Charge   string        // cpu: report the CPU time after a request; requests: report each request before it runs
-	MaxDelay time.Duration // the longest delay of a request; a request that would wait longer is rejected
+	MaxDelay time.Duration // the longest delay of a request; requests that would wait longer are rejected
 	Master   MasterAddress // zero: all Masters
 
 	Identifier string // with Charge requests: key, or the form in which other gatekeepers identify clients: address, mapped-address or user-agent
@@ -177,8 +177,8 @@ func masterAddress() form.Scalar[MasterAddress] {
 }
 
 // parseMasterAddress reads an address as the original gatekeepers do: [scheme://]host[:port], by default with
-// the scheme tcp and port 10004. The address for control has the next port; with the scheme ipc, it is the
-// same path followed by .control.
+// the scheme tcp and port 10004. The address for control has the next port. With the scheme ipc, it has the same
+// path followed by .control.
 func parseMasterAddress(text string) (a MasterAddress, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -207,13 +207,13 @@ func parseMasterAddress(text string) (a MasterAddress, err error) {
 	return MasterAddress{fmt.Sprintf("tcp://%s:%d", host, port), fmt.Sprintf("tcp://%s:%d", host, port+1)}, nil
 }
 
-// Redis says which Redis or Valkey server coordination of kind redis and strict limits use. Each secret is in
-// a file of its own; a line break at its end is ignored.
+// Redis sets which Redis or Valkey server is used for strict limits and for coordination of kind redis. Each secret
+// is in a separate file, and a line break at its end is ignored.
 type Redis struct {
 	Addresses []string // a single address: "host:port", the "/path" of a socket, or a URL
 	Password  string   // the file with the password; empty: none
 	Prefix    string   // prefix of all keys in Redis
-	Salt      string   // the file with a text that is mixed into the hashes of clients; the same for all instances; empty: none
+	Salt      string   // the file with a text that is mixed into the hashes of clients, the same for all instances; empty: none
 }
 
 // RedisServer is the server that an address describes.
@@ -324,8 +324,8 @@ func (s *RedisServer) readURL(u *url.URL) (err error) {
 	return nil
 }
 
-// url returns the address as a URL that includes all settings of the server. If there is nothing to add, it
-// returns the address unchanged.
+// url returns the address as a URL that includes all settings of the server. If there are none to add, url returns
+// the address unchanged.
 func (s *RedisServer) url(address string) string {
 	u, q := url.URL{Scheme: "redis", Host: address}, make([]string, 0, 3)
 	if s.TLS {
@@ -432,8 +432,8 @@ func gossipSettings(d *draft) []form.Setting {
 	}
 }
 
-// validateGossip checks that there are peers to join. A file for an earlier release may name a file of peers
-// instead. That is accepted, with a warning that says what to do.
+// validateGossip checks that there are peers to join. A configuration for an earlier release may name a file of peers
+// instead. validateGossip accepts such a configuration, and adds a warning with advice.
 func validateGossip(r *form.Reader, d *draft) {
 	_, hadFile := r.Given["coordination.gossip.joinFile"]
 	if len(d.Coordination.Gossip.Join) == 0 && !hadFile && !r.Faulty("coordination.gossip.join") {

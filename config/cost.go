@@ -21,7 +21,7 @@ type Table struct {
 
 // Timeouts limit how long clients can hold resources.
 type Timeouts struct {
-	Body    time.Duration // the longest pause inside a request's body, and the longest time that a client may take to accept a piece of the response
+	Body    time.Duration // the longest pause inside a request's body, and the longest wait for a client to accept a piece of the response
 	Idle    time.Duration // the longest pause between two requests on a connection
 	Upgrade time.Duration // the longest time without a byte in either direction on a WebSocket
 	Drain   time.Duration // the longest time after SIGTERM for requests to finish
@@ -65,7 +65,7 @@ func share() form.Scalar[float64] {
 // Buffer sets how bodies are buffered to keep slow clients from holding workers of the backend. Sizes are in
 // bytes.
 type Buffer struct {
-	Request   int64  // the largest request body that is read before the backend gets the request; larger bodies stream
+	Request   int64  // the largest request body that is read before the request goes to the backend; larger bodies stream
 	Response  int64  // the most bytes of a response that are buffered for a slow client; 0: responses stream
 	Memory    int64  // the most memory of all buffers together
 	Directory string // the directory on a disk for the buffers' files, which have no names

@@ -15,8 +15,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestShippedMasterFile: it shows every key with its default. Its domains are those that the instances'
-// shipped file shares, and each address may use as much at all instances together as at one with 4 CPUs.
+// TestShippedMasterFile: the file shows every key with its default. Its domains are those that an instance with the
+// shipped configuration shares, and an address may use as much of all instances as of one instance with 4 CPUs.
 func TestShippedMasterFile(t *testing.T) {
 	const file = "../deploy/master.yaml"
 	m, err := LoadMaster(file)
@@ -36,8 +36,8 @@ func TestShippedMasterFile(t *testing.T) {
 	}
 }
 
-// domainsOf returns the domains that a master needs for an instance's classes, with the same limits as an
-// instance with the given number of CPUs.
+// domainsOf returns the domains that a master needs for an instance's classes, with the limits of an instance that
+// has the given number of CPUs.
 func domainsOf(c *Config, cpus float64) (all []MasterDomain) {
 	for _, class := range c.Classes {
 		all = append(all, MasterDomain{c.Coordination.Smockron.Site + "." + class.Name, []MasterRule{{
@@ -49,8 +49,8 @@ func domainsOf(c *Config, cpus float64) (all []MasterDomain) {
 
 const composeDir = "../deploy/compose"
 
-// TestCompose: three proxies, each in front of its own PHP, share through a Redis and a master that has a rule
-// for each of their classes, with the same limits as a proxy itself. All files that compose.yaml names exist.
+// TestCompose: three proxies, each in front of its own PHP, share limits through a Redis and a master. The master has
+// a rule for each class, with the same limits as a proxy. All files that compose.yaml names exist.
 func TestCompose(t *testing.T) {
 	var c struct {
 		Services map[string]struct {
@@ -118,8 +118,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestPackagesAreTriedWithPresentKeys: each line that the packages' test adds to the configuration is valid
-// and causes no warning, except the mode that a start must refuse.
+// TestPackagesAreTriedWithPresentKeys: each line that the packages' test adds to the configuration is valid and causes
+// no warning, except the mode with which tempomat must not start.
 func TestPackagesAreTriedWithPresentKeys(t *testing.T) {
 	data := testkit.ReadFile(t, "../deploy/package/test-inside")
 	lines := regexp.MustCompile(`(?m)^\s*configure '(.+)'$`).FindAllStringSubmatch(data, -1)

@@ -13,12 +13,12 @@ import (
 	"tempomat/config/form"
 )
 
-// mostDifferences is how many changed keys Describe prints, unless it prints all keys.
+// mostDifferences is the most changed keys that Describe prints, unless it prints all keys.
 const mostDifferences = 12
 
-// Describe prints the current configuration: either every key, or the most important keys and those that
-// differ from their defaults. Then it prints what each key of a class may use, and the warnings. cpus is the
-// number of CPUs to which shares refer: CPUCount, or the number of CPUs of the machine if CPUCount is 0.
+// Describe prints the current configuration: either every key, or the most important keys and those that differ
+// from their defaults. Then it prints the limits for the keys of each class, and the warnings. cpus is the number
+// of CPUs to which shares refer: CPUCount, or the number of CPUs of the machine if CPUCount is 0.
 func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 	d := newDraft(c)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -71,7 +71,7 @@ func inEffect(s form.Setting, cpus float64) string {
 	return fmt.Sprintf("0 (%s)", s.Zero)
 }
 
-// limits describes what a key of a class may use.
+// limits describes the limits for a key of a class.
 func limits(c *draftClass, cpus float64) string {
 	if c.off {
 		return c.said()
@@ -96,9 +96,9 @@ type Change struct {
 	NeedsRestart bool   // the new value takes effect only after a restart
 }
 
-// Reloaded returns the changes to report after a reload: those since the previous configuration that take
-// effect now, and those since the program's start that need a restart. It reports a change that needs a
-// restart again after each reload, until the key has its first value again or the program is restarted.
+// Reloaded returns the changes to report after a reload: those since the previous configuration that take effect
+// now, and those since the program's start that need a restart. A change that needs a restart is therefore reported
+// after each reload until the key has its first value again or the program is restarted.
 func Reloaded(sinceBefore, sinceStart []Change) []Change {
 	waits := func(c Change) bool { return c.NeedsRestart }
 	taken := slices.DeleteFunc(slices.Clone(sinceBefore), waits)

@@ -52,8 +52,7 @@ warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learn
 	}
 }
 
-// TestDescriptionIsShort: a description is short, however many keys are set, and however long their values
-// are.
+// TestDescriptionIsShort: the description stays short if many keys are set, and if their values are long.
 func TestDescriptionIsShort(t *testing.T) {
 	var b strings.Builder
 	c, err := Load("../testdata/config/good/full.yaml", nil)

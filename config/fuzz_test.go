@@ -11,9 +11,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// FuzzParse: whatever the file contains, there are either faults, each for one line of the file, or a
-// configuration that can be described, doesn't differ from itself, and is the same again if the environment
-// sets the same values.
+// FuzzParse: whatever the file contains, Parse returns either faults, each for one line of the file, or a
+// configuration. The configuration can be described, doesn't differ from itself, and stays the same if the
+// environment sets the same values.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"good", "bad"} {
 		for _, file := range configurations(f, folder) {
@@ -51,7 +51,7 @@ func checkConfig(t *testing.T, c *Config) {
 	if len(c.Classes) == 0 || len(c.Classes) > maxClasses || len(c.Listen) == 0 {
 		t.Errorf("%d classes, %d addresses", len(c.Classes), len(c.Listen))
 	}
-	// Printed values can be set again.
+	// Printed values are valid as variables.
 	var env []string
 	d := newDraft(c)
 	for _, s := range canonical(d) {

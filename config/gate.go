@@ -8,7 +8,7 @@ import (
 
 // Gate configures the queue in front of the backend.
 type Gate struct {
-	Heavy    int    // how many requests of one size or smaller may compute at a time; 0: follow the CPU use
+	Heavy    int    // the most requests of one size or smaller that may compute at a time; 0: follow the CPU use
 	Usage    string // which CPU use to follow: machine, off, or a directory of cgroup v2
 	Priority string // auto, on or off: whether processes of long requests get a lower priority
 }
@@ -33,7 +33,7 @@ type History struct {
 // mostHistory is the longest history, in hours: a week.
 const mostHistory = 168
 
-// gateSettings returns the keys of the queue, and those for what tempomat remembers about clients.
+// gateSettings returns the keys of the queue, and those for data about clients.
 func gateSettings(d *draft) []form.Setting {
 	return []form.Setting{
 		{Path: "gate.heavy", Value: form.Integer(0, 10_000).In(&d.Gate.Heavy)},

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected texts in testdata/config")
 
-// configurations returns the files of a directory that aren't expected texts.
+// configurations returns the files in a directory, except those with expected texts.
 func configurations(t testing.TB, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join("..", "testdata", "config", folder, "*"))
@@ -32,8 +32,8 @@ func configurations(t testing.TB, folder string) []string {
 	})
 }
 
-// sectionKeys matches the part of a message that names all keys of a section, which each new key changes.
-// Package form tests that part.
+// sectionKeys matches the part of a message that names all keys of a section, and which therefore changes with each
+// new key. Package form tests that part.
 var sectionKeys = regexp.MustCompile(`must be a mapping with the keys? .*`)
 
 func TestBad(t *testing.T) {
@@ -73,8 +73,8 @@ func checkFaults(t *testing.T, err error, lines int) {
 	}
 }
 
-// TestGood: each file means what its expected text says: how it differs from the defaults, and nothing else.
-// New keys don't appear there.
+// TestGood: each file differs from the defaults exactly as its expected text says. New keys don't appear in these
+// texts.
 func TestGood(t *testing.T) {
 	for _, file := range configurations(t, "good") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -97,7 +97,7 @@ func changesFromDefault(c *Config) string {
 	return b.String()
 }
 
-// The shipped file changes nothing and shows every key.
+// TestShippedFileIsTheDefault: the shipped file changes nothing and shows every key.
 func TestShippedFileIsTheDefault(t *testing.T) {
 	c, err := Load("../deploy/tempomat.yaml", nil)
 	testkit.Must(t, err)
@@ -113,7 +113,7 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 	}
 }
 
-// TestRemovedKeysCauseWarnings: every removed key causes a warning, whatever its value, in a file and as a
+// TestRemovedKeysCauseWarnings: every removed key causes a warning, whatever its value, both in a file and as a
 // variable, and everything else still loads.
 func TestRemovedKeysCauseWarnings(t *testing.T) {
 	for _, s := range goneSettings() {
@@ -127,7 +127,7 @@ func TestRemovedKeysCauseWarnings(t *testing.T) {
 	}
 }
 
-// TestOlderLimits: the forms of earlier releases still allow the same.
+// TestOlderLimits: the forms of limits in earlier releases still have the same meaning.
 func TestOlderLimits(t *testing.T) {
 	for text, want := range map[string]Limit{
 		"size: 5, dripRate: 10s":                        {Rate: Rate{1, 10 * time.Second}, Burst: 5},
@@ -146,7 +146,7 @@ func TestOlderLimits(t *testing.T) {
 	}
 }
 
-// TestRedisURL: the address describes the server completely, as keys of earlier releases did.
+// TestRedisURL: a URL can set everything about the server, as did the keys of earlier releases.
 func TestRedisURL(t *testing.T) {
 	for text, want := range map[string]RedisServer{
 		"addresses: a:1": {Address: "a:1"},

@@ -79,9 +79,8 @@ func listenPort() form.Scalar[[]Listener] {
 	}
 }
 
-// goneSettings returns the keys of earlier releases that no longer have an effect. Keys of list members are
-// not included, nor are keys that still have an effect in this release; these are in the table of their list
-// or section.
+// goneSettings returns the keys of earlier releases that no longer have an effect. It omits keys of list members, and
+// keys that still have an effect in this release, because these are in the table of their list or section.
 func goneSettings() (table []form.Setting) {
 	const (
 		constant = "remove it: it is always "

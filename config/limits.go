@@ -25,7 +25,7 @@ type Limit struct {
 	Older  OlderLimit // keys of older forms; zero after translate
 }
 
-// AtOnce returns how many requests a key may make at once.
+// AtOnce returns the number of requests that a key may make at once.
 func (l Limit) AtOnce() int { return cmp.Or(l.Burst, l.Rate.Requests) }
 
 // maxLimits is the largest number of limits. Every request is compared with each of them.
@@ -51,9 +51,8 @@ func checkLimit(l *Limit, others []Limit) string {
 	return ""
 }
 
-// OlderLimit holds the keys of two older forms of a limit. In the first, size requests are allowed at once,
-// and dripSize more in each dripRate. In the second, max requests are allowed per duration, or one per
-// minInterval.
+// OlderLimit holds the keys of two older forms of a limit. The first form allows size requests at once, and
+// dripSize more in each dripRate. The second form allows max requests per duration, or one per minInterval.
 type OlderLimit struct {
 	Size, DripSize, Max             int
 	DripRate, Duration, MinInterval time.Duration
@@ -235,7 +234,7 @@ func rate() form.Scalar[Rate] {
 // rateForm matches a number and a period, separated by a slash or the word per.
 var rateForm = regexp.MustCompile(`^\s*(\d+)\s*(?:per|/)\s*(.*?)\s*$`)
 
-// parseBurst parses a burst: a number of requests, or the time that they take at the given interval.
+// parseBurst parses a burst: a number of requests, or the time that the requests take at the given interval.
 func parseBurst(text string, interval time.Duration) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	burst, err := parsePeriod(text)

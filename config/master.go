@@ -17,10 +17,10 @@ import (
 
 // Master is the configuration of tempomat-master. docs/master.md explains each key.
 type Master struct {
-	Listen      MasterAddress  // where gatekeepers connect: the address for accounting; control is on the next port
+	Listen      MasterAddress  // where gatekeepers connect; the file gives the address for accounting, and control is on the next port
 	Store       string         // URL of the Redis server that keeps the state across restarts; empty: only in memory
 	MaxSkew     time.Duration  // the largest difference between a message's time and the master's clock
-	Identifiers int            // how many identifiers are kept in memory, for each domain
+	Identifiers int            // the most identifiers that are kept in memory for each domain
 	Domains     []MasterDomain // in the order of the file
 	Metrics     string         // "host:port" where Prometheus reads metrics; empty: none
 	Admin       Admin          // where tempomat-doctor connects
@@ -38,7 +38,7 @@ type MasterDomain struct {
 type MasterRule struct {
 	Rule     string        // bucket, history or credit
 	Interval time.Duration // time between two requests at the rate, in whole milliseconds; not for credit
-	Burst    time.Duration // requests allowed at once, as the time that they take at the rate; for credit, CPU time
+	Burst    time.Duration // requests allowed at once, as the time that these take at the rate; for credit, CPU time
 	CPUs     float64       // for credit: CPU-seconds that each identifier may use per second
 	Memory   time.Duration // for credit: the longest time to pay a debt
 }
@@ -154,7 +154,7 @@ func (r MasterRule) String() string {
 const (
 	maxDomains     = 10_000
 	maxDomainRules = 16
-	// maxHistory is how many requests a rule of type history remembers at most for an identifier.
+	// maxHistory is the most requests that a rule of type history remembers for an identifier.
 	maxHistory = 10_000
 )
 
@@ -195,7 +195,7 @@ func (v masterDomains) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 	}
 }
 
-// readRules reads one rule, which is the first master's form, or a list of rules in the key rules.
+// readRules reads either one rule, which is the first master's form, or a list of rules in the key rules.
 func readRules(r *form.Reader, at form.Source, n *yaml.Node) (rules []MasterRule) {
 	if form.IsNull(n) {
 		return nil
@@ -266,7 +266,7 @@ func readRule(r *form.Reader, at form.Source, n *yaml.Node) (rule MasterRule, ok
 	return rule, false
 }
 
-// compile makes a rule from the keys. If there is an error, key names the key that is wrong.
+// compile makes a rule from the keys. If it returns an error, key names the wrong key.
 func (d *draftRule) compile() (rule MasterRule, key string, err error) {
 	rate, interval := d.rate != Rate{}, d.interval != 0
 	rule = MasterRule{Rule: d.rule, Interval: d.interval}
@@ -340,7 +340,7 @@ func storeURL() form.Scalar[string] {
 	}), "memory")
 }
 
-// shownURL hides the password in a URL.
+// shownURL returns a URL with its password hidden.
 func shownURL(text string) string {
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		return u.Redacted()

@@ -58,7 +58,7 @@ func TestBadProxiesFile(t *testing.T) {
 	}
 }
 
-// TestNoProxiesFile: files that can't be read, and files that can't be named.
+// TestNoProxiesFile tries files that can't be read, and names that aren't allowed.
 func TestNoProxiesFile(t *testing.T) {
 	dir := t.TempDir()
 	for file, want := range map[string]string{

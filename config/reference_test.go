@@ -50,8 +50,8 @@ func documented() (table []form.Setting) {
 	return table
 }
 
-// TestManualHoldsEveryKey: each key has an entry with its default, in the order of the tables, which says
-// whether the key needs a restart. Limits in the entry are allowed values.
+// TestManualHoldsEveryKey: each key has an entry with its default, in the order of the tables. The entry says whether
+// a change of the key needs a restart. The limits in the entry are themselves allowed values.
 func TestManualHoldsEveryKey(t *testing.T) {
 	manual := testkit.ReadFile(t, "../docs/configuration.md")
 	var got, want []string
@@ -85,7 +85,7 @@ func TestManualHoldsEveryKey(t *testing.T) {
 			t.Errorf("%s: %q, and required is %t", path, line, s.Required)
 		}
 		text := s.Value.Text()
-		inWords := slices.Contains([]string{"", "0", "-1ns", "invalid Prefix"}, text) // or in the table of classes
+		inWords := slices.Contains([]string{"", "0", "-1ns", "invalid Prefix"}, text) // or the default is in the table of classes
 		if !s.Nested && !s.Required && !inWords && !strings.Contains(line, "; default `"+text+"`") {
 			t.Errorf("%s: %q, and the default is %q", path, line, text)
 		}

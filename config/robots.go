@@ -21,7 +21,7 @@ type Robots struct {
 // Robot is a robot that can be verified. Missing keys are taken from the built-in robot of the same name, if
 // there is one.
 type Robot struct {
-	Name      string    // its name in its User-Agents
+	Name      string    // the robot's name in its User-Agents
 	Domains   []string  // domains that contain the DNS names of its addresses
 	Addresses []Proxies // networks of its addresses
 }

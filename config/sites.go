@@ -98,7 +98,7 @@ func pathPattern() form.Scalar[string] {
 	})
 }
 
-// exemptPath reads a pattern for paths that no backend can interpret differently.
+// exemptPath reads a pattern for paths that all backends interpret in the same way.
 func exemptPath() form.Scalar[string] {
 	return form.Text(func(text string) (string, error) {
 		text, err := pathPattern().Parse(text)
@@ -109,13 +109,13 @@ func exemptPath() form.Scalar[string] {
 	})
 }
 
-// Sites are the sites behind the backend, each with a share of the machine.
+// Sites are the sites that the backend serves, each with a share of the machine.
 type Sites struct {
 	Named  []Site
 	Others float64 // share of all other sites together
 }
 
-// Site is one of the sites behind the backend.
+// Site is one of the sites that the backend serves.
 type Site struct {
 	Name  string
 	Hosts []string // in lower case; *.example.com stands for all names below example.com
@@ -178,7 +178,7 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 		r.Fault(at, form.QuotedNode(n), "must be a mapping such as {shop: {hosts: [shop.example, www.shop.example], share: 2}}")
 		return
 	}
-	if named := len(n.Content) / 2; named > mostSites+1 { // one more, for the key others
+	if named := len(n.Content) / 2; named > mostSites+1 { // one more for the key others
 		r.Fault(at, "", fmt.Sprintf("names %d sites; at most %d are allowed", named, mostSites))
 		return
 	}

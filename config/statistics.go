@@ -82,8 +82,7 @@ func hostName() form.Scalar[string] {
 	})
 }
 
-// validateAdminWeb checks that the admin API is served over TCP only with a token, and not at an address of
-// listen.
+// validateAdminWeb checks that the admin API over TCP needs a token, and that its address isn't also in listen.
 func validateAdminWeb(r *form.Reader, d *draft) {
 	if d.Admin.Web == "" {
 		return

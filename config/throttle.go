@@ -6,11 +6,11 @@ import (
 	"tempomat/config/form"
 )
 
-// Throttle sets what tempomat does about debt.
+// Throttle sets how tempomat slows down clients in debt.
 type Throttle struct {
 	Mode    string        // fair, observe, cap or cooperative
 	Shadow  bool          // only log what Mode would do
-	MaxHold time.Duration // the longest delay of a request; a request that would wait longer is rejected
+	MaxHold time.Duration // the longest delay of a request; requests that would wait longer are rejected
 	Memory  time.Duration // the longest time that it takes to pay a debt; larger debts are reduced
 }
 
@@ -18,7 +18,7 @@ func defaultThrottle() Throttle {
 	return Throttle{Mode: "fair", MaxHold: 30 * time.Second, Memory: 120 * time.Second}
 }
 
-// HasGate reports whether requests go through the gate, even if the gate only reports what it would do.
+// HasGate reports whether requests go through the gate, even if the gate delays and rejects nothing.
 func (t *Throttle) HasGate() bool { return t.Mode == "fair" || t.Mode == "observe" }
 
 // GateActs reports whether requests wait at the gate.

@@ -14,14 +14,14 @@ import (
 type Traffic struct {
 	Listen         []Listener // addresses to serve; at least one
 	Backend        Backend    // where requests go
-	CPUCount       float64    // how many CPUs the backend has; 0: as many as this machine (its cgroup) has
+	CPUCount       float64    // the number of CPUs of the backend; 0: those of this machine or of its cgroup
 	TrustedProxies []Proxies  // peers whose forwarded headers are trusted; empty: none
 	AddressHeader  string     // header with the client's address: X-Forwarded-For, Forwarded, X-Real-IP, CF-Connecting-IP, True-Client-IP or none
 	Underscores    bool       // pass headers whose names have characters other than letters, digits and hyphens
 }
 
-// defaultTraffic trusts loopback addresses, because only programs on this machine, such as a local TLS
-// terminator, can connect from them.
+// defaultTraffic trusts loopback addresses, because only programs on this machine, such as a local TLS terminator,
+// can connect from these.
 func defaultTraffic() Traffic {
 	return Traffic{
 		Listen:  []Listener{{Address: ":8888"}},
@@ -37,7 +37,7 @@ func defaultTraffic() Traffic {
 // Backend is the server behind the proxy. In the file, a string instead of a mapping is its URL.
 type Backend struct {
 	URL     string        // http://host[:port], https://host[:port] or unix:/path
-	Timeout time.Duration // the longest wait for the TLS handshake and for the response's headers; after that, the client gets 504
+	Timeout time.Duration // the longest wait for the TLS handshake and for the response's headers, after which the client gets 504
 	Workers int           // number of workers; 0: determined automatically
 }
 
@@ -69,7 +69,7 @@ func cpuCount() form.Scalar[float64] {
 	return form.Number(allowed, 0, 4096).But("must be "+allowed, func(x float64) bool { return x == 0 || x >= 0.01 })
 }
 
-// validateListen checks that listen has addresses, that none is listed twice, and that the backend isn't the
+// validateListen checks that listen contains at least one address and none twice, and that the backend isn't the
 // proxy itself.
 func validateListen(r *form.Reader, d *draft) {
 	if len(d.Listen) == 0 && !r.Faulty("listen") {
@@ -164,9 +164,9 @@ func (b Backend) IsServedAt(listen string) bool {
 	if host == u.Hostname() {
 		return true
 	}
-	at := addressesOf(host) // none, or an unspecified address, if it listens on all addresses
+	at := addressesOf(host) // none, or an unspecified address, if the listener is on all addresses
 	return slices.ContainsFunc(addressesOf(u.Hostname()), func(to netip.Addr) bool {
-		if to.IsUnspecified() { // connections to it reach this machine
+		if to.IsUnspecified() { // connections to this address reach this machine
 			to = netip.IPv6Loopback()
 			if !slices.Contains(at, to) {
 				to = netip.AddrFrom4([4]byte{127, 0, 0, 1})

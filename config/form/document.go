@@ -70,7 +70,7 @@ func oddLine(data []byte) int {
 	return 0
 }
 
-// prune reports and removes what YAML allows but this configuration doesn't: aliases, anchors, tags, merge
+// prune reports and removes parts that YAML allows but this configuration doesn't: aliases, anchors, tags, merge
 // keys, keys that aren't text, and duplicate keys. It returns false if the node itself must be removed.
 func (r *Reader) prune(at Source, n *yaml.Node) bool {
 	at = at.On(n)
@@ -133,7 +133,7 @@ var unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 // counts lines from 1.
 var parserMessage = regexp.MustCompile(`^(did not find expected (<|node content|'-'|key|',')|found undefined tag|found duplicate %)`)
 
-// syntaxFault reports where the text stops being valid YAML. It explains tabs itself, because they are
+// syntaxFault reports where the text stops being valid YAML. It has its own message for tabs, because they are
 // invisible and the library's message doesn't mention them.
 func syntaxFault(data []byte, name string, err error) Fault {
 	f := Fault{File: name, Problem: err.Error()}

@@ -12,8 +12,8 @@ import (
 const envPrefix = "TEMPOMAT_"
 
 // foreign matches variables that have this prefix but aren't settings: those of the tests, and those that
-// Kubernetes and Docker set for a service named tempomat. A name that ends in PORT doesn't match if its
-// value isn't a URL, because then it may be a user's mistake.
+// Kubernetes and Docker set for a service named tempomat. A variable whose name ends in PORT doesn't match if
+// its value isn't a URL, because it may then be a user's mistake.
 var foreign = regexp.MustCompile(
 	`^TEMPOMAT_((VECTORS|TEST)_.*|(.*_)?SERVICE_HOST|(.*_)?SERVICE_PORT(_.*)?|(.*_)?PORT_\d+_(TCP|UDP|SCTP)(_.*)?)=|` +
 		`^TEMPOMAT_(.*_)?PORT=(tcp|udp|sctp)://`)
@@ -40,7 +40,7 @@ func Variable(path string) string {
 // Environment applies TEMPOMAT_ variables, which override the file. env holds "NAME=value" pairs as os.Environ
 // returns them. refuse returns the reason why a setting can't be set, or an empty string.
 func (r *Reader) Environment(env []string, table []Setting, refuse func(s Setting) string) {
-	seen := make(map[string]string) // by path: the variable that set it
+	seen := make(map[string]string) // the variable that set a path, by path
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
 		if !strings.HasPrefix(name, envPrefix) || foreign.MatchString(pair) {
@@ -71,8 +71,8 @@ func (r *Reader) Environment(env []string, table []Setting, refuse func(s Settin
 	}
 }
 
-// unknownVariable reports a variable that doesn't exist. It suggests the variable for the new form of an
-// original key, or a variable with a similar name.
+// unknownVariable reports a variable that doesn't exist. If the variable looks like a key of the original tempomat,
+// unknownVariable suggests the one for the key's new form; otherwise, one with a similar name.
 func (r *Reader) unknownVariable(at Source, table []Setting) {
 	var names []string
 	modern := ""

@@ -7,8 +7,8 @@ import (
 	"tempomat/config/form"
 )
 
-// A table of settings says where each key is stored and what values are allowed. All faults in a file, and in
-// the environment that overrides it, are reported at once.
+// A table of settings contains the field and the allowed values of each key. All faults in a file, and in the
+// environment that overrides it, are reported at once.
 func Example() {
 	mode, hold := "fair", 30*time.Second
 	table := []form.Setting{

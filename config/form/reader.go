@@ -14,13 +14,13 @@ import (
 // Reader reads a YAML tree into settings, and collects all faults.
 type Reader struct {
 	Faults Faults
-	Given  map[string]Source // by dotted path: where the key was given
+	Given  map[string]Source // where keys were given, by their dotted paths
 
 	// Warnings has a line for each key of the file that no longer exists or is deprecated.
 	Warnings []string
 }
 
-// NewReader returns a reader that has read nothing yet.
+// NewReader returns a Reader that hasn't read anything yet.
 func NewReader() *Reader { return &Reader{Given: make(map[string]Source)} }
 
 // Source is where a value comes from: a key in a line, or a variable.
@@ -85,8 +85,8 @@ func (r *Reader) Sorted() error {
 	return r.Faults
 }
 
-// Mapping reads each key of a mapping with the setting at its path. prefix is the path of the mapping with a
-// dot at its end, or empty at the top.
+// Mapping reads each key of a mapping with the setting at its path. prefix is the path of the mapping followed by a
+// dot, or empty for the top level.
 func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -98,7 +98,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 		case value.Kind == yaml.MappingNode && len(inside) > 0:
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
-			if other, given := r.Given[path]; given && other.Key == here.Key { // once inside its section, and once as a dotted key
+			if other, given := r.Given[path]; given && other.Key == here.Key { // once in its section, and once as a dotted key
 				r.Fault(here, "", fmt.Sprintf("is given twice, first on line %d", other.Line))
 				continue
 			}
@@ -114,7 +114,7 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 	}
 }
 
-// Member reads a mapping that has a table of its own, and reports whether it has no faults.
+// Member reads a mapping that has a table of its own, and reports whether it is free of faults.
 func (r *Reader) Member(at Source, n *yaml.Node, keys []Setting) bool {
 	before, outside := len(r.Faults), r.Given
 	r.Given = make(map[string]Source)
@@ -174,7 +174,7 @@ func (r *Reader) RefuseTwice(table []Setting) {
 	}
 }
 
-// read sets the value of a key. If the key no longer exists, it adds a warning that says what to write
+// read sets the value of a key. If the key no longer exists, read adds a warning that says what to write
 // instead.
 func (r *Reader) read(s Setting, at Source, n *yaml.Node) {
 	if s.Gone != "" {
@@ -197,7 +197,7 @@ func (r *Reader) warn(at Source, problem string) {
 // Fault is one error in a configuration.
 type Fault struct {
 	File    string // the file's name, or "environment"
-	Line    int    // the line, from 1; 0 if there is none, as in the environment
+	Line    int    // the line, from 1; 0 if there is none, as for the environment
 	Key     string // the dotted path, or the variable's name; empty: the whole file
 	Value   string // the value, shortened for printing; may be empty
 	Problem string // what is wrong with it and what is allowed
@@ -221,8 +221,8 @@ func (f Fault) Error() string {
 // environment replaces the file name in faults of environment variables.
 const environment = "environment"
 
-// Faults is everything that is wrong with a configuration: first the faults of the file in the order of its
-// lines, then those of the environment.
+// Faults are all errors in a configuration: first those of the file in the order of its lines, then those of the
+// environment.
 type Faults []Fault
 
 // maxFaults is the largest number of faults that Error prints. Otherwise a different kind of file could fill the
@@ -301,7 +301,7 @@ func Nearest(key string, names []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance: the fewest bytes to insert, remove or replace.
+// distance returns the Levenshtein distance: the smallest number of bytes to insert, remove or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,8 +1,8 @@
 // Package form reads a configuration file in YAML or JSON, and environment variables that override it. A table
-// of settings contains the path of each key, the field that it sets, and the allowed values. All faults are
-// reported at once, each with file, line, key and value.
+// of settings contains the path of each key, the field that the key sets, and the allowed values. All faults are
+// reported at once, each with its file, line, key and value.
 //
-// Package config, not this package, contains tempomat's keys.
+// The keys of tempomat are in package config, not in this one.
 package form
 
 import (
@@ -16,7 +16,7 @@ import (
 type Setting struct {
 	Path     string // with dots, such as throttle.maxHold
 	Value    Value
-	Zero     string // what 0 means; empty if 0 is an ordinary number
+	Zero     string // the meaning of 0; empty if 0 is an ordinary number
 	Required bool   // a member of a list must have this key
 	Nested   bool   // a mapping, or a list of mappings, which no variable can hold
 	Restart  bool   // a change takes effect only after a restart

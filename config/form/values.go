@@ -14,8 +14,8 @@ import (
 
 // Scalar reads and prints values that are written as a single string.
 type Scalar[T any] struct {
-	// Parse reads the string. Its error says what is allowed; in a message, the error follows the key and the
-	// value.
+	// Parse reads the string. Its error says which values are allowed. In a message, the error follows the key and
+	// the value.
 	Parse func(text string) (T, error)
 	// Format prints the value as Parse reads it.
 	Format func(T) string
@@ -24,7 +24,7 @@ type Scalar[T any] struct {
 // In returns a Value that reads into p.
 func (s Scalar[T]) In(p *T) Value { return scalarIn[T]{s, p} }
 
-// But adds a check to Parse, and gives all errors the same message.
+// But adds a check to Parse, and replaces all errors with the same message.
 func (s Scalar[T]) But(problem string, valid func(x T) bool) Scalar[T] {
 	parse := s.Parse
 	s.Parse = func(text string) (T, error) {
@@ -101,7 +101,7 @@ func OrEmpty(s Scalar[string]) Scalar[string] {
 	return orNothing(s, "empty", []string{""})
 }
 
-// orNothing accepts the given words as an empty string. name is what messages call them.
+// orNothing accepts the given words as an empty string. name is the name for them in messages.
 func orNothing(s Scalar[string], name string, words []string) Scalar[string] {
 	parse := s.Parse
 	s.Parse = func(text string) (string, error) {
@@ -228,7 +228,7 @@ func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64)
 // PHP.
 func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 
-// Size accepts a number of bytes, such as 65536 or 64KB. most is the largest.
+// Size accepts a number of bytes, such as 65536 or 64KB. most is the largest number allowed.
 func Size(most int64) Scalar[int64] {
 	return Scalar[int64]{
 		Parse: func(text string) (int64, error) {
@@ -277,8 +277,8 @@ type List[T any] struct {
 	Of       Scalar[T]
 	Most     int  // the most members
 	Distinct bool // each member may occur only once
-	// Mapping returns the keys of a member that is written as a mapping. The mapping is then formatted as a
-	// string, and checked like one. If Mapping is nil, mappings aren't allowed.
+	// Mapping returns the keys of a member that is written as a mapping. The member is then formatted as a string,
+	// and the string is checked. If Mapping is nil, mappings aren't allowed.
 	Mapping func(*T) []Setting
 }
 
@@ -370,7 +370,7 @@ type Members[T any] struct {
 	Needs   string               // the keys that a member must have, for messages
 	New     func() T             // returns a member with the defaults
 	Keys    func(*T) []Setting   // returns the keys of a member
-	Check   func(*T, []T) string // checks a member whose keys are valid against those before it; returns an error text or ""; may be nil
+	Check   func(*T, []T) string // compares a member whose keys are valid with the members before it; returns an error text or ""; may be nil
 }
 
 // In returns a Value that reads into p.
@@ -390,8 +390,8 @@ func (m membersIn[T]) Text() string {
 	return strings.Join(texts, "; ")
 }
 
-// Said returns, in one line, the keys whose values differ from those of a member with only defaults. Required
-// keys are printed without their names.
+// Said returns, in one line, the keys whose values differ from those of a member with only defaults. For required
+// keys, it returns only the values.
 func Said(keys, plain []Setting) string {
 	var parts []string
 	for i, s := range keys {
