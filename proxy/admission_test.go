@@ -155,9 +155,9 @@ func TestHeadsOfSlowUploads(t *testing.T) {
 	}
 }
 
-// TestNewcomerIsSentBackOnce: the backend is full of heavy pages. A newcomer's browser is redirected once,
-// with a pass, and is then served; a client that keeps no cookies is redirected once and then served as a
-// stranger; while there is room, no client is redirected.
+// TestNewcomerIsSentBackOnce: while the backend is full of heavy pages, a newcomer's browser is redirected
+// once, with a pass, and then served. A client that keeps no cookies is redirected once and then served as a
+// stranger. While there is room, no client is redirected.
 func TestNewcomerIsSentBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(site), fairly)

@@ -17,8 +17,8 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// TestBackendTLS: no authority issues a certificate for a loopback address, so it isn't checked there. A
-// backend with a name must have one that an authority known to the system has signed.
+// TestBackendTLS: a certificate isn't checked on a loopback address, because no authority issues one for it. A
+// backend with a host name must have a certificate from an authority that the system trusts.
 func TestBackendTLS(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
@@ -38,11 +38,11 @@ func TestBackendTLS(t *testing.T) {
 	}
 }
 
-// TestBackendIsBusy: a backend on this machine without a worker for the TLS handshake, or with a full queue
-// of connections, counts as one that takes long to answer. It has nothing of the request yet, so the request
-// keeps no place once it is given up, or when its client disconnects.
+// TestBackendIsBusy: a backend on this machine without a worker for the TLS handshake, or with a full queue of
+// connections, counts as one that takes long to answer. It hasn't received anything of the request, so the
+// request loses its place when the proxy gives up or the client disconnects.
 func TestBackendIsBusy(t *testing.T) {
-	full := func(t *testing.T) (net.Listener, *url.URL) { // with one connection that is never accepted
+	full := func(t *testing.T) (net.Listener, *url.URL) { // its one connection is never accepted
 		path := filepath.Join(t.TempDir(), "socket")
 		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 		testkit.Must(t, errors.Join(err, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)))

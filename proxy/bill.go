@@ -14,8 +14,8 @@ const (
 	// billEvery is the pause between two readings of the CPU times of all running requests, while some
 	// process computes.
 	billEvery = 20 * time.Millisecond
-	// billSeldom is the same pause while no process computes. Then no request waits for a CPU, so a reading
-	// is less urgent, and most of its cost is the wake-up.
+	// billSeldom is the pause between two readings while no process computes. No request then waits for a CPU,
+	// so readings are less urgent, and most of the cost of a reading is the wake-up.
 	billSeldom = 40 * time.Millisecond
 	// soon is the pause after which Bill looks for the process of a request whose priority should be
 	// lowered at once. By then the backend has usually accepted the connection.
@@ -110,7 +110,7 @@ func (h *Handler) lookAtWork(now time.Time, t *host.Tracker) (computes bool) {
 		switch {
 		case !x.isMeasured(now):
 		case x.kernel.billed.work != nil:
-			if x.kernel.lowered == nil || !x.kernel.lowered.gaveUp { // otherwise its priority couldn't be lowered
+			if x.kernel.lowered == nil || !x.kernel.lowered.gaveUp { // not counted if its priority couldn't be lowered
 				known++
 			}
 			computes = computes || x.kernel.billed.computes

@@ -46,7 +46,7 @@ func TestWorkersTell(t *testing.T) {
 		for from := time.Now(); time.Since(from) < 3*leastBilled; { // and computes
 		}
 		if number := q.Header.Get(numberHeader); number != "" && q.URL.Path == "/tells" {
-			_, _ = io.WriteString(tell, "-"+number) // or it would seem to serve several at once from now on
+			_, _ = io.WriteString(tell, "-"+number) // otherwise the backend would seem to serve several requests at once
 		}
 	}), func(s *setup) { s.source = cpuaccount.Process })
 	ask := func(path string) {
@@ -64,7 +64,7 @@ func TestWorkersTell(t *testing.T) {
 	testkit.Eventually(t, "it measures", func() bool { return r.handler.bill.tracker.Load() != nil })
 	ask("/silent")
 	testkit.Same(t, 0, r.meter.Sums().Process, "nobody told: known")
-	for range 200 { // until the Driver comes by while one runs
+	for range 200 { // until Bill looks while a request runs
 		if ask("/tells"); r.meter.Sums().Process > 0 {
 			break
 		}
@@ -89,8 +89,8 @@ func TestWorkersTell(t *testing.T) {
 	}
 }
 
-// TestNobodyHasAcceptedYet: no process serves a request in the queue of the backend's connections, so no
-// priority is lowered, and the request costs nothing; when measuring ends, its cost is estimated again.
+// TestNobodyHasAcceptedYet: while a request waits in the queue of the backend's connections, no process serves
+// it. No priority is lowered, and the request costs nothing. When measuring ends, its cost is estimated again.
 func TestNobodyHasAcceptedYet(t *testing.T) {
 	l := loopback(t)
 	backend := &url.URL{Scheme: "http", Host: l.Addr().String()}
@@ -133,9 +133,9 @@ func TestNobodyHasAcceptedYet(t *testing.T) {
 	testkit.Same(t, 0, len(steps.seen()), "steps down")
 }
 
-// TestLooksSeldomWhileNobodyComputes: running requests are measured as often as their steps require while
-// some of them compute, and less often while all of them wait. The limiter expects that their processes'
-// priorities can be lowered, until this fails.
+// TestLooksSeldomWhileNobodyComputes: running requests are measured as often as their steps require while some
+// of them compute, and less often while all of them wait. The limiter expects that the priorities of their
+// processes can be lowered, until an attempt fails.
 func TestLooksSeldomWhileNobodyComputes(t *testing.T) {
 	for name, computes := range map[string]bool{"it computes": true, "it waits": false} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 	// aheadTime is how long a body of unknown length is read ahead. It is bounded because the client may wait
 	// for the backend's answer before it ends its body.
 	aheadTime = time.Second
-	// talkTime is the same for a client that may wait for parts of the answer before it sends more. A
+	// talkTime replaces aheadTime for a client that may wait for parts of the answer before it sends more. A
 	// client that sends its whole body at once doesn't take longer than this.
 	talkTime = 10 * time.Millisecond
 )
@@ -58,7 +58,7 @@ func (x *exchange) talks() bool {
 	return strings.HasPrefix(x.request.Header.Get("Content-Type"), "application/grpc")
 }
 
-// keepsRequest reports whether a body of that length may be kept in a spool; negative: the length is unknown.
+// keepsRequest reports whether a body of that length may be kept in a spool. A negative length is unknown.
 func (x *exchange) keepsRequest(length int64) bool {
 	p := &x.policy.Buffer
 	return p.Store != nil && p.Request > 0 && length <= p.Request
@@ -86,8 +86,8 @@ func (b *body) readSmall(length int) {
 	}
 }
 
-// readKept reads the body into the spool until all of it is there, or there is no room for more; another goroutine
-// reads the rest while the backend reads. For a live body, whose length is unknown, it stops after a while.
+// readKept reads the body into the spool until the body is complete or the spool has no more room. It reads a live
+// body, whose length is unknown, only for a limited time. Another goroutine reads the rest while the backend reads.
 func (b *body) readKept(live bool) {
 	if !live {
 		if left := b.keep(b.kept.TryWrite); left != nil {
@@ -113,10 +113,10 @@ func (b *body) readKept(live bool) {
 	}
 }
 
-// keepRest spools the remaining bytes, and then the rest of the body, as the backend makes room by reading.
+// keepRest spools left and then the rest of the body, as the backend's reading makes room.
 func (b *body) keepRest(left []byte) {
 	wait := func(piece []byte) int {
-		n, _ := b.kept.Write(piece) // it takes less only if the body is no longer wanted
+		n, _ := b.kept.Write(piece) // writes less only if the body is no longer wanted
 		return n
 	}
 	if wait(left) == len(left) {

@@ -27,7 +27,7 @@ func (d readDeadlines) SetReadDeadline(t time.Time) error {
 }
 
 // TestDeadlineGoesBeforeTheEnd: once a body is complete, its exchange may end at any time, and the connection
-// belongs to another request.
+// may then serve another request.
 func TestDeadlineGoesBeforeTheEnd(t *testing.T) {
 	var last time.Time
 	b := &body{
@@ -91,8 +91,8 @@ func TestUploadsAsPages(t *testing.T) {
 	}
 }
 
-// TestBreaksOffAtTheBackend: a client breaks off its body while the backend has the request. The place is
-// free when the backend has finished: at once if it reads the body, otherwise when its work is done.
+// TestBreaksOffAtTheBackend: a client breaks off its body while the backend has the request. The request's
+// place becomes free at once if the backend reads the body, otherwise when the backend has finished.
 func TestBreaksOffAtTheBackend(t *testing.T) {
 	for _, header := range []string{
 		"Transfer-Encoding: chunked\r\nContent-Type: application/grpc", // it isn't read ahead for a second
@@ -129,16 +129,16 @@ func TestBreaksOffAtTheBackend(t *testing.T) {
 	}
 }
 
-// TestBreaksOffInTheQueue: the bodies of clients that wait in the queue break off: one client sends invalid
-// chunks, one nothing more. They are told so, as others are. Clients that disconnect before they have sent
-// their bodies stop waiting.
+// TestBreaksOffInTheQueue: clients that wait in the queue break off their bodies: one sends invalid chunks, the
+// other sends nothing more. Each gets the usual answer for its mistake. Clients that disconnect before they
+// have sent their bodies stop waiting.
 func TestBreaksOffInTheQueue(t *testing.T) {
 	for rest, want := range map[string]int{"zz\r\n": http.StatusBadRequest, "": http.StatusRequestTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			work := make(chan bool)
 			r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }), fairly,
 				func(s *setup) { s.body = 10 * time.Second })
-			t.Cleanup(func() { close(work) }) // before the proxy waits for its requests
+			t.Cleanup(func() { close(work) }) // runs before the proxy waits for its requests
 			var unsent []net.Conn
 			for range 24 {
 				unsent = append(unsent, r.dial())
@@ -173,7 +173,7 @@ func TestLeavesAnUploadThatNobodyReads(t *testing.T) {
 	r := startOn(t, loopback(t), back, nil, func(s *setup) { s.backend.Timeout = 200 * time.Millisecond })
 	c := r.dial()
 	send(t, c, "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000000\r\n\r\n")
-	for taken := 1; taken > 0; { // until nobody takes more
+	for taken := 1; taken > 0; { // until the proxy takes no more
 		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		taken, _ = c.Write(make([]byte, 1<<20))
 	}

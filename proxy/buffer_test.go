@@ -28,7 +28,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// slowly gives b in pieces, with a pause before each of them.
+// slowly yields b in pieces, with a pause before each.
 type slowly struct {
 	b     []byte
 	piece int
@@ -107,8 +107,8 @@ func TestSlowUploadsAreCheap(t *testing.T) {
 	})
 }
 
-// TestBrokenUpload: the limiter never learns of clients that break off or stall while their body is read
-// ahead.
+// TestBrokenUpload: the limiter never sees the requests of clients that break off or stall while their body is
+// read ahead.
 func TestBrokenUpload(t *testing.T) {
 	for _, length := range []string{"Content-Length: 100", "Content-Length: 100000", "Transfer-Encoding: chunked"} {
 		for _, stalls := range []bool{false, true} {
@@ -259,7 +259,7 @@ func TestOnlyTheBackendsTimeIsCharged(t *testing.T) {
 	})
 }
 
-// TestNoRoom: on a full file system, bodies stream, no byte is lost, and a client that reads slowly holds a
+// TestNoRoom: on a full file system, bodies stream, no byte is lost, and a client that reads slowly keeps its
 // place.
 func TestNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestNoRoom(t *testing.T) {
 				res, err := c.Do(q)
 				testkit.Must(t, err)
 				time.Sleep(time.Minute / 2)
-				if g := r.limiter.GateState(); c == r.client && g.Busy != 1 { // the other one's window has room for it
+				if g := r.limiter.GateState(); c == r.client && g.Busy != 1 { // the HTTP/2 client's window has room for the answer
 					t.Errorf("%d places are taken by who reads nothing, want 1", g.Busy)
 				}
 				if got := readAll(t, res); got != string(sent) {
@@ -314,7 +314,7 @@ func TestLeavesTheSpool(t *testing.T) {
 	})
 }
 
-// TestLiveTrailers: bodies end with a trailer while the backend is reading them, or just as it begins to.
+// TestLiveTrailers: bodies end with a trailer while the backend reads them, or just when it begins to read.
 func TestLiveTrailers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -342,7 +342,7 @@ func TestLiveTrailers(t *testing.T) {
 // TestWhoKeepsUpNeedsNoSpool: a client that reads as fast as the backend sends needs no spool.
 func TestWhoKeepsUpNeedsNoSpool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A file that cannot be made is counted.
+		// Files that can't be created are counted.
 		store := spool.NewStore(spool.Limits{Directory: filepath.Join(t.TempDir(), "missing"), Address: 1})
 		r := startVirtual(t, http.HandlerFunc(giveBack), fairly, func(s *setup) { s.buffer.Store = store; s.buffer.RequestMemory, s.buffer.Request = 0, 0 })
 		sent := noise(1 << 20)

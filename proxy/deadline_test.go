@@ -17,7 +17,7 @@ func limited(s *setup) {
 	s.server.Header, s.body, s.write, s.server.Idle = 10*time.Second, 20*time.Second, 30*time.Second, 40*time.Second
 }
 
-// TestClientsThatStop: clients stop half way, and the proxy drops each after the limit that applies.
+// TestClientsThatStop: clients stop halfway, and the proxy disconnects each after the time limit that applies.
 func TestClientsThatStop(t *testing.T) {
 	backend := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/unread" {
@@ -30,7 +30,7 @@ func TestClientsThatStop(t *testing.T) {
 	})
 	for _, tc := range []struct {
 		name, send string
-		status     int // of what comes
+		status     int // of the answer
 		closed     time.Duration
 	}{
 		{"in the header", "GET / HTTP/1.1\r\nHos", 408, 15 * time.Second},
@@ -61,7 +61,7 @@ func TestClientsThatStop(t *testing.T) {
 	}
 }
 
-// TestSlowButSteady: clients are slower than the limits in total, but never within one piece.
+// TestSlowButSteady: clients take longer than the limits in total, but never for a single piece.
 func TestSlowButSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -169,7 +169,7 @@ func TestReadsNothing(t *testing.T) {
 	})
 }
 
-// TestPauseAtTheEnd: the end of a response comes long after its last piece, both charged and exempt.
+// TestPauseAtTheEnd: the end of a response comes long after its last piece, for charged and for exempt requests.
 func TestPauseAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

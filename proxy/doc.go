@@ -26,13 +26,13 @@
 // so the simulator can run it on virtual time. Package proxy waits, reads and writes.
 //
 // Each connection has a goroutine. Two more goroutines serve all requests. Drive calls the limiter with the
-// current time, so that it starts waiting requests and charges running ones, and notices clients that have
-// disconnected. Bill reads the CPU time of the backend's processes.
+// current time, so that the limiter starts waiting requests and charges running ones. Drive also notices
+// clients that have disconnected. Bill reads the CPU time of the backend's processes.
 //
 // # How an answer ends
 //
-// A request has two ends: the backend's, in settle, and the client's, in finish. The table lists the functions
-// that run before these, by how the answer ends:
+// A request ends twice: for the backend in settle, and for the client in finish. For each way in which an
+// answer can end, the table lists the functions that run before settle and finish:
 //
 //	                   the backend's part              the client's part
 //	complete           backendDone, settle: finished   sendLast, hold
@@ -47,40 +47,40 @@
 //
 // abort panics with http.ErrAbortHandler. If the handler returned instead, the server would send an empty 200.
 //
-// The packages front, http1 and backend implement HTTP/1.1 instead of net/http, because messages must be
-// forwarded exactly as they came. Package front also implements HTTP/2, with the frames and the HPACK of
-// golang.org/x/net, because only the implementation itself can enforce the limits against floods. Requests of
+// The packages front, http1 and backend replace net/http for HTTP/1.1, because the proxy must forward messages
+// exactly as it received them. Package front also implements HTTP/2, with the frames and the HPACK of
+// golang.org/x/net, because limits against floods can be enforced only inside the implementation. Requests of
 // both versions go through the same handler.
 //
 // # Workers and clients
 //
-// A backend has few workers, and a client may be slow. So a worker should never wait for a client.
+// A backend has few workers, and a client may be slow. Therefore a worker should never wait for a client.
 //
-// The request's body is read before the request asks for a place: into memory, then into a file (package spool).
-// The client may produce a body of unknown length as it goes, and never end it. So after a second, or after 10 ms for
-// gRPC, the request continues with the part that has arrived.
+// The request's body is read before the request asks for a place: into memory, then into a file (package
+// spool). A client may produce a body of unknown length bit by bit, and never end it. For such a body, the
+// request continues after a second (10 ms for gRPC) with the part that has arrived.
 //
-// The answer is read as fast as the backend sends it. If the client is slow, a spool keeps the rest of the answer. A
-// small answer, or one whose client keeps up, needs no spool. If the spools have no more room, bodies stream: no byte
-// is lost, but the request keeps its worker and its place until the client has taken them. A request whose body is
-// still arriving counts as one that holds a worker without computing. Its cost is guessed only from earlier
-// requests of the same kind.
+// The answer is read as fast as the backend sends it. If the client is slow, a spool keeps the rest of the
+// answer. A small answer, or one whose client keeps up, needs no spool. If the spools are full, bodies stream:
+// no byte is lost, but the request keeps its worker and its place until the client has taken the whole answer.
+// A request whose body is still arriving counts as one that holds a worker without computing. Its cost is
+// guessed only from earlier requests of the same kind.
 //
 // Event streams, answers with "X-Accel-Buffering: no" and upgraded connections are forwarded at once and keep their
 // place until they end. The meter of CPU time stops for event streams and upgraded connections, and whenever the
 // backend waits for a client.
 //
-// If the client disconnects, the request at the backend continues as an abandoned request (an orphan),
-// because PHP notices a lost client only when it sends something. An orphan keeps its place and is charged
-// until the backend has finished. If the client disconnected in the middle of its body, the proxy closes the
-// sending half of the backend's connection. A backend that is still reading the body then gives up; any
-// other backend continues to the end. The proxy reads up to 64 KB of an orphan's answer, for at most
-// backend.timeout, and then closes the connection. An orphaned event stream ends with its next event. A
-// request that took too long (504) probably still runs. In mode fair it therefore keeps its place for as
-// long again, but for at most 10 s. After an outage, all places are free again by then.
+// If the client disconnects, the request at the backend continues as an abandoned request (an orphan), because
+// PHP notices a lost client only when it sends something. An orphan keeps its place and is charged until the
+// backend has finished. If the client disconnected in the middle of its body, the proxy closes the sending half
+// of the backend's connection. A backend that is still reading the body then gives up; any other backend
+// continues to the end. The proxy reads up to 64 KB of an orphan's answer, for at most backend.timeout, and
+// then closes the connection. An orphaned event stream ends with its next event. A request that took too long
+// (504) probably still runs. In mode fair it therefore keeps its place for as long again, but for at most 10 s.
+// This limit frees all places soon after an outage.
 //
-// writer and body limit how long a client may send or take nothing. No state of a request stays with the connection
-// for the next one. If an answer begins before the request's body was read, its HTTP/1 connection closes afterwards.
+// writer and body limit how long a client may send or take nothing. A connection keeps no state of one request for
+// the next. If an answer begins before the request's body was read, its HTTP/1 connection closes afterwards.
 //
 // # The files, in the order in which a request passes them
 //

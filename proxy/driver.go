@@ -125,8 +125,8 @@ func (h *Handler) Measure(now time.Time, use cpuaccount.Use) {
 	h.gate.Measure(now, h.Policy().Meter, use, h.lives)
 }
 
-// Pressure returns the part of the time, 0 to 1, in which some process waited for a CPU, according to the
-// last measurement; negative: there was none.
+// Pressure returns the part of the time, 0 to 1, in which some process waited for a CPU, according to the last
+// measurement. It is negative if there was none.
 func (h *Handler) Pressure() float64 { return math.Float64frombits(h.pressure.Load()) }
 
 // lives yields the Life of each request at the backend.

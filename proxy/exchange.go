@@ -97,7 +97,7 @@ type connection struct {
 type connectionKey struct{}
 
 // served is the response writer that the server gives an exchange, for HTTP/1 or HTTP/2.
-type served interface { //nolint:interfacebloat // of HTTP/1 and of HTTP/2, all that an exchange needs of it
+type served interface { //nolint:interfacebloat // all methods that an exchange needs, for HTTP/1 and HTTP/2
 	http.ResponseWriter
 	SetReadDeadline(at time.Time) error
 	SetWriteDeadline(at time.Time) error
@@ -159,10 +159,10 @@ type Policy struct {
 
 	Pages *errorpage.Set // pages that the proxy itself answers with
 
-	Underscores bool // the backend also gets fields whose names have characters other than A-Z, 0-9 and -
+	Underscores bool // the backend also gets fields whose names contain characters other than A-Z, 0-9 and -
 }
 
-// Buffer sets where bodies wait, and how many bytes of each body may wait: in memory, and in memory and on
+// Buffer sets where bodies wait, how many bytes of each body may wait in memory, and how many in memory and on
 // disk together. If Request or Response is 0, or there is no Store, bodies of that kind stream.
 type Buffer struct {
 	Store                    *spool.Store
@@ -223,7 +223,7 @@ type asked struct {
 	fields  http1.Fields
 }
 
-// work is the state of the backend's work on a request. It ends when the backend has finished, which may be
+// work is the state of the backend's work on a request. The work ends when the backend has finished, possibly
 // before the client has read the answer, or after the client has disconnected.
 type work struct {
 	late atomic.Bool // whether the backend took too long after the client had disconnected
@@ -254,8 +254,8 @@ type lowered struct {
 	gaveUp bool
 }
 
-// told is how much of a request SoFar reported while the request ran. It may be used within Roster.Each, and
-// afterwards by the goroutine that served the request.
+// told is the part of a request's cost that SoFar reported while the request ran. It may be used within
+// Roster.Each, and afterwards by the goroutine that served the request.
 type told struct {
 	cost   time.Duration
 	wasted time.Duration // part of cost that was used after the client had disconnected
@@ -271,9 +271,9 @@ type closing struct {
 // ends reports whether the server is shutting down.
 func (c *closing) ends() bool { return c != nil && c.drains.Load() }
 
-// upgrades are a server's upgraded connections. They may be open for days, so a server that shuts down
-// closes them instead of waiting, and their clients reconnect to the next process. The zero value has
-// none. The methods may be called concurrently.
+// upgrades are a server's upgraded connections. They may be open for days, so a server that shuts down closes
+// them instead of waiting, and their clients reconnect to the next process. The zero value is empty. The
+// methods may be called concurrently.
 type upgrades struct {
 	mu    sync.Mutex // guards the fields below
 	open  map[*func()]struct{}

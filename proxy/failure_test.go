@@ -130,7 +130,7 @@ func TestBackendBreaksOff(t *testing.T) {
 				for _, c := range []*http.Client{r.client, r.h2c} {
 					res, err := c.Do(request(t, nil, "GET /"))
 					if err != nil {
-						continue // it noticed before it got the header
+						continue // the client noticed before it got the header
 					}
 					if body, err := io.ReadAll(res.Body); err == nil {
 						t.Errorf("got %q without an error", body)
@@ -146,8 +146,8 @@ func TestBackendBreaksOff(t *testing.T) {
 	}
 }
 
-// TestHalfClosed: a client that closes its sending side and continues to read counts as disconnected, and
-// must not mistake that for an empty answer.
+// TestHalfClosed: a client that closes its sending side and continues to read counts as disconnected, and must
+// not get an empty answer.
 func TestHalfClosed(t *testing.T) {
 	end := make(chan struct{})
 	r := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))

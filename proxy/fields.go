@@ -21,10 +21,10 @@ func isHop(name string) bool {
 	return false
 }
 
-// named returns the header fields that Connection lists, which makes them fields for one connection only.
-// Fields for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a client could remove a
-// field in which a proxy in front of this one describes the client. The map is filled with the header's own
-// keys first, so its size stays bounded if a client lists each field thousands of times.
+// named returns the header fields that Connection lists and that therefore apply to one connection only. Fields
+// for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a client could remove a field in
+// which a proxy in front of this one describes the client. The map is filled with the header's own keys first,
+// so its size stays bounded if a client lists each field thousands of times.
 func named(h http1.Fields) (private map[string]bool) {
 	for _, f := range h {
 		if f.Key != "Connection" {
@@ -60,7 +60,7 @@ func isForAll(name string) bool {
 	return strings.HasPrefix(name, "Content-") || strings.HasPrefix(name, "Accept") || strings.HasPrefix(name, "If-") || tellsOrigin(name)
 }
 
-// endToEnd appends the fields of an answer that the client gets.
+// endToEnd appends to dst the fields of an answer that pass to the client.
 func endToEnd(dst, src http1.Fields) http1.Fields {
 	private := named(src)
 	for _, f := range src {
@@ -96,7 +96,7 @@ func tellsOrigin(name string) bool {
 
 // mayTrail reports whether a field may come after a body. A server may merge trailers into the header, which
 // the proxy has already checked. So trailers must not describe how the message is framed, where it goes, who
-// sent it, what it may do, or how to read the content (RFC 9110, 6.5.1).
+// sent it, what the request may do, or how to read the content (RFC 9110, 6.5.1).
 func mayTrail(name string) bool {
 	switch name {
 	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",

@@ -13,7 +13,7 @@ import (
 	"tempomat/limiter"
 )
 
-// fairly sets mode fair with room for one request of a size. The cost is the wall time.
+// fairly sets mode fair, with one heavy request at a time. A request's cost is its wall time.
 func fairly(s *setup) {
 	s.limits.Mode = limiter.Fair
 	s.limits.Gate = limiter.GateOptions{CPUs: 1, Workers: 16, Heavy: 1}
@@ -44,7 +44,7 @@ func TestStanding(t *testing.T) {
 	for name, tc := range map[string]struct {
 		judged bool
 		paths  []string
-		want   float64 // with the last one
+		want   float64 // of the last request
 	}{
 		"vouched for":      {true, []string{"/", "/vouched", "/"}, 6},
 		"loads parts":      {true, []string{"/", "/a.css", "/b.css", "/"}, 2},

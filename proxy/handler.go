@@ -90,8 +90,8 @@ func (h *Handler) admit(x *exchange) bool {
 	return true
 }
 
-// awaitVerdict waits for the limiter's decision. Most requests already have it. These share one closed
-// channel, which is checked alone first, because a select over several channels would lock each of them.
+// awaitVerdict waits for the limiter's decision. Most requests already have it. They share one closed channel,
+// which is checked first and alone, because a select over several channels would lock each of them.
 func (h *Handler) awaitVerdict(x *exchange) {
 	select {
 	case <-x.life.Decided():

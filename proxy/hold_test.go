@@ -23,7 +23,7 @@ func heldFor(s *setup) {
 	s.source = cpuaccount.Wall
 }
 
-const hold = 9 * time.Second // for 1 CPU-s at 0.1 CPU-s/s, less the credit earned in the second
+const hold = 9 * time.Second // for 1 CPU-s at 0.1 CPU-s/s, minus the credit earned in that second
 
 // near reports whether d equals want, except for the guess and rounding.
 func near(d, want time.Duration) bool { return (d - want).Abs() < 10*time.Millisecond }
@@ -97,7 +97,7 @@ func checkHold(t *testing.T, c *http.Client, path string, header time.Duration, 
 	}
 }
 
-// TestHeldClientLeaves: a held response whose client disconnects frees its place.
+// TestHeldClientLeaves: a held response whose client disconnects frees its place in the waiting room.
 func TestHeldClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, sleeper, heldFor)

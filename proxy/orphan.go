@@ -44,7 +44,7 @@ const (
 	// mostAbandoned is how many bytes of an answer are read after its client has disconnected, so that the
 	// backend can finish. Then the connection is closed; a backend notices this when it writes.
 	mostAbandoned = 64 << 10
-	// mostLinger is the longest that a request keeps its place after the proxy has given up waiting for
+	// mostLinger is the longest time that a request keeps its place after the proxy has given up waiting for
 	// the backend. After this time, all places of a backend that has recovered are free again.
 	mostLinger = 10 * time.Second
 )
@@ -129,8 +129,8 @@ func (h *Handler) expire(now time.Time, x *exchange) {
 	x.life.Expire(now)
 }
 
-// survive is deferred in goroutines that no server recovers, where a panic would end the process. It logs
-// the panic and turns it into an error.
+// survive is deferred in goroutines that no server recovers, because a panic in them would end the process. It
+// logs the panic and turns it into an error.
 func survive(log *zap.Logger, err *error) {
 	if p := recover(); p != nil {
 		log.Error("a goroutine panicked", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
@@ -142,8 +142,8 @@ func survive(log *zap.Logger, err *error) {
 // is incomplete.
 func abort() { panic(http.ErrAbortHandler) }
 
-// abandon ends an exchange whose client has disconnected, without an answer. If the client is connected after
-// all, it could mistake an empty answer for one from the backend.
+// abandon ends, without an answer, an exchange whose client has disconnected. If the client were still
+// connected, it could mistake an empty answer for one from the backend.
 func (x *exchange) abandon() {
 	if !x.backend.since.IsZero() {
 		x.orphan(time.Now())

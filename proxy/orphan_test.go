@@ -30,7 +30,7 @@ func (r *rig) awaitOrphans(n int) {
 	})
 }
 
-// leaves sends a request and disconnects after a time, whatever has arrived until then.
+// leaves sends a request and disconnects after a time, whatever has arrived by then.
 func leaves(t *testing.T, c *http.Client, q *http.Request, after time.Duration) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), after)
@@ -41,8 +41,8 @@ func leaves(t *testing.T, c *http.Client, q *http.Request, after time.Duration) 
 	}
 }
 
-// work3s answers after 3 s: /header begins only then, /body has begun before, and /part sends slightly less
-// than the proxy reads of an abandoned answer.
+// work3s finishes its answer after 3 s: /header begins only then, /body begins at once, and /part sends
+// slightly less than the proxy reads of an abandoned answer.
 func work3s(w http.ResponseWriter, q *http.Request) {
 	if q.URL.Path == "/body" || q.URL.Path == "/length" {
 		if q.URL.Path == "/length" {
@@ -58,8 +58,8 @@ func work3s(w http.ResponseWriter, q *http.Request) {
 	_, _ = io.WriteString(w, "later")
 }
 
-// TestOrphans: clients disconnect before the header and in the body. The request keeps its place until the
-// backend has finished, is charged completely, and teaches the next guess. The backend's connection is
+// TestOrphans: clients disconnect before the header or within the body. The request keeps its place until
+// the backend has finished, is charged completely, and teaches the next guess. The backend's connection is
 // reused.
 func TestOrphans(t *testing.T) {
 	for _, change := range []func(*setup){func(*setup) {}, unbuffered} {
@@ -99,8 +99,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestOrphanWithoutEnd: if the backend never finishes, or finishes too late, its connection is closed, and it
-// notices.
+// TestOrphanWithoutEnd: if the backend never finishes, or finishes too late, its connection is closed, and the
+// backend notices.
 func TestOrphanWithoutEnd(t *testing.T) {
 	for path, tc := range map[string]struct {
 		told    time.Duration // least time until the backend notices
@@ -153,7 +153,7 @@ func TestOrphanWithoutEnd(t *testing.T) {
 }
 
 // TestSlowBackendKeepsItsPlace: a request that the backend did not answer in time keeps its place for a while
-// longer, although its client has a 504. When the Driver ends, nothing is left.
+// longer, although its client has got a 504. When Drive ends, no request is left.
 func TestSlowBackendKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }),
@@ -174,9 +174,9 @@ func TestSlowBackendKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestDrainCutsOrphans: a server stops while the backend works for clients that have disconnected, and for
-// one that has not. It waits only for that one, and no longer than the limit. The backend learns of the
-// others at once.
+// TestDrainCutsOrphans: a server stops while the backend works for clients that have disconnected, and for one
+// that has not. It waits only for that one, and no longer than the limit. The backend's connections for the
+// others are closed at once.
 func TestDrainCutsOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan time.Time, 3)

@@ -14,7 +14,7 @@ type Stepper interface {
 	Step(h *host.Hold, id process.ID, step int) error
 	// End restores the process's priority.
 	End(h *host.Hold)
-	// Mend restores the priority of a process that an earlier proxy has left lowered.
+	// Mend restores the priority of a process that an earlier proxy left at a lower one.
 	Mend(id process.ID)
 }
 
@@ -140,8 +140,8 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	}
 }
 
-// tellPreempts tells the limiter whether the priority of most requests at the backend can be lowered. That is
-// impossible if the request's process is unknown.
+// tellPreempts tells the limiter whether the priority of most requests at the backend can be lowered. It can't
+// be lowered if the request's process is unknown.
 func (h *Handler) tellPreempts(known, unknown int) {
 	p := &h.priorities
 	if yes := p.inForce() != nil && known > unknown; yes != p.preempts {
@@ -150,7 +150,7 @@ func (h *Handler) tellPreempts(known, unknown int) {
 	}
 }
 
-// mend restores the priorities of processes that were just found, if a killed proxy has left them lowered.
+// mend restores the priorities of processes that were just found, if a proxy that was killed has left them lowered.
 func (p *priorities) mend(found []process.ID) {
 	s := p.inForce()
 	if s == nil {

@@ -46,7 +46,7 @@ func (s *stepper) seen() []int {
 	return slices.Clone(s.steps)
 }
 
-// compute measures the running requests every 20 ms: each computes in one process.
+// compute measures the running requests every 20 ms, as if each computed in one process.
 func compute(ctx context.Context, h *Handler, s *stepper, id process.ID) {
 	ticks := time.NewTicker(billEvery)
 	defer ticks.Stop()
@@ -103,8 +103,8 @@ func TestStepsDownAndBack(t *testing.T) {
 	})
 }
 
-// TestLookedForSoon: Bill looks at once only for the worker of a request whose priority is lowered at once:
-// not if the cost is unknown, not if no priorities are lowered, and not if the request may end before Bill
+// TestLookedForSoon: Bill looks for a request's worker at once only if the worker's priority is lowered at
+// once. It doesn't if the cost is unknown, if no priorities are lowered, or if the request may end before Bill
 // looks, however much its client owes.
 func TestLookedForSoon(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -142,15 +142,15 @@ func TestLookedForSoon(t *testing.T) {
 	}
 }
 
-// TestWhoTakesNoStep: processes keep their priority where no request is slowed. If no priority may be
-// lowered, that is reported once, and never tried again. If only the process of one request can't be lowered,
-// that isn't tried again for this request, but at once for the next one.
+// TestWhoTakesNoStep: processes keep their priority in modes that slow no request. If the proxy may not lower
+// priorities, this is reported once and never tried again. If it can't lower the priority of one process, it
+// doesn't try again for the same request, but does for the next one.
 func TestWhoTakesNoStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*setup)
-		err    error // of each step
+		err    error // result of each step
 		told   int
-		want   []int // by two long requests
+		want   []int // for two long requests
 	}{
 		"observe":               {change: mode(limiter.Observe)},
 		"cap":                   {change: mode(limiter.Cap)},
@@ -172,8 +172,8 @@ func TestWhoTakesNoStep(t *testing.T) {
 	}
 }
 
-// TestStepperReplaced: a reload comes while a request runs: the previous Stepper restores its process, and
-// the next one continues from there.
+// TestStepperReplaced: during a reload while a request runs, the previous Stepper restores the priority of the
+// request's process, and the next Stepper continues at the same step.
 func TestStepperReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var before, after stepper
@@ -193,13 +193,13 @@ func TestStepperReplaced(t *testing.T) {
 	})
 }
 
-// TestWhoSteppedDownLeavesTheCPU: two requests on one CPU are assumed to get a half each; next to a request
-// whose process has stepped down, the other one gets and pays for all of it, as long as that lasts.
+// TestWhoSteppedDownLeavesTheCPU: two requests on one CPU are assumed to get half of it each. If the process of
+// one has stepped down, the other gets all of the CPU and pays for it, for as long as this lasts.
 func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		after *stepper // a reload
-		off   bool     // one that switches it off
+		off   bool     // whether a reload switches priorities off
 		want  time.Duration
 	}{
 		"it has stepped down":      {nil, nil, false, 10 * time.Millisecond},
@@ -221,7 +221,7 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 			case c.after != nil:
 				r.handler.SetStepper(c.after, func(error) {})
 			}
-			time.Sleep(2*billEvery + time.Millisecond) // it is looked, and looked again
+			time.Sleep(2*billEvery + time.Millisecond) // Bill looks twice
 			if got := paysBeside(r); (got - c.want).Abs() > time.Millisecond/2 {
 				t.Errorf("10 ms cost %s, want %s", got, c.want)
 			}
@@ -230,7 +230,7 @@ func TestWhoSteppedDownLeavesTheCPU(t *testing.T) {
 	}
 }
 
-// paysBeside returns what 10 ms beside the running requests cost.
+// paysBeside returns the cost of a request that takes 10 ms while the others run.
 func paysBeside(r *rig) time.Duration {
 	var beside cpuaccount.Span
 	r.meter.Begin(time.Now(), &beside)
@@ -238,9 +238,9 @@ func paysBeside(r *rig) time.Duration {
 	return beside.End(time.Now())
 }
 
-// TestStepsBackAsItsProcessGoesOn: while the answer is still being read slowly, the process of a request
-// already serves another one, or several at once, or another process serves the request. The priority is
-// restored then, not when the answer has been read.
+// TestStepsBackAsItsProcessGoesOn: while a slow client still reads the answer, the process already serves
+// another request or several at once, or another process serves the request. The priority is restored at that
+// time, not when the answer has been read.
 func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		is    host.WorkState
@@ -277,7 +277,7 @@ func TestStepsBackAsItsProcessGoesOn(t *testing.T) {
 }
 
 // TestPutsBackFirst: the priority of a process that passes from one request to the next is restored before it
-// is lowered for the next one: the other order would be refused.
+// is lowered for the next one, because the other order would fail.
 func TestPutsBackFirst(t *testing.T) {
 	var s stepper
 	var next, before lowered

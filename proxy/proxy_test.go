@@ -103,7 +103,7 @@ func start(t *testing.T, backend http.Handler, changes ...func(*setup)) *rig {
 	return startOn(t, loopback(t), loopback(t), backend, changes...)
 }
 
-// startVirtual does the same in the memory of a synctest bubble.
+// startVirtual starts such a proxy in memory, within a synctest bubble.
 func startVirtual(t *testing.T, backend http.Handler, changes ...func(*setup)) *rig {
 	t.Helper()
 	return startOn(t, memory(), memory(), backend, changes...)
@@ -177,7 +177,7 @@ func startOn(t *testing.T, front, back wire, backend http.Handler, changes ...fu
 	return r
 }
 
-// shippedPages returns the pages without an administrator's templates.
+// shippedPages returns the pages that come with tempomat, without an administrator's templates.
 func shippedPages(t *testing.T) *errorpage.Set {
 	t.Helper()
 	pages, err := errorpage.Load("")

@@ -67,7 +67,7 @@ func (x *exchange) refuseCircle() {
 	x.fail(telemetry.Refused, errorpage.Circle)
 }
 
-// fail answers a request in the backend's place.
+// fail answers a request instead of the backend.
 func (x *exchange) fail(o telemetry.Outcome, c errorpage.Cause) {
 	x.log.outcome = o
 	x.answer(&refusal{cause: c})
@@ -114,7 +114,7 @@ func (x *exchange) appendRefusal(b []byte, p *refusal) []byte {
 	case errorpage.JSON:
 		h.Set("Content-Type", "application/problem+json")
 		p.Detail = string(page.AppendText(nil, &values))
-		text, _ := json.Marshal(p) // text and numbers: it can't fail
+		text, _ := json.Marshal(p) // can't fail, because p has only text and numbers
 		return append(append(b, text...), '\n')
 	case errorpage.HTML:
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -148,7 +148,7 @@ func (p *refusal) setDebtor(k limiter.Key) {
 // jitter adds up to a quarter to a wait and rounds it up to whole seconds, so clients that are rejected
 // together don't return together.
 func jitter(wait time.Duration) int {
-	s := wait.Seconds() * (1 + rand.Float64()/4) //nolint:gosec // spreads clients, hides nothing
+	s := wait.Seconds() * (1 + rand.Float64()/4) //nolint:gosec // spreads clients, needn't be secret
 	return max(1, int(math.Ceil(s)))
 }
 
@@ -178,8 +178,8 @@ func givenID(h http.Header) string {
 	return ""
 }
 
-// isSoundID reports whether an id may be shown as it is in a page, a header, a log or a terminal, and may
-// be an argument of a program: it must not look like an option.
+// isSoundID reports whether an id is safe, as it is, in a page, a header, a log or a terminal, and as an
+// argument of a program. There it must not look like an option.
 func isSoundID(id string) bool {
 	for i := range len(id) {
 		c := id[i]
@@ -196,7 +196,7 @@ func isSound(r *http.Request) bool {
 		(r.ProtoMajor < 2 || isSoundStream(r))
 }
 
-// isSoundHost reports whether the host is valid. A client of HTTP/1.0 may name none.
+// isSoundHost reports whether the host is valid. An HTTP/1.0 client may omit it.
 func isSoundHost(r *http.Request) bool {
 	return http1.IsHost(r.Host) || r.Host == "" && !r.ProtoAtLeast(1, 1)
 }

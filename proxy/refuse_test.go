@@ -27,7 +27,7 @@ import (
 // sleeper is a backend that takes a second.
 var sleeper = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) })
 
-// indebted makes the mode refuse a client after one of the sleeper's answers.
+// indebted makes the mode reject a client after one of the sleeper's answers.
 func indebted(m limiter.Mode) func(*setup) {
 	return func(s *setup) {
 		s.limits.Mode = m
@@ -102,8 +102,8 @@ func TestRefusedAsByOthers(t *testing.T) {
 	}
 }
 
-// TestRoomIsFull fills the waiting room with uploads. Those that have a place there get answers that show the
-// body from before the wait.
+// TestRoomIsFull fills the waiting room with uploads. The uploads that have a place there get answers that show
+// the body that was sent before the wait.
 func TestRoomIsFull(t *testing.T) {
 	for _, m := range []limiter.Mode{limiter.Cap, limiter.Cooperative} {
 		inBubble(t, m.String(), func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestRoomIsFull(t *testing.T) {
 				s.limits.Classes[0].Budget.CPUs, s.limits.MaxHold, s.limits.MaxHeld = 0.1, time.Minute, 2
 			})
 			var held sync.WaitGroup
-			// The second and the third are held for 10 s or more.
+			// The second and the third answer are held for 10 s or more.
 			for _, size := range []int{1, 10, smallBody + 10} {
 				held.Go(func() {
 					res, got := r.do(r.client, request(t, bytes.NewReader(noise(size)), "POST /"))
@@ -169,9 +169,9 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestSound: method, target and host are words, although HTTP/2 allows anything in them, even a target other
-// than the one that was checked. If HTTP/2 allows the same thing twice, both must agree, or the request is
-// refused.
+// TestSound: method, target and host must be single words, although HTTP/2 allows any characters in them, even
+// a second target. If HTTP/2 allows the same information twice, both values must agree; otherwise the request
+// is rejected.
 func TestSound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*http.Request)
@@ -207,8 +207,8 @@ const (
 	inGerman  = "Accept-Language: de-DE,de;q=0.9,en;q=0.5"
 )
 
-// TestPage: a browser that is refused gets a page in its language, over each protocol, which says what it may
-// do; a HEAD gets the same without the page.
+// TestPage: a browser whose request is rejected gets a page in its language, over each protocol, that says what
+// to do. A HEAD request gets the same answer without the page.
 func TestPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, sleeper, indebted(limiter.Cap))
@@ -281,7 +281,7 @@ func TestPageOfEachCause(t *testing.T) {
 	})
 }
 
-// TestPageTakesNothing: nothing that a client sends appears in a page or in a field of the answer, except a
+// TestPageTakesNothing: text that a client sends never appears in a page or in a field of the answer, except a
 // valid id from a trusted proxy.
 func TestPageTakesNothing(t *testing.T) {
 	const evil = `"><script>alert(1)</script>`
@@ -316,7 +316,7 @@ const everywhere = `<!doctype html><html lang="{{.Language}}"><head><title>{{.Re
 <body title="{{.RequestID}}" data-x={{.RequestID}} data-y='{{.RequestID}}'><p onclick="f({{.RequestID}})">{{.What}} {{.Address}} {{.Wait}}</p>
 <a href="/ask?id={{.RequestID}}&amp;a={{.Address}}">x</a><textarea>{{.RequestID}}</textarea><!-- {{.RequestID}} --></body></html>`
 
-// TestNoIDGetsOut: an accepted id changes nothing in a page except texts, whatever the template.
+// TestNoIDGetsOut: an accepted id changes only the texts of a page, whatever the template.
 func TestNoIDGetsOut(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "error.html"), []byte(everywhere), 0o600))

@@ -91,7 +91,8 @@ func (a *relay) writeBody() {
 	}
 }
 
-// firstSize returns the size of the first piece. Over HTTP/2, a client may have hundreds of answers that wait.
+// firstSize returns the size of the first piece. It is smaller over HTTP/2, where hundreds of a client's
+// answers may wait.
 func (a *relay) firstSize() int {
 	switch {
 	case a.rest >= 0 && a.rest <= smallPiece:
@@ -147,7 +148,7 @@ func (a *relay) fill(kept *spool.Spool) (err error) {
 	return err
 }
 
-// keep puts a piece in the spool. It stops the meter while that waits for the client.
+// keep puts a piece in the spool. It stops the meter while the spool waits for the client.
 func (a *relay) keep(kept *spool.Spool, p []byte) error {
 	n := kept.TryWrite(p)
 	if n == len(p) {
@@ -199,7 +200,7 @@ func (a *relay) direct(n int, waits bool) {
 	}
 }
 
-// sendLast passes on the last piece. The backend finishes before the client takes it.
+// sendLast passes on the last piece, after it has ended the backend's part.
 func (a *relay) sendLast(n int, err error) {
 	a.backendDone(err)
 	a.x.client.writer.spooled = true
@@ -320,8 +321,8 @@ const (
 	largePiece  = 32 << 10
 )
 
-// pieces lends the memory that bodies are copied through. A client that keeps up gets a large piece; an
-// answer that waits for a slow client holds a small one, because there may be thousands of these.
+// pieces lends the memory that bodies are copied through. A client that keeps up gets a large piece; an answer
+// that waits for a slow client holds a small one, because there may be thousands of such answers.
 type pieces struct{ small, middle, large sync.Pool }
 
 func (p *pieces) init() {

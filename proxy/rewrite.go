@@ -132,7 +132,7 @@ func (x *exchange) upgradeAsked() string {
 }
 
 // mayUpgrade returns the first of these protocols to which a connection may change; empty: none. The proxy
-// doesn't look into upgraded connections, so over h2c a client could bypass all checks.
+// doesn't look into upgraded connections, so a client that upgraded to h2c could bypass all checks.
 func mayUpgrade(asked string) string {
 	for protocol := range strings.SplitSeq(asked, ",") {
 		protocol = textproto.TrimString(protocol)

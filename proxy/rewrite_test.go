@@ -47,7 +47,7 @@ func TestMaxForwards(t *testing.T) {
 	})
 }
 
-// TestCircle: a proxy whose backend is itself reports that at once, in the answer and in the log, even when
+// TestCircle: a proxy whose backend is itself reports the loop at once, in the answer and in the log, even if
 // every place is taken.
 func TestCircle(t *testing.T) {
 	front := loopback(t)
@@ -64,8 +64,8 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// TestASiteMayAskAnother: the backend, as a proxy, may request a part of one site from another site of the
-// machine through this proxy. A circle in which the path grows still ends.
+// TestASiteMayAskAnother: a backend that is itself a proxy may request parts of one site from another site of
+// the machine through this proxy. A loop in which the path grows still ends.
 func TestASiteMayAskAnother(t *testing.T) {
 	var r *rig
 	r = start(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -94,7 +94,7 @@ func TestASiteMayAskAnother(t *testing.T) {
 	}
 }
 
-// TestForwarded sends headers that say where a request came from, both as a client and as a trusted proxy.
+// TestForwarded sends headers that say where a request came from, once as a client and once as a trusted proxy.
 func TestForwarded(t *testing.T) {
 	spoofed := []string{
 		"X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 203.0.113.10, 10.0.0.1",
@@ -140,8 +140,8 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// TestUnderscores: if that is configured, names with characters other than letters, digits and hyphens pass,
-// except those that a script would mistake for a proxy's field.
+// TestUnderscores: if the configuration allows it, names with characters other than letters, digits and hyphens
+// pass, except those that a script would mistake for a proxy's field.
 func TestUnderscores(t *testing.T) {
 	never := []string{
 		"Content_Length: 1", "Transfer!Encoding: chunked", "Tempomat.Request: 1", "Tempomat_Cost: 1", "Cf^Connecting|IP: 203.0.113.9",
@@ -163,8 +163,8 @@ func TestUnderscores(t *testing.T) {
 	}
 }
 
-// TestUpgradesThatAreNot: the proxy doesn't pass on a request to upgrade to anything except WebSocket; the
-// request is answered without it.
+// TestUpgradesThatAreNot: the proxy doesn't pass on a request to upgrade to anything except WebSocket. The
+// client gets an answer without an upgrade.
 func TestUpgradesThatAreNot(t *testing.T) {
 	for asked, want := range map[string]string{
 		"websocket": "websocket", "WebSocket": "WebSocket", "h2c, websocket": "websocket", "websocket/13": "websocket/13",
@@ -235,7 +235,7 @@ func TestTargetBytes(t *testing.T) {
 	}
 }
 
-// TestTargetForms: request targets that aren't plain paths.
+// TestTargetForms sends request targets that aren't plain paths.
 func TestTargetForms(t *testing.T) {
 	r := startHeadEcho(t)
 	for _, tc := range []struct{ name, send, line, host string }{
@@ -294,7 +294,7 @@ func TestMalformedRequests(t *testing.T) {
 }
 
 // BenchmarkPath sends a small page through the proxy, without a kernel: client and backend are connections in
-// memory that never wait. So it measures the CPU time and allocations of the code itself.
+// memory that never wait. The benchmark therefore measures the CPU time and allocations of the code itself.
 func BenchmarkPath(b *testing.B) {
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Fair} {
 		b.Run(m.String(), func(b *testing.B) {
@@ -334,7 +334,7 @@ func (anyPlace) Busy() bool          { return true }
 func (anyPlace) Idle(time.Time) bool { return true }
 func (anyPlace) Leave()              {}
 
-// wireless is a proxy without a kernel; ask sends that many requests over a connection.
+// wireless starts a proxy without a kernel. The function ask sends a number of requests over one connection.
 func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 	dial := func(context.Context) (net.Conn, error) {
 		return &scripted{says: benchResponse(), after: true}, nil
@@ -365,7 +365,7 @@ func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 	}
 }
 
-// scripted is a connection whose other side always says the same: a number of times, or once after each
+// scripted is a connection whose other side repeats the same text, a number of times or once after each
 // write.
 type scripted struct {
 	net.Conn
@@ -374,7 +374,7 @@ type scripted struct {
 	left    int
 	after   bool
 	written int
-	done    chan struct{} // closed when everything was said
+	done    chan struct{} // closed when all of it was sent
 }
 
 func (c *scripted) Read(p []byte) (int, error) {

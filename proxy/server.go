@@ -35,13 +35,13 @@ type ServerOptions struct {
 	// belongs to a trusted proxy.
 	Table *connlimit.Table
 	Peer  func(remote string) (peer netip.Addr, trusted bool)
-	// Challenges answers a certificate authority's request without TLS, or returns false if the request
-	// isn't such a challenge; nil: there are no challenges. It is called concurrently.
+	// Challenges answers a certificate authority's request without TLS, or returns false if the request isn't
+	// such a challenge; nil: there are no challenges. It may be called concurrently.
 	Challenges func(http.ResponseWriter, *http.Request) bool
 	// Stepped is called for each TLS handshake and each PROXY protocol header (see front.Options).
 	Stepped func(step front.Step, result front.Result, remote string, err error)
-	// Malformed is called for each HTTP/1 header that is invalid or incomplete, which the Handler doesn't
-	// see. It is called concurrently.
+	// Malformed is called for each HTTP/1 header that is invalid or incomplete, which the Handler doesn't see.
+	// It may be called concurrently.
 	Malformed func()
 	Log       *zap.Logger
 }
@@ -85,7 +85,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	return s
 }
 
-// Serve serves all entrances until Drain, when it returns nil, or until one of them fails.
+// Serve serves all entrances. It returns nil after Drain, or an error if one of them fails.
 func (s *Server) Serve(entrances []Entrance) error {
 	s.mu.Lock()
 	for _, e := range entrances {

@@ -51,7 +51,8 @@ func TestUnixSockets(t *testing.T) {
 	}
 }
 
-// TestOverTLS: the backend learns that requests came over TLS, with either protocol and from any client.
+// TestOverTLS: the backend gets a field that says that a request came over TLS, with either protocol and from
+// any client.
 func TestOverTLS(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "site.example")}, NextProtos: []string{"h2", "http/1.1"}}
@@ -133,7 +134,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// completed returns options with what is missing: any number of connections and no trusted proxy.
+// completed returns the options with defaults for those that are missing: any number of connections and no
+// trusted proxy.
 func completed(o ServerOptions) ServerOptions {
 	if o.Table == nil {
 		o.Table = connlimit.New(time.Now(), 1<<16)
@@ -159,8 +161,8 @@ func serve(t *testing.T, h http.Handler, o ServerOptions, entrances ...Entrance)
 	})
 }
 
-// TestProxiedClient: a proxy names the client, which is then charged and counted; the client's own claims are
-// ignored.
+// TestProxiedClient: the client that a trusted proxy names is charged and counted, and the client's own claims
+// are ignored.
 func TestProxiedClient(t *testing.T) {
 	table := connlimit.New(time.Now(), 100)
 	r := start(t, echoHeader, func(s *setup) {
@@ -193,7 +195,8 @@ func TestProxiedClient(t *testing.T) {
 	r.checkLog(map[string]any{"client": "203.0.113.9"})
 }
 
-// TestRedirectThatIsNotRead: a stream whose client doesn't read why it isn't redirected ends.
+// TestRedirectThatIsNotRead: a stream ends although its client doesn't read the answer that explains why there
+// is no redirect.
 func TestRedirectThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.NotFoundHandler(), func(s *setup) { s.entrance.Redirect = true })
@@ -278,8 +281,8 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// TestUpgradesEndWithTheServer: an upgraded connection may be open for days; when the server ends, it closes
-// the connection and doesn't wait.
+// TestUpgradesEndWithTheServer: a server that ends closes its upgraded connections and doesn't wait, because
+// they may be open for days.
 func TestUpgradesEndWithTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(shout))

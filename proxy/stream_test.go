@@ -72,7 +72,7 @@ func TestEchoWhileReading(t *testing.T) {
 	}
 }
 
-// TestPauses: the backend does not continue before the client has everything so far, beginning with the
+// TestPauses: the backend doesn't continue until the client has received all that was sent so far, first the
 // header.
 func TestPauses(t *testing.T) {
 	answers := map[string]struct{ header, before, after, end string }{
@@ -122,7 +122,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestEarlyHints: the backend waits until the client has the 103.
+// TestEarlyHints: the backend waits until the client has received the 103.
 func TestEarlyHints(t *testing.T) {
 	seen := make(chan struct{}, 1)
 	backend := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -189,7 +189,7 @@ func TestTrailersThatMayNotBe(t *testing.T) {
 	})
 }
 
-// reader is a client of HTTP/2 that decides how much of its answers it reads.
+// reader is an HTTP/2 client that decides how much of its answers it reads.
 type reader struct {
 	t        *testing.T
 	framer   *http2.Framer
@@ -200,7 +200,7 @@ type reader struct {
 	reset    int // number of them that the server reset
 }
 
-// newReader has windows of zero, so no part of a body is sent to it.
+// newReader returns a reader with windows of zero, which gets no part of a body.
 func newReader(t *testing.T, c net.Conn) *reader {
 	t.Helper()
 	r := &reader{t: t, framer: http2.NewFramer(c, c), host: "h", next: 1, statuses: map[string]int{}}
@@ -240,7 +240,7 @@ func (r *reader) ask(path string, times int) {
 	r.t.Helper()
 	var head bytes.Buffer
 	e := hpack.NewEncoder(&head)
-	for range times { // one after the other, so that each finds the earlier ones unread
+	for range times { // one after the other, so each request finds the earlier answers unread
 		head.Reset()
 		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", r.host}, {":path", path}} {
 			r.check(e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
@@ -264,9 +264,9 @@ func (r *rig) counted() int {
 	return r.handler.heads.Held() / (unreadSize + smallPiece)
 }
 
-// TestStreamsThatAreNotRead: a client that reads none of its answers holds no more than its part of the
-// memory, whatever it requests and on however many connections; others are served, and so is the client once
-// it reads.
+// TestStreamsThatAreNotRead: a client that reads none of its answers holds no more than its part of the memory,
+// whatever it requests and on however many connections. Other clients are served, and this client as well when
+// it reads again.
 func TestStreamsThatAreNotRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		status, path string
@@ -304,8 +304,8 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: a browser has 170 images under way and reads them late; no stream is cut, even if there is
-// little memory.
+// TestSlowReaders: a browser requests 170 images at once and reads them late. No stream is cut, even if there
+// is little memory.
 func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		image := strings.Repeat("x", 9000)

@@ -89,7 +89,7 @@ var echoHeader = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(h)
 })
 
-// decodeHeader decodes an echoHeader answer, and removes the marks that each request has once.
+// decodeHeader decodes an echoHeader answer, and removes the marks that differ for each request.
 func decodeHeader(t *testing.T, text string) http.Header {
 	t.Helper()
 	h := http.Header{}
@@ -147,7 +147,7 @@ func TestRequestHeader(t *testing.T) {
 			}, http.Header{"C": {"1"}, "Cookie": {"d=1"}, "Content-Type": {"x"}, loopHeader: {"e"}}, true, false},
 		} {
 			if c == r.h2c && !tc.h2c {
-				continue // its client refuses to send this
+				continue // net/http's client refuses to send this
 			}
 			q := request(t, nil, "GET /", tc.send...)
 			q.Host = "Site.Example:81"
@@ -159,8 +159,8 @@ func TestRequestHeader(t *testing.T) {
 	})
 }
 
-// TestMessages compares a request at the backend, and its answer at the client, byte for byte. Names and
-// their order, and the reason, pass unchanged.
+// TestMessages compares a request at the backend, and its answer at the client, byte for byte. The names and
+// order of the fields and the reason phrase pass unchanged.
 func TestMessages(t *testing.T) {
 	const get, closed = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "Connection: close\r\n"
 	const forwarded = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: h\r\nX-Forwarded-Proto: http\r\n"
@@ -186,7 +186,7 @@ func TestMessages(t *testing.T) {
 			"HTTP/1.1 426 Upgrade Required\r\nDate: now\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
 			"HTTP/1.1 426 Upgrade Required\r\nDate: now\r\nUpgrade: TLS/1.3\r\nContent-Length: 0\r\n" + closed + "Connection: Upgrade\r\n\r\n",
 		},
-		"an upgrade that is agreed to": { // fields for its own connection and for the proxy alone stay here
+		"an upgrade that is agreed to": { // fields for the backend's connection and for the proxy alone don't pass
 			upgrade, "",
 			"HTTP/1.1 101 Switching Protocols\r\nServer: s\r\nConnection: Upgrade, X-Own\r\nUpgrade: websocket\r\n" +
 				"X-Own: 1\r\nKeep-Alive: timeout=5\r\nTempomat-Cost: 0\r\nTempomat-Standing: user\r\nTempomat-Request: 1\r\n\r\n",
@@ -230,7 +230,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestNoContentHasNoLength: a client of HTTP/2 would wait for a body that never comes.
+// TestNoContentHasNoLength: a 204 has no length, because an HTTP/2 client would wait for a body that never comes.
 func TestNoContentHasNoLength(t *testing.T) {
 	r := startRaw(t, func(string) string {
 		return "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\nTrailer: X\r\nX: 1\r\n\r\n"

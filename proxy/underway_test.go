@@ -18,7 +18,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// TestWhoIsUnderway lists requests that wait and run.
+// TestWhoIsUnderway lists waiting and running requests.
 func TestWhoIsUnderway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(site), fairly)
@@ -63,8 +63,8 @@ func TestLongTargetsAreCut(t *testing.T) {
 	}
 }
 
-// TestBusyByItsOwnDoing: a client that is refused because its own requests used more than its share is told
-// so; a stranger behind it is not.
+// TestBusyByItsOwnDoing: the answer to a client that is rejected because its own requests used more than its
+// share says so. The answer to a stranger that waits behind it doesn't.
 func TestBusyByItsOwnDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(site), fairly, func(s *setup) {
@@ -154,7 +154,7 @@ func (r *recorded) Note(now time.Time, rec *telemetry.Record) {
 	r.entries = append(r.entries, e)
 }
 
-// ended waits until all requests have ended, and returns what is on record. The test ends if that are not so many.
+// ended waits until all requests have ended, and returns their records. The test fails if there aren't n of them.
 func (r *recorded) ended(rig *rig, n int) []telemetry.Entry {
 	rig.t.Helper()
 	rig.busy.Wait()
@@ -202,7 +202,7 @@ func TestInside(t *testing.T) {
 			testkit.Same(t, 0, len(r.handler.SoFar(time.Now(), nil)), "told twice")
 			time.Sleep(time.Second - 200*time.Millisecond*time.Duration(i))
 		}
-		for _, e := range r.handler.SoFar(time.Now(), nil) { // its client has left
+		for _, e := range r.handler.SoFar(time.Now(), nil) { // its client has disconnected
 			if told += e.Cost; e.Orphan {
 				wasted += e.Cost
 			}
@@ -219,8 +219,8 @@ func TestInside(t *testing.T) {
 	})
 }
 
-// TestWaitedIsAtTheGate: a client sends its body for half a second, waits, and is refused. Its wait, in the
-// queue and on record, begins when its body is complete.
+// TestWaitedIsAtTheGate: a client sends its body for half a second, waits, and is rejected. Its wait, in the
+// queue and in the record, begins when the body is complete.
 func TestWaitedIsAtTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.HandlerFunc(work3s), func(s *setup) {
@@ -278,7 +278,7 @@ func TestRecordFields(t *testing.T) {
 				_, _ = io.WriteString(w, "hello")
 			}), tc.change)
 			r.do(r.client, request(t, nil, "GET /a%20b"))
-			if tc.name == "refused" || tc.name == "shadow" { // it is the second one that is
+			if tc.name == "refused" || tc.name == "shadow" { // the second request is the one that is refused or delayed
 				r.do(r.client, request(t, nil, "GET /a%20b"))
 			}
 			lines := r.lines()

@@ -16,7 +16,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// shout takes a connection over and sends each line back with a "!".
+// shout takes over a connection and sends each line back with a "!".
 func shout(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") != "websocket" || r.Header.Get("Connection") != "Upgrade" {
 		http.Error(w, "no upgrade", http.StatusUpgradeRequired)
@@ -78,9 +78,9 @@ func TestUpgrade(t *testing.T) {
 	r.checkLog(map[string]any{"status": int64(101), "outcome": "answered"})
 }
 
-// TestUpgradeUnasked: a client that asked for no other protocol continues to speak HTTP, so the backend would
-// get all its requests uncounted. A client that asked for a version of a protocol has asked for the protocol,
-// whether or not the backend names the version.
+// TestUpgradeUnasked: the backend must not upgrade a connection whose client asked for no other protocol,
+// because the client would continue to speak HTTP, and its requests would pass uncounted. A client that asked
+// for a version of a protocol has asked for the protocol, whether or not the backend names the version.
 func TestUpgradeUnasked(t *testing.T) {
 	for _, tc := range []struct {
 		asks, agrees string
@@ -99,8 +99,8 @@ func TestUpgradeUnasked(t *testing.T) {
 	}
 }
 
-// TestUpgradeThatCannotBe: the backend never sees a request to upgrade to a protocol that the proxy can't
-// pass on, so it can't agree to one.
+// TestUpgradeThatCannotBe: the backend never sees a request to upgrade to a protocol that the proxy can't pass
+// on, so the backend can't agree to it.
 func TestUpgradeThatCannotBe(t *testing.T) {
 	r := startHeadEcho(t)
 	for _, line := range []string{
@@ -116,8 +116,8 @@ func TestUpgradeThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestIdleUpgrade: on upgraded connections one side speaks now and then, and then neither for too long, with
-// a usual limit and the shortest that the configuration allows.
+// TestIdleUpgrade: on an upgraded connection, one side sends something now and then, until both sides are
+// silent for too long. The limit is a usual one or the shortest that the configuration allows.
 func TestIdleUpgrade(t *testing.T) {
 	for _, limit := range []time.Duration{time.Second, time.Minute} {
 		for _, who := range []string{"the client", "the backend"} {

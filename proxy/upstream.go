@@ -71,7 +71,7 @@ func (x *exchange) Hint(status int, fields http1.Fields) {
 // Close closes the idle connections to the backend.
 func (u *Upstream) Close() { u.pool.Close() }
 
-// Crowd reports whether connections wait for the backend to accept them.
+// Crowd tells the pool whether connections wait for the backend to accept them.
 func (h *Handler) Crowd(on bool) { h.policy.Load().Upstream.pool.Crowd(on) }
 
 // dialer opens connections to a backend, including the TLS handshake. A backend on another machine counts as
@@ -162,8 +162,8 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), "80")
 }
 
-// Each second, the first mostLines lines with the same message are logged, and then one in oneLineOf. Clients
-// that fail on purpose, or many clients while the backend is down, must not fill the disk.
+// Each second, the first mostLines lines with the same message are logged, and then one in oneLineOf. Otherwise
+// clients that fail on purpose, or many clients while the backend is down, could fill the disk.
 const (
 	mostLines = 20
 	oneLineOf = 1000

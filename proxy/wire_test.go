@@ -79,7 +79,7 @@ func (w wire) say(t *testing.T, text string) (*http.Response, string) {
 // memory is a network that works in a synctest bubble.
 func memory() wire { return inMemory(testkit.NewPipes(), "192.0.2.1") }
 
-// from returns the same network for a client with another address.
+// from returns the same network for a client with a different address.
 func (w wire) from(address string) wire { return inMemory(w.Listener.(*testkit.Pipes), address) }
 
 func inMemory(l *testkit.Pipes, client string) wire {
@@ -95,12 +95,12 @@ func inMemory(l *testkit.Pipes, client string) wire {
 type farEnd struct {
 	net.Conn
 	remote netip.AddrPort
-	left   *atomic.Bool // the other end was closed
+	left   *atomic.Bool // whether the other end was closed
 }
 
 func (f farEnd) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.remote) }
 
-// HasLeft reports the same as the kernel does for its connections.
+// HasLeft reports whether the other end has closed, as the kernel does for its own connections.
 func (f farEnd) HasLeft() bool { return f.left.Load() }
 
 // nearEnd is the client's or the proxy's end.

@@ -71,8 +71,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError is for http.ResponseController. A flushed answer is a stream: the client gets each part at once,
-// and only the end is held back.
+// FlushError is called by http.ResponseController. A flushed answer is a stream: the client gets each part at
+// once, and only the end is held back.
 func (w *writer) FlushError() error {
 	if err := w.releaseTail(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (x *unread) Take() (n int) {
 func (x *unread) GiveBack(n int) { x.handler.heads.GiveBack(x.life.Who.Client, n) }
 
 // tellCount adds the fields that show the state of the limits (the key headers in the configuration) to a
-// response. If the backend has set one of these fields itself, in any spelling, it adds none.
+// response. If the backend has set one of these fields itself, in any spelling, tellCount adds none.
 func (x *exchange) tellCount() {
 	if len(x.counted.Fields) == 0 {
 		return
