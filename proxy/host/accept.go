@@ -37,15 +37,15 @@ func Limit() (uint64, error) {
 // ForClients returns how many client connections may be open if the process has limit descriptors, and how
 // many files may hold request and response bodies. It is at least 1 and at most 262,144.
 //
-// Clients get a third of the descriptors that the process doesn't need for itself. An HTTP/1.1 connection has
-// at most one running request, and that request has one connection to the backend. The pool opens a new
-// backend connection only when no idle one is left. So another third is enough for the backend, even if all
-// clients have a running request at once, as with WebSockets. The last third is for the files that hold
-// bodies. In the worst case a request needs two files, but if no file is left, the request's body streams
-// instead (package spool). So some descriptors are always left for the process itself, above all for the
-// admin socket.
+// Clients get a third of the descriptors that the process doesn't need for itself. An HTTP/1.1 connection
+// has at most one running request, and that request has one connection to the backend. The pool opens a new
+// backend connection only when no idle one is left. Another third is therefore enough for the backend, even
+// if all clients have a running request at once, as with WebSockets. The last third is for the files that
+// hold bodies. In the worst case a request needs two files, but if no file is left, the request's body
+// streams instead (package spool). So some descriptors are always left for the process itself, above all
+// for the admin socket.
 func ForClients(limit uint64) int {
-	n := limit / 8 // no division of so few descriptors works well, so clients get an eighth
+	n := limit / 8 // with so few descriptors no division works well, so clients get an eighth
 	if limit > forItself {
 		n = max(n, (limit-forItself)/3)
 	}
@@ -58,10 +58,10 @@ const (
 	lastPause  = time.Second
 )
 
-// Patient returns a listener for clients. If no descriptor or memory is left for a connection, its Accept
-// tries again, after pauses from 5 ms to 1 s; until then the connections wait in the kernel. Before each
-// pause it calls full with the error, so the caller can log it and close something. If the listener is closed
-// during a pause, Accept returns after that pause.
+// Patient returns a listener for clients. If no descriptor or memory is left for a connection, its Accept tries
+// again, after pauses from 5 ms to 1 s, while the connections wait in the kernel. Before each pause, Accept
+// calls full with the error, so the caller can log it and close something. If the listener is closed during a
+// pause, Accept returns after that pause.
 func Patient(l net.Listener, full func(error)) net.Listener { return &patient{l, full} }
 
 type patient struct {
@@ -80,7 +80,7 @@ func (l *patient) Accept() (net.Conn, error) {
 	}
 }
 
-// isFull reports whether accepting failed because of a resource that may be available again soon.
+// isFull reports whether Accept failed for lack of a resource that may be available again soon.
 func isFull(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, e) {
@@ -93,9 +93,9 @@ func isFull(err error) bool {
 // socketMode lets only the socket's owner and group connect, because programs that connect there are trusted.
 const socketMode = 0o660
 
-// ListenUnix opens a unix socket. It makes the directory if needed and replaces a socket file that a
-// dead process left behind. It never replaces a socket on which a process answers, or another kind of
-// file. Closing the listener removes the file.
+// ListenUnix opens a unix socket. It makes the directory if needed, and replaces a socket file whose process no
+// longer exists. It never replaces a socket on which a process answers, or a file that isn't a socket. Closing
+// the listener removes the file.
 func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	// The socket's own mode decides who may connect.
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above
@@ -104,8 +104,8 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStaleSocket(path, "unix"); err != nil {
 		return nil, err
 	}
-	// Linux creates the file with the socket's mode at that moment, minus the umask. So the file is never open
-	// to more users, not even briefly. If the umask takes bits away, setMode adds them.
+	// Linux creates the file with the mode that the socket has at that moment, minus the umask. The file is
+	// therefore never open to more users, not even briefly. If the umask removes bits, setMode adds them again.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
 	}}

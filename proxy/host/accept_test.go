@@ -41,7 +41,7 @@ func (l *lacking) Accept() (net.Conn, error) {
 	return ours, nil
 }
 
-// TestClientsAreTriedAgain checks that Accept tries again after errors that may pass, and ends after
+// TestClientsAreTriedAgain checks that Accept tries again after temporary errors, and fails after
 // others.
 func TestClientsAreTriedAgain(t *testing.T) {
 	for lack, isFull := range map[error]bool{syscall.EMFILE: true, syscall.ENFILE: true, syscall.ENOBUFS: true, syscall.ENOMEM: true, syscall.EINVAL: false} {
@@ -92,7 +92,7 @@ func TestForClients(t *testing.T) {
 	}
 }
 
-// TestSetMode changes the mode of sockets, and of nothing else.
+// TestSetMode changes the mode of sockets, but of no other files.
 func TestSetMode(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

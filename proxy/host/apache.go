@@ -77,7 +77,7 @@ func openSection(tag string, args []string) (string, []string) {
 	return "<" + strings.TrimSuffix(tag, ">"), args
 }
 
-// closeSection drops the innermost section of that name, and all sections inside it.
+// closeSection removes the innermost section with the given name, and all sections inside it.
 func closeSection(within []Section, name string) []Section {
 	for i, s := range slices.Backward(within) {
 		if s.Name == name {
@@ -99,7 +99,7 @@ type apacheReader struct {
 	server      server
 }
 
-// readApache reads the configuration of an Apache with this command line.
+// readApache reads the configuration of an Apache server that was started with the arguments args.
 func readApache(root fs.FS, args []string) *server {
 	dir := "/etc/apache2"
 	file := "apache2.conf"
@@ -147,8 +147,8 @@ func (r *apacheReader) file(name string, depth int) {
 	}
 }
 
-// expand replaces variables that Define has set. It can't replace variables of Apache's environment, because
-// it doesn't know them.
+// expand replaces variables that Define has set. It can't replace variables of Apache's environment, because it
+// can't see that environment.
 func (r *apacheReader) expand(word string) string {
 	for name, value := range r.defines {
 		if strings.Contains(word, "${") {
@@ -225,9 +225,9 @@ func (r *apacheReader) set(name string, args []string, depth int) {
 	}
 }
 
-// hand notes the program to which a word of the configuration passes requests. Such words are, for
-// example, proxy:unix:/run/a.sock|fcgi://localhost, fcgi://127.0.0.1:9000/dir,
-// http://127.0.0.1:3000/ and balancer://name.
+// hand records the program to which a word in the configuration passes requests. Such words are, for example,
+// proxy:unix:/run/a.sock|fcgi://localhost, fcgi://127.0.0.1:9000/dir, http://127.0.0.1:3000/ and
+// balancer://name.
 func (r *apacheReader) hand(word string) {
 	word = strings.TrimPrefix(word, "proxy:")
 	to := ""
@@ -271,7 +271,7 @@ func (r *apacheReader) count() {
 	s.workers, s.by = min(cmp.Or(r.most, most), most), "Apache's MaxRequestWorkers"
 }
 
-// apacheWords splits a line into words. Quotes hold a word together.
+// apacheWords splits a line into words. A quoted text is one word.
 func apacheWords(line string) (words []string) {
 	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimLeft(rest, " \t") {
 		if q := rest[0]; q == '"' || q == '\'' {

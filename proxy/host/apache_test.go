@@ -9,7 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// tell shows what was read from a server's configuration.
+// tell shows a server's configuration as it was read.
 func (s *server) tell() string {
 	text := fmt.Sprintf("%d workers", s.workers)
 	if s.php {
@@ -123,7 +123,7 @@ func TestServersFilesAreOthers(t *testing.T) {
 	}
 }
 
-// FuzzServers checks that reading any file ends, and that no file gives an impossible number of
+// FuzzServers checks that reading ends for any file, and that no file yields an impossible number of
 // workers.
 func FuzzServers(f *testing.F) {
 	f.Add(debianApache)

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// queueEvery is the pause between two readings of the accept queues. It is short because the limiter
-	// should know about a queue before it sends many more requests into it. A reading takes about 30 µs.
+	// queueEvery is the pause between two readings of the accept queues. It is short, so that the limiter sees
+	// a queue before it sends many more requests into it. A reading takes about 30 µs.
 	queueEvery = 100 * time.Millisecond
 	// lookEvery is the pause between two checks of which processes the backend has. The backend's
 	// configuration is read again only if its processes have changed.
@@ -28,11 +28,11 @@ const (
 
 // Learner receives what Backend sees of the workers.
 type Learner interface {
-	// Backlog reports how many connections wait for a worker, and how many processes the backend has;
-	// 0: unknown.
+	// Backlog receives how many connections wait for a worker, and how many processes the backend has; 0:
+	// unknown.
 	Backlog(now time.Time, queued, processes int)
-	// Found reports how many workers the backend may have at most, and which setting limits them. 0: the
-	// configuration sets no limit.
+	// Found receives the largest number of workers that the backend may have, and the setting that limits it.
+	// 0: the configuration sets no limit.
 	Found(now time.Time, workers int, source string)
 }
 
@@ -64,8 +64,8 @@ type identity struct {
 	by      string
 }
 
-// then is a reading of a process: when the process began, how much CPU time it had used, and how long it had
-// waited for a CPU.
+// then is an earlier reading of a process: when the process began, and how much CPU time it had used and how
+// long it had waited for a CPU by then.
 type then struct {
 	began      uint64
 	cpu, delay time.Duration
@@ -121,9 +121,9 @@ func (b *Backend) Run(ctx context.Context, learner Learner) {
 	}
 }
 
-// Sample returns how many connections the backend, or the php-fpm behind it, has yet to accept. If any wait,
-// it also returns the number of processes; 0: unknown. ok is false if there is no visible listening socket.
-// An empty queue doesn't mean that a worker is free, because some servers accept at once and queue
+// Sample returns how many connections the backend, or the php-fpm behind it, has yet to accept. If connections
+// wait, Sample also returns the number of processes; 0: unknown. ok is false if there is no visible listening
+// socket. An empty queue doesn't mean that a worker is free, because some servers accept at once and queue
 // internally.
 func (b *Backend) Sample() (queued, processes int, ok bool) {
 	b.mu.Lock()
@@ -190,8 +190,8 @@ func (b *Backend) look() (workers int, by string) {
 func isApache(name string) bool { return name == "apache2" || name == "httpd" }
 func isServer(name string) bool { return isApache(name) || name == "nginx" }
 
-// fingerprint changes when a server's master or all of its children are replaced, because only then has the
-// server read its configuration again.
+// fingerprint returns a text that changes when a server's master or all of its children are replaced, because
+// only then has the server read its configuration again.
 func fingerprint(all []process.Stat, at queue) string {
 	var text strings.Builder
 	fmt.Fprint(&text, at.socket, at.cgroup)
@@ -265,7 +265,7 @@ func identify(root fs.FS, all []process.Stat, l listener, at queue) (is identity
 }
 
 // serverAt finds the web server that listens at an address. If this process may see which process holds the
-// socket, that decides; otherwise the server's configuration does.
+// socket, serverAt returns that one; otherwise it compares the servers' configurations.
 func serverAt(root fs.FS, all []process.Stat, l listener, socket uint32) (master process.Stat, conf *server) {
 	for _, m := range tops(all, isServer) {
 		at, err := descriptorOf(root, m.PID, socket)
@@ -299,8 +299,8 @@ func handsOn(root fs.FS, dir string) bool {
 	return false
 }
 
-// own returns the CPU use of the backend's processes since the last call. A process or cgroup that is new
-// since then counts as unknown.
+// own returns the CPU use of the backend's processes since the last call. The use of a process or cgroup that
+// is new since then counts as unknown.
 func (b *Backend) own(now time.Time) (o cpuaccount.Own) {
 	unknown := cpuaccount.Own{CPU: -1, Lacked: -1, Waits: -1}
 	if b == nil {

@@ -67,8 +67,8 @@ func (m machine) file(name, text string) {
 	m.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 }
 
-// process adds a process or changes it. cpu is its CPU use, including its children that have ended, in
-// CPU-seconds.
+// process adds or changes a process. cpu is its CPU use in CPU-seconds, including that of its children that
+// have ended.
 func (m machine) process(pid, parent int, command string, cpu float64, nice int, group string) {
 	program, _, _ := strings.Cut(command, " ")
 	name := strings.TrimSuffix(program[strings.LastIndexByte(program, '/')+1:], ":")
@@ -191,7 +191,7 @@ func TestWhoTheBackendIs(t *testing.T) {
 	}
 }
 
-// lookAfter shows the backend's CPU use when a look comes d later.
+// lookAfter shows the backend's CPU use in a look that comes d later.
 func (b *Backend) lookAfter(now *time.Time, d time.Duration) string {
 	*now = now.Add(d)
 	o := b.own(*now)

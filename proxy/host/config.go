@@ -24,7 +24,7 @@ type server struct {
 	workers int      // largest number of workers; 0: unknown
 	by      string   // setting that determines workers
 	hands   []string // addresses to which it passes FastCGI requests, in the form of php-fpm's listen
-	php     bool     // whether PHP runs inside the server's own workers
+	php     bool     // whether PHP runs in the server's own workers
 }
 
 // at reports whether the server listens at an address.
@@ -32,7 +32,7 @@ func (s *server) at(l listener) bool {
 	return slices.ContainsFunc(s.listens, func(x listener) bool { return x.meets(l) })
 }
 
-// pools returns those of the given php-fpm pools that get requests from the server. others is true if the
+// pools returns those of the given php-fpm pools that get requests from the server. others reports whether the
 // server also passes requests to other programs.
 func (s *server) pools(all []Pool) (pools []Pool, others bool) {
 	for _, to := range s.hands {
@@ -106,7 +106,7 @@ func isTrusted(root fs.FS, name string) bool {
 		return false
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // a test's file system has no owners
+	return !ok || s.Uid == 0 || int(s.Uid) == os.Getuid() // the file system of a test has no owners
 }
 
 // readSome reads the beginning of a file that all users may read but not write. For any other file it returns

@@ -26,8 +26,8 @@ type CostSocket struct {
 	conn *net.UnixConn
 }
 
-// OpenCostSocket makes the socket and replaces one that a dead process left behind. Every user may write to
-// it, because messages without a valid request number are ignored.
+// OpenCostSocket makes the socket, and replaces one whose process no longer exists. Every user may write to it,
+// because messages without a valid request number are ignored.
 func OpenCostSocket(path string) (*CostSocket, error) {
 	if err := removeStaleSocket(path, "unixgram"); err != nil {
 		return nil, fmt.Errorf("listen for workers: %w", err)

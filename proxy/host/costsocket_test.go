@@ -67,7 +67,7 @@ func (e *costSocket) await(n Number, text string) *claim {
 	return c
 }
 
-// TestTold: this process reports a request, and the kernel says which process that was.
+// TestTold: this process reports a request, and the kernel says which process sent the report.
 func TestTold(t *testing.T) {
 	e := newCostSocket(t)
 	n, text := e.numbers.Next()
@@ -89,8 +89,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestLies: a process sends thousands of invalid messages. None is kept and nothing grows, and a valid
-// message is still received.
+// TestLies: a process sends thousands of invalid messages. No message is kept, no data structure grows, and a
+// valid message is still received.
 func TestLies(t *testing.T) {
 	e := newCostSocket(t)
 	_, foreign := newNumbers().Next()
@@ -141,7 +141,7 @@ func descriptors(t *testing.T) int {
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.sock")
-	for i := range 2 { // the second replaces the first, as after a crash
+	for i := range 2 { // the second socket replaces the first, as after a crash
 		e, err := OpenCostSocket(path)
 		if err != nil {
 			t.Fatal(i, err)
@@ -178,7 +178,7 @@ func TestWorksOn(t *testing.T) {
 		t.Errorf("at once it has used %v more, %v", u.CPU-before.CPU, err)
 	}
 	now := before
-	for now.CPU-before.CPU <= 3*between { // it computes
+	for now.CPU-before.CPU <= 3*between { // the process computes
 		_, now = itself(t)
 	}
 	u, err := x.used(usage)

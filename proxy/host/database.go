@@ -44,8 +44,8 @@ func (d *Database) pay(waited time.Duration) time.Duration {
 	return share
 }
 
-// bill takes the CPU time used since the last call. waited is how long all requests that are still running
-// have waited in this interval. bill returns what these requests pay per second of waiting.
+// bill divides the CPU time used since the last call. waited is how long all requests that are still running
+// have waited in this interval. bill returns the price that these requests pay per second of waiting.
 func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (price float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,8 +72,8 @@ const (
 	mostDatabases = 1024
 )
 
-// pids returns the databases' processes, found by name. Any process may choose such a name, but gains
-// nothing: the requests that wait then pay for the CPU time of that process.
+// pids returns the databases' processes, found by name. Any process may choose such a name, but it gains
+// nothing, because waiting requests then pay for its CPU time.
 func (d *Database) pids(now time.Time) []int {
 	if now.Sub(d.looked) < looksFor && !d.looked.IsZero() {
 		return d.found
@@ -105,7 +105,7 @@ func (d *Database) used(now time.Time) (sum time.Duration, ok bool) {
 	}
 	for id, cpu := range d.last {
 		if _, still := next[id]; !still {
-			sum -= cpu // its parent has waited for it, and now includes its CPU time
+			sum -= cpu // its parent has waited for it, so the parent's CPU time now includes it
 		}
 	}
 	isFirst := d.last == nil
@@ -161,7 +161,7 @@ func (w *Work) owes(share time.Duration) time.Duration {
 }
 
 // askers finds the processes that are connected to a database, because only these can wait for it. This
-// requires the right to read other processes' descriptors. Without that right, every process counts as
+// requires permission to read other processes' descriptors. Without it, every process counts as
 // connected.
 type askers struct {
 	sockets *Sockets
@@ -173,7 +173,7 @@ type askers struct {
 	clients map[uint32]bool // inodes of the sockets that are connected to databases
 }
 
-// look finds the sockets that connect to databases with these processes; ok is false if they can't be seen.
+// look finds the sockets that are connected to the given database processes. ok is false if they can't be seen.
 func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	if a == nil {
 		return false
@@ -202,7 +202,7 @@ func (a *askers) look(now time.Time, databases []int) (ok bool) {
 	return true
 }
 
-// listeners finds where these processes listen.
+// listeners finds the addresses at which these processes listen.
 func (a *askers) listeners(of []int) {
 	held := map[uint32]bool{}
 	for _, pid := range of {

@@ -1,5 +1,5 @@
-// Package host watches this machine for the proxy: it finds the backend's processes, measures what they
-// use, and changes their priorities.
+// Package host watches this machine for the proxy: it finds the backend's processes, measures their CPU time,
+// and changes their priorities.
 //
 // # The backend as a whole
 //
@@ -20,16 +20,16 @@
 //	work.go       how much CPU time a process uses for one request
 //	database.go   how much CPU time databases use, and which waiting requests pay for it
 //
-// There are two ways to find the process that serves a request. In the first, tempomat searches for it.
-// The other end of a connection to a backend on this machine is a socket, whose inode the kernel reports.
-// The process that serves the request has a descriptor of that socket. tempomat searches only processes
-// that also have the listening socket. To see the descriptors of another user's processes, it needs
-// CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+// There are two ways to find the process that serves a request. In the first way, tempomat searches for it. The
+// other end of a connection to a backend on this machine is a socket, whose inode the kernel reports. The
+// process that serves the request has a descriptor of that socket. tempomat searches only processes that also
+// have the listening socket. To see the descriptors of another user's processes, it needs CAP_SYS_PTRACE and
+// CAP_DAC_READ_SEARCH.
 //
-// In the second way, the worker reports. With each request, the backend gets a number that no client can
-// guess. The worker sends the number back to a unix socket of the proxy, to report that it serves this
-// request. The kernel adds which process sent the message (SCM_CREDENTIALS). This needs no privilege, and
-// also works behind a web server that passes requests on.
+// In the second way, the worker reports which request it serves. With each request, the backend gets a number
+// that no client can guess. The worker sends the number to a unix socket of the proxy. The kernel adds the
+// number of the process that sent the message (SCM_CREDENTIALS). This needs no privilege, and also works behind
+// a web server that passes requests on.
 //
 // The CPU time of a process can be charged to a request only if the process serves one request at a time.
 // Some processes serve several: they have threads, or wait for several clients by epoll or io_uring, or

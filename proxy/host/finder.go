@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Seat is the other end of a connection: the process that has this number now, and its descriptor of the
+// Seat is the other end of a connection: the process that serves it now, and the process's descriptor of the
 // socket.
 type Seat struct {
 	PID   int
@@ -54,8 +54,8 @@ type Finder struct {
 	pause     time.Duration
 }
 
-// Pause between two searches through all processes of the machine: leastPause after a search that helped, and
-// twice the last pause after one that didn't.
+// Pause between two searches through all processes of the machine: leastPause after a successful search, and
+// twice the last pause after an unsuccessful one.
 const (
 	leastPause = 500 * time.Millisecond
 	mostPause  = time.Minute
@@ -195,7 +195,7 @@ func (f *Finder) holder(inode uint32) (pid, fd int) {
 	return 0, 0
 }
 
-// regroup looks for the processes that have the listening socket. It always returns an error: the reason why
+// regroup looks for the processes that have the listening socket. It always returns an error, which says why
 // the group may lack a process that serves a connection.
 func (f *Finder) regroup() error {
 	f.listening = f.listening[:0]

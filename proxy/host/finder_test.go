@@ -58,7 +58,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestFindsItself makes this process the backend. It is found, and serves several requests at once.
+// TestFindsItself makes this process the backend. The Finder finds it, and sees that it serves several requests
+// at once.
 func TestFindsItself(t *testing.T) {
 	for _, network := range []string{"tcp", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestFindsItself(t *testing.T) {
 	}
 }
 
-// toBackend returns a Finder for a backend, the backend's listener, and a connection that it has not
+// toBackend returns a Finder for a backend, the backend's listener, and a connection that the backend hasn't
 // accepted.
 func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
 	t.Helper()
@@ -114,8 +115,8 @@ func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
 	return f, l, c
 }
 
-// TestClosedIsNotWaiting checks that a closed connection whose last bytes are still on the way
-// doesn't count as one that the backend has yet to accept.
+// TestClosedIsNotWaiting checks that a closed connection whose last bytes are still in transit doesn't count as
+// one that the backend has yet to accept.
 func TestClosedIsNotWaiting(t *testing.T) {
 	f, l, c := toBackend(t)
 	if _, err := f.Find(at(0), c); !errors.Is(err, errWaits) {
@@ -157,8 +158,8 @@ type elsewhere struct{ net.Conn }
 func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
 
 // TestLookingIsBounded: a thousand requests wait, and the backend hasn't accepted their connections. The
-// tracker looks for them every 20 ms. That takes a 64th of a CPU, however long each look takes, and each
-// request still gets its turn.
+// tracker looks for them every 20 ms. The searches take a 64th of a CPU, however long each of them takes, and
+// each request still gets its turn.
 func TestLookingIsBounded(t *testing.T) {
 	f, _, c := toBackend(t)
 	tr := NewTracker(f, nil, func(error) {})
@@ -186,7 +187,7 @@ func TestLookingIsBounded(t *testing.T) {
 	}
 }
 
-// TestSeenAndForgotten checks that connections and processes that are gone are forgotten.
+// TestSeenAndForgotten checks that the Tracker forgets connections and processes that have ended.
 func TestSeenAndForgotten(t *testing.T) {
 	tr := NewTracker(nil, nil, func(error) {})
 	for i := range 100 {
@@ -203,7 +204,7 @@ func TestSeenAndForgotten(t *testing.T) {
 	}
 }
 
-// TestSaysWhatIsNews checks that each reason is reported once, until it changes.
+// TestSaysWhatIsNews checks that a reason is reported only once until it changes.
 func TestSaysWhatIsNews(t *testing.T) {
 	var said []string
 	tr := NewTracker(nil, nil, func(err error) { said = append(said, fmt.Sprint(err != nil)) })

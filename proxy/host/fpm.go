@@ -20,7 +20,7 @@ const (
 	mostChildren = 1 << 16 // maximum number of workers in a pool; a larger number must be a mistake
 )
 
-// fpmTitle is the beginning of the title of a php-fpm master. The path of its file and ")" follow.
+// fpmTitle is the beginning of the title of a php-fpm master. The path of its configuration file and ")" follow.
 const fpmTitle = "php-fpm: master process ("
 
 // Pool is a php-fpm pool: a number of workers behind one listener.
@@ -70,7 +70,7 @@ func readFPM(root fs.FS, file string) []Pool {
 	return pools
 }
 
-// fpmReader reads php-fpm's files. Several places may describe the same pool; the last value counts.
+// fpmReader reads php-fpm's files. If several places describe the same pool, the last value of each setting counts.
 type fpmReader struct {
 	configReader
 
@@ -124,8 +124,8 @@ func (r *fpmReader) set(file, key, value string) {
 	}
 }
 
-// include reads the files that match a pattern. A relative pattern starts at PHP's installation
-// prefix, which is a directory above the file's own.
+// include reads the files that match a pattern. A relative pattern starts at PHP's installation prefix, which
+// is a parent of the file's directory.
 func (r *fpmReader) include(file, pattern string) {
 	for dir := path.Dir(file); !r.isDone(); dir = path.Dir(dir) {
 		names := r.matching(dir, pattern)

@@ -12,7 +12,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// tree makes a file system of the texts of world-readable files.
+// tree makes a file system of world-readable files with these texts.
 func tree(files map[string]string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for name, text := range files {
@@ -98,8 +98,8 @@ func TestFindFPM(t *testing.T) {
 	}
 }
 
-// TestFPMOwner checks that another user's file doesn't count, because any process may take the title
-// of a php-fpm master.
+// TestFPMOwner checks that another user's file doesn't count, because any process may give itself the title of
+// a php-fpm master.
 func TestFPMOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")

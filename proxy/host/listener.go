@@ -17,7 +17,7 @@ import (
 // listener is the address at which a server on this machine listens.
 type listener struct {
 	name      string       // path of a unix socket; empty: TCP
-	addresses []netip.Addr // addresses of the host; the server uses one of them; none: it listens at all addresses
+	addresses []netip.Addr // addresses of the host, one of which the server uses; none: it listens at all addresses
 	port      uint16
 }
 
@@ -58,7 +58,7 @@ func listenerAt(text string) (l listener, ok bool) {
 	return l, ok
 }
 
-// How closely a TCP socket's address fits. The kernel passes connections to the socket with the closest fit.
+// These constants say how closely a TCP socket's address fits. The kernel passes connections to the closest fit.
 const (
 	fitsNot = iota
 	fitsAnyFamily
@@ -90,7 +90,7 @@ func (l *listener) fit(s Socket) int {
 
 // queue is what the kernel reports about a server's listening sockets.
 type queue struct {
-	queued int    // connections that the server has yet to accept; they wait if all of a fixed number of workers are busy
+	queued int    // connections that the server has yet to accept, for example because all its workers are busy
 	socket uint32 // inode of one of the sockets
 	cgroup uint64 // id of the cgroup that the socket was made in
 }
@@ -176,10 +176,10 @@ type Listening struct {
 	Process int    // number of the program's process; 0: unknown
 }
 
-// Listeners lists the listening TCP sockets that this user is allowed to see, each of them once for every
-// program that holds it. If ports are given, it lists only sockets on those ports. A socket that init holds
-// for a program counts as the program's. The list is empty if no program listens, or the kernel doesn't show
-// it.
+// Listeners lists the listening TCP sockets that this user is allowed to see, each once for every program
+// that holds it. If ports are given, it lists only sockets on those ports. A socket that init holds for a
+// program counts as the program's. The list is empty if no program listens, or if the kernel doesn't show
+// the sockets.
 func Listeners(ports ...int) (all []Listening) {
 	sockets, err := OpenSockets()
 	if err != nil {

@@ -41,7 +41,7 @@ func waitQueue(t *testing.T, sockets *Sockets, d listener, want int) {
 	}
 }
 
-// TestListenQueue has connections wait at a listener of this machine.
+// TestListenQueue counts connections that wait at a listener of this machine.
 func TestListenQueue(t *testing.T) {
 	sockets, err := OpenSockets()
 	testkit.Must(t, err)
@@ -152,7 +152,7 @@ func TestDoorAt(t *testing.T) {
 	}
 }
 
-// TestListeners finds this process by its listening sockets, once for each, and no socket of another
+// TestListeners finds this process once for each of its listening sockets, and no socket on another
 // port.
 func TestListeners(t *testing.T) {
 	var ports []int

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// nginxReader reads from nginx's files where nginx listens and where it passes requests. No request waits for
-// one of nginx's own workers, so their number doesn't matter.
+// nginxReader reads from nginx's files where nginx listens and where it passes requests. The number of nginx's
+// own workers doesn't matter, because no request waits for one.
 type nginxReader struct {
 	configReader
 
@@ -18,8 +18,8 @@ type nginxReader struct {
 	server    server
 }
 
-// readNginx reads the configuration of an nginx with this command line, as far as it understands the
-// configuration.
+// readNginx reads the configuration of an nginx that was started with args. It skips what it doesn't
+// understand.
 func readNginx(root fs.FS, args []string) *server {
 	file := "/etc/nginx/nginx.conf"
 	for i, word := range args {

@@ -18,12 +18,12 @@ import (
 // but only if it is still the same process (see process.ID) and still has the priority that it got here. If
 // another program has changed the priority since then, that change stays.
 //
-// The change applies to the process's main thread, and to all threads with the same nice value. A process is
-// changed only while it serves a single request.
+// A change applies to the process's main thread and to all threads with the same nice value. The priority of a
+// process is changed only while it serves a single request.
 //
-// Only workers forked by their server are changed: processes of the same program, with the server's priority.
-// Nothing needs to be saved in case the proxy is killed: the next proxy sees that a worker's
-// priority differs from its parent's, and restores it (Mend).
+// The priority is changed only for workers that their server has forked: processes of the same program, with
+// the server's priority. Nothing needs to be saved in case the proxy is killed: the next proxy sees that a
+// worker's priority differs from its parent's, and restores it (Mend).
 
 // Errors of Step. In each case the process stays as it is.
 var (
@@ -38,10 +38,10 @@ var (
 type PriorityCounts struct {
 	Steps     [Steps]uint64 // number of lowered priorities, by step
 	Restored  uint64        // processes whose priority was restored
-	Ended     uint64        // lowered processes that ended before their priority was restored
-	Abandoned uint64        // lowered processes whose priority another program had changed, so it wasn't restored
+	Ended     uint64        // processes that ended before their priority was restored
+	Abandoned uint64        // processes whose priority wasn't restored, because another program had changed it
 	Failed    uint64        // processes whose priority could not be restored
-	Recovered uint64        // processes whose priority was restored after another proxy had left it lowered
+	Recovered uint64        // processes whose priority was restored after an earlier proxy had left it lowered
 	Lowered   int           // processes whose priority is lowered now
 }
 
@@ -49,9 +49,9 @@ type PriorityCounts struct {
 const Steps = 3
 
 // StepDown returns by how much a step, 1 to 3, raises a process's nice value. While this process and another
-// at its original priority compute, the lowered one gets a third (first step) or a tenth (second step) of the
-// other's CPU time. The last step is SCHED_IDLE, whatever the original priority was: a three-hundredth of
-// what a process at nice 0 gets.
+// one at its original priority compute, this one gets a third (first step) or a tenth (second step) of the
+// other's CPU time. The last step is SCHED_IDLE, whatever the original priority was: a three-hundredth of what
+// a process at nice 0 gets.
 func StepDown(step int) int { return [Steps]int{5, 10, idle}[step-1] }
 
 // StepWeight returns the kernel's weight of a process after a step, compared with its weight at its own nice
@@ -86,7 +86,7 @@ type Keeper struct {
 	counts  PriorityCounts
 }
 
-// OpenKeeper makes a Keeper, which adds to the counts of the previous one. It fails if this process isn't
+// OpenKeeper makes a Keeper that continues the counts of the previous one. It fails if this process isn't
 // allowed to restore a priority, or if the kernel doesn't report priorities.
 func OpenKeeper(before PriorityCounts) (*Keeper, error) {
 	if err := probe(); err != nil {
@@ -189,7 +189,7 @@ func isLeft(now, own int) bool {
 	return false
 }
 
-// Mend restores the priority of a worker if another proxy has left it lowered.
+// Mend restores the priority of a worker if an earlier proxy has left it lowered.
 func (k *Keeper) Mend(id process.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -263,10 +263,10 @@ func IsForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 const (
 	// lowestNice is the lowest priority with a nice value.
 	lowestNice = 19
-	// idle stands for SCHED_IDLE (sched(7)), which is below all nice values. Its weight of 3 is a fifth of
-	// the 15 of nice 19, but another effect helps more: when a process wakes up, the kernel treats a CPU that
-	// runs only idle processes as free. So two short requests don't share one CPU while a long request has
-	// the other.
+	// idle stands for SCHED_IDLE (sched(7)), which is below all nice values. Its weight is 3, a fifth of that
+	// of nice 19 (15). Another effect helps more: when a process wakes up, the kernel treats a CPU that runs
+	// only idle processes as free. Two short requests then don't share one CPU while a long request has the
+	// other.
 	idle = lowestNice + 1
 )
 
@@ -282,8 +282,8 @@ type kernel interface {
 	Parent(id process.ID) (process.ID, bool)
 }
 
-// isSameProgram compares the names of two processes. Some programs append what the process does, after a
-// colon or a space: "gunicorn: maste" and "gunicorn: worke".
+// isSameProgram compares the names of two processes. Some programs append the process's task, after a colon or
+// a space: "gunicorn: maste" and "gunicorn: worke".
 func isSameProgram(a, b string) bool {
 	program := func(name string) string {
 		if i := strings.IndexAny(name, ": "); i > 0 {

@@ -51,7 +51,7 @@ func (p *pretended) start(pid, nice int) process.ID {
 	return process.ID{PID: pid, Start: p.starts[pid]}
 }
 
-// TestAnyOrder plays steps, ends, crashes, reused process numbers and other programs' changes, in any order.
+// TestAnyOrder plays steps, ends, crashes, reused process numbers and changes by other programs, in any order.
 // No process ever has a higher priority than its own. Afterwards each has its own priority, or the one that
 // another program gave it.
 func TestAnyOrder(t *testing.T) {
@@ -108,8 +108,8 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// TestDenied checks that a Step that isn't allowed changes nothing, keeps nothing, and returns the
-// error.
+// TestDenied checks that a Step that isn't allowed returns the error, and neither changes nor keeps
+// anything.
 func TestDenied(t *testing.T) {
 	p := newPretended()
 	k := newKeeper(p)
@@ -121,7 +121,7 @@ func TestDenied(t *testing.T) {
 	testkit.Same(t, 0, len(k.changed), "processes lowered")
 	p.denies = false
 	testkit.Must(t, k.Step(h, id, 1))
-	p.denies = true // the right is lost in between, so the next proxy mends it
+	p.denies = true // the right is lost in between, so the next proxy must restore the priority
 	k.End(h)
 	k.Mend(id)
 	if c := k.Counts(); c.Failed != 2 || c.Lowered != 0 || p.nice[1] != 5 {

@@ -61,8 +61,8 @@ func numbered(root fs.FS, dir string, most int) (all []int, err error) {
 	return all, nil
 }
 
-// tops returns the processes with such a name whose parent has a different name. These are the masters,
-// whose children do the work.
+// tops returns the processes whose name matches and whose parent's name doesn't. They are the masters, whose
+// children do the work.
 func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) {
 	names := map[int]string{}
 	for _, p := range all {
@@ -76,7 +76,7 @@ func tops(all []process.Stat, is func(name string) bool) (found []process.Stat) 
 	return found
 }
 
-// children returns a process's children, except those that have ended and for which the process has waited.
+// children returns a process's children, except those that have ended and that the process has waited for.
 func children(root fs.FS, pid int) (pids []int) {
 	text, _ := fs.ReadFile(root, procFile(pid, "task/"+strconv.Itoa(pid)+"/children")) // if the process has ended, it has no children
 	return numbers(text)
@@ -92,7 +92,7 @@ func numbers(text []byte) (pids []int) {
 	return pids
 }
 
-// commandLine returns a process's command line. If the process has set its own title, that is the only word.
+// commandLine returns a process's command line. If the process has set its own title, the title is the only word.
 func commandLine(root fs.FS, pid int) []string {
 	text := readSome(root, procFile(pid, "cmdline"), 8192)
 	return strings.Split(strings.TrimRight(text, "\x00 "), "\x00")
@@ -129,8 +129,8 @@ func isService(name, own string) bool {
 // mostCgroups is how many cgroups are searched.
 const mostCgroups = 16384
 
-// cgroupNamed returns the path of the cgroup with an id, which is the inode of its directory. It returns
-// an empty string if there is none below the mount point.
+// cgroupNamed returns the path of the cgroup with an id, which is the inode of its directory. It returns an
+// empty string if there is no such cgroup below the mount point.
 func cgroupNamed(root fs.FS, mount string, id uint64) (name string) {
 	n := 0
 	_ = fs.WalkDir(root, mount, func(at string, d fs.DirEntry, err error) error {
@@ -164,7 +164,7 @@ func isDatabase(name string) bool {
 
 // linkOf returns the target of a descriptor's link.
 func linkOf(root fs.FS, pid, fd int) string {
-	s, _ := fs.ReadLink(root, procFile(pid, "fd/"+strconv.Itoa(fd))) // a missing one has no target
+	s, _ := fs.ReadLink(root, procFile(pid, "fd/"+strconv.Itoa(fd))) // a missing descriptor has no target
 	return s
 }
 
@@ -198,7 +198,7 @@ func eachDescriptor(root fs.FS, pid int, f func(fd int, link string) bool) error
 }
 
 // descriptorOf returns a process's descriptor of a socket, or a negative number if the process has none. If
-// that is unknown, it also returns an error.
+// descriptorOf can't find out, it also returns an error.
 func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 	at = -1
 	err = eachDescriptor(root, pid, func(fd int, link string) bool {
@@ -211,8 +211,8 @@ func descriptorOf(root fs.FS, pid int, inode uint32) (at int, err error) {
 }
 
 // servesMany reports whether a process waits for a client's connection together with others: through an epoll
-// that contains the connection, or through an io_uring. A worker that serves one request at a time just reads
-// its connection.
+// instance that contains the connection, or through an io_uring. A worker that serves one request at a time
+// just reads its connection.
 func servesMany(root fs.FS, pid, conn int) (many bool) {
 	want := strconv.Itoa(conn)
 	_ = eachDescriptor(root, pid, func(fd int, link string) bool {

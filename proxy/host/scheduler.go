@@ -25,7 +25,7 @@ func (system) Nice(id process.ID) (int, error) {
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, err)
-	case !id.Alive(): // checked last, so the priority that was read was this process's
+	case !id.Alive(): // checked last, so the priority that was read is this process's
 		return 0, fmt.Errorf("priority of process %d: %w", id.PID, os.ErrProcessDone)
 	}
 	return x, nil
@@ -42,7 +42,7 @@ func (system) Parent(id process.ID) (parent process.ID, ok bool) {
 	if !ok || !isSameProgram(string(child.Name), string(above.Name)) {
 		return parent, false
 	}
-	return process.ID{PID: above.PID, Start: above.Start}, id.Alive() // checked last, so the parent was this process's
+	return process.ID{PID: above.PID, Start: above.Start}, id.Alive() // checked last, so above is this process's parent
 }
 
 // levelOf returns the priority of a thread. The system call returns 20 minus the nice value, because

@@ -27,7 +27,7 @@ func needsRight(t *testing.T) {
 	}
 }
 
-// startWorker makes a server fork a worker that waits until the test ends. Both have that nice value.
+// startWorker makes a server fork a worker that waits until the test ends. Both have the given nice value.
 func startWorker(t *testing.T, nice int) process.ID {
 	t.Helper()
 	server := exec.CommandContext(t.Context(), "sh", "-c", "read start; exec 3<&0; (read never <&3) & echo $!; wait")
@@ -68,7 +68,7 @@ func openedKeeper(t *testing.T) *Keeper {
 	return k
 }
 
-// TestDownAndBack lowers processes that had different priorities, and restores them.
+// TestDownAndBack lowers the priorities of processes that had different ones, and restores them.
 func TestDownAndBack(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
@@ -79,7 +79,7 @@ func TestDownAndBack(t *testing.T) {
 			wantNice(t, id, want)
 		}
 		testkit.Must(t, k.Step(h, id, 1))
-		wantNice(t, id, idle) // it never goes up while the request runs
+		wantNice(t, id, idle) // the priority never rises while the request runs
 		k.End(h)
 		wantNice(t, id, own)
 		testkit.Must(t, k.Step(h, id, 3))
@@ -90,7 +90,7 @@ func TestDownAndBack(t *testing.T) {
 	}
 }
 
-// TestShared: a process that serves two requests isn't lowered for the second.
+// TestShared: the priority of a process that serves two requests isn't lowered for the second.
 func TestShared(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
@@ -106,7 +106,7 @@ func TestShared(t *testing.T) {
 	wantNice(t, id, 0)
 }
 
-// crashVariable makes this program lower processes and wait to be killed.
+// crashVariable is the environment variable that makes this program lower priorities and wait to be killed.
 const crashVariable = "PRIORITY_TEST_CRASH"
 
 func lowerAndWait(pids []string) {
@@ -124,7 +124,7 @@ func lowerAndWait(pids []string) {
 	select {}
 }
 
-// crash makes another process lower processes, and kills it.
+// crash makes another process lower the priorities of processes, and then kills it.
 func crash(t *testing.T, ids ...process.ID) {
 	t.Helper()
 	proxy := exec.CommandContext(t.Context(), os.Args[0])
@@ -144,8 +144,8 @@ func crash(t *testing.T, ids ...process.ID) {
 	_ = proxy.Wait()
 }
 
-// TestCrash kills a proxy that has lowered processes. The next one restores each of them when it serves a
-// request, except one that another program has changed.
+// TestCrash kills a proxy that has lowered priorities. The next proxy restores the priority of each process
+// when the process serves a request, unless another program has changed it.
 func TestCrash(t *testing.T) {
 	needsRight(t)
 	ids := []process.ID{startWorker(t, 0), startWorker(t, 3), startWorker(t, -2), startWorker(t, 0)}
@@ -182,8 +182,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestOwnPriorities: two kinds of processes keep their priority: one that another program has started, at any
-// nice value, and the server itself.
+// TestOwnPriorities: a process that another program has started, at any nice value, keeps its priority. The
+// server itself keeps its priority as well.
 func TestOwnPriorities(t *testing.T) {
 	needsRight(t)
 	k := openedKeeper(t)
@@ -206,7 +206,7 @@ func TestOwnPriorities(t *testing.T) {
 	}
 }
 
-// TestThreadsFollow: a thread that was started while its process was lowered is restored with it.
+// TestThreadsFollow: a thread that was started while its process was lowered is restored with the process.
 func TestThreadsFollow(t *testing.T) {
 	needsRight(t)
 	pid, own := os.Getpid(), niceOf(t, os.Getpid())

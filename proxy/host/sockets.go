@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests to sock_diag(7) and its replies. /proc/net/tcp shows the same for TCP, but goes through the table
-// of all connections, which takes 1.5 ms each time on a machine with 16 GB. A request for one listener's port
+// Requests to sock_diag(7) and its replies. For TCP, /proc/net/tcp shows the same data, but walks the table of
+// all connections, which takes 1.5 ms each time on a machine with 16 GB. A request for one listener's port
 // takes 15 µs.
 const (
 	askOne      = unix.NLM_F_REQUEST
@@ -31,7 +31,7 @@ const (
 	unixShutdown = 6              // UNIX_DIAG_SHUTDOWN
 )
 
-// State is the state of a socket. States of unix sockets use the names of TCP's.
+// State is the state of a socket. The states of unix sockets have the names of TCP states.
 type State byte
 
 // The states that this package uses.
@@ -44,7 +44,7 @@ const (
 
 // Socket is what the kernel reports about a socket.
 type Socket struct {
-	Inode   uint32 // inode of the socket; 0: not accepted yet, so there is no file
+	Inode   uint32 // inode of the socket; 0: the connection isn't accepted yet, so it has no inode
 	State   State  // state of the socket; 0: there is no such socket
 	Address netip.Addr
 	Port    uint16 // own port of a TCP socket
@@ -98,7 +98,7 @@ func header(b []byte, flags uint16, length uint32) []byte {
 	b = binary.NativeEndian.AppendUint32(b[:0], length)
 	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
 	b = binary.NativeEndian.AppendUint16(b, flags)
-	return append(b, make([]byte, 8)...) // requests need no sequence number, because there is one at a time
+	return append(b, make([]byte, 8)...) // requests need no sequence number, because only one is sent at a time
 }
 
 // readDiag calls each for every socket in a part of a reply. done means that this was the last part, and ok
@@ -226,7 +226,7 @@ func (s *Sockets) Unix(inode uint32) (found Socket) {
 func (s *Sockets) EachTCP(in State, port, other uint16, each func(Socket)) (ok bool) {
 	for _, family := range [...]byte{unix.AF_INET, unix.AF_INET6} {
 		s.request = askInet(s.request, askAll, family, 1<<in, port, other)
-		ok = s.ask(false, each) || ok // asking about IPv6 fails on a machine without it
+		ok = s.ask(false, each) || ok // the IPv6 request fails on a machine without IPv6
 	}
 	return ok
 }

@@ -92,7 +92,7 @@ func TestReadDiag(t *testing.T) {
 	}
 }
 
-// FuzzReadDiag: no reply, however broken, gives more sockets than it has room for, and no socket points
+// FuzzReadDiag: no reply, however broken, yields more sockets than fit into it, and no socket refers to memory
 // outside of it.
 func FuzzReadDiag(f *testing.F) {
 	f.Add(message(unix.SOCK_DIAG_BY_FAMILY, inetSocket("127.0.0.1:80", 7)))

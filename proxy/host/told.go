@@ -22,8 +22,8 @@ const (
 	saysEnds   = '-'
 )
 
-// How many messages are read per second, and how many more in a burst. Further messages wait in the kernel,
-// which has room for a few hundred. When that room is full, sending fails.
+// These constants limit how many messages are read per second, and how many more in a burst. Further messages
+// wait in the kernel, which has room for a few hundred. When its buffer is full, sending fails.
 const (
 	messagesRate  = 4000
 	messagesBurst = 2000
@@ -125,9 +125,9 @@ type claim struct {
 	another bool           // whether, according to its reports, the process serves other requests at the same time
 }
 
-// used returns how much CPU time the process has used for the request; read reads the process's current
-// total. The request also pays for the time after the process has reported the end of the request, until the
-// process begins another request, because PHP reports the end before the site's own shutdown functions run.
+// used returns how much CPU time the process has used for the request; read reads the process's current total.
+// The request also pays for the CPU time between its reported end and the process's next request, because PHP
+// reports the end before the site's own shutdown functions run.
 func (c *claim) used(read func() (process.Usage, error)) (process.Usage, error) {
 	c.of.mu.Lock()
 	rest, gone := c.rest, c.gone
@@ -160,9 +160,9 @@ func (c *claim) serves() bool {
 // mostClaims is how many processes' reports are kept. The oldest report is dropped first.
 const mostClaims = 4096
 
-// forgets is how long a process counts as serving several requests at once, after it has reported the
-// beginning of one before the end of another. The time is limited, because the report of the end may just
-// have been lost.
+// forgets is how long a process counts as serving several requests at once, after it has reported the beginning
+// of one before the end of another. The time is limited, because the report of the end may simply have been
+// lost.
 const forgets = 10 * time.Second
 
 // claims keeps the last report from each process, and for each request the process that reported it
@@ -203,9 +203,9 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 	return true
 }
 
-// between limits how much CPU time before a report is charged to the reported request, because its worker
-// used that time to accept the request. If the worker has used more since its last request, it has served
-// another client in between.
+// between limits how much CPU time before a report is charged to the reported request, as the time in which its
+// worker accepted the request. A worker that has used more since its last request has served another client in
+// between.
 const between = 10 * time.Millisecond
 
 // goneOnLocked notes that the process has begun another request, perhaps in addition to others. It returns

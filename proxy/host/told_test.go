@@ -41,14 +41,14 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-// TestClaims: processes report anything, and the right reports count.
+// TestClaims: processes send any reports, and only the right ones count.
 func TestClaims(t *testing.T) {
 	one, two := process.ID{PID: 1 << 22, Start: 1}, process.ID{PID: 1<<22 + 1, Start: 1}
 	again := process.ID{PID: one.PID, Start: 2}
 	for name, say := range map[string]struct {
 		say    func(c *claims)
 		who    process.ID // the process that serves request 1; zero: none
-		serves bool       // it serves nothing else
+		serves bool       // whether it serves nothing else
 		final  float64    // ms of use at the end of the request; 0: it has not ended
 	}{
 		"one says so":                      {func(*claims) {}, one, true, 0},
@@ -83,7 +83,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestBetweenTwoRequests: a process uses some CPU time between two requests, and the right request pays for
+// TestBetweenTwoRequests: a process uses some CPU time between two requests, and one of them pays for
 // it.
 func TestBetweenTwoRequests(t *testing.T) {
 	id := process.ID{PID: 1 << 22, Start: 1}
@@ -101,7 +101,7 @@ func TestBetweenTwoRequests(t *testing.T) {
 	}
 }
 
-// TestClaimsAreFew: any number of processes may claim any number of requests, and only a limited number of
+// TestClaimsAreFew: any number of processes may claim any number of requests, but only a limited number of
 // claims is kept.
 func TestClaimsAreFew(t *testing.T) {
 	c := newClaims()
@@ -113,8 +113,8 @@ func TestClaimsAreFew(t *testing.T) {
 	}
 }
 
-// TestThreads: a process with threads serves several requests at once. None of these is measured; later ones,
-// one at a time, are.
+// TestThreads: a process with threads serves several requests at once. None of them is measured, but later
+// requests that it serves one at a time are.
 func TestThreads(t *testing.T) {
 	id := process.ID{PID: 1 << 22, Start: 1}
 	c := newClaims()
@@ -128,7 +128,7 @@ func TestThreads(t *testing.T) {
 	first := begin(0, 1)
 	second := begin(1, 2)
 	c.ends(id, used(2), 2)
-	third := begin(3, 3) // the first one still runs
+	third := begin(3, 3) // the first request still runs
 	c.ends(id, used(4), 1)
 	c.ends(id, used(4), 3)
 	for n, x := range map[int]*claim{1: first, 2: second, 3: third} {
@@ -137,13 +137,13 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	fourth := begin(1+forgets.Seconds(), 4)
-	later := begin(2+2*forgets.Seconds(), 5) // the report that the fourth one has ended was lost
+	later := begin(2+2*forgets.Seconds(), 5) // the report of the fourth request's end was lost
 	if !fourth.serves() || !later.serves() {
 		t.Errorf("one at a time: the fourth one is believed %t, the fifth one %t", fourth.serves(), later.serves())
 	}
 }
 
-// final returns the process's CPU use when it had served the request.
+// final returns the process's CPU use at the end of the request.
 func (c *claim) final() (u process.Usage, ok bool) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()

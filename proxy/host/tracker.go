@@ -41,7 +41,7 @@ type Running struct {
 	Opening  bool     // the connection is being opened
 	Number   Number
 	Began    time.Time
-	Accepted time.Time     // earliest time at which the backend can have begun, as seen by Look; zero: Began
+	Accepted time.Time     // earliest time at which, according to Look, the backend can have begun; zero: Began
 	Estimate time.Duration // estimated CPU time so far
 	Work     *Work         // result of the last Look; nil: none
 	Due      bool          // the CPU time must be read now, even if the last reading is recent
@@ -65,7 +65,7 @@ const (
 // Tracker finds out how much CPU time requests use. One goroutine calls Look; Run runs in another.
 type Tracker struct {
 	Numbers    *Numbers
-	finder     *Finder // finds the process at a connection's end; nil: it can't search
+	finder     *Finder // finds the process at a connection's end; nil: the Tracker can't search
 	claims     *claims
 	costSocket *CostSocket // socket for workers' reports; nil: workers can't report
 	data       *Database
@@ -144,7 +144,7 @@ func (t *Tracker) Look(now time.Time, all []Running) {
 	for i := range all {
 		r := &all[i]
 		if r.Work == nil {
-			continue // no process serves the request, or it is unknown which one does
+			continue // no process serves the request, or the process is unknown
 		}
 		r.Work.judge(at[r.Work.worker])
 		r.Is = t.read(now, r, counts)
@@ -218,7 +218,7 @@ func (t *Tracker) find(now time.Time, r *Running) {
 		return
 	}
 	if u.Threads > 1 {
-		return // only for now: if a page starts a thread for a moment, such as to resolve a name, later requests at this worker are still measured
+		return // only for now: if a page starts a thread for a moment, for example to resolve a name, the worker's later requests are still measured
 	}
 	since := r.Began
 	if r.Accepted.After(since) {
@@ -337,10 +337,10 @@ func (t *Tracker) sits(now time.Time, s *seat, id process.ID) bool {
 	return true
 }
 
-// A process may have finished a request although the answer isn't complete here: if the client reads slowly
-// and no spool takes the answer, several MB of it wait in the kernel. The process then serves other requests.
-// Their CPU time must not be charged to this request, the process must not keep the priority of this request,
-// and it must not count as a process that serves both at once.
+// A process may have finished a request although the answer isn't complete here: if the client reads slowly and
+// no spool takes the answer, several MB of it wait in the kernel. The process then serves other requests. Their
+// CPU time must not be charged to this request, the process must not keep the priority of this request, and the
+// process must not count as one that serves both at once.
 
 // crowd counts how many requests each process serves at once, and notes which processes have moved on to
 // other requests.
@@ -367,7 +367,7 @@ func (r *Running) isHere() bool {
 	return r.Work != nil && r.Work.claim == nil && !r.Work.gone.Load()
 }
 
-// goesOn checks whether the process has begun other requests, and notes that.
+// goesOn checks whether the process has begun other requests, and records the result.
 func (t *Tracker) goesOn(now time.Time, r *Running) bool {
 	w := r.Work
 	if !t.hasLeft(r) {

@@ -14,7 +14,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// onConn is a request on a connection that this process has accepted, as if it served one at a time.
+// onConn is a request on a connection that this process has accepted, as if it served one request at a time.
 func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, accepted net.Conn) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -48,7 +48,7 @@ func served(t *testing.T) (*Tracker, net.Listener, *worker) {
 }
 
 // TestAProcessThatHasGoneOn: a client reads the end of an answer slowly, after the process has closed the
-// connection. CPU time that the process uses after that isn't charged to the request.
+// connection. CPU time that the process uses afterwards isn't charged to the request.
 func TestAProcessThatHasGoneOn(t *testing.T) {
 	tr, l, w := served(t)
 	slow, itsEnd := onConn(t, tr, l, w)
@@ -64,7 +64,7 @@ func TestAProcessThatHasGoneOn(t *testing.T) {
 		t.Fatalf("after that: %+v", all[0])
 	}
 	last := all[0].Reading.CPU
-	for from := time.Now(); time.Since(from) < 5*time.Millisecond; { // it computes for another client
+	for from := time.Now(); time.Since(from) < 5*time.Millisecond; { // the process computes for another client
 	}
 	tr.Look(at(0.6), all)
 	r, ok := all[0].Work.End(at(0.8))
@@ -73,8 +73,8 @@ func TestAProcessThatHasGoneOn(t *testing.T) {
 	}
 }
 
-// TestGoneOnIsNotSeveral checks that a process is still measured when it goes on from one request to
-// another, and no longer when it holds two connections.
+// TestGoneOnIsNotSeveral checks that a process is still measured after it has gone on to another request, but
+// not while it holds two connections.
 func TestGoneOnIsNotSeveral(t *testing.T) {
 	tr, l, w := served(t)
 	slow, itsEnd := onConn(t, tr, l, w)
@@ -124,7 +124,7 @@ func child(t *testing.T) *exec.Cmd {
 	return c
 }
 
-// processFiles returns how many files of processes this one has open.
+// processFiles returns how many files in /proc this process has open for other processes.
 func processFiles(t *testing.T) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -138,7 +138,8 @@ func processFiles(t *testing.T) (n int) {
 	return n
 }
 
-// TestOpened: processes stay open while they are read, up to a limit. Those beyond it are read as well.
+// TestOpened: the files of processes stay open while they are read, up to a limit. Processes beyond the limit
+// are read as well.
 func TestOpened(t *testing.T) {
 	before := processFiles(t)
 	o := newOpened()
@@ -151,7 +152,7 @@ func TestOpened(t *testing.T) {
 	for range 2 {
 		for _, c := range all {
 			id, u, err := o.look(at(0), c.Process.Pid)
-			if err != nil || id.PID != c.Process.Pid { // it may have computed nothing yet
+			if err != nil || id.PID != c.Process.Pid { // the process may not have used any CPU time yet
 				t.Fatalf("%+v, %v", u, err)
 			}
 		}
@@ -189,8 +190,8 @@ func TestOpened(t *testing.T) {
 	testkit.Same(t, 0, processFiles(t)-before, "files open after the end")
 }
 
-// TestOpenedConcurrently: requests end at the same time while the files of their processes are closed again
-// and again: each look returns the process that it asks for.
+// TestOpenedConcurrently: requests end at the same time, while the files of their processes are closed again
+// and again. Each look returns the process that it asks for.
 func TestOpenedConcurrently(t *testing.T) {
 	before := processFiles(t)
 	o := newOpened()
@@ -245,7 +246,7 @@ func (p *parent) work() {
 	}
 }
 
-// opensWorker returns a process as a worker, and its CPU use.
+// opensWorker returns a worker for a process, and the process's CPU use.
 func opensWorker(t *testing.T, pid int) (*worker, process.Usage) {
 	t.Helper()
 	o := newOpened()
@@ -279,8 +280,8 @@ func TestChildrenAreCharged(t *testing.T) {
 	}
 }
 
-// TestOthersChildrenAreNotCharged: between two requests of this proxy, a worker waits for a child, for
-// another client. The next look notices that the child's CPU time doesn't fit into the request's duration.
+// TestOthersChildrenAreNotCharged: between two requests of this proxy, a worker serves another client and waits
+// for a child. The next look notices that the child's CPU time doesn't fit into the request's duration.
 func TestOthersChildrenAreNotCharged(t *testing.T) {
 	p := startParent(t)
 	w, u := opensWorker(t, p.pid)

@@ -20,15 +20,15 @@ type UsageMeter struct {
 	// Lost is called once whenever the counters become unreadable. It may be nil. Run calls it.
 	Lost func(error)
 
-	// Steps reports whether tempomat raises nice values of the backend's processes. If it does and these
+	// Steps reports whether tempomat raises nice values of the backend's processes. If it does, and these
 	// processes are unknown, the CPU time of any niced process may be the backend's. Steps may be nil.
 	Steps func() bool
 
-	use, stalls, own string // paths of the kernel's files. own is cpu.stat of the container of this process and the backend; empty: there is none
+	use, stalls, own string // paths of the kernel's files; own is the cpu.stat of the container that holds this process and the backend; empty: there is none
 
 	lost     bool
 	usage    *cpuaccount.Usage
-	backend  *Backend // measures the backend's own use; nil: that is unknown
+	backend  *Backend // measures the backend's own use; nil: its use is unknown
 	quota    cpuaccount.Throttling
 	pressure cpuaccount.Pressure
 }

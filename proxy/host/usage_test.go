@@ -16,7 +16,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// cgroupUsed writes a cpu.stat with that many CPU-seconds.
+// cgroupUsed writes a cpu.stat with the given number of CPU-seconds.
 func cgroupUsed(t *testing.T, dir string, seconds float64) {
 	t.Helper()
 	testkit.WriteFile(t, filepath.Join(dir, "cpu.stat"), fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\n", int64(seconds*1e6)), 0o600)
@@ -51,9 +51,9 @@ func TestUsageMeter(t *testing.T) {
 		}{
 			{100, 0, 0}, {100.5, 0.5, 0}, {101.5, 1, 0}, {101.5, 0, 0},
 			{-1, -1, 1}, {-2, -1, 1}, {-2, -1, 1},
-			{0, -1, 1}, // it begins again
+			{0, -1, 1}, // the cgroup's counters begin again
 			{0.25, 0.25, 1},
-			{-1, -1, 2}, {0.75, 0.25, 2}, // in twice the time
+			{-1, -1, 2}, {0.75, 0.25, 2}, // twice the time since the last reading
 		} {
 			if step.used >= 0 {
 				cgroupUsed(t, dir, step.used)
@@ -113,7 +113,7 @@ func TestPressureOfACgroup(t *testing.T) {
 	}
 }
 
-// TestThrottledContainer: a container with no quota left counts as full, whatever the machine's CPUs do. A
+// TestThrottledContainer: a container with no quota left counts as full, however idle the machine's CPUs are. A
 // service's own cgroup says nothing about the backend.
 func TestThrottledContainer(t *testing.T) {
 	dir := t.TempDir()

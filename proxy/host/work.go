@@ -16,11 +16,11 @@ import (
 type worker struct {
 	id   process.ID
 	many bool // whether the process serves several requests at once
-	asks bool // whether, at the last look, the process had a connection to a database, or it was unknown whether it had one
+	asks bool // whether, at the last look, the process had or may have had a connection to a database
 	used time.Time
 	// asksBy is the process's descriptor of a connection to a database, if it has one.
 	asksBy int
-	// opened keeps the process's files open.
+	// opened keeps the files of processes open.
 	opened *opened
 
 	mu   sync.Mutex // guards the fields below
@@ -44,10 +44,10 @@ func (w *worker) end(u process.Usage) {
 	w.last, w.seen = u, true
 }
 
-// before estimates how much CPU time the process had used before a request. now is its current total, and
-// took is how long ago the request began. If the process has used no more than took since its last request
-// from this proxy, all of that counts as this request's. Otherwise the process has served other requests in
-// between, and only the estimate counts as this request's.
+// before estimates how much CPU time the process had used before a request. now is its current total, and took
+// is how long ago the request began. If the process has used no more than took since its last request from this
+// proxy, all of that time counts as this request's. Otherwise the process has served other requests in between,
+// and only the estimate counts as this request's.
 func (w *worker) before(now process.Usage, took, estimate time.Duration) process.Usage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ type Work struct {
 // ID returns the process.
 func (w *Work) ID() process.ID { return w.worker.id }
 
-// readAt reads the process's CPU use for the request. ok is false if that is no longer known.
+// readAt reads the process's CPU use for the request. ok is false if it is no longer known.
 func (w *Work) readAt(now time.Time) (r cpuaccount.Reading, ok bool) {
 	u, ok := w.usage(now)
 	if !ok {
@@ -144,11 +144,11 @@ func (w *Work) usage(now time.Time) (u process.Usage, ok bool) {
 }
 
 const (
-	// mostOpened is how many processes' files are kept open, two files for each process. There is one such
-	// limit for workers, and one for databases. Files of further processes are opened for each reading.
+	// mostOpened is the number of processes whose files are kept open, two files for each process. The limit
+	// applies to workers and to databases separately. The files of further processes are opened for each reading.
 	mostOpened = 256
-	// ofDescriptors sets a second limit: the limit of descriptors divided by ofDescriptors. With 1024
-	// descriptors, the files of workers and databases take up to 32. Connections can't use these.
+	// ofDescriptors sets a second limit on this number: the limit on descriptors divided by ofDescriptors. With
+	// 1024 descriptors, the files of workers and databases take up to 32. Connections can't use these.
 	ofDescriptors = 128
 	// keepsOpen is how long the files of a process stay open after the last reading.
 	keepsOpen = 30 * time.Second
@@ -197,8 +197,8 @@ func (o *opened) look(now time.Time, pid int) (id process.ID, u process.Usage, e
 	return handle.ID(), u, err
 }
 
-// keep stores an open process. It returns false if there is no room, or if another goroutine was
-// first.
+// keep stores a process whose files are open. It returns false if there is no room, or if another goroutine was
+// faster.
 func (o *opened) keep(pid int, h *held) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -218,7 +218,7 @@ func (o *opened) drop(pid int, h *held) {
 	h.close()
 }
 
-// sweep closes processes whose last reading was long ago.
+// sweep closes the files of processes whose last reading was long ago.
 func (o *opened) sweep(now time.Time) {
 	o.mu.Lock()
 	all := maps.Clone(o.byPID)
@@ -230,7 +230,8 @@ func (o *opened) sweep(now time.Time) {
 	}
 }
 
-// close closes all processes. If a request that still runs looks again, its process isn't kept open.
+// close closes the files of all processes. If a running request is read again, the files of its process aren't
+// kept open.
 func (o *opened) close() {
 	o.mu.Lock()
 	all := o.byPID

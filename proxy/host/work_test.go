@@ -32,7 +32,7 @@ func itself(t *testing.T) (process.ID, process.Usage) {
 	return id, u
 }
 
-// TestBefore: the CPU use of a worker before a request that is found 20 ms after its beginning.
+// TestBefore estimates the CPU use of a worker before a request that is found 20 ms after its beginning.
 func TestBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, now, estimate, want float64 // ms; a negative last: the worker is new
@@ -77,8 +77,8 @@ func TestLook(t *testing.T) {
 }
 
 // TestWhoIsNotAcceptedIsRead: a request uses nothing while its connection is being opened, however long that
-// takes. A worker that reports the request later isn't charged for that time, nor for a database in that
-// time.
+// takes. If a worker reports the request later, the request isn't charged for that time, nor for a database's
+// use in that time.
 func TestWhoIsNotAcceptedIsRead(t *testing.T) {
 	own, now := itself(t)
 	tr := NewTracker(&Finder{}, nil, func(error) {})
@@ -99,8 +99,8 @@ func TestWhoIsNotAcceptedIsRead(t *testing.T) {
 	}
 }
 
-// TestGoesOnToAnother: a process begins a second request. If it reported the end of the first one, that
-// counts at once, not only when the worker is due to be read; otherwise neither is measured.
+// TestGoesOnToAnother: a process begins a second request. If it has reported the end of the first, the report
+// counts at once, not only when the worker is due to be read. Otherwise neither request is measured.
 func TestGoesOnToAnother(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		own, now := itself(t)
