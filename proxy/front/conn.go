@@ -27,12 +27,12 @@ type conn struct {
 	server   *Server
 	entrance *Entrance
 	tls      *secured        // Conn, if it is a TLS connection; otherwise nil
-	place    Place           // place among the open connections; nil: the connection has lost it
+	place    Place           // place among the open connections; nil: the connection has lost its place
 	raw      syscall.RawConn // access to the descriptor; nil: there is none, as in tests
 	remote   string
 
 	presence presence
-	base     *http.Request        // request from which blank makes others; nil: blank wasn't called yet
+	base     *http.Request        // request that blank copies; nil: blank wasn't called yet
 	secure   *tls.ConnectionState // TLS state for this connection's requests; nil: no TLS
 
 	served atomic.Bool // a request was served; shared
@@ -40,17 +40,17 @@ type conn struct {
 
 	mu      sync.Mutex // guards the fields below, which are shared
 	stage   stage
-	woken   bool          // whether its pending read must return at once
-	since   time.Duration // when it began to wait (idle or inHead); see Server.since
+	woken   bool          // whether the connection's pending read must return at once
+	since   time.Duration // when the connection began to wait (idle or inHead); see Server.since
 	session *session      // HTTP/2 session; nil with HTTP/1
 	isLate  bool          // whether the session's client took too long
 	lingers bool          // whether the last answer is still on its way to the client
 
-	hijacked atomic.Bool // the handler has taken the connection over; shared
+	hijacked atomic.Bool // the handler has taken over the connection; shared
 
 	in     http1.Buffer
 	memory *[inSize]byte // borrowed memory that in uses at first; nil: none
-	long   bool          // whether in may have grown beyond memory, and so have its own
+	long   bool          // whether in may have grown beyond memory, and have memory of its own
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
@@ -62,7 +62,7 @@ type conn struct {
 func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	x := &conn{Conn: c, server: s, entrance: e, place: place, remote: c.RemoteAddr().String()}
 	if k, ok := c.(syscall.Conn); ok {
-		x.raw, _ = k.SyscallConn() // if it fails, the connection works, but holds memory while it waits
+		x.raw, _ = k.SyscallConn() // if this fails, the connection works, but holds memory while it waits
 		x.try = x.tryRead
 	}
 	if e.TLS != nil {
@@ -104,8 +104,8 @@ func (c *conn) serve() {
 	c.end()
 }
 
-// recovers makes a panic of the connection's goroutine end only this connection. The code that parses input
-// or chooses a certificate may panic, for example.
+// recovers makes a panic of the connection's goroutine end only this connection. For example, the code that
+// parses input or chooses a certificate may panic.
 func (c *conn) recovers() {
 	if p := recover(); p != nil {
 		c.fails(p)
@@ -120,9 +120,9 @@ func (c *conn) fails(p any) {
 
 var errFailed = errors.New("the connection failed")
 
-// resets sets whether the connection is reset when it is closed, even if the kernel closes it because the
-// process ends. With HTTP/1.0 the end of the connection may mark the end of the body, so without a reset the
-// client would accept half a body as complete. A unix socket can't be reset.
+// resets sets whether closing the connection resets it, even if the kernel closes it because the process ends.
+// With HTTP/1.0 the end of the connection may mark the end of the body, so without a reset the client would
+// accept half a body as complete. A unix socket can't be reset.
 func (c *conn) resets(on bool) {
 	seconds := -1
 	if on {
@@ -144,7 +144,7 @@ func (c *conn) below() net.Conn {
 	return c.Conn
 }
 
-// end closes the connection, unless the handler has taken it over.
+// end closes the connection, unless the handler has taken over the connection.
 func (c *conn) end() {
 	c.mu.Lock()
 	c.stage = closed
@@ -169,8 +169,8 @@ func (c *conn) lookAt() {
 	}
 }
 
-// isHTTP2 reports whether the connection begins with the preface of HTTP/2 (RFC 9113, 3.4). No HTTP/1
-// request has the method PRI (RFC 7540, 11.6).
+// isHTTP2 reports whether the connection begins with the preface of HTTP/2 (RFC 9113, 3.4). HTTP/1 requests
+// never have the method PRI (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {
 	switch {
 	case c.served.Load():
@@ -264,12 +264,12 @@ func (w *Response) serve() (done bool) {
 	return true
 }
 
-// refuse answers a client whose request's head could not be read, if the client is still connected.
+// refuse answers a client whose request has an unreadable head, if the client is still connected.
 func (c *conn) refuse(err error) {
 	status := http1.StatusOf(err)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.in.Buffered() == 0:
-		return // the client sent only empty lines, which aren't a request: it would mistake an answer for the one to its next request
+		return // the client sent only empty lines, and would mistake an answer for that to its next request
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		status, err = http.StatusRequestTimeout, errors.New("the rest of the headers did not arrive")
 	case !errors.Is(err, http1.ErrMalformed):
@@ -289,7 +289,7 @@ type presence struct {
 	done chan struct{} // closed when the client disconnects; nil: Done wasn't called yet
 }
 
-// leave notes that the client disconnected.
+// leave records that the client has disconnected.
 func (p *presence) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

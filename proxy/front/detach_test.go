@@ -12,8 +12,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestDetach takes a connection over, with the bytes that were read from it, and without the earlier deadlines,
-// which have passed. The server doesn't wait for it any more.
+// TestDetach takes over a connection, with the bytes that were read from it, and without its earlier deadlines,
+// which have passed. The server no longer waits for the connection.
 func TestDetach(t *testing.T) {
 	handler := func(w http.ResponseWriter, _ *http.Request) {
 		past := time.Unix(1, 0)
@@ -43,7 +43,7 @@ func TestDetach(t *testing.T) {
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != "early late" {
 			t.Errorf("%T: %q, %v", c, got, err)
 		}
-		if err := s.Shutdown(t.Context()); err != nil { // it no longer belongs to the server
+		if err := s.Shutdown(t.Context()); err != nil { // the connection no longer belongs to the server
 			t.Error(err)
 		}
 		_ = c.CloseWrite()
@@ -72,7 +72,7 @@ func TestPlaceOfOneThatIsGivenAway(t *testing.T) {
 		_ = c.Close()
 	}, func(o *Options) { o.Enter = func(io.Closer, string) Place { return p } })
 	_, _ = io.WriteString(dial(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first one is for the new connection
+	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first "idle" is for the new connection
 		testkit.Same(t, want, <-p.did, "the connection is")
 	}
 }

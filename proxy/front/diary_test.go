@@ -14,7 +14,7 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// script answers as the path says.
+// script answers as the request's path says.
 func script(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	h := w.Header()
@@ -55,7 +55,7 @@ func script(w http.ResponseWriter, r *http.Request) {
 		w.(*Response).Fields().Del("Link")
 		h.Set("Content-Length", "0")
 		w.WriteHeader(http.StatusCreated)
-		w.WriteHeader(http.StatusOK) // too late
+		w.WriteHeader(http.StatusOK) // too late to have an effect
 	case "/204", "/304":
 		h.Set("Content-Length", "7")
 		w.WriteHeader(map[string]int{"/204": 204, "/304": 304}[path])

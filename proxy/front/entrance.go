@@ -38,7 +38,7 @@ type Entrance struct {
 // begins reports whether the connection has something to do before the first request.
 func (e *Entrance) begins() bool { return e.TLS != nil || e.Proxied }
 
-// Step is something that a connection does before its first request.
+// Step is a part of a connection's beginning, before its first request.
 type Step string
 
 // The possible steps.
@@ -56,12 +56,12 @@ const (
 	ResultLate        Result = "timeout"
 	ResultGone        Result = "gone"        // the client has closed the connection
 	ResultPlain       Result = "plain_http"  // the client speaks HTTP instead of TLS
-	ResultNothing     Result = "no_common"   // the client and the server have no version, cipher or protocol in common
+	ResultNothing     Result = "no_common"   // client and server have no version, cipher or protocol in common
 	ResultUnwanted    Result = "unwanted"    // the client sent an alert, for example because it rejects the certificate
 	ResultCertificate Result = "certificate" // there is no certificate for the name that the client asked for
 	ResultOther       Result = "other"
 	ResultUntrusted   Result = "untrusted" // the peer isn't allowed to send a PROXY protocol header
-	ResultMalformed   Result = "malformed" // the peer sent something else instead of a PROXY protocol header
+	ResultMalformed   Result = "malformed" // the peer sent no PROXY protocol header, or a malformed one
 )
 
 // Results returns all results that a step can have.
@@ -89,7 +89,7 @@ func (c *conn) start() {
 	c.end()
 }
 
-// tell reports the outcome of a step.
+// tell reports the result of a step.
 func (c *conn) tell(step Step, err error) {
 	c.server.o.Stepped(step, resultOf(err), c.remote, err)
 }
@@ -123,7 +123,7 @@ func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
 	if h, err = readProxyHeader(r); err != nil {
 		return h, err
 	}
-	rest, _ := r.Peek(r.Buffered()) // they are buffered
+	rest, _ := r.Peek(r.Buffered()) // can't fail, because the bytes are buffered
 	switch {
 	case len(rest) == 0: // an empty slice would keep the reader's memory for as long as the connection lives
 	case c.tls != nil:
@@ -135,7 +135,7 @@ func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
 	return h, nil
 }
 
-// setClient makes the connection count for the client instead of the proxy.
+// setClient makes the connection count as the client's instead of the proxy's.
 func (c *conn) setClient(client netip.AddrPort) error {
 	c.remote = client.String()
 	c.place.Leave()
@@ -150,7 +150,7 @@ func (c *conn) handshake() bool {
 	if c.tls == nil {
 		return true
 	}
-	of := c.remote // each connection from a trusted proxy has its own turns, because the proxy serves many clients
+	of := c.remote // address whose turns the handshake takes; a trusted proxy has turns for each connection, because it serves many clients
 	if client := c.holder(); client.IsValid() && !c.isTrusted() {
 		of = connlimit.ClientOf(client).String()
 	}
@@ -169,7 +169,7 @@ func (c *conn) handshake() bool {
 	return c.waits(time.Now())
 }
 
-// resultOf classifies an error.
+// resultOf returns the Result for an error.
 func resultOf(err error) Result {
 	var header tls.RecordHeaderError
 	var alert tls.AlertError
@@ -224,8 +224,8 @@ func (s *Server) refusal(status int, why string) (fields http1.Fields, text stri
 	return fields, text
 }
 
-// turnAway answers a client that sent no valid request, and waits for a moment until the client has read the
-// answer. The caller then closes the connection.
+// turnAway answers a client that sent no valid request, and briefly waits until the client has read the answer.
+// The caller then closes the connection.
 func (c *conn) turnAway(to net.Conn, status int, why string) {
 	fields, text := c.server.refusal(status, why)
 	b := fields.Append(http1.AppendStatus(nil, status, ""), nil)
@@ -259,7 +259,7 @@ func readProxyHeader(r *bufio.Reader) (proxyHeader, error) {
 	const unspecified = "\r\n\r\n\x00\r\nQUIT\n\x21\x00" // AF_UNSPEC, which the library rejects
 	first, err := r.Peek(1)
 	if err != nil {
-		return proxyHeader{}, err // checked here, because the library would report a malformed header instead
+		return proxyHeader{}, err // checked here, because the library would report this as a malformed header
 	}
 	if first[0] == unspecified[0] {
 		if b, err := r.Peek(len(unspecified) + 2); err == nil && string(b[:len(unspecified)]) == unspecified {

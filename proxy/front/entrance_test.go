@@ -39,7 +39,7 @@ func TestProxied(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "a.example")}}
 	for name, tc := range map[string]struct {
-		header, client string // the client; empty: the peer
+		header, client string // the client that the handler sees; empty: the peer
 		secure         bool
 	}{
 		"version 1":           {from4, "203.0.113.9:5000", false},
@@ -63,7 +63,7 @@ func TestProxied(t *testing.T) {
 					wire.kept.WriteString(tc.header)
 					if piece > 0 {
 						_, _ = wire.TCPConn.Write(wire.kept.Next(piece))
-						time.Sleep(time.Millisecond) // so that most pieces come alone
+						time.Sleep(time.Millisecond) // lets most pieces come alone
 					}
 					var c net.Conn = wire
 					if over != nil {
@@ -89,7 +89,7 @@ func TestProxied(t *testing.T) {
 	}
 }
 
-// sendsOnFlush sends what was kept together with each piece that is written.
+// sendsOnFlush sends the bytes that were kept, together with each piece that is written.
 type sendsOnFlush struct{ *corkedWire }
 
 func (s *sendsOnFlush) Write(p []byte) (int, error) {
@@ -107,11 +107,11 @@ func TestProxiedLong(t *testing.T) {
 	hear(t, bufio.NewReader(c), slices.Repeat([]string{"200 203.0.113.9:5000 false"}, 2)...)
 }
 
-// TestProxiedRefused has connections that don't begin as they must.
+// TestProxiedRefused opens connections that don't begin as they must.
 func TestProxiedRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		say     string
-		stay    bool // the client does not close
+		stay    bool // whether the client keeps the connection open
 		trusted bool
 		want    Result
 	}{
@@ -138,7 +138,7 @@ func TestProxiedRefused(t *testing.T) {
 	}
 }
 
-// TestProxiedTwice has the client behind the proxy send a header of its own, which is no request.
+// TestProxiedTwice makes the client behind the proxy send a header of its own, which isn't a request.
 func TestProxiedTwice(t *testing.T) {
 	l, _, _ := entered(t, http.HandlerFunc(tellsClient), Entrance{Proxied: true}, trust)
 	c := connect(t, l)
@@ -172,7 +172,7 @@ func TestProxiedPlaces(t *testing.T) {
 	mu.Lock()
 	testkit.Same(t, []string{c.LocalAddr().String(), "203.0.113.9:5000"}, came, "it came as")
 	mu.Unlock()
-	for _, want := range []string{"idle", "left", "busy", "idle"} { // the first two are of the proxy
+	for _, want := range []string{"idle", "left", "busy", "idle"} { // the first two are of the proxy's connection
 		testkit.Same(t, want, <-p.did, "the connection is")
 	}
 	c = connect(t, l) // this client has too many connections
@@ -201,8 +201,8 @@ func addresses6(from string) string {
 	return string(a[:]) + strings.Repeat("\x00", 15) + "\x01\x13\x88\x01\xbb"
 }
 
-// TestHeaderKeepsNoMemory: if only a header arrives, a connection over TLS, which may stay idle for long,
-// keeps no memory of reading it.
+// TestHeaderKeepsNoMemory: a connection over TLS on which only a header has arrived may stay idle for long, and
+// keeps no memory for reading.
 func TestHeaderKeepsNoMemory(t *testing.T) {
 	o := Options{Log: zap.NewNop()}
 	trust(&o)
@@ -215,7 +215,7 @@ func TestHeaderKeepsNoMemory(t *testing.T) {
 	}
 }
 
-// TestHeaders reads each header, with something after it and with nothing.
+// TestHeaders reads each header, with and without bytes after it.
 func TestHeaders(t *testing.T) {
 	for name, tc := range map[string]struct {
 		said, source string
@@ -253,7 +253,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestMalformed reads what isn't a header.
+// TestMalformed reads texts that aren't valid headers.
 func TestMalformed(t *testing.T) {
 	for name, said := range map[string]string{
 		"HTTP":          "GET / HTTP/1.1\r\n",

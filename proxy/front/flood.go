@@ -12,30 +12,30 @@ import (
 
 // floods bounds the work that an HTTP/2 client can cause.
 //
-// An HTTP/2 connection carries many requests, and frames that manage the connection. Nearly every
-// type of frame causes work on the server and costs the client nothing. If a server did all this
-// work, one connection could keep it busy without a complete request, which would be charged:
+// An HTTP/2 connection carries many requests, and frames that manage the connection. Nearly every type of frame
+// causes work on the server and costs the client nothing. If a server did all this work, one connection could
+// keep the server busy without ever completing a request, and only complete requests are charged:
 //
 //   - If a client opens a stream and cancels it at once, the server starts a request whose answer
 //     no one waits for (rapid reset, CVE-2023-44487). The client can also make the server reset
 //     the stream, by a frame that isn't allowed there (MadeYouReset, CVE-2025-8671).
 //   - The server must acknowledge PING and SETTINGS, look up PRIORITY, and read frames of
 //     unknown types (CVE-2019-9512, 9513, 9515).
-//   - DATA and CONTINUATION may be empty or nearly so, and then a message never ends
+//   - DATA and CONTINUATION may be empty or nearly empty, and a message may then never end
 //     (CVE-2019-9518, CVE-2023-45288).
 //   - If a window opens by one byte, the server sends one byte (CVE-2019-9511).
 //
-// So a connection has a budget for each kind of frame, derived from what honest clients send. If
-// honest clients may send any number of a kind, a connection earns that budget by other traffic: a client
-// that receives much data may often report that it has read it. A connection that exceeds a budget is closed
-// long before it has cost a second of CPU time. There is one exception: a client that sends DATA in small
-// pieces is only read more slowly, because an honest stream of messages does the same. Unanswered requests
-// are also counted over all connections from an address, because each new connection has new budgets.
+// Therefore a connection has a budget for each kind of frame, derived from what honest clients send. If honest
+// clients may send any number of a kind, a connection earns the budget for it by other traffic. For example, a
+// client that receives much data may often report that it has read some. A connection that exceeds a budget is
+// closed long before it has cost a second of CPU time. There is one exception: DATA in small pieces is only
+// read more slowly, because honest streams of messages also look like this. Unanswered requests are also
+// counted over all connections from an address, because each new connection has new budgets.
 //
-// The handler counts and charges complete requests. This type bounds only requests that are cancelled before
-// their answer is complete, because the handler notices these too late.
+// The handler counts and charges complete requests. For requests, floods has only a bound on those that are
+// cancelled before their answer is complete, because the handler notices these too late.
 //
-// The methods get the time since the connection began.
+// The parameter now of the methods is the time since the connection began.
 type floods struct {
 	resets, control, windows, small, long budget
 
@@ -62,7 +62,7 @@ func newFloods(clients int, began time.Time) floods {
 	}
 }
 
-// header notes that a header of length bytes begins or continues.
+// header counts length bytes of a header that begins or continues.
 func (f *floods) header(now time.Duration, begins bool, length int) error {
 	f.pieces++
 	if begins {
@@ -78,7 +78,7 @@ func (f *floods) header(now time.Duration, begins bool, length int) error {
 	return f.long.charge(now, max(0, length-free), LongHeaders)
 }
 
-// request notes that a request begins.
+// request counts a request that begins.
 func (f *floods) request(now time.Duration) error {
 	f.control.earn(controlEarned)
 	f.windows.earn(windowsEarned)
@@ -88,19 +88,19 @@ func (f *floods) request(now time.Duration) error {
 	return nil
 }
 
-// answered notes that an answer is complete, or that the handler has abandoned it.
+// answered records that an answer is complete, or that the handler has abandoned it.
 func (f *floods) answered() {
 	if f.address != nil {
 		f.address.complete()
 	}
 }
 
-// reset notes that a stream was cancelled, either by the client or by a server reset that the client
+// reset counts a stream that was cancelled, either by the client or by a server reset that the client
 // provoked.
 func (f *floods) reset(now time.Duration) error { return f.resets.charge(now, 1, Resets) }
 
-// windowUpdate notes a WINDOW_UPDATE. anyway is true if the frame is useless, because it is for the whole
-// connection, whose window is still wide open.
+// windowUpdate counts a WINDOW_UPDATE. anyway is true if the frame is useless, because it is for the window of
+// the whole connection, which is still wide open.
 func (f *floods) windowUpdate(now time.Duration, anyway bool) error {
 	if anyway && f.windows.saved == 0 {
 		return f.control.charge(now, 1, Control)
@@ -108,7 +108,8 @@ func (f *floods) windowUpdate(now time.Duration, anyway bool) error {
 	return f.windows.charge(now, 1, Windows)
 }
 
-// sentData notes that data was sent to the client, which earns the client WINDOW_UPDATE and control frames.
+// sentData counts data that was sent to the client. For this data, the client may send more WINDOW_UPDATE and
+// control frames.
 func (f *floods) sentData(length int) {
 	f.sent += length
 	f.windows.earn(f.sent / bytesEarnWindow)
@@ -132,21 +133,21 @@ const (
 	Unanswered    Flood = "too many unanswered requests from one address"
 )
 
-// Resets: people leave a page before its 100 images have arrived, or move a map, which discards dozens of
-// tiles at a time. A client may cancel 1000 streams at once, so a user may leave four pages that all use
-// mostStreams in the same moment.
+// Limits on resets: people leave a page before its 100 images have arrived, or move a map, which cancels dozens
+// of tiles at a time. A client may cancel 1000 streams at once, so a user may leave four pages, each with
+// mostStreams requests, at the same moment.
 const (
 	resetsPerSecond = 100
 	mostResets      = 1000
 )
 
-// Frames that aren't part of a request: SETTINGS, GOAWAY, PING, PRIORITY, PRIORITY_UPDATE, unknown
+// Limits on frames that aren't part of a request: SETTINGS, GOAWAY, PING, PRIORITY, PRIORITY_UPDATE, unknown
 // types, empty DATA, CONTINUATION, resets of streams that were answered, and small WINDOW_UPDATEs
 // of a connection whose window is open.
 //   - A browser sends one or two PRIORITY frames with a request, and another when an image
-//     comes into view. So each request earns two frames, and the frames for a whole page may come at once.
+//     comes into view. Each request therefore earns two frames, and those for a whole page may come at once.
 //   - gRPC (grpc-go, and hyper for Rust) measures the bandwidth by sending a PING and a
-//     WINDOW_UPDATE after a DATA frame, one pair at a time. So each DATA frame earns two. gRPC
+//     WINDOW_UPDATE after a DATA frame, one pair at a time, so each DATA frame earns two. gRPC
 //     sends SETTINGS when its estimate doubles, which is nine times at most. SETTINGS and
 //     GOAWAY count as ten frames, because SETTINGS may change the windows of all streams.
 const (
@@ -157,26 +158,26 @@ const (
 	controlEarned    = 2
 )
 
-// WINDOW_UPDATE: most clients send one after they have read half of a window of at least 64 KB. Go's client
-// sends two after 4 KB. Simple clients and HAProxy send two for each event of an event stream, and for each
-// DATA frame, which from some servers has 4 KB. So 512 bytes earn one frame, and each request earns two.
-// After a stall, a client may have 100 MB to report at once, but it does so in larger steps. A client that
-// lets the server send byte by byte (Data Dribble, CVE-2019-9511) earns nothing.
+// Limits on WINDOW_UPDATE: most clients send one after they have read half of a window of at least 64 KB. Go's
+// client sends two per 4 KB. Simple clients and HAProxy send two for each event of an event stream, and for
+// each DATA frame, which some servers fill with 4 KB. Therefore 512 bytes earn one frame, and each request
+// earns two. After a stall, a client may have 100 MB to report at once, but reports them in larger steps. A
+// client that lets the server send byte by byte (Data Dribble, CVE-2019-9511) earns nothing.
 const (
 	windowsPerSecond = 200
 	mostWindows      = 1000
 	savedWindows     = 32000
 	bytesEarnWindow  = 512
 	windowsEarned    = 2
-	// openWindow is how many bytes the connection's window must have left to count as open: the server
-	// can send for a while without a WINDOW_UPDATE.
+	// openWindow is how many bytes the connection's window must have left to count as open. The server can then
+	// send for a while without a WINDOW_UPDATE.
 	openWindow = 16 << 10
 )
 
-// DATA in small pieces: the pieces of an upload have a few KB, except for the last one. But a stream of
-// messages (gRPC) may have a few bytes in each piece, as fast as the server reads them. So a client that
-// sends many small pieces isn't cut off, only read more slowly. If the server answers each piece, there is no
-// limit.
+// Limits on DATA in small pieces: the pieces of an upload have a few KB, except for the last one. But a stream
+// of messages (gRPC) may have a few bytes in each piece, as fast as the server reads them. A client that sends
+// many small pieces is therefore not cut off, only read more slowly. If the server answers each piece, there is
+// no limit.
 const (
 	smallData          = 1 << 10 // a piece is small below this size, in bytes
 	smallDataPerSecond = 10000
@@ -184,18 +185,18 @@ const (
 	savedSmallData     = 5000
 )
 
-// The size of one header: a header above Options.MaxHead (64 KB) is answered with 431, and one above twice
-// that ends the connection. Clients split a header into pieces of 16 KB; twice as many pieces as that
-// requires are allowed.
+// Limits on the size of one header: a header above Options.MaxHead (64 KB) is answered with 431, and one above
+// twice this size ends the connection. Clients split a header into pieces of 16 KB. Twice as many pieces as
+// this requires are allowed.
 const (
 	mostHeader        = 128 << 10 // bytes, compressed
 	mostContinuations = 16
 )
 
-// Long headers: the first KB of each header is free. The rest must be decoded, and one byte can stand for a
-// field of 4 KB (HPACK bomb, CVE-2016-6581). Headers that are too long never reach the handler. A browser
-// repeats a cookie in a byte or two, unless it has more than 4 KB of cookies. The budget lets a page of 200
-// parts with 8 KB of cookies each load twice at once.
+// Limits on long headers: the first KB of each header is free. The rest must be decoded, and one byte can stand
+// for a field of 4 KB (HPACK bomb, CVE-2016-6581). Headers that are too long never reach the handler. To repeat
+// a cookie, a browser sends a byte or two, unless it has more than 4 KB of cookies. The budget lets a page of
+// 200 parts with 8 KB of cookies each load twice at once.
 const (
 	shortHeader     = 1 << 10   // bytes
 	headerPerSecond = 256 << 10 // bytes
@@ -212,7 +213,7 @@ type budget struct {
 	burst int           // how many events may come at once
 	most  int           // how many events may be saved
 
-	paid  time.Duration // time by which the steady rate will have paid for all events so far, since the connection began
+	paid  time.Duration // time, since the connection began, by which the steady rate will have paid for all events so far
 	saved int           // earned events that have not been spent yet
 }
 
@@ -248,11 +249,11 @@ func (b *budget) charge(now time.Duration, n int, why Flood) error {
 	return why
 }
 
-// The bound on unanswered requests from an address, over all its connections, including those that have ended.
-// Without it, a client could repeatedly open a connection, cancel hundreds of requests and close it, and the
-// server would work without limit. A request stops counting when it is answered; of the others, 400 a second
-// are forgotten. A connection has at most 250 streams, so 16 connections from an address may use all their
-// streams at once.
+// These constants bound the unanswered requests from an address, over all its connections, including those that
+// have ended. Otherwise a client could repeatedly open a connection, cancel hundreds of requests and close the
+// connection, and so cause unlimited work. A request stops counting when it is answered. Of the unanswered
+// ones, 400 a second are forgotten. A connection has at most 250 streams, so 16 connections from an address may
+// use all their streams at once.
 const (
 	togetherPerSecond = 400
 	mostTogether      = 4000
@@ -271,7 +272,7 @@ type address struct {
 type addresses = lru.Cache[netip.Addr, *address]
 
 func newAddresses() *addresses {
-	all, _ := lru.New[netip.Addr, *address](mostAddresses) // it fails only for a size below 1
+	all, _ := lru.New[netip.Addr, *address](mostAddresses) // fails only for a size below 1
 	return all
 }
 
@@ -303,7 +304,7 @@ func (a *address) begin(now time.Time) bool {
 	return true
 }
 
-// complete notes that a request was answered, so it no longer counts.
+// complete records that a request was answered and no longer counts.
 func (a *address) complete() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

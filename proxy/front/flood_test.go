@@ -20,11 +20,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// budgets are things that a hostile client does repeatedly, and what bounds each.
+// budgets are the things that a hostile client may do repeatedly, each with its limits.
 var budgets = map[string]struct {
 	why  Flood
-	most int // times at once
-	rate int // allowed times per second; 0: none
+	most int // how often it may happen at once
+	rate int // how often it may happen per second; 0: never
 	do   func(f *floods, now time.Duration, n int) error
 }{
 	"resets":        {Resets, mostResets, resetsPerSecond, func(f *floods, now time.Duration, _ int) error { return f.reset(now) }},
@@ -112,10 +112,10 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// honest is a kind of client in use: what it sends when it has read DATA.
+// honest describes the frames that a kind of real client sends after it has read DATA.
 type honest struct {
-	connection, stream int  // bytes that it reads before it sends a WINDOW_UPDATE
-	pings              bool // it measures the bandwidth
+	connection, stream int  // bytes that the client reads before it sends a WINDOW_UPDATE
+	pings              bool // whether the client measures the bandwidth
 	priorities         int  // frames with each request
 }
 
@@ -178,9 +178,9 @@ func (k honest) read(f *floods, now time.Duration, size, piece int) (err error) 
 	return err
 }
 
-// TestAtOnceWhatPeopleDo: a whole page may be requested or left at once, with the longest cookies
-// that the server accepts, and a client that read nothing for a long time may then read 120 MB at
-// once.
+// TestAtOnceWhatPeopleDo: a client may request or leave a whole page at once, with the longest
+// cookies that the server accepts. A client that has read nothing for a long time may then read 120
+// MB at once.
 func TestAtOnceWhatPeopleDo(t *testing.T) {
 	f := newFloods(1, time.Time{})
 	var err error
@@ -210,7 +210,7 @@ func TestAtOnceWhatPeopleDo(t *testing.T) {
 	}
 }
 
-// givesUp is a connection that makes so many requests and gets no answers.
+// givesUp plays a connection that makes the given number of requests and waits for no answer.
 func givesUp(all *addresses, from string, requests int) (err error) {
 	f := newFloods(1, time.Now())
 	f.address = addressOf(all, netip.MustParseAddr(from))
@@ -250,7 +250,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestAnsweredRequestsAreForgotten: requests that are answered are not limited.
+// TestAnsweredRequestsAreForgotten: requests that are answered don't count toward the limit.
 func TestAnsweredRequestsAreForgotten(t *testing.T) {
 	f, all := newFloods(1, time.Now()), newAddresses()
 	f.address = addressOf(all, netip.MustParseAddr("192.0.2.1"))
@@ -262,7 +262,7 @@ func TestAnsweredRequestsAreForgotten(t *testing.T) {
 	}
 }
 
-// site answers as the path says. Its log says why connections were closed.
+// site starts a server that answers as the path says. The log shows why connections were closed.
 func site(t *testing.T, change func(*Options)) (*peer, *observer.ObservedLogs) {
 	t.Helper()
 	core, said := observer.New(zap.WarnLevel)

@@ -26,15 +26,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves a handler on the loopback. It returns a function that connects to it.
+// start serves a handler on a loopback address, and returns a function that connects to it.
 func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func() *net.TCPConn, s *Server) {
 	t.Helper()
 	l, s, _ := entered(t, h, Entrance{}, change)
 	return func() *net.TCPConn { return connect(t, l) }, s
 }
 
-// newServer makes a Server. Options that are missing allow everything and do nothing, but no peer may name its
-// client.
+// newServer makes a Server. Options that are missing get defaults that allow everything, except that no peer
+// may name its client.
 func newServer(h http.Handler, o Options) *Server {
 	if o.Context == nil {
 		o.Context = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
@@ -61,7 +61,7 @@ func (anyPlace) Busy() bool          { return true }
 func (anyPlace) Idle(time.Time) bool { return true }
 func (anyPlace) Leave()              {}
 
-// TestTargets checks how a handler sees targets.
+// TestTargets checks what a handler sees of a request's target.
 func TestTargets(t *testing.T) {
 	dial, _ := start(t, script, nil)
 	for line, want := range map[string]string{
@@ -155,7 +155,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestPatience: a client that takes too long is closed on time.
+// TestPatience: a connection whose client takes too long is closed on time.
 func TestPatience(t *testing.T) {
 	const header, idle = 10 * time.Second, 40 * time.Second
 	request := "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -199,7 +199,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestShutdown waits for the requests that are being served, and for nothing else.
+// TestShutdown: Shutdown waits for the requests that are being served, and for nothing else.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -270,8 +270,8 @@ func TestHeadWhileReading(t *testing.T) {
 	}
 }
 
-// TestHalfAnAnswer: if a handler or the end of the server breaks off an answer, the client gets the first
-// part and can see that it is incomplete. If the body ends with the connection, the connection is reset.
+// TestHalfAnAnswer: if a handler or the end of the server breaks off an answer, the client gets the first part and
+// can see that it is incomplete. If the end of the connection marks the end of the body, the connection is reset.
 func TestHalfAnAnswer(t *testing.T) {
 	const old, unread = "GET %s HTTP/1.0\r\nHost: a\r\n\r\n", "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nmore"
 	begun, anyDate := make(chan struct{}), regexp.MustCompile(`Date: [^\r]+`)
@@ -346,7 +346,7 @@ func TestPanics(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entrance Entrance
 		head     string
-		traps    bool // reading does
+		traps    bool // whether reading panics
 		trusts   func(string) bool
 	}{
 		"a head":           {traps: true},
@@ -358,7 +358,7 @@ func TestPanics(t *testing.T) {
 			core, logged := observer.New(zap.ErrorLevel)
 			s := newServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				read := make(chan error)
-				go func() { // as an upload is
+				go func() { // on another goroutine, like an upload
 					_, err := io.ReadAll(r.Body)
 					read <- err
 				}()
@@ -375,7 +375,7 @@ func TestPanics(t *testing.T) {
 			if tc.entrance.TLS != nil {
 				near = tls.Client(near, &tls.Config{InsecureSkipVerify: true})
 			}
-			_, _ = io.ReadAll(near) // until it is closed
+			_, _ = io.ReadAll(near) // until the connection is closed
 			testkit.Eventually(t, "no connection is left", func() bool {
 				n := 0
 				s.conns.Each(func(*conn) { n++ })

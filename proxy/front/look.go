@@ -14,5 +14,5 @@ func hasLeft(raw syscall.RawConn) (left bool) {
 		n, err := unix.Poll(p, 0)
 		left = err == nil && n > 0
 	})
-	return left || err != nil // this side has closed it
+	return left || err != nil // an error means that this side has closed the connection
 }

@@ -15,7 +15,7 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// errTarget means that the target isn't a URL of this server.
+// errTarget means that the request's target isn't a URL of this server.
 var errTarget = http1.Malformed("a target that isn't a URL")
 
 // setHead fills the request from the head that was read.
@@ -40,7 +40,7 @@ func (r *request) setHead(c *conn) error {
 	return nil
 }
 
-// fill makes the header map. Like package net/http it omits the fields that frame the message, except
+// fill makes the header map. Like package net/http, it omits the fields that frame the message, except
 // Content-Length.
 func (r *asked) fill(without ...string) {
 	r.Header = r.header
@@ -154,7 +154,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// survive turns a panic into an error, because the reader may run on one of the handler's goroutines.
+// survive turns a panic into an error, because Read may run on one of the handler's goroutines.
 func (b *body) survive(err *error) {
 	if p := recover(); p != nil {
 		b.r.response.conn.fails(p)
@@ -189,8 +189,8 @@ func (b *body) Close() error {
 // that waits for the client holds it.
 func (b *body) isUnread() bool { return b.r != nil && !b.complete.Load() }
 
-// isBroken reports whether the rest of the body can no longer arrive. After a deadline it still can, because
-// handlers also set deadlines to wake readers. After malformed chunks the client may send more of them.
+// isBroken reports whether the rest of the body can no longer arrive. It returns false after a deadline, because
+// handlers also set deadlines to wake readers, and after malformed chunks, because the client may send more.
 func (b *body) isBroken() bool {
 	if b.r == nil {
 		return false
@@ -205,11 +205,11 @@ func (b *body) isBroken() bool {
 	return true
 }
 
-// mostLong is how many heads larger than inSize may be read at a time. Without this bound, a client
+// mostLong is the number of heads larger than inSize that may be read at a time. Without this bound, a client
 // with many connections could make the server hold Options.MaxHead bytes for each of them.
 const mostLong = 1024
 
-// holder returns the address that a long head counts for. Clients without an address, such as those on a unix
+// holder returns the address for which a long head counts. Clients without an address, such as those on a unix
 // socket, all count as the zero Addr.
 func (c *conn) holder() netip.Addr {
 	peer, err := netip.ParseAddrPort(c.remote)

@@ -22,7 +22,7 @@ import (
 // ask sends a text and returns the status and the body of the answer.
 func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, body string) {
 	t.Helper()
-	go func() { _, _ = io.WriteString(c, text) }() // the server may refuse it before its end
+	go func() { _, _ = io.WriteString(c, text) }() // the server may refuse the text before its end
 	res, err := http.ReadResponse(br, nil)
 	testkit.Must(t, err)
 	b, err := io.ReadAll(res.Body)
@@ -32,7 +32,7 @@ func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, b
 	return res.StatusCode, string(b)
 }
 
-// TestWhatIsNoRequestIsForgotten: a malformed head leaves nothing in the memory of the next
+// TestWhatIsNoRequestIsForgotten: a malformed head leaves no trace in the memory of the next
 // request.
 func TestWhatIsNoRequestIsForgotten(t *testing.T) {
 	r := &request{asked: newAsked()}
@@ -49,7 +49,7 @@ func TestWhatIsNoRequestIsForgotten(t *testing.T) {
 	}
 }
 
-// TestLongHeads sends more long heads from one address at a time than there is room for.
+// TestLongHeads sends more long heads at a time than one address may.
 func TestLongHeads(t *testing.T) {
 	dial, s := start(t, script, nil)
 	s.long.Bound(connlimit.OnePart) // one for each address
@@ -59,12 +59,12 @@ func TestLongHeads(t *testing.T) {
 
 	slow := dial()
 	_, _ = io.WriteString(slow, long(20_000)[:15_000])
-	for s.long.Held() == 0 { // until it is there
+	for s.long.Held() == 0 { // until the long head has begun
 		time.Sleep(time.Millisecond)
 	}
 	c := dial()
 	br := bufio.NewReader(c)
-	for _, n := range []int{1, inSize - len(body) - len("A: \r\n\r\n") - 1} { // the longest that is short
+	for _, n := range []int{1, inSize - len(body) - len("A: \r\n\r\n") - 1} { // the longest head that isn't long
 		if status, got := ask(t, c, br, long(n)+"abc"); status != http.StatusOK || got != want {
 			t.Errorf("of %d bytes beside a long one: %d %q", n, status, got)
 		}
@@ -89,7 +89,7 @@ func TestLongHeads(t *testing.T) {
 	if status, _ := ask(t, slow, br, long(70_000)); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("too long: %d", status)
 	}
-	for s.long.Held() != 0 { // the client is drained without
+	for s.long.Held() != 0 { // the server no longer holds the head while it drains the client
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -104,13 +104,13 @@ func TestLongHeadsInPieces(t *testing.T) {
 		"in pieces":            {head[:inSize-1], head[inSize-1:]},
 		"behind an empty line": {"\n" + head[:inSize-1], head[inSize-1:]},
 	} {
-		ours, theirs := net.Pipe() // what is written at once is read at once
+		ours, theirs := net.Pipe() // a pipe delivers each write as one read
 		s.accept(theirs, &Entrance{})
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
 			for _, p := range pieces {
-				_, _ = io.WriteString(ours, p) // the server may refuse it before its end
+				_, _ = io.WriteString(ours, p) // the server may refuse the text before its end
 			}
 		}()
 		if status, got := ask(t, ours, bufio.NewReader(ours), ""); status != http.StatusOK || got != want {
@@ -121,9 +121,9 @@ func TestLongHeadsInPieces(t *testing.T) {
 	}
 }
 
-// FuzzConnection has a client send anything in pieces. Each request that the handler saw has one
-// answer, in order. What is no request has one answer at the end. As a client, package net/http
-// reads the same answers.
+// FuzzConnection lets a client send any bytes in pieces. Each request that the handler saw gets one answer, in
+// order. Bytes that aren't a request get one answer at the end. Package net/http, as a client, reads the same
+// answers.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		"GET / HTTP/1.1\r\nHost: a\r\n\r\nHEAD /b HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -140,7 +140,7 @@ func FuzzConnection(f *testing.F) {
 		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			methods = append(methods, r.Method)
 			if r.URL.Path != "/unread" {
-				_, _ = io.Copy(io.Discard, r.Body) // whatever comes of it
+				_, _ = io.Copy(io.Discard, r.Body) // the body may be malformed
 			}
 			_, _ = fmt.Fprintf(w, "%d", len(methods))
 		}), Options{MaxHead: 1 << 10, Log: zap.NewNop()})

@@ -23,7 +23,7 @@ type Response struct {
 	conn   *conn
 	r      *request
 	memory *[outSize]byte // borrowed memory; nil: none yet
-	out    []byte         // part of memory that holds the bytes to write next; until the head is made, it holds the body
+	out    []byte         // part of memory with the bytes to write next; until the head is made, these are bytes of the body
 	pieces [3][]byte      // the pieces of one write
 
 	status   int // status of the answer; 0: not known yet
@@ -44,7 +44,7 @@ type Response struct {
 }
 
 func (w *Response) begin(c *conn, r *request) {
-	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // all else is zero
+	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // all other fields are zero
 	w.keeps = r.head.Framing != http1.Empty                       // another goroutine may still read the body for a moment after the answer
 }
 
@@ -79,10 +79,10 @@ func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
 // may be called concurrently until the handler returns.
 func (w *Response) Look() { w.conn.lookAt() }
 
-// SetReadDeadline is for http.ResponseController.
+// SetReadDeadline is called by http.ResponseController.
 func (w *Response) SetReadDeadline(t time.Time) error { return w.conn.SetReadDeadline(t) }
 
-// SetWriteDeadline is for http.ResponseController.
+// SetWriteDeadline is called by http.ResponseController.
 func (w *Response) SetWriteDeadline(t time.Time) error { return w.conn.SetWriteDeadline(t) }
 
 // WriteHeader implements http.ResponseWriter. It sends an interim status (1xx) at once.
@@ -97,7 +97,7 @@ func (w *Response) WriteHeader(status int) {
 	w.status = status
 	w.r.answer.merge()
 	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
-	if w.length = w.r.answer.length(); w.length >= 0 || w.bodyless || w.relays { // it is already known how the body will end
+	if w.length = w.r.answer.length(); w.length >= 0 || w.bodyless || w.relays { // it is already known how the end of the body is marked
 		w.makeHead()
 	}
 }
@@ -220,7 +220,7 @@ func (w *Response) send(p []byte) error {
 
 const lineEnd = "\r\n"
 
-// FlushError is for http.ResponseController.
+// FlushError is called by http.ResponseController.
 func (w *Response) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -263,8 +263,8 @@ func (w *Response) endsBody() bool {
 	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
 }
 
-// fail answers for a handler that panicked. Without an answer, the client might think that it had used a
-// closed idle connection, and repeat its request.
+// fail answers for a handler that panicked. A client that gets no answer might think that it had used a closed
+// idle connection, and repeat its request.
 func (w *Response) fail() {
 	if w.hijacked || w.headMade {
 		return
@@ -276,8 +276,8 @@ func (w *Response) fail() {
 	_ = w.send(nil) // the client may have disconnected
 }
 
-// Detach gives the handler the connection, which the handler must close, and the bytes that were read from
-// it. A partly written answer is not sent. Earlier deadlines are cleared.
+// Detach gives the handler the connection and the bytes that were read from it. The handler must close the
+// connection. A partly written answer is not sent. Earlier deadlines are cleared.
 func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.hijacked:
@@ -289,8 +289,8 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	buffered := append([]byte(nil), c.in.Take(c.in.Buffered())...)
 	w.hijacked, w.keeps = true, true
 	c.hijacked.Store(true)
-	// An upgraded connection may stay open for hours without traffic, and its client can open it again. So it counts
-	// as idle: if there are too many connections, it is closed rather than a new one rejected.
+	// An upgraded connection may stay open for hours without traffic, and its client can reconnect. It
+	// therefore counts as idle: if there are too many connections, it is closed, and a new one isn't rejected.
 	c.place.Idle(time.Now()) // false means that it was closed in the meantime, which its next use reports
 	c.Remove()
 	_ = c.SetDeadline(time.Time{}) // it fails only if the connection is closed, which its next use reports
@@ -314,7 +314,7 @@ func (w *Response) giveBack() {
 }
 
 // makeHead writes the head, followed by the part of the body that was buffered. By then it must be known how
-// the body ends.
+// the end of the body is marked.
 func (w *Response) makeHead() {
 	w.mu.Lock()
 	w.headMade = true
@@ -367,8 +367,8 @@ func (w *Response) decide() {
 	}
 }
 
-// skips reports whether the handler's field is left out, because the Response frames the message
-// and controls the connection itself.
+// skips reports whether a field of the handler is left out, because the Response itself frames the message and
+// controls the connection.
 func skips(key string) bool {
 	return key == "Content-Length" || key == "Transfer-Encoding" || key == "Connection"
 }
@@ -396,7 +396,7 @@ func (c *conn) giveAll(pieces [][]byte) error {
 	return err
 }
 
-// giveStep writes as much as it can without waiting. It returns false if something is left.
+// giveStep writes as much as it can without waiting. It returns false if some bytes are left.
 func (c *conn) giveStep(fd uintptr) (done bool) {
 	for len(c.gives) > 0 {
 		n, err := nonblock.WriteAll(fd, c.gives)

@@ -28,7 +28,7 @@ func (p *peer) outcome() string {
 		return f.Header().StreamID == lastAsked && f.Header().Flags.Has(http2.FlagDataEndStream)
 	}).(type) {
 	case *http2.GoAwayFrame:
-		if _, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // it is that value
+		if _, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // ReadFrame returns exactly this value
 			p.t.Errorf("the connection goes on: %v", err)
 		}
 		return f.ErrCode.String()
@@ -43,9 +43,9 @@ const (
 	answered  = "answered"
 )
 
-// TestRFC9113 sends frames that a client may not send, or that the server must ignore. The cases
-// are those of h2spec. Each name begins with the section of RFC 9113 or RFC 7541 (HPACK) that
-// decides.
+// TestRFC9113 sends frames that a client may not send, or that the server must ignore. The
+// cases are those of h2spec. Each name begins with the relevant section of RFC 9113 or RFC 7541
+// (HPACK).
 func TestRFC9113(t *testing.T) {
 	const (
 		protocol, size, flow, closed, compression = "PROTOCOL_ERROR", "FRAME_SIZE_ERROR", "FLOW_CONTROL_ERROR", "STREAM_CLOSED", "COMPRESSION_ERROR"

@@ -8,7 +8,7 @@ import (
 const rosterShards = 16
 
 // Roster is a set of members that are added and removed often, such as connections and requests. Each member
-// contains its own list entry, so adding one allocates nothing. The set has several shards, so goroutines
+// contains its own list entry, so adding a member allocates nothing. The set has several shards, so goroutines
 // rarely contend for a lock. The zero Roster is empty. Its methods may be called concurrently.
 type Roster[T any] struct {
 	shards [rosterShards]shard[T]
@@ -39,7 +39,7 @@ func (r *Roster[T]) Add(e *RosterEntry[T], member *T) {
 	s.head = e
 }
 
-// Remove removes a member. When it returns, no call of Each uses the member any more.
+// Remove removes a member. After Remove returns, no call of Each uses the member any more.
 func (e *RosterEntry[T]) Remove() {
 	s := e.shard
 	s.mu.Lock()

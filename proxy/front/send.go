@@ -23,18 +23,18 @@ import (
 const (
 	// sendSize is how many bytes a session sends at a time, as many as a TLS record holds.
 	sendSize = 16 << 10
-	// leastPiece is the smallest piece of a longer body that gets a frame of its own.
+	// leastPiece is the smallest piece, in bytes, of a longer body that gets a frame of its own.
 	leastPiece = 1 << 10
-	// mostUnsent is how many unsent bytes a session may have before it stops reading from the client.
+	// mostUnsent is how many bytes may wait to be sent before a session stops reading from the client.
 	mostUnsent = 64 << 10
 	// mostRounds is how many times a goroutine sends frames that others have queued. After that it starts a
 	// new goroutine for them.
 	mostRounds = 4
 )
 
-// sender is the sending side of a session. A goroutine appends frames to the queue and then sends the queue.
-// If another goroutine is already sending, that one also sends the new frames. Bodies wait for the client's
-// windows, and then take turns by urgency (RFC 9218).
+// sender is the sending side of a session. A goroutine appends frames to the queue and then sends the queue. If
+// another goroutine is already sending, it also sends the new frames. Bodies wait for the client's windows, and
+// then take turns by urgency (RFC 9218).
 type sender struct {
 	err     error     // why nothing more can be sent; nil: sending is possible
 	out     []byte    // the queue
@@ -71,7 +71,7 @@ func (h *session) opens(id uint32, by int) {
 	}
 }
 
-// sendReset resets a stream. Frames for the stream may still be on their way.
+// sendReset resets a stream. The client may still send frames for the stream.
 func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	if h.given = append(h.given, id); len(h.given) > mostGiven {
 		h.given = h.given[1:]
@@ -80,7 +80,7 @@ func (h *session) sendReset(id uint32, why http2.ErrCode) {
 	h.number(uint32(why))
 }
 
-// goAway tells the client which request is the last one that is served.
+// goAway sends a GOAWAY, which tells the client the last request that is served.
 func (h *session) goAway(last uint32, why http2.ErrCode) {
 	h.frame(http2.FrameGoAway, 0, 0, 8)
 	h.number(last)
@@ -281,22 +281,22 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 	return nil
 }
 
-// Bound bounds the memory of answers that wait because their clients don't read. The goroutine that writes the
-// answer calls its methods.
+// Bound bounds the memory of answers that wait because their clients don't read. Its methods are called by the
+// goroutine that writes the answer.
 type Bound interface {
-	Take() (n int)  // takes memory for an answer that must wait; 0: there is no room
-	GiveBack(n int) // gives it back when the answer no longer waits
+	Take() (n int)  // reserves memory for an answer that must wait, and returns its size; 0: there is no room
+	GiveBack(n int) // releases the memory when the answer no longer waits
 }
 
-// waitForClient waits like wait. If the wait is for a final answer, it needs room within the bound; otherwise
-// the stream is reset. The answer whose body has waited longest on its connection always has room, because the
+// waitForClient waits like wait. A wait for a final answer needs room within the bound; without room, the
+// stream is reset. The answer whose body has waited longest on its connection always has room, because the
 // limit on connections allows for one answer, as with HTTP/1.
 func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
 	h := s.session
 	if final && s.bound != nil && (len(h.waiting) == 0 || h.waiting[0] != s) {
 		n := s.bound.Take()
 		if n == 0 {
-			h.sendReset(s.id, http2.ErrCodeInternal) // with a code that lets the client repeat the request, it could be executed twice
+			h.sendReset(s.id, http2.ErrCodeInternal) // other codes let the client repeat the request, which could then be executed twice
 			h.floods.answered()
 			h.remove(s, errReset)
 			return errReset
@@ -337,9 +337,9 @@ func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 }
 
 // put appends a field whose name is in lower case. It keeps two kinds of values out of the HPACK table:
-// secrets, and values that change with each answer, because remembering them saves nothing. A remembered
-// value stays in memory as long as the connection. So put clones the value; otherwise the value would keep
-// the whole head in memory.
+// secrets, and values that change with each answer, because remembering them saves nothing. A remembered value
+// stays in memory as long as the connection. Therefore put clones the value, which would otherwise keep the
+// whole head in memory.
 func (h *session) put(name, value string) {
 	f := hpack.HeaderField{Name: name, Value: value}
 	switch name {
@@ -350,10 +350,10 @@ func (h *session) put(name, value string) {
 			f.Value = strings.Clone(value)
 		}
 	}
-	_ = h.encoder.WriteField(f) // it writes to memory
+	_ = h.encoder.WriteField(f) // can't fail, because it writes to memory
 }
 
-// spellings caches another spelling of field names: in lower case for HTTP/2 (RFC 9113, 8.2), or as package
+// spellings caches field names in another spelling: in lower case for HTTP/2 (RFC 9113, 8.2), or as package
 // net/http writes them. Its methods may be called concurrently.
 type spellings struct {
 	spell func(name string) string
@@ -391,7 +391,7 @@ func (w *blockWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endBlock completes the header whose frame begins at the given place in the queue.
+// endBlock completes the header whose frame begins at the given offset in the queue.
 func (h *session) endBlock(at int, id uint32, ends bool) {
 	var flags http2.Flags
 	if ends {

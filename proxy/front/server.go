@@ -1,10 +1,10 @@
 // Package front is the HTTP server of the proxy: it serves HTTP/1.1 and HTTP/2 to clients.
 //
-// An HTTP/1.1 connection has one goroutine and no timer. While it waits for a request it holds no memory
-// except for the state of TLS; it borrows memory when a request arrives. Handlers set the deadlines for
-// reading a body and for clients that are slow to take an answer. A sweep (see wait.go) closes connections
-// that wait too long for a request or for the rest of its head. While a handler works, no goroutine waits for
-// the client to disconnect: the handler checks that with Response.Look.
+// An HTTP/1.1 connection has one goroutine and no timer. While it waits for a request, it holds no memory
+// except for the state of TLS. It borrows memory when a request arrives. Handlers set the deadlines for reading
+// a body and for clients that are slow to take an answer. A sweep (see wait.go) closes connections that wait
+// too long for a request or for the rest of its head. While a handler works, no goroutine waits for the client
+// to disconnect: the handler checks this with Response.Look.
 package front
 
 import (
@@ -65,10 +65,10 @@ type Server struct {
 	began     time.Time
 	conns     Roster[conn]
 	memory    memories
-	long      *connlimit.Share // bounds how many heads larger than inSize are read at a time
+	long      *connlimit.Share // bounds the number of heads larger than inSize that are read at a time
 	turns     *turns           // limits the handshakes that compute
 	addresses *addresses
-	secure    *tls.ConnectionState // TLS state of all requests over TLS; it only shows that they use TLS
+	secure    *tls.ConnectionState // TLS state of all requests over TLS, which only shows that they use TLS
 
 	mu        sync.Mutex // guards the fields below
 	listeners []net.Listener
@@ -88,7 +88,7 @@ func NewServer(h http.Handler, o Options) *Server {
 	return s
 }
 
-// Serve serves a listener until accepting fails. After Shutdown or Close it returns http.ErrServerClosed. The
+// Serve serves a listener until Accept fails. After Shutdown or Close it returns http.ErrServerClosed. The
 // Entrance describes how its connections begin.
 func (s *Server) Serve(l net.Listener, e Entrance) error {
 	if !s.begin(l) {
@@ -183,7 +183,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	err := s.end()
 	s.conns.Each(func(c *conn) {
-		_ = c.Close()      // it may be closed already
+		_ = c.Close()      // the connection may already be closed
 		c.presence.leave() // afterwards, because the handler then ends its answer as if it were complete
 	})
 	s.stop()
@@ -194,9 +194,9 @@ func (s *Server) Close() error {
 func (s *Server) stop() { s.stopped.Do(func() { close(s.closed) }) }
 
 const (
-	// inSize is enough for the head of nearly all requests. Longer heads get more memory.
+	// inSize, in bytes, is enough for the heads of nearly all requests. Longer heads get more memory.
 	inSize = 8 << 10
-	// outSize is enough for the head of an answer, or for the whole of a short answer.
+	// outSize, in bytes, is enough for the head of an answer, or for a whole short answer.
 	outSize = 8 << 10
 )
 
@@ -237,7 +237,7 @@ type asked struct {
 type answer struct {
 	http1.Fields
 
-	header  http.Header // header for handlers of package net/http; nil: none uses it
+	header  http.Header // header for handlers of package net/http; nil: no handler uses it
 	trailer http1.Fields
 }
 
@@ -274,7 +274,7 @@ const largeHeader = 64
 
 func newAsked() asked { return asked{header: make(http.Header)} }
 
-// clear empties the request. It keeps memory for the next request, and no references.
+// clear empties the request for reuse. It keeps the memory, but no references.
 func (r *asked) clear() {
 	if len(r.header) > largeHeader { // a map never shrinks
 		r.header, r.values = make(http.Header), nil
@@ -293,7 +293,7 @@ type request struct {
 	response Response
 }
 
-// clear empties the request. It keeps memory for the next request, and no references.
+// clear empties the request for reuse. It keeps the memory, but no references.
 func (r *request) clear() {
 	r.asked.clear()
 	r.head = http1.RequestHead{}

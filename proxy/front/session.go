@@ -21,11 +21,11 @@ import (
 
 const (
 	preface = http2.ClientPreface
-	// mostStreams is how many requests of a client may be in progress. The largest pages make a browser send
-	// about that many requests at once.
+	// mostStreams is the number of requests that may be in progress on a connection. The largest pages make a
+	// browser send about as many at once.
 	mostStreams = 250
-	// mostHandlers is how many handlers may run at once. It exceeds mostStreams because a handler notices
-	// only after a while that the client has cancelled its request.
+	// mostHandlers is the number of handlers that may run at once. It exceeds mostStreams because a handler
+	// notices only after a while that the client has cancelled its request.
 	mostHandlers = 2 * mostStreams
 	// fewStreams is the longest list of streams whose memory is reused.
 	fewStreams = 16
@@ -33,14 +33,14 @@ const (
 	// limit (6.5.2).
 	longestFrame = 16 << 10
 	frameHead    = 9
-	// fieldOverhead is what each field adds to the size of a header, in addition to its text (6.5.2).
+	// fieldOverhead is how many bytes each field adds to the size of a header, in addition to its text (6.5.2).
 	fieldOverhead = 32
-	// mostGiven is how many of the streams that this side has reset are remembered.
+	// mostGiven is the number of streams reset by this side that are remembered.
 	mostGiven = 32
 	// firstWindow is how many bytes either side may send before the first WINDOW_UPDATE (6.9.2).
 	firstWindow = 65535
-	// widestWindow is how many unread bytes a client may have sent on one connection, or on one stream
-	// whose body is read as fast as it arrives.
+	// widestWindow is the largest number of unread bytes that a client may have sent on one connection, or on
+	// one stream whose body is read as fast as it arrives.
 	widestWindow = 1 << 20
 	// tableSize is the largest HPACK table of either side, in bytes (RFC 7541, 4.2).
 	tableSize = 4 << 10
@@ -88,7 +88,7 @@ type leaving uint8
 
 const (
 	stays leaving = iota
-	warns         // the first GOAWAY was sent: requests that are already on their way are still served
+	warns         // the first GOAWAY was sent; requests that are already in transit are still served
 	left          // the second GOAWAY was sent, which names the last request that is served
 )
 
@@ -99,7 +99,7 @@ type block struct {
 	ends    bool // whether the block ends the message
 	size    int  // size of the fields, as RFC 9113 counts it (6.5.2)
 	tooLong bool
-	slow    bool // whether the block came in parts, so the connection waited for the rest
+	slow    bool // whether the block came in parts, and the connection waited for the rest
 }
 
 type blockKind uint8
@@ -125,18 +125,18 @@ func (r *reading) Read(p []byte) (int, error) {
 			return n, err
 		}
 		r.of.torn = true
-		r.of.conn.rested.Store(true) // in the middle of a frame it can't move to another goroutine, so the sweep must not wake it again
+		r.of.conn.rested.Store(true) // in the middle of a frame the session can't move to another goroutine, so the sweep must not wake it again
 	}
 }
 
-// window is how many more bytes the client may send, and how many of them aren't announced yet.
+// window is the number of bytes that the client may still send, and of those that aren't announced yet.
 type window struct {
 	open   int
 	size   int // full size
 	unsaid int // bytes read since the last WINDOW_UPDATE
 }
 
-// read notes that bytes were read. It returns by how much to open the window; 0: too little for a
+// read counts n bytes that were read. It returns by how many bytes to open the window; 0: too few for a
 // WINDOW_UPDATE yet.
 func (w *window) read(n int) (opens int) {
 	w.unsaid += n
@@ -274,7 +274,7 @@ func (h *session) giveBack() {
 	}
 }
 
-// emptied returns the list without its fields. It keeps the memory, unless that is large.
+// emptied returns the list without its fields. It keeps the list's memory, unless it is large.
 func emptied(fields []hpack.HeaderField) []hpack.HeaderField {
 	if cap(fields) > 256 {
 		return nil
@@ -304,13 +304,13 @@ func (h *session) next() bool {
 	}
 	var ofStream http2.StreamError
 	if errors.As(err, &ofStream) && (head.Type == http2.FrameHeaders || head.Type == http2.FrameContinuation) {
-		err = http2.ConnectionError(ofStream.Code) // both sides' HPACK tables may differ from now on, so no more headers can be read
+		err = http2.ConnectionError(ofStream.Code) // the HPACK tables of both sides may now differ, so no more headers can be read
 	}
 	now := time.Since(h.began)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
-		return false // another goroutine has failed to send; a stream that began now would outlive the session
+		return false // another goroutine failed to send; a new stream would outlive the session
 	}
 	if err == nil {
 		err = h.take(now, f)
@@ -325,7 +325,7 @@ func (h *session) next() bool {
 	if h.conn.in.Buffered() == 0 {
 		h.flush()
 	}
-	for len(h.out) > mostUnsent && h.err == nil { // the client sends frames, but doesn't read the answers to them
+	for len(h.out) > mostUnsent && h.err == nil { // the client sends frames, but doesn't read the answers
 		if h.writing {
 			h.room.Wait()
 		} else {
@@ -340,7 +340,7 @@ func (h *session) next() bool {
 	return h.err == nil && !(h.leaving == left && h.serving == 0)
 }
 
-// breaks tells the client why the connection ends, if the client caused that.
+// breaks tells the client why the connection ends, if the client caused the end.
 func (h *session) breaks(err error) {
 	var code http2.ConnectionError
 	var flood Flood
@@ -384,7 +384,7 @@ func (h *session) end() {
 	}
 	h.cutStreams()
 	h.mu.Unlock()
-	h.reading = nil // its Framer may be in the middle of a frame
+	h.reading = nil // the Framer may be in the middle of a frame
 	c.giveBack()
 	if lingers {
 		c.drainClient()
@@ -397,7 +397,7 @@ func (h *session) end() {
 	h.mu.Unlock()
 }
 
-// cutStreams ends all streams, so handlers see that the client has disconnected.
+// cutStreams ends all streams, so that handlers see that the client has disconnected.
 func (h *session) cutStreams() {
 	for len(h.streams) > 0 {
 		h.remove(h.streams[len(h.streams)-1], errFailed)
@@ -498,8 +498,8 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 }
 
 // decode decodes a header, whose last piece is given. As long as the connection lives, the decoder keeps text
-// that came in several pieces, and the last slice that it read. To limit that memory, decode gives it each
-// header in one piece, and after a long header a short field, which is ignored.
+// that came in several pieces, and the last slice that it read. To limit this memory, decode gives the decoder
+// each header in one piece, and after a long header a short field that is ignored.
 func (h *session) decode(last []byte) error {
 	isLong := h.pieces != nil
 	if isLong {
@@ -638,7 +638,7 @@ func (h *session) takeSettings(now time.Duration, f *http2.SettingsFrame) error 
 		if err := s.Valid(); err != nil {
 			return err
 		}
-		switch s.ID { //nolint:exhaustive // the others say nothing to a server
+		switch s.ID { //nolint:exhaustive // the other settings don't concern a server
 		case http2.SettingHeaderTableSize:
 			h.encoder.SetMaxDynamicTableSizeLimit(min(s.Val, tableSize))
 			h.encoder.SetMaxDynamicTableSize(min(s.Val, tableSize))
@@ -660,7 +660,7 @@ func (h *session) takeSettings(now time.Duration, f *http2.SettingsFrame) error 
 	h.frame(http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
 	if !h.greeted {
 		h.greeted = true
-		h.conn.served.Store(true) // from now on it may stay idle
+		h.conn.served.Store(true) // from now on the connection may stay idle
 		h.conn.waits(time.Now())
 		return nil
 	}
@@ -739,7 +739,7 @@ func (h *session) remove(s *Stream, why error) {
 	}
 }
 
-// done notes that a handler has returned.
+// done records that a handler has returned.
 func (h *session) done() {
 	h.serving--
 	if h.serving > 0 {

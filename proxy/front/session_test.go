@@ -41,7 +41,7 @@ type peer struct {
 	heads   map[uint32]map[string]string
 }
 
-// newPeer has sent its preface and settings.
+// newPeer returns a peer that has sent its preface and settings.
 func newPeer(t *testing.T, c net.Conn, settings ...http2.Setting) *peer {
 	t.Helper()
 	p := &peer{Framer: http2.NewFramer(c, c), t: t, conn: c, heads: map[uint32]map[string]string{}}
@@ -60,7 +60,7 @@ func (p *peer) check(err error) {
 	testkit.Must(p.t, err)
 }
 
-// ask sends the head of a request. The fields are names and values in turn.
+// ask sends the head of a request. The fields are names and values, alternating.
 func (p *peer) ask(id uint32, ends bool, fields ...string) {
 	p.t.Helper()
 	p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.encode(fields...), EndHeaders: true, EndStream: ends}))
@@ -83,7 +83,7 @@ func (p *peer) get(id uint32, path string, more ...string) {
 	p.ask(id, true, to("GET", path, more...)...)
 }
 
-// until reads frames until is returns true, records the heads, and returns that frame.
+// until reads frames and records the heads until is returns true for a frame, and returns this frame.
 func (p *peer) until(is func(http2.Frame) bool) http2.Frame {
 	p.t.Helper()
 	for {
@@ -114,8 +114,8 @@ func (p *peer) head(id uint32) map[string]string {
 	return p.heads[id]
 }
 
-// end reads until a stream ends, and opens windows in the meantime. It returns the body, and the error if the
-// stream was reset.
+// end reads until a stream ends, and opens windows in the meantime. It returns the body, followed by the error
+// code if the stream was reset.
 func (p *peer) end(id uint32) string {
 	p.t.Helper()
 	var body strings.Builder
@@ -158,7 +158,7 @@ func (p *peer) greeted() {
 	})
 }
 
-// alone serves a connection that no listener has accepted.
+// alone serves a connection that doesn't come from a listener.
 func (s *Server) alone(near net.Conn) *conn {
 	c := s.newConn(near, new(Entrance), anyPlace{})
 	c.waits(time.Now())
@@ -249,7 +249,7 @@ func TestStreamRequests(t *testing.T) {
 func TestHeadTooLong(t *testing.T) {
 	dial, _ := start(t, script, nil)
 	p := newPeer(t, dial())
-	many := slices.Repeat([]string{"cookie", strings.Repeat("c", 3000)}, 30) // after the first one, a few bytes each
+	many := slices.Repeat([]string{"cookie", strings.Repeat("c", 3000)}, 30) // after the first, each takes a few bytes
 	for i, more := range [][]string{many, {"x", strings.Repeat("x", 70<<10)}} {
 		block := p.encode(to("GET", "/", more...)...)
 		p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id(2 * i), BlockFragment: block[:10], EndStream: true}))
@@ -309,7 +309,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// TestUnread: the unread part of a body is read in order. A fast upload takes no new memory for each of its frames.
+// TestUnread: the unread part of a body is read in order. A fast upload needs no new memory for each frame.
 func TestUnread(t *testing.T) {
 	empty := func() incoming {
 		return incoming{s: &Stream{session: &session{conn: &conn{server: newServer(nil, Options{})}}}}
@@ -351,8 +351,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestNoStreamAfterTheEnd: a request that arrives after its session has failed to send isn't served. Its
-// stream would stay in the session's list, and be used again by another client's request.
+// TestNoStreamAfterTheEnd: a request that arrives after its session has failed to send isn't served. Otherwise
+// its stream would stay in the session's list, and another client's request would use it.
 func TestNoStreamAfterTheEnd(t *testing.T) {
 	var served atomic.Int32
 	s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
@@ -369,7 +369,7 @@ func TestNoStreamAfterTheEnd(t *testing.T) {
 	_, err := far.Write(all[:len(all)-1])
 	p.check(err)
 	h.mu.Lock()
-	_, err = far.Write(all[len(all)-1:]) // it is read to its end, but not yet taken
+	_, err = far.Write(all[len(all)-1:]) // the frame is read to its end, but not yet handled
 	p.check(err)
 	h.fail(errFailed)
 	h.mu.Unlock()
@@ -415,7 +415,7 @@ func TestWindows(t *testing.T) {
 	for sent < all {
 		f := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameWindowUpdate }).(*http2.WindowUpdateFrame)
 		if f.StreamID == 0 && hello {
-			hello = false // of the settings
+			hello = false // the first WINDOW_UPDATE belongs to the settings
 			continue
 		}
 		of[f.StreamID] += int(f.Increment)
@@ -452,7 +452,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestStreamAnswers checks what a client gets for what a handler does.
+// TestStreamAnswers checks the answers that a client gets from handlers.
 func TestStreamAnswers(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -581,15 +581,15 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// TestPriorities: more urgent answers come first. Equally urgent ones come in their order, or
-// together if the client can use parts of them or says nothing (RFC 9218).
+// TestPriorities: more urgent answers come first. Equally urgent answers come one after the other, or together
+// if the client can use parts of them or doesn't say (RFC 9218).
 func TestPriorities(t *testing.T) {
 	const size = 10 * longestFrame
 	for name, c := range map[string]struct {
 		says  [3]string
-		later string // of the third one
+		later string // priority of the third request, sent later
 		want  string // the order in which the streams end
-		mixed bool   // the first two come together
+		mixed bool   // whether the first two answers come together
 	}{
 		"urgent":      {[3]string{"u=5", "u=3", "u=1"}, "", "531", false},
 		"in turn":     {[3]string{"u=3", "u=3", "u=3"}, "", "135", false},
@@ -615,7 +615,7 @@ func TestPriorities(t *testing.T) {
 				return h != nil
 			})
 			h.mu.Lock()
-			h.window -= 1 << 28 // nothing is sent yet
+			h.window -= 1 << 28 // keeps answers from being sent
 			h.mu.Unlock()
 			for i, says := range c.says {
 				var more []string
@@ -626,7 +626,7 @@ func TestPriorities(t *testing.T) {
 			}
 			if c.later != "" {
 				p.check(p.WritePriorityUpdate(5, c.later))
-				p.check(p.WritePing(false, [8]byte{})) // its answer says that the session has read this
+				p.check(p.WritePing(false, [8]byte{})) // the answer to the PING shows that the session has read this
 				p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing })
 			}
 			waiting.Wait()
@@ -656,8 +656,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestSessionDrains: a server that ends loses no request. It warns the client, serves the requests
-// that the client sends before it knows, and says that later ones were not served.
+// TestSessionDrains: a server that ends loses no request. It warns the client, serves the requests that the
+// client sends before it has read the warning, and reports that later ones were not served.
 func TestSessionDrains(t *testing.T) {
 	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }, nil)
 	p := newPeer(t, dial())
@@ -678,7 +678,7 @@ func TestSessionDrains(t *testing.T) {
 	if bye.LastStreamID != 3 || bye.ErrCode != http2.ErrCodeNo {
 		t.Errorf("then %v", bye)
 	}
-	if f, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // it is that value
+	if f, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // ReadFrame returns exactly this value
 		t.Errorf("then %v, %v", f, err)
 	}
 	_ = p.conn.Close()
@@ -749,8 +749,8 @@ type noRoom struct{}
 func (noRoom) Take() int    { return 0 }
 func (noRoom) GiveBack(int) {}
 
-// TestHeadsWithoutRoom: a client reads nothing at all, so heads of answers wait. Without room they end, except
-// for one that is being sent, one in the queue and one that has waited longest.
+// TestHeadsWithoutRoom: a client reads nothing at all, so the heads of its answers wait. Without room the
+// answers end, except for the one that is being sent, one in the queue and the one that has waited longest.
 func TestHeadsWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed atomic.Int32
@@ -802,7 +802,7 @@ func TestRefusalsWaitForNobodyForLong(t *testing.T) {
 	})
 }
 
-// TestWhoIsCutIsNotWaitedFor: a client that doesn't read the GOAWAY is cut off anyway.
+// TestWhoIsCutIsNotWaitedFor: a client that doesn't read the GOAWAY is cut off nevertheless.
 func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Idle: time.Hour})
@@ -824,7 +824,7 @@ func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 func TestSessionsThatWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
-		goes  bool // with a GOAWAY
+		goes  bool // whether the session ends with a GOAWAY
 		do    func(p *peer)
 	}{
 		"says nothing": {time.Minute, true, func(*peer) {}},
@@ -903,8 +903,8 @@ func TestHalfAFrameWakesOnce(t *testing.T) {
 	})
 }
 
-// TestSessionKeepsNothing: after a request its memory is given back, and a goroutine with a small
-// stack waits.
+// TestSessionKeepsNothing: after a request, the session returns the memory, and a goroutine with a small stack
+// waits.
 func TestSessionKeepsNothing(t *testing.T) {
 	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, nil)
 	p := newPeer(t, dial())
@@ -939,7 +939,7 @@ func TestSessionKeepsNoHead(t *testing.T) {
 		head := append(make([]byte, 64<<10), "Sat, 21 Nov 2026 10:00:00 GMT"...)
 		heads <- weak.Make(&head[0])
 		value := unsafe.String(&head[0], len(head))[64<<10:]
-		name := unsafe.String(&head[0], len(head))[64<<10+5 : 64<<10+7] // spelled the same in both protocols
+		name := unsafe.String(&head[0], len(head))[64<<10+5 : 64<<10+7] // has the same spelling in both protocols
 		*w.(*Stream).Fields() = http1.Fields{{Name: "Date", Key: "Date", Value: value}, {Name: name, Key: name, Value: "a"}}
 	}, nil)
 	p := newPeer(t, dial())
@@ -958,7 +958,7 @@ func TestSessionKeepsNoHead(t *testing.T) {
 func TestLongHeadIsNotKept(t *testing.T) {
 	dial, s := start(t, func(http.ResponseWriter, *http.Request) {}, nil)
 	p := newPeer(t, dial())
-	block := slices.Clone(p.encode(to("GET", "/", "a", strings.Repeat("~", 30<<10))...)) // Huffman's code would make it longer
+	block := slices.Clone(p.encode(to("GET", "/", "a", strings.Repeat("~", 30<<10))...)) // Huffman coding would make it longer
 	for first := true; len(block) > 0; first = false {
 		n := min(len(block), longestFrame)
 		if first {
@@ -1022,7 +1022,7 @@ func TestHeadSize(t *testing.T) {
 	testkit.Same(t, fmt.Sprint(len(fields)), p.end(1), "HTTP/2: %d bytes", len(fields))
 }
 
-// FuzzSession: whatever a client sends, its connection ends and leaves nothing behind.
+// FuzzSession: whatever a client sends, its connection ends and leaves no memory or goroutine behind.
 func FuzzSession(f *testing.F) {
 	var said bytes.Buffer
 	w := http2.NewFramer(&said, nil)

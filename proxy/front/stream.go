@@ -26,7 +26,7 @@ type Stream struct {
 	presence presence
 	blank    *http.Request // empty request, whose context is presence
 	keeps    bool          // whether the request must stay valid after its answer
-	refused  error         // why the handler doesn't get the request; nil: it gets it
+	refused  error         // why the handler doesn't get the request; nil: the handler gets it
 	size     int           // size of the request's head, in bytes
 
 	// These fields are about the answer.
@@ -56,8 +56,8 @@ func newStream() *Stream {
 	return s
 }
 
-// begin makes a request from a header. It returns false if the header is not a request (RFC 9113, 8.1.1). It
-// leaves the checks that both protocols share to the handler.
+// begin makes a request from a header. It returns false if the header isn't a valid request (RFC 9113, 8.1.1).
+// The handler makes the checks that both protocols share.
 func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	c := h.conn
 	s.session, s.id = h, b.of
@@ -124,7 +124,7 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	return s.in.locate() == nil && s.frame(b.ends)
 }
 
-// frame finds out how long the body is, and what the client expects.
+// frame finds out how long the body is, and whether the client expects a 100 (Continue).
 func (s *Stream) frame(ends bool) bool {
 	if lengths := s.in.fields.Values("Content-Length"); len(lengths) > 0 {
 		n, err := strconv.ParseUint(lengths[0], 10, 63)
@@ -198,7 +198,7 @@ func (s *Stream) handle() (done bool) {
 		if s.bound = nil; done {
 			return
 		}
-		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is that value
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // handlers panic with exactly this value
 			c.fails(p)
 			if s.status == 0 {
 				s.in.answer = answer{}
@@ -223,7 +223,7 @@ func (s *Stream) handle() (done bool) {
 func (s *Stream) refuse() {
 	status := http1.StatusOf(s.refused)
 	fields, text := s.session.conn.server.refusal(status, s.refused.Error())
-	_ = s.SetWriteDeadline(time.Now().Add(drainSilence)) // it never fails
+	_ = s.SetWriteDeadline(time.Now().Add(drainSilence)) // never fails
 	s.in.answer.Fields = append(s.in.answer.Fields, fields...)
 	s.WriteHeader(status)
 	_, _ = io.WriteString(s, text) // the client may have disconnected, or may not read
@@ -239,7 +239,7 @@ func (s *Stream) finish(done bool) {
 		s.writeHeader(http.StatusOK)
 	}
 	if done && !s.ended && s.presence.Err() == nil && (s.length < 0 || s.bodyless || s.written == s.length) {
-		_ = s.end() // if it fails, the stream has ended
+		_ = s.end() // if this fails, the stream has ended
 	}
 	if s.err != nil || h.err != nil {
 		return
@@ -288,17 +288,17 @@ func (s *Stream) Trailer() http1.Fields { return s.body.trailer }
 // Relays does nothing, because an answer over HTTP/2 has no reason phrase.
 func (s *Stream) Relays(string) {}
 
-// Look does nothing. It exists because a Response needs it; with HTTP/2 the connection's goroutine notices
-// when the client disconnects.
+// Look does nothing, because with HTTP/2 the connection's goroutine notices when the client disconnects. It
+// exists because a Response has it.
 func (s *Stream) Look() {}
 
-// Bound makes the answer ask a bound whenever it must wait for its client, until the handler returns.
+// Bound makes the answer ask the Bound for room whenever it must wait for its client, until the handler returns.
 func (s *Stream) Bound(by Bound) { s.bound = by }
 
-// SetReadDeadline is for http.ResponseController.
+// SetReadDeadline is called by http.ResponseController.
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.limit(&s.readUntil, t, &s.reads) }
 
-// SetWriteDeadline is for http.ResponseController.
+// SetWriteDeadline is called by http.ResponseController.
 func (s *Stream) SetWriteDeadline(t time.Time) error { return s.limit(&s.writeUntil, t, &s.writes) }
 
 func (s *Stream) limit(until *time.Time, t time.Time, waits *sync.Cond) error {
@@ -344,7 +344,7 @@ func (s *Stream) writeHeader(status int) {
 	}
 }
 
-// decide decides how the answer ends.
+// decide determines how the answer ends.
 func (s *Stream) decide(status int) {
 	s.status = status
 	s.bodyless = s.in.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
@@ -389,7 +389,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError is for http.ResponseController.
+// FlushError is called by http.ResponseController.
 func (s *Stream) FlushError() error {
 	h := s.session
 	h.mu.Lock()
@@ -404,7 +404,7 @@ func (s *Stream) FlushError() error {
 	return h.err
 }
 
-// clear empties the stream. It keeps memory for the next request, and no references.
+// clear empties the stream for reuse. It keeps the memory, but no references.
 func (s *Stream) clear() {
 	*s = Stream{in: s.in, blank: s.blank}
 	s.in.clear()
@@ -418,7 +418,7 @@ type incoming struct {
 	unread  [][]byte // pieces in the order in which they came
 	at      int      // how much of the first piece was read
 	size    int      // how many bytes are unread
-	left    int64    // announced bytes that are still to come; negative: not announced
+	left    int64    // announced bytes that are still to come; negative: the length isn't announced
 	window  window
 	expects bool // whether the client waits for a 100 (Continue)
 	came    bool // whether the whole body has arrived
@@ -503,8 +503,8 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// store appends a copy of p to the unread pieces. A fast upload brings thousands of pieces a second, so they
-// are stored in memory that is reused.
+// store appends a copy of p to the unread pieces. Because a fast upload brings thousands of pieces a second,
+// store reuses memory.
 func (b *incoming) store(p []byte) {
 	b.size += len(p)
 	for len(p) > 0 {
@@ -519,7 +519,7 @@ func (b *incoming) store(p []byte) {
 	}
 }
 
-// room returns memory for at least n bytes, and at most for 2n or leastPiece, whichever is more.
+// room returns memory for at least n bytes, and at most for 2n or leastPiece bytes, whichever is more.
 func (b *incoming) room(n int) []byte {
 	if n <= sendSize/2 {
 		return make([]byte, 0, max(n, leastPiece))
@@ -538,7 +538,7 @@ func (b *incoming) load(p []byte) (n int) {
 		}
 		b.at = 0
 		if cap(piece) == leastPiece && len(b.unread) == 1 {
-			b.unread[0] = piece[:0] // for the next of many small messages
+			b.unread[0] = piece[:0] // reused for the next of many small messages
 			break
 		}
 		if cap(piece) == sendSize {

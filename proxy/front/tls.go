@@ -13,14 +13,14 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// mostHandshake is how many bytes a client may send before its handshake is complete. Today's
-// clients send less than 4 KB, including post-quantum keys. TLS allows 64 KB, and a client with
-// many connections could make the server hold that for each of them.
+// mostHandshake is how many bytes a client may send before its handshake is complete. Today's clients send less
+// than 4 KB, including post-quantum keys. TLS allows 64 KB, and a client with many connections could make the
+// server hold 64 KB for each of them.
 const mostHandshake = 16 << 10
 
 // mostForNothing is how many bytes a client may send after its handshake before the reader gets one of them:
-// the longest record and a part of the next. Without this bound, crypto/tls would hold up to 64 KB of an
-// unfinished message that updates keys or begins another handshake.
+// enough for the longest record and a part of the next. Without this bound, crypto/tls would hold up to 64 KB
+// of an incomplete message that updates keys or begins another handshake.
 const mostForNothing = 24 << 10
 
 // secured is a TLS connection. Unlike a tls.Conn, it never blocks when it is closed.
@@ -37,7 +37,7 @@ func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
-// handshake does the handshake and returns the negotiated protocol. It computes only while the address (of)
+// handshake does the handshake and returns the negotiated protocol. It computes only while the address in of
 // has a turn. If the client takes too long, the sweep closes the connection.
 func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
 	b := s.below
@@ -62,7 +62,7 @@ func (s *secured) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Close sends the end of TLS if that is possible at once, and closes the connection.
+// Close ends TLS with an alert if this is possible without waiting, and closes the connection.
 func (s *secured) Close() error {
 	if s.resets.Load() {
 		return s.below.Close()
@@ -156,7 +156,7 @@ func (b *below) goOn() error {
 // pause ends the turn, if the handshake has one.
 func (b *below) pause() {
 	if b.held.Load() == nil {
-		return // usual case: the handshake is over
+		return // the usual case: the handshake is over
 	}
 	if t := b.held.Swap(nil); t != nil {
 		t.done()
@@ -215,15 +215,15 @@ func (b *below) SetWriteDeadline(t time.Time) error {
 	b.hurrying.Lock()
 	defer b.hurrying.Unlock()
 	if b.hurries.Load() {
-		return nil // the deadline is in the past
+		return nil // hurry has set a deadline in the past
 	}
 	return b.Conn.SetWriteDeadline(t)
 }
 
-// turns limits how many handshakes compute at a time. They use CPU time before there is a request to charge,
-// so a flood of them would slow down all requests and all other clients that connect. Among the waiting
-// handshakes, the first one of each address goes before the second one of any. The limit on connections
-// bounds how many wait, and Options.Header bounds how long.
+// turns limits how many handshakes compute at a time. Handshakes use CPU time before there is a request to
+// charge, so a flood of them would slow down all requests and all new connections. Among the waiting
+// handshakes, the first one of each address goes before the second one of any address. The limit on connections
+// bounds how many handshakes wait, and Options.Header bounds how long they wait.
 type turns struct {
 	taken chan struct{} // holds an element for each handshake that computes
 
@@ -231,7 +231,7 @@ type turns struct {
 	lines map[string]*line
 }
 
-// line holds back the handshakes of one address, so only one of them competes with the handshakes of other
+// line holds back the handshakes of one address, so that only one of them competes with those of other
 // addresses.
 type line struct {
 	first chan struct{} // holds an element while one handshake competes
@@ -269,5 +269,5 @@ func (t *turns) await(of string) (waited bool) {
 	return true
 }
 
-// done ends a turn, so the next one can begin.
+// done ends a turn, so that the next one can begin.
 func (t *turns) done() { <-t.taken }

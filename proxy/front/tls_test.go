@@ -143,7 +143,7 @@ func TestSecuredRequests(t *testing.T) {
 	t.Run("a record in pieces", func(t *testing.T) {
 		c, wire := corked(t, l)
 		r := bufio.NewReader(c)
-		for range 2 { // also after a rest
+		for range 2 { // also after another goroutine has taken over
 			_, _ = io.WriteString(c, getHello)
 			wire.flush(1)
 			hear(t, r, "200 hello")
@@ -157,7 +157,7 @@ func TestSecuredRequests(t *testing.T) {
 		hear(t, r, fmt.Sprintf("200 POST %d %q <nil> map[]", len(body), body))
 		fmt.Fprintf(c, "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		hear(t, r, "200 no")
-		if _, err := r.ReadByte(); err != io.EOF { // TLS and the connection below were both ended
+		if _, err := r.ReadByte(); err != io.EOF { // both TLS and the connection below have ended
 			t.Errorf("after the last answer: %v", err)
 		}
 	})
@@ -186,7 +186,7 @@ func (w *corkedWire) Write(p []byte) (int, error) {
 func (w *corkedWire) flush(size int) {
 	for w.kept.Len() > 0 {
 		_, _ = w.TCPConn.Write(w.kept.Next(size))
-		time.Sleep(100 * time.Microsecond) // so that most pieces come alone; any other way must work as well
+		time.Sleep(100 * time.Microsecond) // lets most pieces come alone, but the test doesn't depend on it
 	}
 }
 
@@ -200,8 +200,8 @@ func corked(t *testing.T, l net.Listener) (*tls.Conn, *corkedWire) {
 	return c, wire
 }
 
-// TestSecuredRest: a waiting connection holds no memory, even after a part of a record, and misses
-// nothing.
+// TestSecuredRest: a waiting connection holds no memory, even after a part of a record, and loses no
+// data.
 func TestSecuredRest(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -265,7 +265,7 @@ func TestSecuredHTTP2(t *testing.T) {
 	}
 }
 
-// TestSecuredDrain ends a server between two requests, and during one.
+// TestSecuredDrain ends a server between two requests, and during a request.
 func TestSecuredDrain(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	dial, _, s, seen := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -274,7 +274,7 @@ func TestSecuredDrain(t *testing.T) {
 		script(w, r)
 	}), nil)
 	waits := dial()
-	<-seen.all // otherwise it would be cut off during its handshake
+	<-seen.all // otherwise the connection would be cut off during its handshake
 	works := dial()
 	_, _ = io.WriteString(works, getHello)
 	<-began
@@ -289,7 +289,7 @@ func TestSecuredDrain(t *testing.T) {
 }
 
 // TestTurnsOfAny: no more handshakes compute than allowed, and each waiting one gets its turn. Until then,
-// each other address gets at most one turn for each turn of its own.
+// every other address gets at most one turn for each turn of the handshake's address.
 func TestTurnsOfAny(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -342,8 +342,8 @@ func TestTurnsOfAny(t *testing.T) {
 	})
 }
 
-// TestSilentHandshakes: clients that begin a handshake and then stay silent hold no turns, so
-// others are served. Handshakes that fail lose no turns.
+// TestSilentHandshakes: clients that begin a handshake and then stay silent hold no turns, so other clients are
+// served. Handshakes that fail give their turns back.
 func TestSilentHandshakes(t *testing.T) {
 	dial, l, s, seen := overTLS(t, http.HandlerFunc(script), nil)
 	var silent []net.Conn
@@ -353,7 +353,7 @@ func TestSilentHandshakes(t *testing.T) {
 		switch i % 3 {
 		case 0:
 			_, _ = c.Write([]byte{22, 3, 1, 1, 0, 1}) // the beginning of a hello
-		case 1: // all of it, but no answer to the server's message
+		case 1: // the whole hello, but no answer to the server's message
 			wire := &corkedWire{TCPConn: c}
 			go func() {
 				_ = tls.Client(wire, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
@@ -404,14 +404,14 @@ func TestGoneBeforeItsTurn(t *testing.T) {
 	testkit.Same(t, "TLS gone", <-seen.all, "it came to")
 }
 
-// TestHandshakesThatFail has clients whose handshakes fail.
+// TestHandshakesThatFail connects clients whose handshakes fail.
 func TestHandshakesThatFail(t *testing.T) {
 	const plain = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: 36\r\nConnection: close\r\n\r\nBad Request: this port is for HTTPS\n"
 	hello := clientHello(t)
 	for name, tc := range map[string]struct {
 		say    string
-		config *tls.Config // of a client that does a handshake; nil: it sends say
-		stay   bool        // the client does not close
+		config *tls.Config // configuration of a client that does a handshake; nil: the client sends say
+		stay   bool        // whether the client keeps the connection open
 		want   Result
 		hear   string
 	}{
@@ -450,8 +450,8 @@ func TestHandshakesThatFail(t *testing.T) {
 	}
 }
 
-// ends makes a client close its sending side unless it stays, waits until the server closes the connection,
-// and checks the reported outcome. It returns what the client received.
+// ends makes a client close its sending side unless stays is set, waits until the server closes the connection,
+// and checks the reported result. It returns the bytes that the client received.
 func ends(t *testing.T, c *net.TCPConn, stays bool, seen *steps, want string) string {
 	t.Helper()
 	if !stays {
@@ -478,8 +478,8 @@ func clientHello(t *testing.T) string {
 	return string(b[:n])
 }
 
-// TestSecuredCloseDoesNotWait: the server closes a client that reads nothing of its answer. TLS
-// alone would wait until it can send its end.
+// TestSecuredCloseDoesNotWait: the server closes the connection of a client that reads nothing of its answer.
+// Package tls alone would wait until it can send the closing alert.
 func TestSecuredCloseDoesNotWait(t *testing.T) {
 	full := make(chan struct{})
 	dial, _, s, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -497,7 +497,7 @@ func TestSecuredCloseDoesNotWait(t *testing.T) {
 	testkit.Must(t, s.Shutdown(t.Context()))
 }
 
-// recorder writes TLS 1.3 records that package tls would not write.
+// recorder writes TLS 1.3 records that package tls wouldn't write.
 type recorder struct {
 	net.Conn
 	aead cipher.AEAD
@@ -505,7 +505,7 @@ type recorder struct {
 	seq  uint64
 }
 
-// recording does a handshake, and returns a recorder for what follows.
+// recording does a handshake, and returns a recorder for the records that follow.
 func recording(t *testing.T, l net.Listener) *recorder {
 	t.Helper()
 	var secrets bytes.Buffer
@@ -544,8 +544,8 @@ func (r *recorder) record(kind byte, content []byte) error {
 	return err
 }
 
-// TestLongMessageAfterHandshake: after the handshake a client sends a part of another handshake
-// message, which TLS would hold until it is complete.
+// TestLongMessageAfterHandshake: after the handshake, a client sends a part of another handshake message, which
+// package tls would hold until the message is complete.
 func TestLongMessageAfterHandshake(t *testing.T) {
 	const handshake, data = 22, 23
 	for name, before := range map[string]string{"at first": "", "after a request": getHello, "in a head": getHello[:10]} {
@@ -558,7 +558,7 @@ func TestLongMessageAfterHandshake(t *testing.T) {
 			_ = c.record(handshake, []byte{24, 0, 0xff, 0xff})
 			for range 15 {
 				if err := c.record(handshake, make([]byte, 4<<10)); err != nil {
-					return // it is closed
+					return // the connection is closed
 				}
 			}
 			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))

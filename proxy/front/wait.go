@@ -11,7 +11,7 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// stage is what a connection is doing.
+// stage is the state of a connection's current request.
 type stage uint8
 
 const (
@@ -79,8 +79,8 @@ func (c *conn) tryRead(fd uintptr) bool {
 	return true
 }
 
-// tryRecord is tryRead for TLS. The kernel may have only a part of a record, and TLS may have more
-// records than the kernel.
+// tryRecord is tryRead for TLS. The kernel may hold only a part of a record, and TLS may hold records that the
+// kernel no longer has.
 func (c *conn) tryRecord(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	c.tried, c.tryErr = c.tls.readNow(fd, c.memory[:])
@@ -107,8 +107,8 @@ func (c *conn) giveBack() {
 // since converts a time to the form that connections store, which takes 8 bytes instead of 24.
 func (s *Server) since(t time.Time) time.Duration { return t.Sub(s.began) }
 
-// waits notes that the connection waits for a request. It returns false if the connection was
-// closed to make room for another one.
+// waits records that the connection waits for a request. It returns false if the connection was closed to make
+// room for another one.
 func (c *conn) waits(now time.Time) bool {
 	c.mu.Lock()
 	isClosed := c.stage == closed
@@ -120,7 +120,7 @@ func (c *conn) waits(now time.Time) bool {
 	return !isClosed && c.place.Idle(now)
 }
 
-// begin notes that a request has begun to arrive.
+// begin records that a request has begun to arrive.
 func (c *conn) begin(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *conn) begin(now time.Time) {
 	}
 }
 
-// work notes that the head of a request has arrived, or that none will. It returns false if the connection
+// work records that the head of a request has arrived, or that none will. It returns false if the connection
 // was closed in the meantime.
 func (c *conn) work() bool {
 	c.mu.Lock()
@@ -143,8 +143,8 @@ func (c *conn) work() bool {
 	return true
 }
 
-// rest reports whether another goroutine must wait for the next request, because the sweep has woken this
-// one. Serving a request grows the goroutine's stack, which would stay large as long as the client is silent.
+// rest reports whether another goroutine must wait for the next request, because the sweep has woken this one.
+// Serving a request grows the goroutine's stack, which would stay large for as long as the client is silent.
 func (c *conn) rest() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *conn) wakeNow() {
 	c.wake()
 }
 
-// calm undoes wake, so reads wait again. c.mu is held.
+// calm undoes wake, so that reads wait again. c.mu is held.
 func (c *conn) calm() {
 	if c.woken {
 		c.woken = false
@@ -179,8 +179,8 @@ func (c *conn) calm() {
 	}
 }
 
-// restAfter is how long an idle connection keeps its goroutine. Then a new one with a small stack takes over,
-// so only recently used connections have large stacks.
+// restAfter is how long an idle connection keeps its goroutine. Then a new goroutine with a small stack takes
+// over, so only recently used connections have large stacks.
 const restAfter = time.Second / 4
 
 // sweepEvery returns how often to check connections that have these timeouts.
@@ -235,7 +235,7 @@ func (c *conn) look(now time.Time) {
 	}
 }
 
-// lingerTime is how long an HTTP/2 client may take to read that the connection ends.
+// lingerTime is how long an HTTP/2 client may take to read the end of the connection.
 const lingerTime = time.Second
 
 // cutIdle closes the connection if it waits for a request. A session closes itself.
@@ -261,7 +261,7 @@ const (
 	// (RFC 9112, 9.6). The sweep may close it earlier, like an idle connection: after Options.Header if no
 	// request was served, otherwise after Options.Idle.
 	drainTime = 30 * time.Second
-	// drainSilence is how long a client may send nothing during that time.
+	// drainSilence is how long a client may send nothing during drainTime.
 	drainSilence = 5 * time.Second
 )
 
@@ -274,7 +274,7 @@ func (c *conn) drainClient() {
 	c.giveBack() // the memory may have outgrown inSize
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	now := time.Now()
-	c.rested.Store(true) // the sweep must not wake it
+	c.rested.Store(true) // the sweep must not wake the connection
 	c.waits(now)         // Shutdown doesn't wait for connections that wait
 	for until := now.Add(drainTime); now.Before(until); now = time.Now() {
 		_ = c.SetReadDeadline(now.Add(drainSilence))           // if the connection is closed, the read fails
