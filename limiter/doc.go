@@ -3,21 +3,21 @@
 //
 // # The model
 //
-// The currency is the CPU-second. A server with four cores has four of them to spend each second. A limit
+// The currency is the CPU-second. A server with four cores has four CPU-seconds to spend each second. A limit
 // that counts requests treats a page of 2 s like a page of 2 ms; a limit in CPU time doesn't.
 //
 // A request belongs to one [Key] in each of several classes: its address, the networks around the address,
 // its User-Agent. Every key has a token bucket:
 //
-//   - It earns [Budget].CPUs CPU-seconds per second, its class's share of the machine.
-//   - It saves what it does not use, up to [Budget].Burst.
+//   - The bucket earns [Budget].CPUs CPU-seconds per second, its class's share of the machine.
+//   - It saves what the key doesn't use, up to [Budget].Burst.
 //   - A request charges all of its keys. The charge is a guess when the request starts, grows if the request
 //     runs longer than guessed, and is replaced by the measured cost at the end.
 //   - A level below zero is debt. A key owes at most what it earns in the policy's Memory (two minutes), so a
 //     client that stops sending requests is out of debt after that time.
 //
-// A key without a bucket is treated as if it had a full one. Full buckets can therefore be deleted, which
-// bounds the table of buckets. Package account keeps that table.
+// A key without a bucket is treated as if it had a full one. The table of buckets is bounded, because full
+// buckets can be deleted. Package account keeps that table.
 //
 // # What debt means
 //
@@ -33,35 +33,34 @@
 //     depends on a guess, because the cost is measured before the response is held.
 //
 // A request that would wait longer than MaxHold is refused at once. If the waiting room is full, the newest
-// request of the longest queue is refused. Refused requests are not charged, because retries must not prolong
+// request of the longest queue is refused. Refused requests aren't charged; otherwise, retries would prolong
 // the debt. In shadow, the limiter only reports these decisions.
 //
 // # The gate
 //
 // In Fair mode, requests queue at the gate instead of at the backend, whose own queue treats all clients
-// alike. The gate divides the backend's CPUs and workers among the clients. Each rule below is followed, in
-// brackets, by its name and by the scenarios of package sim or the unit tests that fail without it. The rules
-// of package sim's worth_test.go say how to take each rule out of the code.
+// alike. The gate divides the backend's CPUs and workers among the clients. After each rule below, brackets
+// give its name and the scenarios of package sim or the unit tests that fail without it. The list of rules in
+// package sim's worth_test.go shows how to take each rule out of the code.
 //
 // Sizes. A ladder of seven rungs sorts requests by the CPU time that they take: up to 25, 100 and 400 ms,
-// 1.6, 6.4 and 25.6 s, and longer.
+// 1.6, 6.4 and 25.6 s, and longer. A request's size is its rung. Requests of up to 100 ms are called short.
 //
-//   - A request may compute while fewer than n requests of its size or shorter compute. Longer ones don't
-//     count, because a short request finishes soon even next to them.
-//   - n starts at the number of CPUs, and is adjusted about twice a second. While requests wait and less than
-//     90 % of the CPU time is used, n grows by a quarter. It doubles instead if less than 45 % is used and
-//     requests also waited half a second earlier. Above 97 % it shrinks (Grows: db-20-300ms, db-60-300ms).
-//   - A request in the upper half of a rung also counts the requests in the lower half of the next rung
-//     (Halves: nat+dist120, new+dist120-samepath).
-//   - For a request of up to 400 ms, n is larger by one for every two computing requests that are longer by
-//     more than a rung (Beside: mixed, nat+crawl1). Requests up to 100 ms don't get that extra room in the
-//     second after a request of that size turned out to be longer (Distrust: heavy+again-40+redirect,
-//     misguess8addr).
-//   - A request may start to compute after it has only held a worker. Because it took no room until then, n
-//     is larger by one for all sizes while it computes (Uninvited:
+//   - A request may start to compute if fewer than n requests of its size or shorter are computing. Longer
+//     ones don't count, because a short request finishes soon even next to them.
+//   - n starts at the number of CPUs, and is adjusted about twice a second. If requests wait and less than
+//     90 % of the CPU time is used, n grows by a quarter. If less than 45 % is used and requests also waited
+//     half a second earlier, n doubles. Above 97 %, n shrinks by a quarter (Grows: db-20-300ms, db-60-300ms).
+//   - For a request in the upper half of a rung, computing requests in the lower half of the next rung also
+//     count (Halves: nat+dist120, new+dist120-samepath).
+//   - For a request of up to 400 ms, n is larger by one for every two computing requests that are longer by at
+//     least two rungs (Beside: mixed, nat+crawl1). When a short request turns out to be longer, short requests
+//     don't get that extra room for a second (Distrust: heavy+again-40+redirect, misguess8addr).
+//   - A request that at first only held a worker may compute later. The ladder made no room for it when it
+//     started, so n is larger by one for all sizes while it computes (Uninvited:
 //     2cpu-150workers-pages800ms-20x50+10s-spread=true).
-//   - A request that runs longer than guessed climbs to a longer rung (Climbs: longjobs-flat,
-//     exports60s-3conn-pages300ms). A waiting request moves when its guess changes (Reguesses:
+//   - A running request that takes more CPU time than guessed climbs to a longer rung (Climbs: longjobs-flat,
+//     exports60s-3conn-pages300ms). A waiting request moves to another rung when its guess changes (Reguesses:
 //     misguess-control, longjobs-light).
 //   - A request doesn't count towards n if it is observed not to compute, or if it is expected to spend at
 //     least a second and 7/8 of its time waiting for something else (Waits: halves-20conn-2.5s-pages100ms,
@@ -69,47 +68,50 @@
 //
 // Turns. Of the requests that may start, the one with the lowest rank starts first.
 //
-//   - The rank is the clock at the request's arrival, plus twice its cost divided by its client's share, plus
-//     its client's lead over the clock (Lead: natflat20+crawler-inside-cookiesfalse,
+//   - The rank has three parts: the clock at the request's arrival, twice the request's cost divided by its
+//     client's share, and its client's lead over the clock (Lead: natflat20+crawler-inside-cookiesfalse,
 //     flat+follow-1x40+redirect). The clock is a virtual time that advances with the service given, as in
-//     start-time fair queueing.
-//   - Each client has one lane, a first-in-first-out queue, per size. Only the head of a lane competes.
-//   - The client's standing, an estimate of how likely it is a person's browser, multiplies its share by 1/2
-//     to 8 (Standing: flat120, flat120think).
-//   - The sessions of an address divide its share among them. That share is as large as the share of up to
-//     eight clients (Behind: flatnat-4cpu). If an address has no sessions, its User-Agents divide its share
-//     (Faces: natflat20+flatcrawler-inside-cookiesfalse). All robots whose names anyone can invent are one
-//     client together.
+//     start-time fair queueing. A client's lead is the service that it has had beyond its share.
+//   - Each client has one first-in-first-out queue per size, called a lane. Only the head of a lane competes.
+//   - A client's standing estimates how likely the client is a person's browser. It multiplies the client's
+//     share by 1/2 to 8 (Standing: flat120, flat120think).
+//   - The sessions of an address divide the address's share among them. That share is one to eight times a
+//     client's, depending on how many clients are behind the address (Behind: flatnat-4cpu). If an address has
+//     no sessions, its User-Agents divide its share (Faces: natflat20+flatcrawler-inside-cookiesfalse). All
+//     robots whose names anyone can invent count as one client together.
 //   - Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl, flash500-60ms+crawl). A client
-//     that owes nothing bears a quarter of its networks' debt (Inherits: flatnat-1cpu-crowded,
-//     natflat20+crawler-inside-cookiesfalse).
+//     that owes nothing itself bears a quarter of the debt of its networks and its User-Agent (Inherits:
+//     flatnat-1cpu-crowded, natflat20+crawler-inside-cookiesfalse).
 //
-// Leaving room. A client is over its share (overShare) if its lead is more than half a CPU-second.
+// Leaving room. A client whose lead is more than half a CPU-second is over its share (overShare). All
+// strangers count as over their share.
 //
-//   - For requests of clients within their share, running requests of clients over their share don't count
-//     towards n if the waiting request takes up to 100 ms or more than 1.6 s. If it takes between 100 and 400
-//     ms, they don't count only while CPUs are idle or the kernel takes the CPUs from clients over their
-//     share (Passes: dbcrawl-300ms-300ms, flat1+steps).
-//   - If a client is over its share, its requests of more than 400 ms start only if the other clients left a
-//     CPU free in the last 10 s (Leaves: dear-people300ms-crawl5s, dear-people150ms-crawl2s).
-//   - That check ignores running requests that are longer (LeavesLonger: exports60s-3conn-pages300ms,
-//     exports60s-20conn-pages300ms). One more request may start if its client has waited for its share, or
-//     while a CPU is idle (LeavesMore: crawl1-8cpu). Any number may start while a request that at first only
-//     held a worker is computing.
+//   - When a client within its share sends a request of up to 100 ms or of more than 1.6 s, running requests
+//     of clients over their share don't count towards n. For a request between 100 and 400 ms, they don't
+//     count only while CPUs are idle or the kernel takes the CPUs from clients over their share (Passes:
+//     dbcrawl-300ms-300ms, flat1+steps).
+//   - A request of more than 400 ms from a client over its share starts only if the other clients left a CPU
+//     free in the last 10 s (Leaves: dear-people300ms-crawl5s, dear-people150ms-crawl2s).
+//   - That check ignores longer requests that are running (LeavesLonger: exports60s-3conn-pages300ms,
+//     exports60s-20conn-pages300ms). It lets one more request start if the client is within its share by then,
+//     or while a CPU is idle (LeavesMore: crawl1-8cpu). It doesn't apply while a request computes that at first
+//     only held a worker.
 //
 // Strangers. Unknown clients are called strangers. All strangers together share one turn, as if they were one
 // client (Strangers: flatshot, stream-40x1-cold). A client becomes known after half a minute and five
 // answers.
 //
-//   - The share of all strangers together is at least half the sum of all other clients' shares (OthersPart:
-//     new+posing120). Strangers' requests of different sizes take turns. When a stranger's request arrives and
-//     no other of its size waits, that size joins at the earliest turn of the other sizes. Strangers that got
+//   - All strangers together have half the sum of all other clients' shares, or 1/2 if that is more
+//     (OthersPart: new+posing120).
+//   - Strangers' requests of different sizes take turns. When a stranger arrives and no other stranger waits
+//     with a request of that size, the size joins at the earliest turn of the other sizes. Strangers that got
 //     less than their share can catch up by four requests at most (Credit: new+posing120).
-//   - Strangers' requests are ordered by these criteria, the most important first. Those of clients that kept
-//     a cookie (Passed: heavy+again-40+redirect, heavy+follow-40+redirect), and short requests for parts of a
-//     page that was just served (Parts: new+shot40-parts), go before the rest. Clients with fewer answers go
-//     first (Fewest: new+dist120-samepath). Requests that waited for less than a second go before those that
-//     waited longer (Stale: heavy+follow-roam-10x4+redirect). Otherwise, the order of arrival decides.
+//   - Strangers' requests of one size are ordered by these criteria, the most important first. Prefetches go
+//     last. Requests of clients that sent back a cookie (Passed: heavy+again-40+redirect,
+//     heavy+follow-40+redirect), and short requests for parts of a page that was just served (Parts:
+//     new+shot40-parts), go before the rest. Clients with fewer answers go first (Fewest:
+//     new+dist120-samepath). Requests that waited for less than a second go before those that waited longer
+//     (Stale: heavy+follow-roam-10x4+redirect). Otherwise, the order of arrival decides.
 //   - For five seconds after a stranger has waited for a second, the newest of those with fewer than five
 //     answers goes first, because the older ones have probably given up (Newest: new+lightshot100,
 //     res-flat-13/s).
@@ -117,25 +119,27 @@
 // Workers. Every request at the backend holds a worker, even after its client disconnected.
 //
 //   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
-//     stream-40x1, poll-20). Requests that will end soon, up to the rung of 1.6 s, leave only as many of these
-//     as short requests have used at once in the last 10 to 20 s, but at least one. Requests that arrived as
-//     short ones but run longer occupy kept workers until they end (Misjudges: read-spool-32MB-1x24-cold,
-//     misguess8addr). A request whose client is still sending the body isn't one that ends soon (Uploads:
-//     novel-chunks-3x5).
-//   - Requests that compute little leave one worker per CPU for requests that wait for a CPU (HoldersLeave:
+//     stream-40x1, poll-20). Requests of up to 1.6 s end soon. They leave only as many workers as short
+//     requests have used at once in the last 10 to 20 s, but at least one. A request whose client is still
+//     sending the body doesn't count as one that ends soon (Uploads: novel-chunks-3x5).
+//   - Some requests arrive as short ones but run longer. While a client over its share has such a request at
+//     the backend, its other short requests wait. If such requests hold as many workers as are kept, short
+//     requests wait if their client is over its share or holds a worker (Misjudges:
+//     read-spool-32MB-1x24-cold, misguess8addr).
+//   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
-//   - Each key may hold its class's part of the other workers (KeysHold: waiting-people+holds-20), and
-//     strangers together half of them (StrangersPart: waiting-people+strangers-hold). A stranger's request
+//   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20),
+//     and strangers together half of them (StrangersPart: waiting-people+strangers-hold). A stranger's request
 //     that will compute may exceed that half if its client holds no worker, and requests as short or shorter
 //     leave a CPU free (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
-//   - None of these limits applies while the number of workers is unknown, or while many are free: more than
-//     twice the kept workers and the CPUs together (Slack: 20x5ms+0.3s-150w-queue).
+//   - The limits on clients, keys and strangers don't apply while the number of workers is unknown, or while
+//     many are free: more than twice the kept workers and the CPUs together (Slack: 20x5ms+0.3s-150w-queue).
 //
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
-// the rung of 1.6 s. One such request at a time is a probe: it starts even if the ladder has no room for it
-// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). Once it turns out to need more than 100 ms, another
-// probe may start, unless as many as there are CPUs did and still compute (Probed: novel8x20-people20ms). If the
-// latest requests of unknown kinds were expensive, the next ones aren't probes (package cpuaccount).
+// the rung of 1.6 s. One such request at a time is a probe, which starts even if the ladder has no room for it
+// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). Once a probe turns out to need more than 100 ms, the next
+// may start, unless as many expensive ones as there are CPUs still compute (Probed: novel8x20-people20ms). If
+// the latest requests of unknown kinds were expensive, the next ones aren't probes (package cpuaccount).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
 // longest requests of the client with the most requests, and refuses parts of a page last (TestFullQueueSheds,
@@ -144,20 +148,20 @@
 //
 // # Sites
 //
-// A backend may serve several sites ([Policy].Sites). Requests for none of these belong to one additional
-// site.
+// A backend may serve several sites ([Policy].Sites). Requests for none of these sites belong to one
+// additional site.
 //
 //   - Each site has its own clock for its clients and strangers. The sites take turns: the one with the
 //     lowest start tag goes first, and its tag advances by the request's cost divided by the site's share.
-//   - While other sites have requests at the backend, a site that recently used more than its part of the
-//     CPUs starts no request that computes (SitesLeave: the smallest has the most expensive pages), unless a CPU is
-//     idle (SitesIdle: long pages). Clients of a site that used less than its part need not leave room for
-//     other clients.
+//   - A site that recently used more than its part of the CPUs starts no request that computes while other
+//     sites have requests at the backend (SitesLeave: the smallest has the most expensive pages), unless a
+//     CPU is idle (SitesIdle: long pages). If a site used less than its part, its clients needn't leave a CPU
+//     free for other clients.
 //   - No site can be ahead by more than 20 s of the whole machine (SitesLead: a thousandth).
 //
 // # How many workers there are
 //
-// See workers.go.
+// A comment in workers.go explains how the gate finds that number.
 //
 // # The constants
 //
@@ -180,9 +184,9 @@
 //	leastStrangers 1/2, othersPart 1/2       OthersPart
 //	strangersCredit 4                        Credit
 //	keptOf16 5, keptForKnown 2               Kept
-//	briefRung                                Kept: up to 1.6 s, given their part of the workers
+//	briefRung                                Kept: up to 1.6 s, the requests that end soon
 //	slackTimes 2                             Slack
-//	siteBeyond 1.2                           SitesLeave: from when verdicts report a site as ahead
+//	siteBeyond 1.2                           SitesLeave: above this, verdicts report a site as ahead
 //	siteLead 20 s                            SitesLead
 //	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go
 //	againAfter 10 s, againMost 10 min        the same
@@ -191,24 +195,25 @@
 // # A crawl at the gate
 //
 // There are two CPUs, so each rung has room for two. Every client's share is 0.1, so a page of 0.4
-// CPU-seconds moves its client ahead by 4 on the clock. In the rank of a client without debt, it counts
-// twice, as 8. All clients are known.
+// CPU-seconds moves its client ahead by 4 on the clock. In the rank of a client without debt, the page
+// counts twice, as 8. All clients are known.
 //
 //	 time   clock   what happens
 //	0.00 s  0.0     the crawler asks for three pages of 0.4 s. The first ranks 0 + 8
 //	                and goes, which puts the crawler 4 ahead. The second ranks 4 + 8
 //	                and goes as well. The third ranks 8 + 8 and waits
-//	0.10 s  0.0     a person asks for a page of 20 ms. No request as short computes,
-//	                so it goes at once
-//	0.12 s  0.1     that page is done: 0.02 CPU-seconds for shares of 0.2 in all
+//	0.10 s  0.0     a person asks for a page of 20 ms. No request that short computes,
+//	                so the page goes at once
+//	0.12 s  0.1     that page is done. It took 0.02 CPU-seconds, and the shares of the
+//	                two clients with requests add up to 0.2
 //	0.20 s  4.1     both pages have used 0.2 CPU-seconds, and no other client is active.
 //	                Another client asks for a page of 0.4 s, which ranks 4.1 + 8. Two
-//	                pages of its size compute. When they came, the crawler was ahead
-//	                by less than half a CPU-second, so the new page waits
-//	0.40 s  5.1     the crawler's first page is done: 0.2 more CPU-seconds for shares
-//	                of 0.2. The other client's page goes before the crawler's third
+//	                pages of its size compute. When they arrived, the crawler was within
+//	                its share (ahead by at most 0.4 CPU-seconds), so the new page waits
+//	0.40 s  5.1     the crawler's first page is done, after 0.2 more CPU-seconds. The
+//	                other client's page goes before the crawler's third page
 //	0.40 s  6.1     the crawler's second page is done. No other client wants the room,
-//	                so the third goes
+//	                so the third page goes
 //
 // # Newcomers in a crowd
 //
@@ -216,35 +221,35 @@
 // CPU-seconds of a known kind.
 //
 //	 time   waiting  what happens
-//	0.00 s     14    they are one flow, and served in order of arrival: two go
-//	0.90 s      2    six pairs are done, and the seventh goes
+//	0.00 s     14    the strangers are one flow and go in order of arrival: two go
+//	0.90 s      2    six pairs of pages are done, and the seventh pair goes
 //	0.95 s      3    a newcomer arrives. At this point it would go last
-//	1.00 s      3    the last two of the sixteen still wait, and lose patience
+//	1.00 s      3    the last two of the sixteen have waited for a second
 //	1.05 s      1    the seventh pair is done. From now on the newest goes first: the
-//	                 newcomer goes, and the newer one of the two
+//	                 newcomer goes, and then the newer one of the two
 //	1.10 s      2    another newcomer arrives, and is next
-//	1.20 s      0    it goes, and so does the last of the sixteen: there is room for both
-//	6.00 s      0    no client has lost patience for 5 s: first come, first served again
+//	1.20 s      0    two pages end: this newcomer and the last of the sixteen go
+//	6.00 s      0    no wait has reached a second for 5 s: first come, first served again
 //
 // # A client holds workers
 //
-// There are sixteen workers and two CPUs. The address may hold five of the eleven workers that aren't kept
-// for short requests. Its two pages each wait 3 s for a database. The gate has learned from earlier requests
-// that these pages wait, and that event streams stay open.
+// There are sixteen workers and two CPUs. An address may hold five of the eleven workers that aren't kept for
+// short requests. It asks for two pages that each wait 3 s for a database. The gate has learned from earlier
+// requests that these pages wait, and that event streams stay open.
 //
 //	 time   not short abandoned what happens
-//	0.0 s    2 of 11      0     the address asks for two pages. Both go, and each
+//	0.0 s    2 of 11      0     the address asks for the two pages. Both go, and each
 //	                            holds a worker but takes no room on the ladder
-//	0.1 s    2 of 11      2     it disconnects from both. The backend still works on them
-//	0.2 s    5 of 11      2     it opens six event streams. The abandoned pages still
+//	0.1 s    2 of 11      2     the client disconnects. The backend still works on both
+//	0.2 s    5 of 11      2     the client opens six event streams. The abandoned pages
 //	                            hold their workers, so three streams go and three wait
-//	0.3 s    5 of 11      2     it asks for a style sheet, and a person for a page. Both
-//	                            are short and go at once
+//	0.3 s    5 of 11      2     the client asks for a style sheet, and a person for a
+//	                            page. Both are short and go at once
 //	3.0 s    5 of 11      1     the backend has finished one of the pages: the fourth
 //	                            stream goes
-//	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes.
-//	                            The sixth waits until one ends; after MaxHold it is
-//	                            refused. Six of the eleven are left for others
+//	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes. The
+//	                            sixth waits until one ends, and is refused after
+//	                            MaxHold. Six of the eleven workers are left for others
 //
 // # One crawl under a cap
 //
@@ -252,13 +257,13 @@
 // CPU-seconds and takes 0.8 s to generate. The mode is cap.
 //
 //	 time  level            what happens
-//	0.0 s   1.0 →  0.2      asks for a page: it owes nothing, goes, is charged 0.8
-//	0.0 s   0.2 → -0.6      asks for another at the same time: goes, is charged 0.8
-//	0.0 s  -0.6             a third must wait: 0.6 at 0.4 a second take 1.5 s
-//	0.8 s  -0.28            both are answered: they cost what was guessed
-//	1.5 s   0.0 → -0.8      the third goes, and is charged
-//	2.0 s  -0.6             a fourth waits for 1.5 s. From here on, one page goes every
-//	                        2 s, which is 0.4 CPUs
+//	0.0 s   1.0 →  0.2      a page goes, because the crawler owes nothing; 0.8 is charged
+//	0.0 s   0.2 → -0.6      a second page goes at the same time, and 0.8 is charged
+//	0.0 s  -0.6             a third page waits: at 0.4 a second, 0.6 takes 1.5 s
+//	0.8 s  -0.28            both pages are done. They cost what was guessed
+//	1.5 s   0.0 → -0.8      the third page goes, and 0.8 is charged
+//	2.0 s  -0.6             a fourth page waits for 1.5 s. From here on, one page goes
+//	                        every 2 s, which is 0.4 CPUs
 //
 // In cooperative mode the third page also runs at 0.0 s and is done at 0.8 s. Its response is then held until
 // the debt, including this page, is paid at 3.5 s.
@@ -268,10 +273,11 @@
 // The [Limiter] is a state machine that gets the time from its caller. It starts no goroutine and never
 // sleeps, so tests can simulate an hour in a millisecond. For each request, call [Limiter.Arrive], wait for
 // [Ticket.Decided], call [Limiter.Progress] while it runs, [Limiter.Settle] when the backend has finished it,
-// and [Limiter.Leave] when its response has been sent. Call [Limiter.Advance] at the time that the previous
-// call returned, or earlier if the channel [Limiter.Due] receives. Call Advance also after Progress for all
-// running requests and [Limiter.Reguess] for all waiting ones, because these two start no request.
-// [Limiter.Outlooks] reports why requests wait, and about how many go before them.
+// and [Limiter.Leave] when its response has been sent. Call [Limiter.Advance] at the time that its previous
+// call returned, or earlier if the channel that [Limiter.Due] returns receives a value. Also call Advance after
+// Progress for all running requests and [Limiter.Reguess] for all waiting ones, because these two start no
+// request.
+// [Limiter.Outlooks] reports why requests wait, and roughly how many go before each of them.
 //
 // # The files
 //
