@@ -32,7 +32,7 @@ func (f *flow) enter(k *clock) {
 	}
 }
 
-// leave stops counting a request. idle means that no request of any flow on the clock waits or runs any
+// leave stops counting a request. idle means that no flow on the clock has a waiting or running request any
 // more.
 func (f *flow) leave(k *clock, idle bool) {
 	if f.work--; f.work > 0 {
@@ -54,8 +54,8 @@ func (f *flow) reweigh(k *clock, share float64) {
 	f.share = share
 }
 
-// charge advances the virtual time for x CPU-seconds of service, and returns how far it actually moved. most
-// limits how far it may be ahead of the clock.
+// charge advances the flow's virtual time for x CPU-seconds of service, and returns the advance. most limits
+// how far the flow may be ahead of the clock.
 func (f *flow) charge(k *clock, x, most float64) (moved float64) {
 	from := max(f.virtualTime, k.systemVirtualTime)
 	f.virtualTime = max(from, min(from+x/f.share, k.systemVirtualTime+most))
@@ -89,7 +89,7 @@ type client struct {
 	// misjudged is how many of the running requests arrived as short ones but aren't short.
 	misjudged int32
 	known     bool          // not a stranger
-	asked     uint32        // the value of known.Clients.Learnt at the last lookup; once it has changed, a new lookup may succeed
+	asked     uint32        // the value of known.Clients.Learnt at the last lookup; if it changes, a new lookup may succeed
 	renew     time.Duration // when to store again that the client is known
 	standing  float64       // standing of its latest request
 	alone     float64       // its share if it were the only client of its address
@@ -110,7 +110,7 @@ const (
 	strangerAnswers = 5
 )
 
-// noteSeen checks whether a client has become known, and if so, records that.
+// noteSeen checks whether a client has become known, and records it if so.
 func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	c := t.client
 	if t.pooled {
@@ -128,7 +128,7 @@ func (g *gate) noteSeen(at time.Duration, t *Ticket) {
 	}
 }
 
-// client returns the client that a ticket's first key stands for: a session, or a User-Agent of an address.
+// client returns the client for which a ticket's first key stands: a session, or a User-Agent of an address.
 // All clients of a pool are one client, because anyone can invent their identities.
 func (g *gate) client(at time.Duration, t *Ticket) *client {
 	if of := t.whole(); t.pooled && of != nil {
@@ -163,7 +163,7 @@ func (g *gate) client(at time.Duration, t *Ticket) *client {
 	return f
 }
 
-// owner returns the client of a key at a site. A client that was known earlier isn't a stranger.
+// owner returns the client of a key at a site. A client that was known earlier is still known.
 func (g *gate) owner(at time.Duration, b *bucket, s *site) *client {
 	c := b.Value.client.Load()
 	if c == nil {
@@ -215,9 +215,9 @@ func (g *gate) answered(at time.Duration, t *Ticket) {
 	g.noteSeen(at, t)
 }
 
-// address is the level above a client. Each of its sessions, or each of its User-Agents if it has no
-// sessions, is a client of its own. The sum of their shares depends on how many clients are behind the
-// address, so a client can't get more of the server by using more cookies.
+// address is the level above a client. Each of its sessions, or each of its User-Agents if it has no sessions,
+// is a client of its own. The sum of their shares depends on how many clients are behind the address, so more
+// cookies don't give a client a larger part of the server.
 type address struct {
 	active        *client // a list of its clients with requests that wait or run
 	n             int     // their number
@@ -285,7 +285,7 @@ func (c *client) visit(s *site) *client {
 	return x
 }
 
-// lead returns by how many CPU-seconds of service the client is ahead of its share at its site.
+// lead returns how many CPU-seconds of service the client has had beyond its share at its site.
 func (c *client) lead() float64 {
 	return max(0, c.virtualTime-c.site.clock.systemVirtualTime) * c.share
 }
@@ -312,8 +312,8 @@ func (c *client) isIdle() bool {
 
 // These constants of the rank were found by simulation. They can't be configured.
 const (
-	// baseMultiplier makes a request's cost, divided by its client's share, count for more than its time of
-	// arrival. Cheap pages, and pages of clients in good standing, therefore go before others that arrived
+	// baseMultiplier gives a request's cost, divided by its client's share, more weight than its time of
+	// arrival. Cheap pages, and pages of clients with a high standing, therefore go before others that arrived
 	// earlier.
 	baseMultiplier = 2
 	debtMultiplier = 16   // what the deepest debt adds to the multiplier
@@ -337,13 +337,14 @@ type levelQueue struct {
 
 func (q *levelQueue) empty() bool { return len(q.underShare)+len(q.overShare)+len(q.strange) == 0 }
 
-// enqueueHead ranks a request that has become the head of its lane, charges its flow with the guessed cost,
-// and lets it compete for the ladder. A stranger's request is ranked and charged only when the strangers'
-// turn comes. If strangers were charged while they wait, each one that waits would postpone the turn of all.
+// enqueueHead ranks a request that has become the head of its lane, charges its flow with the guessed cost, and
+// lets it compete for the ladder. A stranger's request is ranked and charged only when the strangers' turn
+// comes. If strangers were charged while they wait, each waiting request would postpone the turn of all
+// strangers.
 //
-// The rank is the clock at the request's arrival, plus the client's lead, plus the cost divided by the
-// client's share and multiplied by a factor that grows with debt. It doesn't change while the request waits.
-// The clock advances, so every waiting request goes eventually.
+// The rank is the clock at the request's arrival, plus the client's lead, plus the cost divided by the client's
+// share and multiplied by a factor that grows with debt. It doesn't change while the request waits. Because the
+// clock advances, every waiting request goes eventually.
 func (g *gate) enqueueHead(at time.Duration, t *Ticket) {
 	t.costMultiplier = baseMultiplier + debtMultiplier*t.debtRatio(at, !t.stranger)
 	if t.stranger {
@@ -365,9 +366,9 @@ func (g *gate) charge(t *Ticket) {
 
 // debtRatio returns the debt that counts against the request, from 0 to 1: the largest of its keys' debts.
 // People share networks and User-Agents with crawlers, so a client that owes nothing itself bears only a part
-// of the other keys' debt. This applies to strangers as well; otherwise the debt of a popular browser would
-// shut out every newcomer that uses it. Each member of a pool owes what the whole pool owes. If reserve is
-// true, debtRatio also reserves the guess on all keys.
+// of the other keys' debt. The same applies to strangers; otherwise the debt of a popular User-Agent would shut
+// out every newcomer that sends it. Each member of a pool owes what the whole pool owes. If reserve is true,
+// debtRatio also reserves the guess on all keys.
 func (t *Ticket) debtRatio(at time.Duration, reserve bool) float64 {
 	var own, others float64
 	t.each(func(s *reservation) {
@@ -434,7 +435,7 @@ func (h headHeap) Swap(i, j int) {
 }
 
 func (h *headHeap) Push(x any) {
-	t := x.(*Ticket) //nolint:forcetypeassert // container/heap passes what push got
+	t := x.(*Ticket) //nolint:forcetypeassert // container/heap passes the value that push received
 	t.heap, t.index = h, len(*h)
 	*h = append(*h, t)
 }
@@ -448,14 +449,14 @@ func (h *headHeap) Pop() any {
 	return t
 }
 
-// strangers is the flow that all unknown clients of a site share, so a crawler that uses a new address for
-// each request competes only with other strangers. However many known clients there are, the strangers
-// together can get at least a third of the machine: their share is half the sum of all others.
+// strangers is the flow that all unknown clients of a site share. A crawler that uses a new address for each
+// request therefore competes only with other strangers. The strangers' share is at least half the sum of all
+// other shares, so together they can get a third of the machine, however many known clients there are.
 //
-// When the flow's turn comes, the strangers' order decides which of them takes it. Normally that is the one
+// When the flow's turn comes, the strangers' order decides which of them takes the turn. Normally it is the one
 // that arrived first. If more arrive than can be served within a person's patience, the first to arrive have
-// already given up, so the newest takes the turn. Facebook found the same (adaptive LIFO, "Fail at Scale",
-// ACM Queue 2015).
+// already given up, so the newest takes the turn. Facebook found the same (adaptive LIFO, "Fail at Scale", ACM
+// Queue 2015).
 type strangers struct {
 	flow
 	newest   bool          // the newest stranger goes first
@@ -464,8 +465,8 @@ type strangers struct {
 
 const (
 	// patience is how long a stranger's request waits before the gate assumes that its client is losing
-	// patience. It is also how long light requests get no extra room after one of them turned out not to be
-	// light.
+	// patience. It is also the time for which light requests get no extra room after one of them turned out not
+	// to be light.
 	patience = time.Second
 	// impatientFor is how long the newest stranger goes first after one has lost patience.
 	impatientFor = 5 * time.Second
@@ -473,7 +474,8 @@ const (
 	leastStrangers = 0.5
 	// The strangers' share is at least othersPart times the sum of all other clients' shares.
 	othersPart = 0.5
-	// strangersCredit limits how much service strangers can catch up on, as a multiple of a request's cost.
+	// strangersCredit limits how much missed service strangers can catch up on, as a multiple of a request's
+	// cost.
 	strangersCredit = 4
 )
 
@@ -494,9 +496,9 @@ func (s *strangers) order(q *levelQueue, t *Ticket) float64 {
 }
 
 // strangersTurn returns the turn of a level at which no stranger waited: the level's previous turn, or the
-// earliest turn of the other levels if that is later. It doesn't use the site's clock, which is ahead of these
-// turns while known clients use the CPUs. Otherwise a newcomer's page would wait for all exports of a crawl
-// whose turns began earlier.
+// earliest turn of the other levels if that is later. It doesn't use the site's clock, because the clock is
+// ahead of these turns while known clients use the CPUs. A newcomer's page would then wait for all exports of a
+// crawl whose turns began earlier.
 func (s *site) strangersTurn(q *levelQueue) float64 {
 	first := s.clock.systemVirtualTime
 	for i := range s.queues {
@@ -513,7 +515,7 @@ func (s *strangers) rank(of *site, q *levelQueue, t *Ticket) float64 {
 	return of.turn(q, e) + e*t.costMultiplier + s.lead(of)
 }
 
-// lead returns how far strangers are ahead of their share, in virtual time.
+// lead returns how far the strangers' flow is ahead of the clock, in virtual time.
 func (s *strangers) lead(of *site) float64 {
 	return max(0, s.virtualTime-of.clock.systemVirtualTime)
 }
@@ -533,11 +535,11 @@ func (q *levelQueue) went(t *Ticket) {
 	q.turn = min(s.clock.systemVirtualTime, s.turn(q, e)+e)
 }
 
-// classOf returns the class of a stranger's request; lower classes go first. Within a class, arrival decides.
-// A stranger that came back with a cookie, or that requests the parts of its page, has shown that it makes
-// more than one request, so it goes earlier. Prefetches go last. Answers count up to mostAnswers, far beyond
-// those that make a stranger known: a client that sends hundreds of requests at once would otherwise go ahead
-// of one that sends its sixth a second later.
+// classOf returns the class of a stranger's request; lower classes go first. Within a class, the order of
+// arrival decides. A stranger that sent back a cookie, or that requests the parts of its page, has shown that
+// it makes more than one request, so it goes earlier. Prefetches go last. Answers count up to mostAnswers, far
+// more than the number that makes a stranger known. Otherwise, a client that sends hundreds of requests at once
+// would go ahead of one that sends its sixth a second later.
 func classOf(t *Ticket) (class uint8) {
 	const mostAnswers = 31 // five bits
 	if t.prefetch {
@@ -554,7 +556,7 @@ func classOf(t *Ticket) (class uint8) {
 }
 
 // line sets the position of a stranger's request among those of its level. While the newest go first, a
-// stranger with several answers keeps its place in order of arrival, because it will soon be known.
+// stranger with several answers keeps its place in the order of arrival, because it will soon be known.
 func (t *Ticket) line() {
 	t.class, t.rank = classOf(t), float64(t.order)
 	if t.site.strangers.newest && t.client.answers+t.client.running < strangerAnswers {
@@ -563,9 +565,9 @@ func (t *Ticket) line() {
 }
 
 // losePatience marks strangers' requests that waited too long. For some time after that, the newest strangers
-// go first. Only waits that show that the queue is too long count. Waits behind another request of the same
-// client don't, nor do waits of clients that have already received several answers. g.patient is the oldest
-// waiting request that losePatience hasn't looked at yet.
+// go first. A wait behind another request of the same client doesn't count, nor does the wait of a client that
+// has already received several answers, because neither shows that the queue is too long. g.patient is the
+// oldest waiting request that losePatience hasn't looked at yet.
 func (g *gate) losePatience(at time.Duration) {
 	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
 		g.patient = t.links[byAge].behind

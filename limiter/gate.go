@@ -34,7 +34,7 @@ type gate struct {
 	named map[string]*site
 }
 
-// books are the state on which the gate's decisions depend.
+// books is the state on which the gate's decisions depend.
 type books struct {
 	limits  limits
 	ranking ranking
@@ -60,7 +60,7 @@ type books struct {
 	shed        uint64  // requests refused because the queue was full
 }
 
-// limits hold the largest number of requests for each place.
+// limits holds the largest number of requests for each place.
 type limits struct {
 	cpus       int
 	workers    int
@@ -139,7 +139,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 	}
 }
 
-// place sets the flow that a request is charged to: its client's own, or that of all strangers.
+// place sets the flow to which a request is charged: its client's own flow, or that of all strangers.
 func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 	c := t.client
 	g.noteSeen(at, t)
@@ -166,8 +166,8 @@ func (g *gate) dispatch(at time.Duration) {
 	}
 }
 
-// enqueue adds a request to the list of waiting requests. If it waited for a cap before, its place in the list
-// depends on when that wait began, so it is refused before later ones.
+// enqueue adds a request to the list of waiting requests. If the request waited for a cap before, its place in
+// the list depends on when that wait began, so the request is refused before those that began to wait later.
 func (g *gate) enqueue(t *Ticket) {
 	after := g.all.last
 	for after != nil && after.asked > t.asked {
@@ -218,7 +218,7 @@ type queueEntry struct {
 	client     *client // nil: the request never arrived at the gate
 	stranger   bool    // it belongs to the flow that all strangers share
 	site       *site
-	flow       *flow // the flow that it is charged to: its client's, or all strangers'
+	flow       *flow // the flow to which it is charged: its client's, or all strangers'
 	phase      phase
 	level      level         // where it waits, or waited
 	rung       rung          // where it runs
@@ -367,8 +367,8 @@ func (g *gate) drain(c *client, l *lane) {
 	l.next, g.spare = g.spare, l
 }
 
-// decisions are the tickets that were decided while a lock was held. Their owners are woken in one place,
-// after the lock has been released, so no code path can forget to wake them.
+// decisions are the tickets that were decided while a lock was held. unlock wakes all their owners after it has
+// released the lock, so no code path can forget to wake them.
 type decisions struct{ first *Ticket }
 
 // add records that a ticket was decided, if its owner waits for that.
@@ -444,8 +444,9 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 }
 
 // progress charges a running request for the CPU time x that it has used so far, and moves it to the rung for
-// that time. It starts no waiting request: those of the same kind must be estimated again first. Otherwise,
-// on each rung that this request climbs from, one of them would take its place, and each of them is as long.
+// that time. It starts no waiting request, because those of the same kind must be estimated again first.
+// Otherwise, each time this request left a rung, an equally long request of its kind would take its place
+// there.
 func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -489,8 +490,8 @@ func (g *gate) end(t *Ticket) {
 	t.leaveFlow(g)
 }
 
-// finish ends a running request that cost x CPU-seconds. If the request never waited, finish also clears its
-// queueEntry. Nothing else refers to the ticket then, so its memory may soon be reused.
+// finish ends a running request that cost x CPU-seconds. If the request never waited, nothing else refers to
+// its ticket, so finish also clears its queueEntry to allow Emptied to reuse the memory.
 func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -511,8 +512,8 @@ func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.dispatch(at)
 }
 
-// settle changes what the flow was charged to x CPU-seconds. It gives back at most as much virtual time as the
-// charge actually moved.
+// settle corrects the flow's charge for the request to x CPU-seconds. It gives back at most the virtual time
+// that the charge had added.
 func (g *gate) settle(t *Ticket, x float64) {
 	if x > t.paid {
 		g.chargeFlow(t, x-t.paid)
@@ -557,12 +558,12 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 	g.decided.add(t)
 }
 
-// shedOne refuses one request because the queue is full. It chooses the site with the most requests relative
-// to its share. Within that site it chooses the flow with the most work, then the longest size, and then the
-// newest request of the client that ranks last. Refusing from the largest flow keeps a flood from pushing
-// others out, as in fq_codel (RFC 8290). Parts of pages that were just served are refused last, however many
-// they are, because a page is broken without them. For strangers' parts this holds only among strangers;
-// otherwise a flood of them would push out known clients.
+// shedOne refuses one request because the queue is full. It chooses the site with the most requests relative to
+// its share. Within that site, it chooses the flow with the most work, then the longest size, and then the
+// newest request of the client that ranks last. Because the largest flow loses a request, a flood can't push
+// out other clients' requests, as in fq_codel (RFC 8290). Parts of pages that were just served are refused
+// last, however many there are, because a page is broken without its parts. Strangers' parts have this
+// advantage only over other strangers' requests; otherwise a flood of parts would push out known clients.
 func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
@@ -576,7 +577,8 @@ func (g *gate) shedOne(at time.Duration) {
 	g.refuse(at, worst, ServerFull)
 }
 
-// leastWanted returns the newest request of the lane that isn't part of a page, or the newest if all are parts.
+// leastWanted returns the newest request of the lane that isn't for a part of a page, or the newest one if all
+// are for parts.
 func (l *lane) leastWanted() *Ticket {
 	for t := l.last; t != nil; t = t.links[inLane].before {
 		if !t.follows {
@@ -624,8 +626,8 @@ func (g *gate) expire(at time.Duration) (next time.Duration) {
 
 // Reguess updates what a waiting request will likely cost, and how long it will likely hold a worker without
 // computing. If the request now belongs on another rung, shorter or longer, it moves there. The next call of
-// Advance starts the requests that may go because of this. Reguess needn't be called just because time has
-// passed; Advance handles that.
+// Advance starts the requests that may go because of the move. Don't call Reguess only because time has passed;
+// Advance handles that.
 func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	if t.client == nil {
 		return
@@ -633,7 +635,7 @@ func (l *Limiter) Reguess(now time.Time, t *Ticket, e Estimate) {
 	l.gate.reguess(l.since(now), t, e)
 }
 
-// Estimate is what a request will likely use of the backend. The fields mean the same as in Arrival.
+// Estimate is what a request will likely use at the backend. The fields mean the same as in Arrival.
 type Estimate struct {
 	Guess, Idle, Running time.Duration
 	Sure                 bool

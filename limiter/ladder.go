@@ -7,9 +7,9 @@ import (
 )
 
 // Requests differ in size by a factor of a thousand. On a server that shares its CPUs evenly, a few long
-// requests hardly delay a short one. Only requests of its own size do. Sizes therefore form a ladder, on which
-// each rung is four times the one below it. A request may compute while only a few requests as short or
-// shorter compute; much longer ones don't count. The user needn't configure which pages of a site are light or
+// requests hardly delay a short one; only requests of its own size do. Sizes therefore form a ladder, on which
+// each rung is four times as long as the one below it. A request may compute if only a few requests as short or
+// shorter compute; longer ones don't count. The user needn't configure which pages of a site are light or
 // heavy.
 //
 // The idea comes from size-based scheduling, as in a multi-level feedback queue (Corbató et al., 1962) and in
@@ -25,8 +25,8 @@ const (
 	// first.
 	firstRung = 0.025
 	perRung   = 4
-	// lightRung is the longest rung of requests that finish before a person would notice a delay. They may use a
-	// kept worker.
+	// lightRung is the longest rung of light, or short, requests. They finish before a person would notice a
+	// delay, and may use a kept worker.
 	lightRung rung = 1
 	// unknownRung is the shortest rung for requests of unknown cost, because these may be expensive.
 	unknownRung rung = 3
@@ -56,9 +56,9 @@ func (r rung) most() float64 {
 // light is the most that a light request costs, in CPU-seconds.
 const light = firstRung * perRung // = lightRung.most()
 
-// level is where a request waits. There is a level for each rung of requests that compute, and one for
-// requests whose cost is unknown but which nothing suggests are expensive. There is also a level for each
-// rung, except the short ones, of requests that hold a worker and compute little.
+// level is where a request waits. Requests that compute have a level for each rung. Requests whose cost is
+// unknown have one level, if nothing suggests that they are expensive. Requests that hold a worker and compute
+// little have a level for each rung except the short ones.
 type level uint8
 
 const (
@@ -67,7 +67,7 @@ const (
 	levels       = int(waits) + rungs
 )
 
-// waitsAt returns the level of requests that hold a worker without computing for the time of rung r.
+// waitsAt returns the level of requests that hold a worker for the time of rung r without computing.
 func waitsAt(r rung) level { return waits + level(max(r, lightRung+1)) }
 
 // computes reports whether the requests of a level need a CPU.
@@ -103,7 +103,7 @@ func (g *gate) levelOf(t *Ticket) level {
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
 	case t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
-		if t.uploads { // earlier uploads say nothing about this one, which may take its client hours
+		if t.uploads { // earlier uploads say nothing about this one; its client may take hours
 			return waitsAt(rungs - 1)
 		}
 		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
@@ -111,8 +111,8 @@ func (g *gate) levelOf(t *Ticket) level {
 	return level(rungOf(t.guess))
 }
 
-// waitsPart is the part of its time for which a request must not compute to count as one that waits. It is
-// high because two pages that each compute for a second and wait for a second keep one CPU busy.
+// waitsPart is the part of its time that a request must spend without computing to count as one that waits. It
+// is high because two pages that each compute for half of their time keep a whole CPU busy.
 const waitsPart = 7. / 8
 
 // load counts the requests at the backend.
@@ -123,7 +123,7 @@ type load struct {
 	lowOverShare [rungs]int // those in low whose client was over its share
 	uninvited    int        // requests that compute but at first only held a worker, so the ladder had made no room for them
 	held         [rungs]int // running requests, by how long they hold their worker
-	probed       int        // requests that compute, and started as probes, but turned out to be expensive
+	probed       int        // requests that started as probes, turned out to be expensive, and still compute
 	probing      int        // probes, which show what requests of an unknown kind cost; each holds a worker for short requests
 	holding      int        // requests that compute little
 }
@@ -199,18 +199,18 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 }
 
 // passes reports whether, on rung r, clients within their share may start requests regardless of running
-// requests of clients over their share. On passRung they may do so only if a CPU is idle or the kernel
-// preempts: if all CPUs are full, a page of 200 ms finishes sooner if it waits for one of its size to finish
-// than if both run side by side. They may do so for pages that take seconds, because their clients would give
-// up before the running pages end. With several sites, these pages get no such exception, because the sites
-// take turns anyway.
+// requests of clients over their share. On passRung, this applies only if a CPU is idle or the kernel preempts:
+// while all CPUs are full, a page of 200 ms finishes sooner if it waits for another of its size to finish than
+// if both run side by side. It applies to pages that take seconds, because their clients would give up before
+// the running pages end. With several sites, it doesn't apply to these pages, because the sites take turns
+// anyway.
 func (g *gate) passes(r rung) bool {
 	return r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow)
 }
 
-// Preempts tells the gate whether the kernel takes a CPU from a backend process at once when a client that has
-// used less needs it, because process priorities follow what clients have used. The initial value is false.
-// Preempts may be called at any time.
+// Preempts sets whether process priorities follow what clients have used, so the kernel takes a CPU from a
+// backend process at once when a client that has used less needs it. The initial value is false. Preempts may
+// be called at any time.
 func (l *Limiter) Preempts(yes bool) {
 	l.gate.mu.Lock()
 	defer l.gate.mu.Unlock()
@@ -219,10 +219,10 @@ func (l *Limiter) Preempts(yes bool) {
 
 // room returns how many requests of rung r or shorter may compute. It is slots, plus one for each request that
 // computes but at first only held a worker. Those requests started regardless of the ladder. Without extra
-// room, two pages at a time would get only a tenth of the CPUs next to twenty of them. Up to 400 ms, every two
-// requests that are longer by more than a rung also make room for one more, because each takes a CPU's share
-// for as long as it runs. Light requests don't get that room shortly after a light one turned out not to be
-// light, because many more may be like it.
+// room, two pages at a time would get only a tenth of the CPUs next to twenty such requests. Up to 400 ms,
+// every two requests that are longer by more than a rung also make room for one more, because a long request
+// takes its part of a CPU for as long as it runs. If a light request turns out not to be light, light requests
+// don't get that room for a while, because many more may be like it.
 func (g *gate) room(at time.Duration, r rung) int {
 	n := g.limits.slots + g.load.uninvited
 	if r > passRung || r <= lightRung && at < g.trustAgain {
@@ -231,9 +231,9 @@ func (g *gate) room(at time.Duration, r rung) int {
 	return max(n, g.limits.slots+(from(&g.load.computing, r+2)+1)/2)
 }
 
-// doors says which clients may start requests of the lower and of the upper half of a rung. For the upper
-// half, the requests in the lower half of the next rung also count. Otherwise, pages whose costs lie on both
-// sides of the boundary between two rungs would get the room of both.
+// doors says which clients may start requests of the lower and of the upper half of a rung. For the upper half,
+// the requests in the lower half of the next rung also count. Otherwise, similar pages whose costs lie on both
+// sides of a boundary between rungs would get the room of both rungs.
 type doors struct{ low, up access }
 
 // doors returns which clients may start on rung r. alike is the number of computing requests that are as short
@@ -260,9 +260,9 @@ func (s *site) wantsRung(r rung) bool {
 }
 
 // competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
-// not if its keys hold too many workers for an expensive request. If it may still start as a probe, it keeps
-// its place in the queue instead of being parked, because nothing would wake it when the
-// next probe may start.
+// not compete if its keys hold too many workers for an expensive request. If it may still start as a probe, it
+// stays in its queue instead of being parked, because nothing would return it to the queue when the next probe
+// may start.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false
@@ -272,7 +272,7 @@ func (g *gate) competes(at time.Duration, t *Ticket) bool {
 
 // use is how much CPU time a group of requests has recently used. Older use counts less and less.
 type use struct {
-	sum float64 // CPU-seconds, decayed to at
+	sum float64 // CPU-seconds, decayed until at
 	at  time.Duration
 }
 
@@ -300,11 +300,11 @@ func (u *use) rate(at time.Duration) float64 {
 // leavesCPU reports whether a long request may start although its client is over its share. Once it runs, it
 // takes its part of the CPUs for seconds, even if other requests arrive. Such requests may therefore compute
 // only on the CPUs that the other clients recently left free, rounded. A few more may start while a CPU is
-// idle, and one more if its client has waited for its share. As on the ladder, longer requests don't count: if
-// they did, clients would wait for a few exports that compute for a minute, and give up. While requests compute
+// idle, and one more if the client is within its share by now. As on the ladder, longer requests don't count;
+// otherwise, clients would wait until a few exports of a minute end, and would give up. While requests compute
 // for which the ladder made no room, one more takes nothing from other clients. If its site has recently used
-// less than its part, the request need not leave anything for others. Otherwise, a small site with long
-// pages would get only a third of its share.
+// less than its part, the request needn't leave a CPU free. Otherwise, a small site with long pages would get
+// only a third of its share.
 func (g *gate) leavesCPU(at time.Duration, t *Ticket) bool {
 	r := t.level.rung()
 	if r <= passRung || !t.overShare || !t.level.computes() || t.sure && g.load.uninvited > 0 {
@@ -326,8 +326,8 @@ func (g *gate) leavesCPU(at time.Duration, t *Ticket) bool {
 	return float64(upTo(&g.load.overShare, passRung+1, r))+min(0.5, 1/cpus) <= cpus-g.usedUnderShare.rate(at)+more
 }
 
-// While a CPU is idle, there is room for 1-longPart/CPUs more long requests. That is less if there are few
-// CPUs, because one long request takes a large part of them for seconds.
+// While a CPU is idle, there is room for 1-longPart/CPUs more long requests. With few CPUs, this is less,
+// because one long request takes a large part of them for seconds.
 const longPart = 1.5
 
 // These constants set how the room on the ladder follows the CPU use.
@@ -341,9 +341,9 @@ const (
 
 // Measure reports what part of the CPU time was used recently, 0 to 1. Call it about twice a second. If pages
 // wait for a database, more of them must run at a time to use all CPUs. While requests wait for a CPU and some
-// CPUs are idle, the room on the ladder therefore grows by a quarter. It doubles instead if half of the CPUs
-// are idle and requests also waited at the previous call. While the CPUs are full, it shrinks by a quarter. A
-// configured number (GateOptions.Heavy) doesn't change.
+// CPUs are idle, the room on the ladder therefore grows by a quarter. If more than half of the CPU time is
+// unused and requests also waited at the previous call, the room doubles instead. While the CPUs are full, it
+// shrinks by a quarter. A configured number (GateOptions.Heavy) doesn't change.
 func (l *Limiter) Measure(now time.Time, utilisation float64) {
 	l.gate.measure(l.since(now), utilisation)
 }
@@ -400,8 +400,8 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 	return nil, queued
 }
 
-// leastOf returns the request of a site with the lowest rank for which there is room on the ladder and a
-// worker. If the site is held back because of other sites, only requests that compute little may start.
+// leastOf returns the request with the lowest rank among those of a site for which there is a worker and room
+// on the ladder. If the site is held back because of other sites, only requests that compute little may start.
 func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	alike, over := 0, 0
@@ -432,9 +432,9 @@ type candidate struct {
 	t     *Ticket
 	rank  float64
 	probe bool // the request would start as a probe, and needs no room on the ladder
-	// strange is the first stranger in the strangers' own order. strangeRank is the lowest rank of any
-	// stranger that may start. Strangers are one flow, which competes with other clients by strangeRank. If it
-	// wins, strange starts.
+	// strange is the first request in the strangers' own order. strangeRank is the lowest rank of any
+	// stranger's request that may start. Strangers are one flow, which competes with other clients by
+	// strangeRank. If the flow wins, strange starts.
 	strange            *Ticket
 	order, strangeRank float64
 }
@@ -477,12 +477,12 @@ func (c *candidate) first() *Ticket {
 	return c.t
 }
 
-// toProbe returns a request of unknown kind to start as a probe, outside the ladder. Without probes, the
-// cost of a style sheet behind a queue of expensive requests would stay unknown. Only one probe runs at a
-// time. Nothing suggests that it is expensive, so it may use a kept worker. It may also start while earlier probes
-// that turned out to be expensive still compute, if these are fewer than the CPUs. If they were more, clients that
-// invent kinds would take the CPUs past the ladder. Longer ones don't count: otherwise all requests of unknown
-// kinds would wait until a few exports end.
+// toProbe returns a request of unknown kind to start as a probe, outside the ladder. Without probes, the cost
+// of a style sheet behind a queue of expensive requests would stay unknown. Only one probe runs at a time.
+// Nothing suggests that it is expensive, so it may use a kept worker. The next probe may start while earlier
+// ones that turned out to be expensive still compute, if these are fewer than the CPUs. Without this limit,
+// clients that invent kinds would bypass the ladder and take the CPUs. Probes that have become longer than
+// unknownRung don't count; otherwise all requests of unknown kinds would wait until a few exports end.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil
@@ -520,8 +520,8 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 }
 
 // roomForShort reports whether a short request may start. If the number of workers isn't configured, a few
-// short requests may always start, even when all workers that the gate knows of are busy. This shows whether
-// the backend has more.
+// short requests may always start, even when all known workers are busy, because this shows whether the backend
+// has more.
 func (g *gate) roomForShort() bool {
 	return g.busy < g.limits.workers || g.workers.configured == 0 && g.busy-g.load.long() < keptForKnown
 }
@@ -529,8 +529,8 @@ func (g *gate) roomForShort() bool {
 // keptForKnown is the number of workers that only requests known to be short may use.
 const keptForKnown = 2
 
-// nextBeyond returns a request of the site that the rules would delay, for use while the gate delays no
-// request. It returns nil if the site has none.
+// nextBeyond returns a request of the site that the rules would delay, or nil if the site has none. It is used
+// while the gate delays no request.
 func (s *site) nextBeyond() *Ticket {
 	for _, h := range s.heaps() {
 		if t := h.top(); t != nil {

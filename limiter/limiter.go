@@ -28,8 +28,8 @@ type Limiter struct {
 	instances int
 }
 
-// New makes a limiter that remembers about size keys. If the Sharer is nil, the limiter exchanges nothing with
-// other instances.
+// New makes a limiter that remembers about size keys. If s is nil, the limiter exchanges nothing with other
+// instances.
 func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 	l := &Limiter{
 		epoch:   now,
@@ -56,9 +56,9 @@ type Known = known.Clients
 // at the start.
 func (l *Limiter) Known() *Known { return l.gate.known }
 
-// SetPolicy replaces the policy from now on. Debts, queues and running requests are kept. A key keeps its
-// level, limited to the new burst, and has earned at the old rate until now. Keys of removed classes stay
-// unchanged until they are evicted.
+// SetPolicy replaces the policy. Debts, queues and running requests are kept. A key earns at the old rate until
+// now, and keeps its level, limited to the new burst. Keys of removed classes stay unchanged until they are
+// evicted.
 func (l *Limiter) SetPolicy(now time.Time, p Policy) {
 	l.policyMu.Lock()
 	defer l.policyMu.Unlock()
@@ -73,8 +73,8 @@ func (l *Limiter) applyLocked(now time.Time, p Policy) {
 	l.requestAdvance()
 }
 
-// Arrive takes in a request. It decides at once if it can; otherwise a later call, such as Settle or Advance,
-// decides. It never blocks. Call Leave when the request is over, whatever the decision was.
+// Arrive admits a request to the limiter, and never blocks. It decides at once if it can; otherwise a later
+// call, such as Settle or Advance, decides. Call Leave when the request is over, whatever the decision was.
 func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	at, p := l.since(now), l.policy.Load()
 	t := a.ticket(at, p) // no lock is needed, because no other goroutine knows the ticket yet
@@ -99,8 +99,8 @@ func (l *Limiter) Arrive(now time.Time, a Arrival) *Ticket {
 	return t
 }
 
-// admit handles a request that no cap delays. If there is a gate, the request goes there. Otherwise, admit
-// charges it and returns true.
+// admit handles a request that no cap delays. If there is a gate, admit sends the request there. Otherwise, it
+// charges the request and returns true.
 func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool) {
 	client := t.own().Bucket
 	if !p.gated || client == nil {
@@ -116,15 +116,15 @@ func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool
 	}
 	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
-		l.requestAdvance() // the first request that waits; Advance must know when it will have waited too long
+		l.requestAdvance() // this is the first request that waits, and Advance must run again before it has waited too long
 	}
 	return false
 }
 
 // Progress charges a running request for the CPU time soFar, if that is more than it was charged before. The
-// sooner a misjudged request is charged, the fewer similar ones start after it. computes says whether the
-// request is computing or only holds a worker, which decides where on the ladder it takes room.
-// Then call Reguess for the waiting requests, and Advance, which starts those that may go.
+// sooner a misjudged request is charged, the fewer similar ones start after it. If computes is true, the
+// request is computing and takes room on the ladder; otherwise it only holds a worker. Then call Reguess for
+// the waiting requests, and Advance, which starts those that may go.
 func (l *Limiter) Progress(now time.Time, t *Ticket, soFar time.Duration, computes bool) {
 	if t.client != nil {
 		l.gate.progress(l.since(now), t, soFar.Seconds(), computes)
@@ -166,8 +166,8 @@ func (l *Limiter) Settle(now time.Time, t *Ticket, cost time.Duration) (hold tim
 	return hold
 }
 
-// Leave ends a request that was answered or whose client disconnected. If the request was never settled, it
-// counts as one that never ran, and its whole charge is given back.
+// Leave ends a request that was answered or whose client disconnected. A request that was never settled counts
+// as one that never ran, so its whole charge is given back.
 func (l *Limiter) Leave(now time.Time, t *Ticket) {
 	at := l.since(now)
 	if t.waitEntry != nil {
@@ -332,10 +332,10 @@ func (d debt) verdict(a Action) Verdict {
 	return v
 }
 
-// roomFor is called if a request would have to wait. It refuses the request if the waiting room is full and
-// own reports that the request's own client or key is the reason: the request would join the longest queue, or
-// its client already has responses held. Otherwise another request is refused to make room, or the response
-// isn't held.
+// roomFor is called if a request would have to wait. If the waiting room is full and own returns true, it
+// refuses the request. own reports whether the request's own client or key is the reason: the request would
+// join the longest queue, or its client already has responses held. Otherwise another request is refused to
+// make room, or the response isn't held.
 func (l *Limiter) roomFor(p *activePolicy, d debt, own func() bool) Verdict {
 	l.room.mu.Lock()
 	refused := l.room.held >= p.MaxHeld && own()
@@ -391,8 +391,8 @@ func (r Reason) String() string {
 	return "none"
 }
 
-// Verdict is a decision and its reason. The answer to the client, the log line and the metrics are all derived
-// from it.
+// Verdict is a decision and its reason. The answer to the client, the log line and the metrics are derived from
+// it.
 type Verdict struct {
 	// Wait is how long a request that may go has waited (or, in shadow, would have waited). If the request was
 	// refused, Wait is how long the client should wait before it tries again.
@@ -403,8 +403,8 @@ type Verdict struct {
 	Reason Reason
 	// Shadow is true if the verdict is only reported: the request goes at once.
 	Shadow bool
-	// Would is what would have been decided by the class in shadow whose key owes most. Would.Key is the zero
-	// Key if there is no such class.
+	// Would is what the class in shadow whose key owes most would have decided. Would.Key is the zero Key if
+	// there is no such class.
 	Would Would
 	// Own is true if the request was refused as Busy because of its own client: the client's other requests
 	// hold as many workers as they may, or have used more than the client's share.
@@ -414,9 +414,9 @@ type Verdict struct {
 	// Ahead is true if the client was over its share, or was a stranger, when the request became the head of
 	// its lane.
 	Ahead bool
-	// SiteAhead is true if, when the request started, its site had recently used clearly more than its share
-	// of the CPUs, because other sites left some unused. SiteWithin is true if its site had used less than its
-	// share.
+	// SiteAhead is true if the request's site had recently used clearly more than its share of the CPUs when
+	// the request started, because other sites left some unused. SiteWithin is true if the site had used less
+	// than its share.
 	SiteAhead, SiteWithin bool
 	// Undelayed is true if the gate delays no request, because it is in shadow or only observes.
 	Undelayed bool

@@ -81,8 +81,8 @@ func (o *Outbox) Drain(f func(Charge)) {
 // Dropped returns how many charges were dropped because there was no room.
 func (o *Outbox) Dropped() uint64 { return o.dropped.Load() }
 
-// Packets is a queue of packets that a Sharer still has to send. If it is full, new packets are dropped,
-// because they aren't more useful than the queued ones.
+// Packets is a queue of packets that a Sharer still has to send. A full queue drops new packets, because they
+// aren't more useful than the queued ones.
 type Packets chan []byte
 
 // NewPackets makes a queue with room for the packets of a few seconds.

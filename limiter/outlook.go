@@ -12,17 +12,17 @@ import (
 type Outlook struct {
 	Waits bool   // the request waits; otherwise the other fields are meaningless
 	Site  string // the name of its site; empty if the request is for no named site
-	// Before is about how many requests of its size go before it, by their current ranks. Requests that arrive
-	// later may also go before it, but aren't counted.
+	// Before is roughly how many requests of the same size go before this one, by their current ranks. Requests
+	// that arrive later may also go before it, but aren't counted.
 	Before int
 	Barrier
 	// Key is the key whose debt or workers cause the Barrier, if any.
 	Key Key
-	// Have is the current number of what the Barrier counts, and Most is the largest number allowed. For
-	// BehindOwn, Have is how many requests of the same client are in front of it.
+	// Have is the current number of the requests that the Barrier counts, and Most is the largest number
+	// allowed. For BehindOwn, Have is how many requests of the same client are in front of this one.
 	Have, Most int
 	Paid       time.Duration // for Owes: how long until the Key's debt is paid
-	Lead       float64       // by how many CPU-seconds its client is ahead of its share; for a stranger, all strangers together
+	Lead       float64       // CPU-seconds that its client has had beyond its share; for a stranger, those of all strangers together
 	Guess      time.Duration // what it will likely cost
 	Waited     time.Duration
 	Size       time.Duration // the upper bound of the size with which it queues; 0: the longest size
@@ -56,7 +56,7 @@ func (l *Limiter) Outlooks(now time.Time, waiting []*Ticket) []Outlook {
 }
 
 // places returns how many requests of a level go before each one, by their current ranks. Requests behind the
-// head of a lane get the rank that they would have once the ones in front of them have been charged.
+// head of a lane get the rank that they would have after those in front of them have been charged.
 func (g *gate) places(s *site, of level) map[*Ticket]int {
 	type turn struct {
 		t    *Ticket
@@ -151,8 +151,8 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	}
 }
 
-// barrier returns why a request waits, and the index of the key concerned among the reservations. It makes the
-// same checks as next, in the same order.
+// barrier returns why a request waits, and the index in the reservations of the key that is the cause. It makes
+// the same checks as next, in the same order.
 func (g *gate) barrier(at time.Duration, t *Ticket) (b Barrier, key int) {
 	if t.heap == nil {
 		return BehindOwn, 0
@@ -219,7 +219,7 @@ func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
 
 // GateState is the state of the gate, as shown by the doctor. All counts are numbers of requests.
 type GateState struct {
-	Workers   int    `json:"workers"`   // how many the backend can run at once, as far as is known; 0: any number
+	Workers   int    `json:"workers"`   // how many requests the backend can run at once, as far as is known; 0: any number
 	WorkersBy string `json:"workersBy"` // the source of that number
 	Busy      int    `json:"busy"`      // at the backend
 	LongMost  int    `json:"longMost"`  // how many of the longest size may be at the backend; of other sizes that aren't short, a few more; 0: any number
@@ -347,8 +347,8 @@ func (l *Limiter) Dump(now time.Time, class string, yield func(Row) bool) {
 	})
 }
 
-// Find returns the Row of one key, and whether the key has an account. If it doesn't, the key has its full
-// burst, and the Row is empty, except that Client says whether the client is known.
+// Find returns the Row of one key, and whether the key has an account. A key without an account has its full
+// burst; its Row is empty, except that Client says whether the client is known.
 func (l *Limiter) Find(now time.Time, k Key) (r Row, found bool) {
 	at := l.since(now)
 	s, b := l.table.Find(at, k)

@@ -43,9 +43,9 @@ type Policy struct {
 	// Sites are the sites that have a share of their own. Their names are unique. If there are none, all
 	// requests belong to one site.
 	Sites []SiteInfo
-	// OtherSites is the share of all requests together that are for none of Sites. 0 means 1.
+	// OtherSites is the share of the requests that are for none of Sites, all together. 0 means 1.
 	OtherSites float64
-	// MaxHold is the longest time for which a request or its response is held.
+	// MaxHold is the longest time for which a request or a response is held.
 	MaxHold time.Duration
 	// MaxHeld limits how many requests are held at once. A single client, such as an office, may use all of
 	// that room while no other client wants it, because a full queue refuses requests of the client with the
@@ -131,14 +131,15 @@ type Budget struct {
 	// their requests nor makes them more expensive at the gate, and they may hold any number of workers. If it
 	// is the first class, its keys are still the gate's clients.
 	Shadow bool
-	// External means that nothing is charged to the class here. Its keys wait for as long as other instances
-	// say (Raise). CPUs, Burst and Cap then have no effect.
+	// External means that nothing is charged to the class here. Requests of its keys wait for as long as other
+	// instances say (Raise). CPUs, Burst and Cap then have no effect.
 	External bool
 	// LocalOnly means that charges of the class aren't shared, because other instances use other names for its
 	// keys.
 	LocalOnly bool
 	// Workers limits how many workers one key of the class may hold with requests that aren't short. It is a
-	// fraction, above 0 to 1, of the workers that aren't kept for short requests. Zero means no limit.
+	// fraction of the workers that aren't kept for short requests, greater than 0 and at most 1. Zero means no
+	// limit.
 	Workers float64
 	// MaxHold is the longest time that a request waits because of this class before it is refused. Zero means
 	// the MaxHold of the policy.

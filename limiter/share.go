@@ -12,8 +12,8 @@ type Event uint8
 const (
 	// Settled: the request has run, and cost Cost. It is sent for all keys except those of external classes.
 	Settled Event = iota
-	// Accepted: the key doesn't delay the request, although the gate may still do so. Accepted and Delayed are
-	// sent when the request arrives, and only for keys of external classes.
+	// Accepted: the key doesn't delay the request, although the gate still may. Accepted and Delayed are sent
+	// when the request arrives, and only for keys of external classes.
 	Accepted
 	// Delayed: the key delays the request until Until.
 	Delayed
@@ -31,11 +31,11 @@ type Charge struct {
 	Standing float64       // for Settled: the factor by which the key's budget is multiplied; 0 means 1
 	At       time.Time     // when the event happened
 	Received time.Time     // when the request arrived
-	Until    time.Time     // when the request went on, or will; later than Received if it had to wait
+	Until    time.Time     // when the request may go, or could go; later than Received if it had to wait
 }
 
-// NormalizedCost is the cost divided by the standing, for receivers that don't know the standing. If a key's
-// budget is four times the usual, it is a quarter of the cost.
+// NormalizedCost returns the cost divided by the standing, for receivers that don't know the standing. If a
+// key's budget is four times the usual one, NormalizedCost is a quarter of the cost.
 func (c *Charge) NormalizedCost() time.Duration {
 	if c.Standing <= 0 {
 		return c.Cost
@@ -43,11 +43,11 @@ func (c *Charge) NormalizedCost() time.Duration {
 	return time.Duration(float64(c.Cost) / c.Standing)
 }
 
-// Sharer exchanges charges with other instances. Decisions are always local: a Sharer only corrects the
-// accounts. While it can't reach the other instances, nothing is corrected.
+// Sharer exchanges charges with other instances. Decisions are always local; a Sharer only corrects the
+// accounts. While it can't reach the other instances, it corrects nothing.
 type Sharer interface { //nolint:interfacebloat // the limiter and the program each need a part of it
-	// Offer takes a charge to be shared. It never blocks. If the charge is dropped, Offer returns false, and
-	// the Sharer counts it.
+	// Offer queues a charge to be shared, and never blocks. If there is no room, Offer returns false, and the
+	// Sharer counts the dropped charge.
 	Offer(c Charge) bool
 	// Carry sends a packet of package known to all other instances. The packet may arrive late, twice or never.
 	// Carry never blocks, and returns false if there is no room in its queue.
@@ -61,14 +61,15 @@ type Sharer interface { //nolint:interfacebloat // the limiter and the program e
 // Sink receives what other instances report to a Sharer. *Limiter implements it. All methods may be called at
 // any time from any goroutine.
 type Sink interface { //nolint:interfacebloat // everything that another instance may report
-	// Debit charges a key for what other instances spent. The Sharer must report each charge only once.
+	// Debit charges a key for the CPU time that it used at other instances. The Sharer must report each charge
+	// only once.
 	Debit(now time.Time, c Charge)
 	// Raise keeps a key in debt until the given time. If the key already owes for longer, Raise changes nothing.
 	Raise(now time.Time, k Key, until time.Time)
-	// SetInstances sets the number of instances, including this one. Each key's burst is divided by it, because
-	// every instance lets the key save that much. The initial number is one.
+	// SetInstances sets the number of instances, including this one. Each key's burst is divided by this
+	// number, because every instance lets the key save that much. The initial number is one.
 	SetInstances(now time.Time, instances int)
-	// Learn handles a packet that the Sharer received. Any host may have sent it.
+	// Learn handles a packet that the Sharer received. Any host may have sent the packet.
 	Learn(now time.Time, packet []byte)
 }
 
@@ -80,7 +81,7 @@ func (l *Limiter) Debit(now time.Time, c Charge) {
 	l.table.Charge(at, c.Key, c.Cost.Seconds())
 }
 
-// Raise implements Sink. This debt has the same limit as any other.
+// Raise implements Sink. The debt has the same limit as any other debt.
 func (l *Limiter) Raise(now time.Time, k Key, until time.Time) {
 	at := l.since(now)
 	l.table.Owe(at, k, l.since(until))
@@ -117,8 +118,8 @@ func (l *Limiter) offer(now time.Time, t *Ticket, cost time.Duration) {
 	})
 }
 
-// announce shares the decision about a request that arrived: for its keys of external classes, and if it was
-// refused, for all its keys.
+// announce shares the decision about a request that arrived. It does this for the keys of external classes, and
+// for all keys if the request was refused.
 func (l *Limiter) announce(now time.Time, t *Ticket, e Event) {
 	if l.sharer == nil {
 		return

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A backend may have several sites. Fair queueing then has a level above the clients. Each site has its share,
+// A backend may have several sites. Fair queueing then has a level above the clients. Each site has a share,
 // its own clock, and its own order of clients, strangers and robots, as if it had the machine to itself. The
-// sites take turns. This is hierarchical fair queueing (Bennett and Zhang, SIGCOMM 1996). The turns of the
-// sites follow their start tags (Goyal, Vin and Cheng, SIGCOMM 1996), in the variant that serves several
-// requests at a time (SFQ(D): Jin, Chase and Kaur, SIGMETRICS 2004). A site's start tag is its flow's virtual
-// time. The sites' clock is the lowest tag of the sites with work. A site that uses what no other site wants
+// sites take turns. This is hierarchical fair queueing (Bennett and Zhang, SIGCOMM 1996). The sites' turns
+// follow their start tags (Goyal, Vin and Cheng, SIGCOMM 1996), in the variant that serves several requests at
+// a time (SFQ(D): Jin, Chase and Kaur, SIGMETRICS 2004). A site's start tag is its flow's virtual time. The
+// sites' clock is the lowest tag of the sites with work. A site that uses CPU time that no other site wants
 // therefore isn't ahead afterwards, and an idle site saves nothing.
 //
 // All sites use the same ladder and the same workers.
@@ -52,14 +52,14 @@ type site struct {
 const siteBeyond = 1.2
 
 // siteLead is how far a site may be ahead, in seconds of the whole machine. The page that puts it ahead may be
-// long, and can't be stopped. Without this bound, a very small site would have to wait for hours after such a
+// long, and can't be stopped. Without this limit, a very small site would have to wait for hours after such a
 // page.
 const siteLead = 20.0
 
 // sites are the sites of a gate.
 type sites struct {
 	clock      clock
-	home       site    // for all requests that are for no named site
+	home       site    // the site of all requests that are for no named site
 	contending []*site // sites with waiting requests
 	divided    bool    // there are named sites
 }
@@ -170,7 +170,8 @@ func (g *gate) chargeSite(t *Ticket, x float64) {
 	c.applied, c.paid = c.applied+f.virtualTime-from, x
 }
 
-// settleSite sets the charge to the final x CPU-seconds. It gives back at most what the charge actually moved.
+// settleSite sets the site's charge for the request to the final x CPU-seconds. It gives back at most the
+// virtual time that the charge had added.
 func (g *gate) settleSite(at time.Duration, t *Ticket, x float64) {
 	s := t.site
 	s.settled += x
@@ -186,7 +187,7 @@ func (g *gate) settleSite(at time.Duration, t *Ticket, x float64) {
 	s.used.add(at, x)
 }
 
-// undoSite gives back the whole charge.
+// undoSite gives back the site's whole charge for the request.
 func (g *gate) undoSite(t *Ticket) {
 	t.site.among.virtualTime -= t.siteCharge.applied
 	t.siteCharge = siteCharge{}
@@ -213,8 +214,8 @@ func (g *gate) least(at time.Duration) *Ticket {
 	return nil
 }
 
-// isHeldBack reports whether a site that has recently used more than its part must leave room for other
-// sites, because these have requests at the backend. No site is held back while a CPU may be idle.
+// isHeldBack reports whether a site must leave room for other sites, because it has recently used more than its
+// part and the others have requests at the backend. No site is held back while a CPU may be idle.
 func (g *gate) isHeldBack(at time.Duration, s *site) bool {
 	return g.divided && g.busy > s.busy && from(&g.load.computing, 0) >= g.limits.slots && s.used.rate(at) > g.part(s)
 }
@@ -234,7 +235,7 @@ type SiteState struct {
 	Lead float64 `json:"lead" fleet:"max"`
 }
 
-// OtherSites is the name in statistics of the entry for all requests that are for no named site.
+// OtherSites names, in statistics, the entry for all requests that are for no named site.
 const OtherSites = "others"
 
 // siteStates returns the states of all sites, sorted by name. It returns nil if no sites are named.

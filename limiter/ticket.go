@@ -31,8 +31,8 @@ type Ticket struct {
 	seen atomic.Uint32 // asKnown or asStranger once the request has arrived at the gate, otherwise 0
 }
 
-// request is what is known about a request when it arrives. The gate may later correct the estimates, while it
-// holds its lock.
+// request is what is known about a request when it arrives. The gate, holding its lock, may later correct the
+// estimates.
 type request struct {
 	sure          bool // the guess is based on earlier answers
 	proven        bool
@@ -59,8 +59,8 @@ type decision struct {
 	verdict       Verdict       // written before decided is closed
 }
 
-// charge is what the request's keys are charged. While the request waits at the gate, only the gate changes
-// charge and guess, while it holds its lock.
+// charge is what the request's keys are charged. While the request waits at the gate, only code that holds the
+// gate's lock changes the charge and the guess.
 type charge struct {
 	mu           sync.Mutex // guards the fields below
 	state        state
@@ -74,7 +74,7 @@ type charge struct {
 // Decided returns a channel that is closed when the Verdict is final.
 func (t *Ticket) Decided() <-chan struct{} { return t.decided }
 
-// Verdict is valid once Decided is closed.
+// Verdict returns the decision. It is valid once the channel from Decided is closed.
 func (t *Ticket) Verdict() Verdict { return t.verdict }
 
 // These values say whether the gate treats a request as one of a known client. 0 means that the request
@@ -108,8 +108,8 @@ func (t *Ticket) Emptied() *Ticket {
 // own returns the reservation of the request's client. It has no Bucket if the client has no account.
 func (t *Ticket) own() *reservation { return &t.reservations[0] }
 
-// whole returns the reservation of the whole to which the client belongs (Arrival.Within), or nil if there is
-// none or it has no account.
+// whole returns the reservation of the whole to which the client belongs (Arrival.Within). It returns nil if
+// there is no such whole, or if the whole has no account.
 func (t *Ticket) whole() *reservation {
 	if !t.hasWhole || t.reservations[1].Bucket == nil {
 		return nil
@@ -150,7 +150,7 @@ func (t *Ticket) enter(at time.Duration, table *table, a *Arrival) {
 }
 
 // start starts a request when there is no gate, and charges its guess. The charge counts from now on, so what
-// its keys earn while it runs pays for it.
+// the keys earn while the request runs reduces the debt.
 func (t *Ticket) start(at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,14 +161,14 @@ func (t *Ticket) start(at time.Duration) {
 	}
 }
 
-// refuse ends a request that must not run.
+// refuse ends a request that may not run.
 func (t *Ticket) refuse(at time.Duration, v Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.refuseLocked(at, v)
 }
 
-// refuseLocked is refuse for callers that hold t.mu, or haven't shared t yet.
+// refuseLocked does what refuse does, for callers that hold t.mu or haven't shared t yet.
 func (t *Ticket) refuseLocked(at time.Duration, v Verdict) {
 	v.Would = t.verdict.Would
 	t.state, t.verdict = over, v
@@ -228,7 +228,7 @@ type Arrival struct {
 	// nothing is charged.
 	Client Key
 	// Within is the whole to which the client belongs: for a Session, its address; for a Pooled client, the
-	// pool. If that has no account, Within is the zero Key.
+	// pool. If the whole has no account, Within is the zero Key.
 	Within Key
 	// Others are the keys of the client's networks, its User-Agent, and so on. Client, Within and Others
 	// together may be up to MaxKeys. The limiter doesn't keep the slice.
@@ -236,13 +236,15 @@ type Arrival struct {
 	Guess  time.Duration // what it will likely cost
 	// Idle is how long it will likely hold a worker of the backend without computing.
 	Idle time.Duration
-	// Uploads is true if its client is still sending the body, and so decides how long it holds its worker.
+	// Uploads is true if the client is still sending the body, and therefore decides how long the request holds
+	// its worker.
 	Uploads bool
 	// Sure is true if the guess is based on answers to requests of the same kind. Only then can the request
 	// count as light.
 	Sure bool
-	// Running is the least that other requests of its kind, now or recently, have cost, or how long they have
-	// held a worker. It is used only if Sure is false. Zero means that nothing is known.
+	// Running is the least CPU time that other requests of this kind, running now or ended recently, have cost,
+	// or the time for which they have held a worker. It is used only if Sure is false. Zero means that nothing
+	// is known.
 	Running time.Duration
 	// Standing multiplies the client's share according to how likely the client is a person's browser: 1/2 to
 	// 8. 0 means 1.
@@ -250,11 +252,11 @@ type Arrival struct {
 	// ClientsBehind is how many clients are behind a session's address, 1 to 8. It multiplies the address's
 	// share. 0 means 1.
 	ClientsBehind float64
-	// Proven is true if the client can't be a stranger that makes only one request, because it came back in a
-	// way that shows this, or because it is a robot with an account of its own.
+	// Proven is true if the client can't be a stranger that makes only one request: it came back in a way that
+	// shows this, or it is a robot with an account of its own.
 	Proven bool
-	// Passed is true if the client, a stranger, sent back a cookie that it received while it waited. It goes
-	// before strangers that didn't.
+	// Passed is true if the client, a stranger, sent back a cookie that it received while it waited. Its
+	// requests go before those of strangers that didn't.
 	Passed bool
 	// Session is true if the client is a session of an address.
 	Session bool
@@ -277,8 +279,8 @@ type Arrival struct {
 	Memory *Ticket
 }
 
-// named returns how many keys stand for the client itself; these are Client and Within. The others stand for
-// its networks and so on.
+// named returns how many keys, of Client and Within, stand for the client itself. The others stand for its
+// networks and so on.
 func (a *Arrival) named() int {
 	switch {
 	case a.Client.Class == "":
@@ -297,7 +299,7 @@ func (a *Arrival) keys(named int) int {
 	return min(named+len(a.Others), MaxKeys)
 }
 
-// key returns the i-th key: first Client, then Within, then Others.
+// key returns the i-th key. The order is Client, Within, Others.
 func (a *Arrival) key(i, named int) *Key {
 	switch {
 	case i >= named:

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Due returns a channel that receives when Advance should be called earlier than at the time that it last
+// Due returns a channel that receives a value when Advance should be called before the time that it last
 // returned.
 func (l *Limiter) Due() <-chan struct{} { return l.due }
 

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// A request waits for a worker only if there is evidence that all workers are in use. This is the case if:
+// A request waits for a worker only if there is evidence that all workers are in use. There are two kinds of
+// evidence:
 //
-//   - The configuration here, or the backend's own configuration on this machine, gives their number, and
-//     that many are in use.
+//   - tempomat's configuration, or the backend's own configuration on this machine, sets the number of workers,
+//     and that many are in use.
 //   - Connections wait until the backend accepts them. A server that starts workers on demand lets some
-//     connections wait until it has started more. So waiting connections are evidence only if they have
+//     connections wait until it has started more. Waiting connections are therefore evidence only if they have
 //     waited for a while and no new processes have started.
 //
-// Without such evidence, the backend may have any number of workers. As long as the gate sees that no
-// connection waits in the accept queue, it raises the number whenever a request would have to wait for a
-// worker.
+// Without such evidence, the backend may have any number of workers. While no connection waits in the accept
+// queue, the gate raises the number that it assumes whenever a request would have to wait for a worker.
 const (
-	// forksFor is how long connections must wait to show that the backend isn't starting more workers for
-	// them. Apache starts workers once a second.
+	// forksFor is how long connections must wait before the gate concludes that the backend isn't starting more
+	// workers for them. Apache starts workers once a second.
 	forksFor = 2500 * time.Millisecond
 	// blindFor is used instead of forksFor if the number of processes is unknown.
 	blindFor = 8 * time.Second
 	// againAfter is the first pause before the gate tests again whether there are more workers than it has
-	// seen, because their number may have changed. againMost is the longest pause.
+	// seen, because the number may have changed. againMost is the longest pause.
 	againAfter, againMost = 10 * time.Second, 10 * time.Minute
 	// anyWorkers is larger than any real number of workers.
 	anyWorkers = 1 << 20
@@ -42,10 +42,10 @@ type workers struct {
 	pause      time.Duration // the pause before that test
 
 	looked    bool          // the accept queue has been read
-	waits     bool          // connections waited every time that it was read
+	waits     bool          // connections were waiting each time the accept queue was read
 	since     time.Duration // when waits became true; no process has been added since
 	processes int
-	inUse     int // the most workers in use at once since then
+	inUse     int // the largest number of workers in use at once since then
 }
 
 // areKnown reports whether the number of workers is known. If it isn't, there may be any number.
@@ -146,8 +146,8 @@ func (g *gate) refute(at time.Duration, n int) {
 	}
 }
 
-// Found sets the number of workers in the backend's own configuration, and the source of that number; 0 if the
-// configuration doesn't set it. GateOptions.Workers takes precedence.
+// Found reports the number of workers in the backend's own configuration, and the source of that number. n is 0
+// if the configuration doesn't set it. GateOptions.Workers takes precedence.
 func (l *Limiter) Found(now time.Time, n int, source string) {
 	l.gate.discover(l.since(now), n, source)
 }
@@ -205,8 +205,8 @@ func (g *gate) shape() {
 // Requests that aren't short, whether they compute or wait, may therefore hold only some of the workers. The
 // rest are kept for short requests, even if the CPUs are idle. One client and one network may each hold only a
 // part of the workers for longer requests. If a client disconnects before the answer, the backend continues to
-// work on the abandoned request, which is called an orphan. An orphan still counts as its client's, so a
-// client can't have many of them.
+// work on the abandoned request, which is called an orphan. An orphan still counts as its client's request, so
+// a client can't have many orphans.
 
 const (
 	// keptOf16 of 16 workers are kept for short requests.
@@ -255,8 +255,8 @@ func (l *Limiter) Orphan(_ time.Time, t *Ticket) {
 	t.each(func(s *reservation) { s.Bucket.Value.orphans++ })
 }
 
-// isLow reports whether a running request belongs to the lower half of rung r. A request whose cost is unknown
-// doesn't on the rung where it waited, because it may cost anything.
+// isLow reports whether a running request belongs to the lower half of rung r. On the rung where it waited, a
+// request of unknown cost doesn't, because it may cost anything.
 func (t *Ticket) isLow(r rung) bool {
 	return t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 }
@@ -346,10 +346,11 @@ func (g *gate) unorphan(t *Ticket) {
 	g.unpark()
 }
 
-// mostLong returns how many requests that aren't short may hold a worker if another one of rung r starts. If it
-// will end soon, they leave as many workers for short ones as these have recently used at once, but no more
-// than are kept, and at least one. Otherwise, workers that no short request wants would stay idle while other
-// requests wait. Longer requests always leave all kept workers, because short ones would wait too long for them.
+// mostLong returns how many requests that aren't short may hold a worker if another one of rung r starts. If
+// that one ends soon, they leave short requests only as many workers as these have recently used at once, at
+// least one and at most the kept number. Otherwise, workers that no short request wants would stay idle while
+// other requests wait. Longer requests always leave all kept workers, because short requests would wait too
+// long for one of them to end.
 func (g *gate) mostLong(r rung) int {
 	if r > briefRung {
 		return g.limits.longMost
@@ -357,11 +358,11 @@ func (g *gate) mostLong(r rung) int {
 	return max(g.limits.longMost, g.limits.workers-max(1, g.shortUse.most()))
 }
 
-// hasWorker reports whether there is a worker for a request of rung r. A request that is known to wait, and to
-// end soon, may take even the last worker if no short request came recently, because it will soon free it.
-// Requests that compute little leave one worker per CPU for requests that wait for a CPU; otherwise the CPU
-// would be idle. If they took these workers while no other request wanted them, requests that compute may use
-// as many of the kept workers.
+// hasWorker reports whether there is a worker for a request of rung r. If no short request arrived recently, a
+// request that computes little and ends soon may take even the last worker, because it will soon free that
+// worker. While requests wait for a CPU, requests that compute little leave one worker per CPU to them;
+// otherwise a CPU would be idle. If these workers were taken while no other request wanted them, requests that
+// compute may use as many of the kept workers instead.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
@@ -396,8 +397,8 @@ func (g *gate) wants(from, to level) bool {
 // wantsCPU reports whether a request waits that isn't short and will compute.
 func (g *gate) wantsCPU() bool { return g.wants(level(lightRung)+1, fresh) }
 
-// mayHold reports whether the keys of a request hold few enough workers for it to start. probe says whether
-// it would start as a probe.
+// mayHold reports whether the keys of a request hold few enough workers for the request to start. probe says
+// whether it would start as a probe.
 func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	by, _ := g.heldBy(t, probe)
 	return by == nothing
@@ -411,14 +412,14 @@ type Barrier uint8
 const (
 	nothing       Barrier = iota
 	Owes                  // one of its capped keys is in debt
-	BehindOwn             // requests of its own client and size go first
-	NoRoom                // the maximum number of requests as short or shorter are computing
+	BehindOwn             // earlier requests of its own client and size go first
+	NoRoom                // as many requests as may compute at once, as short or shorter, are computing
 	RoomForOthers         // the remaining room on the ladder is for clients within their share
 	NoWorker              // the remaining workers are kept for shorter requests
 	KeyHolds              // one of its keys holds as many workers as it may
 	StrangersHold         // strangers hold as many workers as they may
 	Misjudged             // requests that arrived as short ones, but aren't short, hold the workers for short requests
-	CostUnknown           // its cost is unknown, and such requests are tried one at a time, as probes
+	CostUnknown           // its cost is unknown, and such requests start one at a time, as probes
 	LeavesCPU             // it is long, its client is over its share, and other clients use the CPUs
 	Turn                  // other requests of its size go first
 	SiteAhead             // its site has used more than its share, and must leave room for another site
@@ -458,10 +459,10 @@ func (g *gate) hasSlack() bool {
 }
 
 // mayCompute reports whether a stranger's request that would compute may start although strangers hold as many
-// workers as they may. Its client must hold none, and requests that aren't longer must leave a CPU free.
-// If the request may be expensive, or may only wait, no such request may run next to it, and strangers may not
-// hold all workers for long requests. Such requests are allowed at all because otherwise the cost of a page
-// that only strangers request would never be learned.
+// workers as they may. Its client must hold none, and requests that aren't longer must leave a CPU free. If its
+// cost isn't known, the rule is stricter: no request of its size or shorter, except light ones, may compute
+// next to it, and strangers may not hold all workers for long requests. Such requests may start at all because
+// the cost of a page that only strangers request would otherwise never be known.
 func (g *gate) mayCompute(t *Ticket) bool {
 	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung())
 	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longMost)
@@ -478,8 +479,9 @@ func (m *misjudged) of(t *Ticket) *int {
 	return &m.known
 }
 
-// misjudgedBy returns the barrier, if any, that keeps a light request or a probe from the kept workers:
-// misjudged requests (of its client or of all clients), or a key that holds more workers than it may.
+// misjudgedBy returns the barrier, if any, that keeps a light request or a probe from the kept workers. The
+// cause is either misjudged requests, of its own client or of all clients, or a key that holds more workers
+// than it may.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	holds := func(i int) int {
 		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
@@ -490,8 +492,8 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	if t.overShare && t.client.misjudged > 0 {
 		return Misjudged, 0
 	}
-	// Misjudged requests may have occupied as many workers as are kept. Those of strangers and of known clients
-	// are counted separately, so neither group shuts the other out.
+	// If misjudged requests hold as many workers as are kept, short requests of some clients wait. Strangers
+	// and known clients are counted separately, so neither group shuts the other out.
 	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
 		return Misjudged, 0
 	}
@@ -522,8 +524,8 @@ func (g *gate) unpark() {
 	}
 }
 
-// wanted reports whether a request waits for a CPU and may hold a worker. It parks the requests that it finds
-// and that may not hold one.
+// wanted reports whether a request waits for a CPU and may hold a worker. It parks each request it finds that
+// may not hold one.
 func (g *gate) wanted() bool {
 	return slices.ContainsFunc(g.contending, g.wantedOf)
 }
