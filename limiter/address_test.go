@@ -55,7 +55,7 @@ func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
 			office, least, most = office+x, min(least, x), max(most, x)
 		}
 		if got := office / used["home"]; math.Abs(got-company) > 0.1*company {
-			t.Errorf("company %v: they got %.2f times as much as one", company, got)
+			t.Errorf("company %v: the sessions got %.2f times as much as one client", company, got)
 		}
 		if most-least > 0.1*most+2 {
 			t.Errorf("company %v: one session got %v, another %v", company, most, least)
@@ -63,8 +63,8 @@ func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
 	}
 }
 
-// TestFewSessionsWeighAsThemselves: while an address has fewer sessions than clients behind it, each session
-// has the share of one client.
+// TestFewSessionsWeighAsThemselves: if an address has fewer sessions than clients behind it, each session has
+// the share of one client.
 func TestFewSessionsWeighAsThemselves(t *testing.T) {
 	w := homes("office", "home")
 	used := map[string]float64{}
@@ -74,7 +74,7 @@ func TestFewSessionsWeighAsThemselves(t *testing.T) {
 	w.wants("home", 2, inSession("home", 0, 4), used)
 	w.run(240 * time.Second)
 	if got := used["office"] / used["home"]; math.Abs(got-2) > 0.1 {
-		t.Errorf("two got %.2f times as much as one", got)
+		t.Errorf("two sessions got %.2f times as much as one client", got)
 	}
 }
 
@@ -112,6 +112,6 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 	}
 	c := w.gate.client(0, w.Arrive(w.now, asFace("office", 3)))
 	if again := w.gate.client(0, w.Arrive(w.now, asFace("office", 3+faces))); c != again {
-		t.Error("User-Agents beyond the distinguished ones make more clients")
+		t.Error("User-Agents beyond those that are distinguished make more clients")
 	}
 }

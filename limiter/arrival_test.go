@@ -34,8 +34,8 @@ func TestArrivalsNameTheirKeys(t *testing.T) {
 	}
 }
 
-// TestSessionWithoutAnAddress: such a session is a client of its own. Its network isn't its address, and
-// doesn't have the share of several clients.
+// TestSessionWithoutAnAddress: a session without an address is a client of its own. Its network doesn't count
+// as its address, and doesn't have the share of several clients.
 func TestSessionWithoutAnAddress(t *testing.T) {
 	for _, within := range []Key{{}, {Class: "gone", ID: "a"}} {
 		w := newWorld(roomy(Fair))
@@ -44,10 +44,10 @@ func TestSessionWithoutAnAddress(t *testing.T) {
 			t.Errorf("%+v is the whole", x.whole())
 		}
 		if row, ok := w.Find(w.now, networks("n")[0]); !ok || row.Client != nil {
-			t.Errorf("its network is a client: %+v", row)
+			t.Errorf("the session's network is a client: %+v", row)
 		}
 		if b, _ := w.Balance(w.now, networks("n")[0]); b.Rate != 0.1 {
-			t.Errorf("its network earns %g", b.Rate)
+			t.Errorf("the session's network earns %g", b.Rate)
 		}
 		w.Leave(w.now, x)
 	}

@@ -20,17 +20,17 @@ func TestBarrierOfCompetingRequests(t *testing.T) {
 		set   func(*gate, *Ticket)
 		want  Barrier
 	}{
-		"only others before it":                {level: 3, want: Turn},
-		"unknown cost, its key holds its part": {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: CostUnknown},
-		"known cost, its key holds its part":   {level: 3, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: KeyHolds},
-		"its site is ahead":                    {level: level(lightRung) + 1, set: func(g *gate, _ *Ticket) { behind(g) }, want: SiteAhead},
-		"hardly computes":                      {level: waitsAt(3), want: Turn},
-		"hardly computes, all workers busy":    {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
-		"computes, all workers busy":           {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
-		"the others use the CPUs":              {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.usedUnderShare = use{sum: 30} }, want: LeavesCPU},
-		"no room":                              {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
-		"no room, unknown cost":                {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: CostUnknown},
-		"only a longer rung is full":           {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
+		"only others go before it":          {level: 3, want: Turn},
+		"unknown cost, key holds its part":  {level: fresh, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: CostUnknown},
+		"known cost, key holds its part":    {level: 3, set: func(_ *gate, r *Ticket) { r.reservations[0].Bucket.Value.holds = 5 }, want: KeyHolds},
+		"its site is ahead":                 {level: level(lightRung) + 1, set: func(g *gate, _ *Ticket) { behind(g) }, want: SiteAhead},
+		"hardly computes":                   {level: waitsAt(3), want: Turn},
+		"hardly computes, all workers busy": {level: waitsAt(3), set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"computes, all workers busy":        {level: 3, set: func(g *gate, _ *Ticket) { g.busy = 16 }, want: NoWorker},
+		"the others use the CPUs":           {level: 3, ahead: true, set: func(g *gate, _ *Ticket) { g.usedUnderShare = use{sum: 30} }, want: LeavesCPU},
+		"no room":                           {level: 3, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: NoRoom},
+		"no room, unknown cost":             {level: fresh, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: CostUnknown},
+		"only a longer rung is full":        {level: 2, set: func(g *gate, _ *Ticket) { g.load.computing[3] = 2 }, want: Turn},
 	} {
 		g := shaped()
 		g.utilisation = 1

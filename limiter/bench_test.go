@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkLife measures the life of a request that isn't delayed: arrive, settle, leave. It has four classes.
-// In the first case, all keys are in the CPU's cache; in the second, they are spread over 100,000 live keys.
+// BenchmarkLife measures the life of a request that isn't delayed: arrive, settle, leave. There are four
+// classes. In the first case, all keys are in the CPU's cache; in the second, the requests use 100,000 keys.
 func BenchmarkLife(b *testing.B) {
 	for _, c := range []struct {
 		mode    Mode
@@ -36,8 +36,8 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
-// BenchmarkGate measures the gate under siege: 512 requests from as many clients wait, and the gate has seen
-// 100,000 clients. In each step, one request arrives, one ends, and one starts.
+// BenchmarkGate measures a full gate: 512 requests from as many clients wait, and the gate has seen 100,000
+// clients. In each step, one request arrives, one ends, and one starts.
 func BenchmarkGate(b *testing.B) {
 	for name, known := range map[string]bool{"known": true, "strangers": false} {
 		b.Run(name, func(b *testing.B) { besiege(b, known) })

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestClockOfFlows: the clock advances by the given service, divided by the shares of the flows with work.
-// Once no flow has work, all flows are even.
+// TestClockOfFlows: the clock advances by the given service, divided by the shares of the flows with work. Once
+// no flow has work, no flow is ahead.
 func TestClockOfFlows(t *testing.T) {
 	var k clock
 	a, b := flow{share: 0.5}, flow{share: 0.25}
@@ -35,14 +35,14 @@ func TestClockOfFlows(t *testing.T) {
 	a.reweigh(&k, 0.5)
 	expect("the share of a flow without work changes", 4, 0.25)
 	if moved := b.charge(&k, 1, 100); moved != 4 || b.virtualTime != 8 {
-		t.Errorf("a charge moved it by %g to %g", moved, b.virtualTime)
+		t.Errorf("a charge moved the flow by %g to %g", moved, b.virtualTime)
 	}
 	b.leave(&k, true)
-	expect("all are idle, so the clock is at the furthest", 8, 0)
+	expect("all flows are idle, so the clock is at the furthest", 8, 0)
 	k.furthest = 7
 	b.enter(&k)
 	b.leave(&k, true)
-	expect("the furthest is behind the clock", 8, 0)
+	expect("the furthest virtual time is behind the clock", 8, 0)
 }
 
 // TestChargesOfFlows: an idle flow saves nothing, and any lead beyond the maximum is forgiven.

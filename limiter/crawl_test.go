@@ -32,7 +32,7 @@ func TestOneCrawl(t *testing.T) {
 	expect(0, -0.6)
 	third := ask()
 	if !decided(first) || !decided(second) || decided(third) {
-		t.Error("only the third must wait")
+		t.Error("only the third page must wait")
 	}
 	w.run(page)
 	w.Settle(w.now, first, page)
@@ -40,13 +40,13 @@ func TestOneCrawl(t *testing.T) {
 	expect(page, -0.28)
 	expect(1500*time.Millisecond, -0.8)
 	if !decided(third) {
-		t.Error("the third waits for longer than 1.5 s")
+		t.Error("the third page waits for longer than 1.5 s")
 	}
 	expect(2*time.Second, -0.6)
 	fourth := ask()
 	expect(3500*time.Millisecond, -0.8)
 	if !decided(fourth) {
-		t.Error("the fourth waits for longer than 1.5 s")
+		t.Error("the fourth page waits for longer than 1.5 s")
 	}
 
 	w, ask, _ = crawler(Cooperative)

@@ -46,7 +46,7 @@ func TestDebtsDelay(t *testing.T) {
 		"the longest wait allowed":                   {debts: []debt{owes("cap", most)}, waitFor: "cap30s"},
 		"a longer wait":                              {debts: []debt{owes("cap", 5*second), owes("cap", 31*second)}, want: refused("cap31s", 31*second)},
 		"an answer held for too long":                {debts: []debt{owes("hold", 31*second)}, want: refused("hold31s", 31*second)},
-		"longer than its class's own bound":          {debts: []debt{owes("soon", 700*time.Millisecond)}, want: refused("soon700ms", retry)},
+		"longer than the class's own limit":          {debts: []debt{owes("soon", 700*time.Millisecond)}, want: refused("soon700ms", retry)},
 		"in shadow":                                  {debts: []debt{owes("shadow", 5*second)}, want: told("shadow5s", 5*second, Go)},
 		"in shadow, the longest wait allowed":        {debts: []debt{owes("shadow", most)}, want: told("shadow30s", most, Go)},
 		"in shadow, a longer wait":                   {debts: []debt{owes("shadow", 31*second)}, want: told("shadow31s", 31*second, Refuse)},

@@ -7,8 +7,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestFewSitesOfAClient: a client is remembered at its first site, and at three more where it is idle. Beyond
-// that, the site with the smallest lead is forgotten, but never one where the client has work.
+// TestFewSitesOfAClient: the gate remembers a client at its first site, and at three more where the client is
+// idle. If there are more, the gate forgets the one with the smallest lead, but never one where the client has
+// work.
 func TestFewSitesOfAClient(t *testing.T) {
 	at := func(name string) *site { return &site{name: name, clock: clock{systemVirtualTime: 10}} }
 	names := func(c *client) (all string) {
@@ -19,7 +20,7 @@ func TestFewSitesOfAClient(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		lead  map[string]float64 // how far its virtual time is beyond the clock
-		share float64            // its share at b, with half of that at the others; 0: the same at all
+		share float64            // its share at b; half of that at the other sites; 0: the same share at all sites
 		work  string             // the sites where it has work
 		want  string
 	}{
@@ -46,7 +47,7 @@ func TestFewSitesOfAClient(t *testing.T) {
 			c.visit(sites[string(n)]).work = 1
 		}
 		if c.visit(at("d")); names(c) != x.want {
-			t.Errorf("%s: it is remembered at %q, want %q", name, names(c), x.want)
+			t.Errorf("%s: the client is remembered at %q, want %q", name, names(c), x.want)
 		}
 	}
 	c := &client{site: at("home")}

@@ -24,7 +24,7 @@ func Example() {
 			Client: limiter.Key{Class: "address", ID: "203.0.113.7"},
 			Guess:  cost, Sure: true,
 		})
-		next := l.Advance(now) // when to call it again
+		next := l.Advance(now) // when to call Advance again
 		select {
 		case <-t.Decided():
 		default:

@@ -7,9 +7,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestLongerOnesAreNotWaitedFor: the request of a client over its share waits until the long requests of other
-// such clients leave CPUs free. Requests longer than itself don't count. If its own cost is unknown, only much
-// longer ones don't count. It waits for none while requests compute that at first only held a worker.
+// TestLongerOnesAreNotWaitedFor: a request of a client over its share waits until the long requests of other
+// such clients leave CPUs free. Longer requests don't count. If the request's own cost is unknown, only much
+// longer ones don't count. While requests compute that at first only held a worker, the request waits for none.
 func TestLongerOnesAreNotWaitedFor(t *testing.T) {
 	for name, x := range map[string]struct {
 		level     level
@@ -43,7 +43,7 @@ func TestLongerOnesAreNotWaitedFor(t *testing.T) {
 }
 
 // TestRoomNextToLongerRequests: up to 400 ms, there is extra room for half as many requests as there are longer
-// ones, and on each rung for as many as at first only held a worker.
+// ones. On each rung, there is extra room for as many requests as at first only held a worker.
 func TestRoomNextToLongerRequests(t *testing.T) {
 	for name, x := range map[string]struct {
 		there     rung
@@ -69,7 +69,8 @@ func TestRoomNextToLongerRequests(t *testing.T) {
 	}
 }
 
-// TestUninvitedRequests: no room was made for a request that is observed not to compute and then computes.
+// TestUninvitedRequests: a request that is observed not to compute, and later computes, counts as uninvited,
+// because the ladder made no room for it.
 func TestUninvitedRequests(t *testing.T) {
 	w := siegeOf("a")
 	x := w.of("a", 10*time.Second)

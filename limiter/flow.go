@@ -339,8 +339,7 @@ func (q *levelQueue) empty() bool { return len(q.underShare)+len(q.overShare)+le
 
 // enqueueHead ranks a request that has become the head of its lane, charges its flow with the guessed cost, and
 // lets it compete for the ladder. A stranger's request is ranked and charged only when the strangers' turn
-// comes. If strangers were charged while they wait, each waiting request would postpone the turn of all
-// strangers.
+// comes. If strangers were charged while they wait, each one that waits would postpone the turn of all.
 //
 // The rank is the clock at the request's arrival, plus the client's lead, plus the cost divided by the client's
 // share and multiplied by a factor that grows with debt. It doesn't change while the request waits. Because the
@@ -474,8 +473,7 @@ const (
 	leastStrangers = 0.5
 	// The strangers' share is at least othersPart times the sum of all other clients' shares.
 	othersPart = 0.5
-	// strangersCredit limits how much missed service strangers can catch up on, as a multiple of a request's
-	// cost.
+	// strangersCredit limits the service that strangers can catch up on, as a multiple of a request's cost.
 	strangersCredit = 4
 )
 

@@ -20,13 +20,13 @@ func TestKnownClientsAreStoredAgain(t *testing.T) {
 			next = at + known.Renew
 		}
 		if w.gate.noteSeen(at, x); x.client.renew != next || w.Known().Has(at, "a") != want {
-			t.Errorf("at %v it was remembered: %t, and will be at %v, want %v", at, !want, x.client.renew, next)
+			t.Errorf("at %v the client was stored: %t; the next time is %v, want %v", at, !want, x.client.renew, next)
 		}
 	}
 }
 
-// TestASessionIsKnownOnceItsAddressIs: with several sites, this also holds for a session that existed before
-// its address became known.
+// TestASessionIsKnownOnceItsAddressIs: with several sites, even a session that existed before its address
+// became known is known from then on.
 func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 	p := fair()
 	p.Classes, p.Sites = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1, Burst: time.Hour}}), []SiteInfo{{Name: "a"}}
@@ -51,12 +51,12 @@ func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 		t.Error("its address is a stranger")
 	}
 	if !ask(true).Verdict().Known {
-		t.Error("the session is a stranger, though its address is known")
+		t.Error("the session is a stranger, although its address is known")
 	}
 }
 
-// TestClientsKnownElsewhereAreKnown: if another instance knows a client, the client is known from its next
-// request on, and even earlier in its Row.
+// TestClientsKnownElsewhereAreKnown: if another instance knows a client, the client is known here from its next
+// request on. Its Row shows this even earlier.
 func TestClientsKnownElsewhereAreKnown(t *testing.T) {
 	var all []*world
 	var exchanges []*known.Exchange
@@ -78,23 +78,23 @@ func TestClientsKnownElsewhereAreKnown(t *testing.T) {
 	here.run(strangerFor)
 	there.run(strangerFor - time.Second)
 	if ask(there, "a") || !ask(here, "a") {
-		t.Fatal("it is known before anything was told, or not where it was for long enough")
+		t.Fatal("the client is known before the other instance reported it, or isn't known where it has been for long enough")
 	}
 	if r, _ := there.Find(there.now, host("a")); r.Client == nil || r.Client.Known {
-		t.Errorf("its Row says that it is known before it is: %+v", r.Client)
+		t.Errorf("the client's Row says that it is known too early: %+v", r.Client)
 	}
 	for _, p := range exchanges[0].Pack(here.now) {
 		exchanges[1].Learn(here.now, p)
 		exchanges[2].Learn(here.now, p)
 	}
 	if r, found := all[2].Find(here.now, host("a")); found || r.Client == nil || *r.Client != (ClientRow{Known: true, Standing: 1}) {
-		t.Errorf("where it never was, its Row says %+v, found %t", r.Client, found)
+		t.Errorf("where the client never was, its Row says %+v, found %t", r.Client, found)
 	}
 	if r, _ := there.Find(there.now, host("a")); !r.Client.Known {
-		t.Error("its Row doesn't say that it is known")
+		t.Error("the client's Row doesn't say that it is known")
 	}
 	if !ask(there, "a") {
-		t.Error("it is a stranger elsewhere")
+		t.Error("the client is a stranger at the other instance")
 	}
 	if ask(there, "b") {
 		t.Error("another client is known")

@@ -7,8 +7,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestRefuses: a request would be refused if it owes for longer than requests may be held, and its
-// class delays requests.
+// TestRefuses: a request would be refused if paying one of its keys' debts takes longer than requests may be
+// held, and the key's class delays requests.
 func TestRefuses(t *testing.T) {
 	const most = 30 * second
 	p := one(Cooperative, Budget{CPUs: 1, Cap: true})
@@ -32,8 +32,8 @@ func TestRefuses(t *testing.T) {
 		"a key owes as much as allowed":   {[]Key{just}, false},
 		"a key owes too much":             {[]Key{much}, true},
 		"the second key owes too much":    {[]Key{little, much}, true},
-		"more than its class's own bound": {[]Key{network}, true},
-		"its class is in shadow":          {[]Key{shadow}, false},
+		"more than the class's own limit": {[]Key{network}, true},
+		"the class is in shadow":          {[]Key{shadow}, false},
 		"more keys than a request has":    {append(make([]Key, MaxKeys), much), false},
 		"the last key that is charged":    {append(make([]Key, MaxKeys-1), much), true},
 	} {

@@ -16,16 +16,16 @@ func TestForgive(t *testing.T) {
 	if testkit.Ready(x.Decided()) {
 		t.Fatal("the request starts despite a debt")
 	}
-	testkit.Ready(w.Due()) // the request's
+	testkit.Ready(w.Due()) // requested when the request began to wait
 	if got, known := w.Forgive(w.now, by("a")[0]); !known || got != 2 || !testkit.Ready(w.Due()) {
 		t.Errorf("forgave %g, known %t; want 2, and that an Advance is requested", got, known)
 	}
 	w.advance()
 	if !testkit.Ready(x.Decided()) {
-		t.Error("it still waits")
+		t.Error("the request still waits")
 	}
 	if got, known := w.Forgive(w.now, by("b")[0]); known || got != 0 {
-		t.Errorf("for an unknown key: %g, %t", got, known)
+		t.Errorf("an unknown key: forgave %g, known %t", got, known)
 	}
 
 	w = siegeOf("hogs", "a")
@@ -35,16 +35,16 @@ func TestForgive(t *testing.T) {
 	}
 	w.heavy("hogs")
 	if r, _ := w.Find(w.now, by("a")[0]); r.Client.Lead == 0 {
-		t.Fatal("it is not ahead")
+		t.Fatal("the client is not ahead")
 	}
 	w.Forgive(w.now, by("a")[0])
 	if r, _ := w.Find(w.now, by("a")[0]); r.Client.Lead != 0 {
-		t.Errorf("it is still %g CPU-s ahead", r.Client.Lead)
+		t.Errorf("the client is still %g CPU-seconds ahead", r.Client.Lead)
 	}
 }
 
-// TestForgivingAnAddress: every client of the address that is ahead moves back to the clock, whatever its
-// User-Agent. No client moves ahead.
+// TestForgivingAnAddress: every client of the address that is ahead of the clock moves back to the clock,
+// whatever its User-Agent. No client moves forward.
 func TestForgivingAnAddress(t *testing.T) {
 	at := func(virtualTime float64) *client {
 		return &client{site: &site{clock: clock{systemVirtualTime: 10}}, flow: flow{virtualTime: virtualTime}}
@@ -61,10 +61,11 @@ func TestForgivingAnAddress(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestsAreCounted: a key's row counts requests that wait at the gate as waiting, with their wait so far.
+// TestWaitingRequestsAreCounted: a key's row counts requests at the gate as waiting, and includes their wait so
+// far.
 func TestWaitingRequestsAreCounted(t *testing.T) {
 	w := siegeOf("hogs", "a")
-	w.run(60 * 24 * time.Hour) // more milliseconds than the counter holds
+	w.run(60 * 24 * time.Hour) // more milliseconds than the counter can hold
 	running := []*Ticket{w.heavy("hogs"), w.heavy("hogs")}
 	xs := []*Ticket{w.heavy("a"), w.heavy("a"), w.heavy("a")}
 	w.run(4 * time.Second)
@@ -78,6 +79,6 @@ func TestWaitingRequestsAreCounted(t *testing.T) {
 	w.Leave(w.now, xs[2])
 	w.done(running[0], 400*time.Millisecond)
 	if r, _ := w.Find(w.now, by("a")[0]); r.Waiting != 1 || r.Running != 1 {
-		t.Errorf("after one left and one started: %d wait, %d run", r.Waiting, r.Running)
+		t.Errorf("after one request left and another started: %d wait, %d run", r.Waiting, r.Running)
 	}
 }

@@ -445,8 +445,7 @@ func (t *Ticket) goAhead(at time.Duration) Verdict {
 
 // progress charges a running request for the CPU time x that it has used so far, and moves it to the rung for
 // that time. It starts no waiting request, because those of the same kind must be estimated again first.
-// Otherwise, each time this request left a rung, an equally long request of its kind would take its place
-// there.
+// Otherwise, an equally long request of its kind would take its place on each rung that it leaves.
 func (g *gate) progress(at time.Duration, t *Ticket, x float64, computes bool) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -491,7 +490,7 @@ func (g *gate) end(t *Ticket) {
 }
 
 // finish ends a running request that cost x CPU-seconds. If the request never waited, nothing else refers to
-// its ticket, so finish also clears its queueEntry to allow Emptied to reuse the memory.
+// its ticket. finish then also clears its queueEntry, so the memory can be reused.
 func (g *gate) finish(at time.Duration, t *Ticket, x float64) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -577,8 +576,8 @@ func (g *gate) shedOne(at time.Duration) {
 	g.refuse(at, worst, ServerFull)
 }
 
-// leastWanted returns the newest request of the lane that isn't for a part of a page, or the newest one if all
-// are for parts.
+// leastWanted returns the newest request of the lane that isn't a part of a page, or the newest if all are
+// parts.
 func (l *lane) leastWanted() *Ticket {
 	for t := l.last; t != nil; t = t.links[inLane].before {
 		if !t.follows {

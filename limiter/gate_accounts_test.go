@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestChargesEndAtTheCost: whatever a request was charged while it waited and ran, in the end its client
-// and its key are charged its cost. If it was never settled, they are charged nothing.
+// TestChargesEndAtTheCost: whatever a request was charged while it waited and ran, its client and its key are
+// charged its cost in the end. If the request was never settled, they are charged nothing.
 func TestChargesEndAtTheCost(t *testing.T) {
 	const ms = time.Millisecond
 	for name, x := range map[string]struct {
@@ -44,10 +44,10 @@ func TestChargesEndAtTheCost(t *testing.T) {
 		}
 		cost := max(0, x.cost).Seconds()
 		if moved := f.virtualTime - before - cost/share; math.IsNaN(moved) || math.Abs(moved) > 1e-9 {
-			t.Errorf("%s: its client moved by %g, want %g", name, f.virtualTime-before, cost/share)
+			t.Errorf("%s: the client moved by %g, want %g", name, f.virtualTime-before, cost/share)
 		}
 		if math.Abs(was-w.levelOf("a")-cost) > 1e-9 {
-			t.Errorf("%s: its key lost %g, want %g", name, was-w.levelOf("a"), cost)
+			t.Errorf("%s: the key lost %g, want %g", name, was-w.levelOf("a"), cost)
 		}
 	}
 }
@@ -58,7 +58,8 @@ func (w *world) levelOf(client string) float64 {
 	return row.Level
 }
 
-// TestWaitingInVainCostsNothing: neither the head of a lane nor the request behind it pays if it never ran.
+// TestWaitingInVainCostsNothing: neither the head of a lane nor the request behind it is charged if it never
+// ran.
 func TestWaitingInVainCostsNothing(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.heavy("hog"), w.heavy("hog")}
@@ -71,7 +72,7 @@ func TestWaitingInVainCostsNothing(t *testing.T) {
 	w.Leave(w.now, second)
 	w.Leave(w.now, first)
 	if f.virtualTime > w.gate.home.clock.systemVirtualTime+1e-9 || math.Abs(was-w.levelOf("a")) > 1e-9 {
-		t.Errorf("its client is at %g, its key lost %g", f.virtualTime, was-w.levelOf("a"))
+		t.Errorf("the client is at %g, and its key lost %g", f.virtualTime, was-w.levelOf("a"))
 	}
 	w.done(hogs[0], 400*time.Millisecond)
 	w.done(hogs[1], 400*time.Millisecond)
@@ -83,7 +84,7 @@ func TestRoomForClientsWithinTheirShare(t *testing.T) {
 	for r, size := range sizes {
 		for _, ahead := range []bool{false, true} {
 			w := siegeOf("x", "beside")
-			beside := w.of("beside", time.Second) // keeps the clock running; otherwise all clients would be even again
+			beside := w.of("beside", time.Second) // keeps the clock running; otherwise all leads would be reset
 			if ahead {
 				y := w.of("x", sizes[0])
 				w.gate.chargeFlow(y, 1)

@@ -60,7 +60,7 @@ func (s *siege) checkCounts(t fataler) {
 		t.Fatalf("there are %+v, the gate counts %+v", want, g.load)
 	}
 	if busy != g.busy || waiting != g.all.n || waiting != int(g.waiting.Load()) {
-		t.Fatalf("%d run and %d wait; the gate counts %d, %d, and hints at %d", busy, waiting, g.busy, g.all.n, g.waiting.Load())
+		t.Fatalf("%d run and %d wait; the gate counts %d and %d, and its atomic counter says %d", busy, waiting, g.busy, g.all.n, g.waiting.Load())
 	}
 	n := 0
 	var last *Ticket
@@ -110,7 +110,7 @@ func (s *siege) checkShares(t fataler) {
 			alone, shares = max(alone, c.alone), shares+c.share
 		}
 		if n != a.n || n != len(clients) {
-			t.Fatalf("%d clients of an address have work, %d are in its list, which counts %d", len(clients), n, a.n)
+			t.Fatalf("%d clients of an address have work; its list contains %d and counts %d", len(clients), n, a.n)
 		}
 		if shares > 8*alone+1e-9 {
 			t.Fatalf("the %d clients of an address have shares of %g, the largest of them alone %g", n, shares, alone)
@@ -122,7 +122,7 @@ func (s *siege) checkShares(t fataler) {
 func (s *siege) checkPlace(t fataler, x *Ticket) {
 	isHead := x.lane.first == x
 	if isHead != (x.heap != nil) || isHead && (*x.heap)[x.index] != x {
-		t.Fatalf("only the head of a lane is in a heap, at its place")
+		t.Fatalf("a request is in a heap although it isn't the head of its lane, or a head isn't at its place in a heap")
 	}
 	if !isHead {
 		return
@@ -145,7 +145,7 @@ func (s *siege) checkLevels(t fataler) {
 					t.Fatalf("a request of level %d, stranger %t, ahead %t, is in heap %d of level %d", x.level, x.stranger, x.overShare, j, i)
 				}
 				if x.stranger && x.rank < 0 && !s.gate.home.strangers.newest {
-					t.Fatalf("a stranger has the rank %g although newest first is %t", x.rank, s.gate.home.strangers.newest)
+					t.Fatalf("a stranger has the rank %g, although newest-first is %t", x.rank, s.gate.home.strangers.newest)
 				}
 			}
 		}
@@ -176,7 +176,7 @@ func (s *siege) checkWork(t fataler) {
 			alike += g.load.low[r+1] // a request of the upper half of a rung also counts these
 		}
 		if q := &g.home.queues[r]; (len(q.underShare) > 0 || r <= passRung && len(q.overShare)+len(q.strange) > 0) && alike < n.slots || alike-ahead < n.slots && g.passes(r) && len(q.underShare) > 0 {
-			t.Fatalf("a request of rung %d waits, although %d as short compute, %d of them ahead; there is room for %d", r, alike, ahead, n.slots)
+			t.Fatalf("a request of rung %d waits, although only %d as short compute, %d of them of clients over their share; there is room for %d", r, alike, ahead, n.slots)
 		}
 	}
 	for r := lightRung + 1; r < rungs; r++ {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// TestWaitingForAProbeEnds: if a request of unknown cost may not hold a worker as an expensive one would,
-// it becomes a probe once the previous probe is done, or has turned out to be expensive.
+// TestWaitingForAProbeEnds: a request of unknown cost that may not hold a worker like an expensive one becomes
+// a probe as soon as the previous probe is done or has turned out to be expensive.
 func TestWaitingForAProbeEnds(t *testing.T) {
 	for _, dear := range []bool{false, true} {
 		w := newWorld(bounded())
 		w.acquaint("a", "b")
 		for range 9 {
-			w.poll("a") // as many as its client may hold
+			w.poll("a") // as many requests as the client may hold
 		}
 		fresh := func(client string) *Ticket {
 			return w.Arrive(w.now, Arrival{Client: host(client), Guess: 10 * time.Millisecond})
@@ -30,8 +30,8 @@ func TestWaitingForAProbeEnds(t *testing.T) {
 	}
 }
 
-// TestParkedStrangersComeBackInOrder: strangers whose keys held too many workers take their place in the usual
-// order when they compete again.
+// TestParkedStrangersComeBackInOrder: when strangers whose keys held too many workers compete again, they take
+// their places in the usual order.
 func TestParkedStrangersComeBackInOrder(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("hog")
@@ -48,8 +48,8 @@ func TestParkedStrangersComeBackInOrder(t *testing.T) {
 	w.done(polls[0], time.Second)
 	w.expectPhase(t, "the newest", third, holding)
 	w.done(polls[1], time.Second)
-	w.expectPhase(t, "the one before", second, holding)
-	w.expectPhase(t, "the one that lost patience", first, queued)
+	w.expectPhase(t, "the second one", second, holding)
+	w.expectPhase(t, "the first one, which has lost patience", first, queued)
 	_ = hogs
 }
 
@@ -77,12 +77,12 @@ func TestHoldingNeedsNoCPU(t *testing.T) {
 // over their share compute.
 func TestStrangersAreTriedNextToLongRequests(t *testing.T) {
 	w := fourLongOnes()
-	w.gate.home.strangers.charge(&w.gate.home.clock, 10, 1e9) // they have had more than their share
+	w.gate.home.strangers.charge(&w.gate.home.clock, 10, 1e9) // strangers have had more than their share
 	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: 10 * time.Millisecond})
 	w.expectPhase(t, "a stranger's first page", x, probing)
 }
 
-// TestWaitingForAWorkerDelaysNoOthers: if it is the turn of long requests for which there is no worker,
+// TestWaitingForAWorkerDelaysNoOthers: if it is the turn of long requests but there is no worker for them,
 // strangers' short requests still use the kept workers.
 func TestWaitingForAWorkerDelaysNoOthers(t *testing.T) {
 	w := newWorld(fair())
@@ -93,14 +93,14 @@ func TestWaitingForAWorkerDelaysNoOthers(t *testing.T) {
 	w.of("a", time.Second)
 	w.of("a", time.Second)
 	x := w.of("a", time.Second)
-	w.expectPhase(t, "no worker is left for it", x, queued)
+	w.expectPhase(t, "a request for which no worker is left", x, queued)
 	w.gate.home.clock.systemVirtualTime = x.rank + 1 // its turn has come
 	y := w.light("stranger")
 	w.expectPhase(t, "a stranger's light page", y, computing)
 }
 
-// TestNoStrangerStarves: strangers' shorter requests don't take the turn of longer ones, whether or not there
-// is room for them next to long ones, and however much service all strangers together have had.
+// TestNoStrangerStarves: strangers' shorter requests don't take the turn of their longer ones, whether or not
+// short requests have room next to long ones, and however much service strangers have had.
 func TestNoStrangerStarves(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		for r := lightRung + 1; r <= unknownRung; r++ {

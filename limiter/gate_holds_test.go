@@ -2,7 +2,7 @@ package limiter
 
 import "tempomat/limiter/account"
 
-// These are invariants, between two calls, for requests that hold a worker for long.
+// These invariants concern requests that hold a worker for long. They hold between two calls.
 
 // checkHolds counts held workers again: in total, for each key and for each client.
 func (s *siege) checkHolds(t fataler) {
@@ -59,8 +59,8 @@ func (s *siege) checkHolds(t fataler) {
 	})
 }
 
-// checkStarts checks the requests that the last call started. Starts only add to the held workers, so after
-// all of them, no more are held than the last start was allowed.
+// checkStarts checks the requests that the last call started. Starts only add to the held workers, so after all
+// starts, the number of held workers is at most what the last start was allowed.
 func (s *siege) checkStarts(t fataler) {
 	g, n := s.gate, s.gate.limits
 	most := map[*bucket]int{} // the most that a key may hold after the starts
@@ -113,14 +113,14 @@ func (s *siege) mostHeld(x *Ticket, i int) int {
 	return max(1, int(x.reservations[i].Terms.Workers*float32(n.longMost)))
 }
 
-// checkParked fails if a request is parked although its keys hold few enough workers, and nothing will wake
-// it.
+// checkParked fails if a request is parked although its keys hold few enough workers, because nothing would
+// unpark it.
 func (s *siege) checkParked(t fataler) {
 	g := s.gate
 	for _, x := range g.home.parked {
 		// While another request is a probe, this one would have to start as an expensive one.
 		if g.mayHold(x, true) && (x.level != fresh || g.load.probing == 0 || g.mayHold(x, false)) {
-			t.Fatalf("a parked request may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d are tried",
+			t.Fatalf("a parked request may hold a worker: level %d, sure %t, idle %g; %d of %d held, %d probes",
 				x.level, x.sure, x.likelyIdle, g.load.long(), g.limits.longMost, g.load.probing)
 		}
 	}

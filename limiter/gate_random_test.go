@@ -13,8 +13,7 @@ import (
 	"tempomat/limiter/account"
 )
 
-// siege is a gate under test, with all requests that it has seen, and the total charge that the ones that ran
-// must have caused.
+// siege is a gate under test, with all requests that it has seen, and the total cost of those that ran.
 type siege struct {
 	*world
 	tickets []*Ticket
@@ -28,7 +27,7 @@ func newSiege(p Policy) *siege {
 	return &siege{world: newWorld(p), phases: map[*Ticket]phase{}}
 }
 
-// someLeaves reports whether a waiting request leaves room to clients that have used less. Other requests may
+// someLeaves reports whether a waiting request leaves room for clients that have used less. Other requests may
 // then wait although a CPU is idle.
 func (s *siege) someLeaves(q *levelQueue) bool {
 	for _, x := range []*Ticket{q.underShare.top(), q.overShare.top(), q.strange.top()} {
@@ -111,8 +110,8 @@ func (s *siege) repeat(t *rapid.T, arrive func(*rapid.T), more map[string]func(*
 	t.Repeat(calls)
 }
 
-// TestGateAtRandom makes calls in random order. It checks all invariants after each call, and at the end that
-// nothing is left and nothing was lost.
+// TestGateAtRandom makes calls in random order. It checks all invariants after each call. At the end, it checks
+// that nothing is left and nothing was lost.
 func TestGateAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
@@ -195,13 +194,13 @@ func (s *siege) empty(t fataler) {
 	s.check(t)
 	g := s.GateState()
 	if g.LongBusy != 0 || g.Orphans != 0 || s.gate.home.strangerLong != 0 {
-		t.Fatalf("all requests have left: %+v, strangers %d", g, s.gate.home.strangerLong)
+		t.Fatalf("all requests have ended: %+v, strangers' long requests %d", g, s.gate.home.strangerLong)
 	}
 	if s.gate.load != (load{}) || s.gate.home.clock.active != 0 || s.gate.home.misjudged != (misjudged{}) {
-		t.Fatalf("all requests have left: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.home.clock.active, s.gate.home.misjudged)
+		t.Fatalf("all requests have ended: %+v, shares of %g, %v misjudged", s.gate.load, s.gate.home.clock.active, s.gate.home.misjudged)
 	}
 	if g.Busy != 0 || g.Queued != 0 || len(s.tickets) != 0 || s.Held() != 0 {
-		t.Fatalf("all requests have left: %+v, %d held", g, s.Held())
+		t.Fatalf("all requests have ended: %+v, %d held", g, s.Held())
 	}
 	total := map[string]float64{}
 	accounts(s.Limiter, func(x account.State, b *bucket) {
@@ -220,7 +219,7 @@ func (s *siege) empty(t fataler) {
 	}
 }
 
-// roomy returns a policy under which no charge is cut, because the buckets have no floor.
+// roomy returns a policy under which no charge is reduced, because debt has no limit.
 func roomy(m Mode) Policy {
 	p := Policy{
 		Mode: m, MaxHold: 30 * second, MaxHeld: 8, Memory: 1e6 * time.Second,

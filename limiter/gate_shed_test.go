@@ -8,12 +8,12 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestFullQueueSheds: a full queue refuses the newest request of the client with the most work. If several clients
-// have the same work, it refuses one of the longest requests, and among these that of the client that ranks
+// TestFullQueueSheds: a full queue refuses the newest request of the client with the most work. If several
+// clients have equally many requests, it refuses one of the longest requests: that of the client that ranks
 // last.
 func TestFullQueueSheds(t *testing.T) {
 	for name, x := range map[string]struct {
-		ask  []string // the clients that make requests, in order; a and d are over their share; a makes shorter requests than b and c, d longer ones
+		ask  []string // the clients that make requests, in order; a and d are over their share; a's requests are shorter than b's and c's, d's are longer
 		want int      // the index of the refused request
 	}{
 		"shorter request stays, came first":        {[]string{"a", "b", "c"}, 2},
@@ -50,8 +50,8 @@ func TestFullQueueSheds(t *testing.T) {
 	}
 }
 
-// TestPartsAreShedLast: parts of pages stay in a full queue, however many one client has, and however long
-// they are. If nothing else waits, they are refused like other requests.
+// TestPartsAreShedLast: parts of pages stay in a full queue, however many of them a client requests, and
+// however long they take. If nothing else waits, they are refused like other requests.
 func TestPartsAreShedLast(t *testing.T) {
 	p := fair()
 	p.MaxHeld = 40
@@ -103,7 +103,7 @@ func TestStrangersPartsArePushedOutFirst(t *testing.T) {
 	}
 	reader := w.of("reader", sizes[2])
 	if reader.Verdict().Refused() || !page.Verdict().Refused() {
-		t.Errorf("a known client is refused: %t; a stranger's page is: %t, want true", reader.Verdict().Refused(), page.Verdict().Refused())
+		t.Errorf("a known client is refused: %t, want false; a stranger's page is refused: %t, want true", reader.Verdict().Refused(), page.Verdict().Refused())
 	}
 	for i := range 10 {
 		part(40 + i)

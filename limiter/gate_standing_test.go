@@ -8,7 +8,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestStandingCounts checks that a client with three times the standing gets three times as much.
+// TestStandingCounts checks that a client with three times the standing gets three times as much CPU time.
 func TestStandingCounts(t *testing.T) {
 	w := siegeOf("a", "b")
 	used := map[string]float64{}
@@ -24,8 +24,8 @@ func TestStandingCounts(t *testing.T) {
 	}
 }
 
-// TestKnownByComing: a client that has received a few answers becomes known as soon as it comes back after a
-// while, and is remembered.
+// TestKnownByComing: a client that has received a few answers becomes known when it comes back after a while,
+// and is then remembered.
 func TestKnownByComing(t *testing.T) {
 	w := newWorld(fair())
 	for range strangerAnswers {
@@ -36,9 +36,9 @@ func TestKnownByComing(t *testing.T) {
 	}
 	w.run(strangerFor)
 	if x := w.light("a"); !x.Verdict().Known || !x.Known() || x.Stranger() {
-		t.Error("it is a stranger")
+		t.Error("the client is a stranger")
 	}
 	if !w.Known().Has(w.elapsed(), "a") || w.Known().Has(w.elapsed(), "b") {
-		t.Error("want a remembered, and b not")
+		t.Error("want client a remembered, and client b not")
 	}
 }

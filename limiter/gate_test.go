@@ -24,8 +24,8 @@ func TestLanesAreFIFO(t *testing.T) {
 	}
 }
 
-// TestUnderLoadFairly is the example in the original's README: one CPU, pages of a second, and two clients,
-// one with two requests in parallel and one with a single request. No share is configured.
+// TestUnderLoadFairly plays the example in the original's README. It has one CPU, pages of one second, and two
+// clients: one sends two requests in parallel, the other sends one at a time. No share is configured.
 func TestUnderLoadFairly(t *testing.T) {
 	p := one(Fair, Budget{CPUs: 0.1, Burst: 3 * second})
 	p.Gate = GateOptions{CPUs: 1}
@@ -33,7 +33,7 @@ func TestUnderLoadFairly(t *testing.T) {
 	used := map[string]float64{}
 	w.wants("two", 2, Arrival{Client: host("two at a time"), Guess: second, Sure: true}, used)
 	w.wants("one", 1, Arrival{Client: host("one"), Guess: second, Sure: true}, used)
-	w.run(40 * time.Second) // at first, they are strangers, and so one flow
+	w.run(40 * time.Second) // at first, the clients are strangers, which share one flow
 	clear(used)
 	w.run(200 * time.Second)
 	if a, b := used["two"], used["one"]; a+b < 198 || math.Abs(a-b) > 4 {
@@ -84,7 +84,7 @@ func TestCancelledRequestsWashNothing(t *testing.T) {
 		for _, x := range some {
 			w.Leave(w.now, x)
 		}
-		y := w.light("debtor") // this one runs
+		y := w.light("debtor") // this request runs
 		w.Leave(w.now, y)
 		z := w.light("debtor")
 		w.Progress(w.now, z, 50*time.Millisecond, true)
@@ -94,15 +94,15 @@ func TestCancelledRequestsWashNothing(t *testing.T) {
 		t.Errorf("the debt shrank from %g to %g", deepest, got)
 	}
 	if math.Abs(tag-most) > 1e-9 {
-		t.Errorf("the tag is %g, but it can be at most %g", tag, most)
+		t.Errorf("the client's virtual time is %g, want at most %g", tag, most)
 	}
 	if x.flow.virtualTime < tag-1e-9 {
-		t.Errorf("the tag went back from %g to %g", tag, x.flow.virtualTime)
+		t.Errorf("the client's virtual time went back from %g to %g", tag, x.flow.virtualTime)
 	}
 }
 
-// TestRunningRequestsAreServed: the clock advances while a request runs, and at its end only by what is missing. So a
-// client isn't over its share because another one's request takes long.
+// TestRunningRequestsAreServed: the clock advances while a request runs, and at the request's end only by the
+// rest of its cost. A client therefore isn't over its share because another client's request takes long.
 func TestRunningRequestsAreServed(t *testing.T) {
 	w := siegeOf("a", "b")
 	x := w.heavy("a")
@@ -110,7 +110,7 @@ func TestRunningRequestsAreServed(t *testing.T) {
 	start := w.GateState().Clock
 	for _, step := range []struct {
 		cost  time.Duration
-		clock float64 // 0.5 CPU-seconds move two clients by this much
+		clock float64 // how far 0.5 CPU-seconds move the clock of two clients
 		ends  bool
 	}{{500 * time.Millisecond, 2.5, false}, {500 * time.Millisecond, 2.5, false}, {400 * time.Millisecond, 2.5, false}, {time.Second, 5, true}} {
 		if step.ends {
@@ -141,10 +141,10 @@ func TestMisjudgedRequestsMove(t *testing.T) {
 	waits := w.heavy("b")
 	w.expectPhase(t, "two of its size compute", waits, queued)
 	w.Limiter.Progress(w.now, first, 801*time.Millisecond, true)
-	w.expectPhase(t, "one of them is longer, and those that wait aren't estimated again", waits, queued)
+	w.expectPhase(t, "one of them is longer, and waiting requests aren't estimated again", waits, queued)
 	w.advance()
 	w.expectPhase(t, "one of them is longer", waits, computing)
-	w.expectOn(t, "the other is not", second, computing, 2)
+	w.expectOn(t, "the other isn't longer", second, computing, 2)
 }
 
 // TestAConfiguredRoomIsFixed: the room follows the CPU use, unless its size is configured.
@@ -180,8 +180,8 @@ func TestRoomGrowsForAnySize(t *testing.T) {
 	}
 }
 
-// TestUnknownKindsAreTriedOneAtATime: one request of an unknown kind runs next to the others, and climbs the
-// ladder if it turns out to be heavy. Then the next one is tried.
+// TestUnknownKindsAreTriedOneAtATime: one request of an unknown kind runs as a probe, and climbs the ladder if
+// it turns out to be expensive. Then the next one may be a probe.
 func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w := siegeOf("a", "b", "c", "d")
 	unknown := func(client string) *Ticket {
@@ -194,17 +194,17 @@ func TestUnknownKindsAreTriedOneAtATime(t *testing.T) {
 	w.expectPhase(t, "the first", x, probing)
 	w.expectPhase(t, "the second", y, queued)
 	w.Progress(w.now, x, 100*time.Millisecond, true)
-	w.expectPhase(t, "it may still be light", x, probing)
+	w.expectPhase(t, "the second may still be light", x, probing)
 	w.Progress(w.now, x, 150*time.Millisecond, true)
-	w.expectOn(t, "it is not light", x, computing, 2)
-	w.expectPhase(t, "the first no longer is a probe", y, probing)
+	w.expectOn(t, "the second isn't light", x, computing, 2)
+	w.expectPhase(t, "the first is no longer a probe", y, probing)
 	z := unknown("c")
 	w.done(y, time.Millisecond)
-	w.expectPhase(t, "the one before was light", z, probing)
+	w.expectPhase(t, "the previous probe was light", z, probing)
 }
 
-// TestKindsThatMayBeExpensiveAreNotTried: requests aren't tried if others of their kind turned out to be
-// expensive.
+// TestKindsThatMayBeExpensiveAreNotTried: a request doesn't become a probe if others of its kind turned out to
+// be expensive.
 func TestKindsThatMayBeExpensiveAreNotTried(t *testing.T) {
 	w := siegeOf("a", "b")
 	for range 2 {
@@ -213,7 +213,7 @@ func TestKindsThatMayBeExpensiveAreNotTried(t *testing.T) {
 	x := w.Arrive(w.now, Arrival{Client: host("b"), Guess: 10 * time.Millisecond, Running: 200 * time.Millisecond})
 	w.expectPhase(t, "it waits for its turn", x, queued)
 	if g := w.GateState(); g.Probes != 0 || x.level != level(unknownRung) {
-		t.Errorf("it waits at level %d, %d are tried; want %d, none", x.level, g.Probes, unknownRung)
+		t.Errorf("the request waits at level %d next to %d probes; want %d, 0", x.level, g.Probes, unknownRung)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestStartsAreAnnounced(t *testing.T) {
 		makesRoom func(w *world, x, waits *Ticket)
 	}{
 		"a running request ends":             {heavies, func(w *world, x, _ *Ticket) { w.Settle(w.now, x, page) }},
-		"a running request leaves":           {heavies, func(w *world, x, _ *Ticket) { w.Leave(w.now, x) }},
+		"a client disconnects":               {heavies, func(w *world, x, _ *Ticket) { w.Leave(w.now, x) }},
 		"a running request turns out longer": {heavies, func(w *world, x, _ *Ticket) { w.Progress(w.now, x, 3*page, true) }},
 		"a running request doesn't compute":  {heavies, func(w *world, x, _ *Ticket) { w.Progress(w.now, x, page/2, false) }},
 		"a running request is a stream":      {heavies, func(w *world, x, _ *Ticket) { w.Hold(w.now, x) }},
@@ -75,7 +75,7 @@ func TestWaitingTooLongIsRefused(t *testing.T) {
 		all = append(all, w.heavy(client))
 		w.now = w.now.Add(time.Second)
 	}
-	w.now = w.now.Add(28 * time.Second) // 31, 30 and 29 s after they arrived
+	w.now = w.now.Add(28 * time.Second) // 31, 30 and 29 s after the requests arrived
 	testkit.Same(t, w.now.Add(time.Second), w.Advance(w.now), "Advance asks to be called when the third has waited too long")
 	for i, x := range all {
 		if told := testkit.Ready(x.Decided()); told != (i < 2) || x.Verdict().Refused() != told {
@@ -104,7 +104,7 @@ func TestObserveOnlyReports(t *testing.T) {
 }
 
 // TestWaitAtTheGateIsShown: the wait of a request at the gate counts in the average of each of its keys,
-// whether the request was started, refused or given up.
+// whether the request was started, refused or abandoned.
 func TestWaitAtTheGateIsShown(t *testing.T) {
 	p := fair()
 	p.MaxHold = 8 * time.Second
@@ -114,7 +114,7 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		want time.Duration
 	}{
 		"let go": {func(w *world, x *Ticket) {
-			w.expectPhase(t, "after there was room", x, computing)
+			w.expectPhase(t, "once there is room", x, computing)
 			w.run(time.Second)
 			w.done(x, 400*time.Millisecond)
 		}, 3 * time.Second},
@@ -134,7 +134,7 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		w.Leave(w.now, x)
 		for i, key := range by("a", "a/24") {
 			r, _ := w.Find(w.now, key)
-			before := []float64{strangerAnswers, 0}[i] // the answers that made it known
+			before := []float64{strangerAnswers, 0}[i] // the answers that made the client known
 			if want := c.want.Seconds() / (before + 1); math.Abs(r.Wait-want) > 0.01*want {
 				t.Errorf("%s, key %d: an average wait of %.3f s, want %.3f s", what, i, r.Wait, want)
 			}
@@ -180,12 +180,12 @@ func TestNoRequestWaitsLongerThanMaxHold(t *testing.T) {
 	w.Debit(w.now, Charge{Key: networks("capped")[0], Cost: 54 * time.Second})
 	capped := arrive("capped") // waits 24 s for the cap
 	w.run(20 * time.Second)
-	arrive("free") // at the gate before it, and may wait until 50 s
+	arrive("free") // arrives at the gate earlier, and may wait until 50 s
 	w.run(10*time.Second - time.Millisecond)
 	w.expectPhase(t, "before 30 s", capped, queued)
 	w.run(2 * time.Millisecond)
 	w.expectPhase(t, "after 30 s", capped, outside)
 	if v := capped.Verdict(); v.Reason != Busy {
-		t.Errorf("%v, want it refused because the backend had no room for so long", v)
+		t.Errorf("%v, want a refusal because the backend had no room for so long", v)
 	}
 }

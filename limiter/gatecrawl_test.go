@@ -58,7 +58,7 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	first, second, third := ask("crawler", page), ask("crawler", page), ask("crawler", page)
 	cost := 4 * first.costMultiplier
 	if rank(first) != cost || rank(second) != 4+cost || rank(third) != 8+cost {
-		t.Errorf("the crawler's pages rank %v, %v, %v, want %v beyond 0, 4, 8", rank(first), rank(second), rank(third), cost)
+		t.Errorf("the crawler's pages rank %v, %v, %v; want 0, 4 and 8, plus %v", rank(first), rank(second), rank(third), cost)
 	}
 	expect(0, 0, 2, 1)
 	w.run(100 * time.Millisecond)
@@ -85,7 +85,7 @@ func TestOneCrawlAtTheGate(t *testing.T) {
 	done(third, page)
 	w.run(time.Second)
 	if g := w.GateState(); g.Busy != 0 || g.Queued != 0 || g.Computing != [rungs]int{} {
-		t.Errorf("all are done: %+v", g)
+		t.Errorf("all pages are done: %+v", g)
 	}
 }
 

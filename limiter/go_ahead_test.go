@@ -35,14 +35,14 @@ func TestVerdictOfStartedRequests(t *testing.T) {
 	}
 }
 
-// TestSitesLeaveRoom: a site that has used its share, and is ahead of another site that waits for room, leaves
-// the room to it once as many requests compute as there are CPUs.
+// TestSitesLeaveRoom: once as many requests compute as there are CPUs, a site that has used more than its share
+// leaves room for other sites that have requests at the backend.
 func TestSitesLeaveRoom(t *testing.T) {
 	for name, x := range map[string]struct {
 		computing   int
-		used, ahead float64 // CPU-seconds recently used, with a share of ten; the lead on the clock
+		used, ahead float64 // CPU-seconds recently used, of a share of ten; the lead
 		others      int     // requests of other sites at the backend
-		all         bool    // its share is the whole machine, twenty CPU-seconds
+		all         bool    // the site's share is the whole machine, twenty CPU-seconds
 		want        bool
 	}{
 		"a CPU is idle":                         {1, 20, 9, 1, false, false},
@@ -74,19 +74,19 @@ func TestMemoryOfTickets(t *testing.T) {
 		want   bool
 	}{
 		"never waited":                      {func(*Ticket) {}, true},
-		"its owner waited for the decision": {func(x *Ticket) { x.decidedAtOnce = false }, false},
+		"the owner waited for the decision": {func(x *Ticket) { x.decidedAtOnce = false }, false},
 		"was in the waiting room":           {func(x *Ticket) { x.waitEntry = new(waitEntry) }, false},
 		"at the gate":                       {func(x *Ticket) { x.client = new(client) }, false},
 	} {
 		r := &Ticket{decision: decision{decidedAtOnce: true}}
 		if x.change(r); (r.Emptied() != nil) != x.want {
-			t.Errorf("%s: its memory is reused: %t", name, !x.want)
+			t.Errorf("%s: the ticket's memory is reused: %t", name, !x.want)
 		}
 	}
 }
 
 // TestRoomFollowsAtItsBounds: the room grows by a quarter while CPUs are idle and a request waits for one, up
-// to the number of workers. It shrinks by a quarter while the CPUs are full, down to one per CPU.
+// to the number of workers. It shrinks by a quarter while the CPUs are full, down to one request per CPU.
 func TestRoomFollowsAtItsBounds(t *testing.T) {
 	for name, x := range map[string]struct {
 		n     int
@@ -101,7 +101,7 @@ func TestRoomFollowsAtItsBounds(t *testing.T) {
 		"grows by a quarter":             {n: 8, use: 0.5, wants: true, fixed: false, want: 10},
 		"half of the CPUs idle":          {n: 6, use: 0.44, wants: true, want: 7},
 		"half of the CPUs idle, again":   {n: 6, again: true, use: 0.44, wants: true, want: 12},
-		"half of the bound idle, again":  {n: 6, again: true, use: idleBelow / 2, wants: true, want: 7},
+		"just half of 90 % used, again":  {n: 6, again: true, use: idleBelow / 2, wants: true, want: 7},
 		"grows up to the workers":        {n: 14, there: 14, use: 0.5, wants: true, fixed: false, want: 16},
 		"no request waits":               {n: 4, use: 0.5, wants: false, fixed: false, want: 4},
 		"fewer compute than allowed":     {n: 4, there: 3, use: 0.5, wants: true, want: 4},

@@ -7,8 +7,8 @@ import (
 	"tempomat/limiter/account"
 )
 
-// TestHoldingTooMuch: of eleven workers, an address may hold five, and so may strangers. A request that
-// would compute next to a free CPU still starts, even if it also waits for a second.
+// TestHoldingTooMuch: of eleven workers, an address may hold five, and strangers together may also hold five. A
+// request that would compute next to a free CPU still starts, even if it also waits for a second.
 func TestHoldingTooMuch(t *testing.T) {
 	type keys [2]struct{ holds int32 }
 	for name, x := range map[string]struct {
@@ -17,7 +17,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		probe   bool
 		unsure  bool
 		keys    keys
-		strange int // workers that strangers hold; if above 0, the request is a stranger's unless known is set
+		strange int // workers that strangers hold; if it is above 0 and known isn't set, the request is a stranger's
 		known   bool
 		compute int   // requests that compute and aren't short
 		bad     int32 // misjudged requests of its client
@@ -71,10 +71,10 @@ func TestHoldingTooMuch(t *testing.T) {
 			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)
 		}
 		for i := range r.reservations {
-			r.reservations[i].Terms = new(account.Terms) // its key may hold any number
+			r.reservations[i].Terms = new(account.Terms) // the key may hold any number
 		}
 		if by, _ := g.heldBy(r, x.probe); by == KeyHolds {
-			t.Errorf("%s: a class without a part holds too much", name)
+			t.Errorf("%s: a key of a class without a limit holds too many", name)
 		}
 	}
 }
@@ -87,15 +87,15 @@ func TestIsOwnDoing(t *testing.T) {
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect := func(what string, want bool) {
 		t.Helper()
-		testkit.Same(t, want, g.isOwnDoing(0, r), "%s: its own doing", what)
+		testkit.Same(t, want, g.isOwnDoing(0, r), "%s: isOwnDoing", what)
 	}
-	expect("it stands behind its own", true)
+	expect("it waits behind its own client's requests", true)
 	g.home.queues[3].underShare.push(r)
-	expect("others go first", false)
+	expect("other clients' requests go first", false)
 	if r.overShare = true; g.load.computing[0] == 0 {
 		g.load.computing[0] = 2
 	}
-	expect("it is ahead", true)
+	expect("its client is over its share", true)
 	r.stranger, r.likelyIdle = true, 60
 	expect("strangers are", false)
 	r.stranger, r.overShare, r.likelyIdle, r.level = false, false, 9, waitsAt(3)
@@ -103,18 +103,18 @@ func TestIsOwnDoing(t *testing.T) {
 	expect("its client holds its part", true)
 	r.n, r.reservations[1] = 2, r.reservations[0]
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
-	expect("its network holds that", false)
+	expect("its network holds its part", false)
 	r.n, r.overShare, r.reservations[1].Bucket.Value.holds = 1, true, 0
 	r.overShare = false
 	r.n, r.level, r.likelyIdle = 1, 0, 0
 	g.home.misjudged.known, r.reservations[0].Bucket.Value.holds = 5, 1
 	expect("others misjudged", false)
 	r.client.misjudged = 1
-	expect("its client did, too", true)
+	expect("its client also holds its part", true)
 }
 
-// TestPartsBindOnceWorkersAreShort: if many workers would still be free, a request doesn't wait although its
-// part of them is used up. The same applies while the number of workers is unknown.
+// TestPartsBindOnceWorkersAreShort: a request doesn't wait although its part of the workers is used up, if many
+// workers would still be free. The same applies while the number of workers is unknown.
 func TestPartsBindOnceWorkersAreShort(t *testing.T) {
 	for name, x := range map[string]struct {
 		workers, busy int

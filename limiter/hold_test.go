@@ -55,11 +55,10 @@ func TestAClientHoldsAPart(t *testing.T) {
 	w.expectPhase(t, "of another network", w.poll("c", "else"), holding)
 	w.expectPhase(t, "the client's own page", w.light("a"), computing)
 	w.done(first, 3*second)
-	w.expectState(t, "one is done, and the next one goes", map[string]int{"holding": 9, "queued": 9})
+	w.expectState(t, "one poll is done, and the next one goes", map[string]int{"holding": 9, "queued": 9})
 }
 
-// TestWaitingTakesNoRoom: requests that hardly compute and requests that compute take no room from each
-// other.
+// TestWaitingTakesNoRoom: requests that hardly compute take no room from requests that compute, and vice versa.
 func TestWaitingTakesNoRoom(t *testing.T) {
 	w := newWorld(bounded())
 	w.acquaint("a", "b", "poller")
@@ -68,7 +67,7 @@ func TestWaitingTakesNoRoom(t *testing.T) {
 	w.expectPhase(t, "a poll", w.poll("poller"), holding)
 	w.Progress(w.now, x, 300*time.Millisecond, false)
 	w.expectPhase(t, "a request that turned out to wait", x, holding)
-	w.expectState(t, "another request got its room", map[string]int{"computing": 2, "queued": 0})
+	w.expectState(t, "another request got the first one's room", map[string]int{"computing": 2, "queued": 0})
 	w.Progress(w.now, x, 300*time.Millisecond, true)
 	w.expectPhase(t, "the same request computes again", x, computing)
 	w.expectPhase(t, "the others didn't move", y, computing)
@@ -83,7 +82,7 @@ func TestStreamsHoldUntilTheyEnd(t *testing.T) {
 	w.expectPhase(t, "a stream, at once", x, holding)
 	w.Progress(w.now, x, 500*time.Millisecond, true)
 	w.expectPhase(t, "a stream", x, holding)
-	w.expectState(t, "it is counted", map[string]int{"busy": 1, "long": 1})
+	w.expectState(t, "the stream is counted", map[string]int{"busy": 1, "long": 1})
 	w.done(x, second)
 	w.Hold(w.now, x)
 	w.expectState(t, "the stream has ended", map[string]int{"busy": 0, "long": 0, "holding": 0})
@@ -100,13 +99,13 @@ func TestAnOrphanGoesOnTakingRoom(t *testing.T) {
 	y := w.heavy("b")
 	w.expectPhase(t, "two of its size compute", y, queued)
 	w.Progress(w.now, x, 6*time.Second, true)
-	w.expectOn(t, "the orphan is longer", x, computing, 4)
-	w.expectPhase(t, "than this one", y, computing)
-	w.expectPhase(t, "but not than that", w.of("b", 10*time.Second), queued)
+	w.expectOn(t, "the orphan turns out longer", x, computing, 4)
+	w.expectPhase(t, "a shorter request than the orphan", y, computing)
+	w.expectPhase(t, "a request as long as the orphan", w.of("b", 10*time.Second), queued)
 }
 
-// TestTheLowerHalfOfARung: a request of known cost counts in the lower half of its rung if its cost is there.
-// A request of unknown cost doesn't count there on the rung where it started.
+// TestTheLowerHalfOfARung: a request of known cost counts in the lower half of its rung if its cost lies there.
+// A request of unknown cost doesn't count in the lower half of the rung where it started.
 func TestTheLowerHalfOfARung(t *testing.T) {
 	for name, x := range map[string]struct {
 		charged float64
@@ -127,14 +126,14 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 		r := &Ticket{request: request{sure: x.sure}, charge: charge{charged: x.charged}, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}
 		g.countIn(r, computing, x.r)
 		if r.low != x.want || (g.load.low[x.r] == 1) != x.want || g.load.computing[x.r] != 1 {
-			t.Errorf("%s: it is of the lower half: %t; %+v", name, r.low, g.load)
+			t.Errorf("%s: the request is in the lower half: %t; %+v", name, r.low, g.load)
 		}
 		r.charged = x.r.most()
 		if g.move(r, computing, x.r); g.load.low[x.r] != 0 {
-			t.Errorf("%s: it used more, up to the end of the rung, and is still of the lower half", name)
+			t.Errorf("%s: the request used as much as the rung allows, and is still in the lower half", name)
 		}
 		if g.countOut(r); g.load != (load{}) {
-			t.Errorf("%s: it has left %+v", name, g.load)
+			t.Errorf("%s: the request left %+v behind", name, g.load)
 		}
 	}
 }
@@ -145,7 +144,7 @@ func TestParking(t *testing.T) {
 	for name, x := range map[string]struct {
 		level   level
 		sure    bool
-		behind  bool // a request that may hold a worker waits behind it
+		behind  bool // a request that may hold a worker waits behind this one
 		wanted  bool
 		parked  bool
 		holding int32
@@ -171,7 +170,7 @@ func TestParking(t *testing.T) {
 			of(0, 2)
 		}
 		if got := g.wanted(); got != x.wanted || (r.heap == &g.home.parked) != x.parked || r.heap == nil {
-			t.Errorf("%s: a CPU is wanted: %t; it is parked: %t", name, got, r.heap == &g.home.parked)
+			t.Errorf("%s: a CPU is wanted: %t; the request is parked: %t", name, got, r.heap == &g.home.parked)
 		}
 	}
 }

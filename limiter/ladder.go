@@ -202,15 +202,14 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 // requests of clients over their share. On passRung, this applies only if a CPU is idle or the kernel preempts:
 // while all CPUs are full, a page of 200 ms finishes sooner if it waits for another of its size to finish than
 // if both run side by side. It applies to pages that take seconds, because their clients would give up before
-// the running pages end. With several sites, it doesn't apply to these pages, because the sites take turns
-// anyway.
+// the running pages end. With several sites, it doesn't, because the sites take turns anyway.
 func (g *gate) passes(r rung) bool {
 	return r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow)
 }
 
-// Preempts sets whether process priorities follow what clients have used, so the kernel takes a CPU from a
-// backend process at once when a client that has used less needs it. The initial value is false. Preempts may
-// be called at any time.
+// Preempts sets whether process priorities follow what clients have used, which makes the kernel take a CPU
+// from a backend process at once when a client that has used less needs it. The initial value is false.
+// Preempts may be called at any time.
 func (l *Limiter) Preempts(yes bool) {
 	l.gate.mu.Lock()
 	defer l.gate.mu.Unlock()
@@ -520,8 +519,8 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 }
 
 // roomForShort reports whether a short request may start. If the number of workers isn't configured, a few
-// short requests may always start, even when all known workers are busy, because this shows whether the backend
-// has more.
+// short requests may always start, even when all known workers are busy. This shows whether the backend has
+// more.
 func (g *gate) roomForShort() bool {
 	return g.busy < g.limits.workers || g.workers.configured == 0 && g.busy-g.load.long() < keptForKnown
 }

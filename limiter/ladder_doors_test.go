@@ -16,9 +16,9 @@ func shaped() *gate {
 	return g
 }
 
-// TestDoors: a rung is open to all clients while fewer than two requests as short or shorter compute. It is
-// open to clients within their share while fewer than two of these belong to them, if they may pass. Up to 400
-// ms, longer requests make more room.
+// TestDoors: a rung is open to all clients while fewer than two requests as short or shorter compute. If
+// clients within their share may pass, the rung is open to them while fewer than two of these requests are
+// theirs. Up to 400 ms, longer requests make more room.
 func TestDoors(t *testing.T) {
 	const at = time.Hour
 	for name, x := range map[string]struct {
@@ -71,9 +71,9 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// TestHasWorker: requests that aren't short leave some workers to short ones: five of sixteen if they are long, and
-// otherwise as many as short ones used recently. Requests that hardly compute leave one per CPU to requests that wait
-// for a CPU.
+// TestHasWorker: requests that aren't short leave some workers to short ones: five of sixteen if they are long,
+// otherwise as many as short ones used recently. Requests that hardly compute leave one worker per CPU to
+// requests that wait for a CPU.
 func TestHasWorker(t *testing.T) {
 	wantCPU := func(g *gate) {
 		s := &g.home
@@ -119,13 +119,13 @@ func TestHasWorker(t *testing.T) {
 	}
 }
 
-// TestLongRequestsOverTheShare: a long request of a client over its share starts only if the others recently left
-// a CPU free.
+// TestLongRequestsOverTheShare: a long request of a client over its share starts only if the other clients
+// recently left a CPU free.
 func TestLongRequestsOverTheShare(t *testing.T) {
 	for name, x := range map[string]struct {
 		level  level
 		within bool
-		owed   bool    // its client has waited for its share
+		owed   bool    // the client is within its share by now
 		used   float64 // CPUs that the others have recently used
 		there  int     // long requests of clients over their share
 		busy   int     // all requests that compute
@@ -145,8 +145,8 @@ func TestLongRequestsOverTheShare(t *testing.T) {
 		"the others use still more, a CPU is idle": {level: 3, used: 1.8, there: 0, busy: 1, want: false},
 		"a quarter is free of four CPUs":           {level: 3, cpus: 4, used: 3.7, there: 0, busy: 4, want: true},
 		"less than a quarter is free of four CPUs": {level: 3, cpus: 4, used: 3.8, there: 0, busy: 4, want: false},
-		"it waited for its share, no CPU left":     {level: 3, owed: true, used: 1.6, there: 1, busy: 2, want: false},
-		"it waited for its share, one more goes":   {level: 3, owed: true, used: 1.5, there: 1, busy: 2, want: true},
+		"now within its share, no CPU left":        {level: 3, owed: true, used: 1.6, there: 1, busy: 2, want: false},
+		"now within its share, one more goes":      {level: 3, owed: true, used: 1.5, there: 1, busy: 2, want: true},
 		"up to 400 ms":                             {level: level(passRung), used: 9, there: 9, busy: 9, want: true},
 		"within its share":                         {level: 3, within: true, used: 9, there: 9, busy: 9, want: true},
 		"hardly computes":                          {level: waitsAt(3), used: 9, there: 9, busy: 9, want: true},
@@ -164,7 +164,7 @@ func TestLongRequestsOverTheShare(t *testing.T) {
 		g.load.overShare[3], g.load.computing[3] = x.there, x.busy
 		g.home.clock.systemVirtualTime = 10
 		r := &Ticket{queueEntry: queueEntry{level: x.level, overShare: !x.within, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
-		if r.applied = 2; x.owed { // without its own charge, its client would be ahead by one CPU-second
+		if r.applied = 2; x.owed { // without this request's charge, the client would be ahead by one CPU-second
 			r.applied = 3
 		}
 		testkit.Same(t, x.want, g.leavesCPU(0, r), "%s: it starts", name)

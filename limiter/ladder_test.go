@@ -9,7 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestRungs: the shortest rung ends at 25 ms, and each is four times the previous one.
+// TestRungs: the shortest rung ends at 25 ms, and each of the others is four times as long as the previous one.
 func TestRungs(t *testing.T) {
 	for _, c := range []struct {
 		seconds float64
@@ -27,8 +27,8 @@ func TestRungs(t *testing.T) {
 	}
 }
 
-// TestPasses: clients within their share pass those over it with light requests, and with requests that
-// compute for seconds. With requests up to 400 ms, they pass only if CPUs are idle or the kernel preempts.
+// TestPasses: light requests, and requests that compute for seconds, of clients within their share pass those
+// of clients over their share. Requests of 100 to 400 ms pass only if CPUs are idle or the kernel preempts.
 func TestPasses(t *testing.T) {
 	w := siegeOf()
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// TestLevels: each level has the right rung, and needs a CPU or not.
+// TestLevels: each level has the right rung, and rightly counts as one that needs a CPU or doesn't.
 func TestLevels(t *testing.T) {
 	seen := map[level]bool{}
 	for r := range rung(rungs) {
@@ -61,7 +61,7 @@ func TestLevels(t *testing.T) {
 		t.Errorf("unknown cost: rung %d, computes %t, short %t", fresh.rung(), fresh.computes(), fresh.short())
 	}
 	if seen[fresh] = true; len(seen) != levels {
-		t.Errorf("%d levels in use, there are %d", len(seen), levels)
+		t.Errorf("%d levels are in use, but there are %d", len(seen), levels)
 	}
 }
 
@@ -77,27 +77,27 @@ func TestLevelOf(t *testing.T) {
 		{guess: 0.02, sure: true, want: 0},
 		{guess: 3, sure: true, want: 4},
 		{guess: 0.02, want: fresh},
-		{guess: 30, want: fresh}, // it may be light, whatever the guess
+		{guess: 30, want: fresh}, // the request may be light, whatever the guess
 		{guess: 0.02, running: 0.1, want: fresh},
-		{guess: 0.02, running: 0.2, want: level(unknownRung)}, // others of its kind were expensive
+		{guess: 0.02, running: 0.2, want: level(unknownRung)}, // others of the same kind were expensive
 		{guess: 0.02, running: 20, want: 5},
 		{guess: 20, running: 0.2, want: 5},
-		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // it doesn't wait for long
+		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // the request doesn't wait for long
 		{guess: 0.02, idle: 1, sure: true, want: waitsAt(2)},
 		{guess: 0.02, idle: 10, sure: true, want: waitsAt(3)},
 		{guess: 1, idle: 7, sure: true, want: waitsAt(3)},
 		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight such requests fill a CPU
 		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
 		{guess: 0.02, idle: 1, sure: true, uploads: true, want: waitsAt(6)},
-		{guess: 3, idle: 3, sure: true, uploads: true, want: 4}, // it computes
+		{guess: 3, idle: 3, sure: true, uploads: true, want: 4}, // the request also computes
 	} {
 		x := &Ticket{request: request{likelyIdle: c.idle, running: c.running, sure: c.sure, uploads: c.uploads}, charge: charge{guess: c.guess}}
 		testkit.Same(t, c.want, w.gate.levelOf(x), "%+v: level", c)
 	}
 }
 
-// TestLongerOnesDoNotCount fills the ladder from the longest rung down, with clients within their share. Each
-// rung lets some requests in, whatever longer ones run, and the next request waits for one of its size.
+// TestLongerOnesDoNotCount fills the ladder from the longest rung down, with clients within their share. On
+// each rung, some requests start whatever longer ones run, and the next one waits for a request of its size.
 func TestLongerOnesDoNotCount(t *testing.T) {
 	w := siegeOf()
 	want := [rungs]int{2: 5, 3: 2, 4: 2, 5: 2, 6: 2} // on rung 2, half as many more as there are much longer ones
@@ -128,8 +128,8 @@ func TestShorterOnesCount(t *testing.T) {
 	}
 }
 
-// TestMisjudgedRequestsAreDistrusted: when a request that arrived as a light one turns out not to be, light
-// requests have no extra room for a while.
+// TestMisjudgedRequestsAreDistrusted: after a request that arrived as a light one turns out not to be light,
+// light requests have no extra room for a while.
 func TestMisjudgedRequestsAreDistrusted(t *testing.T) {
 	w := siegeOf("a")
 	began := w.elapsed()
@@ -146,13 +146,13 @@ func TestMisjudgedRequestsAreDistrusted(t *testing.T) {
 	w.done(x, time.Second)
 	w = siegeOf("a")
 	if w.Progress(w.now, w.of("a", sizes[2]), 2*time.Second, true); w.gate.trustAgain != 0 {
-		t.Error("a request that arrived as a longer one makes light ones distrusted")
+		t.Error("a request that arrived as a longer one makes the gate distrust light ones")
 	}
 	w.of("a", sizes[3])
 	x = w.Arrive(w.now, Arrival{Client: host("a")})
 	w.expectPhase(t, "a request of unknown cost", x, probing)
 	if w.Progress(w.now, x, time.Second, true); w.gate.trustAgain != 0 {
-		t.Error("a request of unknown cost makes light ones distrusted")
+		t.Error("a request of unknown cost makes the gate distrust light ones")
 	}
 }
 
@@ -167,7 +167,7 @@ func (w *world) outrun(client string) {
 // requests wait until that one ends. Those of a client within its share don't.
 func TestMisjudgedRequestsGetNoMoreKeptWorkers(t *testing.T) {
 	w := siegeOf("ahead", "within", "another")
-	w.heavy("another") // without it, the client's share would be the whole machine
+	w.heavy("another") // without this request, the client's share would be the whole machine
 	for _, c := range []struct {
 		client string
 		cost   time.Duration
@@ -178,13 +178,13 @@ func TestMisjudgedRequestsGetNoMoreKeptWorkers(t *testing.T) {
 		y := w.light(c.client)
 		w.expectPhase(t, c.client+": the next short one", y, c.want)
 		w.done(x, c.cost)
-		w.expectPhase(t, c.client+": once the first is done", y, computing)
+		w.expectPhase(t, c.client+": the next one, once the first is done", y, computing)
 		w.done(y, 0)
 	}
 }
 
-// TestMisjudgedRequestsShutNoOthersOut: known clients' misjudged requests use up the kept workers for clients
-// over their share, but not for strangers.
+// TestMisjudgedRequestsShutNoOthersOut: if known clients' misjudged requests use up the kept workers, short
+// requests of known clients over their share wait, but those of strangers don't.
 func TestMisjudgedRequestsShutNoOthersOut(t *testing.T) {
 	w := newWorld(bounded())
 	names := []string{"a", "b", "c", "d", "e", "f"}
@@ -192,7 +192,7 @@ func TestMisjudgedRequestsShutNoOthersOut(t *testing.T) {
 	for _, who := range names {
 		x := w.light(who)
 		w.Progress(w.now, x, 10*time.Second, true)
-		w.expectOn(t, "a misjudged one", x, computing, 5)
+		w.expectOn(t, "a misjudged request", x, computing, 5)
 	}
 	w.outrun("a")
 	w.expectPhase(t, "a client over its share", w.light("a"), queued)

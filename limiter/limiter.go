@@ -116,7 +116,7 @@ func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool
 	}
 	l.gate.arrive(at, t, share)
 	if l.gate.waiting.Load() == 1 {
-		l.requestAdvance() // this is the first request that waits, and Advance must run again before it has waited too long
+		l.requestAdvance() // this is the first request that waits, so Advance must run when its longest wait ends
 	}
 	return false
 }

@@ -31,7 +31,7 @@ func TestRaise(t *testing.T) {
 	testkit.Same(t, -10, credit(t, w, "a"), "level, after a peer reported less debt")
 }
 
-// checkIdle checks that requests that are over have left nothing behind.
+// checkIdle checks that the requests, which are all over, left nothing behind.
 func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
 	if l.Held() != 0 || len(l.room.queues)+len(l.room.of) != 0 || l.queued.Load() != 0 {
 		t.Fatalf("%d held, %d queues, %d queued, want none", l.Held(), len(l.room.queues), l.queued.Load())
@@ -43,7 +43,7 @@ func checkIdle(t interface{ Fatalf(string, ...any) }, l *Limiter) {
 	})
 }
 
-// TestConcurrently is for the race detector: many clients at once, next to a driver, reloads and a doctor.
+// TestConcurrently is for the race detector. Many clients run concurrently with a driver, reloads and a doctor.
 func TestConcurrently(t *testing.T) {
 	for _, mode := range []Mode{Cap, Fair} {
 		p := roomy(mode)
@@ -76,7 +76,7 @@ func concurrently(t *testing.T, p Policy) {
 	loop(func() { l.SetPolicy(time.Now(), p) })
 	loop(func() { l.Dump(time.Now(), "", func(Row) bool { return true }) })
 	loop(func() { l.Measure(time.Now(), rand.Float64()) })
-	var latest atomic.Pointer[Ticket] // its memory may belong to another request by the time it is looked at
+	var latest atomic.Pointer[Ticket] // when another goroutine reads it, its memory may belong to another request
 	loop(func() {
 		if x := latest.Load(); x != nil {
 			l.Outlooks(time.Now(), []*Ticket{x})
@@ -120,7 +120,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 		w.Leave(w.now, x)
 		memory := x.Emptied()
 		if memory == nil {
-			t.Fatalf("%s: it may not be reused", name)
+			t.Fatalf("%s: the ticket can't be reused", name)
 		}
 		got, want := (&Arrival{Memory: memory}).ticket(0, w.policy.Load()), (&Arrival{}).ticket(0, w.policy.Load())
 		got.decided, got.decidedAtOnce = want.decided, want.decidedAtOnce // Arrive sets them
@@ -145,12 +145,13 @@ func TestTicketsThatWaited(t *testing.T) {
 	w.expectPhase(t, "the last", x, computing)
 	w.done(x, second)
 	if x.Emptied() != nil {
-		t.Error("it is used again")
+		t.Error("the ticket is reused")
 	}
 }
 
-// TestRunningRequestsAreCharged: with a gate and without, a request is charged its guess, then what it has used
-// beyond that, and in the end its cost, once. A lower report doesn't reduce the charge.
+// TestRunningRequestsAreCharged: with a gate and without, a request is charged first its guess, then the CPU
+// time that it has used beyond the guess, and in the end its cost, once. A lower report doesn't reduce the
+// charge.
 func TestRunningRequestsAreCharged(t *testing.T) {
 	for _, mode := range []Mode{Observe, Cooperative} {
 		t.Run(mode.String(), func(t *testing.T) { chargedOn(t, mode) })
@@ -175,10 +176,10 @@ func chargedOn(t *testing.T, mode Mode) {
 		expect(fmt.Sprint("has used ", step.soFar), step.level)
 	}
 	w.Settle(w.now, x, 40*second)
-	expect("cost more than its burst", -10)
+	expect("cost more than the burst", -10)
 	w.Settle(w.now, x, 0)
 	w.Progress(w.now, x, 50*second, true)
-	expect("settled is settled", -10)
+	expect("settled a second time", -10)
 	w.Leave(w.now, x)
 	w.done(x, 0)
 	expect("left", -10)

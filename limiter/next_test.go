@@ -34,8 +34,8 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 	}
 }
 
-// TestPassingADoor: clients within their share pass a door that isn't closed. Strangers, and clients over
-// their share, pass only an open one.
+// TestPassingADoor: clients within their share may start requests unless a door is closed. Strangers and
+// clients over their share may start requests only if it is open.
 func TestPassingADoor(t *testing.T) {
 	for door, want := range map[access][3]bool{
 		closed: {}, toUnderShare: {true}, open: {true, true, true},
@@ -57,14 +57,14 @@ func TestPassingADoor(t *testing.T) {
 	}
 }
 
-// TestRoomToTry: requests of unknown cost are tried one at a time, while there is a worker.
+// TestRoomToTry: requests of unknown cost run as probes one at a time, while there is a worker.
 func TestRoomToTry(t *testing.T) {
 	for name, x := range map[string]struct {
 		set  func(*gate)
 		want bool
 	}{
 		"no request is running":       {func(*gate) {}, true},
-		"one is being tried":          {func(g *gate) { g.load.probing = 1 }, false},
+		"a probe is running":          {func(g *gate) { g.load.probing = 1 }, false},
 		"one was, and computes":       {func(g *gate) { g.load.probed = 1 }, true},
 		"two were, and compute":       {func(g *gate) { g.load.probed = 2 }, false},
 		"there is no worker":          {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, false},
@@ -78,12 +78,12 @@ func TestRoomToTry(t *testing.T) {
 		}
 	}
 	if g := shaped(); g.mayProbe(&g.home) {
-		t.Error("want no room while no request waits")
+		t.Error("there is room although no request waits")
 	}
 }
 
-// TestNoProbeWithoutAWorker: a request whose keys hold too many workers is parked, and the next one is
-// tried.
+// TestNoProbeWithoutAWorker: a request whose keys hold too many workers is parked, and the next one becomes a
+// probe.
 func TestNoProbeWithoutAWorker(t *testing.T) {
 	g := shaped()
 	first, second := g.head(fresh), g.head(fresh)

@@ -32,7 +32,8 @@ func TestOutbox(t *testing.T) {
 	testkit.Same(t, 2, o.Dropped(), "dropped")
 }
 
-// TestOutboxSignalsTheFirst: Filled receives once, when the first charge is added to an empty outbox.
+// TestOutboxSignalsTheFirst: the channel from Filled receives one value when the first charge is added to an
+// empty outbox.
 func TestOutboxSignalsTheFirst(t *testing.T) {
 	o := limiter.NewOutbox(1 << 10)
 	for i, want := range []int{1, 0, 0} {

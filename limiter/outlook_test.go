@@ -19,7 +19,7 @@ func (s *siege) checkOutlooks(t fataler) {
 		if x := s.tickets[i]; o.Waits && x.waitEntry == nil {
 			p := place{x.site, x.level, o.Before}
 			if o.Barrier == nothing || taken[p] {
-				t.Fatalf("a waiting request has %d before it, like another one, and barrier %d", o.Before, o.Barrier)
+				t.Fatalf("two waiting requests have %d before them; the barrier of the second is %d", o.Before, o.Barrier)
 			}
 			taken[p] = true
 		}
@@ -38,8 +38,8 @@ func (s *siege) checkShown(t fataler) {
 	}
 }
 
-// TestOutlook shows the reported facts about a waiting request, and that it starts as soon as the obstacle is
-// gone.
+// TestOutlook checks the reported facts about a waiting request, and that the request starts as soon as the
+// obstacle is gone.
 func TestOutlook(t *testing.T) {
 	const page = 400 * time.Millisecond
 	for what, c := range map[string]struct {
@@ -65,13 +65,13 @@ func TestOutlook(t *testing.T) {
 			w.done(hogs[1], page)
 			w.expectPhase(t, "once the obstacle is gone", x, computing)
 			if got := w.Outlooks(w.now, []*Ticket{x})[0]; got.Waits {
-				t.Errorf("it runs, but its outlook says that it waits: %+v", got)
+				t.Errorf("the request runs, but its outlook says that it waits: %+v", got)
 			}
 		})
 	}
 }
 
-// TestOutlookUnderACap shows the outlooks of requests that wait for a debt, one after another.
+// TestOutlookUnderACap checks the outlooks of requests that wait for a debt, one after another.
 func TestOutlookUnderACap(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.4, Burst: second}))
 	w.run(time.Minute)
@@ -85,12 +85,12 @@ func TestOutlookUnderACap(t *testing.T) {
 	all := w.Outlooks(w.now, []*Ticket{third, fourth})
 	for i, want := range []time.Duration{1500 * time.Millisecond, 3500 * time.Millisecond} {
 		if o := all[i]; !o.Waits || o.Barrier != Owes || o.Before != i || (o.Paid-want).Abs() > time.Millisecond || o.Key != by("a")[0] {
-			t.Errorf("waiting request %d: %+v, want it paid in %v", i+1, o, want)
+			t.Errorf("waiting request %d: %+v, want the debt paid in %v", i+1, o, want)
 		}
 		w.run(all[0].Paid - time.Millisecond)
 		testkit.Same(t, w.now.Sub(came), w.Outlooks(w.now, []*Ticket{fourth})[0].Waited, "the time that it has waited")
 	}
 	if v := third.Verdict(); v.Wait > 1501*time.Millisecond {
-		t.Errorf("it waited for %v", v.Wait)
+		t.Errorf("the request waited for %v", v.Wait)
 	}
 }

@@ -28,8 +28,8 @@ func TestWhereACapCounts(t *testing.T) {
 	}
 }
 
-// TestAnAddressEarnsForItsClients: an address earns its share times the number of clients behind it, at
-// most eight. Without that number, it earns its share once.
+// TestAnAddressEarnsForItsClients: an address earns its share times the number of clients behind it, which
+// counts up to eight. If that number isn't given, the address earns its share once.
 func TestAnAddressEarnsForItsClients(t *testing.T) {
 	p := fair()
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 0.5, Burst: second}})
@@ -46,7 +46,7 @@ func TestAnAddressEarnsForItsClients(t *testing.T) {
 		}
 		w.done(w.Arrive(w.now, a), 0)
 		if b, _ := w.Balance(w.now, networks("net")[0]); b.Rate != step.want {
-			t.Errorf("request %d: its address earns %g, want %g", i, b.Rate, step.want)
+			t.Errorf("request %d: the address earns %g, want %g", i, b.Rate, step.want)
 		}
 	}
 }
@@ -54,15 +54,15 @@ func TestAnAddressEarnsForItsClients(t *testing.T) {
 // TestAdvanceIsRequested: the limiter requests an Advance when the first request begins to wait at the gate.
 func TestAdvanceIsRequested(t *testing.T) {
 	w := siegeOf("a", "b")
-	testkit.Ready(w.Due())                                          // the new policy's
+	testkit.Ready(w.Due())                                          // requested by the new policy
 	for i, want := range []bool{false, false, true, false, false} { // the first two run
 		w.heavy("a")
 		testkit.Same(t, want, testkit.Ready(w.Due()), "request %d: an Advance is requested", i)
 	}
 }
 
-// TestKeysWithoutAccount: a client without an account starts at once in every mode, without the gate, and leaves
-// nothing.
+// TestKeysWithoutAccount: in every mode, a request of a client without an account starts at once, without the
+// gate, and leaves nothing behind.
 func TestKeysWithoutAccount(t *testing.T) {
 	for _, mode := range []Mode{Observe, Cooperative, Cap, Fair} {
 		for name, client := range map[string]Key{"no client": {}, "of no class": {Class: "invented", ID: "a"}} {

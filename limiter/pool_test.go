@@ -35,11 +35,12 @@ func TestPoolWeighsAsOne(t *testing.T) {
 func TestPoolIsNoStranger(t *testing.T) {
 	w := homes()
 	if w.Arrive(w.now, named("robot")).Stranger() {
-		t.Error("it takes the strangers' turn")
+		t.Error("the request takes the strangers' turn")
 	}
 }
 
-// TestPoolOwesAsOne: a debt of one invented name counts for all of them. A network's debt is only inherited.
+// TestPoolOwesAsOne: a debt of one invented name counts in full for all of them. A network's debt counts only
+// in part.
 func TestPoolOwesAsOne(t *testing.T) {
 	p := fair()
 	p.Classes = []ClassInfo{{"session", p.Classes[0].Budget}, {"slash32", p.Classes[0].Budget}}
@@ -50,7 +51,7 @@ func TestPoolOwesAsOne(t *testing.T) {
 		t.Helper()
 		x := w.Arrive(w.now, a)
 		if got := float64(x.Verdict().CostMultiplier); math.Abs(got-want) > 0.01 {
-			t.Errorf("%s counts for %.2f times what it costs, want %.2f", name, got, want)
+			t.Errorf("%s counts for %.2f times its cost, want %.2f", name, got, want)
 		}
 		w.Leave(w.now, x)
 	}

@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// TestRankOfAHead: the rank is the clock at arrival, plus the cost divided by the client's share, times the
-// debt's factor, plus the client's lead. With a lead above half a CPU-second, the client is over its share.
+// TestRankOfAHead: the rank is the clock at the request's arrival, plus the client's lead, plus the cost
+// divided by the client's share and multiplied by the factor for debt. A client with a lead above half a
+// CPU-second is over its share.
 func TestRankOfAHead(t *testing.T) {
-	const now, guess = 10.0, 0.1 // it counts for 0.2 on the clock, and for twice that in the rank
+	const now, guess = 10.0, 0.1 // the guess counts for 0.2 on the clock, and for twice that in the rank
 	for name, x := range map[string]struct {
 		virtualTime float64
 		rank        float64

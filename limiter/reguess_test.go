@@ -31,7 +31,7 @@ func TestReguessMovesUpAndDown(t *testing.T) {
 		for range 2 { // requests of every level wait
 			w.light("hog")
 		}
-		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // this one is a probe
+		w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms}) // this request is a probe
 		for range 16 {
 			w.Arrive(w.now, Arrival{Client: host("hog"), Guess: ms, Idle: 2 * time.Second, Sure: true})
 		}
@@ -60,7 +60,7 @@ func TestReguessLetsGo(t *testing.T) {
 	w.Reguess(w.now, first, estimate(20*time.Millisecond))
 	w.expectOn(t, "light after all", first, computing, 0)
 	if second.heap == nil || second.rank == 0 {
-		t.Error("the next one did not become the head")
+		t.Error("the next one didn't become the head")
 	}
 	w.Reguess(w.now, second, Estimate{Guess: 20 * time.Millisecond, Idle: 20 * time.Second, Sure: true})
 	w.expectPhase(t, "it waits most of the time", second, holding)
@@ -68,8 +68,7 @@ func TestReguessLetsGo(t *testing.T) {
 	w.expectPhase(t, "Reguess doesn't move running requests", second, holding)
 }
 
-// TestReguessJoinsTheEnd: a request that moves joins the end of the other lane, where the order of arrival
-// also applies.
+// TestReguessJoinsTheEnd: a request that moves joins the end of the other lane.
 func TestReguessJoinsTheEnd(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.light("hog"), w.light("hog")}
@@ -77,7 +76,7 @@ func TestReguessJoinsTheEnd(t *testing.T) {
 	first, second := w.heavy("a"), w.heavy("a")
 	w.Reguess(w.now, late, estimate(300*time.Millisecond))
 	if late.heap != nil || late.links[inLane].before != second {
-		t.Error("it is not behind the others of its lane")
+		t.Error("the request isn't behind the others of its lane")
 	}
 	testkit.Same(t, 0, late.applied, "charged although it isn't a head")
 	w.done(hogs[0], 0)
@@ -90,8 +89,8 @@ func TestReguessJoinsTheEnd(t *testing.T) {
 	}
 }
 
-// TestReguessBehindTheHead: a request that stays in its lane, behind the head, is charged by the latest
-// estimate once it becomes the head.
+// TestReguessBehindTheHead: if a request stays in its lane behind the head, it is charged its latest estimate
+// when it becomes the head.
 func TestReguessBehindTheHead(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.light("hog"), w.light("hog")}
@@ -100,7 +99,7 @@ func TestReguessBehindTheHead(t *testing.T) {
 		w.Reguess(w.now, x, Estimate{Guess: 1500 * time.Millisecond, Idle: 500 * time.Millisecond, Sure: true})
 	}
 	if first.guess != 1 || second.guess != 1.5 {
-		t.Errorf("the head's guess is %g, the next one's %g; want 1, which was charged, and 1.5", first.guess, second.guess)
+		t.Errorf("the head's guess is %g, and the next one's %g; want 1, which was charged, and 1.5", first.guess, second.guess)
 	}
 	testkit.Same(t, 0.5, second.likelyIdle, "seconds that it is expected to hold a worker")
 	w.done(hogs[0], 0)
@@ -108,8 +107,8 @@ func TestReguessBehindTheHead(t *testing.T) {
 	testkit.Same(t, 1.5, second.charged, "the next request's charge as it becomes a head")
 }
 
-// TestReguessOfAParkedStranger: once its cost is known to be as guessed, it may use a worker and a free CPU,
-// whatever workers strangers hold.
+// TestReguessOfAParkedStranger: as soon as the cost of a parked stranger's request is known, the request may
+// use a worker and a free CPU, however many workers strangers hold.
 func TestReguessOfAParkedStranger(t *testing.T) {
 	w := newWorld(bounded())
 	for i := range 5 {
@@ -121,8 +120,8 @@ func TestReguessOfAParkedStranger(t *testing.T) {
 	x := w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: time.Second, Running: time.Second})
 	w.expectPhase(t, "another one next to it", x, queued)
 	if x.heap != &x.site.parked {
-		t.Fatal("it is not parked")
+		t.Fatal("the request is not parked")
 	}
 	w.Reguess(w.now, x, Estimate{Guess: time.Second, Sure: true})
-	w.expectPhase(t, "it is sure", x, computing)
+	w.expectPhase(t, "the cost is known", x, computing)
 }

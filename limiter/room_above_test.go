@@ -14,10 +14,10 @@ func TestFirstOfEqualRank(t *testing.T) {
 			t.Error("among equal ranks, the later request starts")
 		}
 		if c.offer(late, 4); c.first() != late {
-			t.Error("the greater rank goes")
+			t.Error("the request with the greater rank goes, although it arrived first")
 		}
 		if c.offer(early, 6); c.first() != late {
-			t.Error("a greater rank goes")
+			t.Error("the request with the greater rank goes")
 		}
 		c = candidate{}
 		c.offerStrange(both[0], 7, 9)

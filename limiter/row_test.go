@@ -39,7 +39,7 @@ func TestRowShowsTheQueue(t *testing.T) {
 	}
 }
 
-// TestADumpIsOfTheClassesInForce: keys of a removed class are shown only if the caller asks for that class.
+// TestADumpIsOfTheClassesInForce: Dump yields keys of a removed class only if the caller asks for that class.
 func TestADumpIsOfTheClassesInForce(t *testing.T) {
 	p := one(Observe, Budget{CPUs: 1})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1}})
@@ -55,7 +55,7 @@ func TestADumpIsOfTheClassesInForce(t *testing.T) {
 			got := 0
 			w.Dump(w.now, class, func(r Row) bool {
 				if got++; r.Class != class && class != "" || gone && class == "" && r.Class != "slash32" {
-					t.Errorf("of class %q, one gone %t, a row of %q", class, gone, r.Class)
+					t.Errorf("asked for class %q, one class removed %t: got a row of %q", class, gone, r.Class)
 				}
 				return true
 			})
@@ -66,9 +66,9 @@ func TestADumpIsOfTheClassesInForce(t *testing.T) {
 	p.Classes = p.Classes[:2]
 	w.SetPolicy(w.now, p)
 	if w.Dump(w.now, "", func(Row) bool { rows++; return false }); rows != 1 {
-		t.Errorf("%d rows for a caller that wanted one", rows)
+		t.Errorf("%d rows for a caller that stopped after one", rows)
 	}
-	testkit.Same(t, p.Classes, w.Classes(), "the classes in force")
+	testkit.Same(t, p.Classes, w.Classes(), "the current classes")
 	w.Leave(w.now, x)
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // TestSeedTable checks the table in the original's README: an address may use one CPU-second per second. It
-// sends requests of one second, with the given parallelism, and a new one whenever one is answered.
+// keeps the given number of requests in progress, each of which costs one CPU-second.
 //
 //	parallelism  average wait  requests/s
 //	1            0 s           1
@@ -39,8 +39,8 @@ func TestSeedTable(t *testing.T) {
 	}
 }
 
-// greedy is a client that sends its next request when the last one is answered, to a server that has room for
-// all requests.
+// greedy is a client that sends its next request as soon as the previous one is answered. The server has room
+// for all requests.
 type greedy struct {
 	*world
 	client         Key

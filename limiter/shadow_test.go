@@ -10,7 +10,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// outcome tells what happened to a request of a trace, and when.
+// outcome is the decision about a request of a trace, and its time.
 type outcome struct {
 	request int
 	at      time.Duration
@@ -20,8 +20,8 @@ type outcome struct {
 	hold    time.Duration
 }
 
-// schedule plays a trace of 90 s that needs more than two CPUs can do, and returns the decisions and their
-// times. Each request also has a key of the last class, whether or not the policy has that class.
+// schedule plays a trace of 90 s that needs more CPU time than two CPUs have, and returns the decisions and
+// their times. Each request also has a key of the last class, whether or not the policy has that class.
 func schedule(p Policy) (all []outcome, would int) {
 	w := newWorld(p)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -41,7 +41,7 @@ func schedule(p Policy) (all []outcome, would int) {
 				if v.Would.Key.Class != "" {
 					would++
 				}
-				if v.Shadow { // only reported
+				if v.Shadow { // this delay is only reported
 					all[len(all)-1].wait, all[len(all)-1].reason, all[len(all)-1].action = 0, None, Go
 				}
 				if v.Refused() {
@@ -60,7 +60,7 @@ func schedule(p Policy) (all []outcome, would int) {
 }
 
 // TestShadowChangesNothing: with a class in shadow, each request gets the same decision at the same moment as
-// without the class, although the class's keys owe as much as they can and hold all workers.
+// without the class, although the class's keys have the largest possible debt and hold all workers.
 func TestShadowChangesNothing(t *testing.T) {
 	for _, m := range []Mode{Fair, Cap, Cooperative, Observe} {
 		for _, capped := range []bool{false, true} {

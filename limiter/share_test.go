@@ -18,7 +18,7 @@ func (s *sharer) Carry([]byte) bool               { return false }
 func (s *sharer) Run(context.Context, Sink) error { return nil }
 func (s *sharer) Status() SharingStatus           { return SharingStatus{} }
 
-// TestSharerIsOfferedCharges: the Sharer also learns how a client's standing multiplies what it earns.
+// TestSharerIsOfferedCharges: charges offered to the Sharer include the client's standing.
 func TestSharerIsOfferedCharges(t *testing.T) {
 	s := &sharer{}
 	start := time.Now()
@@ -47,11 +47,11 @@ func TestBalance(t *testing.T) {
 		t.Errorf("%+v, %v", b, ok)
 	}
 	if b, ok := l.Balance(start, by("", "other")[1]); ok {
-		t.Errorf("of no class: %+v", b)
+		t.Errorf("a key of no class: %+v", b)
 	}
 	told := New(start, told(second), 1<<10, nil)
 	if b, ok := told.Balance(start, by("", "net")[1]); ok {
-		t.Errorf("of an external class: %+v", b)
+		t.Errorf("a key of an external class: %+v", b)
 	}
 }
 
@@ -96,9 +96,9 @@ func told(hold time.Duration) Policy {
 	return p
 }
 
-// TestExternalClass records what happens to a key that a master throttles. Each request waits until the time that
-// was known when it arrived. Later requests wait longer, and an order delays no request that arrived before
-// it.
+// TestExternalClass checks what happens to a key that a master throttles. Each request waits until the time
+// that was known when the request arrived. Later requests wait longer, and an order doesn't delay earlier
+// requests.
 func TestExternalClass(t *testing.T) {
 	s := &sharer{}
 	w := newWorld(told(5 * second))
@@ -125,7 +125,7 @@ func TestExternalClass(t *testing.T) {
 	w.Raise(w.now, key, w.now.Add(3*second))
 	ask()
 	w.Raise(w.now, key, w.now.Add(6*second))
-	ask() // more than 5 s
+	ask() // the client must wait for more than 5 s
 	w.run(4 * second)
 	ask()
 	w.run(10 * second)
@@ -149,8 +149,8 @@ func TestExternalClass(t *testing.T) {
 	}
 }
 
-// TestExternalDelayIsBounded: a peer can delay a key by a day at most, and the key isn't charged for what requests
-// cost.
+// TestExternalDelayIsBounded: a peer can delay a key by a day at most, and the key isn't charged the cost of
+// its requests.
 func TestExternalDelayIsBounded(t *testing.T) {
 	w := newWorld(told(0))
 	key := by("", "net")[1]
@@ -170,8 +170,8 @@ func TestNormalizedCost(t *testing.T) {
 	}
 }
 
-// TestDivide: with more instances, each key saves less on each. Credit that was lost isn't given back when
-// instances leave.
+// TestDivide: if there are more instances, each key saves less at each of them. Lost credit isn't given back
+// when there are fewer instances.
 func TestDivide(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 1, Burst: 12 * second}))
 	w.Leave(w.now, w.Arrive(w.now, Arrival{Client: host("a")}))

@@ -52,7 +52,7 @@ func (s *siege) checkSites(t fataler) int {
 			t.Fatalf("%d requests wait for site %q, but none should", of.queued, of.name)
 		}
 		if slices.Contains(g.contending, of) != (want.queued > 0) {
-			t.Fatalf("%d requests wait for site %q; it contends: %t", want.queued, of.name, want.queued == 0)
+			t.Fatalf("%d requests wait for site %q; the site contends: %t", want.queued, of.name, want.queued == 0)
 		}
 		sum := 0.0
 		for f := range active[of] {
@@ -88,7 +88,7 @@ func (s *siege) checkHeaps(t fataler, of *site) {
 	if from(&s.gate.load.computing, 0) >= s.gate.limits.slots || s.gate.busy >= s.gate.limits.workers {
 		return
 	}
-	for r := range rung(rungs) { // requests held back for another site must not wait while a CPU may be idle
+	for r := range rung(rungs) { // requests that are held back for another site may not wait while a CPU may be idle
 		if q := &of.queues[r]; s.someLeaves(q) && s.gate.load.long() < s.gate.limits.longMost && len(s.gate.contending) == 1 {
 			t.Fatalf("a request of rung %d of site %q waits although a CPU is idle", r, of.name)
 		}
@@ -101,7 +101,7 @@ func TestSitesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := roomy(Fair)
 		policy.Sites = []SiteInfo{{Name: "a"}, {Name: "b", Share: 3}}
-		s, peak := newSiege(policy), 0 // the most sites that had requests at a time
+		s, peak := newSiege(policy), 0 // the largest number of sites with requests at the same time
 		arrive := func(t *rapid.T) {
 			client := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client")
 			a := Arrival{
@@ -147,19 +147,19 @@ func TestSitesAtRandom(t *testing.T) {
 		s.forget()
 		s.checkSites(t)
 		if g := s.gate; g.clock.active != 0 || len(g.contending) > 0 || g.load != (load{}) || g.busy != 0 || len(s.tickets) > 0 {
-			t.Fatalf("all requests have left: shares of %g, %d contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
+			t.Fatalf("all requests have ended: shares of %g, %d sites contend, %+v, %d busy", g.clock.active, len(g.contending), g.load, g.busy)
 		}
 		s.checkVisits(t, peak)
 	})
 }
 
-// checkVisits checks, when all requests have ended, at how many sites clients are remembered: at a few, or at
-// no more than had requests at the same time, if those were more.
+// checkVisits checks, after all requests have ended, at how many sites each client is remembered: at a few, or
+// at most at as many as had requests at the same time.
 func (s *siege) checkVisits(t fataler, peak int) {
 	accounts(s.Limiter, func(_ account.State, b *bucket) {
 		for c, n := b.Value.client.Load(), 0; c != nil; c = c.elsewhere {
 			if n++; n > 2+max(mostElsewhere, peak) || c.work != 0 || c.queued != 0 || c.running != 0 || c.lanes != nil {
-				t.Fatalf("%v still has work at %q, or is at too many sites (%d): %+v", b.Key, c.site.name, n, c)
+				t.Fatalf("%v still has work at %q, or is remembered at too many sites (%d): %+v", b.Key, c.site.name, n, c)
 			}
 		}
 	})

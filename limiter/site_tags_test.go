@@ -18,8 +18,8 @@ func siteAt(virtualTime, share float64) (*gate, *Ticket) {
 	return g, &Ticket{queueEntry: queueEntry{site: s}}
 }
 
-// TestPartOfASite: a site's part of the machine while all sites have work. It is the whole machine if no other
-// site has work.
+// TestPartOfASite: a site's part of the machine depends on the shares of the sites with work. It is the whole
+// machine if no other site has work.
 func TestPartOfASite(t *testing.T) {
 	for share, want := range map[float64]float64{1: 1, 2: 2, 0.5: 0.5, 5: 2} {
 		if g, x := siteAt(0, share); g.part(x.site) != want {
@@ -28,16 +28,16 @@ func TestPartOfASite(t *testing.T) {
 	}
 	g, x := siteAt(0, 1)
 	if g.clock.active = 0; g.part(x.site) != 2 {
-		t.Errorf("while no site has work, it has %g", g.part(x.site))
+		t.Errorf("while no site has work, the site's part is %g", g.part(x.site))
 	}
 }
 
-// TestUsedShareOfASite: whether a site uses clearly more than its part, because others leave it unused,
-// or less.
+// TestUsedShareOfASite: a site may use clearly more than its part, because other sites leave some unused, or
+// less.
 func TestUsedShareOfASite(t *testing.T) {
 	for name, c := range map[string]struct {
-		used       float64 // CPU-seconds used in the last ten seconds; its part is ten
-		alone, ten bool    // no other site has work; ten seconds have passed since
+		used       float64 // CPU-seconds used in the last ten seconds; the site's part is ten
+		alone, ten bool    // no other site has work; ten seconds have passed since then
 		more, less bool
 	}{
 		"clearly more":           {used: 12.1, more: true},
@@ -67,8 +67,8 @@ func TestUsedShareOfASite(t *testing.T) {
 	}
 }
 
-// TestIdleSitesSaveNothing: a site without waiting requests that lags behind the clock moves up to
-// it. A site with waiting requests stays behind.
+// TestIdleSitesSaveNothing: a site behind the clock moves up to the clock if it has no waiting requests. A site
+// with waiting requests stays behind.
 func TestIdleSitesSaveNothing(t *testing.T) {
 	for _, x := range []struct {
 		queued     int
@@ -82,8 +82,8 @@ func TestIdleSitesSaveNothing(t *testing.T) {
 	}
 }
 
-// TestChargesOfSites: a site is charged what a request costs, whatever it was charged before. Its lead is
-// limited, and no more is given back than was taken.
+// TestChargesOfSites: in the end, a site is charged a request's cost, whatever it was charged before. Its lead
+// is limited, and no more is given back than was charged.
 func TestChargesOfSites(t *testing.T) {
 	for name, x := range map[string]struct {
 		at, first, then, settled float64
@@ -95,17 +95,17 @@ func TestChargesOfSites(t *testing.T) {
 		"more as it ran":                {100, 0.3, 1, 1, 102},
 		"more in the end":               {100, 0.3, 0.3, 1, 102},
 		"less as it ran":                {100, 0.3, 0.1, 0.3, 100.6},
-		"up to the bound":               {100, 9, 10, 10, 120},
-		"beyond the bound":              {100, 9, 11, 11, 120},
+		"up to the limit":               {100, 9, 10, 10, 120},
+		"beyond the limit":              {100, 9, 11, 11, 120},
 		"half of the charge given back": {100, 9, 12, 6, 110},
-		"already beyond the bound":      {130, 1, 2, 2, 130},
+		"already beyond the limit":      {130, 1, 2, 2, 130},
 		"behind the clock":              {98, 1, 1, 1, 100},
 	} {
 		g, r := siteAt(x.at, 0.5)
 		g.chargeSite(r, x.first)
 		g.chargeSite(r, x.then)
 		if g.settleSite(time.Second, r, x.settled); math.Abs(r.site.among.virtualTime-x.want) > 1e-9 {
-			t.Errorf("%s: it is at %g, want %g", name, r.site.among.virtualTime, x.want)
+			t.Errorf("%s: the site is at %g, want %g", name, r.site.among.virtualTime, x.want)
 		}
 		if r.site.settled != x.settled || r.site.ended != 1 || r.site.used.sum != x.settled || g.clock.systemVirtualTime != 100+x.settled/2 {
 			t.Errorf("%s: %+v; the clock is at %g", name, r.site, g.clock.systemVirtualTime)
@@ -114,7 +114,7 @@ func TestChargesOfSites(t *testing.T) {
 		g.chargeSite(r, x.first)
 		g.chargeSite(r, x.then)
 		if g.undoSite(r); math.Abs(r.site.among.virtualTime-x.at) > 1e-9 || r.siteCharge != (siteCharge{}) {
-			t.Errorf("%s: given back, it is at %g", name, r.site.among.virtualTime)
+			t.Errorf("%s: after the charge was given back, the site is at %g", name, r.site.among.virtualTime)
 		}
 	}
 	g, r := siteAt(100, 1)
@@ -130,9 +130,9 @@ func TestTurnsOfSites(t *testing.T) {
 		a, b float64 // their tags
 		want string
 	}{
-		"a is before": {100, 101, "ab"},
-		"b is before": {101, 100, "ba"},
-		"even":        {100, 100, "ab"},
+		"a is first": {100, 101, "ab"},
+		"b is first": {101, 100, "ba"},
+		"even":       {100, 100, "ab"},
 	} {
 		g, _ := siteAt(0, 1)
 		a := &site{name: "a", among: flow{virtualTime: x.a, share: 1}}
@@ -149,7 +149,7 @@ func TestTurnsOfSites(t *testing.T) {
 	slow, fast := &site{name: "slow", queued: 3, among: flow{share: 1}}, &site{name: "fast", queued: 5, among: flow{share: 2}}
 	for _, g.contending = range [][]*site{{slow, fast}, {fast, slow}} {
 		if g.fattest() != slow {
-			t.Error("five requests with two shares count as more than three with one")
+			t.Error("five requests of a site with two shares count as more than three of a site with one")
 		}
 	}
 }

@@ -34,15 +34,15 @@ func TestSiteStates(t *testing.T) {
 	}
 	w.at("b", "x", time.Second)
 	if got := w.GateState().Sites; math.Abs(got[1].Lead-1) > 1e-9 || got[0].Lead != 0 || got[2].Lead != 0 {
-		t.Errorf("a request runs at b, which is ahead by what it is expected to cost: %+v", got)
+		t.Errorf("a request runs at b, which should be ahead by the expected cost: %+v", got)
 	}
 	if s := newWorld(fair()).GateState().Sites; s != nil {
-		t.Errorf("%+v although no sites are named", s)
+		t.Errorf("the states are %+v, although no sites are named", s)
 	}
 }
 
-// TestSitesCountWaitingRequests: a site counts how long its requests waited, whether or not they ran, and how many
-// never ran.
+// TestSitesCountWaitingRequests: a site adds up how long its requests waited, whether or not they ran, and
+// counts those that never ran.
 func TestSitesCountWaitingRequests(t *testing.T) {
 	w := twoSites()
 	w.now = w.now.Add(time.Hour)
@@ -57,11 +57,11 @@ func TestSitesCountWaitingRequests(t *testing.T) {
 		testkit.Same(t, want, waiting[i].Verdict().Refused(), "request %d: refused", i)
 	}
 	if b := w.GateState().Sites[1]; b.Waited != 3+7+30 || b.Refused != 1 || b.Busy != 2 || b.Queued != 0 {
-		t.Errorf("after waits of 3, 7 and 30 s, of which the last ended in a refusal: %+v", b)
+		t.Errorf("after waits of 3, 7 and 30 s, the last of which ended in a refusal: %+v", b)
 	}
 }
 
-// TestSiteThatGoesAndComes: if a site is removed and named again while its requests wait, it is still one site
+// TestSiteThatGoesAndComes: if a site is removed and added again while its requests wait, it is still one site
 // with one share.
 func TestSiteThatGoesAndComes(t *testing.T) {
 	a, b := SiteInfo{Name: "a"}, SiteInfo{Name: "b"}
@@ -104,6 +104,6 @@ func TestWaitingAtARemovedSite(t *testing.T) {
 		w.SetPolicy(w.now, p)
 		w.Advance(w.now)
 		w.expectPhase(t, "the site is gone", at["b"], want)
-		w.expectPhase(t, "the site is there", at["a"], want)
+		w.expectPhase(t, "the site remains", at["a"], want)
 	}
 }

@@ -20,7 +20,7 @@ func TestTheSitesClockIsThatOfTheLeastTag(t *testing.T) {
 		}
 		r.guess = 3
 		if g.takeTurn(r); g.clock.systemVirtualTime != x.want || r.site.among.virtualTime != 101+3 {
-			t.Errorf("%s: the clock is at %g, want %g; the site at %g", name, g.clock.systemVirtualTime, x.want, r.site.among.virtualTime)
+			t.Errorf("%s: the clock is at %g, want %g; the site is at %g", name, g.clock.systemVirtualTime, x.want, r.site.among.virtualTime)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// stall is a world in which two requests of a size compute, so strangers' requests of that size wait.
+// stall is a world in which two requests of a size compute. Strangers' requests of that size therefore wait.
 type stall struct {
 	*world
 	size time.Duration
@@ -23,7 +23,7 @@ func newStall(size time.Duration) *stall {
 	return &stall{world: w, size: size, hogs: []*Ticket{w.of("hog", size), w.of("hog", size)}, name: map[*Ticket]string{}}
 }
 
-// comes sends a request of a stranger with a new address.
+// comes sends a request from a new address, whose client is a stranger.
 func (s *stall) comes(name string, a Arrival) *Ticket {
 	a.Client = host(name)
 	if a.Guess == 0 {
@@ -61,7 +61,7 @@ func (s *stall) order(t *testing.T) (names []string) {
 	return names
 }
 
-// TestStrangersTakeTurns: which stranger takes the strangers' turn.
+// TestStrangersTakeTurns checks which stranger takes the strangers' turn.
 func TestStrangersTakeTurns(t *testing.T) {
 	for what, c := range map[string]struct {
 		come func(s *stall)
@@ -73,7 +73,7 @@ func TestStrangersTakeTurns(t *testing.T) {
 				s.run(200 * time.Millisecond)
 			}
 		}, []string{"0", "1", "2", "3"}},
-		"the newest, once one has waited for a second; that one comes last": {func(s *stall) {
+		"the newest, once one has waited for a second; the impatient one goes last": {func(s *stall) {
 			s.comes("late", Arrival{})
 			s.run(500 * time.Millisecond)
 			s.comes("1", Arrival{})
@@ -119,7 +119,7 @@ func TestStrangersAreChargedAsTheyStart(t *testing.T) {
 		}
 	}
 	if g := w.GateState(); g.Queued != 500 || flow.virtualTime != before {
-		t.Errorf("%d wait, their tag moved by %g", g.Queued, flow.virtualTime-before)
+		t.Errorf("%d strangers wait, and their virtual time moved by %g", g.Queued, flow.virtualTime-before)
 	}
 	for i := range 500 {
 		if r, ok := w.Find(w.now, by(fmt.Sprint("stranger ", i))[0]); !ok || r.Level < 30 {
@@ -129,12 +129,12 @@ func TestStrangersAreChargedAsTheyStart(t *testing.T) {
 	known := w.of("known", time.Second)
 	w.done(hogs[0], time.Second)
 	w.expectPhase(t, "the strangers' share is five times as great", first, computing)
-	w.expectPhase(t, "they had their turn", known, queued)
+	w.expectPhase(t, "a known client, once strangers had their turn", known, queued)
 	if got, want := flow.virtualTime-w.gate.home.clock.systemVirtualTime, 1/flow.share; math.Abs(got-want) > 1e-9 {
-		t.Errorf("they are %g ahead, want %g of the one that runs", got, want)
+		t.Errorf("strangers are %g ahead, want %g for the request that runs", got, want)
 	}
 	w.Leave(w.now, first)
-	if flow.work != 499+1-1 { // one of them now runs instead of waiting
+	if flow.work != 499+1-1 { // one of the 499 now runs instead of waiting
 		t.Errorf("%d strangers have work", flow.work)
 	}
 }

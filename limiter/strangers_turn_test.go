@@ -8,8 +8,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestStrangersShare: strangers have at least leastStrangers, and at least half of the shares of all others
-// with work.
+// TestStrangersShare: the strangers' share is at least leastStrangers, and at least half the sum of the shares
+// of all other clients with work.
 func TestStrangersShare(t *testing.T) {
 	for name, x := range map[string]struct {
 		active, was, want float64
@@ -29,10 +29,10 @@ func TestStrangersShare(t *testing.T) {
 	}
 }
 
-// TestStrangersTurns: a level's turn began when a stranger arrived, or when the last one started. Service that
-// strangers missed counts for only a few requests. Service beyond their share counts as for all clients.
+// TestStrangersTurns: a level's turn began when a stranger arrived, or when the previous one started. Missed
+// service counts for only a few requests. Service beyond the strangers' share counts as for other clients.
 func TestStrangersTurns(t *testing.T) {
-	const now, e = 100.0, 0.2 // 0.1 CPU-seconds with a share of a half
+	const now, e = 100.0, 0.2 // 0.1 CPU-seconds divided by a share of a half
 	for name, x := range map[string]struct{ turn, virtualTime, order, rank, went float64 }{
 		"turn is now":                             {now, now, now + 2*e, now + 2*e, now},
 		"turn was just before":                    {now - 2*e, now, now, now, now - e},
@@ -53,8 +53,8 @@ func TestStrangersTurns(t *testing.T) {
 	}
 }
 
-// TestTurnOfALevelThatWasEmpty: such a level takes the turn of the earliest level at which strangers wait, but
-// not before its own turn or after the clock.
+// TestTurnOfALevelThatWasEmpty: when a stranger arrives at a level where none waited, the level takes the
+// earliest turn of the levels at which strangers wait, but not one before its own turn or after the clock.
 func TestTurnOfALevelThatWasEmpty(t *testing.T) {
 	for name, x := range map[string]struct{ its, others, want float64 }{
 		"no stranger waits":                     {its: 5, others: -1, want: 100},
@@ -75,7 +75,7 @@ func TestTurnOfALevelThatWasEmpty(t *testing.T) {
 	}
 }
 
-// TestOrderOfStrangers: each of these goes before the next one, whatever the order of their arrival.
+// TestOrderOfStrangers: each request in the list goes before the next one, whatever the order of arrival.
 func TestOrderOfStrangers(t *testing.T) {
 	of := func(change func(*Ticket)) uint8 {
 		x := &Ticket{queueEntry: queueEntry{client: new(client), level: 2}}
@@ -111,13 +111,13 @@ func TestOrderOfStrangers(t *testing.T) {
 	}
 	for i := 1; i < len(order); i++ {
 		if order[i-1].of >= order[i].of {
-			t.Errorf("%q is of class %d, and %q of %d", order[i-1].what, order[i-1].of, order[i].what, order[i].of)
+			t.Errorf("%q has class %d, and %q has class %d", order[i-1].what, order[i-1].of, order[i].what, order[i].of)
 		}
 	}
 }
 
 // TestTheNewestStrangerGoesFirst: once a stranger has lost patience, the newest of those with few answers goes
-// first. Strangers with more answers, including running requests, are served in turn.
+// first. Strangers with more answers keep the order of arrival. Running requests count as answers.
 func TestTheNewestStrangerGoesFirst(t *testing.T) {
 	for _, x := range []struct {
 		answers, running int32
@@ -127,7 +127,7 @@ func TestTheNewestStrangerGoesFirst(t *testing.T) {
 		s := &site{strangers: strangers{newest: x.newest}}
 		r := &Ticket{queueEntry: queueEntry{order: 7, site: s, client: &client{answers: x.answers, running: x.running}}}
 		if r.line(); r.rank != x.want {
-			t.Errorf("with %d answers, and %d running, newest first %t: its rank is %g, want %g", x.answers, x.running, x.newest, r.rank, x.want)
+			t.Errorf("with %d answers, %d running requests, newest first %t: the rank is %g, want %g", x.answers, x.running, x.newest, r.rank, x.want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestLosingPatience(t *testing.T) {
 	}
 	g.losePatience(patience)
 	if !first.stale || second.stale || g.patient != second || s.queues[0].strange.top() != second || first.class <= second.class {
-		t.Errorf("the request that has waited too long is stale %t, of class %d; the other one is of class %d", first.stale, first.class, second.class)
+		t.Errorf("the request that has waited too long is stale: %t, its class is %d, and the other's class is %d", first.stale, first.class, second.class)
 	}
 	until := patience + impatientFor
 	testkit.Same(t, until, s.strangers.newestTo, "the newest go first until")

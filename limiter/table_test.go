@@ -35,7 +35,7 @@ func TestMillionClients(t *testing.T) {
 			fmt.Sprintf("%d.%d.0.0/16", i>>24, i>>16&255), 20*time.Millisecond)
 	}
 	if n := l.Keys(); n > 65536+64 {
-		t.Errorf("%d keys, want at most the size of 65536", n)
+		t.Errorf("%d keys, want at most 65536, the table's size", n)
 	}
 	if mb := float64(testkit.Heap()-before) / (1 << 20); mb > 16 {
 		t.Errorf("the table takes %.1f MB, want at most 16", mb)
@@ -49,7 +49,7 @@ func TestMillionClients(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// TestRowOfAKeyInDebt: a row's figures while a response is held because of a debt.
+// TestRowOfAKeyInDebt checks a row's figures while a response is held because of a debt.
 func TestRowOfAKeyInDebt(t *testing.T) {
 	w := newWorld(one(Cooperative, Budget{CPUs: 1}))
 	for range 3 {

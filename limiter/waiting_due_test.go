@@ -18,8 +18,8 @@ func capped(owes map[string]time.Duration) *world {
 	return w
 }
 
-// TestAllDueRequestsAreAnnounced: if several keys stop owing at the same time, every request that may start does,
-// and its owner is notified.
+// TestAllDueRequestsAreAnnounced: if several keys' debts are paid at the same time, every request that may
+// start does so, and its owner is notified.
 func TestAllDueRequestsAreAnnounced(t *testing.T) {
 	w := capped(map[string]time.Duration{"a": second, "b": second, "c": 2 * second})
 	var waiting []*Ticket
@@ -27,7 +27,7 @@ func TestAllDueRequestsAreAnnounced(t *testing.T) {
 		waiting = append(waiting, w.of(client, 0))
 	}
 	testkit.Same(t, len(waiting), w.Held(), "held")
-	testkit.Same(t, w.now.Add(second), w.Advance(w.now), "it asks to be called after the first debt's second")
+	testkit.Same(t, w.now.Add(second), w.Advance(w.now), "Advance asks to be called when the first debt is paid, after a second")
 	w.now = w.now.Add(second)
 	next := w.Advance(w.now)
 	for i, x := range waiting {
@@ -40,12 +40,12 @@ func TestAllDueRequestsAreAnnounced(t *testing.T) {
 		}
 	}
 	if next != w.now.Add(second) || w.Held() != 1 {
-		t.Errorf("then it asks to be called in %v, and holds %d", next.Sub(w.now), w.Held())
+		t.Errorf("Advance then asks to be called in %v, and %d requests are held", next.Sub(w.now), w.Held())
 	}
 }
 
-// TestTheFirstThatIsDueIsWaitedFor: Advance waits for the earlier of two times: when a debt is paid, and when
-// the longest wait at the gate ends.
+// TestTheFirstThatIsDueIsWaitedFor: Advance asks to be called at the earlier of two times: when a debt is paid,
+// or when the longest wait at the gate ends.
 func TestTheFirstThatIsDueIsWaitedFor(t *testing.T) {
 	for name, x := range map[string]struct{ debt, since, want time.Duration }{
 		"the debt":              {debt: 5 * second, want: 5 * second},
@@ -80,7 +80,7 @@ func TestTheFirstThatIsDueIsWaitedFor(t *testing.T) {
 			t.Errorf("%s: %d requests are held, want %d", name, n, held)
 		}
 		if next := w.Advance(w.now); !next.Equal(want) {
-			t.Errorf("%s: it asks to be called in %v, want %v", name, next.Sub(w.now), x.want)
+			t.Errorf("%s: Advance asks to be called in %v, want %v", name, next.Sub(w.now), x.want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestFirstWaitRequestsAdvance(t *testing.T) {
 	}
 }
 
-// TestTheWaitIsThatForTheKeyWhichOwes: the wait counts for the key that owes and for no other key, whether the
+// TestTheWaitIsThatForTheKeyWhichOwes: the wait counts for the key in debt and for no other key, whether the
 // request was started or refused.
 func TestTheWaitIsThatForTheKeyWhichOwes(t *testing.T) {
 	for name, debt := range map[string]time.Duration{"it goes": 20 * second, "it is refused": 40 * second} {

@@ -8,7 +8,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// inDebt returns a world of one mode in which a key owes. A request of one second would have to wait for debt.
+// inDebt returns a world of one mode, in which a key is in debt. A request of one second would have to wait
+// until the debt is paid.
 func inDebt(m Mode, debt time.Duration, change func(*Policy)) *world {
 	p := one(m, Budget{CPUs: 1})
 	p.Classes = append(p.Classes, ClassInfo{"slash24", Budget{CPUs: 1}})
@@ -31,7 +32,7 @@ func TestWaitersLeaveInOrderAtTheKeysPace(t *testing.T) {
 		})
 	}
 	w.run(20 * second)
-	// No request ends here, so each start is charged, and paid before the next.
+	// No request ends here, so the charge for each start is paid before the next one starts.
 	want := []string{"0 at 2s", "1 at 3s", "2 at 4s", "3 at 5s"}
 	testkit.Same(t, want, order, "left")
 }
@@ -43,7 +44,7 @@ func TestWaiterLeavesAtOnceWithItsClient(t *testing.T) {
 	w.ask(Arrival{Client: host("a"), Guess: second}, func(*Ticket) { at = w.elapsed() })
 	w.after(second, func() { w.Leave(w.now, first) })
 	w.run(10 * second)
-	testkit.Same(t, 2*second, at.Round(100*time.Millisecond), "the second left in the place of the first, at")
+	testkit.Same(t, 2*second, at.Round(100*time.Millisecond), "when the second one starts in place of the first")
 	testkit.Same(t, 0, w.Held(), "held")
 }
 
@@ -71,7 +72,7 @@ func TestRefusals(t *testing.T) {
 		want   Verdict
 	}{
 		"cap: too long":          {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
-		"behind others too long": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
+		"debt of those in front": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
 		"observe":                {mode: Observe, debt: 40 * second, want: Verdict{Undelayed: true}},
 		"shadow": {
 			mode: Cap, debt: 40 * second, change: func(p *Policy) { p.Shadow = true },
@@ -92,7 +93,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal("the request waits, want a verdict at once")
 			}
 			got := ticket.Verdict()
-			got.Known, got.Ahead, got.CostMultiplier = false, false, 0 // set by the gate, which mode observe also uses
+			got.Known, got.Ahead, got.CostMultiplier = false, false, 0 // the gate sets these, and mode observe also uses it
 			testkit.Same(t, c.want, got, "verdict")
 			if got := ticket.Verdict().Refused(); got && w.Keys() != keys {
 				t.Error("a refused request made a key")
@@ -102,7 +103,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFullRoomRefusesTheLongestQueue: one client may fill the room. Other clients then take places from it.
+// TestFullRoomRefusesTheLongestQueue: one client may fill the room. Other clients' requests then replace some
+// of its requests.
 func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
 	w := inDebt(Cap, 2*second, func(p *Policy) { p.MaxHeld = 4 })
 	w.Debit(w.now, Charge{Key: by("b")[0], Cost: 2 * second})
@@ -124,8 +126,8 @@ func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
 		}
 	}
 	expect("the newest of the many", many[3], true)
-	expect("the one before", many[2], false)
-	expect("the one of another client", one, false)
+	expect("the second newest of the many", many[2], false)
+	expect("another client's request", one, false)
 	expect("one more of the many", wait("a"), true)
 }
 
@@ -143,8 +145,7 @@ func TestWaitEndsAtMaxHold(t *testing.T) {
 	testkit.Same(t, 0, w.Held(), "held")
 }
 
-// A request that two of its keys block waits for both. In the queue of the second key, it waits in order of
-// arrival.
+// If two keys block a request, it waits for both. In the queue of the second key, it waits in order of arrival.
 func TestTwoDebtsOneRequest(t *testing.T) {
 	w := inDebt(Cap, 3*second, nil)
 	w.Debit(w.now, Charge{Key: by("", "net")[1], Cost: 6 * second})
@@ -190,8 +191,8 @@ func TestReloadReleasesRequests(t *testing.T) {
 	}
 }
 
-// Responses are released in the order in which they were held, whatever others were charged later. If the room
-// is full, they are sent at once.
+// Responses are released in the order in which they were held, whatever other requests were charged later. If
+// the room is full, responses are sent at once.
 func TestHolding(t *testing.T) {
 	w := inDebt(Cooperative, 0, func(p *Policy) { p.MaxHeld = 2 })
 	var tickets []*Ticket

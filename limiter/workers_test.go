@@ -7,7 +7,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// shift is a gate that observes how many workers there are.
+// shift is a gate that finds out how many workers there are.
 type shift struct {
 	*world
 	t *testing.T
@@ -42,8 +42,8 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 	return xs
 }
 
-// watch reads the accept queue ten times a second for the given time. At each reading, queued connections
-// wait, and processes returns the backend's number of processes at that time.
+// watch reads the accept queue ten times a second for the time d. queued is the number of connections that wait
+// each time. processes returns the backend's number of processes at a given time.
 func (s shift) watch(d time.Duration, queued int, processes func(time.Duration) int) {
 	for at := time.Duration(0); at < d; at += 100 * time.Millisecond {
 		s.run(100 * time.Millisecond)
@@ -58,11 +58,11 @@ const (
 	byQueue   = "connections that wait to be accepted"
 )
 
-// TestWorkersArePlentyUntilConnectionsWait: if nothing is known about a backend, it gets any number of
-// requests as long as it accepts them: within a second, or at once if the length of its queue is unknown.
+// TestWorkersArePlentyUntilConnectionsWait: a backend about which nothing is known gets any number of requests
+// while it accepts them: within a second, or at once if the length of its accept queue is unknown.
 func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 	s := newShift(t, 0)
-	s.expect("it was looked at once", 16, byNothing)
+	s.expect("the accept queue was read once", 16, byNothing)
 	if n, _ := s.Workers(); n != 0 {
 		t.Errorf("%d workers are known, want any number", n)
 	}
@@ -77,12 +77,12 @@ func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
 	blind := shift{w, t}
 	blind.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
-	blind.expectState(t, "its queue can't be seen", map[string]int{"holding": 60, "queued": 0})
+	blind.expectState(t, "the accept queue can't be read", map[string]int{"holding": 60, "queued": 0})
 }
 
-// TestWaitingConnectionsTellThatWorkersAreShort: workers are short once connections have waited for a while,
-// no worker has started in that time, and the CPUs aren't full. The number in use is then at most that of the
-// accepted connections.
+// TestWaitingConnectionsTellThatWorkersAreShort: workers are short once connections have waited for a while, no
+// worker has started in that time, and the CPUs aren't full. The backend then has as many workers as
+// connections that it accepted.
 func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 	grows := func(each time.Duration) func(time.Duration) int {
 		return func(at time.Duration) int { return 5 + int(at/each) }
@@ -92,13 +92,13 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 		processes func(time.Duration) int
 		lasts     time.Duration
 		use       float64
-		want      int // workers; 0: unknown
+		want      int // number of workers; 0: unknown
 	}{
 		"for a moment":                       {queued: 3, processes: always(5), lasts: forksFor},
 		"for long":                           {queued: 3, processes: always(5), lasts: forksFor + 200*time.Millisecond, want: 13},
 		"no connection waits":                {queued: 0, processes: always(5), lasts: time.Minute},
-		"more are started":                   {queued: 3, processes: grows(time.Second), lasts: time.Minute},
-		"they are started slowly":            {queued: 3, processes: grows(4 * time.Second), lasts: 4 * time.Second, want: 13},
+		"more workers start":                 {queued: 3, processes: grows(time.Second), lasts: time.Minute},
+		"workers start slowly":               {queued: 3, processes: grows(4 * time.Second), lasts: 4 * time.Second, want: 13},
 		"all connections wait":               {queued: 16, processes: always(5), lasts: time.Minute},
 		"processes are not seen":             {queued: 3, processes: always(0), lasts: blindFor},
 		"processes are not seen, for longer": {queued: 3, processes: always(0), lasts: blindFor + 200*time.Millisecond, want: 13},
@@ -117,8 +117,8 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 	}
 }
 
-// TestMoreWorkersAreTriedAgain: if no connection waits but a request does, an eighth more workers are tried:
-// after 10 s at first, and after twice as long each time that there weren't more.
+// TestMoreWorkersAreTriedAgain: if no connection waits but a request does, the gate tries an eighth more
+// workers. It does so after 10 s at first. Each time that there weren't more workers, the pause doubles.
 func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s := newShift(t, 0)
 	s.polls(30, "a", "b", "c", "d")
@@ -126,7 +126,7 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.watch(3*time.Second, 10, always(5))
 	s.expect("ten of thirty wait", 20, byQueue)
 	s.watch(againAfter-500*time.Millisecond, 0, always(5))
-	s.expect("they are accepted, as others have ended", 20, byQueue)
+	s.expect("the connections are accepted, because other requests have ended", 20, byQueue)
 	for _, x := range s.polls(20, "e", "f") {
 		s.expectPhase(t, "more", x, queued)
 	}
@@ -136,10 +136,10 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.expect("and again", 24, byQueue)
 	s.gate.busy = 24
 	s.watch(3*time.Second, 4, always(5))
-	s.expect("that was too many", 20, byQueue)
+	s.expect("more workers were tried, but there were none", 20, byQueue)
 	s.watch(2*againAfter-time.Second, 0, always(5))
-	s.expect("they are not tried again so soon", 20, byQueue)
-	s.polls(20, "g", "h") // the others have lost patience
+	s.expect("more workers aren't tried again so soon", 20, byQueue)
+	s.polls(20, "g", "h") // the other clients' requests have timed out
 	s.watch(time.Second, 0, always(5))
 	s.expect("but later", 22, byQueue)
 
@@ -160,29 +160,29 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAFoundNumberIsUsedAsItIs: a found number is used until connections wait for too long. Then it is the
-// limit up to which more workers are tried.
+// TestAFoundNumberIsUsedAsItIs: the gate uses a found number until connections wait for too long. From then on,
+// it tries more workers only up to that number.
 func TestAFoundNumberIsUsedAsItIs(t *testing.T) {
 	s := newShift(t, 0)
 	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
 	s.expect("found", 150, "Apache's MaxRequestWorkers")
 	s.polls(90, "a", "b", "c", "d", "e", "f", "g", "h")
-	s.expectState(t, "all of them", map[string]int{"holding": 90})
+	s.expectState(t, "all polls hold a worker", map[string]int{"holding": 90})
 	s.watch(time.Minute, 8, func(at time.Duration) int { return 5 + int(at/time.Second) })
-	s.expect("while Apache starts one a second", 150, "Apache's MaxRequestWorkers")
+	s.expect("while Apache starts one worker a second", 150, "Apache's MaxRequestWorkers")
 	s.watch(3*time.Second, 8, always(64))
-	s.expect("it starts no more", 82, byQueue)
+	s.expect("Apache starts no more workers", 82, byQueue)
 	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
 	s.expect("the same number is found again", 82, byQueue)
 	for range 6 {
 		s.polls(90, "a", "b", "c", "d", "e", "f", "g", "h")
 		s.watch(20*time.Second, 0, always(64))
 	}
-	s.expect("they come back", 150, byQueue)
+	s.expect("the workers come back", 150, byQueue)
 	s.Found(s.now, 5, "php-fpm's pm.max_children")
 	s.expect("another number", 5, "php-fpm's pm.max_children")
 	s.Found(s.now, 0, "nothing")
-	s.expect("none any more", anyWorkers, byNothing)
+	s.expect("no number is found any more", anyWorkers, byNothing)
 }
 
 // TestAConfiguredNumberIsANumber: a configured number is never changed, neither up nor down.
@@ -205,8 +205,8 @@ func TestAConfiguredNumberIsANumber(t *testing.T) {
 	s.expect("no more", anyWorkers, byNothing)
 }
 
-// TestLacksWorkers: a worker is lacking if a request that holds one for long waits, if its keys hold too
-// many, or if it would compute and a CPU is idle. While all are busy, every waiting request lacks one.
+// TestLacksWorkers: a worker is lacking if a waiting request would hold one for long, if its keys hold too
+// many, or if it would compute and a CPU is idle. While all workers are busy, every waiting request lacks one.
 func TestLacksWorkers(t *testing.T) {
 	on := func(l level) func(*gate) {
 		return func(g *gate) { g.home.queues[l].underShare.push(new(Ticket)) }

@@ -11,14 +11,14 @@ import (
 
 const second = time.Second
 
-// world has virtual time: a queue of future events, a limiter that gets the time from it, and what a driver
-// would do for the limiter.
+// world simulates time. It has a queue of future events and a limiter that gets the time from it, and does for
+// the limiter what a driver would do.
 type world struct {
 	*Limiter
 	start, now time.Time
 	events     []event // in order of time
 	seq        int
-	due        time.Time // when the limiter asked to be called
+	due        time.Time // when the limiter asked for the next Advance
 	asked      []asked
 }
 
@@ -102,14 +102,13 @@ func (w *world) tell() {
 			a := w.asked[i]
 			w.asked = slices.Delete(w.asked, i, i+1)
 			a.then(a.t)
-			i = -1 // the callback may have decided others
+			i = -1 // the callback may have caused other decisions
 		}
 	}
 }
 
-// loop makes the given number of connections send requests from next again and again, and counts the
-// CPU-seconds that they use. Each request takes and costs what was guessed. The backend doesn't become slower
-// with more requests.
+// loop makes the given number of connections send requests from next repeatedly, and counts the CPU-seconds
+// that they use. Each request takes and costs its guess. More requests don't make the backend slower.
 func (w *world) loop(name string, connections int, used map[string]float64, next func() Arrival) {
 	var ask func()
 	ask = func() {
