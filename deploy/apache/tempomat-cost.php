@@ -1,5 +1,5 @@
 <?php
-// Reports to tempomat-proxy what a request has cost. The response header
+// Reports the cost of a request to tempomat-proxy. The response header
 //
 //     Tempomat-Cost: 0.012345
 //
@@ -11,7 +11,7 @@
 if (PHP_SAPI !== 'cli' && !PHP_ZTS && function_exists('getrusage')
     && function_exists('header_register_callback') && !function_exists('tempomat_cost_cpu')) {
 
-    /** CPU time of this process and of the children it waited for, in seconds. */
+    /** CPU time of this process and of the children that it waited for, in seconds. */
     function tempomat_cost_cpu()
     {
         $sum = 0.0;
@@ -46,8 +46,8 @@ if (PHP_SAPI !== 'cli' && !PHP_ZTS && function_exists('getrusage')
     tempomat_cost_since_start();
     header_register_callback('tempomat_cost_send');
 
-    // PHP sends the headers with the first output, so the longer output is buffered,
-    // the more of the page's cost the header contains. If php.ini sets a buffer
+    // PHP sends the headers with the first output, so the header contains more of the
+    // page's cost if output is buffered longer. If php.ini sets a buffer
     // (output_buffering, 4096 in the php.ini that PHP ships), replace it with a larger
     // one. The number of buffer levels stays the same, so pages that flush work as
     // before. If php.ini sets no buffer, don't add one: pages may rely on flush()

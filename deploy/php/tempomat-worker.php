@@ -1,13 +1,13 @@
 <?php
-// Reports to tempomat-proxy which process serves a request, so the proxy can charge the CPU time of
-// that process to the request. Set cost.socket in tempomat.yaml, and load this file with
+// Reports to tempomat-proxy which process serves a request, so the proxy can charge the request for
+// the CPU time of that process. Set cost.socket in tempomat.yaml, and load this file with
 // auto_prepend_file; see README.md in this directory. It prints nothing, stores nothing and never
 // waits. If the proxy or its socket is missing, it does nothing. For PHP 5.6 to 8.4.
 
 if (isset($_SERVER['HTTP_TEMPOMAT_REQUEST']) && PHP_SAPI !== 'cli' && !PHP_ZTS
     && function_exists('stream_socket_client') && !function_exists('tempomat_worker_tell')) {
 
-    /** Reports that this process begins to serve the request ('+'), or has finished it ('-'). */
+    /** Reports that this process is beginning to serve the request ('+') or has finished ('-'). */
     function tempomat_worker_tell($what)
     {
         static $socket = null, $number = '';

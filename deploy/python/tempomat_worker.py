@@ -1,5 +1,5 @@
-"""Reports to tempomat-proxy which process serves a request, so the proxy can charge the CPU time
-of that process to the request. Set cost.socket in tempomat.yaml. This is for WSGI servers
+"""Reports to tempomat-proxy which process serves a request, so the proxy can charge the request
+for the CPU time of that process. Set cost.socket in tempomat.yaml. This module is for WSGI servers
 whose workers serve one request at a time, such as gunicorn's sync workers:
 
     from tempomat_worker import Worker
@@ -37,7 +37,7 @@ class Worker:
 
 
 class Body:
-    """The body of an answer. The server closes it when the request is finished."""
+    """The body of an answer. The server closes the body when the request is finished."""
 
     def __init__(self, worker, number, body):
         self.worker, self.number, self.body = worker, number, body

@@ -1,5 +1,5 @@
-# Reports to tempomat-proxy which process serves a request, so the proxy can charge the CPU time of
-# that process to the request. Set cost.socket in tempomat.yaml. This is for Rack servers
+# Reports to tempomat-proxy which process serves a request, so the proxy can charge the request for
+# the CPU time of that process. Set cost.socket in tempomat.yaml. This file is for Rack servers
 # whose workers serve one request at a time: puma with "workers N" and "threads 1, 1", or unicorn.
 #
 #   require "tempomat_worker"
