@@ -92,7 +92,7 @@ func (d *doctor) printPins(pins []api.PinRow) {
 	t.Print(&d.out, d.screen().width)
 }
 
-// act sends a change to all instances, and prints what each of them did.
+// act sends a change to all instances, and prints what each instance did.
 func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, document bool) error {
 	f, err := d.fleet(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *doctor) act(ctx context.Context, path string, a api.ActRequest, documen
 	return nil
 }
 
-// act sends a change to all instances, and returns what each of them did, in sentences.
+// act sends a change to all instances, and returns sentences that say what each instance did.
 func (f *fleet) act(ctx context.Context, path string, a api.ActRequest) ([]string, error) {
 	answers, err := f.ask(ctx, http.MethodPost, path, nil, a)
 	if err != nil {
@@ -124,7 +124,7 @@ func (f *fleet) act(ctx context.Context, path string, a api.ActRequest) ([]strin
 	return f.said(path, answers)
 }
 
-// said returns what the instances did. Instances that did the same share one sentence.
+// said returns sentences that say what the instances did. Instances that did the same share one sentence.
 func (f *fleet) said(path string, answers []answer) (sentences []string, err error) {
 	all, err := understood[api.ActReply](path, answers)
 	if err != nil {
@@ -147,7 +147,7 @@ func (f *fleet) said(path string, answers []answer) (sentences []string, err err
 	return sentences, nil
 }
 
-// reload makes the command that makes the proxy read its configuration again.
+// reload makes the command that has the proxy read its configuration again.
 func (d *doctor) reload() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",

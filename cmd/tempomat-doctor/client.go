@@ -28,15 +28,15 @@ const (
 // client sends requests to the admin API of a running program.
 type client struct {
 	program string // tempomat-proxy or tempomat-master
-	name    string // the path of its unix socket, or host:port
-	naming  string // the flag or variable that selects the socket, for messages
+	name    string // the path of its Unix socket, or host:port
+	naming  string // the flag or the variable that selects the socket, for messages
 	base    string // the beginning of its documents' URLs
 	token   string // for requests over TCP
-	closed  error  // why it can't be asked; nil if it can
+	closed  error  // why no requests can be sent to the program; nil if they can
 	http    *http.Client
 }
 
-// newClient returns a client for an address: the path of a unix socket, or the URL of admin.web.
+// newClient returns a client for an address: the path of a Unix socket, or the URL of admin.web.
 func newClient(program, address, naming, token string) *client {
 	transport := &http.Transport{DisableKeepAlives: true} // the doctor makes few requests
 	c := &client{program: program, naming: naming, http: &http.Client{
@@ -61,7 +61,7 @@ func isURL(address string) bool {
 	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
-// ofMaster returns the master's socket: the one that the flag names, or the default.
+// ofMaster returns a fleet that is only the master, at the socket that the flag names or the default one.
 func (d *doctor) ofMaster(context.Context) (*fleet, error) {
 	if len(d.sockets) > 1 || d.wholeFleet {
 		return nil, errOneSocket

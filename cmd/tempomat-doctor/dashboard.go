@@ -17,7 +17,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// dashboard serves the dashboard with the documents of all instances that the command asks.
+// dashboard makes the command that serves the dashboard with the documents of all selected instances.
 func (d *doctor) dashboard() *cobra.Command {
 	var listen string
 	c := &cobra.Command{
@@ -90,7 +90,7 @@ func (f *fleet) documents() http.Handler {
 	return mux
 }
 
-// health makes the panel Health for several instances: a line for each, and the differences between them.
+// health makes the panel Health for several instances: a line for each instance, and the differences between them.
 func (f *fleet) health(ctx context.Context) (api.ShareReply, error) {
 	reply := api.ShareReply{Version: api.Version}
 	statuses, instances, wrong, err := f.status(ctx)

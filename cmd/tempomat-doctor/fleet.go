@@ -28,14 +28,14 @@ import (
 
 const (
 	fleetTimeout = 800 * time.Millisecond // time limit for each of several instances to answer; a command then takes at most a second
-	askedAgain   = 5 * time.Second        // the pause before an instance that didn't answer is asked again
+	askedAgain   = 5 * time.Second        // the pause before the next request to an instance that didn't answer
 	mostOfEach   = 1000                   // rows requested from each of several instances
 )
 
 // usualFile is the path that the manual uses for the file with admin.web's token.
 const usualFile = "/etc/tempomat/admin.token"
 
-// fleet is the instances of tempomat-proxy that a command asks, all at the same time.
+// fleet contains the instances of tempomat-proxy to which a command sends its requests, all at the same time.
 type fleet struct {
 	all     []*client
 	timeout time.Duration // time limit for each instance, if there are several
@@ -56,8 +56,8 @@ type answer struct {
 	body []byte
 }
 
-// fleet finds the instances. They come from --socket, otherwise from the environment, otherwise from the
-// default. With --fleet, the instances known to that instance are added.
+// fleet finds the instances. It uses --socket, otherwise the environment, otherwise the default. With --fleet, it
+// adds the instances that this instance knows.
 func (d *doctor) fleet(ctx context.Context) (*fleet, error) {
 	if d.asked != nil {
 		return d.asked, nil
@@ -97,7 +97,7 @@ func (d *doctor) add(f *fleet, address string) (err error) {
 	}
 	program := proxyProgram
 	if strings.TrimPrefix(address, "unix:") == strings.TrimPrefix(config.DefaultMaster().Admin.Listen, "unix:") {
-		program = masterProgram // reload works with a master as well
+		program = masterProgram // reload also works with a master
 	}
 	f.all = append(f.all, newClient(program, address, proxyNaming, token))
 	return nil
@@ -198,15 +198,15 @@ func (f *fleet) ask(ctx context.Context, method, path string, query url.Values, 
 	return nil, cmp.Or(errors.Join(faults...), f.missing())
 }
 
-// rests reports whether to skip an instance for now, because it gave no answer a moment ago, and waiting for
-// it again would delay the answers of the others.
+// rests reports whether to skip an instance for now because it didn't answer a moment ago. Waiting for it again would
+// delay the answers of the others.
 func (f *fleet) rests(c *client) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Since(f.faults[c].at) < askedAgain
 }
 
-// note stores why instances gave no answer. A 404 isn't a fault; it only means that the instance doesn't have
+// note stores why instances gave no answer. A 404 isn't a fault, because it only means that the instance doesn't have
 // the key or the document.
 func (f *fleet) note(answers []answer, faults []error) {
 	f.mu.Lock()
@@ -230,7 +230,7 @@ func named(c *client, err error) error {
 	return fmt.Errorf("%s: %w", c.name, err)
 }
 
-// missing returns why some of the instances gave no answer, or nil if all answered.
+// missing returns the reasons why instances gave no answer, or nil if all answered.
 func (f *fleet) missing() error {
 	if f == nil {
 		return nil
@@ -246,7 +246,7 @@ func (f *fleet) missing() error {
 	return errors.Join(all...)
 }
 
-// heard returns how many instances answer.
+// heard returns the number of instances that answer.
 func (f *fleet) heard() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -257,7 +257,7 @@ func (f *fleet) heard() int {
 // instances are joined.
 func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply any) error {
 	limit, _ := strconv.Atoi(query.Get("limit")) // 0: no limit
-	if limit > 0 && len(f.all) > 1 {             // the fleet's first rows may not be first on any instance
+	if limit > 0 && len(f.all) > 1 {             // a row may be among the first of the fleet, but not of any instance
 		query = maps.Clone(query)
 		query.Set("limit", strconv.Itoa(max(limit, min(limit*len(f.all), mostOfEach))))
 	}
@@ -317,7 +317,7 @@ func firstOf[T any](rows []T, limit int) []T {
 	return rows[:min(limit, len(rows))]
 }
 
-// sayWhose adds the instance's name to the rows of a document.
+// sayWhose adds an instance's name to the rows of its document.
 func sayWhose(document any, name string) {
 	switch r := document.(type) {
 	case *api.OverviewReply:
@@ -368,7 +368,7 @@ func join(sum, x reflect.Value, how string) {
 			join(both, x.MapIndex(key), how)
 			sum.SetMapIndex(key, both)
 		}
-	case reflect.String: // forms a list of the different texts
+	case reflect.String: // different texts form a list
 		if words := strings.Split(sum.String(), ", "); sum.String() == "" {
 			sum.Set(x)
 		} else if x.String() != "" && !slices.Contains(words, x.String()) {
@@ -464,8 +464,8 @@ func understood[T any](path string, answers []answer) ([]T, error) {
 	return all, nil
 }
 
-// explainTogether combines several explanations: each instance's summary, and the whole answer of the
-// instance where most of the client's requests wait.
+// explainTogether combines several explanations: the summary of each instance, and the whole answer of the instance
+// at which most of the client's requests wait.
 func explainTogether(reply *api.ExplainReply, path string, answers []answer) error {
 	all, err := understood[api.ExplainReply](path, answers)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Tempomat-doctor shows the clients of tempomat-proxy: which ones wait, use the CPUs or are in debt. It uses
-// the admin API of the proxy, and that of tempomat-master.
+// Command tempomat-doctor shows which clients of tempomat-proxy wait, use the CPUs or are in debt. It uses the admin
+// APIs of the proxy and of tempomat-master.
 package main
 
 import (
@@ -93,7 +93,7 @@ func asJSON(c *cobra.Command, p *bool) {
 	c.Flags().BoolVar(p, "json", false, "print the admin API's JSON document")
 }
 
-// answer requests a document. It prints the document unchanged, or decodes it into reply and calls print.
+// answer requests a document. It either prints the document unchanged, or decodes it into reply and calls print.
 func (d *doctor) answer(ctx context.Context, of func(context.Context) (*fleet, error), path string, query url.Values, document bool, reply any, print func()) error {
 	f, err := of(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *doctor) printDocuments(f *fleet, answers []answer) error {
 	return nil
 }
 
-// variable returns an environment variable, "" if there is none.
+// variable returns the value of an environment variable, or "" if there is none.
 func variable(env []string, name string) string {
 	for _, pair := range env {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {

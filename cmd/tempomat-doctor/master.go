@@ -16,8 +16,8 @@ import (
 	"tempomat/cmd/tempomat-doctor/internal/view"
 )
 
-// The parts of tempomat-master's answers that tables show. The master's own types can't be used, because the
-// doctor would then depend on ZeroMQ.
+// The parts of tempomat-master's answers that tables show. The master's own types aren't used, because they would
+// make the doctor depend on ZeroMQ.
 type (
 	masterReply struct {
 		all     map[string]any // everything else
@@ -113,7 +113,7 @@ func (d *doctor) printMaster(m *masterReply) {
 	t.Print(&d.out, d.screen().width)
 }
 
-// waiting prints the identifiers of a domain that wait longest.
+// waiting prints the identifiers of a domain that must wait longest.
 func (d *doctor) waiting(ctx context.Context, domain string, limit int, document bool) error {
 	var r identifiersReply
 	query := url.Values{"domain": {domain}, "limit": {strconv.Itoa(limit)}}

@@ -20,7 +20,7 @@ import (
 
 const hoursOfDay = 24
 
-// historyTimeout is how long one of several instances may take to answer. A week takes a few megabytes.
+// historyTimeout is the time limit for each of several instances to answer. The history of a week has a few MB.
 const historyTimeout = 3 * time.Second
 
 // reportChoice holds the flags of the report.
@@ -66,7 +66,7 @@ class, of URL shapes and of URLs. With several sockets, add up the hours of seve
 type report struct {
 	from, to  float64 // the beginning of the first hour, and the end of the last one, which hasn't ended yet
 	instances int
-	hours     []api.HourRow // all hours between from and to; At is 0 if there is no history of the hour
+	hours     []api.HourRow // all hours between from and to; At is 0 for an hour without history
 	all       api.HourRow   // the sum of the hours
 }
 
@@ -213,10 +213,10 @@ func (r *report) printDays(line func(string)) {
 	line("          0     6     12    18")
 }
 
-// at returns when an hour began.
+// at returns the time at which an hour began.
 func (r *report) at(i int) float64 { return r.from + float64(i)*time.Hour.Seconds() }
 
-// mark returns the bar of an hour, or a dot if there is no history of it.
+// mark returns the bar of an hour, or a dot if the hour has no history.
 func mark(h *api.HourRow, highest float64) string {
 	const marks = "▁▂▃▄▅▆▇█"
 	switch all := []rune(marks); {

@@ -20,7 +20,7 @@ import (
 	"tempomat/proxy/connlimit"
 )
 
-// status makes the command that shows the state of the proxy itself.
+// status makes the command that shows the state of the proxy.
 func (d *doctor) status() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
@@ -94,15 +94,15 @@ func (d *doctor) printStatus(ctx context.Context) error {
 			}
 		}
 	}
-	if len(reply.Conditions) > 0 { // at the end, because the beginning may have left the screen
+	if len(reply.Conditions) > 0 { // at the end, because the beginning may have scrolled off the screen
 		fmt.Fprintln(&d.out)
 		d.printConditions(reply.Conditions)
 	}
 	return nil
 }
 
-// status asks several instances for their status. wrong lists their current conditions and the differences between
-// them, the worst first.
+// status requests the status of several instances. wrong lists their current conditions and the differences between
+// them, the most severe first.
 func (f *fleet) status(ctx context.Context) (all []api.StatusReply, instances []api.Instance, wrong []api.Condition, err error) {
 	const path = "/v1/status"
 	answers, err := f.ask(ctx, http.MethodGet, path, nil, nil)
@@ -149,7 +149,7 @@ func (d *doctor) printInstances(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// printConditions prints what is currently wrong, and what to do about it.
+// printConditions prints the current problems, and what to do about them.
 func (d *doctor) printConditions(all []api.Condition) {
 	for _, c := range all {
 		view.Paragraph(&d.out, "! "+c.What, d.screen().width)
@@ -169,7 +169,7 @@ func addConnections(p *view.Pairs, c connlimit.Stats) {
 	}
 }
 
-// addCertificate shows until when a certificate is valid. Conditions warn before it expires and afterwards.
+// addCertificate shows when a certificate expires. Conditions warn before and after that.
 func addCertificate(p *view.Pairs, c api.Certificate) {
 	line := "none"
 	if !c.Expires.IsZero() {

@@ -16,7 +16,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// The number of rows that are shown without --limit.
+// The numbers of rows that are shown without --limit:
 const (
 	rowsOfEach = 10 // of all classes
 	rowsOfOne  = 50 // of one class
@@ -29,7 +29,7 @@ type choice struct {
 	json         bool
 }
 
-// tables makes the command that runs if no other command is given. It shows a table for each class.
+// tables makes the default command, which shows a table for each class.
 func (d *doctor) tables() *cobra.Command {
 	var ask choice
 	c := &cobra.Command{

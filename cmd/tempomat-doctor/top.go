@@ -85,7 +85,7 @@ func (d *doctor) showTop(ctx context.Context, pane view.Pane, interval time.Dura
 	term := variable(d.env, "TERM")
 	if live && !once && term != "" && term != "dumb" {
 		return view.Live(ctx, c, pane, interval, func() (tcell.Screen, error) {
-			// OptNegotiation is off, because a late answer from the terminal would appear as input in the shell.
+			// OptNegotiation is off, because a late answer from the terminal would become input for the shell.
 			tcell.RegisterEncoding("US-ASCII", tcell.GetEncoding("UTF-8")) // today, terminals with the locale C also display Unicode
 			screen, err := tcell.NewScreen(tcell.OptSanitizeContent(true), tcell.OptNegotiation(false))
 			if err != nil {

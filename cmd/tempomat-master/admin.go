@@ -95,7 +95,7 @@ func (s *server) metricsHandler() http.Handler {
 	return mux
 }
 
-// collector converts the master's state to metrics. Domains are labels, identifiers never are.
+// collector converts the master's state to metrics. Domains are labels, but identifiers never are.
 type collector struct {
 	state     func() master.State
 	lostLines func() uint64

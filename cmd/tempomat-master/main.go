@@ -1,9 +1,9 @@
-// Command tempomat-master tells all gatekeepers of a site how long clients must wait. Gatekeepers are
+// Command tempomat-master decides, for all gatekeepers of a site, how long clients must wait. Gatekeepers are
 // tempomat-proxy instances, and the Node and nginx gatekeepers of Smockron.
 //
 // It reads its own configuration or that of the original Smockron master. SIGHUP makes it reload the file. On
 // SIGTERM and SIGINT, it saves its state and ends. The exit status is 0 after a signal or a valid
-// configuration, 1 after a failure, and 2 for a wrong command line.
+// configuration, 1 after a failure, and 2 for an invalid command line.
 package main
 
 import (

@@ -27,7 +27,7 @@ type server struct {
 
 	mu       sync.Mutex // guards the fields below, so only one reload runs at a time
 	config   *config.Master
-	begun    *config.Master // the configuration at the start: settings that need a restart keep its values
+	begun    *config.Master // the configuration at the start, whose values stay in use for settings that need a restart
 	reloads  uint64
 	rejected uint64
 }
@@ -44,7 +44,7 @@ func newServer(c *config.Master, file string, output *daemon.Output) *server {
 	return s
 }
 
-// adopt sets the log's level, and logs keys of the file that have no effect.
+// adopt sets the log level, and logs the keys in the file that have no effect.
 func (s *server) adopt(c *config.Master) {
 	daemon.SetLevel(s.level, c.LogLevel)
 	for _, warning := range c.Warnings {
@@ -102,7 +102,7 @@ func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// reload reads the file again and applies all of it or, if it is invalid, nothing. Domains whose rules don't
+// reload reads the file again and applies all of it, or nothing if the file is invalid. Domains whose rules don't
 // change keep the state of their identifiers.
 func (s *server) reload() error {
 	s.mu.Lock()
@@ -124,7 +124,7 @@ func (s *server) reload() error {
 	return nil
 }
 
-// storeTrouble logs that the store failed, or works again.
+// storeTrouble logs that the store has failed or works again.
 func (s *server) storeTrouble(err error) {
 	if err != nil {
 		s.log.Warn("can't reach the store; the state stays in memory until the store is back", zap.Error(err))

@@ -68,8 +68,7 @@ func (s *sidecar) logEnd(err error) {
 // topHolders is how many addresses and networks with the most connections the status lists.
 const topHolders = 10
 
-// instance describes this proxy to the other instances of its fleet, which compare the description with their
-// own.
+// instance describes this proxy to the other instances of its fleet. They compare the description with their own.
 func (s *sidecar) instance(now time.Time) api.Instance {
 	c := s.loaded.Load()
 	name, err := os.Hostname()
@@ -86,7 +85,7 @@ func (s *sidecar) instance(now time.Time) api.Instance {
 	return i
 }
 
-// adminURL returns the URL at which other machines reach the address in admin.web. It is empty if they can't.
+// adminURL returns the URL at which other machines reach the address in admin.web, or an empty string if they can't.
 func adminURL(web string) string {
 	host, port, err := net.SplitHostPort(web)
 	if err != nil || host == "localhost" {
@@ -123,7 +122,7 @@ func (s *sidecar) status() api.StatusReply {
 	}
 }
 
-// Limits of a token's length, in bytes. A shorter one could be guessed.
+// Limits of a token's length, in bytes. A shorter token could be guessed.
 const (
 	leastToken = 16
 	mostToken  = 512
@@ -159,8 +158,8 @@ func (s *sidecar) grant(c config.Admin) {
 	s.access.Set(token, c.Hosts)
 }
 
-// readToken reads the token's file, without a line break at its end. If no file is configured, the token is
-// empty.
+// readToken reads the token from its file and removes a line break at the end. If no file is configured, the token
+// is empty.
 func readToken(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -176,7 +175,7 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// checkToken returns an error if a token can't be sent in a header, or is so short that it could be guessed.
+// checkToken returns an error if a token can't be sent in a header, or is short enough to be guessed.
 func checkToken(token string) error {
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {

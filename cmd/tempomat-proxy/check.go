@@ -71,8 +71,8 @@ func withNextStep(err error) error {
 }
 
 // checkFiles reads the files that the configuration names, as the proxy does at the start, and prints the
-// certificates. It returns errors that would keep the proxy from starting. Errors that the proxy would only
-// log are printed as warnings.
+// certificates. It returns errors that would prevent the proxy from starting. It prints errors that the proxy
+// would only log as warnings.
 func checkFiles(c *config.Config, now time.Time, out io.Writer) error {
 	_, err := errorpage.Load(c.ErrorPages.Directory)
 	databases, unusable := policy.Databases(c, mmdb.New(zap.NewNop()))
@@ -131,9 +131,9 @@ const (
 	checkWithin = 30 * time.Second
 )
 
-// checkAsService repeats the check in a process of the service's user, if root checks a file of the service.
-// Root can read every file, but the service's user may not. checked is false if this process must check the
-// file itself.
+// checkAsService repeats the check in a process of the service's user, if root checks a file of the service. Root
+// can read every file, but the service's user might not be able to. checked is false if this process must check
+// the file itself.
 func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bool) (checked bool, err error) {
 	if os.Geteuid() != 0 || filepath.Dir(s.file) != serviceFiles {
 		return false, nil
@@ -152,8 +152,8 @@ func (s source) checkAsService(ctx context.Context, stdout io.Writer, verbose bo
 	return s.checkAs(ctx, program, u, groups, stdout, verbose)
 }
 
-// unitUser returns the user that systemd runs the service as (empty for root), and the groups that its unit
-// adds to the user's.
+// unitUser returns the user as which systemd runs the service (empty for root), and the additional groups in the
+// service's unit.
 func unitUser(ctx context.Context) (name string, groups []string) {
 	text, err := exec.CommandContext(ctx, "systemctl", "show", "--property=LoadState,User,SupplementaryGroups", serviceUnit).Output()
 	lines := strings.Split(string(text), "\n")
@@ -183,7 +183,7 @@ func (s source) checkAs(ctx context.Context, program string, u *osuser.User, gro
 	}
 	c := exec.CommandContext(ctx, program, args...) //nolint:gosec // the program itself
 	c.Dir = "/"
-	// Only tempomat's variables are passed on, because root's other variables may contain secrets.
+	// The process gets only tempomat's variables, because root's other variables may contain secrets.
 	c.Env = slices.DeleteFunc(slices.Clone(s.env), func(v string) bool { return !strings.HasPrefix(v, "TEMPOMAT_") })
 	var faults bytes.Buffer
 	c.Stdout, c.Stderr, c.SysProcAttr = stdout, &faults, &syscall.SysProcAttr{Credential: who}
@@ -197,7 +197,7 @@ func (s source) checkAs(ctx context.Context, program string, u *osuser.User, gro
 	return err == nil, nil
 }
 
-// credential makes the credential of a process that runs as a user, with additional groups.
+// credential makes the credential of a process that runs as a user with additional groups.
 func credential(u *osuser.User, more []string) (*syscall.Credential, error) {
 	groups, err := u.GroupIds()
 	if err != nil {

@@ -30,7 +30,7 @@ func (s *sidecar) watchWorkers(c *config.Config) {
 	s.backend.Watch(nil)
 }
 
-// learner passes what is observed of the backend to the handler and the limiter.
+// learner passes observations of the backend to the handler and the limiter.
 type learner struct {
 	*limiter.Limiter
 	handler *proxy.Handler
@@ -42,8 +42,8 @@ func (l learner) Backlog(now time.Time, queued, processes int) {
 	l.Limiter.Backlog(now, queued, processes)
 }
 
-// endHints restores the priorities of the backend's processes and ends all measurements. Later reloads don't
-// start them again.
+// endHints restores the priorities of the backend's processes and ends all measurements. Later reloads don't start
+// the measurements again.
 func (s *sidecar) endHints() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *sidecar) openHints() {
 	s.bills.restart(s.config)
 	s.priorities.handler, s.priorities.log = s.handler, s.logs.log
 	s.priorities.restart(s.config)
-	s.costs.Note(time.Now(), s.handler.Policy().Meter) // otherwise costs would be missed at the start
+	s.costs.Note(time.Now(), s.handler.Policy().Meter) // otherwise the first costs would be missed
 }
 
 // openUsage opens the meter of CPU use, which measures the backend's own use separately. It returns nil if
@@ -99,9 +99,9 @@ func (s *sidecar) kernel() api.Kernel {
 	return kernelReply(costs, of, s.priorities.numbers(), s.bills.lacks(), s.priorities.lacks())
 }
 
-// kernelReply reports the costs of requests that ended recently, how priorities were changed, and what is
-// missing. bill is the reason why costs aren't measured, and steps the reason why priorities aren't changed.
-// If costs aren't measured, priorities can't be changed either.
+// kernelReply reports the costs of requests that ended recently, how priorities were changed, and the features that
+// are missing. bill is the reason why costs aren't measured, and steps the reason why priorities aren't changed. If
+// costs aren't measured, priorities can't be changed either.
 func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, bill, steps error) api.Kernel {
 	n := costs.Requests
 	k := api.Kernel{
@@ -130,8 +130,8 @@ func kernelReply(costs cpuaccount.Sums, of time.Duration, p metrics.Priorities, 
 	return k
 }
 
-// lackedFor returns the feature that doesn't work. If the backend itself reports costs (cost.source:
-// header), only priorities don't work, because they depend on knowing the process that serves a request.
+// lackedFor returns the feature that doesn't work. If the backend itself reports costs (cost.source: header), only
+// priorities don't work, because these require that the process that serves a request is known.
 func lackedFor(bill error, told uint64) string {
 	if told > 0 && errors.Is(bill, errNotMeasured) {
 		return "priority"
@@ -143,8 +143,8 @@ func missing(what string, err error) api.MissingRow {
 	return api.MissingRow{For: what, What: err.Error(), Remedy: remedy(err)}
 }
 
-// remedy returns what the administrator should do, and where that is documented. It is empty if there is no
-// remedy.
+// remedy returns what the administrator should do, and where the manual describes it. The result is empty if there
+// is no remedy.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, errNotMeasured):
@@ -188,8 +188,8 @@ var (
 	errUntold      = errors.New("no worker reports through cost.socket")
 )
 
-// lacks returns why workers aren't measured, or nil if no reason is known. If cost.socket is set, the error
-// first says what is wrong with the socket.
+// lacks returns why workers aren't measured, or nil if no reason is known. If cost.socket is set, the error begins
+// with the problem of the socket.
 func (b *bills) lacks() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,7 +317,7 @@ func (p *priorities) restart(c *config.Config) {
 	}
 }
 
-// errNotWanted is why priorities aren't lowered if the configuration says so. In that case, nothing is
+// errNotWanted is the reason if the configuration prevents lower priorities. In that case, nothing is
 // missing.
 var errNotWanted = errors.New("gate.priority is off, or no request is slowed")
 
@@ -350,7 +350,7 @@ func (p *priorities) closeLocked() {
 	p.counts, p.keeper = p.keeper.Counts(), nil
 }
 
-// giveUp notes that this process can't change priorities after all.
+// giveUp records that this process can't change priorities after all.
 func (p *priorities) giveUp(err error) {
 	p.log.Warn("process priorities are no longer lowered; everything else works as usual", zap.Error(err))
 	p.mu.Lock()
@@ -372,7 +372,7 @@ func (p *priorities) end() {
 	p.closeLocked()
 }
 
-// numbers returns how often priorities were changed.
+// numbers returns counts of the changes of priorities.
 func (p *priorities) numbers() metrics.Priorities {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,8 +39,8 @@ func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connecti
 	return &connections{table: connlimit.New(now, most), log: proxy.Capped(log), heads: forHeads(memory)}, nil
 }
 
-// memoryLimit returns how much memory this process may use, in bytes: the machine's memory, or the cgroup's
-// limit if that is lower.
+// memoryLimit returns the memory that this process may use, in bytes: the machine's memory, or the limit of the
+// cgroup if that is lower.
 func memoryLimit(log *zap.Logger) uint64 {
 	most, err := memlimit.FromSystem()
 	if err != nil {
@@ -63,17 +63,17 @@ func memoryOfEach(c *config.Config) uint64 {
 	return 32 << 10
 }
 
-// fitting returns how many connections of the given size fit into a quarter of the memory. The rest is for
-// the site.
+// fitting returns the number of connections of the given size that fit into a quarter of the memory. The rest is
+// for the site.
 func fitting(memory, each uint64) int {
 	return int(max(1, min(memory/4/each, math.MaxInt32)))
 }
 
-// forHeads returns how many bytes of memory large headers and unread answers may take: an eighth of it, because
-// uncollected garbage can double that.
+// forHeads returns the memory that large headers and unread answers may take, in bytes: an eighth of the memory,
+// because uncollected garbage can double their size.
 func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 
-// guard wraps listeners, so that they don't fail when the process has no descriptors left.
+// guard wraps listeners in a way that they don't fail when the process has no descriptors left.
 func (c *connections) guard(listeners []net.Listener) []net.Listener {
 	guarded := make([]net.Listener, len(listeners))
 	for i, l := range listeners {
@@ -96,7 +96,7 @@ func (s *sidecar) peer(remote string) (peer netip.Addr, trusted bool) {
 	return s.handler.Policy().Classifier.Peer(remote)
 }
 
-// withHint adds advice to an error of listening on an address.
+// withHint adds advice to the error of a failed attempt to listen on an address.
 func withHint(err error, address string) error {
 	hint := ""
 	switch {
@@ -111,7 +111,7 @@ func withHint(err error, address string) error {
 	return fmt.Errorf("%w\n  %s", err, hint)
 }
 
-// deniedHint says how to get the right to listen on a port below 1024, or to create a unix socket.
+// deniedHint says how to get the right to listen on a port below 1024, or to create a Unix socket.
 func deniedHint(address string) string {
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
 		return fmt.Sprintf("%s isn't allowed to create %s: give that user write access to the directory, or set a different path", user(), path)
@@ -142,7 +142,7 @@ func inUseHint(address string) string {
 	ours := false
 	for _, l := range host.Listeners(port) {
 		name := fmt.Sprintf("%q (process %d)", l.Program, l.Process)
-		if l.Process != 0 && !slices.Contains(names, name) { // it may have several sockets
+		if l.Process != 0 && !slices.Contains(names, name) { // a program may have several sockets
 			names = append(names, name)
 			ours = ours || l.Program == "tempomat-proxy"
 		}

@@ -2,10 +2,9 @@
 // of its requests, and lets no client take more than its share of the server. commandLine defines its flags
 // and commands.
 //
-// On SIGHUP, it reads the configuration again. On SIGUSR2, it starts a new process that replaces it. On
-// SIGTERM and SIGINT, it finishes running requests and ends; after SIGINT, systemd doesn't keep the sockets.
-// The exit status is 0 after a signal or a valid configuration, 1 after a failure, and 2 for a wrong command
-// line.
+// On SIGHUP, it reads the configuration again. On SIGUSR2, it starts a new process that replaces it. On SIGTERM and
+// SIGINT, it finishes running requests and ends. After SIGINT, systemd doesn't keep the sockets. The exit status is 0
+// after a signal or a valid configuration, 1 after a failure, and 2 for an invalid command line.
 package main
 
 import (
@@ -39,7 +38,7 @@ func main() {
 	os.Exit(status)
 }
 
-// Configuration files to try, in this order, if no flag names one. The second is the file of the original
+// Configuration files to try, in this order, if no flag names one. The second belongs to the original
 // tempomat.
 const (
 	usualFile    = "/etc/tempomat/tempomat.yaml"
@@ -143,8 +142,8 @@ func setupCommand(stdout io.Writer) *cobra.Command {
 	return c
 }
 
-// changesNothing reports whether a configuration file sets only default values, like the package's file. The
-// proxy wouldn't start with such a file, because it names no backend.
+// changesNothing reports whether a configuration file sets only default values, like the package's file. The proxy
+// wouldn't start with such a file, because the file names no backend.
 func changesNothing(file string) bool {
 	text, err := os.ReadFile(file)
 	if err != nil {

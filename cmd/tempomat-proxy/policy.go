@@ -58,17 +58,17 @@ type costKey struct {
 func (p *policies) begin(counts *requestCounts, log *zap.Logger) {
 	p.log, p.counts = log, counts
 	var secret [16]byte
-	rand.Read(secret[:]) // it never fails
+	rand.Read(secret[:]) // never fails
 	p.standing = standing.New(secret, standing.Config{})
 	p.proofs = proof.Proofs{Names: proof.NewNames(p.resolver.system(), log), Publishers: proof.NewPublishers(proof.Transport(), log)}
 	p.newcomer = newcomer.New()
 	p.databases = mmdb.New(log)
 }
 
-// make returns the policy of a configuration, or an error that the checks of the configuration can't detect.
-// Apart from the address databases, which the store has read by then, it changes parts that outlive reloads, and the
-// connections to the backend, only if nothing has failed. certificates is called last, because it changes the
-// certificates.
+// make returns the policy of a configuration, or an error that the checks of the configuration can't detect. If it
+// returns an error, it has changed none of the parts that outlive reloads except the address databases, which the
+// store has read by then. The function certificates changes the certificates, so make calls it after everything else
+// that can fail.
 func (p *policies) make(c *config.Config, certificates func(*config.Config) error) (*proxy.Policy, error) {
 	pages, err := errorpage.Load(c.ErrorPages.Directory)
 	if err != nil {
@@ -132,18 +132,18 @@ func (p *policies) connect(b config.Backend) {
 }
 
 const (
-	// inMemory is how many bytes of a body are kept in memory. Most bodies are shorter.
+	// inMemory is the most bytes of a body that are kept in memory. Most bodies are shorter.
 	inMemory = 64 << 10
-	// perAddress is the fraction of the buffer that one address may use, so that no address can fill it alone.
+	// perAddress is the fraction of the buffer that one address may use. No address can therefore fill it alone.
 	perAddress = 0.25
-	// dialTimeout is how long a backend on another machine may take to accept a connection. After that, it
-	// counts as down.
+	// dialTimeout is the longest time that a backend on another machine may take to accept a connection. After that,
+	// the backend counts as down.
 	dialTimeout = 5 * time.Second
 )
 
 // bufferOf sets the buffer's limits. Bodies that are already buffered stay.
 func (p *policies) bufferOf(b config.Buffer) proxy.Buffer {
-	descriptors, _ := host.Limit() // on an error it is 0, and the start has logged why
+	descriptors, _ := host.Limit() // 0 after an error, which was logged at the start
 	l := spool.Limits{Directory: b.Directory, Memory: b.Memory, Files: host.ForClients(descriptors), Address: perAddress}
 	if p.spools == nil {
 		p.spools = spool.NewStore(l)
@@ -171,7 +171,7 @@ func access(name string) telemetry.Access {
 	return telemetry.AccessOff
 }
 
-// requestBuckets is how many buckets are kept for limits that aren't strict.
+// requestBuckets is the number of buckets that are kept for limits that aren't strict.
 const requestBuckets = 1 << 16
 
 // requestCounts counts requests for limits. It is made only once, because a reload must not reset the counts.
@@ -209,7 +209,7 @@ func (c *requestCounts) close() {
 	}
 }
 
-// limits makes the configuration's `limits`; nil if there are none.
+// limits makes the limits of the configuration, or returns nil if there are none.
 func (c *requestCounts) limits(cfg *config.Config) proxy.RequestLimits {
 	o := quota.Options{Own: c.memory, Headers: headersOf(cfg.Headers)}
 	if len(cfg.Limits) == 0 {
@@ -237,7 +237,7 @@ func headersOf(name string) quota.Headers {
 	return quota.NoHeaders
 }
 
-// bucketOf converts a limit: one request drips out of the bucket in each interval of the rate.
+// bucketOf converts a limit. One request drips out of the bucket in each interval of the rate.
 func bucketOf(l config.Limit) quota.Bucket {
 	return quota.Bucket{Size: int64(l.AtOnce()), DripRate: l.Rate.Interval().Milliseconds(), DripSize: 1}
 }
@@ -256,8 +256,8 @@ func (r *resolver) system() *net.Resolver {
 	}}
 }
 
-// standingOf returns the judge of clients' standing, configured with c, or nil if there is no gate. The judge
-// is made only once, because a reload must not forget what it knows about clients.
+// standingOf returns the judge of clients' standing, configured with c, or nil if there is no gate. The judge is
+// made only once, because its knowledge about clients must survive a reload.
 func (p *policies) standingOf(c *config.Config) *standing.Judge {
 	if !policy.JudgesStanding(c) {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// source is where the configuration comes from, at the start and at each reload.
+// source is the origin of the configuration, at the start and at each reload.
 type source struct {
 	file string // empty: the defaults and the environment
 	env  []string
 }
 
-// findFile returns the configuration file to use: the given one, or the first of the usual ones that exists,
-// or none.
+// findFile returns the configuration file to use: the given one, otherwise the first of the usual ones that exists,
+// otherwise none.
 func findFile(named string) string {
 	if named != "" {
 		return named
@@ -47,7 +47,7 @@ type loaded struct {
 	waiting  []string // keys whose changes take effect only after a restart
 }
 
-// with returns what is loaded after a reload has applied a configuration, except for changes that need a restart.
+// with returns the state after a reload has applied a configuration, except for changes that need a restart.
 func (l loaded) with(c *config.Config, changes []config.Change) *loaded {
 	l.Config, l.faulty, l.waiting = c, false, nil
 	l.reloads++
@@ -100,7 +100,8 @@ func (s *sidecar) reload() error {
 	return nil
 }
 
-// changes lists the keys that a reload changes. The certificates wait for a restart if another change of TLS does.
+// changes lists the keys that a reload changes. A change of the certificates needs a restart if another change of TLS
+// does.
 func (s *sidecar) changes(c *config.Config) []config.Change {
 	before, begun := config.Changed(s.config, c), config.Changed(s.begun, c)
 	for _, all := range [][]config.Change{before, begun} {

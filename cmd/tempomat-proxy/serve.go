@@ -63,7 +63,7 @@ type sidecar struct {
 
 	mu     sync.Mutex // guards the fields below, so only one reload runs at a time
 	config *config.Config
-	begun  *config.Config // the configuration at the start: keys that need a restart keep its values
+	begun  *config.Config // the configuration at the start, whose values stay in use for keys that need a restart
 }
 
 // newSidecar makes all parts of the program. It opens no sockets.
@@ -132,8 +132,8 @@ func (s *sidecar) makeServer(c *config.Config) {
 	})
 }
 
-// header is how long a client may take to send a request's headers, from the first byte. Even the slowest
-// connections transfer a few KB in that time.
+// header is the longest time that a client may take to send a request's headers, from the first byte. Even the
+// slowest connections transfer a few KB in that time.
 const header = 10 * time.Second
 
 // linger is how long open connections are still served when the program ends. It is longer than the pause
@@ -144,8 +144,8 @@ const linger = 250 * time.Millisecond
 // end of this process, so connections get more time to become idle.
 const lingerReplaced = 2 * time.Second
 
-// serve runs the sidecar until the context ends and its requests have finished. If a running process started
-// it, it replaces that process. replaced reports whether another process has replaced this one.
+// serve runs the sidecar until the context ends and its requests have finished. If a running process has started this
+// one, this one replaces it. replaced reports whether yet another process has then replaced this one.
 func serve(ctx context.Context, c *config.Config, s source, in handover.Inherited, f *fdStore, stderr io.Writer) (replaced bool, err error) {
 	defer func() {
 		if err != nil && !replaced {
@@ -169,8 +169,8 @@ func serve(ctx context.Context, c *config.Config, s source, in handover.Inherite
 	return car.succession.gone(), err
 }
 
-// hear subscribes to the signals that the sidecar handles. It must be called first, because until then these
-// signals would end the program.
+// hear subscribes to the signals that the sidecar handles. Call it first, because these signals end the program until
+// then.
 func hear() chan os.Signal {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
@@ -179,7 +179,7 @@ func hear() chan os.Signal {
 
 // run serves the sockets. If there is a predecessor, both processes serve the sockets at first.
 func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-chan os.Signal) error {
-	work, stop := context.WithCancel(context.Background()) // lives longer than ctx: until the drain has ended
+	work, stop := context.WithCancel(context.Background()) // lasts longer than ctx, until the drain has ended
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
@@ -200,7 +200,7 @@ func (s *sidecar) run(ctx context.Context, sockets []handover.Socket, signals <-
 	}
 	s.beginTasks(ctx.Err) // reports not ready while draining
 	defer func() {
-		s.takeIn(time.Now()) // puts the last requests into the history before it is saved
+		s.takeIn(time.Now()) // adds the last requests to the history before it is saved
 		s.tasks.end()
 	}()
 	s.announce()
@@ -284,7 +284,7 @@ func (s *sidecar) announce() {
 	for _, l := range s.succession.sockets {
 		at = append(at, l.Addr().String())
 	}
-	s.fdStore.update(s.succession.sockets, s.logs.log) // before systemd learns that this process is ready, because then it may restart it
+	s.fdStore.update(s.succession.sockets, s.logs.log) // first, because systemd may restart this process once it is ready
 	s.logs.log.Info("serving", zap.String("version", version), zap.Strings("listen", at),
 		zap.String("backend", s.config.Backend.URL), zap.String("mode", s.config.Throttle.Mode),
 		zap.Float64("cpus", policy.CPUs(s.config)), zap.String("file", s.source.file),
@@ -319,8 +319,8 @@ func (s *sidecar) drain() error {
 	return nil
 }
 
-// pingsInTime is how many pings are sent in the time after which systemd ends an unresponsive program, so
-// that a late ping does no harm.
+// pingsInTime is the number of pings in the time after which systemd ends an unresponsive program. A single late ping
+// therefore does no harm.
 const pingsInTime = 3
 
 // watch pings systemd's watchdog until the context ends or another process serves. Without
@@ -345,9 +345,9 @@ func (s *sidecar) accepts() bool {
 	return !s.succession.gone()
 }
 
-// watchdog pings only while requests can be served: the driver, which takes the same locks as each request,
-// must have made a pass since the last ping. If the backend doesn't answer, pings continue, because a restart
-// of the proxy wouldn't help.
+// watchdog pings only while requests can be served: the driver, which takes the same locks as each request, must have
+// completed a pass since the last ping. If the backend doesn't answer, pings continue, because a restart of the proxy
+// wouldn't help.
 type watchdog struct {
 	passes func() int64
 	serves func() bool // blocks if the request path blocks; returns false once another process serves

@@ -120,9 +120,9 @@ func isAlike(address string, s handover.Socket) bool {
 	return false
 }
 
-// refuseCircle returns an error if the backend is one of the proxy's own sockets. The configuration's own
-// check isn't enough, because inherited sockets, or those opened before a reload, may have addresses other
-// than those in listen.
+// refuseCircle returns an error if the backend is one of the proxy's own sockets. The check of the configuration isn't
+// enough, because inherited sockets, or those opened before a reload, may have addresses that aren't in
+// listen.
 func refuseCircle(c *config.Config, sockets []handover.Socket) error {
 	for _, s := range sockets {
 		address := s.Addr().String()
@@ -136,8 +136,8 @@ func refuseCircle(c *config.Config, sockets []handover.Socket) error {
 	return nil
 }
 
-// warnUnserved logs the addresses in listen for which systemd passed no socket, because an administrator who
-// set them expects the site to be served there. It ignores the default of listen.
+// warnUnserved logs the addresses in listen for which systemd passed no socket, because an administrator who set them
+// expects the site to be served at these addresses. It ignores the default of listen.
 func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) {
 	if slices.Equal(c.Listen, config.Default().Listen) {
 		return
@@ -150,15 +150,15 @@ func warnUnserved(c *config.Config, sockets []handover.Socket, log *zap.Logger) 
 	}
 }
 
-// fdStore is systemd's store of this service's sockets. Because of it, clients that connect during a restart
-// wait instead of being refused. Only one goroutine at a time may use it.
+// fdStore is systemd's store of this service's sockets. The store makes clients that connect during a restart wait
+// instead of being refused. Only one goroutine at a time may use it.
 type fdStore struct {
 	handover.Store
 	addresses []string // of the sockets in the store
 }
 
-// systemd closes a socket a moment after it is asked to remove it. Until then the port can't be opened, so
-// listen tries this often, with this pause.
+// systemd closes a socket a moment after the request to remove it. Until then, the port can't be opened, so listen
+// tries several times, with a pause in between.
 const (
 	freedTries = 500
 	freedPause = 10 * time.Millisecond
@@ -198,7 +198,7 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	}
 	f.addresses = nil
 	for _, s := range sockets {
-		if s.Address == "" { // systemd keeps it anyway
+		if s.Address == "" { // systemd keeps this socket anyway
 			continue
 		}
 		kept, err := f.Keep(s)
@@ -212,8 +212,8 @@ func (f *fdStore) update(sockets []handover.Socket, log *zap.Logger) {
 	}
 }
 
-// giveUp removes all sockets from the store, so that connections are refused. It is called when this process
-// can't serve and no other is known to start soon, or when another program takes over the ports.
+// giveUp removes all sockets from the store, and connections are then refused. Call it when this process can't serve
+// and no other is known to start soon, or when another program takes over the ports.
 func (f *fdStore) giveUp() {
 	for _, a := range f.addresses {
 		_ = f.Forget(a) // the process ends anyway, with an error that explains why

@@ -20,7 +20,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// memory is a part of the proxy whose memory is saved across restarts.
+// memory is a part of the proxy whose knowledge is saved across restarts.
 type memory interface {
 	AppendBinary(b []byte) ([]byte, error)
 	UnmarshalBinary(data []byte) error
@@ -34,12 +34,12 @@ type stateFile struct {
 	parts map[string]memory
 	log   *zap.Logger
 
-	saving sync.Mutex // held while the file is replaced: a handover saves while run may do so as well
+	saving sync.Mutex // held while the file is replaced, because a handover and run may save at the same time
 }
 
 const (
 	stateVersion = 2
-	// largestState is how many bytes are read at most. A typical file has 5 MB.
+	// largestState is the most bytes that are read. A typical file has 5 MB.
 	largestState = 64 << 20
 	// saveEvery is the time between two saves. A crash loses no more than that.
 	saveEvery = 5 * time.Minute
@@ -51,8 +51,8 @@ type saved struct {
 	Parts   map[string][]byte
 }
 
-// load restores the memory of the parts. If there is no file, or it can't be read, they start without memory,
-// because the proxy should serve anyway.
+// load restores the knowledge of the parts. If there is no file, or it can't be read, the parts start without
+// knowledge, because the proxy should still serve.
 func (f *stateFile) load() {
 	if f.path == "" {
 		return
@@ -84,11 +84,10 @@ func (f *stateFile) read() error {
 	return err
 }
 
-// readOwn reads a file. most is the largest size, in bytes. It fails unless only this process's user and
-// root can write the file, because otherwise the content can't be trusted. It doesn't follow a symbolic
-// link.
+// readOwn reads a file. most is the largest size, in bytes. readOwn fails if other users than this process's user and
+// root can write the file, because its content can't be trusted then. It doesn't follow a symbolic link.
 func readOwn(path string, most int64) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // doesn't block if it is a pipe
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // doesn't block if the file is a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +145,8 @@ func (f *stateFile) run(ctx context.Context) {
 	}
 }
 
-// complain warns at the start if the state can't be saved. systemd creates the directory for the service, but
-// a program that was started by hand may not have it.
+// complain warns at the start if the state can't be saved. systemd creates the directory for the service, but the
+// directory may be missing if the program was started by hand.
 func (f *stateFile) complain() {
 	dir := filepath.Dir(f.path)
 	if err := syscall.Access(dir, writeAndPass); f.path != "" && err != nil {
@@ -160,7 +159,7 @@ func (f *stateFile) complain() {
 // writeAndPass is W_OK | X_OK of access(2).
 const writeAndPass = 2 | 1
 
-// saveState saves the state file. First it adds the requests that have just ended to the history.
+// saveState saves the state file. Before that, it adds the requests that have just ended to the history.
 func (s *sidecar) saveState() error {
 	s.takeIn(time.Now())
 	return s.state.save()

@@ -22,7 +22,7 @@ import (
 const (
 	// drainEvery is the time between two runs that add up finished requests.
 	drainEvery = 250 * time.Millisecond
-	// drainsPerPoint is how many of these runs fit in a second.
+	// drainsPerPoint is the number of these runs in a second.
 	drainsPerPoint = int(time.Second / drainEvery)
 )
 
@@ -54,7 +54,7 @@ func (i *statistics) recorders() telemetry.Recorders {
 	return all
 }
 
-// setNames sets which classes and limits are counted by name.
+// setNames sets the classes and limits that are counted by name.
 func (i *statistics) setNames(c *config.Config) {
 	var classes, names []string
 	for _, class := range policy.Limits(c).Classes {
@@ -102,7 +102,7 @@ func (s *sidecar) moment(now time.Time) book.Moment {
 	return book.Moment{Waiting: s.handler.WaitingByGroup(now), Gate: s.limiter.GateState(), CPUs: policy.CPUs(s.loaded.Load().Config)}
 }
 
-// mostPlaces is how many pages with requests at the backend the overview lists.
+// mostPlaces is the most pages with requests at the backend that the overview lists.
 const mostPlaces = 5
 
 // overview shows which clients use the server now.
@@ -127,7 +127,7 @@ func (s *sidecar) estimated(now time.Time) float64 {
 	return 0
 }
 
-// conditionsOf lists what is currently wrong.
+// conditionsOf lists the current problems.
 func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condition {
 	c, connections, sharing, numbers := s.loaded.Load(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
 	h := &inspect.Health{
@@ -138,7 +138,7 @@ func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condit
 	return inspect.Conditions(now, h)
 }
 
-// mostRecent is from how many recent verdicts similar ones are grouped.
+// mostRecent is the number of recent verdicts from which similar ones are grouped.
 const mostRecent = 10_000
 
 // shown returns the functions of the admin API that show the statistics.

@@ -25,7 +25,7 @@ import (
 // starts the program again and ends. A process uses it to start its successor.
 const startCommand = "start-successor"
 
-// longestStart is how long the next process may take to become ready. A start takes milliseconds.
+// longestStart is the longest time that the next process may take to become ready. A start takes milliseconds.
 const longestStart = time.Minute
 
 // succession is the state of a handover to the next process.
@@ -33,8 +33,8 @@ type succession struct {
 	sockets []handover.Socket // the sockets that are served
 	leave   context.CancelFunc
 	started sync.WaitGroup
-	asked   atomic.Bool  // the next process is starting, or serves
-	reloads atomic.Bool  // the configuration was reloaded since then, so the next process may have read the previous one
+	asked   atomic.Bool  // the next process is starting or serves
+	reloads atomic.Bool  // the configuration was reloaded after this start, so the next process may have read the previous one
 	by      atomic.Int64 // the number of the process that serves now; 0: this one
 }
 
@@ -84,7 +84,7 @@ func (s *sidecar) handOver(ctx context.Context) error {
 		return err
 	}
 	if os.Getpid() == 1 {
-		passOn() // signals to a container go to its first process, but are meant for the new one
+		passOn() // signals to a container go to its first process, but are meant for the process that serves
 	}
 	for i := range sockets {
 		sockets[i].LeaveFile(true)
@@ -113,8 +113,8 @@ func startSuccessor(args []string) error {
 	return err
 }
 
-// takeOver tells the predecessor, if there is one, that this process serves, and waits until it has stopped
-// its tasks. If takeOver returns an error, the predecessor continues, and this process must end.
+// takeOver informs the predecessor, if there is one, that this process serves, and waits until the predecessor has
+// stopped its tasks. If takeOver returns an error, the predecessor continues, and this process must end.
 func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	if s.inherited.From == nil {
 		return nil
@@ -136,8 +136,8 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	return nil
 }
 
-// passOn forwards signals that this process gets to its successors. It is needed in a container, whose
-// signals go to its first process.
+// passOn forwards the signals that this process gets to its successors. This is needed in a container, because
+// signals to a container go to its first process.
 func passOn() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT)
@@ -166,7 +166,7 @@ func outlive() (status int) {
 
 // children returns the processes whose parent is this one.
 func children() (pids []int) {
-	tasks, _ := filepath.Glob("/proc/self/task/*/children") // it fails only for a bad pattern
+	tasks, _ := filepath.Glob("/proc/self/task/*/children") // fails only for an invalid pattern
 	for _, file := range tasks {
 		text, _ := os.ReadFile(file) // a thread that has ended has no children
 		for word := range strings.FieldsSeq(string(text)) {
@@ -187,7 +187,7 @@ type singletonTasks struct {
 	all   sync.WaitGroup
 }
 
-// beginTasks starts the tasks. If there is a predecessor, its tasks must have ended.
+// beginTasks starts the tasks. The tasks of a predecessor must have ended before.
 func (s *sidecar) beginTasks(ready func() error) {
 	t := &s.tasks
 	ctx, stop := context.WithCancel(context.Background()) //nolint:gosec // end calls stop

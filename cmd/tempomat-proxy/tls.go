@@ -75,13 +75,14 @@ func hasTLS(c *config.Config) bool {
 	return slices.ContainsFunc(c.Listen, func(l config.Listener) bool { return l.TLS })
 }
 
-// waits reports whether the certificates stay as they are until a restart, because their use changes only then.
+// waits reports whether new certificates aren't used until a restart, because a change of TLS needs the restart.
 func (e *encryption) waits(c *config.Config) bool {
 	return hasTLS(c) != hasTLS(e.begun) || !slices.Equal(c.TLS.ACME.Hosts, e.begun.TLS.ACME.Hosts)
 }
 
-// load reads the certificates. If they wait for a restart, it only checks them. If some can't be read, it logs the
-// error, and the others are served. If none can be read, load returns an error, and the previous ones are served.
+// load reads the certificates. If they aren't used until a restart, load only checks them. If some can't be read, it
+// logs the error, and the others are served. If none can be read, it returns an error, and the previous ones are
+// served.
 func (e *encryption) load(c *config.Config) error {
 	x := e
 	if e.waits(c) {
@@ -161,8 +162,8 @@ func (s *sidecar) entrances(sockets []handover.Socket, c *config.Config) ([]prox
 	return all, nil
 }
 
-// entryOf returns the entry of listen to which a socket belongs. A socket that systemd passed may belong to
-// none. Then it gets the options of the first entry; if the entries have different options, that is an error.
+// entryOf returns the entry of listen to which a socket belongs. A socket that systemd passed may belong to none. Such
+// a socket gets the options of the first entry. If the entries have different options, entryOf returns an error.
 func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener, error) {
 	i := slices.IndexFunc(entries, func(l config.Listener) bool { return isAlike(l.Address, socket) })
 	if i >= 0 {
@@ -185,10 +186,10 @@ func addresses(entries []config.Listener) (all []string) {
 	return all
 }
 
-// connStats counts the results of TLS handshakes and PROXY headers, and warns about failures that an
-// administrator can fix. Its methods may be called concurrently.
+// connStats counts the results of TLS handshakes and PROXY headers, and logs failures that an administrator can fix.
+// Its methods may be called concurrently.
 type connStats struct {
-	log *zap.Logger // with a limited rate
+	log *zap.Logger // limits the rate of messages
 
 	mu     sync.Mutex // guards the fields below
 	counts map[front.Step]map[string]uint64

@@ -22,7 +22,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(flagError)
 	dashed := withTwoDashes(args)
-	if slices.Contains(dashed, "--version") { // with cobra's template, the linker would keep all types' methods
+	if slices.Contains(dashed, "--version") { // cobra's template would make the linker keep the methods of all types
 		_, err := fmt.Fprintln(stdout, root.Version)
 		return err
 	}
@@ -36,8 +36,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	return err
 }
 
-// Status prints an error and returns the exit status for it: 0 without an error, 1 after a failure, 2 for a
-// wrong command line.
+// Status prints an error and returns its exit status: 0 without an error, 1 after a failure, 2 for an invalid
+// command line.
 func Status(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
@@ -63,7 +63,7 @@ func Arguments(numbers ...int) cobra.PositionalArgs {
 	}
 }
 
-// flagError adds the values that a flag accepts.
+// flagError adds the values that a flag accepts to the error.
 func flagError(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {

@@ -1,6 +1,6 @@
-// Package daemon contains what the programs share. All of them parse a command line, return an exit status,
-// read secrets and replace files. The proxy and the master also log, notify systemd, reload, and serve
-// metrics and the admin API.
+// Package daemon contains code that the programs share. All of them parse a command line, return an exit status,
+// read secrets and replace files. The proxy and the master also log, notify systemd, reload, and serve metrics
+// and the admin API.
 package daemon
 
 import (
@@ -24,8 +24,8 @@ import (
 // only connect could use up the file descriptors that the program needs.
 const mostScrapers = 32
 
-// ListenMetrics listens on the "host:port" where Prometheus reads metrics. It returns nil if the address is
-// empty. If listening fails, it logs the error and returns nil, and the program runs without metrics.
+// ListenMetrics listens on the "host:port" where Prometheus reads metrics. If the address is empty, it returns nil.
+// If listening fails, it logs the error and returns nil, and the program runs without metrics.
 func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Listener {
 	if address == "" {
 		return nil
@@ -39,7 +39,7 @@ func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Lis
 	return netutil.LimitListener(l, mostScrapers)
 }
 
-// ListenAdmin opens the unix socket of the admin API, "unix:/path". It returns nil if the address is empty. If
+// ListenAdmin opens the Unix socket of the admin API, "unix:/path". If the address is empty, it returns nil. If
 // opening fails, it logs the error and returns nil, and the program runs without the API.
 func ListenAdmin(ctx context.Context, address string, log *zap.Logger) net.Listener {
 	if address == "" {
@@ -74,7 +74,7 @@ const (
 	Watchdog = systemd.SdNotifyWatchdog
 )
 
-// Reloading returns the message that the configuration is being read again. Send Ready when that is done.
+// Reloading returns the message that the configuration is being read again. Send Ready after reading it.
 func Reloading() string {
 	return systemd.SdNotifyReloading + "\n" + systemd.SdNotifyMonotonicUsec() // the time, which Type=notify-reload needs
 }
@@ -89,8 +89,8 @@ func Notify(log *zap.Logger, state string) {
 	}
 }
 
-// Authorities reads certificate authorities from a PEM file. Without a file it returns nil, which means those
-// of the system. The error names the given key of the configuration.
+// Authorities reads certificate authorities from a PEM file. Without a file, it returns nil, which means the
+// authorities of the system. The error names the given key of the configuration.
 func Authorities(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

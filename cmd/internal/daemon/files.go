@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// ReadSecret reads a file. most is the largest size, in bytes. It fails if other users can read or change
-// the file.
+// ReadSecret reads a file of at most most bytes. It fails if the file is larger, or if other users can read or
+// change it.
 func ReadSecret(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -31,8 +31,8 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 const Keep = -1
 
 // ReplaceFile replaces a file completely or not at all, even if the machine crashes. It replaces a symbolic
-// link instead of following it, and never writes into a file that another program has made. The temporary
-// file's name begins with a dot, so no server includes it. The writer passed to write is buffered.
+// link instead of following it, and never writes into a file that another program has created. The temporary
+// file's name begins with a dot, so no server includes the file. The writer passed to write is buffered.
 func ReplaceFile(path string, mode os.FileMode, uid, gid int, write func(io.Writer) error) error {
 	dir, name := filepath.Split(path)
 	next := filepath.Join(dir, "."+name+".new")

@@ -29,7 +29,7 @@ func NewLog(out zapcore.WriteSyncer, from zapcore.LevelEnabler) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), plainJSON{out}, from))
 }
 
-// SetLevel sets a level by its name, which the configuration has checked.
+// SetLevel sets a level by its name, which package config has checked.
 func SetLevel(to zap.AtomicLevel, name string) {
 	if level, err := zapcore.ParseLevel(name); err == nil {
 		to.SetLevel(level)
@@ -37,7 +37,7 @@ func SetLevel(to zap.AtomicLevel, name string) {
 }
 
 const (
-	// mostPending is how many bytes may wait to be written. Lines beyond that are lost.
+	// mostPending is the most bytes that may wait to be written. Further lines are lost.
 	mostPending = 1 << 20
 	// mostLater is the part of mostPending that Later may fill. The rest is for the program's own
 	// messages.
@@ -51,7 +51,7 @@ const (
 // again, a line reports how many were lost.
 type Output struct {
 	to     io.Writer
-	told   *zap.Logger   // writes to the same writer, without the queue
+	told   *zap.Logger   // writes to the same writer, bypassing the queue
 	wake   chan struct{} // wakes run
 	closed chan struct{}
 	ended  chan struct{} // closed when the last line is written
@@ -61,7 +61,7 @@ type Output struct {
 	pending []byte
 	lost    uint64 // lines since the start
 	lostAt  time.Time
-	why     error // why the last lost line was lost
+	why     error // why the last of them was lost
 }
 
 // lossShown is how long Losing reports a loss.
@@ -79,7 +79,7 @@ func NewOutput(to io.Writer) *Output {
 	return o
 }
 
-// Write takes a line and returns at once. It never fails.
+// Write queues a line and returns at once. It never fails.
 func (o *Output) Write(line []byte) (int, error) {
 	o.put(line, mostPending, 0)
 	return len(line), nil
@@ -88,18 +88,18 @@ func (o *Output) Write(line []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer.
 func (o *Output) Sync() error { return nil }
 
-// Later is an Output for lines that may wait up to a second, so that they are written together. If there are
-// many lines, they are written sooner.
+// Later is an Output for lines that may wait for up to a second and are then written together. If there are many
+// lines, they are written sooner.
 type Later struct{ *Output }
 
-// Write takes a line. It never fails.
+// Write queues a line. It never fails.
 func (l Later) Write(line []byte) (int, error) {
 	l.put(line, mostLater, mostLater/2)
 	return len(line), nil
 }
 
-// put queues a line. If the queue would then exceed most, in bytes, the line is lost. If it exceeds patient,
-// it is written now.
+// put queues a line. If the queue would then be longer than most bytes, the line is lost. If the queue is longer than
+// patient bytes, it is written now.
 func (o *Output) put(line []byte, most, patient int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,15 +116,15 @@ func (o *Output) put(line []byte, most, patient int) {
 	}
 }
 
-// Lost returns how many lines have been lost since the start.
+// Lost returns the number of lines lost since the start.
 func (o *Output) Lost() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lost
 }
 
-// Losing returns how many lines have been lost since the start, and why the last of them was lost. The error
-// is nil if none was lost in the last minute.
+// Losing returns the number of lines lost since the start, and why the last of them was lost. The error is nil if
+// none was lost in the last minute.
 func (o *Output) Losing(now time.Time) (uint64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +154,7 @@ func (o *Output) run() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var lines []byte
-	told := uint64(0) // how many of the lost lines were reported
+	told := uint64(0) // number of lost lines that were reported
 	for open := true; open; {
 		select {
 		case <-o.wake:
@@ -210,9 +210,9 @@ func (w plainJSON) Write(line []byte) (int, error) {
 	return w.WriteSyncer.Write(line)
 }
 
-// PlainJSON escapes the characters of a JSON document that are not printable, without changing its meaning.
-// JSON itself allows control characters of the C1 range, and characters that reverse the direction of text.
-// This matters because clients choose their URLs, and administrators read logs in terminals.
+// PlainJSON escapes the characters of a JSON document that aren't printable, without changing its meaning. JSON
+// itself allows control characters in the C1 range, and characters that reverse the direction of text. They must be
+// escaped because clients choose their URLs, and administrators read logs in terminals.
 func PlainJSON(document []byte) string { return string(appendPlain(nil, document)) }
 
 func appendPlain(to, text []byte) []byte {

@@ -15,7 +15,7 @@ import (
 )
 
 // Databases makes the store read the database files of a configuration, and returns the databases to use. The
-// error lists files that can't be used.
+// error lists the files that can't be used.
 func Databases(c *config.Config, store *mmdb.Store) (map[string]classify.Database, error) {
 	tables, faults := store.Load(c.Databases.Files())
 	all := make(map[string]classify.Database)
@@ -57,8 +57,8 @@ func readSecret(file string) (string, error) {
 	return s, nil
 }
 
-// robotWorkers is the fraction of the workers that a robot may hold, not counting those that are kept for
-// short requests. It is half of what a person may hold.
+// robotWorkers is the fraction of the workers that a robot may hold, not counting those that are kept for short
+// requests. A person may hold twice as many.
 const robotWorkers = 0.25
 
 // robotClass returns the class of robots' accounts.
@@ -68,8 +68,8 @@ func robotClass(c *config.Config) limiter.ClassInfo {
 	}}
 }
 
-// Robots makes the Robots that finds the accounts of robots, or returns nil if robots have no accounts.
-// proofs verifies robots; if it is nil, none can be verified.
+// Robots makes the value that finds the accounts of robots, or returns nil if robots have no accounts. proofs
+// verifies robots. If it is nil, only those with addresses from the configuration can be verified.
 func Robots(c *config.Config, proofs robots.Proofs) *robots.Robots {
 	if !c.Robots.Enabled {
 		return nil
@@ -118,8 +118,8 @@ func siteInfos(c *config.Config) (all []limiter.SiteInfo) {
 	return all
 }
 
-// Classifier makes the classifier, which finds out which client sent a request. databases are those that its
-// classes need. An error is a secret that can't be read.
+// Classifier makes the classifier, which determines the client that sent a request. databases are those that the
+// classes need. It returns an error if a secret can't be read.
 func Classifier(c *config.Config, databases map[string]classify.Database) (*classify.Classifier, error) {
 	cc := classify.Config{TrustedProxies: c.Trusted(), Databases: databases}
 	switch strings.ToLower(c.AddressHeader) {
@@ -165,13 +165,13 @@ func classOf(class config.Class) classify.Class {
 	return by
 }
 
-// identifiers returns the ways to identify clients other than by the key of a class.
+// identifiers returns the ways to identify clients, other than the key of a class.
 func identifiers() map[string]classify.By {
 	return map[string]classify.By{"address": classify.Address, "mapped-address": classify.MappedAddress, "user-agent": classify.UserAgentHeader}
 }
 
-// toldClasses returns a class for each domain in which a master judges each request. Such a domain groups
-// requests in the same way as its class, under its own name.
+// toldClasses returns a class for each domain in which a master judges every request. The class has the name of the
+// domain, and groups requests in the same way as the domain's class unless the domain sets identifier.
 func toldClasses(c *config.Config) (classes []classify.Class, limits []limiter.ClassInfo) {
 	if c.Coordination.Kind != "smockron" {
 		return nil, nil

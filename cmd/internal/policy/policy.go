@@ -14,12 +14,12 @@ import (
 	"tempomat/limiter"
 )
 
-// maxHeld is the highest number of waiting requests. A backend that serves 34 requests per second serves that
-// many within the longest wait. They need about 40 MB.
+// maxHeld is the highest number of waiting requests, which need about 40 MB. A backend that serves 34 requests per
+// second serves that many within the longest wait.
 const maxHeld = 1024
 
-// attested is the factor for the share of a client that the backend or a trusted network declares to be a
-// person. A cookie and the loaded parts of a page together give the same factor.
+// attested is the factor for the share of a client that counts as a person because the backend vouches for it or its
+// network is trusted. A cookie and the loaded parts of pages together give the same factor.
 const attested = 4
 
 // Limits returns the limiter's policy.
@@ -52,7 +52,7 @@ func Limits(c *config.Config) limiter.Policy {
 	return p
 }
 
-// modeOf returns the mode of that name, or the given default.
+// modeOf returns the mode with that name, or the given default.
 func modeOf(name string, all limiter.Mode) limiter.Mode {
 	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative, limiter.Cap, limiter.Fair} {
 		if m.String() == name {
@@ -72,8 +72,8 @@ func workersOf(c config.Class) float64 {
 	return k.Workers
 }
 
-// Unavailable returns the classes whose rejected requests get 503 instead of 429, as from other gatekeepers
-// of their domain.
+// Unavailable returns the classes whose rejected requests get 503 instead of 429, as other gatekeepers of the same
+// domain do.
 func Unavailable(c *config.Config) map[string]bool {
 	all := make(map[string]bool)
 	for _, d := range c.Coordination.Smockron.Domains {
@@ -88,8 +88,8 @@ func Unavailable(c *config.Config) map[string]bool {
 // has the share of an address.
 const SessionClass = config.SessionClass
 
-// CPUs returns the number of CPUs that shares refer to. If it isn't configured, that is GOMAXPROCS, which
-// respects the limits of this process's cgroup and its affinity.
+// CPUs returns the number of CPUs to which shares refer. If the number isn't configured, CPUs returns GOMAXPROCS,
+// which respects the limits of this process's cgroup and its affinity.
 func CPUs(c *config.Config) float64 {
 	if c.CPUCount > 0 {
 		return c.CPUCount
@@ -112,12 +112,12 @@ func Meter(source string, cpus float64) *cpuaccount.Meter {
 	return cpuaccount.NewMeter(from, cpus)
 }
 
-// JudgesStanding reports whether evidence that a client is a person is used. Only the gate uses it.
+// JudgesStanding reports whether tempomat looks for evidence that a client is a person. Only the gate uses this.
 func JudgesStanding(c *config.Config) bool {
 	return c.Throttle.HasGate()
 }
 
-// Standing returns the settings by which evidence that a client is a person is judged.
+// Standing returns the settings for judging the evidence that a client is a person.
 func Standing(c *config.Config) standing.Config {
 	return standing.Config{
 		Attested: attested, Trusted: c.Standing.Trusted,
@@ -125,8 +125,8 @@ func Standing(c *config.Config) standing.Config {
 	}
 }
 
-// Room returns how many requests of a size class may compute at a time. 0 means that the number follows the
-// CPU use.
+// Room returns the number of requests of a size class that may compute at a time. 0 means that the number follows
+// the CPU use.
 func Room(c *config.Config) int {
 	if c.Gate.Heavy == 0 && !MeasuresUse(c) {
 		return int(math.Ceil(max(1, CPUs(c))))
@@ -134,7 +134,7 @@ func Room(c *config.Config) int {
 	return c.Gate.Heavy
 }
 
-// MeasuresUse reports whether the CPU use on this machine is measured, and includes the backend's.
+// MeasuresUse reports whether the CPU use of this machine is measured, and includes that of the backend.
 func MeasuresUse(c *config.Config) bool {
 	return c.Gate.Usage != "off" && c.Backend.IsLocal()
 }

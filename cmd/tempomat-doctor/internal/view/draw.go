@@ -8,7 +8,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// Style is the look of a text. It must not carry information that the text doesn't contain.
+// Style is the look of a text. It must not convey information that the text doesn't contain.
 type Style uint8
 
 // The styles. The bar of the CPUs uses those from Known on.
@@ -34,8 +34,8 @@ type Span struct {
 	Text  string
 }
 
-// Frame is the content of the screen: lines of spans. The style of a line's last span extends to the end of
-// the line.
+// Frame is the content of the screen: lines of spans. The style of the last span continues to the end of its
+// line.
 type Frame struct {
 	Width int
 	Lines [][]Span
@@ -59,7 +59,7 @@ func (f *Frame) clip(lines int) {
 		return
 	}
 	f.Lines = f.Lines[:lines]
-	if last := f.Lines[lines-1]; len(last) == 1 { // otherwise it belongs to the header
+	if last := f.Lines[lines-1]; len(last) == 1 { // a line with several spans belongs to the header
 		last[0].Text = Cut(last[0].Text+" "+cutMark, f.Width)
 	}
 }
@@ -92,7 +92,7 @@ func (m *Model) Frame() *Frame {
 	return f
 }
 
-// rows returns how many lines the header leaves for a table or a text.
+// rows returns the number of lines that the header leaves for a table or a text.
 func (m *Model) rows() int { return max(1, m.height-len(m.header().Lines)-3) }
 
 // header draws the lines that are shown with every pane.
@@ -133,7 +133,7 @@ func conditionStyle(c *api.Condition) Style {
 	return Warning
 }
 
-// title shows how many requests wait, and which proxy is shown.
+// title draws the number of waiting requests, and the proxy's release, mode and uptime.
 func (m *Model) title(f *Frame) {
 	o := &m.data.Overview
 	right := Clock(o.Now) + " UTC"
@@ -163,8 +163,8 @@ func barStyle(group string) (Style, string) {
 	return Exempt, "e"
 }
 
-// bar draws how the CPUs are used. Wasted use is part of the groups' use, but it isn't known of which group.
-// Therefore the parts of all groups are reduced in proportion.
+// bar draws how the CPUs are used. The wasted CPU time belongs to the groups, but it isn't known to which. Therefore
+// the parts of all groups are reduced in proportion.
 func (m *Model) bar(f *Frame) {
 	o := &m.data.Overview
 	left := fmt.Sprintf("CPU %s of %s [", Number(o.CPU), strings.TrimSuffix(Number(o.CPUs), ".00"))
@@ -248,8 +248,8 @@ func (m *Model) body(f *Frame) {
 	}
 }
 
-// table draws the names of the columns and at most shown rows. It scrolls to the chosen row; -1 means that no
-// row is chosen.
+// table draws the names of the columns and at most shown rows. It scrolls to the row chosen. If chosen is -1, no row
+// is chosen.
 func (f *Frame) table(t *Table, chosen, shown int) {
 	lines := t.Lines(f.Width)
 	f.add(Strong, lines[0])

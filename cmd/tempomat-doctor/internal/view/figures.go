@@ -27,7 +27,7 @@ func Duration(seconds float64) string {
 	return fmt.Sprintf("%.0fd", seconds/86400)
 }
 
-// Number formats a number; the larger it is, the fewer decimals. Below 1e6 it takes at most six columns.
+// Number formats a number, with fewer decimals the larger it is. A number below 1e6 takes at most six columns.
 func Number(x float64) string {
 	switch {
 	case math.Abs(x) < 0.005:
@@ -60,8 +60,8 @@ func Addresses(n int) string {
 	return Count(n) + " addresses"
 }
 
-// Percent formats a part of a whole as a percentage, at most 100 %. The part can be larger than the whole if
-// the two were counted at different times.
+// Percent formats a part of a whole as a percentage of at most 100 %. The part may exceed the whole if the two were
+// counted at different times.
 func Percent(part, whole float64) string {
 	switch {
 	case whole <= 0 || part <= 0:

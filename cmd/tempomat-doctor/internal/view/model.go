@@ -9,14 +9,14 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// Model is the state of top: the proxy's last answers, and the user's choices. It receives answers, keys and
-// screen sizes, and makes a frame from them. Only one goroutine may use it.
+// Model is the state of top: the proxy's last answers, and the user's choices. It receives answers, keys and screen
+// sizes, and makes frames from them. Only one goroutine may use it.
 type Model struct {
 	width, height int
 
 	data  Data
 	away  string    // why the proxy doesn't answer; "" if it does
-	lacks string    // why it doesn't send the open pane's document; "" if it does
+	lacks string    // why the proxy doesn't send the open pane's document; "" if it does
 	lost  time.Time // when the proxy stopped answering
 
 	pane   Pane
@@ -30,7 +30,7 @@ type Model struct {
 // choice is the chosen row of a pane.
 type choice struct {
 	row int
-	id  string // after the user has moved to a row: its id, so it stays chosen while other rows appear and disappear
+	id  string // after the user has moved to a row: the row's id, so it stays chosen while other rows come and go
 }
 
 // text is shown instead of a pane. It contains nothing that could control a terminal.
@@ -62,7 +62,7 @@ func (m *Model) Resize(width, height int) {
 	m.scroll(0)
 }
 
-// Wants returns which documents the open pane needs.
+// Wants returns the documents that the open pane needs.
 func (m *Model) Wants() Wants {
 	w := Wants{Pane: m.pane, Sort: orders[m.order][1], before: m.data}
 	if all := m.data.Classes.Classes; len(all) > 0 {
@@ -71,8 +71,8 @@ func (m *Model) Wants() Wants {
 	return w
 }
 
-// Take handles the answer to some Wants. After an error, the old data stays and the frame shows the error.
-// If the proxy doesn't answer at all, the frame also shows since when.
+// Take handles the answer to some Wants. After an error, the old data stays, and the frame shows the error. If the
+// proxy doesn't answer at all, the frame also shows how long ago it stopped answering.
 func (m *Model) Take(now time.Time, d Data, err error) {
 	if err != nil && d.Overview.Version == 0 {
 		if m.away == "" {
@@ -89,7 +89,7 @@ func (m *Model) Take(now time.Time, d Data, err error) {
 	m.follow()
 }
 
-// Paused reports whether the user has paused top, so that it sends no requests to the proxy.
+// Paused reports whether the user has paused top. It then sends no requests to the proxy.
 func (m *Model) Paused() bool { return m.paused }
 
 // chosen returns the chosen row, or nil if there is none.
@@ -113,7 +113,7 @@ func (m *Model) follow() {
 	}
 }
 
-// scroll moves by a number of lines of the text, or rows of the table.
+// scroll moves the text by a number of lines, or the mark by a number of rows.
 func (m *Model) scroll(by int) {
 	if m.text != nil {
 		m.text.first = max(0, min(m.text.first+by, len(m.text.lines(m.width))-m.rows()-1))

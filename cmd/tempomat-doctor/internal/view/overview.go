@@ -119,8 +119,8 @@ func (m *Model) expensive(full bool) []finding {
 	return all
 }
 
-// page describes a group's page: its part of the group's use, what makes it expensive, and which clients
-// request it.
+// page describes a group's page: its part of the group's use, the parameters that make it expensive, and the clients
+// that request it.
 func (m *Model) page(s *api.ShapeRow, group, is string) string {
 	text := Percent(s.Groups[group], m.pagesCPU(group)) + is + Text(s.Shape)
 	var names []string
@@ -176,7 +176,7 @@ func (m *Model) people(say func(style Style, format string, args ...any)) {
 	}
 }
 
-// waiting returns how many requests wait, in all groups.
+// waiting returns the number of waiting requests in all groups.
 func (m *Model) waiting() int {
 	n := 0
 	for _, g := range m.data.Overview.Groups {
@@ -185,7 +185,7 @@ func (m *Model) waiting() int {
 	return n
 }
 
-// longest returns how long the first of them has waited, in seconds.
+// longest returns the longest time that a request has waited, in seconds.
 func (m *Model) longest() float64 {
 	most := 0.0
 	for _, g := range m.data.Overview.Groups {

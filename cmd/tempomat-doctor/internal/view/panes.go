@@ -41,7 +41,7 @@ func (p Pane) Document() (path string, query url.Values) {
 	return path, url.Values{"limit": {strconv.Itoa(mostRows)}}
 }
 
-// mostRows is how many rows are requested: more than the tallest screens show.
+// mostRows is the number of rows that are requested, which is more than the tallest screens show.
 const mostRows = 200
 
 // table returns the table of the open pane, or nil if the pane has none.
@@ -60,8 +60,8 @@ func (m *Model) table() *Table {
 	}
 }
 
-// orders are the columns by which the proxy can sort the keys, and its names for them. The proxy sorts,
-// because it sends only the first rows.
+// orders are the columns by which the proxy can sort the keys, and the proxy's names for them. The proxy must sort
+// the rows, because it sends only the first ones.
 //
 //nolint:gochecknoglobals // constants
 var orders = [...][2]string{{"CPU", "cpu"}, {"req/s", "rate"}, {"level", "level"}, {"wait", "wait"}, {"last", "last"}}
@@ -127,9 +127,9 @@ func (m *Model) pages() *Table {
 	return t
 }
 
-// pagesCPU returns the CPU use that a page's percentage refers to: that of a group, or of all groups if
-// group is empty. Pages are averaged over a shorter time than groups, so while the use grows, the pages' sum
-// is larger than the group's use. Then pagesCPU returns the sum.
+// pagesCPU returns the CPU use to which a page's percentage refers: that of a group, or of all groups if group is
+// empty. Pages are averaged over a shorter time than groups. While the use grows, the sum of the pages is therefore
+// higher than the use of the group, and pagesCPU returns the sum.
 func (m *Model) pagesCPU(group string) float64 {
 	whole, pages := m.data.Overview.CPU, 0.0
 	for _, g := range m.data.Overview.Groups {
@@ -155,7 +155,7 @@ func part(parts []api.PartRow, whole float64) string {
 	return Percent(parts[0].CPU, whole) + " " + parts[0].Name
 }
 
-// groupsOf returns the groups that use a page, the one with the greatest use first.
+// groupsOf returns the groups that use a page, the one with the highest use first.
 func groupsOf(s *api.ShapeRow) (all []api.PartRow) {
 	for _, name := range slices.Sorted(maps.Keys(s.Groups)) {
 		all = append(all, api.PartRow{Name: name, CPU: s.Groups[name]})

@@ -11,7 +11,7 @@ type Column struct {
 	Name  string
 	Width int  // the smallest width
 	Grows bool // whether the column contains left-aligned text, and takes the space that other columns leave
-	Drop  int  // if the screen is too narrow, columns with the largest number are left out first; 0: never
+	Drop  int  // if the screen is too narrow, columns with the largest number are omitted first; 0: never
 }
 
 // row is a row of a Table.
@@ -22,13 +22,13 @@ type row struct {
 	style Style
 }
 
-// Table is rows of cells below the names of their columns.
+// Table contains rows of cells below the names of their columns.
 type Table struct {
 	Title   string
 	Columns []Column
 	gap     int // spaces between columns
 	rows    []row
-	total   int    // the number of rows that exist; the proxy sent only the first
+	total   int    // the number of rows that exist, of which the proxy sent only the first
 	note    string // explains the table
 }
 
@@ -36,7 +36,7 @@ type Table struct {
 func NewTable(title string, columns ...string) *Table {
 	t := &Table{Title: Text(title), gap: 2}
 	for i, name := range columns {
-		c := Column{Name: name, Width: 7} // room for 9999.99: the columns seldom move
+		c := Column{Name: name, Width: 7} // room for 9999.99, so columns seldom move
 		if i == len(columns)-1 {
 			c = Column{Name: name, Grows: true}
 		}
@@ -97,7 +97,7 @@ func (t *Table) Lines(width int) []string {
 	return lines
 }
 
-// fit returns the width of each column on a screen. It is 0 for columns that have no room.
+// fit returns the width of each column on a screen, or 0 for a column that has no room.
 func (t *Table) fit(width int) []int {
 	widths, need := make([]int, len(t.Columns)), make([]int, len(t.Columns))
 	for i, c := range t.Columns {

@@ -10,7 +10,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// mostMarks is how many accents a letter may have. Some scripts need two. Hundreds would cover the lines
+// mostMarks is the most accents that a letter may have. Some scripts need two. Hundreds would cover the lines
 // above.
 const mostMarks = 2
 
@@ -35,8 +35,8 @@ func Text(s string) string {
 	return out.String()
 }
 
-// joins reports whether a character's width is uncertain, because only some terminals join it to the
-// previous one: variation selectors, later parts of Hangul syllables, letters of flags, and skin tones.
+// joins reports whether a character's width is uncertain because only some terminals join it to the previous one. Such
+// characters are variation selectors, later parts of Hangul syllables, letters of flags, and skin tones.
 func joins(r rune) bool {
 	return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef ||
 		r >= 0x1160 && r <= 0x11ff || r >= 0xd7b0 && r <= 0xd7ff ||
@@ -45,7 +45,7 @@ func joins(r rune) bool {
 
 func escape(r rune) string { return strings.Trim(strconv.QuoteToASCII(string(r)), `"`) }
 
-// Width returns how many columns a text takes.
+// Width returns the number of columns that a text takes.
 func Width(s string) int { return displaywidth.String(s) }
 
 // cutMark marks the end of a text that was cut.
@@ -60,7 +60,7 @@ func Cut(line string, width int) string {
 }
 
 // Wrap breaks a line at spaces. Continuation lines have the indentation of the line, plus two columns if the
-// line is indented. Width 0 means that there is no terminal.
+// line is indented. Width 0 means 100 columns.
 func Wrap(line string, width int) (lines []string) {
 	if width == 0 {
 		width = 100

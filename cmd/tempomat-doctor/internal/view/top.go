@@ -1,14 +1,14 @@
-// Package view shows the doctor's answers on a terminal: formatted numbers, tables, paragraphs, the
-// explanation of a request, and `tempomat-doctor top`, a live, full-screen view of the server's users.
-// Clients choose URLs, User-Agents and keys, so all texts are escaped before they are printed.
+// Package view shows the doctor's answers on a terminal: formatted numbers, tables, paragraphs, the explanation
+// of a request, and `tempomat-doctor top`, a live, full-screen view of the server's users. All texts are escaped
+// before they are printed, because clients choose URLs, User-Agents and keys.
 //
-// The live view's logic is in the Model. It is a state machine that receives documents of the admin API, keys
-// and screen sizes, and makes a Frame of lines from them. It doesn't access a clock, a terminal or a socket,
-// so tests can compare its frames with files. Live is the loop around the Model; Once prints one frame.
+// The live view's logic is in the Model. It is a state machine that receives documents of the admin API, keys and
+// screen sizes, and makes a Frame of lines from them. It doesn't access a clock, a terminal or a socket, so tests
+// can compare its frames with files. Live is the loop around the Model. Once prints a single frame.
 //
-// tcell draws on the terminal (v3.6, October 2026). It keeps a grid of cells, sends only those that have
-// changed, and takes text and style separately. bubbletea v2 needs twice as many modules, one of them without
-// a release. It also interprets escape sequences in its text, which is a risk with text that clients chose.
+// tcell draws on the terminal (v3.6, October 2026). It keeps a grid of cells, sends only the cells that have
+// changed, and takes text and style separately. bubbletea v2 needs twice as many modules, one of them without a
+// release. It also interprets escape sequences in its text, which is a risk if clients chose the text.
 package view
 
 import (
@@ -26,7 +26,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// askFor is how long the proxy may take to answer.
+// askFor is the longest time that the proxy may take to answer.
 const askFor = 10 * time.Second
 
 // Once requests the documents once and prints a frame without colours, with the given width in columns and
@@ -38,7 +38,7 @@ func Once(ctx context.Context, w io.Writer, from Source, p Pane, width, height i
 	}
 	m.Resize(width, height+1)
 	f := m.Frame()
-	f.Lines = f.Lines[:height] // leaves out the footer, because no keys can be pressed
+	f.Lines = f.Lines[:height] // omits the footer, because no keys can be pressed
 	_, err := io.WriteString(w, f.String())
 	return err
 }
@@ -53,8 +53,8 @@ func (m *Model) ask(ctx context.Context, from Source) error {
 	return err
 }
 
-// Live shows the Model on a screen until q is pressed or ctx is done. It waits for the first answer
-// before it touches the screen, and returns an error if there is none.
+// Live shows the Model on a screen until q is pressed or ctx is done. It waits for the first answer before it draws
+// on the screen, and returns an error if there is no answer.
 func Live(ctx context.Context, from Source, p Pane, interval time.Duration, open func() (tcell.Screen, error)) error {
 	m := New(p)
 	if err := m.ask(ctx, from); err != nil {
@@ -155,7 +155,7 @@ func (l *loop) event(ctx context.Context, ev tcell.Event) (quit bool) {
 	switch ev := ev.(type) {
 	case *tcell.EventResize:
 		// ev.Size isn't used, because tmux 3.3 swaps lines and columns in its answer to the escape sequence.
-		// The kernel reports the right size.
+		// The kernel reports the correct size.
 		l.redraw()
 		l.model.Resize(l.screen.Size())
 	case *tcell.EventKey:
@@ -250,10 +250,10 @@ type Wants struct {
 	before Data   // the previous answers
 }
 
-// mostPages is how many pages are requested. It is small because each page has many parts.
+// mostPages is the number of pages that are requested. It is small because each page has many parts.
 const mostPages = 30
 
-// Fetch requests the wanted documents; the others stay unchanged. It has no time limit of its own. Even if it
+// Fetch requests the wanted documents and leaves the others unchanged. It has no time limit of its own. Even if it
 // returns an error, the overview may be new.
 func (w Wants) Fetch(ctx context.Context, from Source) (Data, error) {
 	d := w.before

@@ -92,8 +92,8 @@ type listen struct {
 	any  bool // it listens on all addresses
 }
 
-// apache plans the changes of Apache. The sites of one port move to a port on the loopback interface. If
-// there are sites with TLS, those on port 443 move, and those on port 80 stay.
+// apache plans the changes to Apache. The sites of one port move to a port on the loopback interface. If there are
+// sites with TLS, those on port 443 move, and those on port 80 stay.
 func (d *decider) apache() {
 	a := d.m.Apache
 	if a.Fault != "" {
@@ -174,7 +174,7 @@ func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 	return hosts
 }
 
-// hostPort returns the port of a <VirtualHost> that is for all addresses.
+// hostPort returns the port of a <VirtualHost> for all addresses.
 func hostPort(args []string) (int, bool) {
 	if len(args) != 1 {
 		return 0, false
@@ -262,8 +262,8 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
 }
 
-// apacheLoosen removes the port from sites. Otherwise Apache's redirects would contain it, and visitors
-// can't reach that port.
+// apacheLoosen removes the port from sites. Otherwise Apache's redirects would contain this port, which visitors
+// can't reach.
 func (d *decider) apacheLoosen(hosts []*apacheHost) {
 	for _, h := range hosts {
 		d.edit(h.start.File, h.start.Line, leading(h.start.Raw())+"<VirtualHost *>")
@@ -274,7 +274,7 @@ func (d *decider) apacheLoosen(hosts []*apacheHost) {
 // port.
 func (d *decider) apacheAdopt(port int) (served bool) {
 	if d.m.Apache.Fault != "" {
-		return true // Apache's own check reports it
+		return true // Apache's own check reports the error
 	}
 	all := parseAllApache(d.m.Apache)
 	for _, at := range d.m.Apache.Hosts {
@@ -335,7 +335,7 @@ func (d *decider) apacheAddresses() {
 	dir := d.m.Apache.Dir
 	text := "# Written by tempomat-proxy setup: logs, Require ip and PHP's REMOTE_ADDR use the client's\n# address as tempomat-proxy reports it.\n" +
 		"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n"
-	if d.secure { // without this, Apache 2.4.66 and later answer 421, because these sites have several certificates
+	if d.secure { // without this, Apache 2.4.66 and later respond with 421, because these sites have several certificates
 		text += "# tempomat-proxy requests all sites over one connection.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
 	}
 	d.create(path.Join(dir, "conf-available/tempomat.conf"), text)
@@ -377,8 +377,8 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	}
 }
 
-// redirects reports whether a site redirects all requests to https, as certbot or an administrator configures
-// it. Conditions that exclude some host names, or the renewal of certificates, don't matter.
+// redirects reports whether a site redirects all requests to https, in the way that certbot or an administrator
+// configures. Conditions that exclude some host names, or the renewal of certificates, don't matter.
 func (h *apacheHost) redirects() bool {
 	rewrites := false // the last RewriteEngine applies
 	for _, x := range h.all {
@@ -410,7 +410,7 @@ func (h *apacheHost) redirects() bool {
 	return false
 }
 
-// direct reports whether a directive is directly in the site, not in a section within it.
+// direct reports whether a directive is directly in the site, not in a section inside the site.
 func (h *apacheHost) direct(x host.Directive) bool { return len(x.Within) == len(h.start.Within)+1 }
 
 // choosesPaths reports whether a RewriteCond tests a part of the URL.

@@ -35,8 +35,8 @@ type step struct {
 	do   func(ctx context.Context) error
 }
 
-// apply carries out the whole plan or nothing. If a step fails, it undoes the steps so far. The error says
-// what failed, and whether undoing also failed.
+// apply carries out the whole plan or nothing. If a step fails, it undoes the steps so far. The error says which
+// step failed, and whether undoing also failed.
 func (w *worker) apply(ctx context.Context, p Plan) error {
 	for _, c := range p.Changes {
 		if err := ready(c); err != nil {
@@ -52,7 +52,7 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 		if err := s.do(ctx); err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			fmt.Fprintf(w.out, "%v\nUndoing everything:\n", err)
-			// WithoutCancel, because the steps must also be undone after an interrupt.
+			// WithoutCancel is needed, because the steps must also be undone after an interrupt.
 			if back := w.undo(context.WithoutCancel(ctx), j); back != nil {
 				return errors.Join(err, fmt.Errorf("and undoing the changes failed; to try again: tempomat-proxy setup -undo: %w", back))
 			}
@@ -104,8 +104,8 @@ func (w *worker) steps(j *journal) (steps []step) {
 // isn't running.
 const reload = "reload-or-restart"
 
-// reloadByHand returns the step that reloads a server on a machine without systemd, or none if the server
-// isn't running.
+// reloadByHand returns the step that reloads a server on a machine without systemd, or no step if the server isn't
+// running.
 func (w *worker) reloadByHand(server string) []step {
 	if !slices.ContainsFunc(w.sockets(), func(s host.Listening) bool { return s.Program == server }) {
 		return nil
@@ -167,7 +167,7 @@ func (w *worker) command(argv ...string) step {
 	}}
 }
 
-// patience is how long the site may take to answer after the servers have been switched over.
+// patience is the longest time that the site may take to answer after the servers have been switched over.
 const patience = 20 * time.Second
 
 // sameAnswer waits until a site answers as before. If the site didn't answer before, any status below 500 is
@@ -193,14 +193,14 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 	}
 }
 
-// undo reverts the changes in a journal, including those that may not have been made. If it can't revert a
-// change, it reports that and continues. Switching back is the last step, and happens only if the web server
-// could serve afterwards. Otherwise the proxy continues to serve the site.
+// undo reverts the changes in a journal, including those that may not have been made. If it can't revert a change,
+// it reports the error and continues. Switching back is the last step, and happens only if the web server could
+// serve the site afterwards. Otherwise the proxy continues to serve it.
 func (w *worker) undo(ctx context.Context, j *journal) error {
 	steps := w.restoring(j, j.serverFile)
 	steps = append(steps, step{"looking for sites that were added since", func(ctx context.Context) error { return w.adopt(ctx, j) }})
 	// The proxy's own files are removed only when the proxy is certainly no longer needed, because it might be
-	// restarted before that.
+	// restarted until then.
 	ready := len(steps) + 1
 	steps = slices.Concat(steps, []step{w.command(j.Check...)}, w.restoring(j, func(c Change) bool { return !j.serverFile(c) }), w.switchBack(j))
 	var errs []error
@@ -235,7 +235,7 @@ func (w *worker) restoring(j *journal, meant func(Change) bool) (steps []step) {
 	return steps
 }
 
-// switchBack makes the proxy release the port and the web server take it, with as little time as possible in
+// switchBack makes the proxy release the port and the web server take it over, with as little time as possible in
 // between. The proxy still finishes its requests.
 func (w *worker) switchBack(j *journal) (steps []step) {
 	if !j.Systemd {
@@ -265,8 +265,8 @@ func (w *worker) interrupt(ctx context.Context) error {
 	return nil
 }
 
-// leave waits until the proxy has released the public ports. If end is not nil, leave calls it for each
-// process of the proxy that listens there.
+// leave waits until the proxy has released the public ports. If end isn't nil, leave calls it for each process of
+// the proxy that listens on one of them.
 func (w *worker) leave(j *journal, end func(pid int) error) step {
 	return step{"waiting until " + unitName + " has released the port", func(ctx context.Context) error {
 		var ended []int
@@ -312,7 +312,7 @@ func (Local) Run(ctx context.Context, argv ...string) (string, error) {
 func (Local) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
 // probe requests the page of p on this machine, and returns the status of the answer. It doesn't check the
-// certificate, because that is the site's business.
+// certificate, because the change doesn't affect whether the certificate is valid.
 func probe(ctx context.Context, p Probe) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -22,13 +22,13 @@ const (
 	keyGroup   = "ssl-cert"
 )
 
-// manuals is where the packages install the documentation. byHand is the advice when setup can't help.
+// manuals is the directory into which the packages install the documentation. byHand is the advice if setup can't help.
 const (
 	manuals = "/usr/share/doc/tempomat/docs"
 	byHand  = "do it by hand, with a recipe in " + manuals + "/recipes"
 )
 
-// Decide makes the plan for a machine. It uses no information except m.
+// Decide makes the plan for a machine. It uses only the information in m.
 func Decide(m Machine) Plan {
 	d := newDecider(m)
 	d.plan.Before = m.Service
@@ -161,8 +161,8 @@ func (d *decider) finish() {
 	}
 }
 
-// backupOf returns where the previous text of a file is kept: next to the file, unless the server would read
-// it there as well.
+// backupOf returns the path at which the previous text of a file is kept. It is next to the file, unless the server
+// would then also read the previous text.
 func backupOf(real string) string {
 	if path.Base(path.Dir(real)) == "sites-enabled" {
 		return path.Join(path.Dir(path.Dir(real)), path.Base(real)+backupEnd)
@@ -223,7 +223,7 @@ func settings(text string) string {
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
 
-// found describes in plain words what was found on the machine.
+// found adds to the plan, in plain words, what setup found on the machine.
 func (d *decider) found() {
 	m := d.m
 	say := func(format string, args ...any) { d.plan.Found = append(d.plan.Found, fmt.Sprintf(format, args...)) }
@@ -294,9 +294,9 @@ func (d *decider) certify(chain, key, where string) {
 	}
 }
 
-// keys plans to let the proxy read the private keys. Keys that only root may read get the proxy's group. A
-// key that already belongs to another group keeps it, and the proxy joins that group. When certbot renews a
-// certificate, it keeps group and mode.
+// keys plans to let the proxy read the private keys. Keys that only root may read get the proxy's group. A key that
+// already belongs to another group keeps that group, and the proxy joins the group. When certbot renews a
+// certificate, it keeps the group and mode.
 func (d *decider) keys() {
 	if !d.secure {
 		return
@@ -357,8 +357,8 @@ func (d *decider) certificateFiles() (names []string) {
 	return names
 }
 
-// adopt adds the public port to sites that were added after setup without a port, as the manual recommends.
-// Call it after the files have been restored.
+// adopt adds the public port to sites without a port, which were added after setup as the manual recommends. Call it
+// after the files have been restored.
 func (w *worker) adopt(ctx context.Context, j *journal) error {
 	d := newDecider(Machine{Place: w.place, Journal: j})
 	port := j.public()

@@ -14,8 +14,8 @@ import (
 	"tempomat/cmd/internal/daemon"
 )
 
-// journal records what setup did, so that it can be undone. It is written before the first change, so even a
-// setup that was killed can be undone.
+// journal records the changes that setup makes, to be able to undo them. It is written before the first change, so
+// even a setup that was killed can be undone.
 type journal struct {
 	Systemd bool     // systemd runs here
 	Server  string   // the unit of the web server: apache2, or nginx if an earlier release did the setup
@@ -51,8 +51,8 @@ func (j *journal) public() int {
 	return j.Probes[0].Port
 }
 
-// checks returns the commands that check the changed files before any server uses them. The proxy's check
-// asks systemd for the unit's groups, so systemd must read the changed unit first.
+// checks returns the commands that check the changed files before any server uses them. Systemd must read the changed
+// unit first, because the proxy's check gets the unit's groups from systemd.
 func (j *journal) checks() [][]string {
 	list := [][]string{j.Check}
 	if j.Systemd && j.Reread {
@@ -124,7 +124,7 @@ func rewrite(name, text, like string) error {
 	return replaceFile(name, text, info.Mode().Perm(), int(s.Uid), int(s.Gid))
 }
 
-// ready returns an error if a change can't be made because something has changed since the plan was made.
+// ready returns an error if a change can't be made because the machine has changed since the plan was made.
 func ready(c Change) error {
 	if c.Access != nil {
 		_, err := groupNumber(c.Access.Group)
@@ -181,8 +181,8 @@ func setAccess(a Access) error {
 // undoneEnd is the suffix for copies of files that setup created and that were edited later.
 const undoneEnd = ".undone"
 
-// restore reverts a change, even one that was never made. told lists what the administrator should know:
-// where an edited file is kept, and which of setup's lines are missing.
+// restore reverts a change, even one that was never made. told contains information for the administrator: the path at
+// which an edited file is kept, and the lines of setup that are missing.
 func restore(c Change) (told []string, err error) {
 	if c.Access != nil {
 		err := setAccess(*c.Was)
@@ -238,7 +238,7 @@ func restoreLines(c Change) (told []string, err error) {
 	return nil, remove(c.Backup)
 }
 
-// keepForeign saves a copy of a file that was changed after setup.
+// keepForeign saves a copy of a file that was edited after setup.
 func keepForeign(c Change) (told []string, err error) {
 	now, err := os.ReadFile(c.Path)
 	if os.IsNotExist(err) || err == nil && (string(now) == c.After || string(now) == c.Before) {

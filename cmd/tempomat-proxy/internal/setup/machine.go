@@ -17,8 +17,8 @@ import (
 	"tempomat/proxy/host"
 )
 
-// Machine is what setup found, before any decision. Its paths are those that the servers use. If Place has a
-// root, they begin with it.
+// Machine describes the machine before any decision is made. Its paths are those that the servers use. If Place has
+// a root, the paths begin with the root.
 type Machine struct {
 	Place   Place
 	Systemd bool    // systemd runs here
@@ -32,12 +32,12 @@ type Machine struct {
 	// KeyGroup is the group for keys that only root can read now: the proxy's own group, or Debian's
 	// (ssl-cert). It is empty if neither group exists.
 	KeyGroup string
-	Journal  *journal // what setup has done here; nil: nothing
+	Journal  *journal // the changes that setup has made here; nil: none
 	// JournalFault is the reason why the journal can't be read.
 	JournalFault error
 }
 
-// Place is where setup works. The zero root means this machine.
+// Place is the machine, or a directory instead of its root, in which setup works.
 type Place struct {
 	Root                  string // prefix of each path; empty: this machine
 	HTTP, HTTPS           int    // the public ports
@@ -69,14 +69,14 @@ type Apache struct {
 type Config struct {
 	Exists   bool
 	Text     string
-	Defaults bool // it sets only default values, like the package's file
+	Defaults bool // the file sets only default values, like the package's file
 }
 
 // KeyFile describes the access to a private key or a certificate.
 type KeyFile struct {
-	// Needs are the file and those of its parent directories to which the proxy's group must get access.
+	// Needs are the file and its parent directories, as far as the proxy's group must get access to them.
 	Needs []Access
-	// Groups are groups, other than KeyGroup, that own some of them.
+	// Groups are the groups, other than KeyGroup, that own some of these.
 	Groups []string
 	Fault  string // why the proxy can't get access
 }
@@ -96,7 +96,7 @@ func (a Access) command() string {
 
 // Runner runs and ends programs.
 type Runner interface {
-	// Run returns what a program printed on standard output and standard error.
+	// Run returns the text that a program printed on standard output and standard error.
 	Run(ctx context.Context, argv ...string) (string, error)
 	// Terminate asks a process to end.
 	Terminate(pid int) error
@@ -200,7 +200,7 @@ func readFile(name string) (host.ConfigFile, error) {
 	return host.ConfigFile{Path: name, Real: real, Text: string(text)}, err
 }
 
-// lastLines returns the last lines that a program printed, which usually say what was wrong.
+// lastLines returns the last lines that a program printed, which usually contain the reason for a failure.
 func lastLines(text string, err error) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	lines = lines[max(0, len(lines)-3):]
@@ -231,8 +231,8 @@ func (m *Machine) keyNames() (names []string) {
 	return names
 }
 
-// gatherKey finds out what prevents the proxy from reading a file. It checks all directories of the path, and
-// of the file that a symbolic link leads to.
+// gatherKey determines the access that the proxy needs to read a file. It checks all directories in the path, and in
+// that of the file to which a symbolic link leads.
 func gatherKey(name, root, group string) (k KeyFile) {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {

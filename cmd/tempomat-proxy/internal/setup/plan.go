@@ -9,16 +9,16 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Plan is what setup would change, or why it can't.
+// Plan contains the changes that setup would make, or the reasons why it can't make any.
 type Plan struct {
 	Found     []string   // what is on the machine, in plain words
 	Obstacles []Obstacle // if there are any, setup makes no changes
-	Notes     []string   // what the administrator should know about the result
+	Notes     []string   // information about the result for the administrator
 	Done      bool       // setup has already been done
 	journal              // the part that is kept for undo
 }
 
-// Obstacle is something that setup can't handle or must not change.
+// Obstacle is a part of the machine that setup can't handle or must not change.
 type Obstacle struct {
 	What, Why string
 	Do        string // what the administrator should do
@@ -45,7 +45,7 @@ type Edit struct {
 	New  []string // empty: the line is deleted
 }
 
-// Probe is a page that is requested before and after the changes.
+// Probe is a page that setup requests before and after the changes.
 type Probe struct {
 	Port int
 	TLS  bool
@@ -65,9 +65,9 @@ func applyEdits(text string, edits []Edit) string {
 	return strings.Join(lines, "\n")
 }
 
-// takeBack reverts edits in a text that may have changed since setup wrote it as after. It finds each group
-// of new lines by the unchanged lines around it. told describes the edits that it couldn't revert, sorted by
-// line of the result.
+// takeBack reverts edits in the text now. Setup wrote the text as after, but it may have changed since then. takeBack
+// finds each group of new lines by the unchanged lines around it. told describes the edits that it couldn't revert,
+// sorted by line of the result.
 func takeBack(after, now string, edits []Edit) (text string, told []remark) {
 	lines, at := strings.Split(now, "\n"), aligned(after, now)
 	result, from, shift := []string(nil), 0, 0
@@ -92,8 +92,8 @@ type remark struct {
 	text string
 }
 
-// aligned returns, for each line of before, the number of the same line in after, or -1 if that line is
-// gone.
+// aligned returns, for each line of before, the number of the same line in after, or -1 if that line no longer
+// exists.
 func aligned(before, after string) []int {
 	at := make([]int, strings.Count(before, "\n")+1)
 	before += "\n"
@@ -126,7 +126,7 @@ func gap(at []int, line int) int {
 	return 0
 }
 
-// Show prints a plan in readable form: what was found, what would change, and how to undo it.
+// Show prints a plan in readable form: what was found, what would change, and how to undo the changes.
 func Show(w io.Writer, p Plan) {
 	fmt.Fprintln(w, "Found:")
 	for _, line := range p.Found {

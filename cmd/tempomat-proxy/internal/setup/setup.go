@@ -1,11 +1,11 @@
-// Package setup puts tempomat-proxy in front of a machine's Apache, and undoes that. It is the command
+// Package setup puts tempomat-proxy in front of a machine's Apache, and can undo this change. It is the command
 // "tempomat-proxy setup".
 //
 // # What it does
 //
-// Gather describes the machine, Decide converts the description to a Plan, Show prints the plan, and -write
-// carries it out. Only Gather and the last step access the machine. Decide is a pure function, which tables
-// test.
+// Gather describes the machine, Decide converts the description to a Plan, Show prints the plan, and -write carries
+// it out. Only the first and the last of these access the machine. Decide is a pure function, so tests of it need no
+// machine.
 //
 // Apache, in Debian's layout, moves from the public port to a port on the loopback interface, and
 // tempomat-proxy takes the public port. setup replaces only the lines about listening, in place, so the
@@ -21,26 +21,26 @@
 // configuration names, and connects to Apache by TLS again. There are two alternatives, which are worse on a
 // machine that no administrator watches:
 //
-//   - Apache could terminate TLS and send requests to tempomat-proxy, which sends them back to Apache. But
-//     then each waiting request holds one of Apache's workers, and many waiting requests hold all of them.
-//     That is exactly the failure that tempomat-proxy is meant to prevent.
-//   - tempomat-proxy could connect to Apache without TLS, and name the scheme in a header. But then every
-//     check for TLS fails, such as "RewriteCond %{HTTPS} off" in an .htaccess file, or $_SERVER['HTTPS'] in
-//     PHP. Each of them could cause a redirect loop, and setup can't find all of them. With TLS on the
+//   - Apache could terminate TLS and send requests to tempomat-proxy, which sends them back to Apache. But each
+//     waiting request would then hold one of Apache's workers, and many waiting requests would hold all of
+//     them. tempomat-proxy is meant to prevent exactly this failure.
+//   - tempomat-proxy could connect to Apache without TLS, and name the scheme in a header. But every check for
+//     TLS would then fail, such as "RewriteCond %{HTTPS} off" in an .htaccess file, or $_SERVER['HTTPS'] in
+//     PHP. Each of these checks could cause a redirect loop, and setup can't find all of them. With TLS on the
 //     loopback interface, nothing changes for the site. The connections are kept open, so TLS costs little.
 //
-// With TLS, Apache keeps the port for plain requests. Usually it only redirects to https there, and serves
-// Debian's 000-default. setup lists the sites whose pages bypass the proxy on that port. certbot's methods of
-// renewal (apache, webroot) need the web server on port 80, and work as before. The proxy isn't root, and
+// If there are sites with TLS, Apache keeps the port for plain requests. On this port, it usually only redirects to
+// https, and serves Debian's 000-default. setup lists the sites whose pages bypass the proxy on this port. certbot's
+// methods of renewal (apache, webroot) need the web server on port 80, and work as before. The proxy isn't root, and
 // reads the keys with its group's permissions. When certbot renews a key, it keeps the group and mode.
 //
 // # All or nothing
 //
 // Before the first change, setup writes a journal to /etc/tempomat/setup.json. It contains all previous
 // texts, modes and links. setup uses it to undo everything if a step fails, if Apache's own check or
-// tempomat-proxy -check fails, or if a site answers differently after the changes. -undo does the same later,
-// even after a crash. If a file was edited since, -undo only reverts setup's own lines, which it finds by the
-// lines around them. It reports what it can't restore, and restores the rest.
+// tempomat-proxy -check fails, or if a site answers differently after the changes. -undo does the same later, even
+// after a crash. If a file has been edited since then, -undo only reverts setup's own lines, which it finds by the
+// lines around them. It reports lines that it can't restore, and restores the rest.
 //
 // Apache is reloaded, not restarted, and the proxy is asked to end, so requests in progress finish. While
 // one server takes over the port from the other, no program listens on it for a moment. -undo does this
@@ -52,8 +52,8 @@
 // again, or write the site without a port (<VirtualHost *>). -undo adds the public port to such sites as
 // well.
 //
-// If setup finds something that it can't handle, it changes nothing. An Obstacle says what that is, why
-// setup can't handle it, and what to do instead.
+// If setup finds an obstacle, it changes nothing. An Obstacle says what setup can't handle, why it can't, and what to
+// do instead.
 package setup
 
 import (
@@ -78,11 +78,11 @@ type Command struct {
 	IsRoot    bool
 }
 
-// Summary is the line about the command in the help.
+// Summary describes the command in the help.
 const Summary = "Show the changes that put the proxy in front of this machine's web server; -write makes them, -undo reverts them"
 
-// Do shows what setup would change, or makes the changes, or undoes them. It returns an error if it couldn't
-// do what was requested.
+// Do shows the changes that setup would make, makes them, or undoes them. It returns an error if it can't do what was
+// requested.
 func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) error {
 	if (write || undo) && !c.IsRoot {
 		return errors.New("only root may change this machine's configuration. Run setup without -write to see the changes")

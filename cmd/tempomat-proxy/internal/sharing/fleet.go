@@ -22,19 +22,19 @@ const (
 	goneAfter      = 25 * time.Second // without an introduction
 	forgetAfter    = time.Hour
 	mostInstances  = 256
-	// stands is how many introductions a difference must last before it is logged. The instances of a fleet
-	// are usually reloaded or restarted one after another, so they differ for a while.
+	// stands is the number of introductions for which a difference must last before it is logged. The instances
+	// of a fleet are usually reloaded or restarted one after another, so they differ for a while.
 	stands = 3
 )
 
-// fleet holds what the other instances report about themselves. If there is a secret, instances introduce
-// themselves in sealed packets.
+// fleet holds the introductions in which the other instances describe themselves. Instances send introductions, in
+// sealed packets, if there is a secret.
 type fleet struct {
 	mu    sync.Mutex         // guards the fields below
 	all   map[uint32]*member // by the random number that each instance draws at its start
 	self  api.Instance       // this instance, as last introduced
 	seen  []api.Condition    // how the instances differ
-	times int                // how many introductions in a row they have differed like that
+	times int                // number of introductions in a row with these differences
 	drift []api.Condition    // differences that have lasted
 }
 
@@ -56,7 +56,7 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 	if m == nil {
 		maps.DeleteFunc(f.all, func(_ uint32, m *member) bool {
 			silent := now.Sub(m.last)
-			return silent > forgetAfter || silent > goneAfter && same(m.Instance, i) // it was restarted
+			return silent > forgetAfter || silent > goneAfter && same(m.Instance, i) // the instance was restarted
 		})
 		if len(f.all) >= mostInstances {
 			return
@@ -72,9 +72,9 @@ func (f *fleet) meet(now time.Time, from uint32, text []byte) {
 // same reports whether two introductions come from the same instance, which may have restarted in between.
 func same(a, b api.Instance) bool { return a.Name == b.Name && a.Socket == b.Socket }
 
-// others returns the instances of the last hour, sorted by name; if live is set, only those that currently
-// run. An instance that starts receives earlier introductions all at once. These don't prove that their
-// sender still runs.
+// others returns the instances of the last hour, sorted by name, or only those that currently run if live is set. An
+// instance that starts receives earlier introductions all at once. These don't prove that their sender is still
+// running.
 func (f *fleet) others(now time.Time, live bool) []api.Instance {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *fleet) others(now time.Time, live bool) []api.Instance {
 	return all
 }
 
-// introduce sends this instance's introduction to the others and logs how they differ, until the context
+// introduce sends this instance's introduction to the others, and logs how the instances differ, until the context
 // ends.
 func (s *Sharing) introduce(ctx context.Context) {
 	ticks := time.NewTicker(introduceEvery)
@@ -139,7 +139,7 @@ func alike(a, b api.Condition) bool {
 	return of == also
 }
 
-// introduction formats an instance. If its classes are too long for a packet, their fingerprint is sent
+// introduction formats an instance. If the classes are too long for a packet, it contains their fingerprint
 // instead.
 func introduction(i api.Instance) []byte {
 	text, err := json.Marshal(i) //nolint:gosec // a secret's fingerprint

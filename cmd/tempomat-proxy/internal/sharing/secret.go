@@ -27,12 +27,12 @@ import (
 // Secret is the secret that all instances of a fleet share, in the file of coordination.secret. All keys are
 // derived from it, a different one for each purpose.
 //
-// Each line of the file contains one secret in base64; the first line also contains the time at which its
-// secret begins to sign. The first line is the current secret, the next one its predecessor, and the last
-// one the oldest. The oldest secret is the key of the hashes, so known clients stay known after a rotation.
-// A new secret begins to sign some time after it was made, when its file has been copied to all machines;
-// until then, its predecessor signs. Signatures made with the other one are accepted as well; the
-// predecessor's are accepted for a day.
+// Each line of the file contains one secret in base64: first the current secret, then its predecessor, and last the
+// oldest secret. The first line also contains the time at which its secret begins to sign. The oldest secret is the
+// key of the hashes, so known clients stay known after a rotation. A new secret begins to sign some time after it was
+// made, when its file has been copied to all machines. Until then, its predecessor signs. Signatures made with the
+// other of these two secrets are also accepted, but those of the predecessor only for a day after it has stopped
+// signing.
 type Secret struct {
 	current, previous, first []byte
 	from                     time.Time // when current begins to sign
@@ -43,15 +43,15 @@ const (
 	// rollOut is the time in which a new secret can be copied to all machines.
 	rollOut = 10 * time.Minute
 	// former is how long the predecessor is accepted after the new secret has begun to sign. settle is the
-	// pause after which another rotation is allowed, because by then nothing important that the predecessor
-	// signed is still valid.
+	// pause after which another rotation is allowed, because nothing important that the predecessor signed is
+	// still valid by then.
 	former, settle = 24 * time.Hour, 15 * time.Minute
-	// DefaultSecretFile is where the command creates the file.
+	// DefaultSecretFile is the path at which the command creates the file.
 	DefaultSecretFile = "/etc/tempomat/fleet.secret" //nolint:gosec // the name of a file
 	serviceGroup      = "tempomat"
 )
 
-// readSecret reads a secret from its file. The error names the file and the remedy.
+// readSecret reads a secret from its file. The error names the file and says what to do.
 func readSecret(file string) (*Secret, error) {
 	s, err := parseSecret(file)
 	if err != nil {
@@ -228,7 +228,7 @@ func newSecret() []byte {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// write replaces the whole file. The file's owner and group become uid and gid; -1 means those of this
+// write replaces the whole file. The file's owner and group become uid and gid. -1 stands for those of this
 // process.
 func (s *Secret) write(file string, uid, gid int) error {
 	text := "# The secret of a fleet of tempomat-proxy: the same file on all web servers. tempomat-proxy secret shows and rotates it.\n"

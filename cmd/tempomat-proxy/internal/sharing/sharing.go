@@ -1,8 +1,7 @@
 // Package sharing makes the Sharer that the configuration selects, runs it, and reports its state.
 //
-// To add a way of sharing, write a package next to limiter/redis, a constructor in ways.go, and a line in
-// makers. Its keys form a section in config/coordination.go. A test checks that makers and the configuration
-// agree.
+// To add a way of sharing, write a package next to limiter/redis, a constructor in ways.go, a line in makers, and a
+// section for its keys in config/coordination.go. A test checks that makers and the configuration agree.
 package sharing
 
 import (
@@ -24,18 +23,18 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// Sharing is this instance's part in a fleet. All methods may be called at any time, but Run only once.
+// Sharing is this instance's part in a fleet. All methods may be called at any time, but Run may be called only once.
 type Sharing struct {
 	kind     string
 	sharer   limiter.Sharer // nil if the instance works alone
 	log      *zap.Logger
 	file     string          // the file with the secret; empty: none
-	exchange *known.Exchange // shares which clients are known; does nothing without a secret
+	exchange *known.Exchange // shares data about known clients; does nothing without a secret
 	self     func(now time.Time) api.Instance
 	fleet    fleet
 
 	mu      sync.Mutex // guards the fields below
-	trouble error      // why nothing is shared although it should be
+	trouble error      // why nothing is shared although the configuration asks for it
 	secret  *Secret    // nil if there is none
 	trusted Trusted
 	derived struct {
@@ -86,8 +85,8 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 // Sharer returns the Sharer that gets the limiter's charges, or nil if nothing is shared.
 func (s *Sharing) Sharer() limiter.Sharer { return s.sharer }
 
-// Trust passes keys that are derived from the secret to these parts, if there is a secret. Call it before the
-// parts load saved state, and before the first request.
+// Trust passes keys that are derived from the secret to the given parts, if there is a secret. Call it before the
+// parts load their saved state, and before the first request.
 func (s *Sharing) Trust(now time.Time, t Trusted) {
 	if s.file == "" {
 		return
@@ -119,7 +118,7 @@ func (s *Sharing) deriveLocked(now time.Time) {
 	}
 }
 
-// Run shares until the context ends. If sharing fails, the instance works alone.
+// Run shares accounts and known clients until the context ends. If sharing fails, the instance works alone.
 func (s *Sharing) Run(ctx context.Context, in limiter.Sink) {
 	if s.trouble != nil {
 		s.alone(s.trouble)
@@ -163,7 +162,7 @@ func (s *Sharing) tell(ctx context.Context) {
 			return
 		case now := <-ticks.C:
 			for _, p := range s.exchange.Pack(now) {
-				s.sharer.Carry(p) // if there is no room, it is sent again later
+				s.sharer.Carry(p) // if there is no room, the packet is sent again later
 			}
 		}
 	}
@@ -181,8 +180,8 @@ func (s *Sharing) hasForeign(now time.Time) bool {
 	return now.Sub(last) < foreign
 }
 
-// watch logs when something that the Sharer depends on becomes available or unavailable, and when another
-// secret is seen. It also derives the keys again when their time has come.
+// watch logs when a service that the Sharer needs becomes available or unavailable, and when another secret is seen.
+// It also derives the keys again when they are due.
 func (s *Sharing) watch(ctx context.Context) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()

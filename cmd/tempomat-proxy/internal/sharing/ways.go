@@ -102,8 +102,8 @@ func newSmockron(c *config.Config, secret *Secret, _ *zap.Logger) (limiter.Share
 	}), nil
 }
 
-// routes returns the domains that this instance reports to masters: those in the configuration, otherwise one
-// for each class.
+// routes returns the domains that this instance reports to masters: those in the configuration, or one for each
+// class if there are none.
 func routes(c *config.Config) (all []smockron.Route) {
 	k := &c.Coordination.Smockron
 	add := func(r smockron.Route, masters []config.MasterAddress) {
