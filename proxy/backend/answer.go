@@ -10,11 +10,11 @@ import (
 	"tempomat/proxy/http1"
 )
 
-// Answer is the backend's answer, and reads its body. One goroutine at a time may use it, until it
-// is closed; then another request reuses its memory.
+// Answer is the backend's answer, and reads its body. One goroutine at a time may use it until it is closed.
+// Then another request reuses its memory.
 type Answer struct {
 	Status int
-	Reason string // the reason phrase; empty: the backend sent none, or the usual one
+	Reason string // reason phrase; empty: the backend sent none, or the usual one
 	Fields http1.Fields
 	// Length is the length of the body, or of the body that a GET instead of a HEAD would get;
 	// negative: not announced.
@@ -24,18 +24,18 @@ type Answer struct {
 	call   *Call
 	conn   *Conn
 	upload *upload
-	memory *[memorySize]byte // the borrowed memory; nil: it was given back
+	memory *[memorySize]byte // borrowed memory; nil: it was given back
 	buffer http1.Buffer
 
 	framing   http1.Framing
 	left      int64
 	chunks    http1.ChunkedBody
 	keepAlive bool
-	hinted    bool // an interim answer came before this one
+	hinted    bool // whether an interim answer came before this one
 	end       error
 }
 
-// setHead copies the content of the head to the Answer.
+// setHead copies the head to the Answer.
 func (a *Answer) setHead(head *http1.Response) {
 	a.Status, a.Length, a.Fields = head.Status, head.Length, head.Fields
 	if head.Reason != http.StatusText(head.Status) {
@@ -53,10 +53,10 @@ func (a *Answer) setHead(head *http1.Response) {
 	}
 }
 
-// tellLength sets the length in the header to the one that this package has understood, or removes it, so no
-// client can understand a different length.
+// tellLength sets the length in the header to the one that this package has understood, or removes it, so that
+// no client can understand a different length.
 func (a *Answer) tellLength() {
-	if a.Length < 0 || a.Status == http.StatusNoContent { // if a 204 had a length, some clients would wait for a body
+	if a.Length < 0 || a.Status == http.StatusNoContent { // some clients would wait for a body if a 204 had a length
 		a.Fields.Del("Content-Length")
 	} else {
 		a.Fields.Set("Content-Length", a.Fields.Get("Content-Length"))
@@ -120,7 +120,7 @@ func (a *Answer) finish(err error) error {
 	return a.end
 }
 
-// uploadEnds is how long the upload may continue after the answer is complete.
+// uploadEnds is how long the request's body may still be sent after the answer is complete.
 const uploadEnds = 50 * time.Millisecond
 
 // release gives back what was borrowed. If the connection is clean, it serves the next request.
@@ -135,7 +135,7 @@ func (a *Answer) release(clean bool) {
 	case clean && a.upload.isDone():
 		a.pool.put(a.conn)
 	case clean:
-		p, c, u := a.pool, a.conn, a.upload // by the time the goroutine runs, another request may use the Answer
+		p, c, u := a.pool, a.conn, a.upload // copied, because another request may use the Answer when the goroutine runs
 		time.AfterFunc(uploadEnds, func() { p.letGo(c, u, u.isDone()) })
 	default:
 		a.pool.letGo(a.conn, a.upload, false)
@@ -148,7 +148,7 @@ func (p *Pool) letGo(c *Conn, u *upload, clean bool) {
 		return
 	}
 	u.end()
-	_ = c.Close() // no request uses it
+	_ = c.Close() // no request uses the connection
 }
 
 // Close releases the connection and the memory, and discards the rest of the body. It must be

@@ -46,8 +46,8 @@ func TestConnectionServesTheNextRequest(t *testing.T) {
 	}
 }
 
-// TestBodyThatNobodyLooksFor has a backend that answers after the head and then reads the body as
-// the next request.
+// TestBodyThatNobodyLooksFor: a backend answers after the head, and then reads the body as the next
+// request.
 func TestBodyThatNobodyLooksFor(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
 		for {
@@ -57,11 +57,11 @@ func TestBodyThatNobodyLooksFor(t *testing.T) {
 			}
 			if q.Method == "PUT" {
 				_, _ = io.Copy(io.Discard, q.Body)
-			} else if q.ContentLength > 0 { // package http would also read it
+			} else if q.ContentLength > 0 { // package http would also read the body
 				br = bufio.NewReader(io.MultiReader(q.Body, br))
 			}
 			if q.URL.Path == "/hidden" {
-				time.Sleep(10 * time.Millisecond) // by then another client uses the connection
+				time.Sleep(10 * time.Millisecond) // gives another client time to use the connection
 			}
 			text := q.URL.Path
 			if q.Method == "HEAD" {
@@ -93,7 +93,7 @@ func TestBodyThatNobodyLooksFor(t *testing.T) {
 	}
 }
 
-// TestLengthIsToldAsItWasUnderstood: the length is announced once, and not next to chunks.
+// TestLengthIsToldAsItWasUnderstood: the length is announced once, and never together with chunks.
 func TestLengthIsToldAsItWasUnderstood(t *testing.T) {
 	const chunked = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 	for fields, want := range map[string]string{
@@ -133,7 +133,7 @@ func TestWhatWasNotReadIsNotReused(t *testing.T) {
 	testkit.Same(t, 2, s.accepted(), "connections")
 }
 
-// TestBodyThatIsNotThere: if a request can't be sent, no answer is awaited.
+// TestBodyThatIsNotThere: if a request can't be sent, the pool doesn't wait for an answer.
 func TestBodyThatIsNotThere(t *testing.T) {
 	s := serve(t, answers(hello))
 	r := &Request{Method: "POST", Target: "/", Length: 9, Ready: true, Body: io.NopCloser(strings.NewReader("abc"))}
@@ -209,7 +209,7 @@ type hints int
 
 func (h *hints) Hint(int, http1.Fields) { *h++ }
 
-// TestHintsAreBounded: a backend may send only so many interim answers.
+// TestHintsAreBounded: a backend may send only a limited number of interim answers.
 func TestHintsAreBounded(t *testing.T) {
 	const hint = "HTTP/1.1 102 Processing\r\n\r\n"
 	var got hints

@@ -19,10 +19,10 @@ import (
 type Conn struct {
 	net.Conn
 	raw  syscall.RawConn // access to the descriptor; nil: there is none
-	bare bool            // the connection has no TLS, so bytes can be read and written by raw
+	bare bool            // whether the connection has no TLS, so that raw can read and write its bytes
 	idle time.Time       // when the connection became idle
 
-	talks talk // state of talk; only the goroutine that uses the connection may use it
+	talks talk // state of the method talk; only the goroutine that uses the connection may use it
 	step  func(fd uintptr) (done bool)
 
 	look   func(fd uintptr) // used by isSilent
@@ -31,8 +31,8 @@ type Conn struct {
 
 	mu       sync.Mutex // guards the fields below
 	due      time.Time  // time limit for the head of the answer; zero: none
-	deadline time.Time  // deadline of the connection: never after due, and extended to due when it passes; zero: none
-	answered bool       // the answer's head has arrived, while the request's body is still on its way
+	deadline time.Time  // deadline of the connection: never later than due, and extended to due when it passes; zero: none
+	answered bool       // whether the answer's head has arrived while the request's body is still being sent
 	closed   bool
 }
 
@@ -43,7 +43,7 @@ func newConn(c net.Conn) *Conn {
 		c = secure.NetConn()
 	}
 	if s, ok := c.(syscall.Conn); ok {
-		x.raw, _ = s.SyscallConn() // without it, the pool notices only when it writes that the backend has closed the connection
+		x.raw, _ = s.SyscallConn() // if this fails, the pool notices a closed connection only when it writes
 	}
 	x.bare = x.raw != nil && !isTLS
 	return x
@@ -57,29 +57,29 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return c.raw, nil
 }
 
-// isClean reports whether TLS holds no bytes beyond the end of the answer. crypto/tls reads whole records,
-// and an answer may have ended in the middle of one.
+// isClean reports whether TLS holds no bytes after the end of the answer. crypto/tls reads whole records, and
+// an answer may end in the middle of a record.
 func (c *Conn) isClean() bool {
 	if _, secure := c.Conn.(*tls.Conn); !secure {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // bytes that are there already can be read even after a deadline
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // bytes that have already arrived can be read even after a deadline
 	_, err := c.Conn.Read(make([]byte, 1))
 	c.due = time.Time{}
 	c.extendLocked()
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// begin notes that the pool waits for the head of an answer, while it still sends the request's body.
+// begin records that the pool waits for the head of an answer while it still sends the request's body.
 func (c *Conn) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answered = false
 }
 
-// sentBody starts the time limit for the head, because the body was sent. See limit.
+// sentBody starts the time limit for the head after the body was sent. See limit.
 func (c *Conn) sentBody(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,9 +95,9 @@ func (c *Conn) limit(timeout time.Duration) {
 	c.limitLocked(timeout)
 }
 
-// limitLocked is limit for callers that hold c.mu. If the connection still has an earlier deadline,
-// limitLocked keeps it, and Read extends it when it passes. That is rare, so most requests need no system
-// call to set a deadline.
+// limitLocked is limit for callers that hold c.mu. If the connection still has an earlier deadline, limitLocked
+// keeps it, and Read extends it when it passes. An early deadline rarely passes, so most requests need no
+// system call to set one.
 func (c *Conn) limitLocked(timeout time.Duration) {
 	if timeout <= 0 {
 		return
@@ -110,7 +110,7 @@ func (c *Conn) limitLocked(timeout time.Duration) {
 
 func (c *Conn) extendLocked() {
 	c.deadline = c.due
-	_ = c.SetReadDeadline(c.deadline) // it fails only if the connection is closed, and then reading fails too
+	_ = c.SetReadDeadline(c.deadline) // fails only if the connection is closed; reading then fails too
 }
 
 // extend sets the deadline to due. It returns false if the deadline is already due.
@@ -146,7 +146,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// head notes that the answer's head has arrived before the request's body was sent.
+// head records that the answer's head has arrived before the request's body was sent.
 func (c *Conn) head() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,17 +199,17 @@ func (c *Conn) isSilent() bool {
 	return c.raw.Control(c.look) == nil && !c.speaks
 }
 
-// isSpoken reports whether there is something to read: data, the end or an error. A peek takes a quarter of
-// the time that poll(2) takes.
+// isSpoken reports whether there is something to read: data, the end or an error. A peek takes a quarter of the
+// time of poll(2).
 func isSpoken(fd uintptr) (bool, error) {
 	var b [1]byte
 	_, err := nonblock.Peek(fd, b[:])
 	return !errors.Is(err, syscall.EAGAIN), err
 }
 
-// noteReset notes that the backend has reset the connection. The kernel reports a reset only once, to the
-// first poll, write or read. The next read reports the end of the connection, which would look like the
-// regular end of a body without a length. With TLS that can't happen, because TLS marks the end itself.
+// noteReset records that the backend has reset the connection. The kernel reports a reset only once, to the
+// first poll, write or read. The next read reports the end of the connection, which would look like the regular
+// end of a body without a length. With TLS this can't happen, because TLS itself marks the end.
 func (c *Conn) noteReset(err error) {
 	if c.bare && errors.Is(err, syscall.ECONNRESET) {
 		c.reset.Store(true)
@@ -235,7 +235,7 @@ func (c *Call) Cancel() {
 		c.stop()
 	}
 	if c.conn != nil {
-		_ = c.conn.Close() // it can't be used any more
+		_ = c.conn.Close() // the connection can't be used any more
 	}
 }
 

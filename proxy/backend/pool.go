@@ -5,10 +5,10 @@
 //
 // # Retries
 //
-// The backend may close an idle connection at any moment, even while a request is on its way. If no byte of
-// an answer has arrived, and the request may be repeated (it has an idempotent method and no body; RFC 9110,
+// The backend may close an idle connection at any moment, even while a request is in transit. If no byte of an
+// answer has arrived, and the request may be repeated (it has an idempotent method and no body; RFC 9110,
 // 9.2.2), it is sent again over a new connection. Before a connection is reused, the pool checks whether the
-// backend has closed it, so other requests rarely fail for that reason.
+// backend has closed it, so requests that can't be repeated rarely fail for this reason.
 package backend
 
 import (
@@ -36,7 +36,7 @@ type Pool struct {
 	dial          Dial
 	answerTimeout time.Duration // time limit for the head of an answer; 0: no limit
 	idleFor       time.Duration // how long a connection may be idle; tests change it
-	host          string        // Host for requests that have none
+	host          string        // Host for requests without one
 	memory        sync.Pool     // holds *[memorySize]byte
 	answers       sync.Pool     // holds *Answer
 	crowded       atomic.Bool   // set by Crowd
@@ -47,8 +47,8 @@ type Pool struct {
 	closed bool
 }
 
-// memorySize is how much a request borrows for its head and for its answer. A small answer fits in
-// it completely.
+// memorySize is the size, in bytes, of the memory that a request borrows for its head and its answer. A small
+// answer fits in it completely.
 const memorySize = 32 << 10
 
 // NewPool makes a Pool without connections. The timeout limits the time from the end of a request to the head
@@ -60,8 +60,8 @@ func NewPool(dial Dial, host string, timeout time.Duration) *Pool {
 	return p
 }
 
-// newestIdle returns the connection that became idle last, or nil. It checks whether the backend has closed
-// the connection, unless talk will do that.
+// newestIdle returns the connection that became idle last, or nil. It checks whether the backend has closed the
+// connection, unless talk will check this.
 func (p *Pool) newestIdle(r *Request) *Conn {
 	for {
 		p.mu.Lock()
@@ -94,12 +94,12 @@ func (p *Pool) put(c *Conn) {
 	}
 	p.mu.Unlock()
 	if c != nil {
-		_ = c.Close() // there are too many
+		_ = c.Close() // there are too many idle connections
 	}
 }
 
-// Crowd tells the pool whether connections wait for the backend to accept them. As long as they do, no
-// connection stays idle, because an idle one may hold a worker that could accept one of them.
+// Crowd tells the pool whether connections wait for the backend to accept them. As long as some wait, no
+// connection stays idle, because an idle connection may hold a worker that could accept a waiting one.
 func (p *Pool) Crowd(on bool) {
 	if p.crowded.Swap(on) == on || !on {
 		return
@@ -129,7 +129,7 @@ func (p *Pool) sweep() {
 	closeAll(old)
 }
 
-// Close closes the idle connections. The others are closed when their requests are done.
+// Close closes the idle connections. Connections in use are closed when their requests are done.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	old := p.idle

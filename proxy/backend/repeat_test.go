@@ -30,7 +30,7 @@ func once(text string, wait <-chan struct{}) func(net.Conn, *bufio.Reader) {
 // TestRepeats: if the backend closes a connection during a request that may be repeated, the
 // client doesn't notice.
 func TestRepeats(t *testing.T) {
-	// The pool notices a connection that was closed before, so the backend closes it when it reads the
+	// The pool would notice a connection that was closed earlier, so the backend closes it when it reads the
 	// second request.
 	closes := func(c net.Conn, br *bufio.Reader) {
 		once(hello, nil)(c, br)
@@ -56,8 +56,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsOnceAndNotAfterAnAnswerBegan: a request is not repeated after a part of its answer
-// came, nor if its connection was new.
+// TestRepeatsOnceAndNotAfterAnAnswerBegan: a request is not repeated after a part of its answer has arrived, or
+// if its connection was new.
 func TestRepeatsOnceAndNotAfterAnAnswerBegan(t *testing.T) {
 	part := func(c net.Conn, br *bufio.Reader) {
 		once(hello, nil)(c, br)

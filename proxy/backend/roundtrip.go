@@ -20,7 +20,7 @@ type Request struct {
 	Target, Host string
 	Fields       http1.Fields
 	// Body is the body, or nil. The Pool closes it when it is no longer needed, and may read it for a moment
-	// after the answer is complete. If a Read fails, the backend sees the end of the connection, and the Pool
+	// after the answer is complete. If a Read fails, the Pool closes the sending side of the connection and
 	// still waits for the backend's answer.
 	Body io.ReadCloser
 	// Length is the length of the body; negative: unknown. Ready reports whether the body can be read without
@@ -109,11 +109,11 @@ func (r *Request) mayBeRepeated() bool {
 	return false
 }
 
-// mayBeUnread reports whether a backend that sends this status may leave the request's body unread: because
-// most servers expect no body for the method (RFC 9110, 9.3.1), because a redirect comes from the server and
-// not from the application, or because the backend refuses the request. Some backends would read such a body
-// as a request, and the next client would get its answer. Others wait for a moment, and close the connection
-// when the next request arrives.
+// mayBeUnread reports whether a backend that sends this status may leave the request's body unread. A backend
+// may do so because most servers expect no body for the method (RFC 9110, 9.3.1), because a redirect comes from
+// the server and not from the application, or because it refuses the request. Some backends would read such a
+// body as a request, and the next client would get its answer. Others wait for a moment, and then close the
+// connection when the next request arrives.
 func (r *Request) mayBeUnread(status int) bool {
 	if r.Body == nil {
 		return false
@@ -135,8 +135,8 @@ func (r *Request) drop() {
 	}
 }
 
-// ask sends a request over a connection and waits for the head of the answer. After an error, nothing reports
-// whether the connection ended before the first byte of an answer.
+// ask sends a request over a connection and waits for the head of the answer. After an error, the result
+// nothing reports whether the connection ended before the first byte of an answer.
 func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*[memorySize]byte)
 	a = p.answers.Get().(*Answer)
@@ -159,14 +159,14 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, not
 	return nil, nothing, err
 }
 
-// ended reports whether a read failed because the connection ended. After a timeout the backend
-// may still be working on the request, and a malformed answer is an answer.
+// ended reports whether a read failed because the connection ended. It returns false for a timeout, after which
+// the backend may still be working on the request, and for a malformed answer.
 func ended(err error) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 }
 
 // send sends the head, and the part of the body that is ready. A goroutine sends the rest. If send has also
-// read the beginning of the answer, that is memory[:n].
+// read the beginning of the answer, memory[:n] holds it.
 func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, sending, reading error) {
 	length := r.Length
 	if r.Body == nil {
@@ -199,7 +199,7 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 		a.conn.limit(p.answerTimeout)
 		return 0, err, nil
 	}
-	a.conn.unlimit() // the time limit for the answer begins once the body was sent
+	a.conn.unlimit() // the time limit for the answer begins when the body was sent
 	a.upload = startUpload(a.conn, r, p.answerTimeout)
 	return 0, nil, nil
 }
@@ -217,7 +217,7 @@ func (a *Answer) receive(r *Request) error {
 			}
 			head.KeepAlive = head.KeepAlive && !r.mayBeUnread(head.Status)
 			if head.Status >= http.StatusMultipleChoices {
-				a.upload.end() // the backend has answered without asking for the body, so it doesn't want it
+				a.upload.end() // the backend has answered without asking for the body, so it doesn't want the body
 			}
 			a.setHead(&head)
 			return nil
@@ -233,10 +233,10 @@ func (a *Answer) receive(r *Request) error {
 }
 
 const (
-	// askedFor is how long a body waits for a 100 (Continue) from the backend, which may not support it
-	// (RFC 9110, 10.1.1).
+	// askedFor is how long a body waits for a 100 (Continue), which the backend may not support (RFC 9110,
+	// 10.1.1).
 	askedFor = time.Second
-	// uploadPiece is the size of the pieces in which a body is sent.
+	// uploadPiece is the size, in bytes, of the pieces in which a body is sent.
 	uploadPiece = 16 << 10
 )
 
@@ -247,7 +247,7 @@ type upload struct {
 	asks chan struct{} // closed when the backend asks for the body, or the body isn't needed; nil: the body is sent at once
 	once sync.Once
 	done atomic.Bool // the whole body was sent
-	over atomic.Bool // the body isn't needed any more
+	over atomic.Bool // whether the body is no longer needed
 }
 
 // startUpload sends the body of a request while the pool waits for the answer. The answer may come before the
@@ -272,7 +272,7 @@ func (u *upload) goAhead() {
 	}
 }
 
-// end notes that the rest of the body isn't needed. Closing the connection ends a pending Write.
+// end records that the rest of the body isn't needed. Closing the connection ends a pending Write.
 func (u *upload) end() {
 	if u != nil {
 		u.over.Store(true)
@@ -294,11 +294,11 @@ func (u *upload) run(timeout time.Duration) {
 		return
 	}
 	complete, err := u.send()
-	// If the client hasn't sent the whole body, closing the sending side shows that to the backend. The
-	// backend then gives up, or answers without reading the body. If writing to the backend failed (err), it
+	// If the client hasn't sent the whole body, closing the sending side shows that to the backend. The backend
+	// then gives up, or answers without reading the body. If writing to the backend failed (err), the backend
 	// may already have answered, so the connection stays open.
 	if !complete && err == nil && u.conn.CloseWrite() != nil {
-		_ = u.conn.Close() // there is no other way to show it to the backend
+		_ = u.conn.Close() // there is no other way to show the backend that the body is incomplete
 	}
 	u.conn.sentBody(timeout)
 	u.done.Store(complete) // from now on another request may use the connection

@@ -21,7 +21,7 @@ type server struct {
 	dial  Dial
 	conns sync.WaitGroup
 	mu    sync.Mutex
-	count int // how many connections were accepted
+	count int // number of accepted connections
 }
 
 // serve runs the scripts, one for each connection. The last script is for all other connections.
@@ -71,15 +71,15 @@ func (s *server) accepted() int {
 	return s.count
 }
 
-// pool asks the server.
+// pool returns a Pool whose backend is the server.
 func (s *server) pool(timeout time.Duration) *Pool {
 	p := NewPool(s.dial, "nameless", timeout)
-	p.idleFor = time.Hour // so that slow tests find their connections
+	p.idleFor = time.Hour // long, so that slow tests find their connections
 	s.t.Cleanup(p.Close)
 	return p
 }
 
-// answers answers all requests alike, until the client disconnects.
+// answers gives all requests the same answer, until the client disconnects.
 func answers(text string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, br *bufio.Reader) {
 		for {

@@ -10,15 +10,15 @@ import (
 )
 
 // talk sends a request without a body and reads the beginning of its answer, in one call of the runtime's
-// poller. The poller is armed before the request is written. So talk doesn't miss an answer that comes at
-// once, and doesn't begin with a read that finds nothing, as package net does. The same call checks whether
+// poller. The poller is armed before the request is written. Therefore talk doesn't miss an answer that comes
+// at once, and doesn't begin with a read that finds nothing, as package net would. The same call checks whether
 // the backend has closed the connection.
 type talk struct {
 	asks    []byte // part of the request that must still be written
 	answer  []byte // memory for the answer
-	waited  bool   // the connection was idle, so the backend may have closed it
-	asked   bool   // the request was written, or writing it failed
-	stale   bool   // the connection can't be used, and nothing was sent
+	waited  bool   // whether the connection was idle, so that the backend may have closed it
+	asked   bool   // whether the request was written, or writing it failed
+	stale   bool   // whether the connection can't be used, and nothing was sent
 	n       int    // number of bytes of the answer that were read
 	sending error
 	reading error
@@ -28,7 +28,7 @@ type talk struct {
 func (c *Conn) talksAbout(r *Request) bool { return c.bare && r.Body == nil }
 
 // talk sends a request and reads the beginning of its answer. If an idle connection can't be used, it sends
-// nothing and returns errStale. If sending fails, it returns that error as sending; the backend may still
+// nothing and returns errStale. If sending fails, it returns this error as sending, but the backend may still
 // have sent an answer.
 func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, reading error) {
 	t := &c.talks
@@ -39,7 +39,7 @@ func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, readin
 	}
 	err := c.raw.Read(c.step)
 	for !t.asked && errors.Is(err, os.ErrDeadlineExceeded) && c.extend() {
-		err = c.raw.Read(c.step) // the deadline of an earlier request has passed
+		err = c.raw.Read(c.step) // repeated, because only the deadline of an earlier request has passed
 	}
 	switch {
 	case t.stale:
@@ -48,14 +48,14 @@ func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, readin
 		_, sending = c.Write(t.asks)
 		return 0, sending, nil
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded) && t.asked && c.extend():
-		return 0, nil, nil // the caller reads on
+		return 0, nil, nil // the caller continues to read
 	case err != nil:
 		return 0, t.sending, err
 	}
 	return t.n, t.sending, t.reading
 }
 
-// errStale is for an idle connection that was closed, or on which the backend has sent something without a
+// errStale means that an idle connection was closed, or that the backend has sent bytes on it without a
 // request.
 var errStale = errors.New("the connection was closed")
 

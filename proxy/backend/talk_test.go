@@ -51,13 +51,13 @@ func TestTalkWithoutRoom(t *testing.T) {
 	testkit.Same(t, 1, s.accepted(), "connections")
 }
 
-// TestTalkFindsWhatNobodyAskedFor: if the backend sends something on an idle connection, the
-// connection isn't used, and no client gets those bytes.
+// TestTalkFindsWhatNobodyAskedFor: if the backend sends something on an idle connection, the connection isn't
+// used, and no client gets these bytes.
 func TestTalkFindsWhatNobodyAskedFor(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
 		once(hello, nil)(c, br)
 		_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"))
-		_, _ = br.ReadByte() // until the connection is given up
+		_, _ = br.ReadByte() // until the pool closes the connection
 	}, answers(hello))
 	p := s.pool(0)
 	warm(t, p)
@@ -67,8 +67,8 @@ func TestTalkFindsWhatNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// TestTalkOutlastsAnEarlierDeadline: when the deadline of an earlier request passes, this request
-// goes on.
+// TestTalkOutlastsAnEarlierDeadline: when the deadline of an earlier request passes, the current request
+// continues.
 func TestTalkOutlastsAnEarlierDeadline(t *testing.T) {
 	var late time.Duration
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
@@ -98,7 +98,7 @@ func TestTalkBeginsAsAnEarlierDeadlinePasses(t *testing.T) {
 	p := s.pool(2 * time.Hour)
 	warm(t, p)
 	c := p.idle[0]
-	c.deadline = time.Now().Add(time.Hour) // it is still to come, and then it passes
+	c.deadline = time.Now().Add(time.Hour) // in the future at first; then it passes
 	testkit.Must(t, c.SetReadDeadline(time.Unix(1, 0)))
 	post := get()
 	post.Method = http.MethodPost
@@ -107,8 +107,8 @@ func TestTalkBeginsAsAnEarlierDeadlinePasses(t *testing.T) {
 	}
 }
 
-// TestAResetIsNoEnd: a reset is not the end of a body without a length, whichever call sees the
-// reset first.
+// TestAResetIsNoEnd: a reset doesn't count as the end of a body without a length, whichever call sees it
+// first.
 func TestAResetIsNoEnd(t *testing.T) {
 	for name, sees := range map[string]func(a *Answer) bool{
 		"a look":  func(a *Answer) bool { return !a.Waits() },

@@ -39,7 +39,7 @@ func TestTimeout(t *testing.T) {
 				_, _ = io.Copy(io.Discard, br)
 			})
 			p := s.pool(timeout)
-			for _, pause := range []time.Duration{timeout / 2, 2 * timeout} { // its deadline is to come, or has passed
+			for _, pause := range []time.Duration{timeout / 2, 2 * timeout} { // the earlier deadline is in the future, or has passed
 				warm(t, p)
 				time.Sleep(pause)
 				from := time.Now()
@@ -74,7 +74,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// slowly is a body that comes after a delay.
+// slowly is a body that arrives after a delay.
 type slowly struct {
 	after time.Duration
 	io.Reader
@@ -98,7 +98,7 @@ func TestIsOpening(t *testing.T) {
 			t.Error("the backend has the request")
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
-		_, _ = http.ReadRequest(br) // and ends at the next one
+		_, _ = http.ReadRequest(br) // ends the connection at the second request
 	}
 	s := serve(t, served, served, served)
 	dial := func(ctx context.Context) (net.Conn, error) {
@@ -109,7 +109,7 @@ func TestIsOpening(t *testing.T) {
 	p := s.pool(0)
 	for i := range 3 {
 		if first = i != 1; i == 2 {
-			p = s.pool(0) // that keeps none
+			p = s.pool(0) // a pool that keeps no connection
 		}
 		p.dial = dial
 		call.Begin()

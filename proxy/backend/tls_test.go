@@ -15,7 +15,7 @@ import (
 
 // serveTLS is serve and pool for a backend with TLS.
 func serveTLS(t *testing.T, scripts ...func(net.Conn, *bufio.Reader)) (*server, *Pool) {
-	known := httptest.NewTLSServer(nil) // has a certificate
+	known := httptest.NewTLSServer(nil) // only its certificate is used
 	known.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(known.Certificate())

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// TestExpect: a body waits until the backend asks for it. It is dropped if the backend answers
-// otherwise, and sent if the backend stays silent.
+// TestExpect: a body waits until the backend asks for it. The body is dropped if the backend sends its answer
+// instead, and sent if the backend stays silent.
 func TestExpect(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, want string
@@ -53,8 +53,8 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer: an answer that comes before the end of the body is passed on. Then the
-// connection is closed, because the rest of the body would be read as a request.
+// TestEarlyAnswer: an answer that comes before the end of the body is passed on. The connection is then closed,
+// because the backend would read the rest of the body as a request.
 func TestEarlyAnswer(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err == nil {
@@ -67,7 +67,7 @@ func TestEarlyAnswer(t *testing.T) {
 	if _, body, err := do(p, &Request{Method: "POST", Target: "/", Length: -1, Body: pr}); err != nil || body != "hello" {
 		t.Fatalf("%q, %v", body, err)
 	}
-	for { // the rest comes to its end
+	for { // until the rest of the body has been sent
 		if _, err := pw.Write([]byte("more")); err != nil {
 			break
 		}
@@ -77,7 +77,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenUpload: if the client doesn't send the whole body, the backend sees the end, and its
+// TestBrokenUpload: if the client doesn't send the whole body, the backend sees that the body ends, and its
 // answer is read.
 func TestBrokenUpload(t *testing.T) {
 	s := serve(t, func(c net.Conn, br *bufio.Reader) {

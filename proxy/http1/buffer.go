@@ -8,15 +8,15 @@ import (
 )
 
 var (
-	// ErrMalformed matches, with errors.Is, all errors whose cause is the message and not the connection.
+	// ErrMalformed matches, with errors.Is, all errors that are caused by the message and not by the connection.
 	ErrMalformed = errors.New("malformed message")
-	// ErrTooLong is for a head, a line or trailers that are longer than allowed.
+	// ErrTooLong means that a head, a line or trailers are longer than allowed.
 	ErrTooLong error = &fault{http.StatusRequestHeaderFieldsTooLarge, "longer than allowed"}
-	// ErrExpectation is for an Expect field with a value other than 100-continue.
+	// ErrExpectation means that an Expect field has a value other than 100-continue.
 	ErrExpectation error = &fault{http.StatusExpectationFailed, "an expectation other than 100-continue"}
 )
 
-// fault is an error in a message, with the status for the answer to it.
+// fault is an error in a message, with the status of the answer to that message.
 type fault struct {
 	status int
 	what   string
@@ -51,11 +51,11 @@ func endOf(err error) error {
 type Buffer struct {
 	src      io.Reader
 	data     []byte
-	from, to int // bounds of the bytes in data that were read but not taken yet
+	from, to int // bounds of the bytes in data that were read but not yet taken
 }
 
-// Resume makes the Buffer read from src into the given memory, which begins with bytes that were
-// read already.
+// Resume makes the Buffer read from src into the given memory, which begins with bytes that were already
+// read.
 func (b *Buffer) Resume(src io.Reader, memory []byte, read int) {
 	*b = Buffer{src: src, data: memory, to: read}
 }
@@ -85,7 +85,7 @@ func (b *Buffer) Read(p []byte) (int, error) {
 	return copy(p, b.Take(len(p))), nil
 }
 
-// fill makes room and reads more bytes. most limits how many bytes the Buffer then holds.
+// fill makes room and reads more bytes. most limits how many bytes the Buffer holds afterwards.
 func (b *Buffer) fill(most int) error {
 	if b.from == b.to {
 		b.from, b.to = 0, 0

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// maxChunkLine bounds the line before a chunk, extensions included.
+	// maxChunkLine bounds the line before a chunk, including extensions, in bytes.
 	maxChunkLine = 4 << 10
-	// maxTrailer bounds all trailers together.
+	// maxTrailer bounds the total size of all trailers, in bytes.
 	maxTrailer = 64 << 10
-	// FewTrailers is how many trailers a request may have. The server must hold them until the body is
-	// complete, for every connection of every client.
+	// FewTrailers is how many trailers a request may have. The number is small because the server must hold
+	// them until the body is complete, for every connection of every client.
 	FewTrailers = 64
 	// ShortTrailer is how many bytes the trailers of a request may have in total.
 	ShortTrailer = 4 << 10
 )
 
-// ChunkedBody reads a body in chunks and checks them (RFC 9112, 7.1). It reads no byte beyond the
-// body's end. It drops chunk extensions, as required for unknown ones (7.1.1).
+// ChunkedBody reads a body in chunks and checks them (RFC 9112, 7.1). It reads no byte beyond the body's end.
+// It ignores chunk extensions, as required for unknown ones (7.1.1).
 type ChunkedBody struct {
 	// Trailer has the trailers after the body was read to the end.
 	Trailer Fields
@@ -46,7 +46,7 @@ func (c *ChunkedBody) Read(p []byte) (n int, err error) {
 	for c.err == nil && n < len(p) {
 		if c.left == 0 {
 			if n > 0 && !c.hasNext() {
-				break // return what there is, instead of waiting for more
+				break // returns what has arrived instead of waiting for more
 			}
 			c.err = c.next()
 			continue
@@ -85,10 +85,10 @@ func (c *ChunkedBody) Waits() bool {
 	return bytes.IndexByte(c.b.data[c.b.from:c.b.to], '\n') < 0
 }
 
-// hasNext reports whether the Buffer has the whole line before the next chunk, or the whole end of the body.
+// hasNext reports whether the Buffer holds the whole line before the next chunk, or the whole end of the body.
 func (c *ChunkedBody) hasNext() bool {
 	p := c.b.data[c.b.from:c.b.to]
-	i := bytes.IndexByte(p, '\n') // faster than bytes.Cut; an empty line would be found as well
+	i := bytes.IndexByte(p, '\n') // faster than bytes.Cut, and also finds an empty line
 	if i < 0 || i+1 == len(p) {
 		return false
 	}

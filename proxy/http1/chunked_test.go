@@ -41,8 +41,8 @@ func TestPiecesDoNotWait(t *testing.T) {
 	}
 }
 
-// TestSizesWithZerosBeforeThem: Read returns all chunks that have arrived, however their sizes are written.
-// It must not search for the end of the body at each of them, because that would take too long.
+// TestSizesWithZerosBeforeThem: Read returns all chunks that have arrived, however their sizes are written. It
+// must not search for the end of the body at each chunk, because the searches would take too long.
 func TestSizesWithZerosBeforeThem(t *testing.T) {
 	for _, size := range []string{"1", "0001"} {
 		var b Buffer
@@ -58,7 +58,7 @@ func TestSizesWithZerosBeforeThem(t *testing.T) {
 	}
 }
 
-// TestOneReadOfSeveralChunks: one Read returns several chunks, and not the error after them.
+// TestOneReadOfSeveralChunks: one Read returns several chunks, but not the error that follows them.
 func TestOneReadOfSeveralChunks(t *testing.T) {
 	broken := errors.New("broken")
 	for _, x := range []struct {
@@ -112,7 +112,7 @@ func TestNoProgress(t *testing.T) {
 	}
 }
 
-// TestTrailersOfRequestsAreFewAndShort: only the trailers of requests have small bounds.
+// TestTrailersOfRequestsAreFewAndShort: only the trailers of requests are limited to a few short ones.
 func TestTrailersOfRequestsAreFewAndShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		trailer string

@@ -9,15 +9,15 @@ import (
 // maxFields is the largest number of fields in a head, and of trailers.
 const maxFields = 1000
 
-// errFold rejects a line that begins with a space, because some servers append it to the previous line.
+// errFold means that a line begins with a space. It is rejected because some servers append it to the previous line.
 var errFold = Malformed("a field that continues on a second line")
 
-// Field is a line of a head or of trailers. Name is the name as received. Key is the name as package net/http
-// spells it, such as Content-Type.
+// Field is a line of a head or of trailers. Name is as received. Key is the name as package net/http spells it,
+// such as Content-Type.
 type Field struct{ Name, Key, Value string }
 
-// Fields is a header, or trailers, in their order. Most headers have a dozen lines, and searching these is
-// faster than a map.
+// Fields is a header, or trailers, in the received order. Most headers have a dozen lines, which can be
+// searched faster than a map.
 type Fields []Field
 
 // Get returns the first value of a key, or an empty string.
@@ -76,8 +76,8 @@ func (f Fields) find(key string) int {
 // usualFields is the largest capacity of a list whose memory is reused.
 const usualFields = 128
 
-// Emptied returns the list without fields. It keeps the memory, unless that is large. It clears the whole
-// capacity, because the list may have been longer, and each field keeps a whole head in memory.
+// Emptied returns the list without fields. It keeps the memory, unless the list is large. It clears the whole
+// capacity, because the list may have been longer, and each leftover field would keep a whole head in memory.
 func (f Fields) Emptied() Fields {
 	if cap(f) > usualFields {
 		return nil
@@ -86,7 +86,7 @@ func (f Fields) Emptied() Fields {
 	return f[:0]
 }
 
-// Append writes the fields, except for those whose keys are skipped. If skips is nil, it writes all of them.
+// Append writes the fields except for those that skips reports. If skips is nil, it writes all fields.
 func (f Fields) Append(b []byte, skips func(key string) bool) []byte {
 	for i := range f {
 		if skips == nil || !skips(f[i].Key) {
@@ -125,7 +125,7 @@ func appendFields(fields Fields, lines string) (Fields, error) {
 }
 
 func parseField(line string) (f Field, err error) {
-	colon := strings.IndexByte(line, ':') // a whole head takes a tenth less time than with strings.Cut
+	colon := strings.IndexByte(line, ':') // parsing a whole head takes a tenth less time than with strings.Cut
 	if colon <= 0 {
 		return f, Malformed("a field without a name")
 	}
@@ -162,8 +162,8 @@ func IsToken[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// IsText reports whether a text has no control characters except tabs, because some readers end
-// the line at one.
+// IsText reports whether a text has no control characters except tabs. Some readers would end the line at
+// one.
 func IsText[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -173,7 +173,7 @@ func IsText[T string | []byte](s T) bool {
 	return true
 }
 
-// HasToken reports whether a list has a token, in upper or lower case.
+// HasToken reports whether a list contains a token, in upper or lower case.
 func HasToken(list, token string) bool {
 	for item := range strings.SplitSeq(list, ",") {
 		if is(trimSpace(item), token) {
@@ -183,8 +183,8 @@ func HasToken(list, token string) bool {
 	return false
 }
 
-// mostOptions bounds the number of options in the Connection fields of a head. Software sends
-// three or four. Each option must be compared with the names of all fields.
+// mostOptions bounds the number of options in the Connection fields of a head, because each option must be
+// compared with the names of all fields. Software sends three or four.
 const mostOptions = 32
 
 var errOptions = Malformed("too many connection options")

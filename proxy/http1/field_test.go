@@ -22,7 +22,7 @@ func made(lines ...string) (f Fields) {
 	return f
 }
 
-// TestFields: Set keeps the place of a field and leaves only one. New fields come at the end.
+// TestFields: Set keeps the position of a field and removes others with the same key. New fields come at the end.
 func TestFields(t *testing.T) {
 	f := made("x-A: 1", "X-a: 3", "ETag: 2", "etag: 4", "x-a: 9", "Gone: 5")
 	f.Set("C", "6")
@@ -53,7 +53,7 @@ func TestLargeOnesAreNotKept(t *testing.T) {
 	}
 }
 
-// TestFieldsRoundTrip: a header that is written and read again is the same.
+// TestFieldsRoundTrip: a header that is written and read again stays the same.
 func TestFieldsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var f Fields

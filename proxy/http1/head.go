@@ -4,12 +4,12 @@
 //
 // # Request smuggling
 //
-// A connection is a sequence of bytes, and each side must find out for itself where one message
-// ends and the next one begins. If two sides disagree, one of them finds a message in bytes that
-// the other one considers a body. An attacker can use that between a proxy and a backend, to bypass
-// the proxy's checks or to give an answer to another client (request smuggling). So this package
-// rejects everything that can be understood in two ways. After such an error the connection can't
-// be used any more. It rejects:
+// A connection is a sequence of bytes, and each side must find out for itself where one message ends and
+// the next one begins. If two sides disagree, one of them finds a message in bytes that the other one
+// considers a body. Between a proxy and a backend, an attacker can use such a disagreement to bypass the
+// proxy's checks, or to give an answer to another client (request smuggling). Therefore this package
+// rejects everything that can be understood in two ways. After such an error, the connection can't be used
+// any more. The package rejects:
 //
 //   - A length that occurs twice, or isn't a plain number. Readers that use the first one and
 //     readers that use the last one disagree (CL.CL). An answer may have the same length in two
@@ -53,12 +53,12 @@ import (
 	"strings"
 )
 
-// RequestHead is the head of a request. All of its texts are substrings of one string.
+// RequestHead is the head of a request. All its texts are substrings of one string.
 type RequestHead struct {
 	Method, Target, Host string
 	Minor                int // minor version in HTTP/1.Minor; later versions count as 1
 	Fields               Fields
-	// Size is the length of that string in bytes.
+	// Size is the length of this string, in bytes.
 	Size int
 	// Framing is Empty, Length or Chunked.
 	Framing Framing
@@ -69,9 +69,9 @@ type RequestHead struct {
 	Expects bool
 }
 
-// ReadRequest reads the head of a request. most is the largest size, in bytes. It reuses the memory of
-// r.Fields. An error is either one of the connection (io.EOF if it ended before a request began), or an
-// ErrMalformed, for which StatusOf returns the status. After an error the connection can't be used any more.
+// ReadRequest reads the head of a request. most is the largest size, in bytes. It reuses the memory of r.Fields. An
+// error is either a connection error (io.EOF if the connection ended before a request began), or an ErrMalformed,
+// for which StatusOf returns the status. After an error, the connection can't be used any more.
 func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 	if err := b.skipEmptyLine(); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (r *RequestHead) parseLine(line string) error {
 	return nil
 }
 
-// isProxyHeader reports whether a line begins a header of the PROXY protocol. Version 1 begins
-// with its name. Version 2 begins with two empty lines, the first of which was skipped.
+// isProxyHeader reports whether a line begins a PROXY protocol header. Version 1 begins with the word PROXY.
+// Version 2 begins with two empty lines, the first of which was skipped.
 func isProxyHeader(line string) bool {
 	return line == "" || strings.HasPrefix(line, "PROXY TCP") || strings.HasPrefix(line, "PROXY UNKNOWN")
 }
@@ -154,7 +154,7 @@ func IsTarget(s string) bool {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // frame finds out where the body ends, and whether the connection can be reused after it. A field that occurs
-// twice is an error, even with the same value, because no honest client sends that.
+// twice is an error, even with the same value, because no honest client sends it twice.
 func (r *RequestHead) frame() error {
 	hosts, lengths, codings, conn := 0, 0, 0, options{stays: r.Minor > 0}
 	r.Length = -1
@@ -207,9 +207,9 @@ func (r *RequestHead) frame() error {
 	return nil
 }
 
-// IsHost reports whether a text can be the host of a request, with or without a port (RFC 9110, 7.2; RFC
-// 3986, 3.2.2). A name may have only the characters of site names, because some servers would read a
-// different name if it had others.
+// IsHost reports whether a text can be the host of a request, with or without a port (RFC 9110, 7.2; RFC 3986,
+// 3.2.2). A name may have only the characters of site names, because some servers would read a name with other
+// characters differently.
 func IsHost[T string | []byte](s T) bool {
 	name, port := cutPort(s)
 	if len(name) == 0 || len(port) > 5 {

@@ -16,7 +16,7 @@ import (
 
 const mostOfHead = 64 << 10
 
-// readHead reads the head of a request of a text, in pieces as src gives them.
+// readHead reads the head of a request in the pieces that src returns.
 func readHead(src io.Reader) (RequestHead, error) {
 	var b Buffer
 	var r RequestHead
@@ -25,7 +25,7 @@ func readHead(src io.Reader) (RequestHead, error) {
 	return r, err
 }
 
-// tell describes a head as the tests write it.
+// tell describes a head in the form that the tests use.
 func tell(r RequestHead) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s %s 1.%d host=%s", r.Method, r.Target, r.Minor, r.Host)
@@ -79,8 +79,8 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-// TestRefuseRequest has heads that some servers read differently. The package's doc says what
-// attackers use them for.
+// TestRefuseRequest reads heads that servers understand differently. The package documentation says how
+// attackers use them.
 func TestRefuseRequest(t *testing.T) {
 	get := func(fields string) string { return "GET / HTTP/1.1\r\n" + host + fields + "\r\n" }
 	post := func(fields string) string { return "POST / HTTP/1.1\r\n" + host + fields + "\r\nabc" }
@@ -173,7 +173,7 @@ func TestRefuseRequest(t *testing.T) {
 	}
 }
 
-// TestRequestEnds: a connection that ends between requests is told from one that ends within one.
+// TestRequestEnds: the error shows whether a connection ends between two requests or within a request.
 func TestRequestEnds(t *testing.T) {
 	text := "\r\nGET / HTTP/1.1\r\n" + host + "\r\n"
 	for n := range len(text) {
@@ -230,8 +230,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// FuzzReadRequest compares with package net/http, which accepts everything that is accepted here and
-// understands it in the same way. Only the cases of TestRefuseRequest are refused here.
+// FuzzReadRequest compares this package with net/http, which accepts every request that this package accepts,
+// and understands it in the same way. This package rejects only the cases of TestRefuseRequest in addition.
 func FuzzReadRequest(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\n" + host + "\r\n", "POST /?a HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc",
@@ -251,7 +251,7 @@ func FuzzReadRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// An empty line before it is skipped here (RFC 9112, 2.2), and the server checks targets
+		// This package skips an empty line before the request (RFC 9112, 2.2), and the server checks targets
 		// elsewhere.
 		text = bytes.TrimPrefix(bytes.TrimPrefix(text, []byte("\r")), []byte("\n"))
 		theirs, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
@@ -278,7 +278,7 @@ func compareHeads(t *testing.T, b *Buffer, ours RequestHead, theirs *http.Reques
 	case ours.KeepAlive == theirs.Close && theirs.ProtoMinor < 2:
 		t.Fatalf("%s; net/http closes: %t", tell(ours), theirs.Close)
 	}
-	// Both read the same body, or fail.
+	// Both read the same body, or both fail.
 	want, theirErr := io.ReadAll(theirs.Body)
 	var got []byte
 	var err error

@@ -9,9 +9,9 @@ import (
 // Request is the head of a request to be written.
 type Request struct {
 	Method, Target, Host string
-	// Fields are written, except for those that frame the body, because Length determines that.
+	// Fields are written, except for those that frame the body, because Length determines the framing.
 	Fields Fields
-	// Length is the length of the body. 0 means that there is none; a negative length means chunks.
+	// Length is the length of the body. 0 means that there is no body; a negative length means chunks.
 	Length int64
 }
 
@@ -44,7 +44,7 @@ func (r *Request) appendFraming(b []byte) []byte {
 	return b
 }
 
-// AppendField writes a field. Its value can't begin another line.
+// AppendField writes a field. It ensures that the value doesn't begin another line.
 func AppendField(b []byte, name, value string) []byte {
 	return append(appendText(append(b, name...), ": ", value), "\r\n"...)
 }
@@ -62,8 +62,8 @@ func appendText(b []byte, before, text string) []byte {
 	return b
 }
 
-// AppendStatus writes the first line of an answer. If the reason is empty, the usual one is
-// written.
+// AppendStatus writes the first line of an answer. If the reason is empty, AppendStatus writes the usual
+// one.
 func AppendStatus(b []byte, status int, reason string) []byte {
 	if reason == "" {
 		reason = http.StatusText(status)
@@ -80,14 +80,14 @@ func AppendLength(b []byte, n int64) []byte {
 }
 
 const (
-	// ChunkRoom is the room for the line before the data of a chunk: 16 digits and CR LF.
+	// ChunkRoom is the room, in bytes, for the line before the data of a chunk: 16 digits and CR LF.
 	ChunkRoom = 18
 	// chunkEnd follows the data of a chunk.
 	chunkEnd = "\r\n"
 )
 
-// Chunk makes a chunk of the n bytes in b after the first ChunkRoom bytes. b needs room for two
-// more. Chunk returns the part of b to send.
+// Chunk makes a chunk of the n bytes in b that follow the first ChunkRoom bytes. b needs room for two more
+// bytes. Chunk returns the part of b to send.
 func Chunk(b []byte, n int) []byte {
 	var size [ChunkRoom]byte
 	head := append(strconv.AppendInt(size[:0], int64(n), 16), chunkEnd...)

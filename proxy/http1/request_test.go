@@ -60,7 +60,7 @@ func TestAppendStatus(t *testing.T) {
 	}
 }
 
-// TestBodyInChunks: package net/http reads what is written in chunks.
+// TestBodyInChunks: package net/http can read a body that this package writes in chunks.
 func TestBodyInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 1, 5000), 0, 5).Draw(t, "pieces")
@@ -81,13 +81,13 @@ func TestBodyInChunks(t *testing.T) {
 	})
 }
 
-// FuzzAppendRequest: whatever a header holds, net/http finds one request of that
-// framing in what is written.
+// FuzzAppendRequest: whatever a header contains, net/http reads exactly one request, with the given framing,
+// from the written bytes.
 func FuzzAppendRequest(f *testing.F) {
 	f.Add("A", "b\r\nContent-Length: 5", int64(3))
 	f.Fuzz(func(t *testing.T, name, value string, length int64) {
 		if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f || !tokenBytes[c] }) {
-			return // package net/http, which read it, lets no other name through
+			return // a header that was read has no other names
 		}
 		name = http.CanonicalHeaderKey(name)
 		if name == "Host" || name == "Expect" || name == "Connection" || length > 1<<20 {
@@ -96,7 +96,7 @@ func FuzzAppendRequest(f *testing.F) {
 		r := Request{Method: "POST", Target: "/", Host: "site", Fields: Fields{{name, name, value}}, Length: max(length, -1)}
 		q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(r.Append(nil))))
 		if err != nil {
-			return // a control character
+			return // net/http rejects a value with a control character
 		}
 		if q.ContentLength != r.Length || len(q.Header) > 2 {
 			t.Fatalf("a length of %d becomes %d, with %v", r.Length, q.ContentLength, q.Header)

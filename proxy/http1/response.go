@@ -8,7 +8,7 @@ import (
 // maxHead bounds the head of an answer, in bytes.
 const maxHead = 256 << 10
 
-// Framing says how a body ends.
+// Framing says how the end of a body is marked.
 type Framing uint8
 
 // The framings (RFC 9112, 6.3).
@@ -30,8 +30,8 @@ type Response struct {
 	KeepAlive bool
 }
 
-// ReadResponse reads the head of an answer to a request with the given method. It reuses the
-// memory of r.Fields. What follows a 101 isn't HTTP. An error is one of the connection, or an
+// ReadResponse reads the head of an answer to a request with the given method. It reuses the memory
+// of r.Fields. Bytes after a 101 aren't HTTP. An error is either a connection error or an
 // ErrMalformed.
 func (b *Buffer) ReadResponse(r *Response, method string) error {
 	head, err := b.head(maxHead)
@@ -80,7 +80,7 @@ func reason(line string) string {
 	return said
 }
 
-// frame finds out how the body ends, and whether the connection can be reused after it.
+// frame finds out how the end of the body is marked, and whether the connection can then be reused.
 func (r *Response) frame(method string, minor int) error {
 	length, chunked := int64(-1), false
 	conn := options{stays: minor >= 1}
@@ -104,7 +104,7 @@ func (r *Response) frame(method string, minor int) error {
 		}
 	}
 	r.KeepAlive = conn.keepAlive()
-	if chunked { // with a length, or in HTTP/1.0, the backend may see the end somewhere else (RFC 9112, 6.1)
+	if chunked { // if there is also a length, or in HTTP/1.0, the backend may see the end somewhere else (RFC 9112, 6.1)
 		r.KeepAlive = r.KeepAlive && length < 0 && minor >= 1
 		length = -1
 	}
@@ -130,7 +130,7 @@ func (r *Response) frame(method string, minor int) error {
 }
 
 // is reports whether a text is an ASCII word, in upper or lower case. It compares lengths because package
-// strings also treats the Kelvin sign, which is longer, as a k.
+// strings also treats the Kelvin sign, which has more bytes, as a k.
 func is(s, word string) bool { return len(s) == len(word) && strings.EqualFold(s, word) }
 
 // parseDigits parses a number of 1 to 18 digits.

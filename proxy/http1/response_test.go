@@ -16,7 +16,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// answer is an answer that was read completely.
+// answer is an answer that was completely read.
 type answer struct {
 	Status    int
 	Fields    Fields
@@ -27,7 +27,7 @@ type answer struct {
 	Left      string // the bytes after it
 }
 
-// String describes an answer as TestReadResponse writes it.
+// String describes an answer in the form that TestReadResponse uses.
 func (a answer) String() string {
 	var s strings.Builder
 	fmt.Fprint(&s, a.Status)
@@ -147,7 +147,7 @@ func TestReadResponse(t *testing.T) {
 	}
 }
 
-// TestCutOff cuts an answer off after each byte. It must never look complete.
+// TestCutOff cuts off an answer after each of its bytes. The rest must never look complete.
 func TestCutOff(t *testing.T) {
 	for _, text := range []string{
 		lines("HTTP/1.1 200 OK", "Content-Length: 3", "", "abc"),
@@ -162,8 +162,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// FuzzReadResponse compares with package net/http. Both understand an answer in the same way. Everything that
-// net/http refuses is refused here, except for the cases of lenient.
+// FuzzReadResponse compares this package with net/http. Both must understand an answer in the same way. This
+// package rejects every answer that net/http rejects, except for the cases of lenient.
 func FuzzReadResponse(f *testing.F) {
 	for _, text := range refused() {
 		if len(text) < 1000 {
@@ -200,20 +200,20 @@ func FuzzReadResponse(f *testing.F) {
 	})
 }
 
-// lenient reports whether net/http refuses the answer or understands it differently, for a reason
-// that doesn't matter here.
+// lenient reports whether net/http rejects the answer or understands it differently for a reason that doesn't
+// matter here.
 func lenient(text []byte, a answer) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("HTTP/1.0")) && a.Framing == Chunked:
-		return true // net/http shows the chunks' sizes in the page; a server that chunks means it
+		return true // net/http shows the sizes of the chunks as content, but a server that sends chunks means chunks
 	case bytes.HasPrefix(text, []byte("HTTP/1.")) && text[7] > '1':
-		return true // net/http knows only HTTP/1.0 and 1.1; minor versions are compatible (RFC 9110, 2.5)
+		return true // net/http accepts only HTTP/1.0 and 1.1, but minor versions are compatible (RFC 9110, 2.5)
 	}
-	return a.Framing == Empty && a.Fields.Has("Transfer-Encoding") // there is no body that a coding could matter to
+	return a.Framing == Empty && a.Fields.Has("Transfer-Encoding") // without a body, the coding doesn't matter
 }
 
-// TestBounds: a line or head of exactly the allowed length is read, and one more byte isn't,
-// however much memory there is at first.
+// TestBounds: a line or head of exactly the allowed length is accepted, and one that is a byte longer is
+// rejected, however much memory there is at first.
 func TestBounds(t *testing.T) {
 	for most := 2; most < 20; most++ {
 		for size := 1; size < 30; size++ {
@@ -239,7 +239,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMoreAtTheBound: at the bound, More reads into new memory, and fill refuses.
+// TestMoreAtTheBound: at the bound, More reads into new memory, and fill fails.
 func TestMoreAtTheBound(t *testing.T) {
 	var b Buffer
 	b.Resume(strings.NewReader("efgh"), []byte("abcd"), 4)
