@@ -9,7 +9,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// Health is the state of the proxy that Conditions checks for problems.
+// Health is the state of the proxy in which Conditions looks for problems.
 type Health struct {
 	Overview     *api.OverviewReply
 	Backend      string // backend.url
@@ -18,20 +18,20 @@ type Health struct {
 	MostOpen     int // largest allowed number of open connections
 	LostLines    uint64
 	WhyLost      error           // why the last line of the log was lost; nil: no line was lost recently
-	Trouble      string          // why accounts are not shared although they should be
-	Up           map[string]bool // whether the proxy reaches each instance or master that it shares accounts with, by name
+	Trouble      string          // why accounts aren't shared although they should be
+	Up           map[string]bool // by name, whether the proxy reaches each instance or master that it shares accounts with
 	OtherSecret  bool            // whether an instance has a different coordination.secret
 	Drift        []api.Condition // settings in which instances differ
 	Rejected     bool            // whether the last reload was rejected
 }
 
 const (
-	mostFail    = 0.5                 // the backend counts as down if at least this part of the requests gets no answer
-	someFail    = 0.05                // errors are reported, and 504s affect visitors, if they are at least this part of the requests
+	mostFail    = 0.5                 // part of the requests without an answer from which the backend counts as down
+	someFail    = 0.05                // part of the requests from which errors are reported, and 504s count as affecting visitors
 	fewErrors   = 2                   // minimum number of 5xx to report
 	idle        = 0.7                 // use of the CPUs below which no request waits for one
 	longWait    = 2.0                 // shortest wait that is reported, in seconds
-	renewBefore = 14 * 24 * time.Hour // certificates that expire sooner should have been renewed; ACME renews 90-day ones 30 days before
+	renewBefore = 14 * 24 * time.Hour // time before expiry by which certificates should have been renewed; ACME renews 90-day certificates 30 days before
 )
 
 // conditions collects conditions.
@@ -41,9 +41,9 @@ func (l *conditions) add(bad bool, name, do, what string, args ...any) {
 	*l = append(*l, api.Condition{Name: name, Bad: bad, What: fmt.Sprintf(what, args...), Do: do})
 }
 
-// Conditions lists current problems: first those that visitors feel, then those through which something is
-// lost or works less well. Each names one action. The doctor's top and status, the dashboard and /v1/ready
-// all show this list.
+// Conditions lists current problems: first those that visitors notice, then those that cause losses or make
+// tempomat work less well. Each condition names one action. The doctor's top and status, the dashboard and
+// /v1/ready all show this list.
 func Conditions(now time.Time, h *Health) []api.Condition {
 	l := new(conditions)
 	h.backend(l)
@@ -64,7 +64,7 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 	return *l
 }
 
-// backend adds requests that the backend did not answer, or answered with an error.
+// backend adds conditions for requests that the backend didn't answer, or answered with an error.
 func (h *Health) backend(l *conditions) {
 	b := &h.Overview.Backend
 	of := func(n int) string {
@@ -79,7 +79,7 @@ func (h *Health) backend(l *conditions) {
 		l.add(true, "backend-drops", "Check the error log of your web server: it may be restarting, or have no room for more connections.",
 			"The backend drops connections: %s got 502.", of(b.Down))
 	}
-	if b.Slow > 0 { // a few may be one client's exports, for which no one should be woken
+	if b.Slow > 0 { // a few may be one client's exports, which are no reason to wake an administrator
 		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Check what your web server waits for: its error log, its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
 	}
 	if b.Broke > 0 {
@@ -90,8 +90,8 @@ func (h *Health) backend(l *conditions) {
 	}
 }
 
-// workers adds a condition if requests wait a long time for workers while CPUs are idle. It checks only fair
-// mode, because in the other modes requests wait on purpose, until debts are paid.
+// workers adds a condition if requests wait a long time for workers while CPUs are idle. It checks only mode
+// fair, because in other modes requests wait on purpose until debts are paid.
 func (h *Health) workers(l *conditions) {
 	o := h.Overview
 	g := &o.Gate
@@ -110,7 +110,7 @@ func (h *Health) workers(l *conditions) {
 		"%s for workers, not for CPUs (%.0f %% in use): %s.", plural(g.Queued, "request is waiting", "requests are waiting"), 100*used, held)
 }
 
-// certificates adds certificates that are missing, have expired, or were not renewed in time.
+// certificates adds conditions for certificates that are missing, have expired, or weren't renewed in time.
 func (h *Health) certificates(now time.Time, l *conditions) {
 	const renew = "Renew it: tempomat picks up the new file automatically."
 	for _, c := range h.Certificates {
@@ -131,7 +131,7 @@ func (h *Health) certificates(now time.Time, l *conditions) {
 	}
 }
 
-// sharing adds instances and masters that should share accounts but don't.
+// sharing adds conditions for instances and masters that should share accounts but don't.
 func (h *Health) sharing(l *conditions) {
 	const name, do = "sharing", "See tempomat-doctor status. Until then, this proxy counts only the requests that pass through it."
 	if h.Trouble != "" {

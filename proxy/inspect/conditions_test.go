@@ -11,8 +11,8 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// TestConditions: each fault has its condition, the worst first, with an action. A server without faults has
-// none.
+// TestConditions: each fault causes a condition with an action, the worst first. A server without faults has no
+// conditions.
 func TestConditions(t *testing.T) {
 	day := 24 * time.Hour
 	certificate := func(left time.Duration, fault string) []api.Certificate {

@@ -21,15 +21,15 @@ import (
 const (
 	mostAsked  = 2048 // longest question, in bytes
 	mostOf     = 20   // number of requests that are examined
-	mostListed = 5    // number of these that are listed
+	mostListed = 5    // number of examined requests that are listed
 	mostKeys   = 8    // number of keys that are shown
 	idLength   = 8    // number of hexadecimal digits of a request's id
 )
 
-// subject is the client, page or request that a question is about.
+// subject is the client, page or request in a question.
 type subject struct {
 	kind     string
-	keys     []limiter.Key // keys that follow from the question alone
+	keys     []limiter.Key // keys that can be derived from the question alone
 	address  netip.Addr    // set if the kind is address
 	url      *url.URL      // set if the kind is page
 	match    func(*proxy.Underway) bool
@@ -144,8 +144,8 @@ func samePage(u *url.URL, host, target string) bool {
 	return path == u.EscapedPath()
 }
 
-// finds reports whether there is a request of a subject. There is no other way to tell whether a text is an
-// id, because a proxy in front of this one may give requests ids of any form.
+// finds reports whether there is a request of a subject. Only this shows whether a text is an id, because a
+// proxy in front of this one may give requests ids of any form.
 func (i *Inspector) finds(s subject) bool {
 	_, runs := i.Requests.ListRunning(1, s.match)
 	_, waits := i.Requests.ListWaiting(time.Time{}, 0, s.match)
@@ -227,7 +227,7 @@ func (e *explanation) accounts() {
 	e.add("Accounts", facts...)
 }
 
-// account describes a key's debt or credit, and what it used.
+// account describes a key's debt or credit, and the CPU time that it used.
 func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	f := api.ExplainFact{Name: k.Class + " " + k.ID, Value: "has " + cpuSeconds(r.Level) + " saved"}
 	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs, at %.1f requests a second. Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
@@ -245,7 +245,7 @@ func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	return f
 }
 
-// standing adds the group that an address counts in, and why.
+// standing adds the group in which an address counts, and the reason.
 func (e *explanation) standing() {
 	if e.kind != "address" || len(e.keys) == 0 {
 		return
@@ -277,9 +277,9 @@ func (e *explanation) standing() {
 	e.add("This address", facts...)
 }
 
-// countsAs returns the group that an address counts in, and why. An exemption or a pin comes first, because
-// it holds for all requests. Otherwise the groups of the address's running and waiting requests decide, and
-// if there are none, its past. If several clients share the address, each request counts by its own evidence.
+// countsAs returns the group in which an address counts, and the reason. An exemption or a pin comes first, because
+// it applies to all requests. Otherwise the groups of the address's running and waiting requests decide, or, if there
+// are none, its earlier requests. If several clients share the address, each request counts by its own evidence.
 func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as, why string) {
 	if e.Requests.Policy().Classifier.Exempts(e.address, &url.URL{Path: "/"}) {
 		e.known, e.exempt = true, true
@@ -349,8 +349,8 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 	return group, ""
 }
 
-// pageKind finds the page whose cost is shown. If nothing is known about the page in the question, it takes
-// the page of the first request: people who ask about a path usually mean the path with its parameters.
+// pageKind finds the page whose cost is shown. If nothing is known about the page in the question, pageKind takes
+// that of the first request, because people who ask about a path usually mean the path with its parameters.
 func (e *explanation) pageKind() (k cpuaccount.Kind, ok bool) {
 	if e.kind == "page" {
 		k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI(), Site: e.Requests.Policy().Classifier.SiteOf(e.url.Host)}
@@ -367,7 +367,7 @@ func (e *explanation) pageKind() (k cpuaccount.Kind, ok bool) {
 	return k, e.kind == "page"
 }
 
-// page adds the likely cost of the page in the question, or of the page that a current request is for.
+// page adds the likely cost of the page in the question, or of the page of a current request.
 func (e *explanation) page() {
 	k, ok := e.pageKind()
 	if !ok {

@@ -1,6 +1,6 @@
-// Package inspect answers an administrator's questions: which requests wait and why, what is known about
-// one client, page or request, and what would change it. It makes the documents of the admin API, in plain
-// words, from the state of the limiter, the cost estimates and the clients' standing. It also carries out
+// Package inspect answers an administrator's questions: which requests wait and why, what is known about a
+// client, page or request, and what would change its situation. It produces the documents of the admin API, in
+// plain words, from the state of the limiter, the cost estimates and the clients' standing. It also carries out
 // an administrator's decisions about a single client.
 package inspect
 
@@ -18,7 +18,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Requests has the requests in progress; *proxy.Handler implements it.
+// Requests lists the requests in progress. *proxy.Handler implements it.
 type Requests interface {
 	// ListWaiting returns the waiting requests that match, the oldest first, at most limit of them.
 	ListWaiting(now time.Time, limit int, match func(*proxy.Underway) bool) (rows []proxy.Underway, total int)
@@ -28,7 +28,7 @@ type Requests interface {
 	Policy() *proxy.Policy
 }
 
-// Ledger has the accounts; *limiter.Limiter implements it.
+// Ledger holds the accounts. *limiter.Limiter implements it.
 type Ledger interface {
 	telemetry.Ledger
 	// Forgive sets a key's debt to zero and returns the previous debt, in CPU-seconds.
@@ -41,8 +41,8 @@ type Inspector struct {
 	Ledger   Ledger
 	Guess    *cpuaccount.Estimator
 	Pinned   *classify.Pins
-	// Recent returns the last requests that were refused, redirected, failed, or waited for long, the
-	// newest first, at most limit of them.
+	// Recent returns the last requests that were rejected or redirected, failed, or waited for long, the newest
+	// first, at most limit of them.
 	Recent func(limit int) api.RecentReply
 	Log    *zap.Logger
 }
@@ -84,8 +84,8 @@ func (i *Inspector) budget(class string) limiter.Budget {
 // mostRecent is how many recent requests are searched.
 const mostRecent = 10_000
 
-// Grouped merges similar verdicts into one row, because a crawl has hundreds of them. The row is the newest
-// of them. Both lists have the newest rows first, and the result has at most limit rows.
+// Grouped merges similar verdicts into one row, because a crawl causes hundreds of them. The row is the newest
+// of these verdicts. Both lists begin with the newest row, and the result has at most limit rows.
 func Grouped(all []api.VerdictRow, limit int) []api.VerdictRow {
 	rows, at, clients := []api.VerdictRow{}, make(map[api.VerdictRow]int), make(map[api.VerdictRow]map[string]struct{})
 	for i := range all {
@@ -118,7 +118,7 @@ func (i *Inspector) recents(limit int, match func(*api.VerdictRow) bool) []api.V
 	return rows
 }
 
-// longestKey is the greatest length of a key's ID, in bytes.
+// longestKey is the maximum length of a key's ID, in bytes.
 const longestKey = 256
 
 // key finds the key of an action. It rejects ids that no client can have, because otherwise the action would
@@ -151,14 +151,14 @@ func (i *Inspector) Forgive(now time.Time, by string, a api.ActRequest) (api.Act
 	return api.ActReply{Version: api.Version, Done: done}, nil
 }
 
-// Pin gives the clients with a key a standing for some time, or removes it. by names the user who asked, for
-// the log.
+// Pin gives the clients with a key a standing for some time, or removes the pin. by names the user who asked,
+// for the log.
 func (i *Inspector) Pin(now time.Time, by string, a api.ActRequest) (api.ActReply, error) {
 	k, err := i.key(&a)
 	if err != nil {
 		return api.ActReply{}, err
 	}
-	d := classify.LongestPin + 1 // a time that is too long for a Duration; Set rejects it like any other time that is too long
+	d := classify.LongestPin + 1 // used for times that don't fit into a Duration; Set rejects it as too long
 	if a.Seconds >= 0 && a.Seconds <= classify.LongestPin.Seconds() {
 		d = time.Duration(a.Seconds * float64(time.Second))
 	}

@@ -77,7 +77,7 @@ func (n *night) ListRunning(limit int, match func(*proxy.Underway) bool) ([]prox
 
 func (n *night) Recent(int) api.RecentReply { return api.RecentReply{Rows: n.recent} }
 
-// asks sends a request of a client to the limiter, with a guess of its cost.
+// asks sends a client's request to the limiter, with a guess of its cost.
 func (n *night) asks(address, agent, target string, guess time.Duration) (proxy.Underway, *limiter.Ticket) {
 	a := netip.MustParseAddr(address)
 	family, keys := n.policy.Classifier.AgentKeys(agent)
@@ -90,7 +90,7 @@ func (n *night) asks(address, agent, target string, guess time.Duration) (proxy.
 	}, x
 }
 
-// besieged returns a site whose only CPU a crawler uses. The crawler is in debt, and a person waits.
+// besieged returns a site whose only CPU is used by a crawler. The crawler is in debt, and a person waits.
 func besieged(t *testing.T) *night {
 	n := newNight(t)
 	_, x := n.asks("203.0.113.9", "evilbot/1.0", "/history?page=1", time.Second)
@@ -185,7 +185,7 @@ func flat(e api.ExplainReply) string {
 	return b.String() + strings.Join(e.Advice, "\n")
 }
 
-// TestForgivenIsExplained: after forgive and pin, the explanation shows their effect.
+// TestForgivenIsExplained: the explanation shows the effects of forgive and pin.
 func TestForgivenIsExplained(t *testing.T) {
 	n := besieged(t)
 	at := noon.Add(2 * time.Second)
@@ -243,7 +243,7 @@ func TestForgivenIsExplained(t *testing.T) {
 	}
 }
 
-// TestAdviceCanBeCopied: a text that a client chose is one word for the shell.
+// TestAdviceCanBeCopied: in advice, a text that a client chose is a single word for the shell.
 func TestAdviceCanBeCopied(t *testing.T) {
 	for s, want := range map[string]string{
 		"203.0.113.9": "203.0.113.9", "2001:db8::/64": "2001:db8::/64", "": "''", "a b": "'a b'", "$(reboot)": "'$(reboot)'", "it's`x`": `'it'\''s` + "`x`'",
@@ -252,7 +252,7 @@ func TestAdviceCanBeCopied(t *testing.T) {
 	}
 }
 
-// TestQueue checks the document of the waiting requests.
+// TestQueue checks the document that lists waiting requests.
 func TestQueue(t *testing.T) {
 	n := besieged(t)
 	q := n.Queue(noon.Add(2*time.Second), 1)
@@ -269,7 +269,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestAClientIsOneThing: an explanation says once what an address counts as, with the evidence of the same
+// TestAClientIsOneThing: an explanation says only once what an address counts as, with the evidence of the same
 // requests.
 func TestAClientIsOneThing(t *testing.T) {
 	const address = "203.0.113.9"
@@ -300,7 +300,7 @@ func TestAClientIsOneThing(t *testing.T) {
 	} {
 		n := newNight(t)
 		_, x := n.asks(address, "Firefox/140.0", "/a", 200*time.Second)
-		n.limiter.Settle(noon, x, 200*time.Second) // now it is in debt, and a stranger to the queue
+		n.limiter.Settle(noon, x, 200*time.Second) // the client is now in debt, and a stranger to the queue
 		n.limiter.Leave(noon, x)
 		n.running = c.running
 		if c.meets != nil {
@@ -329,7 +329,7 @@ func TestAClientIsOneThing(t *testing.T) {
 	}
 }
 
-// TestExplainStaysShort: if many requests wait, the explanation lists the first and has the number of all.
+// TestExplainStaysShort: if many requests wait, the explanation lists the first and shows the total number.
 // Similar verdicts share a row.
 func TestExplainStaysShort(t *testing.T) {
 	n := newNight(t)

@@ -8,7 +8,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TestWhy: the words for each barrier.
+// TestWhy checks the words for each barrier.
 func TestWhy(t *testing.T) {
 	key := limiter.Key{Class: "slash32", ID: "192.0.2.1"}
 	for want, o := range map[string]limiter.Outlook{

@@ -45,7 +45,7 @@ func (e *explanation) summary(of string) string {
 	}
 }
 
-// latest describes the subject's latest notable request, which may be why the question is asked.
+// latest describes the subject's latest notable request, which may be the reason for the question.
 func (e *explanation) latest() string {
 	if len(e.reply.Recent) == 0 {
 		return ""
@@ -54,7 +54,7 @@ func (e *explanation) latest() string {
 	return fmt.Sprintf(" Of its requests that were refused, redirected, failed or late, the latest ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
 }
 
-// next returns the Outlook of the subject's waiting request that goes first, or nil.
+// next returns the Outlook of the subject's first waiting request, or nil.
 func (e *explanation) next() (next *limiter.Outlook) {
 	for i := range e.waiting {
 		o := &e.waiting[i].Outlook
@@ -65,7 +65,7 @@ func (e *explanation) next() (next *limiter.Outlook) {
 	return next
 }
 
-// before describes how many requests go first; a negative number means that this is unknown.
+// before describes how many requests go first. A negative number means that the number is unknown.
 func before(n int) string {
 	switch {
 	case n < 0:
@@ -110,7 +110,7 @@ func ended(v *api.VerdictRow) string {
 	return was + ". Why: " + text
 }
 
-// advise adds advice: what would change the situation of the subject.
+// advise adds advice on how to change the situation of the subject.
 func (e *explanation) advise() {
 	if e.exempt {
 		return
@@ -147,9 +147,9 @@ func (e *explanation) tell(format string, args ...any) {
 // lightest is the cost up to which a request counts as short.
 const lightest = 100 * time.Millisecond
 
-// reason returns in plain words why a request waits, and what would end the wait. why is a clause without a
-// full stop, and advice is one or more sentences. Both may contain a key that a client has chosen, so
-// programs that show them must escape them.
+// reason returns, in plain words, why a request waits and how to end the wait. why is a clause without a full
+// stop, and advice is one or more sentences. Both may contain a key that a client has chosen, so programs that
+// show them must escape them.
 func reason(o *limiter.Outlook) (why, advice string) {
 	const (
 		workers = "It runs when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number."
@@ -215,7 +215,7 @@ func cpuSeconds(x float64) string {
 	return fmt.Sprintf("%.0f CPU-s", x)
 }
 
-// span formats a duration.
+// span formats a duration in seconds.
 func span(seconds float64) string {
 	switch {
 	case seconds < 1:

@@ -48,7 +48,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	})
 }
 
-// Decided returns a channel that is closed once it is decided whether the request may go to the backend.
+// Decided returns a channel that is closed when the limiter has decided whether the request may go to the backend.
 func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 
 // Reguess guesses again for a waiting request, because requests of its kind may have been

@@ -21,7 +21,7 @@ func (l *Life) Tick(now time.Time) {
 	if l.ticket == nil {
 		return
 	}
-	l.mu.Lock() // a request that has ended must not be charged any more
+	l.mu.Lock() // the request must not be charged after it has ended
 	defer l.mu.Unlock()
 	if l.over {
 		return
@@ -33,8 +33,8 @@ func (l *Life) Tick(now time.Time) {
 	l.gate.Limiter.Progress(now, l.ticket, soFar, computes)
 }
 
-// Pause stops the meter while the backend waits for the client. Pauses may overlap: the meter runs again
-// after the same number of calls of Resume.
+// Pause stops the meter while the backend waits for the client. Pauses may overlap: the meter runs again after
+// as many calls of Resume as of Pause.
 func (l *Life) Pause(now time.Time) { l.span.Pause(now) }
 
 // Resume ends a Pause.
@@ -63,14 +63,14 @@ func (l *Life) Stays(now time.Time) {
 // Measured takes the CPU time that the kernel has counted for the request since Begin.
 func (l *Life) Measured(now time.Time, r cpuaccount.Reading) { l.span.Measured(now, r) }
 
-// Lost notes that the request's process can no longer be measured: the rest of the cost is estimated.
+// Lost records that the request's process can no longer be measured. The rest of the cost is estimated.
 func (l *Life) Lost(now time.Time) { l.span.Lost(now) }
 
 // Yield sets how strongly the request competes for the CPUs, 0 to 1. It is 1 unless the priority of its
 // process was lowered.
 func (l *Life) Yield(force float64) { l.span.Yield(force) }
 
-// CPUSoFar returns the CPU time that the request has used since Begin, without the price of its worker.
+// CPUSoFar returns the CPU time that the request has used since Begin, without the price of holding its worker.
 func (l *Life) CPUSoFar(now time.Time) time.Duration { return l.span.CPU(now) }
 
 // SoFar returns the request's cost since Begin.

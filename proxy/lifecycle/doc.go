@@ -1,11 +1,11 @@
 // Package lifecycle decides what happens to one request, from arrival to end. It calls the other packages in
-// the right order: the limiter, the guess of the cost, the meter of CPU time, the client's standing, and
-// the redirect of newcomers. It never waits, starts no goroutine, reads no clock and uses no connection. So
-// the proxy can run it on real time and package sim on virtual time, and a simulation runs the same code as
-// the proxy.
+// the right order: the limiter, the guess of the cost, the meter of CPU time, the client's standing, and the
+// redirect of newcomers. It never waits, starts no goroutine, reads no clock and uses no connection. The proxy
+// can therefore run it on real time, and package sim on virtual time: a simulation runs the same code as the
+// proxy.
 //
-// All requests to a backend have one [Shared]. Each request has a [Life], which is its state, and the
-// [Rules] that were current when it arrived. The methods of a Life, in order:
+// All requests to a backend have one [Shared]. Each request has a [Life], which is its state, and the [Rules]
+// that were current when it arrived. The methods of a Life are called in this order:
 //
 //	Classify     finds the client, its standing, and whether it brought a newcomer's pass
 //	WouldRefuse  reports whether the request would be rejected, before the client sends its body

@@ -2,8 +2,8 @@ package lifecycle
 
 import "time"
 
-// Orphan notes that the client has disconnected while the backend works on the request. The request keeps its
-// place, and its meter keeps running until the backend has finished. Otherwise a client that disconnects
+// Orphan records that the client has disconnected while the backend works on the request. Until the backend has
+// finished, the request keeps its place, and its meter continues to run. Otherwise a client that disconnects
 // early could make the backend compute any number of pages at a time. Orphan returns true on the first call,
 // unless the backend has finished.
 func (l *Life) Orphan(now time.Time) bool {
@@ -20,7 +20,7 @@ func (l *Life) Orphan(now time.Time) bool {
 	return true
 }
 
-// Left returns when the client disconnected while the backend worked, or the zero time if it didn't.
+// Left returns the time when the client disconnected while the backend worked, or the zero time if it didn't.
 func (l *Life) Left() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,9 +31,9 @@ func (l *Life) Left() time.Time {
 func (l *Life) IsOrphan() bool { return l.orphan.Load() }
 
 // Settle replaces the guess with the cost, because the backend has finished (done), or the proxy has stopped
-// waiting for it. If it stopped because the client disconnected or didn't send all of its body (broken), the
-// backend may continue for an unknown time, so the request pays at least the guess. Only the first call has
-// an effect and returns true.
+// waiting for it. If the client disconnected or didn't send all of its body (broken), the backend may continue
+// for an unknown time, so the request pays at least the guess. Only the first call has an effect and returns
+// true.
 func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	l.mu.Lock()
 	first := !l.over
@@ -82,7 +82,7 @@ func (l *Life) Expire(now time.Time) {
 }
 
 // Leave removes a request from the limiter, because its client has the answer or has disconnected. If the
-// request was not settled, its keys get back the whole charge. No method may be called afterwards.
+// request wasn't settled, its keys get back the whole charge. After Leave, no method may be called.
 func (l *Life) Leave(now time.Time) {
 	if l.ticket != nil {
 		l.gate.Limiter.Leave(now, l.ticket)

@@ -13,16 +13,16 @@ import (
 )
 
 // Life is the state of one request. The zero Life has not begun. The goroutine that serves the request calls
-// the methods one after the other. Any goroutine may call Tick, Reguess, Pause, Resume, Orphan, IsOrphan and
-// Left between Arrive and Leave, and after Begin also Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep
-// and Foreseen. The fields are read-only. The serving goroutine may read all of them, others only Who, Guess
-// and Verdict, and only after Begin.
+// the methods, one at a time. Any goroutine may call Tick, Reguess, Pause, Resume, Orphan, IsOrphan and Left
+// between Arrive and Leave, and after Begin also Measured, Lost, Yield, SoFar, CPUSoFar, Step, UntilStep and
+// Foreseen. The fields are read-only. The serving goroutine may read all of them. Other goroutines may read
+// only Who, Guess and Verdict, and only after Begin.
 type Life struct {
 	Who     classify.Result
 	Guess   time.Duration // likely cost of the request
 	Verdict limiter.Verdict
-	Cost    time.Duration // cost; known once the request is settled, or lingers
-	HoldFor time.Duration // how long to hold the end of the answer; known once the request is settled
+	Cost    time.Duration // cost; known when the request is settled or lingers
+	HoldFor time.Duration // how long to hold the end of the answer; known when the request is settled
 
 	gate    *Shared
 	rules   *Rules
@@ -42,13 +42,13 @@ type Life struct {
 
 	mu   sync.Mutex // guards the fields below
 	over bool       // whether the request is settled
-	left time.Time  // when the client disconnected while the backend worked; zero: it did not
+	left time.Time  // when the client disconnected while the backend worked; zero: it didn't
 }
 
 // Passed reports whether the request brought a newcomer's pass.
 func (l *Life) Passed() bool { return l.passed }
 
-// Known reports whether the request came to the gate and its client isn't a stranger.
+// Known reports whether the request has reached the gate and its client isn't a stranger.
 func (l *Life) Known() bool { return l.ticket != nil && l.ticket.Known() }
 
 // Ticket returns the request's Ticket from the limiter, or nil if it is exempt. Call it only after Arrive.
@@ -65,13 +65,13 @@ func (l *Life) Spare() *limiter.Ticket {
 // Reuse gives the Life, which must not have begun, memory from Spare.
 func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 
-// leastStay is the shortest time that a request is guessed to hold a worker without computing, if it does so
-// at all.
+// leastStay is the shortest time that a request is guessed to hold a worker without computing, if it is guessed
+// to do so at all.
 const leastStay = time.Second
 
-// Kind is the kind of request that the guess is based on. Requests whose clients are still sending their
-// bodies are a separate kind, because the time that this takes says nothing about the page. Otherwise a
-// client could make the page look like one that holds workers.
+// Kind is the kind of request that the guess is based on. Requests whose clients are still sending their bodies
+// are a separate kind, because the time that sending takes doesn't depend on the page. Otherwise a client could
+// make the page look like one that holds workers.
 func (l *Life) Kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{
 		Site: l.Who.Site, Shape: l.Who.Shape, URL: l.request.RequestURI,
@@ -86,9 +86,9 @@ func (l *Life) Kind() cpuaccount.Kind {
 	return k
 }
 
-// estimate returns what the request will likely cost. While the client is still sending the body, the
-// estimate always includes time in which the request holds its worker without computing, because the client
-// decides how long sending takes.
+// estimate returns the likely cost of the request. While the client is still sending the body, the estimate
+// always includes time in which the request holds its worker without computing, because the client decides how
+// long sending takes.
 func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
 	guess := l.gate.Guess
 	e.Guess, e.Idle, e.Sure = guess.Of(now, l.kind)

@@ -57,7 +57,7 @@ func page(i int, path string) *http.Request {
 	return q
 }
 
-// arrive lets a request arrive.
+// arrive makes a request arrive.
 func (r *rig) arrive(q *http.Request, uploads bool) *lifecycle.Life {
 	l := new(lifecycle.Life)
 	l.Classify(r.now, r.gate, &r.rules, q)
@@ -111,12 +111,12 @@ func kindOf(path string) cpuaccount.Kind {
 	return cpuaccount.Kind{Shape: path, URL: path, Client: "192.0.0.1", Address: "192.0.0.1"}
 }
 
-// TestEnds ends a request in every possible way, and checks what it paid, what the guess learnt, and when its
-// place was free.
+// TestEnds ends a request in every possible way, and checks what the request paid, whether later guesses learnt
+// from it, and when its place was free.
 func TestEnds(t *testing.T) {
 	for name, end := range map[string]struct {
 		do     func(r *rig, l *lifecycle.Life)
-		cost   time.Duration // 0: what was guessed
+		cost   time.Duration // 0: the guess
 		learns bool
 	}{
 		"answered": {func(r *rig, l *lifecycle.Life) { l.Settle(r.now, true, false) }, time.Second, true},
@@ -157,7 +157,7 @@ func TestEnds(t *testing.T) {
 	} {
 		r := newRig(t)
 		l := r.begin(page(0, "/a"), false)
-		l.Guess = 5 * time.Second // as if this had been guessed
+		l.Guess = 5 * time.Second // as if the guess had been this high
 		r.pass(time.Second)
 		end.do(r, l)
 		if end.cost == 0 {
@@ -175,7 +175,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestTick: a request that runs and runs teaches the guess, but no longer after its end.
+// TestTick: a long request teaches the guess while it runs, but not after its end.
 func TestTick(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		r := newRig(t)
@@ -204,7 +204,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestUpload: an upload is a kind of its own, and surely holds its worker.
+// TestUpload: uploads are a kind of their own, and surely hold their workers.
 func TestUpload(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), true)
@@ -218,7 +218,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestStays: a stream uses no CPU, and similar requests are known as streams at once.
+// TestStays: a stream uses no CPU, and similar requests count as streams at once.
 func TestStays(t *testing.T) {
 	r := newRig(t)
 	l := r.begin(page(0, "/a"), false)
@@ -235,7 +235,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// givePass gives a request the pass that a neighbour was redirected with.
+// givePass gives a request the pass with which a neighbour was redirected.
 func (r *rig) givePass(q *http.Request) {
 	var neighbour lifecycle.Life
 	from := q.RemoteAddr
@@ -248,7 +248,7 @@ func (r *rig) givePass(q *http.Request) {
 	q.Header["Cookie"] = []string{c.Name + "=" + c.Value}
 }
 
-// TestRedirectAfter: the time after which a waiting request is redirected.
+// TestRedirectAfter checks the time after which a waiting request is redirected.
 func TestRedirectAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *rig, q *http.Request)
@@ -277,8 +277,8 @@ func TestRedirectAfter(t *testing.T) {
 	}
 }
 
-// TestRedirectedIsNotUntried: newcomers that are redirected and don't return leave no doubt about the page
-// that they requested.
+// TestRedirectedIsNotUntried: newcomers that are redirected and don't return don't make the cost of the page
+// that they requested look uncertain.
 func TestRedirectedIsNotUntried(t *testing.T) {
 	for _, redirected := range []bool{true, false} {
 		r := newRig(t)
@@ -301,7 +301,7 @@ func TestRedirectedIsNotUntried(t *testing.T) {
 	}
 }
 
-// TestBegin: a request that is similar to ones that mostly wait is charged like them.
+// TestBegin: a request that is similar to ones that mostly wait is charged as they are.
 func TestBegin(t *testing.T) {
 	r := newRig(t)
 	r.learn("/a", time.Millisecond, time.Minute)
@@ -312,7 +312,7 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestReguess: a waiting page turns out to be light, because similar requests have been answered in the
+// TestReguess: a waiting page turns out to be cheap, because similar requests have been answered in the
 // meantime.
 func TestReguess(t *testing.T) {
 	r := newRig(t)
@@ -326,7 +326,7 @@ func TestReguess(t *testing.T) {
 	}
 }
 
-// TestExempt: an exempt request has no place at the limiter, but everything else.
+// TestExempt: an exempt request has no place at the limiter, but otherwise goes through the same steps.
 func TestExempt(t *testing.T) {
 	r := newRig(t)
 	l := r.arrive(page(0, "/health"), false)

@@ -36,9 +36,9 @@ type Rules struct {
 	Meter      *cpuaccount.Meter
 }
 
-// SetWorkers tells the meter how many workers the backend has. The meter calculates the price of holding a
-// worker from this number. SetWorkers returns the number and its source. It is called before the first
-// request and about once a second.
+// SetWorkers tells the meter how many workers the backend has. From this number, the meter calculates the price
+// of holding a worker. SetWorkers returns the number and its source. It is called before the first request and
+// about once a second.
 func (g *Shared) SetWorkers(m *cpuaccount.Meter) (workers int, by string) {
 	workers, by = g.Limiter.Workers()
 	m.SetWorkers(float64(workers))

@@ -7,42 +7,42 @@ import (
 )
 
 // While a request computes, the priority of the process that works on it goes down in steps. The kernel then
-// gives the CPUs to requests that have used less. This is a multilevel feedback queue (Corbató et al., 1962)
-// in the kernel. It is close to the best order for unknown sizes that differ by orders of magnitude
-// (foreground-background, see Nuyens and Wierman, 2008).
+// gives the CPUs to requests that have used less. This is a multilevel feedback queue (Corbató et al., 1962) in
+// the kernel. If the sizes of requests are unknown and differ by orders of magnitude, it is close to the best
+// order (foreground-background, see Nuyens and Wierman, 2008).
 //
 // For pages of similar sizes it is the worst order: a page of 150 ms that is two thirds done would yield to
-// each page that begins. So the CPU time that a request may use before it steps down depends on its client,
-// as does its rank in the queue.
+// each page that begins. Therefore the CPU time that a request may use before it steps down depends on its
+// client, as does its rank in the queue.
 const (
-	// firstStep is the CPU time after which a request steps down if its client had more than its share, or is
-	// a stranger. It equals the upper bound of the queue's smallest size. Each further step comes at four
-	// times the CPU time.
+	// firstStep is the CPU time after which a request steps down if its client had more than its share, or is a
+	// stranger. It equals the upper bound of the queue's smallest size. Each further step comes at four times
+	// the CPU time of the step before.
 	firstStep = 25 * time.Millisecond
 	perStep   = 4
-	// steps is the number of steps. See host.StepDown for their meaning to the kernel.
+	// steps is the number of steps. See host.StepDown for their effect in the kernel.
 	steps = 3
-	// withinShare is the factor by which a request steps down later if its client is within its share. It is
-	// multiplied by the client's standing: a page that a person waits for takes its first step after 200 to
-	// 800 ms. Debt of the request's keys divides it, because debt raises the price.
+	// withinShare is the factor that delays a request's steps if its client is within its share. It is
+	// multiplied by the client's standing: a page that a person waits for takes its first step after 200 to 800
+	// ms. Debt of the request's keys makes the factor smaller, because debt raises the price.
 	withinShare = 4
 	// mostWithin is the last step of a request whose site has used less than its share. If the expensive
 	// pages of such a site took all steps, the site would never get its share.
 	mostWithin = 1
-	// long is the CPU time after which a request takes the last step if its client, or its site, had more
-	// than its share, even without debt.
+	// long is the CPU time after which a request takes the last step, even without debt, if its client or its
+	// site has had more than its share.
 	long = 200 * time.Millisecond
-	// foresight is the part of a sure guess that counts as used from the beginning. With one half, a
-	// newcomer's page still has a higher priority than a page that is three times as expensive, and a guess
-	// of twice the real cost puts no request below a long one.
+	// foresight is the part of a sure guess that counts as used from the beginning. With one half, a newcomer's
+	// page still has a higher priority than a page that is three times as expensive, and a guess of twice the
+	// real cost doesn't rank a request below a long one.
 	foresight = 0.5
 	// noDebt is the price (Verdict.CostMultiplier) of a request whose keys have no debt.
 	noDebt = 2
 )
 
-// Step returns how many steps down the request's process must be after it has used that CPU time: 0 to 3. The
-// result never decreases as used grows. Exempt requests never step down, nor does any request while the queue
-// delays none. Any goroutine may call it after Begin.
+// Step returns how many steps down the request's process must be after it has used the given CPU time: 0 to 3.
+// The result never decreases as used grows. Exempt requests never step down, nor does any request while the
+// queue delays none. Any goroutine may call it after Begin.
 func (l *Life) Step(used time.Duration) int {
 	if l.isLeftAlone() {
 		return 0
@@ -64,7 +64,7 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 }
 
 // isLeftAlone reports whether the request never steps down, because it is exempt, didn't pass the queue, or
-// the queue delays no request.
+// because the queue delays no request.
 func (l *Life) isLeftAlone() bool {
 	return l.ticket == nil || l.Verdict.CostMultiplier == 0 || l.Verdict.Undelayed
 }
@@ -96,8 +96,8 @@ type pace struct {
 func (l *Life) pace() pace { return pace{&l.Verdict, l.Who.Standing, l.Passed()} }
 
 // overShare reports whether the client had more than its share, or is a stranger. A newcomer that came back
-// with a pass is treated like a person who waits for the first page. A crawler that comes back soon becomes
-// known.
+// with a pass is treated like a person who waits for the first page. A crawler that comes back becomes known
+// soon, and its pass then has no effect.
 func (p pace) overShare() bool { return p.Ahead && (p.Known || !p.passed) }
 
 func (p pace) step(used time.Duration) (step int) {
@@ -116,10 +116,10 @@ func (p pace) last() int {
 }
 
 // at returns the CPU time at which a request takes a step, 1 to 3. If its site has had more than its share,
-// the request takes all steps together with the first one, so that the other sites, whose CPU time this site
-// uses, get it back at once. There is an exception: if the client is within its own share, the request takes
-// the last step only when it is long. Otherwise visitors of that site would have the same low priority as a
-// crawler of it.
+// the request takes all steps together with the first one, so that the other sites at once get back the CPU
+// time that this site uses. There is an exception: if the client is within its own share, the request takes
+// the last step only when it is long. Otherwise visitors of the site would have the same low priority as
+// its crawlers.
 func (p pace) at(step int) time.Duration {
 	at := p.firstStepAt()
 	for range step - 1 {

@@ -10,11 +10,11 @@ import (
 	"tempomat/limiter"
 )
 
-// TestStepsAt: how much CPU time a request has used at each step depends on its client. A page of 150 ms for
-// which a person waits must not step down, but a crawler's of 400 ms must, before half of it is done. A
-// client that had more than its share takes the last step from 200 ms on; for a client within its share, each
-// step comes at four times the CPU time of the previous one. Newcomers that returned with a pass step down
-// like known clients, as long as they are strangers.
+// TestStepsAt: the CPU time at each step depends on the client. A page of 150 ms for which a person waits must
+// not step down, but a crawler's page of 400 ms must, before half of it is done. If the client had more than
+// its share, the last step comes at 200 ms at the latest. If it is within its share, each step comes at four
+// times the CPU time of the previous one. Newcomers that returned with a pass step down like known clients, as
+// long as they are strangers.
 func TestStepsAt(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {
@@ -43,14 +43,14 @@ func TestStepsAt(t *testing.T) {
 	}
 }
 
-// TestForeseen: a crawler's page that is known to be long yields from the beginning, a newcomer's less, and a
-// person's not at all.
+// TestForeseen: a crawler's page that is known to be long yields from the beginning, a newcomer's yields less,
+// and a person's not at all.
 func TestForeseen(t *testing.T) {
 	ahead := limiter.Verdict{Ahead: true, CostMultiplier: 2}
 	for name, c := range map[string]struct {
 		verdict limiter.Verdict
 		guess   time.Duration
-		guessed bool // and no more, so it isn't sure
+		guessed bool // whether the guess isn't sure
 		want    int
 	}{
 		"a crawler's page":           {verdict: ahead, guess: 400 * time.Millisecond, want: 3},
@@ -69,10 +69,10 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-// TestStepsOfSites: a site that used more than its share, because others left some, yields to them with all
-// its pages from 25 ms on, including people's, and with a page that will surely be longer even from the
-// beginning. But its people's pages stay above its crawlers' until they are long. A site with less than its
-// share yields by at most one step.
+// TestStepsOfSites: if a site has used more than its share, because others left some, all its pages yield from
+// 25 ms on, including people's. A page that will surely be longer yields even from the beginning. But people's
+// pages stay above those of the site's crawlers until they are long. A site with less than its share yields by
+// at most one step.
 func TestStepsOfSites(t *testing.T) {
 	person := limiter.Verdict{Known: true, CostMultiplier: 2}
 	crawler := limiter.Verdict{Ahead: true, CostMultiplier: 2}
@@ -80,7 +80,7 @@ func TestStepsOfSites(t *testing.T) {
 		verdict              limiter.Verdict
 		standing             float64
 		used                 time.Duration
-		ahead, alike, within int // steps if its site has more than its share, about its share, and less
+		ahead, alike, within int // steps if the site has more than its share, about its share, and less
 	}{
 		{person, 4, 25*time.Millisecond - 1, 0, 0, 0},
 		{person, 4, 25 * time.Millisecond, 2, 0, 0},

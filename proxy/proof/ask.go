@@ -17,13 +17,13 @@ import (
 
 const (
 	atOnce        = 4                      // number of addresses that are looked up at the same time
-	betweenAsking = 100 * time.Millisecond // pause between two questions
+	betweenAsking = 100 * time.Millisecond // pause between two queries
 	burst         = 20                     // maximum number of queries at once after a pause
 	answerWithin  = 5 * time.Second        // time limit for an answer
 	mostNames     = 2                      // maximum number of an address's names to check
 	longestName   = 253                    // longest name in DNS, in bytes
 
-	silentInARow = 3                // how many queries in a row must stay unanswered before that is logged
+	silentInARow = 3                // how many queries in a row must stay unanswered before this is logged
 	quietFor     = 10 * time.Minute // pause between two such lines, because broken DNS zones may cause many of them
 )
 
@@ -65,7 +65,7 @@ func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer)
 	for _, name := range names {
 		var addresses []netip.Addr
 		err := n.question(ctx, func(ctx context.Context) (err error) {
-			addresses, err = n.resolver.LookupNetIP(ctx, network, name+".") // the dot keeps this machine's search domains from being tried
+			addresses, err = n.resolver.LookupNetIP(ctx, network, name+".") // the dot prevents the use of this machine's search domains
 			return err
 		})
 		if slices.ContainsFunc(addresses, func(x netip.Addr) bool { return x.Unmap().WithZone("") == a }) {
@@ -78,7 +78,7 @@ func (n *Names) ask(ctx context.Context, a netip.Addr) (name string, got answer)
 	return "", got
 }
 
-// question waits for its turn and asks a question.
+// question waits for its turn and sends a query.
 func (n *Names) question(ctx context.Context, ask func(context.Context) error) error {
 	if err := n.pace.Wait(ctx); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (n *Names) question(ctx context.Context, ask func(context.Context) error) e
 	limited, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	err := ask(limited)
-	if ctx.Err() == nil { // otherwise the question failed because Run is ending
+	if ctx.Err() == nil { // otherwise the query failed because Run is ending
 		n.hear(time.Now(), err)
 	}
 	return err
@@ -116,7 +116,7 @@ func (n *Names) below(names []string) (some []string) {
 	return some
 }
 
-// hear notes how a query ended. It logs if the resolver doesn't answer, because nothing else shows that
+// hear records how a query ended. It logs that the resolver doesn't answer, because nothing else shows that
 // robots are no longer verified.
 func (n *Names) hear(now time.Time, err error) {
 	n.mu.Lock()

@@ -71,8 +71,8 @@ func (p Proofs) SetRobots(of []robots.Robot, refresh bool) {
 // returns the address. This proves the robot, because only the owner of googlebot.com can set the addresses
 // of names below that domain.
 //
-// [Names.Host] never waits. It returns what is known and leaves lookups to a few goroutines of
-// [Names.Run]. A resolver that is slow, dead or lying therefore delays no request:
+// [Names.Host] never waits. It returns the known names, and leaves lookups to a few goroutines of [Names.Run].
+// A resolver that is slow, fails or lies therefore delays no request:
 //
 //   - An address is looked up once at a time, and the answer is kept: a name for a day, and the lack
 //     of a name for an hour. If the resolver does not answer, the lookup is repeated after five
@@ -98,7 +98,7 @@ type Names struct {
 	others   *simplelru.LRU[netip.Addr, entry]
 	asking   map[netip.Addr]bool  // addresses that wait or are being looked up
 	networks map[netip.Prefix]int // number of addresses in asking, by network
-	silent   int                  // number of questions in a row without an answer
+	silent   int                  // number of queries in a row without an answer
 	quiet    time.Time            // time until which missing answers aren't logged again
 }
 
@@ -111,7 +111,7 @@ type entry struct {
 	confirmed time.Time // when the name was confirmed
 }
 
-// NewNames makes Names without any domain.
+// NewNames makes Names that have no domains yet.
 func NewNames(r Resolver, log *zap.Logger) *Names {
 	n := &Names{
 		resolver: r,
@@ -121,7 +121,7 @@ func NewNames(r Resolver, log *zap.Logger) *Names {
 		asking:   make(map[netip.Addr]bool),
 		networks: make(map[netip.Prefix]int),
 	}
-	n.named, _ = simplelru.NewLRU[netip.Addr, entry](mostNamed, nil) // it fails only for a size below 1
+	n.named, _ = simplelru.NewLRU[netip.Addr, entry](mostNamed, nil) // fails only for a size below 1
 	n.others, _ = simplelru.NewLRU[netip.Addr, entry](mostOthers, nil)
 	n.domains.Store(&[]string{})
 	return n
@@ -164,7 +164,7 @@ func (n *Names) entryLocked(a netip.Addr) entry {
 	return e
 }
 
-// pushLocked adds an address to those that wait, if there is room.
+// pushLocked adds an address to those that wait to be looked up, if there is room.
 func (n *Names) pushLocked(a netip.Addr) {
 	of := classify.NetworkOf(a)
 	if n.asking[a] || n.networks[of] >= mostOfNetwork {
@@ -178,7 +178,7 @@ func (n *Names) pushLocked(a netip.Addr) {
 	}
 }
 
-// answer is the result of looking an address up.
+// answer is the result of looking up an address.
 type answer uint8
 
 const (

@@ -22,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// zone is a resolver that answers from memory, after a while.
+// zone is a resolver that answers from memory after a delay.
 type zone struct {
 	takes time.Duration
-	dead  atomic.Bool // nobody answers
+	dead  atomic.Bool // whether the resolver is silent
 
 	mu        sync.Mutex // guards the fields below
 	names     map[string][]string
@@ -99,14 +99,14 @@ func (z *zone) asked() int {
 	return n
 }
 
-// load returns how many queries there were, and how many at a time.
+// load returns how many queries there were, and how many at most at the same time.
 func (z *zone) load() (questions, most int) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.questions, z.most
 }
 
-// inBubble runs a test with Names that ask a zone, on a virtual clock.
+// inBubble runs a test on a virtual clock, with Names that query a zone.
 func inBubble(t *testing.T, z *zone, test func(t *testing.T, n *Names)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func inBubble(t *testing.T, z *zone, test func(t *testing.T, n *Names)) {
 
 var real4, real6 = netip.MustParseAddr("66.249.66.1"), netip.MustParseAddr("2001:4860:4801:10::1")
 
-// expect checks what is known of an address, without waiting.
+// expect checks what is known about an address, without waiting.
 func expect(t *testing.T, n *Names, a netip.Addr, name string, known bool) {
 	t.Helper()
 	began := time.Now()
@@ -134,7 +134,7 @@ func expect(t *testing.T, n *Names, a netip.Addr, name string, known bool) {
 	testkit.Same(t, 0, time.Since(began), "%s: it took", a)
 }
 
-// TestHost: nothing is known at first, then the answer, for as long as it is valid.
+// TestHost: at first nothing is known about an address, then the answer for as long as it is valid.
 func TestHost(t *testing.T) {
 	z := newZone()
 	z.takes = 30 * time.Millisecond
@@ -143,7 +143,7 @@ func TestHost(t *testing.T) {
 	other := netip.MustParseAddr("192.0.2.1")
 	z.addresses["crawl6.googlebot.com."] = []netip.Addr{other, real6}
 	inBubble(t, z, func(t *testing.T, n *Names) {
-		for range 3 { // it is asked for once
+		for range 3 { // the name is looked up only once
 			for _, a := range []netip.Addr{real4, netip.AddrFrom16(real4.As16()), real6.WithZone("eth0"), other} {
 				expect(t, n, a, "", false)
 			}
@@ -159,7 +159,7 @@ func TestHost(t *testing.T) {
 		}
 		testkit.Same(t, 5, z.asked(), "questions: 2, 2 and 1")
 		time.Sleep(noneFor)
-		expect(t, n, other, "", true) // it holds until there is another answer
+		expect(t, n, other, "", true) // the answer stays valid until there is a new one
 		time.Sleep(time.Second)
 		expect(t, n, other, "late.googlebot.com", true)
 		expect(t, n, real6, "crawl6.googlebot.com", true)
@@ -167,7 +167,7 @@ func TestHost(t *testing.T) {
 	})
 }
 
-// TestLies: the owner of an address may give it any name.
+// TestLies: the owner of an address may give it any name, but only confirmed names count.
 func TestLies(t *testing.T) {
 	const liar = "198.51.100.1"
 	for what, names := range map[string][]string{
@@ -197,8 +197,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestDead: if the resolver doesn't answer, nothing is known, there are few queries, and nothing grows;
-// confirmed names stay valid for a week.
+// TestDead: if the resolver doesn't answer, no name is found, there are few queries, and no memory grows.
+// Confirmed names stay valid for a week.
 func TestDead(t *testing.T) {
 	z := newZone()
 	z.crawler(real4.String(), "crawl.googlebot.com")
@@ -207,7 +207,7 @@ func TestDead(t *testing.T) {
 		time.Sleep(time.Second)
 		z.dead.Store(true)
 		before := z.asked()
-		for i := range 24 * 60 { // a day, in minutes
+		for i := range 24 * 60 { // minutes of a day
 			expect(t, n, real4, "crawl.googlebot.com", true)
 			expect(t, n, netip.AddrFrom4([4]byte{192, 0, byte(i / 256), byte(i)}), "", false)
 			time.Sleep(time.Minute)
@@ -228,9 +228,9 @@ func TestDead(t *testing.T) {
 	})
 }
 
-// TestFlood: 1,000 forged crawlers of 1,000 networks, each of which returns once a second, cause ten queries
-// a second until each was looked up once. A true crawler among them is confirmed before that, and so is one
-// next to a thousand of one network.
+// TestFlood: 1,000 forged crawlers of 1,000 networks, each of which returns once a second, cause ten queries a
+// second until each was looked up once. A true crawler among them is confirmed earlier, and so is one among a
+// thousand addresses of one network.
 func TestFlood(t *testing.T) {
 	for what, forger := range map[string]func(i int) netip.Addr{
 		"1000 networks":  func(i int) netip.Addr { return netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 1}) },
@@ -277,8 +277,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestMemory: however many addresses come, only a fixed number is remembered, with priority for those with a
-// name.
+// TestMemory: however many addresses are asked for, only a fixed number is remembered, with priority for those
+// with a name.
 func TestMemory(t *testing.T) {
 	z := newZone()
 	z.crawler(real4.String(), "crawl.googlebot.com")
@@ -321,7 +321,7 @@ func TestSetDomains(t *testing.T) {
 	})
 }
 
-// TestSilenceIsLogged: a silent resolver is logged after a few queries, once in ten minutes.
+// TestSilenceIsLogged: the log shows a silent resolver after a few queries, once in ten minutes.
 func TestSilenceIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	n := NewNames(nil, zap.New(core))
@@ -339,7 +339,7 @@ func TestSilenceIsLogged(t *testing.T) {
 	testkit.Same(t, 2, logs.Len(), "times logged, after a while")
 }
 
-// TestAnswerOf: only an answer that there is no such name counts as one.
+// TestAnswerOf: an error counts as an answer only if it says that there is no such name.
 func TestAnswerOf(t *testing.T) {
 	for _, x := range []struct {
 		err  error

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	refreshEvery = 6 * time.Hour    // time between two requests for a list, varied by up to a quarter
-	retryAfter   = 15 * time.Minute // time until the next request after one that failed
-	refreshKeys  = time.Hour        // time between two requests for keys; a new key is valid only once it was fetched
+	refreshEvery = 6 * time.Hour    // time between two requests for a list, changed at random by up to a quarter
+	retryAfter   = 15 * time.Minute // time until the next request after a failed one
+	refreshKeys  = time.Hour        // time between two requests for keys; a new key counts only after it was fetched
 	patience     = 20 * time.Second // time limit of a request, from the connection to the last byte
 	longestList  = 2 << 20          // bytes of the longest answer; Amazon's list is 360 kB
 	mostPrefixes = 8192             // number of prefixes in the longest list
@@ -47,11 +47,11 @@ type Publishers struct {
 	patience time.Duration
 	log      *zap.Logger
 	lists    atomic.Pointer[robots.Lists]
-	changed  chan struct{} // receives after Ask was called
+	changed  chan struct{} // receives a value after a call of Ask
 
 	mu     sync.Mutex // guards the fields below; no request takes it
 	asked  map[string]*publication
-	silent bool // whether the latest request got no answer, and that was logged
+	silent bool // whether the latest request got no answer and this was logged
 }
 
 // publication is a list or directory with its latest valid answer. Exported fields survive a restart.
@@ -60,7 +60,7 @@ type publication struct {
 	ETag      string
 	Prefixes  []netip.Prefix
 	Keys      []key
-	Confirmed time.Time // when the operator was last seen to publish this content
+	Confirmed time.Time // when a request last showed that the operator publishes this content
 
 	operator string
 	signer   string // host that signs with these keys; empty: the publication is a list of addresses
@@ -113,12 +113,12 @@ func staysThere(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// elsewhere is the error for a redirect to another server.
+// elsewhere means that a server redirects to another one.
 type elsewhere struct{ url string }
 
 func (e elsewhere) Error() string { return "it redirects to " + e.url }
 
-// isPublic reports whether all of a prefix can be reached on the internet.
+// isPublic reports whether a prefix has only addresses that can be reached on the internet.
 func isPublic(p netip.Prefix) bool {
 	p = classify.Unmap(p)
 	for _, private := range []string{
@@ -133,7 +133,7 @@ func isPublic(p netip.Prefix) bool {
 }
 
 // Ask sets the robots whose keys and lists are fetched. A list isn't fetched if the configuration gives the
-// robot's addresses. All other lists and keys are forgotten.
+// robot's addresses. All other lists and keys are discarded.
 func (p *Publishers) Ask(of []robots.Robot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +198,7 @@ func (p *Publishers) refresh(ctx context.Context, now time.Time) (next time.Time
 	p.mu.Unlock()
 	next = now.Add(refreshEvery)
 	for _, x := range due {
-		if !x.due.After(now) && ctx.Err() == nil { // only this goroutine sets it
+		if !x.due.After(now) && ctx.Err() == nil { // only this goroutine sets due
 			got, err := p.fetch(ctx, x.URL, x.ETag)
 			p.take(now, x, got, err)
 		}
@@ -216,10 +216,10 @@ type reply struct {
 	text string
 }
 
-// unanswered is the error for a server that did not answer.
+// unanswered means that a server did not answer.
 type unanswered struct{ error }
 
-// fetch fetches a list from its server, unless it has not changed since the ETag.
+// fetch fetches a list or keys, unless they have not changed since the ETag.
 func (p *Publishers) fetch(ctx context.Context, url, etag string) (a reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -287,13 +287,13 @@ func (p *Publishers) take(now time.Time, x *publication, a reply, err error) {
 	p.publishLocked()
 }
 
-// around returns a time after now, varied by up to a quarter, so that not all instances send requests at
-// once.
+// around returns a time about that long after now, varied by up to a quarter, so that instances don't all send
+// requests at once.
 func around(now time.Time, after time.Duration) time.Time {
-	return now.Add(time.Duration((0.75 + rand.Float64()/2) * float64(after))) //nolint:gosec // spreads requests, hides nothing
+	return now.Add(time.Duration((0.75 + rand.Float64()/2) * float64(after))) //nolint:gosec // spreads requests, needn't be secret
 }
 
-// tellLocked logs a fault once for each list. If servers don't answer, it logs that once for all lists.
+// tellLocked logs a fault once for each list. It logs that servers don't answer only once for all lists.
 func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
@@ -307,7 +307,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	p.silent = false
 	if x.refused = err.Error(); x.refused != before {
 		level := zap.WarnLevel
-		if x.Confirmed.IsZero() { // not worth a warning: no list is in use, and the administrator can't change the operator's server
+		if x.Confirmed.IsZero() { // no warning, because no list is in use, and the administrator can't change the operator's server
 			level = zap.InfoLevel
 		}
 		p.log.Log(level, "can't use the addresses or keys that a robot's operator publishes: the server's answer is implausible. The last version stays in use",
@@ -315,8 +315,9 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 }
 
-// believeLocked reads a list. The error says why the list is implausible. Lists that aren't up to date, because
-// their operators have disappeared or changed everything at once, aren't compared with it.
+// believeLocked reads a list, and compares it with the earlier ones. The error says why the list is
+// implausible. Lists that aren't up to date, because their operators have disappeared or changed everything at
+// once, aren't compared.
 func (p *Publishers) believeLocked(now time.Time, x *publication, text string) ([]netip.Prefix, error) {
 	published, err := readList(x.URL, text)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// publisher is a server of operators; its answers are set by path.
+// publisher is a server of robots' operators. Tests set its answers by path.
 type publisher struct {
 	*httptest.Server
 	answers map[string]http.HandlerFunc
@@ -39,7 +39,7 @@ func newPublisher(t *testing.T) *publisher {
 	return p
 }
 
-// list is an answer of some networks.
+// list answers with a list of networks.
 func list(networks ...string) http.HandlerFunc {
 	var b strings.Builder
 	for i, n := range networks {
@@ -121,7 +121,7 @@ func TestRefresh(t *testing.T) {
 	kept, err := x.AppendBinary(nil)
 	testkit.Must(t, err)
 	again, _ := p.asking(t)
-	p.Close() // nobody answers any more
+	p.Close() // no server answers any more
 	testkit.Must(t, again.UnmarshalBinary(kept))
 	again.refresh(t.Context(), later)
 	if got := p.lengths(again); got != "20 20 20 0" || !again.Lists().Of(p.URL+"/c").Confirmed.Equal(later) {
@@ -137,12 +137,12 @@ func TestRefresh(t *testing.T) {
 // TestBelieved: an implausible answer changes nothing, and the log says why.
 func TestBelieved(t *testing.T) {
 	hangs := make(chan struct{})
-	defer close(hangs) // before the servers are
+	defer close(hangs) // before the servers are closed
 	for _, c := range []struct {
 		what   string
-		answer http.HandlerFunc // to the second request for /a
-		is     string           // how many there are then
-		why    string           // in the log; empty: nothing is
+		answer http.HandlerFunc // answer to the second request for /a
+		is     string           // numbers of prefixes afterwards
+		why    string           // reason in the log; empty: nothing is logged
 	}{
 		{"another list", list(networks(9, 30)...), "30 20 20 0", ""},
 		{"no JSON", text("<html>Please log in</html>"), "", "isn't a JSON list of prefixes"},
@@ -219,8 +219,8 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestOldLists: a list that was not confirmed for a week is no longer compared with a new one, neither with its
-// operator's nor with another operator's.
+// TestOldLists: a list that was not confirmed for a week is no longer compared with a new list, neither of its
+// operator nor of another one.
 func TestOldLists(t *testing.T) {
 	p := newPublisher(t)
 	for i, path := range []string{"/a", "/b", "/c"} {
@@ -229,7 +229,7 @@ func TestOldLists(t *testing.T) {
 	x, _ := p.asking(t)
 	x.refresh(t.Context(), noon())
 	p.answers["/a"], p.answers["/b"] = list(networks(8, 200)...), list(append(networks(1, 20), "203.2.0.8/32")...)
-	p.answers["/c"] = http.NotFound // its operator has gone
+	p.answers["/c"] = http.NotFound // the operator has disappeared
 	for after, want := range map[time.Duration]string{6 * 24 * time.Hour: "20 20 20 0", 8 * 24 * time.Hour: "200 21 20 0"} {
 		fresh, _ := p.asking(t)
 		kept, err := x.AppendBinary(nil)
@@ -245,7 +245,7 @@ func TestOldLists(t *testing.T) {
 	testkit.Same(t, "200 21 11 0", p.lengths(x), "of a short list become")
 }
 
-// TestPublicOnly: no request leads to a private address, whatever its name.
+// TestPublicOnly: no request goes to a private address, whatever its name.
 func TestPublicOnly(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "")
 	p := newPublisher(t)

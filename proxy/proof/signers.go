@@ -27,22 +27,22 @@ const (
 	directory      = "/.well-known/http-message-signatures-directory"
 	botAuth        = "web-bot-auth"     // tag of a robot's signature
 	mostKeys       = 32                 // maximum number of keys in a directory
-	keysFor        = 7 * 24 * time.Hour // how long keys are valid without being fetched again
+	keysFor        = 7 * 24 * time.Hour // how long keys stay valid without being fetched again
 	longestSigned  = 4096               // maximum length of each header field, in bytes
-	longestLife    = 24 * time.Hour     // the longest validity of a signature
+	longestLife    = 24 * time.Hour     // longest validity of a signature
 	clockDiffers   = time.Minute        // how far in the future a signature may begin
 	mostCovered    = 16                 // maximum number of components of a request that a signature may cover
 	mostWords      = 64                 // maximum number of words in each header field, because parsing them is expensive
 	longestBase    = 16 << 10           // maximum length of the signed text, in bytes
-	mostSignatures = 8192               // how many signatures are remembered
-	mostChecks     = 500                // signatures checked per second; a check takes as long as forwarding a request
-	checksOfOne    = 50                 // signatures of one network checked per second
-	checkedApart   = 256                // number of counters for checksOfOne; networks share them by a hash
+	mostSignatures = 8192               // number of signatures that are remembered
+	mostChecks     = 500                // number of signatures checked per second; a check takes as long as forwarding a request
+	checksOfOne    = 50                 // number of signatures from one network checked per second
+	checkedApart   = 256                // number of counters for checksOfOne; networks with the same hash share one
 )
 
-// Signers checks HTTP message signatures of robots (RFC 9421, Web Bot Auth) with Ed25519. It has only the
-// keys of the hosts that were given to Publishers.Ask. A request with an invalid, expired or unknown
-// signature counts as unsigned. The methods may be called concurrently.
+// Signers checks HTTP message signatures of robots (RFC 9421, Web Bot Auth) with Ed25519. It has only the keys
+// of the hosts that were passed to Publishers.Ask. A request with an invalid, expired or unknown signature
+// counts as unsigned. The methods may be called concurrently.
 type Signers struct {
 	keys   atomic.Pointer[map[string]keys] // keys of each host
 	checks *rate.Limiter
@@ -70,7 +70,7 @@ func newSigners() *Signers {
 	for i := range s.ofOne {
 		s.ofOne[i] = rate.NewLimiter(checksOfOne, checksOfOne)
 	}
-	s.seen, _ = simplelru.NewLRU[[ed25519.SignatureSize]byte, netip.Addr](mostSignatures, nil) // it fails only for a size below 1
+	s.seen, _ = simplelru.NewLRU[[ed25519.SignatureSize]byte, netip.Addr](mostSignatures, nil) // fails only for a size below 1
 	s.keys.Store(&map[string]keys{})
 	return s
 }
@@ -218,7 +218,7 @@ func sizeOf(lines []string) (bytes, words int) {
 	return bytes, words
 }
 
-// read reads a member of Signature-Input and the matching member of Signature. It returns false if they
+// read reads a member of Signature-Input and the matching member of Signature. It returns false if the members
 // aren't a robot's signature.
 func (x *signature) read(input, member httpsfv.Member) bool {
 	list, ok := input.(httpsfv.InnerList)
@@ -243,9 +243,9 @@ func (x *signature) read(input, member httpsfv.Member) bool {
 	return text("tag") == botAuth && len(x.bytes) == ed25519.SignatureSize && (!named || text("alg") == "ed25519")
 }
 
-// agent returns the host that Signature-Agent names. The field is a string, or a dictionary with a member
-// that the signature names. The signature must cover this field and the site's name: otherwise it would be
-// valid for all sites. It must not cover anything twice (RFC 9421, 2).
+// agent returns the host that Signature-Agent names. The field is a string, or a dictionary with a member that
+// the signature names. The signature must cover this field and the site's name; otherwise it would be valid for
+// all sites. It must not cover any component twice (RFC 9421, 2).
 func (x *signature) agent(lines []string) (string, error) {
 	var agent httpsfv.Member
 	site := false
@@ -294,7 +294,7 @@ func memberOf(lines []string, component httpsfv.Item) (httpsfv.Member, error) {
 	return httpsfv.UnmarshalItem(lines)
 }
 
-// holds reports whether the signature is valid at this time.
+// holds reports whether the signature is valid at the given time.
 func (x *signature) holds(now time.Time) bool {
 	at := now.Unix()
 	return x.created > 0 && x.created <= at+int64(clockDiffers.Seconds()) && at < x.expires && x.expires-x.created <= int64(longestLife.Seconds())

@@ -22,11 +22,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// exampleKey is test-key-ed25519 of RFC 9421, B.1.4, as examples have it.
+// exampleKey is test-key-ed25519 of RFC 9421, B.1.4.
 const (
 	exampleKey    = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"
 	exampleSecret = "n4Ni-HpISpVObnQMW0wOhCKROaIKqKtW_2ZYb2p9KcU"
-	exampleName   = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U" // its thumbprint
+	exampleName   = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U" // thumbprint of the key
 )
 
 func exampleRequest(method, target string, fields ...string) *http.Request {
@@ -81,9 +81,10 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// signed is a request with a robot's signature, and with changes to the signed and to the sent content.
+// signed is a request with a robot's signature, and the changes that a test makes to the signed and to the sent
+// content.
 type signed struct {
-	created, expires time.Duration // from now
+	created, expires time.Duration // times from now
 	covers, agent    string
 	change           func(input string) string
 }
@@ -128,8 +129,8 @@ func good() signed {
 	return signed{created: -time.Minute, expires: 5 * time.Minute, covers: `("@authority" "@method" "@path" "signature-agent")`, agent: `"https://signer.example"`}
 }
 
-// TestSigner: a signature counts only if it is by a known signer, for this site, valid now, and used by one
-// client.
+// TestSigner: a signature counts only if its signer is known, it is for this site, it is valid now, and only
+// one client uses it.
 func TestSigner(t *testing.T) {
 	_, another, _ := ed25519.GenerateKey(nil)
 	for what, c := range map[string]struct {
@@ -195,7 +196,7 @@ func TestSigner(t *testing.T) {
 	}
 }
 
-// TestReplayed: a client that copies another one's signature has no valid signature.
+// TestReplayed: a signature that was copied from another client isn't valid.
 func TestReplayed(t *testing.T) {
 	s := signersOf(nil)
 	r := good().request(t, exampleSigner(), "n")
@@ -208,9 +209,9 @@ func TestReplayed(t *testing.T) {
 	}
 }
 
-// TestManySigners: unknown signers leave nothing in memory.
+// TestManySigners: unknown signers take no memory.
 func TestManySigners(t *testing.T) {
-	const n = 100_000 // each of them would have to leave less than ten bytes
+	const n = 100_000 // large enough to notice ten bytes for each signer
 	s := signersOf(nil)
 	r := good().request(t, exampleSigner(), "n")
 	before := testkit.Heap()
@@ -225,8 +226,8 @@ func TestManySigners(t *testing.T) {
 	}
 }
 
-// TestChecksAreShared: a flood of signatures takes limited CPU time, and that of one network leaves room for
-// others. A signature that was not read counts as unknown.
+// TestChecksAreShared: a flood of signatures takes limited CPU time, and a flood from one network leaves room
+// for other networks. A signature that was not checked counts as unknown.
 func TestChecksAreShared(t *testing.T) {
 	s, forged := signersOf(nil), good().request(t, exampleSigner(), "n")
 	forged.Header.Set("Signature", "sig1=(((")
@@ -244,7 +245,7 @@ func TestChecksAreShared(t *testing.T) {
 		return maphash.Comparable(s.seed, classify.NetworkOf(client(address).Client)) % checkedApart
 	}
 	other := "198.51.100.7"
-	for i := 0; counter(other) == counter("203.0.113.1"); i++ { // by chance
+	for i := 0; counter(other) == counter("203.0.113.1"); i++ { // two networks may have the same counter by chance
 		other = fmt.Sprintf("198.51.%d.7", i)
 	}
 	r := good().request(t, exampleSigner(), "n")
@@ -307,8 +308,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestSignaturesCostLittleToRead: any text in place of a signature is cheap to read, because each request may
-// have one, and it is read before its client counts as anything.
+// TestSignaturesCostLittleToRead: any text in place of a signature is cheap to read. Each request may have one,
+// and it is read before the client is classified.
 func TestSignaturesCostLittleToRead(t *testing.T) {
 	valid := func() *http.Request { return good().request(t, exampleSigner(), "n") }
 	many := func(word string) string { return strings.TrimSuffix(strings.Repeat(word, 4000/len(word)), ",") }
@@ -359,7 +360,7 @@ func TestSignaturesCostLittleToRead(t *testing.T) {
 	}
 }
 
-// FuzzSigner tries any text as a signature: it never counts, and nothing panics.
+// FuzzSigner tries any text as a signature: it never counts, and causes no panic.
 func FuzzSigner(f *testing.F) {
 	f.Add(`sig1=("@authority" "signature-agent");created=1764061200;expires=1764061500;keyid="k1";tag="web-bot-auth"`, "sig1=:"+strings.Repeat("A", 86)+"==:", `"https://signer.example"`)
 	f.Add(`a=(:AAAA: :AAAA: "@authority" "signature-agent";key=:AAAA:);created=1;expires=9;keyid=?1;tag="web-bot-auth"`, "a=:AA==:", `z="https://signer.example"`)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Blocks are used again.
+// TestBlocksAreUsedAgain: blocks of memory are used again.
 func TestBlocksAreUsedAgain(t *testing.T) {
 	s := NewStore(roomy(t))
 	body, got := text(256<<10), make([]byte, 256<<10)
@@ -17,7 +17,7 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 		}
 		p.Close()
 	})
-	if allocated > 16 { // the race detector's pool forgets a quarter of the blocks
+	if allocated > 16 { // with the race detector, the pool drops a quarter of the blocks
 		t.Errorf("%v allocations for 16 blocks", allocated)
 	}
 }

@@ -65,7 +65,7 @@ func TestDiskOfAllIsBounded(t *testing.T) {
 	empty(t, s)
 }
 
-// TestFilesAreBounded: as many bodies as allowed have a file; the next one's writer waits for its reader.
+// TestFilesAreBounded: only as many bodies as allowed have a file. The writer of the next body waits for its reader.
 func TestFilesAreBounded(t *testing.T) {
 	s := NewStore(Limits{Directory: t.TempDir(), Files: 2, Address: 1})
 	b := make([]byte, 1000)
@@ -79,8 +79,8 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFreeSpace: files take half of the free space, never the last tenth, and can use space again that others
-// give back.
+// TestFreeSpace: files take at most half of the free space, and never the last tenth. They can use space that
+// others give back.
 func TestFreeSpace(t *testing.T) {
 	const total = 1 << 30
 	for others, want := range map[int64]int64{0: total / 2, total * 4 / 5: total / 10, total * 19 / 20: 0} {
@@ -104,7 +104,7 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// TestHangingDisk: while one spool waits for the file system, another one gets memory.
+// TestHangingDisk: while one spool waits for the file system, another spool gets memory.
 func TestHangingDisk(t *testing.T) {
 	s := NewStore(Limits{Memory: 1 << 20, Address: 1})
 	s.open = func(string) (file, error) { return emptyDisk{}, nil }

@@ -67,7 +67,7 @@ func TestCloseWakesBothSides(t *testing.T) {
 	})
 }
 
-// slowDisk delays every operation, so that Close meets each of them.
+// slowDisk delays every operation, so that Close runs during each of them.
 type slowDisk struct{ file }
 
 func (d slowDisk) WriteAt(b []byte, at int64) (int, error) {

@@ -15,7 +15,7 @@ import (
 func TestFullFileSystem(t *testing.T) {
 	dir := testkit.SmallDisk(t, 1024)
 	s := NewStore(Limits{Directory: dir, Memory: 1 << 20, Address: 1})
-	s.free = func(string) (int64, int64, error) { return 1 << 40, 1 << 40, nil } // it notices only when a write fails
+	s.free = func(string) (int64, int64, error) { return 1 << 40, 1 << 40, nil } // the Store notices the full disk only when a write fails
 	p := s.Open(anybody, 32<<10, 1<<30)
 	if n := p.TryWrite(text(3 << 20)); n < 1<<20 || n > 1<<20+48<<10 {
 		t.Errorf("took %d", n)
@@ -28,7 +28,7 @@ func TestFullFileSystem(t *testing.T) {
 	passes(t, p, text(5<<20))
 	p.Close()
 	empty(t, s)
-	s = NewStore(Limits{Directory: dir, Memory: 1 << 20, Address: 1}) // it knows how small the disk is
+	s = NewStore(Limits{Directory: dir, Memory: 1 << 20, Address: 1}) // the Store knows how small the disk is
 	p = s.Open(anybody, 0, 1<<30)
 	if n := p.TryWrite(text(3 << 20)); n > 1<<19 {
 		t.Errorf("took %d, which is more than half", n)
@@ -70,7 +70,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("the child says %q, %v", line, err)
 	}
 	testkit.Must(t, child.Process.Kill())
-	_ = child.Wait() // it was killed
+	_ = child.Wait() // fails, because the child was killed
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)

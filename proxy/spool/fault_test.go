@@ -18,9 +18,9 @@ import (
 type faultyDisk struct {
 	mu    sync.Mutex
 	room  int                      // bytes until it is full
-	fault func(n int) (int, error) // result of a write of n bytes; nil: it works
+	fault func(n int) (int, error) // result of a write of n bytes; nil: the write succeeds
 	open  error                    // why no file can be opened
-	read  error                    // why none can be read
+	read  error                    // why no file can be read
 	files int
 }
 
@@ -79,7 +79,7 @@ func (f *faultyFile) Close() error {
 	return nil
 }
 
-// on puts a store's files on the disk, and lets them take most bytes.
+// on returns a Store whose files are on the disk and may take most bytes.
 func (d *faultyDisk) on(l Limits, most int64) *Store {
 	s := NewStore(l)
 	s.open = d.openFile
@@ -87,8 +87,8 @@ func (d *faultyDisk) on(l Limits, most int64) *Store {
 	return s
 }
 
-// Everything that is written is read, in order; the reader and the writer take turns at random, and the disk
-// fails at random.
+// TestModel: all bytes that are written are read, in order. The reader and the writer take turns at random, and
+// the disk fails at random.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &faultyDisk{room: rapid.IntRange(0, 1<<20).Draw(t, "room")}
@@ -169,7 +169,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// Both sides run at once, at random paces, on a disk that fails at random.
+// TestBothSidesAtOnce runs both sides at once, at random paces, on a disk that fails at random.
 func TestBothSidesAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		every := rapid.IntRange(2, 9).Draw(t, "every")
@@ -238,7 +238,8 @@ func TestFileThatCannotBeReadBack(t *testing.T) {
 	empty(t, s)
 }
 
-// A disk that failed is tried again with the next bytes, and is counted once however often it fails.
+// TestFailedDiskIsTriedAgain: a disk that failed is tried again with the next bytes, and is counted once
+// however often it fails.
 func TestFailedDiskIsTriedAgain(t *testing.T) {
 	d := &faultyDisk{room: 1 << 30, open: syscall.EMFILE}
 	s := d.on(roomy(t), 1<<30)

@@ -26,14 +26,14 @@ type file interface {
 type stretch struct {
 	file     file // open file; nil: none
 	end      int64
-	reserved int64 // bytes of the disk's budget that this file holds
-	busy     bool  // the writer is writing to the file
+	reserved int64 // bytes of the disk's budget that this file uses
+	busy     bool  // whether the writer is writing to the file
 }
 
 // spill writes as many bytes to the file as it may hold. p.mu is held, except during the write.
 func (p *Spool) spill(b []byte) int {
 	f := &p.file
-	b = b[:min(int64(len(b)), spillStep, p.most-f.end)] // a file of that length takes no more bytes until it has been read to its end
+	b = b[:min(int64(len(b)), spillStep, p.most-f.end)] // a file with most bytes takes no more until it has been read to its end
 	if len(b) == 0 || !p.reserve(disk, int64(len(b))) {
 		return 0
 	}
@@ -79,7 +79,7 @@ func (p *Spool) openFile() bool {
 	return false
 }
 
-// fileFailed notes that a write to the file failed, at least in part. If the file has no unread bytes, it is
+// fileFailed records that a write to the file failed, at least in part. If the file has no unread bytes, it is
 // closed.
 func (p *Spool) fileFailed() {
 	p.tell(disk, failure)
@@ -141,7 +141,7 @@ func (p *Spool) inFile() bool {
 func (p *Spool) closeFile() {
 	f := &p.file
 	if f.file != nil {
-		_ = f.file.Close() // an error doesn't matter: the file's content isn't needed any more
+		_ = f.file.Close() // an error doesn't matter, because the file is no longer needed
 		p.store.files.Add(-1)
 	}
 	p.giveBack(f.reserved)
@@ -154,8 +154,8 @@ func (p *Spool) giveBack(n int64) {
 	p.store.release(p.account, disk, n)
 }
 
-// Check returns nil if a directory is suitable for a Store's files. Otherwise the error says why not: no
-// file can be made there, or files there are in memory.
+// Check returns nil if a directory is suitable for a Store's files. Otherwise the error says whether no file
+// can be made there, or files there are in memory.
 func Check(directory string) error {
 	f, err := openFile(directory)
 	if err != nil {
@@ -170,7 +170,7 @@ func Check(directory string) error {
 	return nil
 }
 
-// openFile makes a file and removes its name, so nothing is left of it when the process dies.
+// openFile makes a file and removes its name, so that nothing is left of the file when the process ends.
 func openFile(directory string) (file, error) {
 	f, err := os.CreateTemp(directory, "tempomat-spool-")
 	if err != nil {

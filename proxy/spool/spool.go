@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrClosed is the error for the writer and the reader of a closed spool.
+// ErrClosed is the error that the writer and the reader of a closed spool get.
 var ErrClosed = errors.New("spool: closed")
 
 // Spool is a queue of bytes between one writer and one reader. The writer's goroutine calls Write, TryWrite
@@ -28,10 +28,10 @@ type Spool struct {
 	short      [resources]shortage // shortages that tell has already counted
 
 	file  stretch
-	ended bool  // CloseWrite was called
+	ended bool  // whether CloseWrite was called
 	end   error // error that the reader gets after the last byte
 	fault error // why the file could not be read
-	gone  bool  // Close was called
+	gone  bool  // whether Close was called
 }
 
 // Write takes all of b. If there is no room, it waits for the reader. The error is ErrClosed after Close or
@@ -60,7 +60,7 @@ func (p *Spool) TryWrite(b []byte) int {
 	return p.enqueue(b)
 }
 
-// refusal returns why no more bytes can be written; nil: they can.
+// refusal returns why no more bytes can be written; nil: bytes can be written.
 func (p *Spool) refusal() error {
 	switch {
 	case p.gone || p.ended:
@@ -100,7 +100,7 @@ func (p *Spool) lend(b []byte) int {
 	return n
 }
 
-// CloseWrite ends the queue. After the last byte the reader gets err, or io.EOF if that is nil. Only the first
+// CloseWrite ends the queue. After the last byte the reader gets err, or io.EOF if err is nil. Only the first
 // call has an effect.
 func (p *Spool) CloseWrite(err error) {
 	p.mu.Lock()
@@ -116,8 +116,8 @@ func (p *Spool) CloseWrite(err error) {
 	p.writable.Signal()
 }
 
-// Read takes up to len(b) bytes, the oldest first, and waits until there is at least one. The error is that
-// of CloseWrite, or ErrClosed after Close. If the file can't be read, the error says why. Bytes are then
+// Read takes up to len(b) bytes, the oldest first, and waits until there is at least one. The error is that of
+// CloseWrite, or ErrClosed after Close. If the file can't be read, the error says why. Some bytes are then
 // lost, and no more can be read.
 func (p *Spool) Read(b []byte) (int, error) {
 	if len(b) == 0 {
@@ -169,7 +169,7 @@ func (p *Spool) Buffered() int64 {
 	return p.unread
 }
 
-// Close drops the unread bytes, gives back all room and wakes both sides. It may be called again.
+// Close drops the unread bytes, releases memory and disk space, and wakes both sides. It may be called again.
 func (p *Spool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +193,7 @@ func (p *Spool) Close() {
 	p.writable.Signal()
 }
 
-// blockSize is how much memory is taken at a time, in bytes.
+// blockSize is the size, in bytes, of the blocks in which memory is reserved.
 const blockSize = 16 << 10
 
 type block [blockSize]byte
@@ -204,7 +204,7 @@ type piece struct {
 	from, to int64  // bounds of the unread part, in the block or in the file
 }
 
-// keep puts bytes in memory: as many as the last block has room for, or as a new block has. p.mu is held.
+// keep puts bytes in memory: as many as fit into the last block or, if it is full, into a new one. p.mu is held.
 func (p *Spool) keep(b []byte) int {
 	if p.roomInBlock() == 0 && !p.addBlock() {
 		return 0
@@ -248,7 +248,7 @@ func (p *Spool) reserve(of resource, n int64) bool {
 		p.account = p.store.account(p.address)
 	}
 	short := p.store.reserve(p.account, of, n)
-	if short != none || of == memory { // the disk has room, but the write may still fail: clear no shortage yet
+	if short != none || of == memory { // the disk has room, but the write may still fail, so no shortage is cleared yet
 		p.tell(of, short)
 	}
 	return short == none

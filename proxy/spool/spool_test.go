@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// anybody is an address of the tests.
+// anybody is the address that the tests use.
 var anybody = netip.MustParseAddr("203.0.113.7")
 
 // roomy returns limits that no test reaches by accident.
@@ -24,7 +24,7 @@ func roomy(t testing.TB) Limits {
 	return Limits{Directory: t.TempDir(), Memory: 64 << 20, Address: 1}
 }
 
-// text is n bytes that do not repeat at the size of a block.
+// text returns n bytes whose pattern doesn't repeat at the size of a block.
 func text(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
@@ -32,7 +32,7 @@ func text(n int) []byte {
 	return b
 }
 
-// empty fails unless everything was given back.
+// empty checks that the store's memory, disk space, files and spools were all given back.
 func empty(t *testing.T, s *Store) {
 	t.Helper()
 	got := s.Stats()
@@ -44,7 +44,7 @@ func empty(t *testing.T, s *Store) {
 	testkit.Same(t, 0, len(s.accounts), "accounts left")
 }
 
-// passes sends want through a spool, in pieces of the writer's sizes.
+// passes sends want through a spool, and checks that it arrives unchanged.
 func passes(t *testing.T, p *Spool, want []byte) {
 	t.Helper()
 	var both sync.WaitGroup

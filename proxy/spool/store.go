@@ -1,9 +1,9 @@
 // Package spool keeps bytes for a reader that is slower than the writer: first in memory, then in a temporary
 // file without a name. There is a limit for all spools together, and one for the spools of each address.
 //
-// If there is no room, no byte is lost and no transfer ends: the writer waits while the reader takes bytes
-// directly from it. A full file system, a missing directory and a lack of file descriptors also mean that
-// there is no room. Stats counts these cases; no method returns them as errors.
+// If there is no room, no byte is lost and no transfer fails: the writer waits while the reader takes bytes
+// directly from it. A full file system, a missing directory and a lack of file descriptors also count as having
+// no room. Stats counts these cases; no method returns them as errors.
 //
 // The package starts no goroutine and reads no clock.
 package spool
@@ -19,7 +19,7 @@ import (
 // Limits bound what the spools of a Store keep. All files together take at most half of the space that would
 // be free without them, and never the last tenth of the file system.
 type Limits struct {
-	// Directory has the temporary files. It should be on a disk: files on a tmpfs are in memory.
+	// Directory has the temporary files. It should be on a disk, because files on a tmpfs are in memory.
 	Directory string
 	// Memory bounds the bytes in memory of all spools together. It is used in blocks of 16 KiB.
 	Memory int64
@@ -30,16 +30,16 @@ type Limits struct {
 	Address float64
 }
 
-// Stats are how full a Store is, and how often spools have found no room since the Store was made. A spool
-// that finds no room is counted once, and again only if it has found room in between.
+// Stats are the use of a Store, and how often spools have found no room since the Store was made. A spool that
+// finds no room is counted once, and again only if it has found room in between.
 type Stats struct {
 	Memory int64 `json:"memory"` // bytes of memory in use, counted in whole blocks
 	Disk   int64 `json:"disk"`   // number of bytes in files
 	Files  int64 `json:"files"`  // number of open files
 	Spools int64 `json:"spools"` // number of open spools
 
-	NoMemory  uint64 `json:"noMemory"`  // Limits.Memory was in use: the bytes went to a file
-	NoDisk    uint64 `json:"noDisk"`    // the disk's limit was reached, or the file system was full: the writer waited
+	NoMemory  uint64 `json:"noMemory"`  // Limits.Memory was in use, so the bytes went to a file
+	NoDisk    uint64 `json:"noDisk"`    // the disk's limit was reached, or the file system was full, so the writer waited
 	NoAddress uint64 `json:"noAddress"` // one address had used its part of the memory or of the disk
 	Errors    uint64 `json:"errors"`    // a file could not be made or written
 }
@@ -53,7 +53,7 @@ type Store struct {
 	spools, files atomic.Int64
 	short         [failure + 1]atomic.Uint64 // how often there was no room, by reason
 
-	mu       sync.Mutex // guards the fields below; taken after a Spool's
+	mu       sync.Mutex // guards the fields below; locked after that of a Spool
 	limits   Limits
 	used     [resources]int64
 	accounts map[netip.Addr]*account // accounts of the addresses with open spools
@@ -111,9 +111,9 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Open makes an empty spool, which counts for an address; with the zero Addr only the limits for all spools
-// apply. memory limits the bytes in memory, rounded down to blocks of 16 KiB but at least one. most limits
-// the unread bytes in total; if it is 0, each Write waits for the reader. The caller must Close the spool.
+// Open makes an empty spool that counts for an address. With the zero Addr, only the limits for all spools
+// apply. memory limits the bytes in memory, rounded down to blocks of 16 KiB but at least one. most limits the
+// unread bytes in total; if it is 0, each Write waits for the reader. The caller must Close the spool.
 func (s *Store) Open(address netip.Addr, memory, most int64) *Spool {
 	s.spools.Add(1)
 	p := &Spool{store: s, address: connlimit.ClientOf(address), most: most}
@@ -141,7 +141,7 @@ func (s *Store) account(address netip.Addr) *account {
 	return a
 }
 
-// leave notes that a spool no longer uses an account, which may be nil.
+// leave records that a spool no longer uses an account, which may be nil.
 func (s *Store) leave(a *account) {
 	if a == nil {
 		return
