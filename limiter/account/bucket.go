@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// Bucket is the token bucket of one key. It belongs to a Table. Its Key never changes, and its methods may be
-// called concurrently.
+// Bucket is the token bucket of one key in a Table. Its Key never changes. Its methods may be called
+// concurrently.
 type Bucket[V any] struct {
 	bucket
-	// Value is data that the table's user keeps for the key. The user must guard it against concurrent use.
+	// Value is data that the table's user stores for the key. The user must guard it against concurrent use.
 	Value V
 }
 
 // bucket is a Bucket without the Value. Times are durations since an epoch that the table's user chooses;
 // amounts are CPU-seconds.
 //
-// Time never runs backwards in a bucket. A charge with a time before last applies to the current level, so no
+// Time never runs backwards in a bucket. A charge whose time is before last applies to the current level, so no
 // credit is earned twice.
 //
-// The lock guards all fields except those that never change. Fields are in the order in which a request needs
-// them: in a table larger than the CPU cache, a request spends most of its time here waiting for memory.
+// The lock guards all fields except those that never change. The fields are in the order in which a request
+// needs them, because in a table larger than the CPU cache, a request spends most of its time here waiting for
+// memory.
 type bucket struct {
 	hash     uint32      // of the key; never changes
 	pins     int32       // requests that are charged to the bucket or wait for it; above 0, it is never evicted
@@ -54,15 +55,15 @@ func (b *bucket) refillLocked(at time.Duration) {
 	}
 }
 
-// chargeLocked charges x ≥ 0 and returns how far the level actually fell. Near the floor, that is less than x.
-// No more than that may be given back.
+// chargeLocked charges x ≥ 0 and returns how far the level actually fell. Near the floor, this is less than x.
+// No more than the returned amount may be given back.
 func (b *bucket) chargeLocked(at time.Duration, x float64) (moved float64) {
 	if b.refillLocked(at); b.terms.External {
 		return 0
 	}
 	was := b.level
 	b.level = max(b.floor(), b.level-x)
-	if was < b.level { // the level was already below the floor, which has been raised since
+	if was < b.level { // the level was below the floor, because the floor has been raised
 		b.level = was
 	}
 	moved = was - b.level
@@ -77,7 +78,7 @@ func (b *bucket) giveBackLocked(at time.Duration, x float64) {
 	b.total -= x
 }
 
-// oweLocked keeps the key in debt until at least the given time, as far as its floor allows.
+// oweLocked keeps the key in debt until at least the given time, as far as the floor allows.
 func (b *bucket) oweLocked(at, until time.Duration) {
 	b.refillLocked(at)
 	debt := max(b.floor(), -(until-at).Seconds()*b.rate())
@@ -88,14 +89,14 @@ func (b *bucket) oweLocked(at, until time.Duration) {
 }
 
 // debtLocked returns how long another request would have to wait for the key, behind those that already wait.
-// It assumes that each of those costs its guess.
+// It assumes that each of these costs its guess.
 func (b *bucket) debtLocked(at time.Duration) time.Duration {
 	if b.refillLocked(at); b.terms.External {
 		return b.clears(-b.level)
 	}
 	wait := b.clears(b.queued - b.level)
 	if b.waiting > 0 {
-		return max(wait, 1) // a new request never overtakes those that wait
+		return max(wait, 1) // a new request never overtakes waiting ones
 	}
 	return wait
 }
@@ -116,7 +117,7 @@ func (b *bucket) Earns(x float64) time.Duration {
 	return b.clears(x)
 }
 
-// WaitForDebt adds n to the requests that wait for the debt, and guess to the sum of their guesses in
+// WaitForDebt adds n to the number of requests that wait for the debt, and guess to the sum of their guesses in
 // CPU-seconds. Both are negative when requests stop waiting.
 func (b *bucket) WaitForDebt(n int32, guess float64) {
 	b.lock.Lock()
@@ -128,8 +129,8 @@ func (b *bucket) WaitForDebt(n int32, guess float64) {
 	}
 }
 
-// WaitElsewhere adds n to the requests that have waited for something other than the debt since the given
-// time. When they stop waiting, call it with -n and the same time.
+// WaitElsewhere adds n to the number of requests that have waited for something other than the debt since the
+// given time. When they stop waiting, call WaitElsewhere with -n and the same time.
 func (b *bucket) WaitElsewhere(n int32, since time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -146,7 +147,7 @@ func (b *bucket) Hold(n int32) int {
 }
 
 // waitedLocked returns the average time in seconds that requests have waited elsewhere. The sums may have
-// overflowed, but their difference is right because the true value is small enough.
+// overflowed, but their difference is right, because the true value is small enough.
 func (b *bucket) waitedLocked(at time.Duration) float64 {
 	sum := uint32(b.elsewhere)*milliseconds(at) - b.since            //nolint:gosec // overflow is intended
 	return float64(max(0, int32(sum))) / 1000 / float64(b.elsewhere) //nolint:gosec // the same
@@ -154,7 +155,7 @@ func (b *bucket) waitedLocked(at time.Duration) float64 {
 
 func milliseconds(d time.Duration) uint32 { return uint32(d.Milliseconds()) } //nolint:gosec // the same
 
-// deficitLocked returns what the key would gain if the bucket were forgotten now.
+// deficitLocked returns how many CPU-seconds the key would gain if the bucket were forgotten now.
 func (b *bucket) deficitLocked(at time.Duration) float64 {
 	b.refillLocked(at)
 	return b.burst() - b.level
@@ -167,7 +168,7 @@ func (b *bucket) setTermsLocked(at time.Duration, t *Terms) {
 	b.level = min(b.level, b.burst())
 }
 
-// These are the terms, scaled by the client's standing.
+// rate, burst and floor return the terms, scaled by the client's standing.
 func (b *bucket) rate() float64  { return b.factor() * b.terms.Rate }
 func (b *bucket) burst() float64 { return b.factor() * b.terms.Burst }
 func (b *bucket) floor() float64 { return b.factor() * b.terms.Floor }
@@ -180,7 +181,7 @@ func (b *bucket) factor() float64 {
 }
 
 // SetStanding sets the client's standing, which multiplies the terms, and returns what the key then earns, in
-// CPU-seconds per second. Plain terms ignore it, because a hard cap is the same for all clients.
+// CPU-seconds per second. Plain terms ignore the standing, because a hard cap is the same for all clients.
 func (b *bucket) SetStanding(at time.Duration, standing float64) float64 {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -197,8 +198,8 @@ func (b *bucket) debtRatioLocked(at time.Duration) float64 {
 	return min(1, b.level/b.floor())
 }
 
-// setStandingLocked sets the client's standing. The debt doesn't change; otherwise a client could reduce it
-// by changing its standing.
+// setStandingLocked sets the client's standing. The debt doesn't change; otherwise a client could reduce its
+// debt by changing its standing.
 func (b *bucket) setStandingLocked(at time.Duration, standing float64) {
 	if s := float32(standing); s != b.standing {
 		b.refillLocked(at)
@@ -253,11 +254,11 @@ func (a *average) fill(s *State, at time.Duration) {
 type Reservation[V any] struct {
 	Bucket    *Bucket[V] // nil: the key has no bucket
 	Terms     *Terms     // the terms of its class when the request arrived
-	moved     float64    // what the charges actually took; no more may be given back
+	moved     float64    // how far the charges actually lowered the level; no more may be given back
 	mark      float64    // the bucket's total up to and including this request's charges
 	Waited    float32    // seconds for which the request waited, for this key and elsewhere
 	debtRatio float32    // the key's debt ratio when the reservation was made
-	reserved  bool       // the first charge was made, and not undone
+	reserved  bool       // the first charge was made and hasn't been undone
 
 	Until  time.Duration // for an external class: until when the other instances delay the request, as known at its arrival
 	Factor float64       // set by Settle: the factor by which the terms were multiplied
@@ -287,7 +288,7 @@ func (r *Reservation[V]) reserveLocked(at time.Duration, x float64) {
 }
 
 // DebtRatio returns the key's debt before it was charged for this request, as a fraction of its deepest debt
-// from 0 to 1. If reserve is set, it also charges x CPU-seconds, unless that was done already.
+// from 0 to 1. If reserve is true, it also makes the first charge of x CPU-seconds, unless it was made already.
 func (r *Reservation[V]) DebtRatio(at time.Duration, x float64, reserve bool) float64 {
 	if r.reserved {
 		return float64(r.debtRatio)
@@ -302,8 +303,8 @@ func (r *Reservation[V]) DebtRatio(at time.Duration, x float64, reserve bool) fl
 }
 
 // Blocks returns how long the key keeps the request waiting, as if it were the first one in the queue. For an
-// external class, this is the time that the other instances had set when the request arrived. Their later
-// orders apply only to later requests.
+// external class, this is the time that the other instances had set when the request arrived. Orders that
+// arrive afterwards apply only to later requests.
 func (r *Reservation[V]) Blocks(at time.Duration) time.Duration {
 	b := r.Bucket
 	b.lock.Lock()
@@ -318,14 +319,14 @@ func (r *Reservation[V]) Blocks(at time.Duration) time.Duration {
 	return b.clears(-b.level)
 }
 
-// Change takes more from the key, or gives a part back.
+// Change charges the key more, or gives back a part.
 func (r *Reservation[V]) Change(at time.Duration, c Change) {
 	r.Bucket.lock.Lock()
 	defer r.Bucket.lock.Unlock()
 	r.changeLocked(at, c)
 }
 
-// changeLocked gives back at most what the charges really took.
+// changeLocked does what Change does. It gives back at most what the charges actually took.
 func (r *Reservation[V]) changeLocked(at time.Duration, c Change) {
 	moved := r.Bucket.chargeLocked(at, c.More)
 	if back := r.moved * c.Back; back > 0 {
@@ -345,7 +346,7 @@ func (r *Reservation[V]) Undo(at time.Duration) {
 }
 
 // Settle makes the last change, unpins the bucket, and adds the request's cost in CPU-seconds to the key's
-// averages. It returns how long to hold the response because of the key's debt, limited to most.
+// averages. It returns how long to hold the response because of the key's debt, at most for the duration most.
 func (r *Reservation[V]) Settle(at time.Duration, c Change, cost float64, most time.Duration) (hold time.Duration) {
 	b := r.Bucket
 	b.lock.Lock()
@@ -360,16 +361,16 @@ func (r *Reservation[V]) Settle(at time.Duration, c Change, cost float64, most t
 	return hold
 }
 
-// owedLocked returns how long the key takes to pay its debt up to and including this request. Charges of
-// later requests don't count, so responses leave in order, at the key's pace.
+// owedLocked returns how long the key takes to pay its debt up to and including this request. Charges of later
+// requests don't count, so responses are sent in order, at the key's pace.
 func (r *Reservation[V]) owedLocked() time.Duration {
 	b := r.Bucket
 	return b.clears(-b.level - (b.total - r.mark))
 }
 
-// Leave unpins the bucket of a request that never ran, and gives back what it was charged. wait is how many
-// seconds the request waited elsewhere, or, if it was refused for this key's debt, how long its client was
-// told to wait. If wait and Waited are both 0, the averages don't change.
+// Leave unpins the bucket of a request that never ran, and gives back its charge. wait is how many seconds the
+// request waited elsewhere. If the request was refused for this key's debt, wait is how many seconds its client
+// was asked to wait. If wait and Waited are both 0, the averages don't change.
 func (r *Reservation[V]) Leave(at time.Duration, wait float32) {
 	b := r.Bucket
 	b.lock.Lock()

@@ -12,7 +12,7 @@ import (
 
 const second = time.Second
 
-// TestBucketDiary reads like a diary: when, what happens, and the level after that.
+// TestBucketDiary reads like a diary. Each entry has a time, an event, and the level after the event.
 func TestBucketDiary(t *testing.T) {
 	charge := func(x float64) func(*bucket, time.Duration) {
 		return func(b *bucket, at time.Duration) { b.chargeLocked(at, x) }
@@ -30,19 +30,19 @@ func TestBucketDiary(t *testing.T) {
 		level float64
 	}
 	for name, diary := range map[string][]step{
-		"begins with its burst":  {{0, nothing, 10}},
-		"earns up to its burst":  {{0, charge(4), 6}, {2 * second, nothing, 7}, {20 * second, nothing, 10}},
-		"pays debt at its rate":  {{0, charge(12), -2}, {2 * second, nothing, -1}, {4 * second, nothing, 0}, {6 * second, nothing, 1}},
-		"more than the burst":    {{0, charge(25), -15}}, // the original charged nothing in this case
-		"owes no more than that": {{0, charge(500), -60}, {0, charge(1), -60}, {2 * second, nothing, -59}},
+		"begins with its burst":    {{0, nothing, 10}},
+		"earns up to its burst":    {{0, charge(4), 6}, {2 * second, nothing, 7}, {20 * second, nothing, 10}},
+		"pays debt at its rate":    {{0, charge(12), -2}, {2 * second, nothing, -1}, {4 * second, nothing, 0}, {6 * second, nothing, 1}},
+		"charged beyond the burst": {{0, charge(25), -15}}, // in this case, the original charged nothing
+		"owes at most the floor":   {{0, charge(500), -60}, {0, charge(1), -60}, {2 * second, nothing, -59}},
 		"never earns twice": { // the original's clock ran backwards when requests overlapped
 			{10 * second, charge(10), 0}, {4 * second, charge(1), -1}, {10 * second, nothing, -1}, {12 * second, nothing, 0},
 		},
-		"takes back up to its burst": {{0, charge(2), 8}, {4 * second, giveBack(1), 10}},
+		"gets back up to its burst":  {{0, charge(2), 8}, {4 * second, giveBack(1), 10}},
 		"owes until":                 {{0, owe(20 * second), -10}, {20 * second, nothing, 0}},
 		"owes until, only later":     {{0, charge(30), -20}, {0, owe(20 * second), -20}},
 		"owes until, but bounded":    {{0, owe(time.Hour), -60}},
-		"owes until the past":        {{10 * second, owe(5 * second), 10}},
+		"owes until an earlier time": {{10 * second, owe(5 * second), 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBucket()
@@ -73,20 +73,20 @@ func TestBucketSetTermsKeepsDebtAndCutsCredit(t *testing.T) {
 
 	b := newBucket()
 	b.setTermsLocked(0, more)
-	testkit.Same(t, 10, b.level, "level after a reload, which gives no credit")
+	testkit.Same(t, 10, b.level, "level after a reload, which must give no credit")
 	b.setTermsLocked(2*second, less)
 	testkit.Same(t, 3, b.level, "level at the new burst")
 	b.setTermsLocked(2*second, testTerms())
 	b.chargeLocked(2*second, 33)
-	b.setTermsLocked(4*second, less) // earns at the old rate until now
-	testkit.Same(t, -29, b.level, "level after a reload, which forgives no debt")
+	b.setTermsLocked(4*second, less) // the key earns at the old rate until now
+	testkit.Same(t, -29, b.level, "level after a reload, which must forgive no debt")
 	if moved := b.chargeLocked(4*second, 1); moved != 0 || b.level != -29 {
 		t.Errorf("below the new floor: moved %v to %v, want 0 and -29", moved, b.level)
 	}
 }
 
-// TestBucketNothingIsWashedAway: whatever the order of charges and refunds, even at the caps, the level is
-// never above what it would have been without them.
+// TestBucketNothingIsWashedAway: whatever the order of charges and refunds, even at the burst and the floor,
+// the level is never above what it would have been without them.
 func TestBucketNothingIsWashedAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		touched, left := newBucket(), newBucket()
@@ -111,7 +111,7 @@ func TestBucketNothingIsWashedAway(t *testing.T) {
 		touched.chargeLocked(at, 0)
 		left.chargeLocked(at, 0)
 		if touched.level > left.level+1e-6 {
-			t.Fatalf("level %v after cancelling everything, %v without it", touched.level, left.level)
+			t.Fatalf("level %v after all charges were given back, %v without charges", touched.level, left.level)
 		}
 	})
 }

@@ -15,9 +15,9 @@ const maxShards = 64
 // Table is a bounded set of buckets. It has several shards, each with its own lock, so requests of different
 // clients rarely wait for each other. Its methods may be called concurrently.
 //
-// When a shard is full, it compares a few random buckets, and evicts the one with the smallest deficit. A
-// key without a bucket counts as one with a full bucket, so nothing is lost as long as some keys are idle. A
-// client can't get rid of a debt by inventing clients, because each of those would need a greater debt.
+// When a shard is full, it compares a few random buckets, and evicts the one with the smallest deficit. A key
+// without a bucket counts as one with a full bucket, so no debt is lost while some keys are idle. A client
+// can't get rid of its debt by inventing clients, because each of these clients would need a larger debt.
 type Table[V any] struct {
 	seed   maphash.Seed
 	terms  atomic.Pointer[[]*Terms]
@@ -47,8 +47,8 @@ func (t *Table[V]) shard(k Key) (*shard[V], uint32) {
 }
 
 // Lookup fills the reservation of a key that has a bucket, pins the bucket, and returns how long another
-// request would have to wait for the key. If reserve is set and the key doesn't make the request wait, Lookup
-// charges x CPU-seconds as well, so a typical request locks each key's shard only once.
+// request would have to wait for the key. If reserve is true and the key doesn't delay the request, Lookup also
+// charges x CPU-seconds. A typical request therefore locks each key's shard only once.
 func (t *Table[V]) Lookup(at time.Duration, k Key, r *Reservation[V], x float64, reserve bool) (owes time.Duration) {
 	s, hash := t.shard(k)
 	s.mu.Lock()
@@ -66,8 +66,8 @@ func (t *Table[V]) Lookup(at time.Duration, k Key, r *Reservation[V], x float64,
 	return owes
 }
 
-// Enter fills the reservation of a key for which Lookup found no bucket, and pins the bucket. If there is
-// still none, it makes one with a full burst. If the key's class has no terms, the reservation stays empty.
+// Enter fills the reservation of a key for which Lookup found no bucket, and pins the bucket. If the key still
+// has no bucket, Enter makes a full one. If the key's class has no terms, the reservation stays empty.
 func (t *Table[V]) Enter(at time.Duration, k Key, r *Reservation[V]) {
 	t.with(at, k, func(b *Bucket[V]) {
 		b.pins++
@@ -76,7 +76,7 @@ func (t *Table[V]) Enter(at time.Duration, k Key, r *Reservation[V]) {
 }
 
 // with locks the bucket of a key and calls f with it. If the key has no bucket, with makes one. If the class
-// has no terms, it doesn't call f.
+// has no terms, with doesn't call f.
 func (t *Table[V]) with(at time.Duration, k Key, f func(*Bucket[V])) {
 	s, hash := t.shard(k)
 	s.mu.Lock()
@@ -108,8 +108,8 @@ func (t *Table[V]) look(k Key, f func(*Bucket[V])) bool {
 	return b != nil
 }
 
-// Terms returns the terms of a class, or nil. There are few classes, and equal names mostly share their
-// memory, so a loop is faster than a map.
+// Terms returns the terms of a class, or nil. A loop is faster than a map, because there are few classes, and
+// equal names mostly share their memory.
 func (t *Table[V]) Terms(class string) *Terms {
 	for _, x := range *t.terms.Load() {
 		if x.Class == class {
@@ -119,8 +119,8 @@ func (t *Table[V]) Terms(class string) *Terms {
 	return nil
 }
 
-// SetTerms sets the terms of all classes. A key keeps its level, limited to the new burst, and has earned at
-// the old rate until now. Keys of other classes stay unchanged until they are evicted.
+// SetTerms sets the terms of all classes. A key earns at the old rate until now, and keeps its level, limited
+// to the new burst. Keys of other classes stay unchanged until they are evicted.
 func (t *Table[V]) SetTerms(at time.Duration, all []*Terms) {
 	t.terms.Store(&all)
 	for i := range t.shards {
@@ -143,14 +143,14 @@ func (t *Table[V]) Len() (n int) {
 	return n
 }
 
-// shard is a hash table of buckets: open addressing with linear probing, and deletion by shifting back
-// (Knuth, The Art of Computer Programming 6.4, algorithm R). A Go map would need half as much memory again
-// per bucket, and a fifth more time per lookup.
+// shard is a hash table of buckets: open addressing with linear probing, and deletion by shifting back (Knuth,
+// The Art of Computer Programming 6.4, algorithm R). A Go map would need 50 % more memory per bucket, and 20 %
+// more time per lookup.
 type shard[V any] struct {
 	mu    sync.Mutex   // guards the fields below, and the buckets
 	slots []*Bucket[V] // a power of two; at least half of them are free
 	n     int          // buckets
-	size  int          // the most buckets, not counting pinned ones
+	size  int          // the largest number of buckets, not counting pinned ones
 	rng   uint64
 	_     [32]byte // a cache line of its own
 }
@@ -167,8 +167,8 @@ func (s *shard[V]) findLocked(k Key, hash uint32) *Bucket[V] {
 	}
 }
 
-// addLocked makes the bucket of a key that has none. It copies the key's ID, so the bucket doesn't keep the
-// whole string of the request in memory.
+// addLocked makes the bucket of a key that has none. It copies the key's ID; otherwise the bucket would keep
+// the request's whole string in memory.
 func (s *shard[V]) addLocked(at time.Duration, k Key, hash uint32, t *Terms) *Bucket[V] {
 	b := &Bucket[V]{bucket: makeBucket(at, Key{Class: t.Class, ID: strings.Clone(k.ID)}, t)}
 	b.hash, b.lock = hash, &s.mu
@@ -197,7 +197,7 @@ func (s *shard[V]) placeLocked(b *Bucket[V]) {
 	s.slots[i] = b
 }
 
-// removeLocked removes a bucket, and moves back later ones that would otherwise no longer be found.
+// removeLocked removes a bucket, and moves later buckets back if they could otherwise no longer be found.
 func (s *shard[V]) removeLocked(b *Bucket[V]) {
 	gap := s.home(b.hash)
 	for s.slots[gap] != b {
@@ -229,9 +229,9 @@ func (s *shard[V]) each(f func(*Bucket[V])) {
 // evicting it loses nothing.
 const sampled = 8
 
-// evictLocked removes the bucket with the smallest deficit in a sample. The shard must not be empty. If all
-// buckets of the sample are pinned, it removes none, so the table can exceed its size by at most the number
-// of requests in progress.
+// evictLocked removes the bucket with the smallest deficit in a sample. The shard may not be empty. If all
+// buckets of the sample are pinned, it removes none, so the table can exceed its size by at most the number of
+// requests in progress.
 func (s *shard[V]) evictLocked(at time.Duration) {
 	var least *Bucket[V]
 	var deficit float64
@@ -255,8 +255,8 @@ func (s *shard[V]) evictLocked(at time.Duration) {
 	}
 }
 
-// random returns a number below n, by xorshift64 (Marsaglia 2003). That is good enough for sampling. Each
-// shard has its own state, so no lock is needed.
+// random returns a number below n, by xorshift64 (Marsaglia 2003), which is good enough for sampling. Each
+// shard has its own generator, so shards don't wait for each other.
 func (s *shard[V]) random(n int) int {
 	s.rng ^= s.rng << 13
 	s.rng ^= s.rng >> 7
@@ -268,16 +268,16 @@ func (s *shard[V]) random(n int) int {
 type State struct {
 	Key     Key
 	Level   float64       // CPU-seconds: credit above zero, debt below
-	Rate    float64       // CPU-seconds that it earns per second, with the standing applied
-	Burst   float64       // the most CPU-seconds that it saves, with the standing applied
-	Charged float64       // CPU-seconds that it was charged in total, minus what was given back
-	Paid    time.Duration // time until its debt is paid if it is charged nothing more
+	Rate    float64       // CPU-seconds that the key earns per second, with the standing applied
+	Burst   float64       // the most CPU-seconds that the key can save, with the standing applied
+	Charged float64       // CPU-seconds that the key was charged in total, minus what was given back
+	Paid    time.Duration // time until the debt is paid if the key is charged nothing more
 	// Wait is the average number of seconds for which the latest requests were delayed, including requests that
 	// wait elsewhere now.
 	Wait float64
 	// CPU (CPU-seconds per second) and Requests (per second) are the key's recent rates.
 	CPU, Requests float64
-	Idle          time.Duration // since it was last used
+	Idle          time.Duration // time since the key was last used
 	// Running counts requests that are charged and don't wait. Waiting counts those that wait for the key's debt
 	// or elsewhere. Held counts held requests and responses.
 	Running, Waiting, Held int
@@ -294,7 +294,7 @@ func (b *bucket) stateLocked(at time.Duration) State {
 		Held:    int(b.held), Queued: b.queued,
 	}
 	b.used.fill(&s, at)
-	if b.elsewhere > 0 { // counts the requests that wait elsewhere as if they started now
+	if b.elsewhere > 0 { // count the requests that wait elsewhere as if they started now
 		s.Wait += (b.waitedLocked(at) - s.Wait) * (1 - math.Pow(1-latest, float64(b.elsewhere)))
 	}
 	return s
@@ -314,31 +314,31 @@ type Terms struct {
 	Floor float64 // CPU-seconds: the most debt, below 0
 
 	LocalOnly bool          // charges aren't shared with other instances
-	External  bool          // nothing is charged here; other instances decide until when a key must wait
+	External  bool          // nothing is charged here; other instances decide how long a key must wait
 	Cap       bool          // a request waits until the debt is paid
 	Hold      bool          // a response is held until the debt is paid
 	Shadow    bool          // requests and responses aren't delayed, but verdicts report the delay
 	Plain     bool          // clients' standing doesn't change what they earn; a hard cap is the same for all
 	Aside     bool          // this class alone is in shadow, so its keys' debts don't make requests more expensive either
-	Workers   float32       // the part of the workers that a key may hold, not counting those kept for short requests; 0: no limit
+	Workers   float32       // the part that a key may hold of the workers that aren't kept for short requests; 0: no limit
 	MaxHold   time.Duration // the longest wait before a refusal
 }
 
-// Concerns reports whether a debt of this duration delays the key's requests or their responses, or would if
-// the class were not in shadow. t may be nil if owes is 0.
+// Concerns reports whether a debt that takes this long to pay delays the key's requests or responses, or would
+// delay them if the class weren't in shadow. t may be nil if owes is 0.
 func (t *Terms) Concerns(owes time.Duration) bool { return owes > 0 && (t.Cap || t.Hold) }
 
 // delays reports whether requests of the class wait until a debt is paid.
 func (t *Terms) delays() bool { return t.Cap && !t.Shadow }
 
-// Queries, and changes that don't come from requests:
+// The methods below are queries, and changes that don't come from requests.
 
-// Charge takes x CPU-seconds from a key.
+// Charge charges a key x CPU-seconds.
 func (t *Table[V]) Charge(at time.Duration, k Key, x float64) {
 	t.with(at, k, func(b *Bucket[V]) { b.chargeLocked(at, x) })
 }
 
-// Owe keeps a key in debt until at least the given time, as far as its floor allows.
+// Owe keeps a key in debt until at least the given time, as far as the floor allows.
 func (t *Table[V]) Owe(at time.Duration, k Key, until time.Duration) {
 	t.with(at, k, func(b *Bucket[V]) { b.oweLocked(at, until) })
 }
@@ -357,8 +357,8 @@ func (t *Table[V]) Forgive(at time.Duration, k Key) (forgiven float64, of *Bucke
 	return forgiven, of
 }
 
-// Debt returns how long another request would have to wait for a key, and the terms. The terms are nil if the
-// key has no bucket, and therefore no debt.
+// Debt returns how long another request would have to wait for a key, and the key's terms. The terms are nil if
+// the key has no bucket, and therefore no debt.
 func (t *Table[V]) Debt(at time.Duration, k Key) (owes time.Duration, by *Terms) {
 	t.look(k, func(b *Bucket[V]) { owes, by = b.debtLocked(at), b.terms })
 	return owes, by

@@ -50,7 +50,7 @@ func wantLevel(t *testing.T, x *table, at time.Duration, id string, want float64
 	}
 }
 
-// A request is charged a guess when it arrives, and its real cost when it is done.
+// A request is charged its guess when it arrives, and its real cost when it ends.
 func Example() {
 	accounts := account.New[struct{}](1000)
 	accounts.SetTerms(0, []*account.Terms{{Class: "slash32", Rate: 0.5, Burst: 10, Floor: -60, Cap: true}})
@@ -58,7 +58,7 @@ func Example() {
 
 	var r account.Reservation[struct{}]
 	if owes := accounts.Lookup(0, who, &r, 2, true); owes == 0 && r.Bucket == nil {
-		accounts.Enter(0, who, &r) // no request had used the key before
+		accounts.Enter(0, who, &r) // no request has used the key before
 	}
 	r.Reserve(0, 2)
 	r.Settle(time.Second, account.Change{More: 11}, 13, 0)
@@ -78,7 +78,7 @@ func TestUnknownKeysHaveTheirBurst(t *testing.T) {
 	}
 	var r reservation
 	if x.Lookup(0, key("a"), &r, 1, true); r.Bucket != nil || x.Len() != 0 {
-		t.Error("a look makes a bucket")
+		t.Error("a query makes a bucket")
 	}
 	x.Enter(0, account.Key{Class: "another", ID: "a"}, &r)
 	x.Charge(0, account.Key{Class: "another", ID: "a"}, 1)
@@ -86,12 +86,12 @@ func TestUnknownKeysHaveTheirBurst(t *testing.T) {
 		t.Error("a class without terms has a bucket")
 	}
 	if forgiven, of := x.Forgive(0, key("a")); forgiven != 0 || of != nil {
-		t.Errorf("%g forgiven of nobody", forgiven)
+		t.Errorf("%g forgiven to a key without a bucket", forgiven)
 	}
 }
 
-// TestLookupChargesKeysWithoutDebt: Lookup charges keys that owe nothing, and no others. If a debt has no
-// effect, it charges all keys.
+// TestLookupChargesKeysWithoutDebt: Lookup charges only keys that owe nothing. If debt has no effect, it
+// charges all keys.
 func TestLookupChargesKeysWithoutDebt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*account.Terms)
@@ -101,7 +101,7 @@ func TestLookupChargesKeysWithoutDebt(t *testing.T) {
 		charged float64
 	}{
 		"owes nothing":        {nil, 10, true, 0, 3},
-		"is not to":           {nil, 10, false, 0, 0},
+		"reserve is false":    {nil, 10, false, 0, 0},
 		"owes":                {nil, 11, true, 2 * second, 0},
 		"owes in shadow":      {func(x *account.Terms) { x.Shadow = true }, 11, true, 2 * second, 0},
 		"a response is held":  {func(x *account.Terms) { x.Cap, x.Hold = false, true }, 11, true, 2 * second, 0},
@@ -129,13 +129,13 @@ func TestReservationsAreGivenBack(t *testing.T) {
 		"cost nothing":  func(r *reservation) { r.Settle(0, account.Change{Back: 1}, 0, 0) },
 	} {
 		x := newTable(100)
-		x.Charge(0, key("a"), 68) // 2 above its floor
+		x.Charge(0, key("a"), 68) // 2 above the floor
 		var r reservation
 		x.Enter(0, key("a"), &r)
 		if r.Reserve(0, 5); level(x, 0, "a") != -60 {
 			t.Errorf("%s: level %g", name, level(x, 0, "a"))
 		}
-		r.Reserve(0, 5) // nothing: the reservation is already made
+		r.Reserve(0, 5) // charges nothing, because the reservation is already made
 		if got := r.DebtRatio(0, 5, true); math.Abs(got-58./60) > 1e-6 {
 			t.Errorf("%s: debt ratio %g", name, got)
 		}
@@ -172,7 +172,7 @@ func TestSettleHoldsInTurn(t *testing.T) {
 	later.Reserve(0, 2)
 	x.SetTerms(0, []*account.Terms{x.Terms("slash32")})
 	testkit.Same(t, 2*second, first.Settle(0, account.Change{}, 1, time.Hour), "the first response is held for")
-	testkit.Same(t, 5*second, later.Settle(0, account.Change{}, 2, 5*second), "the second response is held for 5 s of its 6")
+	testkit.Same(t, 5*second, later.Settle(0, account.Change{}, 2, 5*second), "the second response is held for 5 s instead of 6 s")
 	if s, _ := x.Find(0, key("a")); s.Running != 0 || s.Wait != 3.5 || first.Factor != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -184,7 +184,7 @@ func TestWaitingIsCounted(t *testing.T) {
 	x.Enter(0, key("a"), &r)
 	r.Bucket.WaitForDebt(1, 12)
 	if owes, _ := x.Debt(0, key("a")); owes != 4*second {
-		t.Errorf("behind a cost of 12, another request waits for %v, want 4 s", owes)
+		t.Errorf("after a charge of 12, another request waits for %v, want 4 s", owes)
 	}
 	testkit.Same(t, 1, r.Bucket.Hold(1), "held")
 	if s, _ := x.Find(0, key("a")); s.Waiting != 1 || s.Running != 0 || s.Held != 1 || s.Queued != 12 {
@@ -211,15 +211,15 @@ func TestExternalKeysWait(t *testing.T) {
 	x.Charge(0, key("a"), 7)
 	var r reservation
 	if owes := x.Lookup(second, key("a"), &r, 1, true); owes != 4*second || r.Until != 5*second {
-		t.Errorf("it waits for %v until %v", owes, r.Until)
+		t.Errorf("the key waits for %v until %v", owes, r.Until)
 	}
 	x.Owe(0, key("a"), 50*second)
 	testkit.Same(t, 2*second, r.Blocks(3*second), "it is still blocked for")
 	testkit.Same(t, 0, r.Blocks(9*second), "it is still blocked for")
 }
 
-// TestFactorKeepsDebt: a new standing changes how much a key earns, but cancels no debt. Plain terms ignore
-// the standing.
+// TestFactorKeepsDebt: a new standing changes how much a key earns, but doesn't change its debt. Plain terms
+// ignore the standing.
 func TestFactorKeepsDebt(t *testing.T) {
 	for _, capped := range []bool{false, true} {
 		x := newTable(100, func(x *account.Terms) { x.Plain = capped })
@@ -250,8 +250,8 @@ func TestForgive(t *testing.T) {
 	wantLevel(t, x, 4*second, "a", 1)
 }
 
-// TestEvictionSparesDebtAndPins: keys with debt or with running requests are kept, however many new ones
-// arrive.
+// TestEvictionSparesDebtAndPins: the table keeps keys that are in debt or have running requests, however many
+// new keys arrive.
 func TestEvictionSparesDebtAndPins(t *testing.T) {
 	x := newTable(1 << 10)
 	x.Charge(0, key("debtor"), 50)
@@ -273,7 +273,7 @@ func TestEvictionSparesDebtAndPins(t *testing.T) {
 	}
 }
 
-// TestTableIsAMap: a key that was added is found, whatever other keys come and go.
+// TestTableIsAMap: the table finds each key that was added, whatever other keys are added and removed.
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newTable(1 << 12)
@@ -296,7 +296,7 @@ func TestTableIsAMap(t *testing.T) {
 	})
 }
 
-// TestAllStops: All stops when yield returns false, and lists all classes or one.
+// TestAllStops: All lists all classes or one, and stops when yield returns false.
 func TestAllStops(t *testing.T) {
 	x := newTable(1000)
 	x.SetTerms(0, []*account.Terms{x.Terms("slash32"), {Class: "slash24", Rate: 1, Burst: 1, Floor: -1}})
@@ -312,6 +312,6 @@ func TestAllStops(t *testing.T) {
 		return n
 	}
 	if a, b, c, d := count("", 99), count("slash24", 99), count("slash16", 99), count("", 3); a != 40 || b != 20 || c != 0 || d != 3 {
-		t.Errorf("%d of all classes, %d of one, %d of none, %d until it stopped", a, b, c, d)
+		t.Errorf("%d keys of all classes, %d of one class, %d of an unknown class, %d until All stopped", a, b, c, d)
 	}
 }

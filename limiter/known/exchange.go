@@ -12,38 +12,38 @@ import (
 	"time"
 )
 
-// Kind says what an Entry is about.
+// Kind is the kind of fact that an Entry reports.
 type Kind byte
 
 // The kinds. Package standing defines the data of the last two.
 const (
-	OfClient  Kind = iota + 1 // the client isn't a stranger; Data is the rest of its hash
+	OfClient  Kind = iota + 1 // the client isn't a stranger; Data is the rest of the client's hash
 	OfVisitor                 // a visitor's standing
 	OfCookie                  // a cookie that the site set, and the session that received it
 )
 
-// Entry is one fact about a client, to be sent to other instances. The hash is keyed with a secret of the
-// fleet, so it is the same on all instances.
+// Entry is one fact about a client, to be sent to other instances. The hash is keyed with the fleet's secret,
+// so it is the same on all instances.
 type Entry struct {
 	Kind Kind
 	Hash uint64
 	Data [12]byte
-	At   int64 // when the instance observed the fact, Unix seconds; others receive it rounded to the minute
+	At   int64 // when the instance observed the fact, in Unix seconds; others receive the time rounded to the minute
 }
 
 const (
-	// Counts is how long an entry stays valid after the instance observed the fact. Forwarding doesn't change
-	// that time, so sending an old entry again has no effect.
+	// Counts is how long an entry stays valid after the instance observed the fact. Sending an old entry again
+	// therefore has no effect.
 	Counts = 15 * time.Minute
 	// Renew is how often one of the instances sends an entry again while it is still true.
 	Renew = 5 * time.Minute
-	// PackEvery is how often Pack must be called. A new entry waits no longer than this.
+	// PackEvery is how often Pack must be called. A new entry is sent after at most this time.
 	PackEvery = 250 * time.Millisecond
 
 	ringSize   = 1 << 13 // how many of its latest entries an instance keeps
-	saidBits   = 15      // log₂ of how many sent or received entries are remembered, to avoid repetition
-	mostAtOnce = 4       // the most packets that Pack returns at once: a few hundred entries, four times a second
-	repeats    = 16      // how many older entries fill up a packet with room, in case they were lost
+	saidBits   = 15      // log₂ of the number of sent or received entries that are remembered, to avoid repetition
+	mostAtOnce = 4       // the most packets that Pack returns at once; Pack runs four times a second, and they hold a few hundred entries
+	repeats    = 16      // how many older entries are added to a packet that has room, in case they were lost
 	beat       = 15 * time.Second
 	askFor     = 5 * time.Second // how long an instance asks for the others' entries
 	askEvery   = time.Second
@@ -54,20 +54,20 @@ const (
 	seenPackets = 1 << 13
 )
 
-// An Exchange tells other instances which clients this one knows, and learns which ones they know. It makes
-// and reads packets. A limiter.Sharer sends them to all other instances. The Sharer may lose packets, deliver
-// them twice, or deliver them late; it can neither read nor forge them. Without keys, an Exchange does
-// nothing.
+// Exchange sends other instances the clients that this one knows, and receives those that the others know. It
+// makes and reads packets. A limiter.Sharer sends the packets to all other instances. The Sharer may lose
+// packets, deliver them twice, or deliver them late, but it can neither read nor forge them. Without keys, an
+// Exchange does nothing.
 //
 // A packet consists of a version, the fingerprint of its key, a nonce, and a part that is sealed with
-// AES-256-GCM. That part contains the time, the sender, a flag that asks the others for their entries, and
-// either entries of 22 bytes or a text that introduces the sender. All tables have a fixed size. Callers pass
-// in the time. The methods may be called concurrently.
+// AES-256-GCM. The sealed part contains the time, the sender, a flag that asks the others for their entries,
+// and either entries of 22 bytes or a text that introduces the sender. All tables have a fixed size. Callers
+// pass in the time. The methods may be called concurrently.
 type Exchange struct {
 	keys atomic.Pointer[keys]
 	said [1 << saidBits]atomic.Uint64
 	to   []func(now time.Time, e Entry)
-	met  func(now time.Time, from uint32, text []byte) // called with other instances' introductions; nil: they are ignored
+	met  func(now time.Time, from uint32, text []byte) // called with other instances' introductions; nil: introductions are ignored
 
 	mu          sync.Mutex // guards the fields below
 	from        uint32     // a random number that identifies this instance
@@ -91,7 +91,7 @@ type ExchangeState struct {
 	Learnt  uint64 `json:"learnt"`  // entries received
 	Dropped uint64 `json:"dropped"` // entries and packets that exceeded a limit
 	Stale   uint64 `json:"stale"`   // packets that are too old, or too far in the future
-	Forged  uint64 `json:"forged"`  // malformed packets, and packets with a known fingerprint that weren't sealed with that secret
+	Forged  uint64 `json:"forged"`  // malformed packets, and packets with a known fingerprint that weren't sealed with its secret
 	Foreign uint64 `json:"foreign"` // packets sealed with a different secret
 	// Other is the fingerprint of the other secret. OtherAt is when its last packet arrived.
 	Other   string    `json:"other,omitempty"`
@@ -138,8 +138,8 @@ func (x *Exchange) Receive(f func(now time.Time, e Entry)) { x.to = append(x.to,
 // must not keep the text.
 func (x *Exchange) Meet(f func(now time.Time, from uint32, text []byte)) { x.met = f }
 
-// Introduce returns a packet with a text that the others pass to their Meet function. It returns nil if there
-// are no keys or the text is too long.
+// Introduce returns a packet with a text that the others pass to the function registered with Meet. It returns
+// nil if there are no keys or the text is too long.
 func (x *Exchange) Introduce(now time.Time, text []byte) []byte {
 	k := x.keys.Load()
 	if k == nil || len(text) > MostText {
@@ -154,8 +154,8 @@ func (x *Exchange) SetKeys(signing, other [32]byte) {
 }
 
 func newKey(k [32]byte) key {
-	block, _ := aes.NewCipher(k[:]) // fails for other lengths only
-	aead, _ := cipher.NewGCM(block) // fails for other block sizes only
+	block, _ := aes.NewCipher(k[:]) // fails only for other lengths
+	aead, _ := cipher.NewGCM(block) // fails only for other block sizes
 	return key{Fingerprint(k), aead}
 }
 
@@ -179,7 +179,7 @@ func (x *Exchange) Tell(e Entry) {
 	x.told++
 }
 
-// isNews reports whether an entry was neither sent nor received recently, and records that it is sent now.
+// isNews reports whether an entry was neither sent nor received recently, and records the entry as sent.
 func (x *Exchange) isNews(e *Entry) bool {
 	const (
 		minutes = 1<<16 - 1 // the minute is stored modulo 65536
@@ -197,8 +197,8 @@ func (x *Exchange) isNews(e *Entry) bool {
 	return place.CompareAndSwap(said, mark|minute)
 }
 
-// Ask makes the next packets ask the others for their entries. Call it when this instance starts or finds
-// other instances.
+// Ask makes the next packets ask other instances for their entries. Call it when this instance starts or finds
+// others.
 func (x *Exchange) Ask(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -206,7 +206,7 @@ func (x *Exchange) Ask(now time.Time) {
 }
 
 // Pack returns the packets to send to the others now. Call it every PackEvery. If there are too many entries,
-// only the latest ones are sent.
+// it packs only the latest ones.
 func (x *Exchange) Pack(now time.Time) (packets [][]byte) {
 	k := x.keys.Load()
 	if k == nil {
@@ -233,8 +233,8 @@ func (x *Exchange) Pack(now time.Time) (packets [][]byte) {
 	return packets
 }
 
-// nextLocked returns the entries to send next: new ones first, then earlier ones. It returns many earlier
-// ones if another instance asks, and otherwise a few, in case some were lost.
+// nextLocked returns the entries to send next: new ones first, then earlier ones. If another instance asks, it
+// returns many earlier ones; otherwise it returns a few, in case some were lost.
 func (x *Exchange) nextLocked(now time.Time) (entries []Entry) {
 	const most = mostAtOnce * mostEntries
 	before := max(x.sent, x.told-most)
@@ -309,7 +309,7 @@ func (x *Exchange) Learn(now time.Time, packet []byte) {
 		e := Entry{Kind: Kind(entries[0]), Hash: binary.LittleEndian.Uint64(entries[2:]), At: made - 60*int64(entries[1])}
 		copy(e.Data[:], entries[10:])
 		if now.Unix()-e.At < int64(Counts/time.Second) {
-			x.isNews(&e) // records it, so this instance doesn't send it again
+			x.isNews(&e) // records the entry, so this instance doesn't send it again
 			for _, f := range x.to {
 				f(now, e)
 			}
@@ -317,8 +317,8 @@ func (x *Exchange) Learn(now time.Time, packet []byte) {
 	}
 }
 
-// open decrypts a packet. It returns when the packet was made, and its contents. The contents are nil unless
-// another instance sealed the packet recently with one of the keys.
+// open decrypts a packet. It returns the time when the packet was made, and the packet's contents. The contents
+// are nil unless another instance recently sealed the packet with one of the keys.
 func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plain []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -331,7 +331,7 @@ func (x *Exchange) open(now time.Time, k *keys, packet []byte) (made int64, plai
 	}
 	nonce := binary.LittleEndian.Uint64(packet[1+printSize:])
 	seen := &x.seen[nonce%seenPackets]
-	if *seen == nonce { // a replayed packet; decrypting it would leave less room for others
+	if *seen == nonce { // a replayed packet; decrypting it would leave less room for other packets
 		return 0, nil
 	}
 	if x.opened >= mostOpened {

@@ -14,14 +14,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// instance is one instance of a fleet: the clients that it knows, and the entries that it received.
+// instance is one instance of a fleet, with the clients that it knows and the entries that it received.
 type instance struct {
 	*Exchange
 	clients *Clients
 	heard   []Entry
 }
 
-// newInstance makes an instance with one of the fleet's secrets; 0: none.
+// newInstance makes an instance with one of the fleet's secrets, or with none if secret is 0.
 func newInstance(secret byte) *instance {
 	i := &instance{Exchange: NewExchange(), clients: New(dawn, [16]byte{secret + 1})}
 	i.clients.Share(i.Exchange, [16]byte{secret})
@@ -50,8 +50,8 @@ func entry(n int, at time.Time) Entry {
 	return e
 }
 
-// TestInstancesIntroduceThemselves: all others with the secret get the introduction, unless the text is too
-// long.
+// TestInstancesIntroduceThemselves: all other instances with the secret receive the introduction, unless the
+// text is too long.
 func TestInstancesIntroduceThemselves(t *testing.T) {
 	a, b, stranger := newInstance(1), newInstance(1), newInstance(2)
 	var met []string
@@ -70,7 +70,7 @@ func TestInstancesIntroduceThemselves(t *testing.T) {
 		t.Errorf("%q", met)
 	}
 	if a.Introduce(dawn, append(long, 'x')) != nil || newInstance(0).Introduce(dawn, nil) != nil {
-		t.Error("there is a packet")
+		t.Error("Introduce returned a packet")
 	}
 	if s := b.State(); s.Learnt != 0 || len(b.heard) != 0 || len(a.Introduce(dawn, long)) > MostPacket {
 		t.Errorf("%+v", s)
@@ -78,7 +78,7 @@ func TestInstancesIntroduceThemselves(t *testing.T) {
 }
 
 // TestAKnownClientIsKnownElsewhere: instances with the secret soon know the client, and still know it hours
-// later; others never do.
+// later. Instances without the secret never do.
 func TestAKnownClientIsKnownElsewhere(t *testing.T) {
 	a, b, stranger, without := newInstance(1), newInstance(1), newInstance(2), newInstance(0)
 	before := b.clients.Learnt()
@@ -86,10 +86,10 @@ func TestAKnownClientIsKnownElsewhere(t *testing.T) {
 	without.clients.Add(time.Second, "192.0.2.1")
 	packets := a.carry(dawn.Add(time.Second), a, b, stranger, without)
 	if len(packets) != 1 || b.clients.Learnt() == before {
-		t.Fatalf("%d packets, and it learnt %d times", len(packets), b.clients.Learnt()-before)
+		t.Fatalf("%d packets, and the other instance learnt %d times", len(packets), b.clients.Learnt()-before)
 	}
 	if bytes.Contains(packets[0], []byte("192.0.2.1")) {
-		t.Error("the address can be read")
+		t.Error("the address is readable in the packet")
 	}
 	for _, c := range []struct {
 		who  *instance
@@ -106,7 +106,7 @@ func TestAKnownClientIsKnownElsewhere(t *testing.T) {
 		t.Errorf("%d packets without a secret", len(got))
 	}
 	if s := stranger.State(); s.Foreign != 1 || s.Other != a.State().Secret || s.Other == s.Secret {
-		t.Errorf("another secret isn't reported: %+v", s)
+		t.Errorf("the other secret isn't reported: %+v", s)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestTheFleetsSecretKeepsKnownClients(t *testing.T) {
 	}
 }
 
-// TestWorthlessPackets: packets that weren't made with the secret, or not recently, change nothing.
+// TestWorthlessPackets: packets change nothing if they weren't made with the secret or aren't recent.
 func TestWorthlessPackets(t *testing.T) {
 	a := newInstance(1)
 	a.Tell(entry(1, dawn))
@@ -146,8 +146,8 @@ func TestWorthlessPackets(t *testing.T) {
 		changed[at] ^= 1
 		try(fmt.Sprint("byte ", at, " changed"), changed, dawn, nil, 0)
 	}
-	try("as it was", good, dawn, nil, 1)
-	try("a little longer", append(bytes.Clone(good), 0), dawn, forged, 0)
+	try("unchanged", good, dawn, nil, 1)
+	try("one byte longer", append(bytes.Clone(good), 0), dawn, forged, 0)
 	try("cut off", good[:len(good)-1], dawn, forged, 0)
 	try("nothing", nil, dawn, forged, 0)
 	try("too long", make([]byte, MostPacket+1), dawn, forged, 0)
@@ -162,7 +162,7 @@ func TestWorthlessPackets(t *testing.T) {
 	if s := b.State(); len(b.heard) != 1 || s.Dropped != 0 {
 		t.Errorf("sent again and again: %d entries, %+v", len(b.heard), s)
 	}
-	for range 3*mostOpened - 1 { // otherwise there would be no room for other packets
+	for range 3*mostOpened - 1 { // replayed packets don't count; otherwise there would be no room for other packets
 		b.Learn(dawn, a.keys.Load()[0].seal(dawn, a.from, 0, written(dawn, []Entry{entry(1, dawn)})))
 	}
 	if s := b.State(); len(b.heard) != mostOpened || s.Dropped != 2*mostOpened {
@@ -175,8 +175,8 @@ func TestWorthlessPackets(t *testing.T) {
 	}
 }
 
-// TestMoreFactsThanCanBeSent: the latest entries are sent, lost ones are sent with the next packet, and an entry that
-// is still true is sent every few minutes by one of the instances.
+// TestMoreFactsThanCanBeSent: the latest entries are sent, and lost ones are sent again with the next packet.
+// One of the instances sends an entry that is still true every few minutes.
 func TestMoreFactsThanCanBeSent(t *testing.T) {
 	a, b, c := newInstance(1), newInstance(1), newInstance(1)
 	const many = 1000
@@ -189,7 +189,7 @@ func TestMoreFactsThanCanBeSent(t *testing.T) {
 	}
 	a, b = newInstance(1), newInstance(1)
 	a.Tell(entry(1, dawn))
-	a.Pack(dawn) // lost
+	a.Pack(dawn) // this packet is lost
 	a.Tell(entry(2, dawn))
 	a.carry(dawn, b, c)
 	if len(b.heard) != 2 {
@@ -204,12 +204,12 @@ func TestMoreFactsThanCanBeSent(t *testing.T) {
 		told := step.by.State().Told
 		step.by.Tell(entry(1, now))
 		step.by.carry(now, a, b, c)
-		testkit.Same(t, step.want, int(step.by.State().Told-told), "times that the entry was sent after %v", step.at)
+		testkit.Same(t, step.want, int(step.by.State().Told-told), "how often the entry was sent after %v", step.at)
 	}
 }
 
-// TestQuestionsAreAnswered: an instance that starts hears everything that others sent recently, the latest first, and
-// is itself heard from time to time even if it has nothing to send.
+// TestQuestionsAreAnswered: an instance that starts receives all entries that others sent recently, the latest
+// first. Each instance sends a packet from time to time, even if it has no entries.
 func TestQuestionsAreAnswered(t *testing.T) {
 	a := newInstance(1)
 	const many = 700
@@ -231,7 +231,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 		heard[e.Hash] = true
 	}
 	if len(heard) != many || b.heard[0].Hash != entry(many-1, now).Hash || len(b.heard) > 2*many {
-		t.Errorf("it heard %d facts in %d entries, want %d once", len(heard), len(b.heard), many)
+		t.Errorf("the instance received %d facts in %d entries, want %d facts once each", len(heard), len(b.heard), many)
 	}
 	beats := 0
 	for range 60 {
@@ -246,7 +246,7 @@ func TestQuestionsAreAnswered(t *testing.T) {
 	}
 }
 
-// TestRotation: packets of both secrets are read while two are valid, whichever seals them.
+// TestRotation: while two secrets are valid, packets sealed with either of them are read.
 func TestRotation(t *testing.T) {
 	former, latter := [32]byte{1}, [32]byte{2}
 	a, b := newInstance(1), newInstance(1)
@@ -298,7 +298,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-// TestExchange plays instances whose packets are lost, repeated and late: an instance only hears facts that
+// TestExchange plays instances whose packets are lost, repeated and late. An instance receives only facts that
 // another one sent, with their true age, and none that are too old.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -326,7 +326,7 @@ func TestExchange(t *testing.T) {
 				to.Learn(now, flying[rapid.IntRange(0, len(flying)-1).Draw(rt, "packet")])
 				for _, e := range to.heard {
 					if at, known := told[e.Hash]; !known || e.At < at-60 || e.At > now.Unix() || now.Unix()-e.At >= int64(Counts/time.Second) {
-						rt.Fatalf("%+v was received for %d, and it is %d", e, at, now.Unix())
+						rt.Fatalf("%+v was received; the fact is of %d, and the time is %d", e, at, now.Unix())
 					}
 				}
 			},
@@ -334,8 +334,8 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// FuzzLearn: nothing is learnt from a packet without the secret, and a packet with the secret may contain
-// anything.
+// FuzzLearn: a packet that wasn't made with the secret changes nothing. A packet that was made with the secret
+// may contain anything.
 func FuzzLearn(f *testing.F) {
 	a := newInstance(1)
 	a.Tell(entry(1, dawn))

@@ -1,5 +1,5 @@
 // Package known remembers which clients of a site are known, in memory that doesn't grow with their number. An
-// [Exchange] shares this among instances.
+// [Exchange] shares known clients among instances.
 package known
 
 import (
@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// Clients remembers known clients for 12 to 24 hours after their last visit. Its contents can be saved, so
-// they survive a restart. It stores only keyed hashes. Its methods may be called concurrently.
+// Clients remembers known clients for 12 to 24 hours after their last visit. Its contents survive a restart if
+// they are saved. It stores only keyed hashes. Its methods may be called concurrently.
 //
 // It consists of two Bloom filters (Bloom, Communications of the ACM 1970), one for each generation. A client
-// that is found in the older one is added to the newer one. A filter is replaced early once it is a third
-// full, which takes 425,000 clients. It then mistakes a stranger for a known client at a rate of (1/3)^4, so
-// both filters together do so in at most 2.5 % of cases. Only clients that have been served for half a minute
-// are added, so a flood of clients can only make it forget clients earlier.
+// that is found in the older filter is added to the newer one. A filter is replaced early once it is a third
+// full, which takes 425,000 clients. It then mistakes a stranger for a known client with a probability of
+// (1/3)^4, and both filters together do so with at most 2.5 %. Only clients that have been served for half a
+// minute are added, so a flood of clients can do no more than shorten the time for which clients are
+// remembered.
 type Clients struct {
 	epoch    time.Time
 	exchange *Exchange // nil: nothing is shared
@@ -29,7 +30,7 @@ type Clients struct {
 	secret   [16]byte
 	former   [16]byte // the secret before the fleet's secret was set
 	now, old *bloom
-	since    int64 // when now was begun, Unix seconds
+	since    int64 // when the generation now began, in Unix seconds
 }
 
 // Lasts is the shortest time that a client stays known after its last visit.
@@ -42,8 +43,8 @@ func New(epoch time.Time, secret [16]byte) *Clients {
 	return &Clients{epoch: epoch, secret: secret, now: new(bloom), old: new(bloom), since: epoch.Unix()}
 }
 
-// Share exchanges known clients with other instances through x. From then on, the secret, which all instances
-// share, keys the hashes. Call it before the first request, and before UnmarshalBinary.
+// Share exchanges known clients with other instances through x. From then on, the hashes are keyed with secret,
+// which all instances share. Call Share before the first request, and before UnmarshalBinary.
 func (k *Clients) Share(x *Exchange, secret [16]byte) {
 	k.exchange, k.secret = x, secret
 	x.Receive(func(now time.Time, e Entry) {
@@ -117,8 +118,7 @@ func (k *Clients) rotateLocked(at time.Duration) {
 	}
 }
 
-// hash returns the two numbers from which all of a client's bits are derived (Kirsch and Mitzenmacher, ESA
-// 2006).
+// hash returns the two numbers from which all bits of a client are derived (Kirsch and Mitzenmacher, ESA 2006).
 func hash(secret [16]byte, id string) [2]uint64 {
 	var buffer [128]byte
 	sum := sha256.Sum256(append(append(buffer[:0], secret[:]...), id...))
@@ -163,7 +163,7 @@ const (
 	savedSize = headSize + 2*bloomBits/8 + sha256.Size
 )
 
-var errSaved = errors.New("not known clients written by this version")
+var errSaved = errors.New("not a set of known clients saved by this version")
 
 // AppendBinary appends the contents, to be restored after a restart: a version, the secret, the start of the
 // newer generation, both generations, and a checksum.
@@ -172,7 +172,7 @@ func (k *Clients) AppendBinary(b []byte) ([]byte, error) {
 	defer k.mu.Unlock()
 	from := len(b)
 	b = append(append(b, version), k.secret[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(k.since)) //nolint:gosec // read back as it is
+	b = binary.LittleEndian.AppendUint64(b, uint64(k.since)) //nolint:gosec // any value can be read back
 	for _, f := range []*bloom{k.now, k.old} {
 		for _, w := range f.words {
 			b = binary.LittleEndian.AppendUint64(b, w)
@@ -183,14 +183,14 @@ func (k *Clients) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // UnmarshalBinary restores what AppendBinary wrote. Call it before the first request. If the data is damaged,
-// comes from the future, or contains more clients than possible, it returns an error and changes nothing.
+// has a time in the future, or contains more clients than possible, it returns an error and changes nothing.
 // Clients that were saved before the fleet's secret was set stay known.
 func (k *Clients) UnmarshalBinary(data []byte) error {
 	if len(data) != savedSize || data[0] != version {
 		return errSaved
 	}
 	body, sum := data[:savedSize-sha256.Size], data[savedSize-sha256.Size:]
-	since := int64(binary.LittleEndian.Uint64(data[17:])) //nolint:gosec // as it was written
+	since := int64(binary.LittleEndian.Uint64(data[17:])) //nolint:gosec // the value that was written
 	if sha256.Sum256(body) != [sha256.Size]byte(sum) || since < 0 || since > k.epoch.Unix()+generation {
 		return errSaved
 	}

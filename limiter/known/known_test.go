@@ -27,7 +27,7 @@ func TestKnownForADay(t *testing.T) {
 		visitor, once bool
 	}{
 		{time.Hour, true, true},
-		{13 * time.Hour, true, true}, // found in the older generation, and added to the newer one
+		{13 * time.Hour, true, true}, // the visitor is found in the older generation, and added to the newer one
 		{20 * time.Hour, true, true},
 		{26 * time.Hour, true, false},
 		{27 * time.Hour, true, false},
@@ -40,7 +40,7 @@ func TestKnownForADay(t *testing.T) {
 	}
 }
 
-// TestKnownIsNotEverybody fills a generation completely.
+// TestKnownIsNotEverybody checks that few strangers count as known, even when a generation is full.
 func TestKnownIsNotEverybody(t *testing.T) {
 	k := knownSince(dawn)
 	for i := range 3_000_000 {
@@ -82,7 +82,7 @@ func TestKnownOverARestart(t *testing.T) {
 	damaged[100]++
 	for name, data := range map[string][]byte{"damaged": damaged, "cut": saved[:len(saved)-1], "empty": nil} {
 		if knownSince(dawn).UnmarshalBinary(data) == nil {
-			t.Errorf("%s: taken for sound", name)
+			t.Errorf("%s: invalid data was accepted", name)
 		}
 	}
 	if knownSince(dawn.Add(-20*time.Hour)).UnmarshalBinary(saved) == nil {
@@ -90,7 +90,7 @@ func TestKnownOverARestart(t *testing.T) {
 	}
 }
 
-// sealed makes saved data with the right length and checksum; both of its generations repeat a byte.
+// sealed makes saved data with the right length and checksum. Both generations consist of one repeated byte.
 func sealed(format byte, since int64, fill byte) []byte {
 	data := make([]byte, savedSize)
 	data[0] = format
@@ -144,7 +144,7 @@ func FuzzKnown(f *testing.F) {
 			k.rotateLocked(at)
 		}
 		if k.now.set != 0 || k.old.set != 0 {
-			t.Error("it never forgets")
+			t.Error("known clients are never forgotten")
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestKnownConcurrently(t *testing.T) {
 				}
 			}
 			if saved, err := k.AppendBinary(nil); err != nil || knownSince(dawn).UnmarshalBinary(saved) != nil {
-				t.Error("not saved, or not loaded")
+				t.Error("the clients weren't saved or weren't loaded")
 			}
 		})
 	}

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Most is the upper limit of all numbers of a bucket. It keeps products of two numbers exact enough. In
-// milliseconds, it is 34 years.
+// Most is the upper limit of all numbers of a bucket. It keeps products of two numbers exact enough. As a
+// number of milliseconds, it is 34 years.
 const Most = 1 << 40
 
-// Bucket is a leaky bucket that counts whole requests. It lets Size units through at once, and DripSize of
-// them drip out every DripRate milliseconds. The zero Bucket limits nothing. In any other Bucket, each
-// number is from 1 to 2^40.
+// Bucket is a leaky bucket that counts whole requests. It lets Size units pass at once, and DripSize units drip
+// out every DripRate milliseconds. The zero Bucket limits nothing. In any other Bucket, each number is from 1
+// to 2^40.
 type Bucket struct {
 	Size, DripRate, DripSize int64
 }
 
-// Unlimited is the number of units left that is reported if a bucket limits nothing. It is the largest integer
-// that every client can represent exactly, even as a floating-point number.
+// Unlimited is the number of remaining units that is reported if a bucket limits nothing. It is the largest
+// integer that every client can represent exactly, even as a floating-point number.
 const Unlimited = 1<<53 - 1
 
 // Status is the state of a bucket after a check.
 type Status struct {
 	Blocked   bool
-	Remaining int64         // units that would pass at once now
+	Remaining int64         // units that would pass now
 	Reset     time.Duration // time until the same request would pass
 	FullReset time.Duration // time until the bucket is empty, counted from its last drip
 }
@@ -58,8 +58,8 @@ func (b Bucket) drip(s BucketState, now int64) BucketState {
 	return s
 }
 
-// blocks reports whether there is no room for the units. A request for more units than the bucket holds passes
-// if the bucket is empty, and is charged in full.
+// blocks reports whether there is no room for the units. A request for more units than the bucket can hold
+// passes if the bucket is empty, and is charged in full.
 func (b Bucket) blocks(s BucketState, units int64) bool {
 	return units > 0 && s.Counter > b.Size-min(units, b.Size)
 }
@@ -73,7 +73,7 @@ func Units(n int64) int64 {
 }
 
 // Take makes a complete check at a time in Unix milliseconds. It lets units drip out, and then adds the new
-// ones if there is room for them. Units below 0 are taken out again.
+// ones if there is room for them. A negative number takes units out again.
 func (b Bucket) Take(s BucketState, now, units int64) (after BucketState, blocked bool) {
 	s = b.drip(s, now)
 	if b.blocks(s, units) {
@@ -100,7 +100,7 @@ func (b Bucket) Status(s BucketState, now, units int64, blocked bool) Status {
 	}
 }
 
-// drips returns how many milliseconds it takes until the units have dripped out, counted from a drip.
+// drips returns how many milliseconds the units take to drip out, counted from a drip.
 func (b Bucket) drips(units int64) float64 {
 	return float64((units+b.DripSize-1)/b.DripSize) * float64(b.DripRate)
 }

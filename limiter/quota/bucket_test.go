@@ -9,7 +9,7 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// TestTake checks how much drips out, what there is room for, and from when the next drip counts.
+// TestTake checks how much drips out, how many units there is room for, and when the next drip begins.
 func TestTake(t *testing.T) {
 	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
 	for name, c := range map[string]struct {
@@ -18,19 +18,19 @@ func TestTake(t *testing.T) {
 		after      quota.BucketState
 		blocked    bool
 	}{
-		"the first one begins a drip":         {quota.BucketState{}, 1234, 1, quota.BucketState{1, 1234}, false},
-		"before a drip":                       {quota.BucketState{3, 1000}, 1999, 1, quota.BucketState{4, 1000}, false},
-		"at a drip":                           {quota.BucketState{3, 1000}, 2000, 1, quota.BucketState{2, 2000}, false},
-		"after a drip, what is left of it":    {quota.BucketState{3, 1000}, 2700, 1, quota.BucketState{2, 2000}, false},
-		"more drips than there is":            {quota.BucketState{5, 1000}, 5500, 1, quota.BucketState{1, 5000}, false},
-		"as many as there is":                 {quota.BucketState{4, 1000}, 3000, 1, quota.BucketState{1, 3000}, false},
-		"full":                                {quota.BucketState{5, 1000}, 1500, 1, quota.BucketState{5, 1000}, true},
-		"room for two of three":               {quota.BucketState{3, 1000}, 1500, 3, quota.BucketState{3, 1000}, true},
-		"room for two of two":                 {quota.BucketState{3, 1000}, 1500, 2, quota.BucketState{5, 1000}, false},
-		"who is blocked sees the drip":        {quota.BucketState{5, 1000}, 2500, 3, quota.BucketState{3, 2000}, true},
-		"more than it holds, when empty":      {quota.BucketState{0, 0}, 1000, 9, quota.BucketState{9, 1000}, false},
-		"more than it holds, when not":        {quota.BucketState{1, 1000}, 1000, 9, quota.BucketState{1, 1000}, true},
-		"a clock that goes back drips nought": {quota.BucketState{3, 9000}, 1000, 1, quota.BucketState{4, 9000}, false},
+		"the first one begins a drip":          {quota.BucketState{}, 1234, 1, quota.BucketState{1, 1234}, false},
+		"before a drip":                        {quota.BucketState{3, 1000}, 1999, 1, quota.BucketState{4, 1000}, false},
+		"at a drip":                            {quota.BucketState{3, 1000}, 2000, 1, quota.BucketState{2, 2000}, false},
+		"after a drip, its rest is kept":       {quota.BucketState{3, 1000}, 2700, 1, quota.BucketState{2, 2000}, false},
+		"more drips than there are units":      {quota.BucketState{5, 1000}, 5500, 1, quota.BucketState{1, 5000}, false},
+		"as many drips as units":               {quota.BucketState{4, 1000}, 3000, 1, quota.BucketState{1, 3000}, false},
+		"full":                                 {quota.BucketState{5, 1000}, 1500, 1, quota.BucketState{5, 1000}, true},
+		"room for two of three":                {quota.BucketState{3, 1000}, 1500, 3, quota.BucketState{3, 1000}, true},
+		"room for two of two":                  {quota.BucketState{3, 1000}, 1500, 2, quota.BucketState{5, 1000}, false},
+		"units drip although it is blocked":    {quota.BucketState{5, 1000}, 2500, 3, quota.BucketState{3, 2000}, true},
+		"more than the size, when empty":       {quota.BucketState{0, 0}, 1000, 9, quota.BucketState{9, 1000}, false},
+		"more than the size, when not empty":   {quota.BucketState{1, 1000}, 1000, 9, quota.BucketState{1, 1000}, true},
+		"nothing drips if the clock goes back": {quota.BucketState{3, 9000}, 1000, 1, quota.BucketState{4, 9000}, false},
 	} {
 		if after, blocked := b.Take(c.before, c.now, c.units); after != c.after || blocked != c.blocked {
 			t.Errorf("%s: %+v, blocked %v; want %+v, %v", name, after, blocked, c.after, c.blocked)
@@ -38,10 +38,10 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestStatus: how long until the same request would pass, and until the bucket is empty.
+// TestStatus checks how long it takes until the same request would pass, and until the bucket is empty.
 func TestStatus(t *testing.T) {
 	b := quota.Bucket{Size: 5, DripRate: 1000, DripSize: 2}
-	const longest = 9_223_372_036_854 // milliseconds, of a Duration
+	const longest = 9_223_372_036_854 // the longest Duration, in milliseconds
 	slow := quota.Bucket{Size: 18, DripRate: longest / 18, DripSize: 1}
 	for name, c := range map[string]struct {
 		b          quota.Bucket
@@ -52,10 +52,10 @@ func TestStatus(t *testing.T) {
 		"room":                   {b, quota.BucketState{3, 1000}, 1300, 2, quota.Status{Remaining: 2, FullReset: 2 * time.Second}},
 		"one too many":           {b, quota.BucketState{3, 1000}, 1300, 3, quota.Status{Remaining: 2, Reset: 700 * time.Millisecond, FullReset: 2 * time.Second}},
 		"two drips":              {b, quota.BucketState{5, 1000}, 1300, 3, quota.Status{Reset: 1700 * time.Millisecond, FullReset: 3 * time.Second}},
-		"more than it holds":     {b, quota.BucketState{9, 1000}, 1000, 9, quota.Status{Reset: 5 * time.Second, FullReset: 5 * time.Second}},
-		"later than it would be": {b, quota.BucketState{3, 1000}, 9000, 3, quota.Status{Remaining: 2, FullReset: 2 * time.Second}},
-		"as long as can be":      {slow, quota.BucketState{18, 1}, 1, 18, quota.Status{Reset: longest * time.Millisecond, FullReset: longest * time.Millisecond}},
-		"longer than can be":     {slow, quota.BucketState{19, 1}, 1, 18, quota.Status{Reset: math.MaxInt64, FullReset: math.MaxInt64}},
+		"more than the size":     {b, quota.BucketState{9, 1000}, 1000, 9, quota.Status{Reset: 5 * time.Second, FullReset: 5 * time.Second}},
+		"later than the reset":   {b, quota.BucketState{3, 1000}, 9000, 3, quota.Status{Remaining: 2, FullReset: 2 * time.Second}},
+		"the longest duration":   {slow, quota.BucketState{18, 1}, 1, 18, quota.Status{Reset: longest * time.Millisecond, FullReset: longest * time.Millisecond}},
+		"longer than a duration": {slow, quota.BucketState{19, 1}, 1, 18, quota.Status{Reset: math.MaxInt64, FullReset: math.MaxInt64}},
 	} {
 		testkit.Same(t, c.want, c.b.Status(c.s, c.now, c.units, false), "%s", name)
 	}
@@ -76,7 +76,7 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-// TestSecondsAreRoundedUp: a client that comes back after that many seconds passes.
+// TestSecondsAreRoundedUp: a request passes if the client repeats it after the reported number of seconds.
 func TestSecondsAreRoundedUp(t *testing.T) {
 	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2} {
 		s := quota.Status{Reset: d, FullReset: d}

@@ -6,8 +6,8 @@
 // fields that inform the client.
 //
 // A [Bucket] is a leaky bucket used as a meter: requests are added to it, and drip out at a fixed pace. Its
-// arithmetic has no side effects. The limits and headers are those of an earlier service, but here, check and
-// charge are one step, and the time of the last drip is never in the future. A [Store] keeps the buckets: a
-// [MemoryStore] for this process alone, or the one in package redis for all instances of a site. Package
-// quotatest tests what every Store must do.
+// arithmetic has no side effects. The limits and headers are those of an earlier service. Unlike there, check
+// and charge are one step, and the time of the last drip is never in the future. A [Store] keeps the buckets: a
+// [MemoryStore] for this process alone, or the Store of package redis for all instances of a site. Package
+// quotatest tests the behaviour that every Store must have.
 package quota

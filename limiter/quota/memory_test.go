@@ -14,8 +14,8 @@ func TestMemoryStore(t *testing.T) {
 	quotatest.TimedStore(t, quota.NewMemoryStore(1<<16))
 }
 
-// TestMemoryIsBounded: however many actors there are, no more buckets are kept than there is room for, and the
-// latest actor's is among them.
+// TestMemoryIsBounded: however many actors there are, the store keeps only as many buckets as it has room for.
+// One of these is the latest actor's.
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 64
 	store, now := quota.NewMemoryStore(size), time.UnixMilli(1e12)

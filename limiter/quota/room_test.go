@@ -8,8 +8,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestMakeRoom: a full store looks at eight buckets; it drops those that have expired, and always the one that
-// expires first.
+// TestMakeRoom: a full store looks at eight buckets. It drops those that have expired, and in any case the one
+// that expires first.
 func TestMakeRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		most, buckets int
@@ -17,11 +17,11 @@ func TestMakeRoom(t *testing.T) {
 		left          int
 		gone, stays   int
 	}{
-		"room for one more":         {most: 9, buckets: 8, at: 100, left: 8, gone: -1, stays: 0},
-		"full":                      {most: 8, buckets: 8, at: 0, left: 7, gone: 0, stays: 1},
-		"some have expired":         {most: 8, buckets: 8, at: 4, left: 4, gone: 3, stays: 4},
-		"it has not expired at it":  {most: 4, buckets: 4, at: 1, left: 3, gone: 0, stays: 1},
-		"all have, a few are asked": {most: 50, buckets: 50, at: 100, left: 42, gone: -1, stays: -1},
+		"room for one more":            {most: 9, buckets: 8, at: 100, left: 8, gone: -1, stays: 0},
+		"full":                         {most: 8, buckets: 8, at: 0, left: 7, gone: 0, stays: 1},
+		"some have expired":            {most: 8, buckets: 8, at: 4, left: 4, gone: 3, stays: 4},
+		"expires at this moment":       {most: 4, buckets: 4, at: 1, left: 3, gone: 0, stays: 1},
+		"all expired, eight looked at": {most: 50, buckets: 50, at: 100, left: 42, gone: -1, stays: -1},
 	} {
 		s := NewMemoryStore(c.most)
 		key := func(i int) memoryKey { return memoryKey{name: "n", actor: strconv.Itoa(i)} }
@@ -39,8 +39,8 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// TestExpires: a bucket stays the same until the end of its lifetime. After that, it is a new one, whose drips
-// count from then on.
+// TestExpires: a bucket stays the same until the end of its lifetime. After that, a new bucket replaces it,
+// whose drips count from then on.
 func TestExpires(t *testing.T) {
 	b := Bucket{Size: 1, DripRate: 300, DripSize: 1} // kept for a second
 	start := time.UnixMilli(1e12)
@@ -60,17 +60,17 @@ func TestExpires(t *testing.T) {
 	}
 }
 
-// TestLeastRoom: if several rules match, the classic fields report the one with the least room; the first one,
-// if several have equally little.
+// TestLeastRoom: if several rules match, the classic fields report the one with the least room. If several have
+// equally little, the fields report the first of them.
 func TestLeastRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		stand []Status
 		want  string
 	}{
-		"the second one": {[]Status{{Remaining: 2, FullReset: 1e9}, {Remaining: 1, FullReset: 2e9}}, "2.000"},
-		"the first one":  {[]Status{{Remaining: 1, FullReset: 1e9}, {Remaining: 2, FullReset: 2e9}}, "1.000"},
-		"both":           {[]Status{{Remaining: 1, FullReset: 1e9}, {Remaining: 1, FullReset: 2e9}}, "1.000"},
-		"who is blocked": {[]Status{{Remaining: 0, FullReset: 1e9}, {Remaining: 1, FullReset: 2e9, Blocked: true}}, "2.000"},
+		"the second one":  {[]Status{{Remaining: 2, FullReset: 1e9}, {Remaining: 1, FullReset: 2e9}}, "2.000"},
+		"the first one":   {[]Status{{Remaining: 1, FullReset: 1e9}, {Remaining: 2, FullReset: 2e9}}, "1.000"},
+		"both":            {[]Status{{Remaining: 1, FullReset: 1e9}, {Remaining: 1, FullReset: 2e9}}, "1.000"},
+		"the blocked one": {[]Status{{Remaining: 0, FullReset: 1e9}, {Remaining: 1, FullReset: 2e9, Blocked: true}}, "2.000"},
 	} {
 		var s standings
 		for _, is := range c.stand {

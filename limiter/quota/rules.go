@@ -46,23 +46,23 @@ type Request struct {
 // Counted is the result of Count.
 type Counted struct {
 	Blocked bool          // the request exceeds a limit
-	Last    bool          // the next request would exceed it if it came at once
+	Last    bool          // the next request would exceed a limit if it arrived now
 	Limit   string        // the name of the rule that blocks the request
-	Wait    time.Duration // how long until the request would pass
-	// Fields are header fields to add to the response, spelled as they must be sent; nil if there are none.
-	// Retry-After is not among them.
+	Wait    time.Duration // time until the request would pass
+	// Fields are header fields to add to the response, spelled as they must be sent, or nil if there are none.
+	// They don't include Retry-After.
 	Fields map[string][]string
 }
 
-// Count counts a request against each rule that matches it. If one rule blocks the request, no rule counts
-// it. Count may wait for a shared store, at most until the context ends. If a store fails, the rule that uses
-// it lets the request pass.
+// Count counts a request against each rule that matches it. If one rule blocks the request, no rule counts it.
+// Count may wait for a shared store, but not after the context ends. If a store fails, the rule that uses the
+// store lets the request pass.
 func (r *Rules) Count(ctx context.Context, now time.Time, of Request) Counted {
 	where := spellings(of.Path)
 	var stand standings
 	last := false
 	var room [8]int
-	counted := room[:0] // indices of the rules that counted it
+	counted := room[:0] // indices of the rules that counted the request
 	for i := range r.rules {
 		rule := &r.rules[i]
 		actor, ok := rule.actor(&where, of.From)
@@ -116,8 +116,7 @@ type Rule struct {
 	Matched func() // called for each request that the rule matches, concurrently; may be nil
 }
 
-// actor returns the key whose bucket counts the request. It returns false if the rule doesn't match the
-// request.
+// actor returns the key whose bucket counts the request, or false if the rule doesn't match the request.
 func (r *Rule) actor(where *[4]string, of Client) (string, bool) {
 	if !slices.ContainsFunc(where[:], func(w string) bool { return covers(r.Path, w) }) {
 		return "", false
@@ -131,9 +130,9 @@ type Client interface {
 	Key(class string) (limiter.Key, bool)
 }
 
-// spellings returns the ways in which a backend may interpret a path: without dot segments; the same with each \
-// as a slash; unchanged, because many applications interpret the raw path; and without dot segments and the
-// parameters that some servers remove (/a;b becomes /a).
+// spellings returns four ways in which a backend may interpret a path: without dot segments; also with each \
+// as a slash; unchanged, because many applications interpret the raw path; and also without the parameters that
+// some servers remove (/a;b becomes /a).
 func spellings(where string) [4]string {
 	if !strings.HasPrefix(where, "/") {
 		where = "/" + where
@@ -158,9 +157,9 @@ func withoutParameters(where string) string {
 	return b.String()
 }
 
-// covers reports whether a rule's path matches one spelling of a request's path. /a/* matches /a and all
-// paths below it, and an empty rule matches every path. The path of a script also matches paths below it,
-// because these run the same script (PATH_INFO of RFC 3875, 4.1.5).
+// covers reports whether a rule's path matches one spelling of a request's path. /a/* matches /a and all paths
+// below it, and an empty rule matches every path. The path of a script also matches paths below it, because
+// they run the same script (PATH_INFO of RFC 3875, 4.1.5).
 func covers(pattern, where string) bool {
 	prefix, all := strings.CutSuffix(pattern, "*")
 	switch {
@@ -226,9 +225,9 @@ func (s standings) setDraft(h map[string][]string) {
 	h["RateLimit-Policy"], h["RateLimit"] = []string{strings.Join(policy, ", ")}, []string{strings.Join(state, ", ")}
 }
 
-// SetFields adds the state of a bucket to a response's headers: X-RateLimit-Remaining and -Clear always,
-// -Reset and Retry-After only if the request was blocked. Times are in seconds with three decimals;
-// Retry-After is rounded up to whole seconds.
+// SetFields adds the state of a bucket to a response's headers: X-RateLimit-Remaining and -Clear always, -Reset
+// and Retry-After only if the request was blocked. Times are in seconds, with three decimals except for
+// Retry-After, which is rounded up.
 func (s Status) SetFields(h map[string][]string) {
 	// The names are spelled as documented, not in canonical form. Clients ignore case.
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(s.Remaining, 10)}

@@ -14,7 +14,7 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// client has its address as its first key, and possibly a session.
+// client is a list of keys: the address first, and possibly a session.
 type client []limiter.Key
 
 func from(address string, session ...string) client {
@@ -51,7 +51,7 @@ func rules(t *testing.T, o quota.Options) *quota.Rules {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// TestPaths: which paths a rule covers. There, a second request is blocked.
+// TestPaths checks which paths a rule covers: those where a second request is blocked.
 func TestPaths(t *testing.T) {
 	for _, c := range []struct {
 		rule, path string
@@ -95,8 +95,8 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
-// TestBlockedCountsNowhere: a request that one rule blocks takes no room in the other rules, earlier or later
-// ones.
+// TestBlockedCountsNowhere: a request that one rule blocks takes no room in the other rules, whether they are
+// earlier or later.
 func TestBlockedCountsNowhere(t *testing.T) {
 	twice := once("all", "", "address")
 	twice.Size = 2
@@ -153,7 +153,7 @@ func TestFirstBlocks(t *testing.T) {
 	}
 }
 
-// TestFields: the header fields that inform clients, for each kind of Headers.
+// TestFields checks the header fields that inform clients, for each kind of Headers.
 func TestFields(t *testing.T) {
 	narrow, wide := once("narrow", "", "address"), once("wide", "", "address")
 	narrow.Size, wide.Size = 2, 5
@@ -172,6 +172,6 @@ func TestFields(t *testing.T) {
 		}
 	}
 	if got := rules(t, quota.Options{Headers: quota.Draft}).Count(t.Context(), noon, quota.Request{From: client{}}); got.Fields != nil {
-		t.Errorf("without a rule there are %v", got.Fields)
+		t.Errorf("without a rule, the fields are %v", got.Fields)
 	}
 }

@@ -9,9 +9,9 @@ import (
 // Store keeps buckets. Its methods may be called concurrently.
 type Store interface {
 	// Check adds units to a bucket if there is room for them. Each pair of an actor, such as a client, and the
-	// name of a rule has its own bucket. Zero units count as one. Units below 0 are taken out again, as far as
-	// they are still there. A store with its own clock ignores now. After an error the state is unknown, and
-	// the caller must let the request pass. The zero Bucket lets everything pass.
+	// name of a rule has its own bucket. Zero units count as one. A negative number takes units out again, as
+	// far as they are still there. A store with its own clock ignores now. After an error the state is unknown,
+	// and the caller must let the request pass. The zero Bucket lets everything pass.
 	Check(ctx context.Context, now time.Time, actor, name string, b Bucket, units int64) (Status, error)
 }
 
@@ -30,8 +30,8 @@ type memoryBucket struct {
 	expires int64 // Unix milliseconds
 }
 
-// NewMemoryStore makes a MemoryStore for size buckets. When it is full, a new bucket replaces one of a few
-// random ones: the one that expires first.
+// NewMemoryStore makes a MemoryStore for size buckets. If it is full, a new bucket replaces the one of a few
+// random buckets that expires first.
 func NewMemoryStore(size int) *MemoryStore {
 	return &MemoryStore{most: size, buckets: map[memoryKey]memoryBucket{}}
 }
@@ -60,7 +60,7 @@ func (m *MemoryStore) Check(_ context.Context, now time.Time, actor, name string
 	return b.Status(after, at, units, blocked), nil
 }
 
-// makeRoomLocked makes room if there is none. It looks at eight buckets, and forgets the one that expires
+// makeRoomLocked makes room if the store is full. It looks at eight buckets, and forgets the one that expires
 // first and all that have expired.
 func (m *MemoryStore) makeRoomLocked(at int64) {
 	if len(m.buckets) < m.most {

@@ -15,8 +15,8 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// Store tests what every Store must do, whatever clock it uses. It takes less than a second of the store's
-// time. The store must be empty.
+// Store tests what every Store must do, whatever clock it uses. It takes less than a second by the store's
+// clock. The store must be empty.
 func Store(t *testing.T, s quota.Store) {
 	c := checks{t, s, time.UnixMilli(1e12)}
 	b := quota.Bucket{Size: 2, DripRate: hour, DripSize: 1}
@@ -56,7 +56,7 @@ func (c checks) one(actor, name string, b quota.Bucket, units int64, blocked boo
 		c.t.Errorf("%d of %s for %s: %+v, %v; want blocked %v, %d left", units, actor, name, got, err, blocked, remaining)
 	}
 	if b.Limits() && blocked && (got.Reset <= 0 || got.Reset > got.FullReset) {
-		c.t.Errorf("%s for %s: it passes in %v, and the bucket is empty in %v", actor, name, got.Reset, got.FullReset)
+		c.t.Errorf("%s for %s: the request passes in %v, and the bucket is empty in %v", actor, name, got.Reset, got.FullReset)
 	}
 }
 
@@ -86,8 +86,8 @@ func (c checks) exact() {
 	}
 }
 
-// TimedStore tests a Store that uses the time passed to it: each check must give the result of the bucket's
-// arithmetic, and a bucket must be kept for at least its lifetime after its last change.
+// TimedStore tests a Store that uses the time passed to it. Each check must give the result of the bucket's
+// arithmetic. The Store must keep a bucket for at least its lifetime after its last change.
 func TimedStore(t *testing.T, s quota.Store) {
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -114,7 +114,7 @@ func TimedStore(t *testing.T, s quota.Store) {
 // kept is a state that a store may have for a bucket.
 type kept struct {
 	state   quota.BucketState
-	expires int64 // Unix milliseconds; from then on the store may have forgotten it
+	expires int64 // Unix milliseconds; from then on, the store may have forgotten the bucket
 }
 
 // follow returns the states that a bucket may have after a check with this result. It fails if none of the
