@@ -51,7 +51,7 @@ func newLedger() telemetrytest.Ledger {
 	return l
 }
 
-// kernelHelp has something missing, with a description from a malicious proxy.
+// kernelHelp reports a missing feature, with a description from a malicious proxy.
 func kernelHelp() api.Kernel {
 	return api.Kernel{
 		Seconds: 65, Lowered: 2,
@@ -124,7 +124,7 @@ func serveAdmin(t *testing.T, reload func() error) (path string) {
 	})
 }
 
-// call runs the doctor and returns what it printed.
+// call runs the doctor and returns its exit status and output.
 func call(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -132,7 +132,7 @@ func call(t *testing.T, env []string, args ...string) (code int, stdout, stderr 
 	return code, out.String(), errs.String()
 }
 
-// fails runs the doctor with what it can't do: it prints why, and nothing else, and has a status.
+// fails runs the doctor with arguments that must fail: it must print the reason, print nothing else, and have the status.
 func fails(t *testing.T, env []string, status int, why string, args ...string) {
 	t.Helper()
 	code, stdout, stderr := call(t, env, args...)
@@ -141,7 +141,7 @@ func fails(t *testing.T, env []string, status int, why string, args ...string) {
 	}
 }
 
-// golden compares with a file of testdata/doctor.
+// golden compares the output with a file in testdata/doctor.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	testkit.Golden(t, *update, filepath.Join("..", "..", "testdata", "doctor", name), got)

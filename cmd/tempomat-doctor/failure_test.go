@@ -54,12 +54,12 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestSocketIsOff: if the environment's proxy has no socket, the doctor does not look for a file "off".
+// TestSocketIsOff: if the variable switches the proxy's socket off, the doctor doesn't look for a file named off.
 func TestSocketIsOff(t *testing.T) {
 	fails(t, []string{listenVariable + "=off"}, 1, listenVariable+" is off", "status")
 }
 
-// TestCertificates: a line has the certificate's date, and the fault of a file that is not in use.
+// TestCertificates: a line shows when the certificate expires, and the fault of a file that isn't in use.
 func TestCertificates(t *testing.T) {
 	var p view.Pairs
 	for _, c := range []api.Certificate{{File: "b", Expires: time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC), Fault: "no key"}, {File: "c"}} {
@@ -82,7 +82,7 @@ func serveOther(t *testing.T, status int, text string) (path string) {
 	return path
 }
 
-// serveSocket serves on a socket until the test ends or stop is called.
+// serveSocket serves requests on a socket until the test ends or calls stop.
 func serveSocket(t *testing.T, path string, h http.Handler) (stop func()) {
 	t.Helper()
 	l, err := net.Listen("unix", path)

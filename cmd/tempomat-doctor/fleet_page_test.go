@@ -10,7 +10,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldFleetDashboard opens the dashboard of ten instances, two of them dead, in a browser.
+// TestWorldFleetDashboard opens the dashboard of ten instances, two of which don't answer, in a browser.
 func TestWorldFleetDashboard(t *testing.T) {
 	_, flags := serveFleet(t)
 	base := serveDashboard(t, flags)

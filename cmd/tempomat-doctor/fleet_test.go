@@ -25,7 +25,7 @@ import (
 
 const fleetToken = "0123456789abcdef0123"
 
-// ward is an instance of a fleet. It notes the actions for clients.
+// ward is an instance of a fleet. It records the actions for clients.
 type ward struct {
 	night
 	n       int
@@ -102,8 +102,8 @@ func (w *ward) options() admin.Options {
 	}
 }
 
-// serveFleet runs ten instances, half of them over TCP. One is down and one hangs. It returns the others,
-// and the flags to ask all ten.
+// serveFleet runs ten instances, half of them over TCP. One is down and one hangs. serveFleet returns the others, and
+// the flags that select all ten.
 func serveFleet(t *testing.T) (living []*ward, flags []string) {
 	t.Helper()
 	for n := range 10 {
@@ -123,7 +123,7 @@ func serveFleet(t *testing.T) (living []*ward, flags []string) {
 		case 7:
 			_ = l.Close()
 			continue
-		case 8: // the kernel accepts the connection, and nothing answers
+		case 8: // the kernel accepts the connection, but no program answers
 			t.Cleanup(func() { _ = l.Close() })
 			continue
 		}
@@ -139,7 +139,7 @@ func serveFleet(t *testing.T) (living []*ward, flags []string) {
 	return living, append(flags, "--token", token)
 }
 
-// TestFleet asks ten instances. It names the two dead ones and shows the others.
+// TestFleet sends requests to ten instances. The doctor names the two that don't answer and shows the others.
 func TestFleet(t *testing.T) {
 	living, flags := serveFleet(t)
 	name := func(n int) string { return strings.TrimPrefix(flags[2*n+1], "http://") }
@@ -200,7 +200,7 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 	}
 }
 
-// TestFleetIsFound: --fleet asks the instances that one instance knows. Some of them are down or can't be
+// TestFleetIsFound: --fleet selects the instances that one instance knows. Some of these are down or can't be
 // reached.
 func TestFleetIsFound(t *testing.T) {
 	living, flags := serveFleet(t)
@@ -224,8 +224,8 @@ func TestFleetIsFound(t *testing.T) {
 	}
 }
 
-// TestFleetTellsWhatWasRefused: the doctor names an instance that rejects the token. In JSON, each answer
-// has its instance. If no instance answers, there is no output.
+// TestFleetTellsWhatWasRefused: the doctor names an instance that rejects the token. In JSON, each answer contains the
+// name of its instance. If no instance answers, there is no output.
 func TestFleetTellsWhatWasRefused(t *testing.T) {
 	_, flags := serveFleet(t)
 	wrong := filepath.Join(t.TempDir(), "wrong")
@@ -252,7 +252,7 @@ func TestFleetTellsWhatWasRefused(t *testing.T) {
 	fails(t, nil, 1, "--token: open /nowhere", "pin", "--socket", flags[3], "--token", "/nowhere")
 }
 
-// TestFleetLive: while an instance is away, top shows the others and names it.
+// TestFleetLive: while an instance doesn't answer, top names this instance and shows the others.
 func TestFleetLive(t *testing.T) {
 	path := socketPath(t)
 	_, flags := serveFleet(t)
@@ -290,8 +290,8 @@ func serveDashboard(t *testing.T, flags []string) (base string) {
 	return "http://" + address
 }
 
-// TestFleetDashboard: the dashboard has the documents of all instances, names those that don't answer, and forgives
-// everywhere. It needs the token.
+// TestFleetDashboard: the dashboard shows the documents of all instances, names those that don't answer, and forgives
+// debts at all of them. It needs the token.
 func TestFleetDashboard(t *testing.T) {
 	living, flags := serveFleet(t)
 	name := func(n int) string { return strings.TrimPrefix(flags[2*n+1], "http://") }
@@ -353,8 +353,8 @@ func TestFleetDashboard(t *testing.T) {
 	}
 }
 
-// TestTheTokenStaysEncrypted: if the first instance is asked over HTTPS, the token is never sent to another
-// instance without encryption.
+// TestTheTokenStaysEncrypted: if the first instance is reached over HTTPS, the token is never sent to another instance
+// without encryption.
 func TestTheTokenStaysEncrypted(t *testing.T) {
 	var others []api.Instance
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -23,7 +23,7 @@ func TestEveryCommandIsExplained(t *testing.T) {
 	}
 }
 
-// TestManual: the manual page has every command, and groff finds no fault in it.
+// TestManual: the manual page describes every command, and groff finds no fault in the page.
 func TestManual(t *testing.T) {
 	const page = "../../deploy/man/tempomat-doctor.1"
 	text := testkit.ReadFile(t, page)

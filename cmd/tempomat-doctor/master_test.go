@@ -10,8 +10,8 @@ import (
 	"tempomat/limiter/smockron/master"
 )
 
-// masterDocument is the document of /v1/master with the master's own types. If a field's name changes
-// there, tests here fail.
+// masterDocument is the document of /v1/master with the master's own types. If the name of a field changes there,
+// tests in this package fail.
 type masterDocument struct {
 	Version         int     `json:"version"`
 	Release         string  `json:"release"`
@@ -23,7 +23,7 @@ type masterDocument struct {
 
 const terminalCommand = "\x1b]0;owned\a\x1b[2J\u009b31m\u202egpj.\r\n|api  0"
 
-// masterStatus is the state of a master.
+// masterStatus returns the state of a master.
 func masterStatus() masterDocument {
 	counts := master.DomainCounts{
 		Accepted: 125, Delayed: 8, Rejected: 3, Throttled: 12, Skewed: 5, NoCost: 2, Evicted: 9,
@@ -44,7 +44,7 @@ func masterStatus() masterDocument {
 	}
 }
 
-// waiting is the document of the identifiers that wait in a domain.
+// waiting returns the document with the identifiers that wait in a domain.
 func waiting(domain string) any {
 	rows := []master.IdentifierState{
 		{Identifier: "203.0.113.9", Wait: 71.25, Until: 1_000_071_250},
@@ -62,7 +62,7 @@ func waiting(domain string) any {
 	}{1, domain, rows}
 }
 
-// serveMaster answers like a master's admin API, and remembers the last request.
+// serveMaster answers like a master's admin API, and stores the last request.
 func serveMaster(t *testing.T) (path string, asked *atomic.Value) {
 	t.Helper()
 	path = socketPath(t)
@@ -113,7 +113,7 @@ func TestMasterGoldens(t *testing.T) {
 	}
 }
 
-// TestMasterIsAsked: the name of the domain may have any characters, and the request has the limit.
+// TestMasterIsAsked: the domain's name may contain any characters, and the request contains the limit.
 func TestMasterIsAsked(t *testing.T) {
 	path, asked := serveMaster(t)
 	if code, _, _ := call(t, nil, "master", "--socket", path, "--limit=7", "a&b=c"); code != 0 || asked.Load() != "/v1/identifiers?domain=a%26b%3Dc&limit=7" {

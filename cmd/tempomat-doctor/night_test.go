@@ -73,7 +73,7 @@ func (night) Pins(time.Time) api.PinsReply {
 	}}
 }
 
-// TestActsThatAreNotAllowed: the doctor prints why, and its exit status is not 0.
+// TestActsThatAreNotAllowed: the doctor prints why an action isn't allowed, and its exit status isn't 0.
 func TestActsThatAreNotAllowed(t *testing.T) {
 	path := serveAdmin(t, nil)
 	for says, c := range map[string]struct {

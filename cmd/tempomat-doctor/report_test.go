@@ -75,7 +75,7 @@ func hourOfWeek(at time.Time) api.HourRow {
 	return row
 }
 
-// TestReport compares the output with the goldens.
+// TestReport compares the output with golden files.
 func TestReport(t *testing.T) {
 	path := serveHistory(t, week)
 	for name, args := range map[string][]string{
@@ -104,7 +104,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportOfShadow: the report of a site in mode observe shows what would have been delayed or refused.
+// TestReportOfShadow: the report of a site in mode observe counts the requests that would have been delayed or
+// rejected.
 func TestReportOfShadow(t *testing.T) {
 	path := serveHistory(t, func(int) api.HistoryReply {
 		return api.HistoryReply{Version: api.Version, Hours: []api.HourRow{{At: float64(lastHour.Unix()), Requests: 200, Shadowed: 50}}}

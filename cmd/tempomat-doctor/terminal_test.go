@@ -11,10 +11,10 @@ import (
 	"tempomat/proxy/admin/admintest"
 )
 
-// asDoctor is a variable that makes the test program the doctor, for tests that need a process.
+// asDoctor is a variable that makes the test program run as the doctor, for tests that need a process.
 const asDoctor = "TEMPOMAT_TEST_AS_DOCTOR"
 
-// openTerminal runs the doctor with args in a terminal of a size. env is name=value.
+// openTerminal runs the doctor with args in a terminal of the given size. env contains NAME=value pairs.
 func openTerminal(t *testing.T, width, height int, env []string, args ...string) *testkit.Terminal {
 	t.Helper()
 	self, err := os.Executable()
@@ -30,7 +30,7 @@ func serveDocuments(t *testing.T) (s *admintest.Server, path string) {
 	return s, path
 }
 
-// TestTopInATerminal: a real terminal shows the frames of the goldens.
+// TestTopInATerminal: a real terminal shows the frames in the golden files.
 func TestTopInATerminal(t *testing.T) {
 	_, path := serveDocuments(t)
 	x := openTerminal(t, 80, 24, nil, "top", "--socket", path)
@@ -44,15 +44,15 @@ func TestTopInATerminal(t *testing.T) {
 	x.Shows("ended with 0")
 }
 
-// sameAs waits until the terminal shows a golden.
+// sameAs waits until the terminal shows the frame in a golden file.
 func sameAs(t *testing.T, x *testkit.Terminal, name string) {
 	t.Helper()
 	want := testkit.ReadFile(t, filepath.Join("..", "..", "testdata", "doctor", name))
 	x.Until(name+":\n"+want, func(screen string) bool { return strings.TrimSpace(screen) == strings.TrimSpace(want) })
 }
 
-// TestTopLives: top explains a row, takes another size, says that the proxy is away, shows it again when it
-// is back, pauses, and restores the terminal.
+// TestTopLives: top explains a row, adapts to a different size, reports that the proxy doesn't answer, continues when
+// the proxy answers again, pauses, and restores the terminal.
 func TestTopLives(t *testing.T) {
 	s, path := admintest.New(), socketPath(t)
 	stop := serveSocket(t, path, s)
@@ -82,7 +82,7 @@ func TestTopLives(t *testing.T) {
 	x.Shows("ended with 0")
 }
 
-// TestTopInAPipe: without a terminal, or with a dumb one, top prints one frame without colours.
+// TestTopInAPipe: without a terminal, or with a dumb one, top prints a single frame without colours.
 func TestTopInAPipe(t *testing.T) {
 	_, path := serveDocuments(t)
 	env := []string{"LANG=C.UTF-8", "TERM=xterm-256color"}

@@ -23,7 +23,7 @@ const (
 	address = "198.51.100.7"
 )
 
-// TestMaster runs the program from start to end, with a gatekeeper and all its clients.
+// TestMaster runs the program from start to end, with a gatekeeper and the gatekeeper's clients.
 func TestMaster(t *testing.T) {
 	host, port := "127.0.0.1", testkit.FreePorts(t, 2)
 	metrics := testkit.FreeAddress(t)
@@ -144,7 +144,7 @@ func tellsMetrics(t *testing.T, m *masterProcess, url string) {
 	}
 }
 
-// reloads reads a valid file, then invalid ones, in both ways. The state stays.
+// reloads makes the master read a valid file and then invalid ones, in both ways. The state stays.
 func reloads(t *testing.T, m *masterProcess, rules string) {
 	m.configure(strings.Replace(rules, "domains:\n", "maxSkew: 5s\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
 	m.Signal(syscall.SIGHUP)
@@ -183,8 +183,8 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 	stays(2, 2)
 }
 
-// TestASecondMasterTakesOver: each of two masters gets everything. If one ends, the other continues with all
-// debts, even for a gatekeeper that connects later; and so does the first one when it returns.
+// TestASecondMasterTakesOver: each of two masters gets all reports. If one ends, the other continues with all debts,
+// even for a gatekeeper that connects later. The first one has all debts again when it returns.
 func TestASecondMasterTakesOver(t *testing.T) {
 	start := func() (*masterProcess, smockron.Addresses) {
 		port := testkit.FreePorts(t, 2)

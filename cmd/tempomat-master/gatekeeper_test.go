@@ -18,8 +18,8 @@ type gatekeeper struct {
 	*limiter.Limiter
 }
 
-// startGatekeeper connects a gatekeeper to masters until the test ends, and waits for one of them. It shares
-// the class api by requests and slash32 by CPU time.
+// startGatekeeper connects a gatekeeper to masters until the test ends, and waits for one of them. The gatekeeper
+// shares the class api by requests and slash32 by CPU time.
 func startGatekeeper(t *testing.T, masters ...smockron.Addresses) *gatekeeper {
 	t.Helper()
 	g := &gatekeeper{Limiter: limiter.New(time.Now(), limiter.Policy{Memory: time.Hour, Classes: []limiter.ClassInfo{
@@ -46,7 +46,7 @@ func startGatekeeper(t *testing.T, masters ...smockron.Addresses) *gatekeeper {
 	return g
 }
 
-// synced returns how many masters have sent it their state.
+// synced returns the number of masters that have sent their state to the gatekeeper.
 func (g *gatekeeper) synced() (n int) {
 	for _, s := range g.State() {
 		if s.Present && s.Synced {
@@ -64,7 +64,7 @@ func (g *gatekeeper) pass(id string, requests int) {
 	}
 }
 
-// waits tells whether an identifier owes something.
+// waits reports whether an identifier is in debt.
 func (g *gatekeeper) waits(class, id string) bool {
 	row, known := g.Find(time.Now(), limiter.Key{Class: class, ID: id})
 	return known && row.Level < 0

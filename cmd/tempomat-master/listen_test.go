@@ -12,7 +12,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestAddressIsTaken: a master can't work without its addresses, and ends at once.
+// TestAddressIsTaken: if one of its addresses is in use, a master ends at once.
 func TestAddressIsTaken(t *testing.T) {
 	host, port := "127.0.0.1", testkit.FreePorts(t, 2)
 	file := filepath.Join(t.TempDir(), "m.yaml")
@@ -36,7 +36,7 @@ func TestNoDoctor(t *testing.T) {
 	testkit.Must(t, err)
 	defer l.Close()
 	dir := testkit.ShortDir(t)
-	m := &masterProcess{t: t, file: filepath.Join(dir, "m.yaml"), admin: dir} // which is no socket
+	m := &masterProcess{t: t, file: filepath.Join(dir, "m.yaml"), admin: dir} // a directory instead of a socket
 	m.configure(fmt.Sprintf("listen: ipc://%s/m\ndomains: {api: {rate: 5/sec, burst: 10}}\nmetrics: %q\n", dir, l.Addr()))
 	m.restart()
 	m.await(0, `"msg":"can't open the admin socket; tempomat-doctor won't work"`, dir)

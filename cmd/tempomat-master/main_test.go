@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asMaster in its environment makes the test's own binary run as tempomat-master, with the race detector if
-// the tests use it.
+// asMaster in the environment makes the test program run as tempomat-master, with the race detector if the tests use
+// it.
 const asMaster = "TEMPOMAT_TEST=master"
 
 func TestMain(m *testing.M) {

@@ -10,7 +10,7 @@ import (
 	"tempomat/limiter/smockron/master"
 )
 
-// TestStatisticsAreInTheManual: the manual has each name of a Prometheus metric.
+// TestStatisticsAreInTheManual: the manual contains the name of each Prometheus metric.
 func TestStatisticsAreInTheManual(t *testing.T) {
 	text := testkit.ReadFile(t, "../../docs/master.md")
 	registry := prometheus.NewPedanticRegistry()

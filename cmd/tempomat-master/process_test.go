@@ -20,7 +20,7 @@ func start(t *testing.T, args ...string) *testkit.Process {
 	return testkit.Start(t, []string{asMaster, "GORACE=atexit_sleep_ms=0"}, os.Args[0], args...)
 }
 
-// masterProcess is a tempomat-master that serves.
+// masterProcess is a running tempomat-master.
 type masterProcess struct {
 	*testkit.Process
 	t     *testing.T
@@ -28,7 +28,7 @@ type masterProcess struct {
 	admin string // its admin socket
 }
 
-// startMaster starts one with that configuration and an admin socket.
+// startMaster starts a tempomat-master with the given configuration and an admin socket.
 func startMaster(t *testing.T, yaml string) *masterProcess {
 	t.Helper()
 	dir := testkit.ShortDir(t)
@@ -38,7 +38,7 @@ func startMaster(t *testing.T, yaml string) *masterProcess {
 	return m
 }
 
-// restart starts it again, with the same configuration.
+// restart starts the master again with the same configuration.
 func (m *masterProcess) restart() {
 	m.t.Helper()
 	m.Process = start(m.t, "-config", m.file)
@@ -51,7 +51,7 @@ func (m *masterProcess) configure(yaml string) {
 	testkit.ReplaceFile(m.t, m.file, fmt.Sprintf("admin: {listen: \"unix:%s\"}\n", m.admin)+yaml)
 }
 
-// await waits for a log line, after the first from bytes, that has all parts. It returns the end of the line.
+// await waits for a log line, after the first from bytes, that contains all parts. It returns the end of the line.
 func (m *masterProcess) await(from int, parts ...string) (to int) {
 	m.t.Helper()
 	_, to = m.Stderr.Await(m.t, from, parts...)
@@ -70,7 +70,7 @@ func (m *masterProcess) ask(method, path string, reply any) (status int) {
 	return status
 }
 
-// fetch asks over a connection that dial makes; nil: as the URL says.
+// fetch sends a request over a connection that dial makes, or, if dial is nil, to the address in the URL.
 func (m *masterProcess) fetch(method, url string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (status int, body []byte) {
 	m.t.Helper()
 	req, err := http.NewRequestWithContext(m.t.Context(), method, url, nil)

@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens instead of comparing with them")
 
-// TestCheck reads a file and prints its meaning: a file of tempomat, and one of the original master, whose
-// rules are those of kind bucket.
+// TestCheck has the program print the meaning of two files: one of tempomat, and one of the original master, whose
+// rules are of kind bucket.
 func TestCheck(t *testing.T) {
 	for _, name := range []string{"ours", "first"} {
 		file := "../../testdata/master/" + name + ".yaml"

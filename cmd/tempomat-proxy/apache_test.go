@@ -26,7 +26,7 @@ type apache struct {
 func startApache(t *testing.T, args ...string) *apache {
 	t.Helper()
 	needApache(t)
-	for _, pattern := range []string{"../../testdata/apache/*", "../../testdata/apache/*/*"} { // shows go test which files it depends on
+	for _, pattern := range []string{"../../testdata/apache/*", "../../testdata/apache/*/*"} { // shows go test on which files the result depends
 		if _, err := filepath.Glob(pattern); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func startApache(t *testing.T, args ...string) *apache {
 	return a
 }
 
-// needApache fails the test if there is no Apache: without it, nothing in this package would be tested.
+// needApache fails the test if there is no Apache, because hardly anything in this package would be tested then.
 func needApache(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"apache2", "/usr/sbin/apache2", "httpd", "/usr/sbin/httpd"} {
@@ -59,7 +59,7 @@ func needApache(t *testing.T) {
 	t.Fatal("these tests need Apache with PHP, which is not here: make deps")
 }
 
-// freePort returns a port of this machine that no program uses.
+// freePort returns a port on this machine that no program uses.
 func freePort(t *testing.T) string {
 	t.Helper()
 	return strconv.Itoa(testkit.FreePorts(t, 1))
@@ -73,7 +73,7 @@ func (a *apache) log(name string) string {
 	return string(text)
 }
 
-// cpu returns the CPU use of a client's pages, as php.log has it.
+// cpu returns the CPU time of a client's pages, according to php.log.
 func (a *apache) cpu(client string) (sum time.Duration) {
 	a.t.Helper()
 	for line := range strings.Lines(a.log("php.log")) {

@@ -17,7 +17,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// browsers open a page, each with a new profile and no proxy.
+// browsers open a page, each with a new profile and without a proxy.
 var browsers = map[string]func(t *testing.T, page string, words ...string){"Chromium": startChromium, "Firefox": startFirefox}
 
 // startChromium hides that it is headless, because tempomat treats headless browsers as robots.
@@ -35,8 +35,8 @@ func startFirefox(t *testing.T, page string, words ...string) {
 	testkit.Start(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, append(words, "--headless", "--no-remote", "--profile", profile, page)...)
 }
 
-// guide is a server next to the site. It receives reports from the pages that a browser shows, beginning with
-// its own, and makes the browser visit one page after the other.
+// guide is a server next to the site. It receives reports from the pages that a browser shows, beginning with the
+// guide's own page, and makes the browser visit one page after another.
 type guide struct {
 	url string
 
@@ -82,12 +82,12 @@ func (g *guide) open(t *testing.T, page string) {
 	}
 }
 
-// script is the script that a page must run once it is shown.
+// script returns the script that a page must run when it is shown.
 func (g *guide) script() string {
 	return fmt.Sprintf("fetch('%s/?' + encodeURIComponent(location.href + ' ' + document.title)).then(a => a.text()).then(next => { if (next) location = next })", g.url)
 }
 
-// shows reports whether a page with that title was shown last.
+// shows reports whether the page that was shown last has that title.
 func (g *guide) shows(page, title string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

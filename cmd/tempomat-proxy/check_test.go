@@ -13,8 +13,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestCheckReadsCertificates: -check reports an error for faults that would keep the proxy from starting, and
-// a warning for faults that the proxy would only log.
+// TestCheckReadsCertificates: -check reports an error for faults that would prevent the proxy from starting, and a
+// warning for faults that the proxy would only log.
 func TestCheckReadsCertificates(t *testing.T) {
 	dir := t.TempDir()
 	authority := testkit.NewAuthority(t)
@@ -59,14 +59,14 @@ func TestCheckReadsCertificates(t *testing.T) {
 	}
 }
 
-// TestCheckAsTheService: files that the service's user may not read are reported, although root may read
+// TestCheckAsTheService: -check reports files that the service's user can't read, although root can read
 // them.
 func TestCheckAsTheService(t *testing.T) {
 	testkit.Root(t, "only root can be somebody else")
 	nobody, err := osuser.Lookup("nobody")
 	testkit.Must(t, err)
 	dir := testkit.ShortDir(t)
-	testkit.Must(t, os.Chmod(dir, 0o755)) // lets all users enter
+	testkit.Must(t, os.Chmod(dir, 0o755)) // lets all users enter the directory
 	program := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(dir, "tempomat-proxy"))
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().Add(time.Hour), "www.example")
 	file := filepath.Join(dir, "tempomat.yaml")

@@ -29,8 +29,8 @@ var protocols = []struct {
 	{"h2c", 2, newH2C},
 }
 
-// newClient makes an HTTP/1.1 client whose connections end with the test. It changes nothing by default: no
-// compression, no redirects.
+// newClient makes an HTTP/1.1 client whose connections end with the test. It doesn't ask for compression or follow
+// redirects.
 func newClient(t *testing.T) *http.Client { return newClientOf(t, &http.Transport{}) }
 
 // newH2C makes a client of HTTP/2 without TLS.
@@ -40,7 +40,7 @@ func newH2C(t *testing.T) *http.Client {
 	return newClientOf(t, &http.Transport{Protocols: &p})
 }
 
-// newUnixClient makes a client of a unix socket, whatever host is asked.
+// newUnixClient makes a client that uses a Unix socket, whatever the host in the URL is.
 func newUnixClient(t *testing.T, path string) *http.Client {
 	return newClientOf(t, &http.Transport{
 		DisableKeepAlives: true,
@@ -61,7 +61,7 @@ func newClientOf(t *testing.T, transport *http.Transport) *http.Client {
 	}
 }
 
-// answer is a response that was read to its end.
+// answer is a response whose body was read to its end.
 type answer struct {
 	*http.Response
 	body string
@@ -81,7 +81,7 @@ func fetch(t *testing.T, c *http.Client, method, url string, h http.Header, body
 	return answer{res, string(text), time.Since(from)}
 }
 
-// open sends a request. A header Host is set in the right place.
+// open sends a request. A Host in the given headers becomes the host of the request.
 func open(t *testing.T, c *http.Client, method, url string, h http.Header, body io.Reader) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -97,10 +97,10 @@ func open(t *testing.T, c *http.Client, method, url string, h http.Header, body 
 	return res
 }
 
-// from returns the header of a request from a client with that address.
+// from returns the headers of a request from a client with that address.
 func from(client string) http.Header { return http.Header{"X-Forwarded-For": {client}} }
 
-// later requests a page in the background and returns the status, or what went wrong.
+// later requests a page in the background and returns the status or the error.
 func (s *sidecarProcess) later(h http.Header, path string) <-chan string {
 	s.t.Helper()
 	c := newClient(s.t)
@@ -136,7 +136,7 @@ func (s *sidecarProcess) ask(path string, reply any) (status int) {
 	return a.StatusCode
 }
 
-// account returns the row of a key, and whether it is known.
+// account returns the row of a key, and whether the key is known.
 func (s *sidecarProcess) account(class, id string) (limiter.Row, bool) {
 	s.t.Helper()
 	var reply api.KeyReply

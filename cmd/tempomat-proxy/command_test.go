@@ -9,8 +9,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestCommands: the commands that there are, and what is none is refused with a hint; and what a file comes to that
-// cannot be served.
+// TestCommands checks the output of the commands, the hints for unknown commands and flags, and the errors for files
+// that can't be served.
 func TestCommands(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
@@ -42,13 +42,13 @@ func TestCommands(t *testing.T) {
 		"-check -config " + none: {1, nil, []string{"none.yaml: no such file or directory\n" + setupHint}},
 		"-config " + busy:        {1, nil, []string{"listen on " + at + ": listen tcp " + at + ": bind: address already in use"}},
 		"-check -config " + good: {0, []string{good + " is valid\n"}, nil},
-		// checking opens nothing: the port is taken
+		// a check opens no port, so it doesn't matter that this one is in use
 		"-check -config " + busy:    {0, []string{"\nadmin.listen off\n"}, nil},
 		"-check -v -config " + busy: {0, []string{"\nadmin.listen off\n"}, nil},
 	} {
 		var out, errs strings.Builder
 		status := run(t.Context(), strings.Fields(args), nil, &out, &errs)
-		columns := regexp.MustCompile(" +").ReplaceAllString(out.String(), " ") // however wide they are
+		columns := regexp.MustCompile(" +").ReplaceAllString(out.String(), " ") // the width of columns doesn't matter
 		if status != want.status || (out.Len() > 0) != (want.out != nil) || (errs.Len() > 0) != (want.err != nil) ||
 			!testkit.HasAll(columns, want.out) || !testkit.HasAll(errs.String(), want.err) {
 			t.Errorf("%s: status %d, want %+v\nstdout: %s\nstderr: %s", args, status, want, &out, &errs)
@@ -56,7 +56,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestThePackagesFileChangesNothing: setup may replace the package's file, but no file with a setting.
+// TestThePackagesFileChangesNothing: setup may replace the package's file, but not a file that sets a key.
 func TestThePackagesFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]bool{"../../deploy/package/tempomat.yaml": true, "../../deploy/tempomat.yaml": true, "../../testdata/config/good/limits.yaml": false} {

@@ -11,8 +11,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldDemoAttack runs make demo-attack for a moment. The speed advantage of people needs a longer run;
-// here both lines of the table are there, people and the crawler got pages, and nothing is left.
+// TestWorldDemoAttack runs make demo-attack for a moment. This is too short to show that people's pages become
+// faster. The test checks that both lines of the table are printed, that people and the crawler get pages, and that
+// no files are left.
 func TestWorldDemoAttack(t *testing.T) {
 	tmp := tempDir(t)
 	attack := tmp + "/attack"
@@ -21,8 +22,7 @@ func TestWorldDemoAttack(t *testing.T) {
 	}
 	left := tempDir(t)
 	var said, errs string
-	// Without a gate, a page that the crawler requests takes seconds, and longer on a busy machine: then it
-	// gets more time.
+	// Without a gate, a page that the crawler requests takes seconds, and more on a busy machine.
 	for _, measure := range []string{"5s", "10s", "20s"} {
 		var status int
 		if status, said, errs = testkit.Execute(t, []string{"TMPDIR=" + left}, attack, "-attack", "-program", program(t, "tempomat-proxy"), "-settle", "500ms", "-measure", measure); status != 0 {

@@ -9,8 +9,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestNoRequestWaitsForTheLog: the log is a pipe that is not read, a full disk, or a closed pipe. Requests
-// continue, lost lines are counted, and the process ends when it is told to.
+// TestNoRequestWaitsForTheLog: the log is a pipe that isn't read, a full disk, or a closed pipe. Requests are still
+// served, lost lines are counted, and the process ends after SIGTERM.
 func TestNoRequestWaitsForTheLog(t *testing.T) {
 	t.Parallel()
 	pipe := func(t *testing.T) (in, out *os.File) {
@@ -44,10 +44,10 @@ func TestNoRequestWaitsForTheLog(t *testing.T) {
 				s := startProxyLogging(t, out, "log: {access: "+access+"}\n")
 				_ = out.Close()
 				c := newClient(t)
-				long := "/" + strings.Repeat("\u009b", 240) + "?" // each character takes six in the log
+				long := "/" + strings.Repeat("\u009b", 240) + "?" // each character becomes six in the log
 				h := http.Header{"Host": {strings.Repeat("a.", 250) + "example"}}
 				lost := func() uint64 { return s.stats().Counters["logLinesLost"] }
-				due := access == "all" || in == nil // in mode sampled, a second has too few lines to fill the queue
+				due := access == "all" || in == nil // with sampled, there are too few lines in a second to fill the queue
 				for i := 0; i < 300 || due && lost() == 0; i++ {
 					if i == 3000 {
 						t.Fatal("no line is lost")

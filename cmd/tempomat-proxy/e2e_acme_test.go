@@ -18,8 +18,8 @@ import (
 	"tempomat/proxy/certificates/pebbletest"
 )
 
-// TestWorldACME: the program gets a certificate, serves it, and serves it again at once after a start without
-// an authority.
+// TestWorldACME: the program obtains a certificate and serves it. After a restart without an authority, it serves the
+// certificate again at once.
 func TestWorldACME(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)

@@ -23,12 +23,12 @@ func (s *sidecarProcess) costs(metrics string) (process, estimate float64) {
 	return s.scrape(metrics, `tempomat_cost_seconds_total{source="process"}`), s.scrape(metrics, `tempomat_cost_seconds_total{source="estimate"}`)
 }
 
-// used returns the CPU use of Apache and its workers, to 10 ms for those that have ended.
+// used returns the CPU time of Apache and its workers. For workers that have ended, its resolution is 10 ms.
 func (a *apache) used() time.Duration {
 	a.t.Helper()
 	var all time.Duration
 	for _, pid := range append(a.workers(), a.Proc.Pid) {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid)) // it may have ended
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid)) // the process may have ended
 		var ns time.Duration
 		_, _ = fmt.Sscan(string(text), &ns)
 		all += ns
@@ -42,8 +42,8 @@ func (a *apache) used() time.Duration {
 	return all
 }
 
-// TestExactBill compares the charges for Apache's pages with the CPU use that PHP reports: with workers that
-// are found, with workers that report, and with neither.
+// TestExactBill compares the charges for Apache's pages with the CPU time that PHP measures: with workers that the
+// proxy finds, with workers that report, and with neither.
 func TestExactBill(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(tempDir(t), "w.sock")
@@ -53,7 +53,7 @@ func TestExactBill(t *testing.T) {
 		lines  string
 		rights bool
 		known  bool
-		log    string // a line of it
+		log    string // part of a log line
 	}{
 		"found":                {"", true, true, "is measured in the backend's workers"},
 		"told, without rights": {"socket: \"unix:" + socket + "\"", false, true, ""},
@@ -79,20 +79,20 @@ func TestExactBill(t *testing.T) {
 				}
 				all.Wait()
 			}
-			ask("198.51.101.1", 1) // the CPU use of a worker before its first known request is a guess
+			ask("198.51.101.1", 1) // the CPU time of a worker before its first known request is estimated
 			round := func(client string) (cpu, used time.Duration, process, estimate float64) {
 				start := tells.used()
 				knownBefore, estimatedBefore := s.costs(metrics)
 				ask(client, 3)
 				process, estimate = s.costs(metrics)
-				// used includes Apache's own use, which is higher on a busy machine.
+				// used includes the CPU time of Apache itself, which is higher on a busy machine.
 				return tells.cpu(client), tells.used() - start, process - knownBefore, estimate - estimatedBefore
 			}
 			for from, n := time.Now(), 1; ; n++ {
-				cpu, used, process, estimate := round(fmt.Sprintf("198.51.%d.%d", len(name), n)) // php.log has the requests of all tests
+				cpu, used, process, estimate := round(fmt.Sprintf("198.51.%d.%d", len(name), n)) // php.log contains the requests of all tests
 				t.Logf("PHP used %v, all of Apache %v; known %.3f s, estimated %.3f s", cpu, used, process, estimate)
 				if c.known && estimate > 0 && time.Since(from) < testkit.Patience/2 {
-					continue // the machine is so busy that a worker wasn't found in time
+					continue // the machine was too busy to find a worker in time
 				}
 				if c.known && (process < 0.85*cpu.Seconds() || process > 1.15*used.Seconds()) || !c.known && (process > 0 || estimate == 0) {
 					t.Error("this is more or less than was used, or is known without rights")
@@ -115,8 +115,8 @@ func TestExactBill(t *testing.T) {
 	}
 }
 
-// TestSocketThatNobodyTellsBy: an administrator who has set cost.socket sees what is wrong with it, and a
-// reload opens it once its directory exists, even if the configuration is the same.
+// TestSocketThatNobodyTellsBy: an administrator who has set cost.socket is shown what is wrong with the socket. When
+// its directory exists, a reload opens the socket, even if the configuration is the same.
 func TestSocketThatNobodyTellsBy(t *testing.T) {
 	t.Parallel()
 	directory := filepath.Join(tempDir(t), "later")
@@ -139,7 +139,7 @@ func TestSocketThatNobodyTellsBy(t *testing.T) {
 	gateSays("no worker reports through cost.socket, and no other way was found")
 }
 
-// telling is PHP's prepend file that reports to the socket.
+// telling returns the path of a file that makes PHP report to the socket (auto_prepend_file).
 func telling(t *testing.T, socket string) string {
 	t.Helper()
 	text := testkit.ReadFile(t, "../../deploy/php/tempomat-worker.php")
@@ -148,27 +148,27 @@ func telling(t *testing.T, socket string) string {
 	return forEverybody(t, name)
 }
 
-// withoutRights is the beginning of a command that runs without capabilities. If the tests run as an ordinary
-// user, Apache's workers belong to that user as well, and are found.
+// withoutRights returns the beginning of a command that runs without capabilities. If an ordinary user runs the tests,
+// Apache's workers also belong to this user, and the proxy finds them.
 func withoutRights(t *testing.T) []string {
 	t.Helper()
 	testkit.Root(t, "Apache's workers are this user's")
 	return []string{testkit.Program(t, "setpriv"), "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"}
 }
 
-// TestSilentWithoutAProxy: PHP reports where no program listens, and where the socket is full: the page still
-// comes, and at once.
+// TestSilentWithoutAProxy: PHP still serves the page at once if no program listens on the socket to which it reports,
+// or if the socket is full.
 func TestSilentWithoutAProxy(t *testing.T) {
 	t.Parallel()
 	full := filepath.Join(tempDir(t), "full.sock")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: full, Net: "unixgram"})
 	testkit.Must(t, err)
-	defer func() { _ = l.Close() }() // nobody reads it
+	defer func() { _ = l.Close() }() // the socket isn't read
 	testkit.Must(t, errors.Join(os.Chmod(full, 0o666), os.Chmod(filepath.Dir(full), 0o755)))
 	for name, socket := range map[string]string{"no program listens": "/nowhere/w.sock", "it is full": full} {
 		a := startApache(t, "--workers", "2", "--prepend", telling(t, socket))
 		web := newClient(t)
-		for range 700 { // more than the kernel keeps
+		for range 700 { // more datagrams than the kernel keeps
 			h := http.Header{"Tempomat-Request": {strings.Repeat("0", 32)}}
 			if r := fetch(t, web, http.MethodGet, a.url+"/page.php?ms=0", h, nil); r.StatusCode != http.StatusOK || strings.Contains(r.body, "arning") {
 				t.Fatalf("%s: %s %s", name, r.Status, r.body)

@@ -25,15 +25,15 @@ func TestWorldBrowserIsRedirected(t *testing.T) {
 			start(t, g.url+"/start")
 			landsOnce(t, g, f, "/w/page?title=a%2Fb;c&d=%C3%A4", "#part", 1)
 			landsOnce(t, g, f, "/second", "", 0)
-			if n, want := f.stats().Counters["requests"], uint64(2*2+1+2); n != want { // including the expensive ones and those of outwait
+			if n, want := f.stats().Counters["requests"], uint64(2*2+1+2); n != want { // including the expensive requests and those of outwait
 				t.Errorf("%d requests in all, want %d", n, want)
 			}
 		})
 	}
 }
 
-// outwait waits until a newcomer was redirected: every earlier request that must be redirected was redirected
-// by then.
+// outwait waits until a newcomer is redirected. Every earlier request that must be redirected has been redirected by
+// then.
 func (f *fullSite) outwait(t *testing.T, client string) {
 	t.Helper()
 	if got := got(open(t, newClient(t), http.MethodGet, f.url+"/", clicked(client), nil)); got != "302 ./" {
@@ -41,7 +41,7 @@ func (f *fullSite) outwait(t *testing.T, client string) {
 	}
 }
 
-// landsOnce opens a page while the site is full.
+// landsOnce opens a page while the site is full, and checks that the browser is redirected only as often as expected.
 func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, redirects uint64) {
 	t.Helper()
 	empty, before := f.fill(t), f.redirected()
@@ -59,8 +59,8 @@ func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, red
 	}
 }
 
-// pictures is a site with ten workers whose pages /N have N pictures, each of which holds a worker for a
-// while. Once all have loaded or failed, the page's title has both numbers.
+// pictures starts a site with ten workers. Its page /N contains N pictures, each of which holds a worker for a while.
+// When all have loaded or failed, the page's title contains both numbers.
 func pictures(t *testing.T, g *guide) string {
 	workers := make(chan struct{}, 10)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func pictures(t *testing.T, g *guide) string {
 		n, err := strconv.Atoi(r.URL.Path[1:])
 		if err != nil {
 			time.Sleep(5 * time.Millisecond)
-			w.Header().Set("Content-Type", "image/gif") // an SVG would cost the browser a document of its own
+			w.Header().Set("Content-Type", "image/gif") // the browser would have to make a document for each SVG
 			fmt.Fprint(w, "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff\x2c\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02\x44\x01\x00\x3b")
 			return
 		}
@@ -86,7 +86,7 @@ function tell() { if (good + bad == `, n, `) { document.title = good + " good, "
 	return backend.URL
 }
 
-// TestWorldPagesOfManyPictures: in every mode, a browser gets all pictures of a page, however many, both at
+// TestWorldPagesOfManyPictures: in every mode, a browser gets all pictures of a page, however many there are, both at
 // its first visit and when it returns.
 func TestWorldPagesOfManyPictures(t *testing.T) {
 	for _, mode := range []string{"fair", "observe", "cap", "cooperative"} {

@@ -11,7 +11,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// slowly makes accounts earn too little to notice, so that a level shows the cost of all charges.
+// slowly makes accounts earn so little that their levels show the sum of all charges.
 const slowly = `
 cpuCount: 1
 classes:
@@ -21,7 +21,7 @@ classes:
   userAgent: {share: 0.000001, burst: 1h}
 `
 
-// charged returns what a key was charged since the start, under slowly.
+// charged returns the CPU time that a key was charged since the start. The proxy must be configured with slowly.
 func (s *sidecarProcess) charged(class, id string) time.Duration {
 	s.t.Helper()
 	row, ok := s.account(class, id)
@@ -31,7 +31,7 @@ func (s *sidecarProcess) charged(class, id string) time.Duration {
 	return time.Duration((3600 - row.Level) * float64(time.Second))
 }
 
-// TestCostHeader: the backend reports the cost with the shipped file, and no client sees it.
+// TestCostHeader: the backend reports costs with the file that tempomat ships, and no client sees them.
 func TestCostHeader(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t, "--prepend", forEverybody(t, "../../deploy/apache/tempomat-cost.php"))
@@ -55,12 +55,12 @@ func TestCostHeader(t *testing.T) {
 	if cost < cpu*9/10 || cost > 2*cpu {
 		t.Errorf("charged %v for %v of CPU", cost, cpu)
 	}
-	if slept >= took/4 { // sleeping costs no CPU
+	if slept >= took/4 { // sleeping uses no CPU time
 		t.Errorf("charged %v for %v of sleep", slept, took)
 	}
 }
 
-// forEverybody copies a file to a place where Apache's workers, which may be another user, can read it.
+// forEverybody copies a file to a place where Apache's workers, which may run as another user, can read it.
 func forEverybody(t *testing.T, name string) (copied string) {
 	t.Helper()
 	dir := tempDir(t)

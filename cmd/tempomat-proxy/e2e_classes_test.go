@@ -26,8 +26,8 @@ func writeASNs(t *testing.T, file string, number uint32) {
 	testkit.WriteFile(t, file, b.String(), 0o644)
 }
 
-// TestClassesOfTheTable: classes that are off until they have a share charge requests and are shown like the
-// others; their database is reloaded with the configuration.
+// TestClassesOfTheTable: classes that are off by default charge requests, and are shown like the others, once they have
+// a share. Their database is reloaded with the configuration.
 func TestClassesOfTheTable(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "asn.mmdb")

@@ -15,7 +15,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestCurl: curl sends and fetches in every way that it supports, without TLS and with it.
+// TestCurl: curl sends and fetches in every way that it supports, with and without TLS.
 func TestCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -52,7 +52,7 @@ func TestCurl(t *testing.T) {
 		"https://site.example:" + port: "--cacert " + secure.caFile + " --connect-to site.example:" + port + ":" + secure.site,
 	} {
 		h2 := map[bool]string{true: "--http2", false: "--http2-prior-knowledge"}[flags != ""]
-		plain := map[bool]string{true: "2", false: "1.1"}[flags != ""] // what --http2 comes to
+		plain := map[bool]string{true: "2", false: "1.1"}[flags != ""] // the version that --http2 leads to
 		testkit.ReplaceFile(t, part, content[:70000])
 		const told = "\n%{http_version} %{http_code} %{size_download} %{size_upload} %{num_connects}\n"
 		for _, c := range []struct{ name, args, want string }{

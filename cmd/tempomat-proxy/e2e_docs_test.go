@@ -18,7 +18,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// notRun are the documented commands that no test runs, by their first words, and why.
+// notRun contains the reasons why no test runs some documented commands, by the first words of these commands.
 var notRun = map[string]string{
 	"docker": "it needs Docker: deploy/docker/check runs the image where there is one",
 	"helm":   "it needs a cluster: deploy/helm/check renders the chart and checks what comes out",
@@ -26,7 +26,8 @@ var notRun = map[string]string{
 	"editor": "a person types there",
 }
 
-// booted are the scripts that run commands on a booted Debian. bootedAs are commands for which they have other words.
+// booted are the scripts that run commands on a booted Debian. bootedAs contains the commands that differ in these
+// scripts.
 var (
 	needsBoot = regexp.MustCompile(`^(apt|systemctl|userdel|tempomat-proxy setup)\b`)
 	booted    = []string{"../../.ci/newcomer.d/run", "../../deploy/package/test-inside"}
@@ -36,8 +37,8 @@ var (
 	}
 )
 
-// TestDocumentedCommands runs every command of README and docs: those of a page in its order, with the files of
-// a machine of its own. What needs a booted machine is run by other tests, and notRun has the rest.
+// TestDocumentedCommands runs the commands in README and docs, page by page in their order. Each page has the files of
+// a machine of its own. Other tests run the commands that need a booted machine. notRun lists the rest.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Tempomat-Cost", "0.1") }))
@@ -66,7 +67,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// documentedCommands returns the commands of each page. From the recipes it takes only commands of tempomat:
+// documentedCommands returns the commands on each page. From the recipes, it takes only commands of tempomat, because
 // TestWorldRecipes runs the others.
 func documentedCommands(t *testing.T) map[string][]string {
 	t.Helper()
@@ -104,14 +105,14 @@ func documents(t *testing.T) []string {
 var (
 	shell   = regexp.MustCompile("(?ms)^ *```(?:sh|console|bash)[^\n]*\n(.*?)^ *```")
 	comment = regexp.MustCompile(`\s#\s.*$`)
-	// explanation is the second column in a list of commands, or a redirection of the output.
+	// explanation matches the second column in a list of commands, or a redirection of the output.
 	explanation = regexp.MustCompile(` {2,}| [|>] `)
 	ours        = regexp.MustCompile(`^tempomat-(proxy|doctor|master)\b`)
 	anyFenced   = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 )
 
-// commandsIn returns the commands of a page: all lines of fences marked sh, and the lines of indented blocks
-// that begin with a known program.
+// commandsIn returns the commands on a page: all lines in fences marked sh, and the lines in indented blocks that begin
+// with a known program.
 func commandsIn(page string) (all []string) {
 	add := func(line string, known bool) {
 		line = strings.TrimSpace(comment.ReplaceAllString(strings.TrimPrefix(strings.TrimSpace(line), "$ "), ""))
@@ -149,8 +150,8 @@ func isProgram(word string) bool {
 		"printf rm scp sed sha256sum ssh systemctl systemd-sysusers tar userdel"), word)
 }
 
-// machineOfPages makes the files that pages take for those of their machine. Programs that would act on this
-// machine or on another one only check what they are given.
+// machineOfPages creates the files that commands on the pages find on their machine. Programs that would affect this
+// machine or another one are replaced by ones that only check their arguments.
 const machineOfPages = `mkdir -p bin etc/tempomat etc/letsencrypt/live etc/letsencrypt/archive etc/apache2/sites-available etc/systemd/system \
 	run/tempomat run/tempomat-master usr/bin usr/share/tempomat var/lib/tempomat home/tempomat_1_linux_amd64/bin home/tempomat_1_linux_amd64/etc
 ln -s ADMIN run/tempomat/admin.sock
@@ -189,13 +190,13 @@ sha256sum $d.tar.gz >SHA256SUMS
 rm -r $d
 `
 
-// reader does what a page says.
+// reader follows the instructions on a page.
 type reader struct {
 	*sidecarProcess
 	t        *testing.T
 	root, at string // root of its machine, and the current directory
 	backend  string
-	words    *strings.Replacer // what a page calls something, and what it is here
+	words    *strings.Replacer // replaces names on the page with those in the test
 	booted   string
 }
 
@@ -219,13 +220,13 @@ func newReader(t *testing.T, s *sidecarProcess, backend, master string) *reader 
 	return r
 }
 
-// pathOfPage is a path of the page's machine; pathBeyond is one that is left when these are replaced.
+// pathOfPage matches paths on the page's machine. pathBeyond matches paths that are left after these are replaced.
 var (
 	pathOfPage = regexp.MustCompile(`(^|[ >:])/(etc|run|usr|var)/`)
 	pathBeyond = regexp.MustCompile(`(^|[ >:='"])/[a-z]`)
 )
 
-// try returns what is wrong with a command; empty: nothing.
+// try runs a command, and returns the problem with it, or an empty string if there is none.
 func (r *reader) try(command string) string {
 	command = strings.TrimPrefix(command, "bin/")
 	first, rest, _ := strings.Cut(command, " ")
@@ -273,8 +274,8 @@ func (r *reader) env() []string {
 	return []string{"PATH=" + r.root + "/bin:" + os.Getenv("PATH"), "HOME=" + r.root, "TEMPOMAT_ADMIN_LISTEN=unix:" + r.admin}
 }
 
-// shell runs a command that ends. The doctor may not know the client in the question, and on a slow machine it
-// asks again.
+// shell runs a command that ends. The doctor may report that it doesn't know the client. If the proxy doesn't answer
+// the doctor in time, shell runs the command again.
 func (r *reader) shell(command string) string {
 	for {
 		c := exec.CommandContext(r.t.Context(), "bash", "-euc", command)
@@ -289,7 +290,7 @@ func (r *reader) shell(command string) string {
 	}
 }
 
-// serves runs a command that doesn't end, until it prints something.
+// serves runs a command that doesn't end, and kills it after it has printed the given text.
 func (r *reader) serves(command, prints string) {
 	env := []string{"TEMPOMAT_STATE=off"}
 	if strings.Contains(command, "tempomat-proxy") {
@@ -311,7 +312,7 @@ func (r *reader) hasTarget(targets []string) string {
 	return ""
 }
 
-// TestYAMLInDocs: the pages' examples for tempomat.yaml are valid, once the parts that they omit are added.
+// TestYAMLInDocs: the examples for tempomat.yaml on the pages are valid after the parts that they omit are added.
 func TestYAMLInDocs(t *testing.T) {
 	t.Parallel()
 	fenced := regexp.MustCompile("(?ms)^```yaml(?: title=\"[^\"]*tempomat.yaml\")?\n(.*?)^```")

@@ -10,7 +10,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestDrain: requests under way at SIGTERM are finished, even those that wait.
+// TestDrain: requests in progress at SIGTERM are finished, even those that wait.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t)
@@ -22,7 +22,7 @@ cost: {source: wall}
 cpuCount: 1
 classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent: off}
 `)
-			// One request runs; another client's two requests cost a second each, so the second of them waits
+			// One request runs. Another client's two requests cost a second each, so the second of these waits
 			// for the first, or is held for it.
 			running := s.later(from("198.51.100.1"), "/sleep.php?ms=1500")
 			one := s.later(from("198.51.100.2"), "/sleep.php?ms=1000")

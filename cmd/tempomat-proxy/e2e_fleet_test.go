@@ -27,7 +27,7 @@ type masterProcess struct {
 	address string // for accounting
 }
 
-// startMaster starts tempomat-master on its own sockets, with further lines of configuration.
+// startMaster starts a tempomat-master with sockets of its own and further lines of configuration.
 func startMaster(t *testing.T, yaml string) *masterProcess {
 	t.Helper()
 	dir := tempDir(t)
@@ -43,14 +43,14 @@ func (m *masterProcess) start() {
 	m.Stderr.Await(m.t, 0, `"msg":"serving"`)
 }
 
-// crash kills it without warning.
+// crash kills the master without warning.
 func (m *masterProcess) crash() {
 	m.t.Helper()
 	m.Signal(syscall.SIGKILL)
 	m.Exit()
 }
 
-// coordination is the configuration of a sidecar that shares through it.
+// coordination returns the configuration of a sidecar that shares through this master.
 func (m *masterProcess) coordination() string {
 	return fmt.Sprintf("coordination: {kind: smockron, smockron: {master: %q, site: shop}}\n", m.address)
 }
@@ -65,7 +65,7 @@ func (s *sidecarProcess) links() []smockron.LinkState {
 	return reply.State
 }
 
-// linked waits until its master is connected and has sent its state, or is gone.
+// linked waits until the sidecar's master is connected and has sent its state, or until it is disconnected.
 func (s *sidecarProcess) linked(want bool) {
 	s.t.Helper()
 	testkit.Eventually(s.t, fmt.Sprint("there is a master: ", want), func() bool {
@@ -89,7 +89,7 @@ func (s *sidecarProcess) served(client string) {
 	}
 }
 
-// refused waits until a client's debt is known, and sends a request as that client.
+// refused waits until a client's debt is known, and sends a request as that client, which must be rejected.
 func (s *sidecarProcess) refused(client string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, "the debt of "+client+" is known", func() bool { return s.debt(client) > 0.02 })
@@ -109,9 +109,9 @@ func (m *masterProcess) doctor(args ...string) string {
 	return regexp.MustCompile(" +").ReplaceAllString(out, " ")
 }
 
-// TestFleet: a client spends its credit at one of three sidecars; all of them learn of it, and the doctor
-// shows it at the master. The master crashes, is gone for a while, and resumes with the state in Redis, which
-// then also fails for a while.
+// TestFleet: a client spends its credit at one of three sidecars. The debt then counts at all of them, and the doctor
+// shows it at the master. The master crashes, stays down for a while, and resumes with the state in Redis. Redis then
+// also fails for a while.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
@@ -163,7 +163,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	cars[0].served(newcomer) // requests never wait for a master
 	cars[0].refused(newcomer)
 	for _, s := range cars[1:] {
-		s.served(newcomer) // they cannot know
+		s.served(newcomer) // this sidecar can't know the debt
 	}
 	forgetful := startProxy(t, backend.URL, yaml+m.coordination())
 	forgetful.served(late)
@@ -172,7 +172,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	for _, s := range append(cars, forgetful) {
 		s.linked(true)
 		s.Stderr.Await(t, 0, "sharing accounts")
-		s.refused(debtor) // the master has sent everything that it had before
+		s.refused(debtor) // the master has sent its whole earlier state
 	}
 	if d := cars[1].debt(late); d > 0 {
 		t.Errorf("what was spent while there was no master is owed elsewhere: %.3f CPU-s", d)
@@ -187,7 +187,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	m.Stderr.Await(t, 0, `"msg":"the store is back"`)
 }
 
-// newSecret makes a file with a fleet's secret.
+// newSecret creates a file with a fleet's secret.
 func newSecret(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(tempDir(t), "secret")
@@ -204,14 +204,14 @@ func (s *sidecarProcess) knows(client string) bool {
 	return strings.Contains(out, "a known client")
 }
 
-// fleetWay is a way to share, and how to break it.
+// fleetWay is a way to share, with functions that break and repair it.
 type fleetWay struct {
 	of         func(n int) string // coordination settings of the n-th of at most five instances
 	fail, mend func()
 }
 
-// fleetWays are all ways to share. Redis hangs for a while; gossip is split, each instance from all others;
-// both of two masters are killed, and one returns.
+// fleetWays returns all ways to share. When they fail, Redis hangs, gossip is split (each instance from all others), or
+// both of two masters are killed, of which one returns.
 func fleetWays() map[string]func(*testing.T) fleetWay {
 	return map[string]func(*testing.T) fleetWay{
 		"redis": func(t *testing.T) fleetWay {
@@ -247,7 +247,7 @@ func newCables(t *testing.T, n int) *cables {
 		streams, err := net.Listen("tcp", "127.0.0.1:0")
 		testkit.Must(t, err)
 		packets, err := net.ListenPacket("udp", streams.Addr().String())
-		if err != nil { // somebody else has it
+		if err != nil { // another program uses this port
 			_ = streams.Close()
 			continue
 		}
@@ -301,9 +301,9 @@ func (c *cables) carryStreams(from net.Listener, to string) {
 	}
 }
 
-// TestAFleetKnowsPeople: a person logs in at one of three sidecars, and the others know it within a moment.
-// After a rotation of the secret, so does a sidecar that starts then, and the others know its clients. Gossip
-// also shares a robot's charges. An instance with another secret is reported, and learns nothing.
+// TestAFleetKnowsPeople: a person logs in at one of three sidecars, and the others know this client within a moment.
+// A sidecar that starts after a rotation of the secret also knows the client, and the others know its clients. Gossip
+// also shares a robot's charges. An instance with a different secret is reported, and learns nothing.
 func TestAFleetKnowsPeople(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -354,8 +354,8 @@ func TestAFleetKnowsPeople(t *testing.T) {
 	}
 }
 
-// replaceSecret replaces a fleet's secret with one that signs at once, and reloads all cars, of which there
-// must be some.
+// replaceSecret replaces a fleet's secret with one that signs at once, and reloads all cars. There must be at least
+// one.
 func replaceSecret(t *testing.T, file string, cars ...*sidecarProcess) {
 	t.Helper()
 	setTime := func(from, to time.Time, form string) { // in the file
@@ -382,7 +382,7 @@ func replaceSecret(t *testing.T, file string, cars ...*sidecarProcess) {
 	}
 }
 
-// TestAPassOfAFleet: if one sidecar has redirected a newcomer, no other one does so again, even while the
+// TestAPassOfAFleet: after one sidecar has redirected a newcomer, no other sidecar redirects it again, even while the
 // secret is replaced.
 func TestAPassOfAFleet(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,10 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWorldGarden puts common servers in front of the proxy and behind it, which must carry the same requests
-// with it and without it. It compares what the backend at the end received, and what the client was answered,
-// with what was sent. If two neighbours disagreed about where a request ends, a request would be missing, one
-// would appear that was never sent, or an answer would belong to another request.
+// TestWorldGarden puts common servers in front of the proxy and behind it. These chains must carry the same requests
+// with and without the proxy. The test compares the requests that the backend received, and the answers that the client
+// received, with the requests that were sent. If two neighbours disagreed about where a request ends, a request would be
+// missing, one would appear that was never sent, or an answer would belong to another request.
 func TestWorldGarden(t *testing.T) {
 	t.Parallel()
 	for _, g := range gardeners {
@@ -45,8 +45,8 @@ func TestWorldGarden(t *testing.T) {
 	}
 }
 
-// TestWorldNoSpellingTellsOrigin: servers that pass fields on in the environment accept a client's claims
-// about itself, in any spelling: none passes the proxy. Without the proxy, most do.
+// TestWorldNoSpellingTellsOrigin: servers that pass headers to scripts in the environment accept a client's claims about
+// itself in several spellings. None of these claims passes the proxy.
 func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 	t.Parallel()
 	const spoofed = "203.0.113.9"
@@ -82,7 +82,7 @@ func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 					}
 				}
 			}
-			if t.Logf("%d of 30 spellings are taken without the proxy", taken); taken < 2 { // the usual name
+			if t.Logf("%d of 30 spellings are taken without the proxy", taken); taken < 2 { // the page must accept at least the usual spelling
 				t.Error("the page does not show what comes")
 			}
 		})
@@ -93,7 +93,7 @@ func TestWorldNoSpellingTellsOrigin(t *testing.T) {
 type chain struct {
 	backend *recorder
 	client  visitor
-	keeps   bool // the first server closes no connection without need
+	keeps   bool // the first server closes connections only if necessary
 
 	n    int
 	want map[string]record // requests that the backend must receive, by their ids
@@ -145,7 +145,7 @@ func (c *chain) step(s step) error {
 		case r.breaks:
 			continue
 		case r.kind == "early", r.kind == "refused":
-			c.may[id] = true // it is answered before its end
+			c.may[id] = true // the request is answered before it ends
 			continue
 		}
 		c.want[id] = record{id, r.method, "/" + id + "/" + r.kind, r.body}
@@ -171,13 +171,13 @@ func (c *chain) step(s step) error {
 			return c.client.ends()
 		}
 		if r.kind == "refused" && a.hints == 0 {
-			c.client.close() // the next bytes would be its body
+			c.client.close() // the next bytes would count as the body
 		}
 	}
 	return nil
 }
 
-// broken checks the answer to a body that breaks off. There may be none.
+// broken checks the answer to a request whose body breaks off. There may be no answer.
 func (c *chain) broken(a visited, err error) error {
 	defer c.client.close()
 	switch {
@@ -191,13 +191,13 @@ func (c *chain) broken(a visited, err error) error {
 	return c.client.ends()
 }
 
-// ends reports whether an answer ends the connection, which it may only do if necessary.
+// ends reports whether an answer may end the connection, which is allowed only if necessary.
 func (s *sent) ends(a visited) bool {
 	switch {
 	case s.closes, strings.Contains(s.fields, "close"):
 		return true
 	case s.minor == 0 && s.kind == "chunks":
-		return a.closes // because its length is unknown
+		return a.closes // because the length of the answer is unknown
 	}
 	return s.kind == "refused" && a.hints == 0
 }
@@ -225,9 +225,9 @@ func (s *sent) check(id string, a visited) error {
 	return nil
 }
 
-// agree sends ambiguous requests to a server in front of the proxy, which may understand them as it likes.
-// The two must agree: nothing reaches the backend that was not sent, or twice, and each answer belongs to its
-// request.
+// agree sends ambiguous requests to a server in front of the proxy. The server may interpret them in any way, but the
+// proxy must agree with it: no request may reach the backend that wasn't sent, none may reach it twice, and each answer
+// must belong to its request.
 func (c *chain) agree(t *testing.T) {
 	smuggled := 0
 	for _, d := range doubts() {
@@ -236,7 +236,7 @@ func (c *chain) agree(t *testing.T) {
 		c.client.close()
 		err := c.client.say(d.written(id, after))
 		due := []string{id, after}
-		c.client.patience = time.Second / 2 // some servers wait for more
+		c.client.patience = time.Second / 2 // some servers wait for more bytes
 		for asked := false; err == nil; {
 			var a visited
 			if a, err = c.client.read("GET", nil); isTimeout(err) && !asked {
@@ -244,7 +244,7 @@ func (c *chain) agree(t *testing.T) {
 					t.Errorf("%s: %s: beside it: %v", d.group, d.name, err)
 				}
 				if len(c.backend.of("smuggled")) > smuggled {
-					c.client.patience = testkit.Patience // for its answer, unless it is another one's
+					c.client.patience = testkit.Patience // to wait for the answer to this request
 				}
 				continue
 			}
@@ -253,7 +253,7 @@ func (c *chain) agree(t *testing.T) {
 			}
 			at := slices.Index(due, a.id)
 			switch {
-			case a.id == "smuggled": // the server in front of the proxy understands it as a request
+			case a.id == "smuggled": // the server in front of the proxy also treats this text as a request
 				smuggled++
 				continue
 			case at < 0:
@@ -273,8 +273,8 @@ func (c *chain) agree(t *testing.T) {
 	c.compare(t)
 }
 
-// asksBeside sends a request over a new connection and waits for the answer: on a slow machine, earlier
-// requests have arrived by then.
+// asksBeside sends a request over a new connection and waits for the answer. Even on a slow machine, earlier requests
+// have arrived by then.
 func (c *chain) asksBeside() error {
 	beside := visitor{address: c.client.address, patience: testkit.Patience}
 	defer beside.close()

@@ -24,10 +24,10 @@ type regular struct {
 	visits    int
 	redirects int
 	slowest   time.Duration // since the last check
-	failures  []string      // the same
+	failures  []string      // since the last check
 }
 
-// browse visits until the context ends.
+// browse visits the site until the context ends.
 func (v *regular) browse(ctx context.Context, c *http.Client, site string) {
 	h := clicked(v.address)
 	for path := "/page.php?ms=1"; ctx.Err() == nil; {
@@ -62,7 +62,7 @@ func (v *regular) browse(ctx context.Context, c *http.Client, site string) {
 	}
 }
 
-// count returns the number of its visits.
+// count returns the number of the browser's visits.
 func (v *regular) count() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,8 +77,8 @@ type siege struct {
 	visitors []*regular
 }
 
-// pass waits until each visitor has made enough new visits, and checks them: none may fail, except for those
-// on the way to an instance that ended.
+// pass waits until each visitor has made enough new visits, and checks them. None may fail except those on the way to
+// an instance that ended, of which there may be lost.
 func (s *siege) pass(what string, lost int) {
 	s.t.Helper()
 	var failures []string
@@ -117,10 +117,10 @@ func (s *siege) known(wait bool) {
 	}
 }
 
-// TestWorldFleetBehindHAProxy: visitors are sent to three instances in turn, in front of an Apache that
-// robots keep busy. All instances know the visitors, even while their way of sharing hangs, is split or was
-// killed; an instance that was killed knows them again. Each browser is redirected once, even if the secret
-// is replaced in the meantime, and an instance with another secret disturbs none of them.
+// TestWorldFleetBehindHAProxy: HAProxy sends visitors to three instances in turn, in front of an Apache that robots keep
+// busy. All instances know the visitors, even while sharing hangs, is split or was killed. An instance that was killed
+// knows them again. Each browser is redirected once, even if the secret is replaced in the meantime, and an instance
+// with a different secret disturbs none of them.
 func TestWorldFleetBehindHAProxy(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t)
@@ -159,7 +159,7 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 			s.cars[0].Signal(syscall.SIGKILL)
 			s.cars[0].Exit()
 			s.pass("one was killed", 2*len(s.visitors))
-			s.cars[0] = start(0, address, secret) // with nothing saved
+			s.cars[0] = start(0, address, secret) // without saved state
 			s.known(true)
 			s.pass("it is back", 0)
 			replaceSecret(t, secret, s.cars...)
@@ -182,7 +182,7 @@ func TestWorldFleetBehindHAProxy(t *testing.T) {
 	}
 }
 
-// begin starts robots and visitors, which run until the test ends.
+// begin starts the robots and visitors, which run until the test ends.
 func (s *siege) begin() {
 	ctx, end := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -219,7 +219,7 @@ func (s *siege) logs() (reads []int) {
 	return reads
 }
 
-// await waits until all instances have logged a text since then.
+// await waits until all instances have logged a text after these lengths.
 func (s *siege) await(reads []int, what string) {
 	s.t.Helper()
 	for i, car := range s.cars {

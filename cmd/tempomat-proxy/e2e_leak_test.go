@@ -16,14 +16,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestNothingIsLeft runs the program in the test's process, sends all kinds of requests, and checks which
-// goroutines are left at its end.
+// TestNothingIsLeft runs the program in the test's process, sends all kinds of requests, and checks that no goroutines
+// are left after the program has ended.
 func TestNothingIsLeft(t *testing.T) {
 	backend := startApache(t)
 	graphite, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = graphite.Close() })
-	var samples atomic.Int64 // bytes of them
+	var samples atomic.Int64 // their size in bytes
 	go func() {
 		for c, err := graphite.Accept(); err == nil; c, err = graphite.Accept() {
 			n, _ := io.Copy(io.Discard, c)
@@ -66,7 +66,7 @@ robots: {refresh: off}
 	}
 }
 
-// asksForEverything returns while requests of all kinds are still under way.
+// asksForEverything sends requests of all kinds, and returns while some are still in progress.
 func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 	for i, p := range protocols {
 		c := p.client(t)
@@ -86,19 +86,19 @@ func (s *sidecarProcess) asksForEverything(t *testing.T, mode string) {
 			_ = res.Body.Close()
 		}
 		s.leaves(t, c, http.MethodGet, "/sleep.php?ms=60000", as("7"), nil)
-		half, _ := io.Pipe() // nothing comes
+		half, _ := io.Pipe() // a body that never comes
 		s.leaves(t, c, http.MethodPost, "/upload.php", as("8"), half)
 	}
 	debtor := http.Header{"X-Forwarded-For": {"203.0.113.1"}, "X-Debtor": {"1"}}
-	if mode != "cooperative" { // the first one runs; others wait for its cost to be paid
+	if mode != "cooperative" { // the first request runs, and others wait until its cost is paid
 		fetch(t, newClient(t), http.MethodGet, s.url+"/page.php?ms=50", debtor, nil)
 	}
 	_ = s.later(debtor, "/page.php?ms=50") // held until the end
 	testkit.Eventually(t, "a held request", func() bool { return s.stats().Held == 1 })
 }
 
-// leaves sends a request, and disconnects once it is at the backend. The backend continues to the end, unless
-// it waits for the client.
+// leaves sends a request, and disconnects when the request is at the backend. The backend finishes the request unless
+// it is waiting for the client.
 func (s *sidecarProcess) leaves(t *testing.T, c *http.Client, method, path string, h http.Header, body io.Reader) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())

@@ -14,8 +14,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// underLoad lets clients request a page without a pause, and calls do after each hundred requests: none may
-// fail. Each client has its own connection; every fourth opens a new one for each request, and as many speak
+// underLoad has clients request a page without a pause, and calls do after each hundred requests. No request may fail.
+// Every fourth client opens a new connection for each request, and the others keep one. A quarter of the clients speak
 // HTTP/2. They use TLS unless secure is nil.
 func underLoad(t *testing.T, secure *tls.Config, url string, steps int, do func(i int)) {
 	t.Helper()
@@ -64,7 +64,7 @@ func asker(i int, secure *tls.Config) *http.Client {
 		transport.Protocols.SetUnencryptedHTTP2(true)
 	case i%4 == 2:
 		transport.ForceAttemptHTTP2 = true
-	case i%8 == 3 && secure != nil: // the other clients do not resume sessions
+	case i%8 == 3 && secure != nil: // the other clients don't resume sessions
 		transport.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	}
 	return &http.Client{Transport: transport, Timeout: 2 * testkit.Patience}
@@ -83,15 +83,15 @@ func asks(c *http.Client, url string) error {
 	return nil
 }
 
-// pageBackend answers everything with a page, declares clients that log in to be people, and reports that
-// expensive pages cost two CPU-seconds.
+// pageBackend answers all requests with a page, vouches for clients that log in, and reports that expensive pages cost
+// two CPU-seconds.
 func pageBackend(t *testing.T) (url string) {
 	t.Helper()
 	url, _, _ = slowBackend(t)
 	return url
 }
 
-// slowBackend is a pageBackend whose pages under /slow arrive and wait until release.
+// slowBackend is a pageBackend whose page /slow waits until release. slow receives a value for each request for it.
 func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()) {
 	t.Helper()
 	came, gate := make(chan struct{}, 16), make(chan struct{})
@@ -104,7 +104,7 @@ func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()
 		case "/login":
 			w.Header().Set("Tempomat-Standing", "yes")
 		case "/dear":
-			time.Sleep(50 * time.Millisecond) // time in which a hundred CPUs could do as much
+			time.Sleep(50 * time.Millisecond) // long enough that a hundred CPUs could have used the reported time
 			w.Header().Set("Tempomat-Cost", "2")
 		}
 		_, _ = io.WriteString(w, "page")

@@ -16,14 +16,13 @@ import (
 	"tempomat/proxy/handover"
 )
 
-// manager receives a service's messages to systemd (NOTIFY_SOCKET), and keeps sockets like its file
-// descriptor store: sockets with the same name are kept next to each other, and a name is forgotten with all
-// its sockets. Unlike systemd, it doesn't notice that two descriptors are the same socket, which systemd
-// keeps only once.
+// manager receives a service's messages to systemd (NOTIFY_SOCKET), and keeps sockets like systemd's file descriptor
+// store: it can keep several sockets with the same name, and removes all of them together. Systemd keeps a socket only
+// once, but the manager doesn't notice that two descriptors belong to the same socket.
 type manager struct {
 	t       *testing.T
 	notify  string
-	read    int // of what was said
+	read    int // number of messages that were read
 	closing sync.WaitGroup
 
 	mu   sync.Mutex // guards the fields below
@@ -37,7 +36,7 @@ type notice struct {
 	pid  int
 }
 
-// closesAfter is how long forgotten sockets stay open, even after all messages were received.
+// closesAfter is how long removed sockets stay open, even after all messages were received.
 const closesAfter = 50 * time.Millisecond
 
 func startManager(t *testing.T) *manager {
@@ -94,7 +93,7 @@ func (m *manager) hear(message string, control []byte) {
 	case strings.HasPrefix(message, "FDSTOREREMOVE=1\n"):
 		forgotten := m.kept[name]
 		delete(m.kept, name)
-		m.closing.Go(func() { // like systemd, which uses a thread for that
+		m.closing.Go(func() { // like systemd, which uses a thread to close them
 			time.Sleep(closesAfter)
 			closeFiles(forgotten)
 		})
@@ -124,8 +123,8 @@ func (m *manager) next() (said notice) {
 	return said
 }
 
-// keeps returns the kept files in the form that the next process gets, and their names, after all messages
-// were received.
+// keeps waits until all messages are received, and returns the kept files in the form that the next process gets, and
+// their names.
 func (m *manager) keeps() (files []*os.File, names []string) {
 	m.t.Helper()
 	testkit.Must(m.t, (handover.Store{Notify: m.notify}).Wait())
@@ -139,7 +138,8 @@ func (m *manager) keeps() (files []*os.File, names []string) {
 	return files, names
 }
 
-// duplicate leaves the socket's flags alone, unlike Fd: the process that serves it shares them.
+// duplicate duplicates a descriptor. Unlike Fd, it leaves the socket's flags unchanged, because the process that serves
+// the socket shares them.
 func (m *manager) duplicate(f *os.File) *os.File {
 	m.t.Helper()
 	raw, err := f.SyscallConn()
@@ -172,7 +172,7 @@ func (m *managed) begin() {
 	m.t.Helper()
 	files, names := m.keeps()
 	m.handOver(files, names, "NOTIFY_SOCKET="+m.notify)
-	closeFiles(files) // the process has its own
+	closeFiles(files) // the process has its own descriptors
 }
 
 // begins starts the program and waits until it serves.

@@ -16,8 +16,8 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// TestWorldWithoutCgo: all programs can be built without cgo, and then don't contain Smockron: a sidecar
-// reports that and serves with its own accounts, and a master does not start.
+// TestWorldWithoutCgo: all programs can be built without cgo, but then don't support Smockron. A sidecar reports this
+// and serves with its own accounts, and a master doesn't start.
 func TestWorldWithoutCgo(t *testing.T) {
 	t.Parallel()
 	bin := tempDir(t)

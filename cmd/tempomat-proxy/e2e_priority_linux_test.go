@@ -13,14 +13,14 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// workers are Apache's.
+// workers returns the process IDs of Apache's workers.
 func (a *apache) workers() (pids []int) {
 	a.t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/stat")
 	testkit.Must(a.t, err)
 	parent := strconv.Itoa(a.Proc.Pid)
 	for _, name := range names {
-		text, _ := os.ReadFile(name) // it may have ended
+		text, _ := os.ReadFile(name) // the process may have ended
 		_, rest, _ := strings.Cut(string(text), ") ")
 		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == parent {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
@@ -30,10 +30,10 @@ func (a *apache) workers() (pids []int) {
 	return pids
 }
 
-// lowered returns how many workers of Apache have a different priority from its own.
+// lowered returns the number of Apache's workers whose priority differs from that of the test.
 func (a *apache) lowered() (n int) {
 	a.t.Helper()
-	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the caller of the tests may have lowered all of them
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the tests, and with them Apache, may run with a lower priority
 	testkit.Must(a.t, err)
 	for _, pid := range a.workers() {
 		policy, _, errno := unix.Syscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(pid), 0, 0)
@@ -45,7 +45,7 @@ func (a *apache) lowered() (n int) {
 	return n
 }
 
-// attack runs some long pages whose workers step down.
+// attack requests some long pages, and waits until the priorities of their workers are lowered.
 func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string) {
 	t.Helper()
 	for _, client := range []string{"198.51.100.7", "198.51.101.7"} {
@@ -55,8 +55,8 @@ func (a *apache) attack(t *testing.T, s *sidecarProcess) (pages []<-chan string)
 	return pages
 }
 
-// TestPriorities: the workers of a real Apache step down while the proxy is reloaded and ended: each time
-// they have their own priority afterwards.
+// TestPriorities: the priorities of a real Apache's workers are lowered, and then the proxy is reloaded or ended. Each
+// time, the workers have their own priority afterwards.
 func TestPriorities(t *testing.T) {
 	testkit.Root(t, "to raise priorities again takes CAP_SYS_NICE")
 	backend := startApache(t, "--workers", "6")
@@ -82,7 +82,7 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestNoPriorities: one log line says what is missing, and the site is served.
+// TestNoPriorities: if priorities can't be lowered, one log line says what is missing, and the site is served.
 func TestNoPriorities(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t, "--workers", "4")

@@ -22,7 +22,7 @@ type prometheus struct {
 	url string
 }
 
-// startPrometheus starts one that scrapes the targets each second, and evaluates tempomat's alerts.
+// startPrometheus starts a Prometheus that scrapes the targets each second and evaluates tempomat's alerts.
 func startPrometheus(t *testing.T, targets string) *prometheus {
 	t.Helper()
 	path := testkit.Program(t, "prometheus")
@@ -39,12 +39,12 @@ scrape_configs: [{job_name: tempomat-proxy, static_configs: [{targets: [`+target
 	return &prometheus{t: t, url: "http://" + listen}
 }
 
-// ask sends a request to its API, and returns the error that the API reports.
+// ask sends a request to the API of Prometheus, and returns the error that the API reports.
 func (p *prometheus) ask(path string, query url.Values, into any) (wrong string) {
 	p.t.Helper()
 	r, err := http.Get(p.url + path + "?" + query.Encode())
 	if err != nil {
-		return err.Error() // it doesn't listen yet
+		return err.Error() // Prometheus doesn't listen yet
 	}
 	defer r.Body.Close()
 	reply := struct{ Data, Error any }{Data: into}
@@ -55,7 +55,7 @@ func (p *prometheus) ask(path string, query url.Values, into any) (wrong string)
 	return wrong
 }
 
-// query returns the number of series of an expression, and the value of the first.
+// query returns the number of series that match an expression, and the value of the first series.
 func (p *prometheus) query(expr string) (n int, value float64, wrong string) {
 	p.t.Helper()
 	var data struct {
@@ -75,7 +75,7 @@ func (p *prometheus) value(expr string) float64 {
 	return x
 }
 
-// panelQueries are all expressions of the dashboard, with values for its variables.
+// panelQueries returns all expressions in the dashboard, with values for the dashboard's variables.
 func panelQueries(t *testing.T) (all []string) {
 	t.Helper()
 	data := testkit.ReadFile(t, "../../deploy/grafana/tempomat.json")
@@ -90,7 +90,7 @@ func panelQueries(t *testing.T) (all []string) {
 	return all
 }
 
-// checkPanels checks that all panels of the dashboard have data.
+// checkPanels checks that the panels of the dashboard have data, except for the few that can be empty.
 func (p *prometheus) checkPanels() {
 	p.t.Helper()
 	empty := 0
@@ -104,12 +104,12 @@ func (p *prometheus) checkPanels() {
 			empty++
 		}
 	}
-	if empty > 4 { // alerts that fire, and sharing
+	if empty > 4 { // the panels for firing alerts and for sharing are empty
 		p.t.Errorf("%d expressions of the dashboard have no value", empty)
 	}
 }
 
-// checkRules waits until all alerts were evaluated, and checks the result.
+// checkRules waits until all alerts have been evaluated, and checks the result.
 func (p *prometheus) checkRules() {
 	p.t.Helper()
 	var rules struct {

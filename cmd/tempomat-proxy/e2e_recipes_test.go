@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWorldRecipes follows the pages of docs/recipes with the real programs: it writes the files that a page
-// shows, runs its commands, checks what docs/recipes.md promises, that no visitor can claim another address or
-// scheme, and that the commands under "Undo" restore everything.
+// TestWorldRecipes follows the pages in docs/recipes with the real programs: it writes the files that a page shows, and
+// runs the page's commands. It then checks the promises in docs/recipes.md, that no visitor can claim another address
+// or scheme, and that the commands under "Undo" restore everything.
 func TestWorldRecipes(t *testing.T) {
 	t.Parallel()
 	for _, r := range recipes() {
@@ -25,7 +25,7 @@ func TestWorldRecipes(t *testing.T) {
 	}
 }
 
-// recipes are the pages.
+// recipes returns the recipes of all pages.
 func recipes() []recipe {
 	return []recipe{
 		{page: "apache", with: "-mod-php", scheme: "http", install: installModPHP, start: serving("8080 80", apacheServes, tempomatServes)},
@@ -44,14 +44,14 @@ func recipes() []recipe {
 	}
 }
 
-// recipe is a page.
+// recipe describes how to test a page.
 type recipe struct {
 	page    string
-	with    string           // server to follow the page with, if there are several
+	with    string           // the server with which to follow the page, if the page describes several
 	section string           // section that is followed before "Change"; empty: none
 	on      string           // page that is followed before this one; empty: none
 	scheme  string           // of the site
-	install func(m *machine) // what is there before
+	install func(m *machine) // creates the state before the changes
 	start   func(m *machine) // applies the page's changes, until the site is served
 	more    func(m *machine) // checks the page's other promises; nil: none
 }
@@ -62,7 +62,7 @@ func (r recipe) run(t *testing.T) {
 		m.certificate()
 	}
 	r.prepare(m)
-	others := func() map[string]string { // tempomat's own stays
+	others := func() map[string]string { // without tempomat's own files, which stay
 		all := m.state()
 		maps.DeleteFunc(all, func(name, _ string) bool { return strings.HasPrefix(name, "/etc/tempomat/") })
 		return all
@@ -116,7 +116,8 @@ func installApacheFPM(m *machine) {
 	m.shell("a2enmod proxy_fcgi setenvif\na2enconf php8.2-fpm")
 }
 
-// serving starts servers in their order, and waits until a program listens on each port that the page names.
+// serving returns a function that starts servers in the given order, and waits until a program listens on each of the
+// page's ports.
 func serving(ports string, servers ...func(m *machine)) func(m *machine) {
 	return func(m *machine) {
 		for _, starts := range servers {
@@ -139,7 +140,7 @@ func serviceServes(unit string) func(m *machine) {
 	return func(m *machine) { m.startService(unit) }
 }
 
-// installApacheTLS creates a site like one of certbot's.
+// installApacheTLS creates a site with TLS, as certbot configures it.
 func installApacheTLS(m *machine) {
 	installModPHP(m)
 	m.write("/etc/apache2/sites-available/www.example.org-le-ssl.conf", m.local(`<VirtualHost *:443>
@@ -153,7 +154,7 @@ func installApacheTLS(m *machine) {
 	m.shell("a2enmod ssl\na2ensite www.example.org-le-ssl")
 }
 
-// installNginx has one site, of which the function's argument says how it listens.
+// installNginx returns a function that installs nginx with one site, which has the given listen directives.
 func installNginx(listens string) func(m *machine) {
 	return func(m *machine) {
 		m.nginx()
@@ -234,13 +235,13 @@ end)
 `)
 }
 
-// application is a service that shows the visitor's scheme and address as it sees them.
+// application starts a service that shows the visitor's scheme and address as it sees them.
 func (m *machine) application(command, file, text string) {
 	m.write("/srv/app/"+file, text)
 	m.write("/etc/systemd/system/app.service", m.local("[Service]\nEnvironment=HOST=0.0.0.0 PORT=80\nExecStart="+command+"\n"))
 }
 
-// redirectsToHTTPS asks the plain port.
+// redirectsToHTTPS checks that the port without TLS redirects to HTTPS.
 func redirectsToHTTPS(m *machine) {
 	v := m.visitor("http")
 	a := v.get("/dir?a=b", nil)
@@ -249,14 +250,14 @@ func redirectsToHTTPS(m *machine) {
 	}
 }
 
-// refusesWithoutHeader connects a visitor to tempomat itself.
+// refusesWithoutHeader checks that tempomat rejects a visitor who connects to it directly with a PROXY header.
 func refusesWithoutHeader(m *machine) {
 	redirectsToHTTPS(m)
 	m.shell("! curl -s --haproxy-protocol http://127.0.0.1:8888/")
 }
 
-// site has a page that shows everything that PHP gets, one that shows the visitor, and a directory, whose
-// name without a slash is redirected.
+// site creates a page that shows everything that PHP gets, a page that shows the visitor, and a directory, whose URL
+// without a slash is redirected.
 func (m *machine) site() {
 	m.write("/var/www/html/who.php", "<?php header('Cache-Control: no-store'); echo $_SERVER['REMOTE_ADDR'], ' ', $_SERVER['HTTPS'] ?? '', ' ', $_SERVER['HTTP_HOST'];\n")
 	const spy = "<?php header('Content-Type: application/json'); header('Cache-Control: no-store'); echo json_encode($_SERVER);\n"
@@ -264,5 +265,5 @@ func (m *machine) site() {
 	m.write("/var/www/html/dir/index.php", spy)
 }
 
-// haproxyHead is the beginning of a configuration.
+// haproxyHead is the beginning of a configuration for HAProxy.
 const haproxyHead = "global\n    log stdout format raw local0\ndefaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n"

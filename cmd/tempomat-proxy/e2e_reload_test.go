@@ -19,7 +19,7 @@ const (
 	rejected = `"msg":"configuration rejected; the current one stays in use"`
 )
 
-// reload has the proxy read its configuration again, and waits for the log's line that says so.
+// reload makes the proxy read its configuration again, and waits for the log line with the outcome.
 func (s *sidecarProcess) reload(outcome string) {
 	s.t.Helper()
 	from := s.Stderr.Len()
@@ -46,11 +46,11 @@ func TestReload(t *testing.T) {
 	}
 	t.Run("good", func(t *testing.T) { takesGoodFile(t, s, backend) })
 	after, _ := s.account("slash32", debtor)
-	// It has earned something since; losing its debt would be more.
+	// The client has earned CPU time since then, but much less than its debt.
 	if after.Level < before.Level || after.Level > before.Level+0.2 {
 		t.Errorf("the debt was %v and is %v", before.Level, after.Level)
 	}
-	// Requests that were only observed before count now.
+	// The debt, which was only observed before, now has an effect.
 	if a := s.get(debtor, "/style.css"); a.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("the debtor got %s", a.Status)
 	}
@@ -106,8 +106,8 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache) {
 	}
 }
 
-// TestReloadOfNoSite: a truncated file has no backend, and if the backend is the served address, whatever
-// listen says now, the proxy would call itself. Both files are refused, and the site is served as before.
+// TestReloadOfNoSite: a truncated file has no backend. If the backend is an address that the proxy serves, even one that
+// listen no longer contains, requests would loop. Both files are rejected, and the site is served as before.
 func TestReloadOfNoSite(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -153,7 +153,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 		t.Errorf("the listener serves %s", a.Status)
 	}
 	const doctorSays = "reloaded\nThese settings need a restart: listen, table.size\n"
-	for range 2 { // the keys still wait, although the file hasn't changed since the last reload
+	for range 2 { // the keys still need a restart if the file hasn't changed since the last reload
 		if _, out, _ := s.doctor("reload"); !strings.Contains(out, doctorSays) {
 			t.Errorf("the doctor says %q, want %q", out, doctorSays)
 		}
@@ -165,8 +165,8 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 	}
 }
 
-// TestFilesOfTheConfiguration: a file that the configuration names is read with it and at each reload. A broken one is
-// named with its fault, and what was read before stays in force.
+// TestFilesOfTheConfiguration: the proxy reads the files that the configuration names at the start and at each reload.
+// If a file is broken, the log names it with its fault, and its previous content stays in use.
 func TestFilesOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,8 +176,8 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 	const client, nobody = "198.51.100.9", "http://127.0.0.1:9"
 	for name, c := range map[string]struct {
 		backend, yaml, file   string   // yaml has %s for the file's directory
-		first, second, broken string   // what is in the file
-		before, after         string   // what a client is shown
+		first, second, broken string   // contents of the file
+		before, after         string   // part of the answer to a client
 		changed, rejected     []string // lines of the log
 	}{
 		"error pages": {

@@ -16,7 +16,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// supervised returns a socket that stays open whatever process serves it, like systemd's.
+// supervised returns a socket that stays open whichever process serves it, like a socket of systemd.
 func supervised(t *testing.T, network, at string) (net.Listener, *os.File) {
 	t.Helper()
 	l, err := net.Listen(network, at)
@@ -44,8 +44,8 @@ func refuses(address string) bool {
 	return err != nil
 }
 
-// TestSupervisedRestartsRefuseNobody: sockets that a supervisor has opened are served by each process that is
-// started with them, and by its successor; they remain the supervisor's.
+// TestSupervisedRestartsRefuseNobody: each process that is started with a supervisor's sockets serves them, and so does
+// its successor. The supervisor keeps them open.
 func TestSupervisedRestartsRefuseNobody(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tempDir(t), "front.sock")
@@ -80,8 +80,8 @@ func TestSupervisedRestartsRefuseNobody(t *testing.T) {
 	}
 }
 
-// TestHandedOverNonsense: the proxy reports a descriptor that isn't a socket, one that the backend's address
-// leads to, and one that may need TLS.
+// TestHandedOverNonsense: the proxy reports a descriptor that isn't a socket, a socket at the backend's address, and
+// one that may need TLS.
 func TestHandedOverNonsense(t *testing.T) {
 	t.Parallel()
 	null, err := os.Open(os.DevNull)
@@ -107,8 +107,8 @@ func TestHandedOverNonsense(t *testing.T) {
 	}
 }
 
-// TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs, after a requested end
-// and after a crash; while requests finish after SIGINT, another program can have the port.
+// TestKeptRestartsRefuseNobody: the manager keeps the sockets while no process runs, both after a requested end and
+// after a crash. After SIGINT, another program can use the port while requests finish.
 func TestKeptRestartsRefuseNobody(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t, pageBackend(t), "state: off\nlog: {access: off}\n")
@@ -142,8 +142,8 @@ func TestKeptRestartsRefuseNobody(t *testing.T) {
 	}
 }
 
-// TestKeptElsewhere: sockets that listen no longer names are dropped, even if they are in the way of its new
-// addresses.
+// TestKeptElsewhere: sockets that aren't in listen any more are closed, even if they conflict with new addresses in
+// listen.
 func TestKeptElsewhere(t *testing.T) {
 	t.Parallel()
 	backend, port := pageBackend(t), freePort(t)
@@ -161,8 +161,8 @@ func TestKeptElsewhere(t *testing.T) {
 		}
 	}
 	m.begins()
-	is("kept-127.0.0.1%3A" + port) // but not the unix socket
-	again(`":` + port + `"`)       // the old one would be in the way
+	is("kept-127.0.0.1%3A" + port) // but not the Unix socket
+	again(`":` + port + `"`)       // conflicts with the old socket
 	is("kept-%3A" + port)
 	again(`"[::]:` + port + `"`) // the same address, written differently
 	m.Stderr.Await(t, 0, `"msg":"serving sockets that the service manager kept"`)
@@ -171,7 +171,7 @@ func TestKeptElsewhere(t *testing.T) {
 	is("kept-127.0.0.1%3A0")
 	testkit.Eventually(t, "the port that nobody serves is free", func() bool { return refuses("127.0.0.1:" + port) })
 
-	// A process that replaces another one decides what is kept from then on.
+	// A process that replaces another one decides which sockets are kept from then on.
 	m.configure(t, backend, "state: off\nlisten: \"127.0.0.1:"+port+"\"\n")
 	next := m.successor()
 	m.Exit()
@@ -179,8 +179,7 @@ func TestKeptElsewhere(t *testing.T) {
 	is("kept-127.0.0.1%3A" + port)
 }
 
-// TestKeptByWhatCannotServe: a process that can't start gives up the sockets, so that clients don't wait in
-// vain.
+// TestKeptByWhatCannotServe: a process that can't start gives up the sockets, so clients don't wait in vain.
 func TestKeptByWhatCannotServe(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -206,7 +205,7 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 	}
 }
 
-// TestKeptBesideASocketUnit: with a socket unit, its sockets are served, and no others are kept.
+// TestKeptBesideASocketUnit: if there is a socket unit, the proxy serves the unit's sockets, and no others are kept.
 func TestKeptBesideASocketUnit(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t, pageBackend(t), "state: off\n")
@@ -222,7 +221,7 @@ func TestKeptBesideASocketUnit(t *testing.T) {
 	}
 }
 
-// TestNotify: systemd gets the messages that it waits for.
+// TestNotify: systemd gets all messages that it expects.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t, "http://127.0.0.1:9", "")
@@ -252,7 +251,7 @@ func TestNotify(t *testing.T) {
 	hears("STOPPING=1")
 }
 
-// installed is a sidecar that runs from its own file, which a test may replace.
+// installed is a sidecar that runs from a program file of its own, which a test may replace.
 type installed struct {
 	*sidecarProcess
 	program string
@@ -266,7 +265,7 @@ func (s *installed) install(text string) {
 	testkit.Must(s.t, os.Rename(next, s.program))
 }
 
-// startInstalled starts one that sends its messages for systemd to a manager.
+// startInstalled starts an installed sidecar that sends its messages for systemd to a manager.
 func startInstalled(t *testing.T, m *manager) *installed {
 	t.Helper()
 	file := copyOf(t, program(t, "tempomat-proxy"), filepath.Join(tempDir(t), "tempomat-proxy"))
@@ -280,7 +279,7 @@ func copyOf(t *testing.T, from, to string) string {
 	return to
 }
 
-// successor makes a process start its successor, and waits until that serves. Both write to the same log.
+// successor makes a process start its successor, and waits until the successor serves. Both write to the same log.
 func (s *sidecarProcess) successor() *sidecarProcess {
 	s.t.Helper()
 	from := s.Stderr.Len()
@@ -293,8 +292,8 @@ func (s *sidecarProcess) successor() *sidecarProcess {
 	return &next
 }
 
-// TestSucceed: at SIGUSR2, the program that is now at this one's path takes over, and no connection is
-// refused; one that can't start changes nothing. Systemd learns which process is the service.
+// TestSucceed: at SIGUSR2, the program that is now at the path of the running one takes over, and no connection is
+// refused. A program that can't start changes nothing. Systemd is informed which process is the service.
 func TestSucceed(t *testing.T) {
 	t.Parallel()
 	systemd := startManager(t)
@@ -328,8 +327,8 @@ func TestSucceed(t *testing.T) {
 	}
 }
 
-// TestFirstProcessOfAContainer: the container would end with its first process, so this one stays as long as
-// a successor runs, and passes signals on.
+// TestFirstProcessOfAContainer: the container would end with its first process. This process therefore stays as long as
+// a successor runs, and forwards signals.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	t.Parallel()
 	testkit.Root(t, "only root makes a space of process numbers")
@@ -347,7 +346,7 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	long := s.later(nil, "/slow")
 	<-came
 	signal(syscall.SIGUSR2, `"msg":"draining"`)
-	signal(syscall.SIGHUP, `"msg":"reloaded"`) // from the next one, while the first one drains
+	signal(syscall.SIGHUP, `"msg":"reloaded"`) // the successor reloads while the first process drains
 	release()
 	if got := <-long; got != "200 OK" {
 		t.Errorf("what was under way ended with %q", got)
@@ -361,8 +360,8 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	s.Exits(0)
 }
 
-// TestSuccessorKnowsClients: a person keeps the standing, and the history continues; debts are forgiven, as
-// at a restart.
+// TestSuccessorKnowsClients: a person keeps the standing, and the history continues. Debts are forgiven, as after a
+// restart.
 func TestSuccessorKnowsClients(t *testing.T) {
 	t.Parallel()
 	const person, debtor = "203.0.113.5", "203.0.113.6"
@@ -383,8 +382,8 @@ func TestSuccessorKnowsClients(t *testing.T) {
 	}
 }
 
-// TestHistoryOfProcesses: the history survives a replacement, a restart and a crash, and disappears when it
-// is switched off.
+// TestHistoryOfProcesses: the history survives a replacement of the process, a restart and a crash. It disappears when
+// it is switched off.
 func TestHistoryOfProcesses(t *testing.T) {
 	t.Parallel()
 	url := pageBackend(t)
@@ -465,8 +464,8 @@ func TestSucceedTwice(t *testing.T) {
 	}
 }
 
-// TestSuccessorListensElsewhere: sockets for the same addresses are taken over, new addresses are opened, and
-// the others are closed.
+// TestSuccessorListensElsewhere: a successor takes over the sockets for its addresses, opens new addresses, and closes
+// the other sockets.
 func TestSuccessorListensElsewhere(t *testing.T) {
 	t.Parallel()
 	url, dir := pageBackend(t), tempDir(t)
@@ -495,7 +494,7 @@ func TestSuccessorListensElsewhere(t *testing.T) {
 	}
 }
 
-// TestSuccessorSharesOn: the port on which instances share is free when the new process needs it.
+// TestSuccessorSharesOn: the port on which instances share accounts is free when the new process needs it.
 func TestSuccessorSharesOn(t *testing.T) {
 	t.Parallel()
 	at := "127.0.0.1:" + freePort(t)
@@ -518,7 +517,7 @@ func TestSuccessorSharesOn(t *testing.T) {
 	}
 }
 
-// TestSuccessorFails: if a process can't serve, the running one stays as it is.
+// TestSuccessorFails: if a successor can't serve, the running process continues unchanged.
 func TestSuccessorFails(t *testing.T) {
 	t.Parallel()
 	url, dir := pageBackend(t), tempDir(t)
@@ -555,7 +554,7 @@ func TestSuccessorFails(t *testing.T) {
 	}
 }
 
-// TestEndsWhileTheNextStarts: a process that is told to end does so, and so does the successor that it had
+// TestEndsWhileTheNextStarts: after SIGTERM, a process ends, and so does the successor that it has just
 // started.
 func TestEndsWhileTheNextStarts(t *testing.T) {
 	t.Parallel()
@@ -564,7 +563,7 @@ func TestEndsWhileTheNextStarts(t *testing.T) {
 	s.Signal(syscall.SIGUSR2)
 	s.Stderr.Await(t, 0, "starts")
 	s.Signal(syscall.SIGTERM)
-	s.Exits(0) // which includes that no process writes its log any more
+	s.Exits(0) // also waits until no process writes to the log any more
 	if _, err := os.Stat(s.admin); err == nil {
 		t.Error("the admin socket is left behind")
 	}

@@ -26,8 +26,8 @@ import (
 
 const googlebotSays = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
-// nameServer serves the names of two crawlers, one of which is forged. It returns its address and the number
-// of its queries.
+// nameServer serves the names of two crawlers, one of which is forged. It returns the server's address and the number
+// of queries.
 func nameServer(t *testing.T) (string, *atomic.Int64) {
 	t.Helper()
 	records := map[string]string{
@@ -68,7 +68,7 @@ func reverse(t *testing.T, address string) string {
 	return name
 }
 
-// asRobot requests a page as a client of an address with a User-Agent.
+// asRobot requests a page as a client with the given address and User-Agent.
 func (s *sidecarProcess) asRobot(address, agent string) {
 	s.t.Helper()
 	h := from(address)
@@ -88,9 +88,9 @@ func (s *sidecarProcess) accounts(class string) string {
 	return stdout
 }
 
-// TestRobots: a true crawler has one account for all its addresses, and a forged one is charged by its
-// address as usual. A robot from a list, or with nothing but a name, has its own account; the doctor shows
-// them by name.
+// TestRobots: a genuine crawler has one account for all its addresses, and a forged one is charged by its address as
+// usual. A robot from a list, or with nothing but a name, has an account of its own. The doctor shows the accounts by
+// name.
 func TestRobots(t *testing.T) {
 	t.Parallel()
 	server, questions := nameServer(t)
@@ -101,7 +101,7 @@ func TestRobots(t *testing.T) {
 	s := startProxy(t, backend, yaml)
 
 	for _, address := range []string{"66.249.66.1", "2001:4860:4801::1", "198.51.100.1"} {
-		s.asRobot(address, googlebotSays) // nobody knows yet
+		s.asRobot(address, googlebotSays) // not verified yet
 	}
 	testkit.Eventually(t, "a verified robot has its account", func() bool {
 		s.asRobot("66.249.66.1", googlebotSays)
@@ -226,8 +226,8 @@ func (s *sidecarProcess) asSigner(t *testing.T, key ed25519.PrivateKey, signer, 
 	}
 }
 
-// TestListsOfRobots: the operators' lists are fetched through a proxy, distinguish crawlers from fetchers for
-// people, and survive a restart; so do the keys of signers.
+// TestListsOfRobots: the operators' lists are fetched through a proxy, and distinguish crawlers from robots that fetch
+// pages for people. The lists and the keys of signers survive a restart.
 func TestListsOfRobots(t *testing.T) {
 	t.Parallel()
 	o := startOperators(t)

@@ -25,7 +25,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// setupMachine is a machine with a web server as its package installs it, and a systemctl that starts and
+// setupMachine is a machine with a web server in the state after its installation, and a systemctl that starts and
 // stops the real programs.
 type setupMachine struct {
 	*machine
@@ -33,7 +33,7 @@ type setupMachine struct {
 	server *process // Apache
 	proxy  *process
 	runs   []string
-	// breaks is a command that fails when it begins.
+	// breaks is the beginning of the command that must fail.
 	breaks string
 }
 
@@ -142,8 +142,8 @@ func (m *setupMachine) sameState(before map[string]string) {
 	}
 }
 
-// siteVisitor is the visitor that a proxy on the loopback forwards for. tempomat-proxy trusts that, but a
-// server that was not set up does not.
+// siteVisitor is the visitor's address that a proxy on the loopback interface reports. tempomat-proxy trusts this
+// report, but a server that wasn't set up doesn't.
 const siteVisitor = "203.0.113.9"
 
 // seen reports whether the server's logs name the visitor.
@@ -207,7 +207,7 @@ func TestWorldSetup(t *testing.T) {
 		t.Fatalf("%d:\n%s", status, said)
 	}
 	m.sameState(before)
-	m.breaks = "systemctl enable" // when the server has already moved
+	m.breaks = "systemctl enable" // fails after the server has already moved
 	if status, said := m.setup("-write"); status != 1 || !strings.Contains(said, "all changes were undone") {
 		t.Errorf("%d:\n%s", status, said)
 	}
@@ -236,7 +236,7 @@ func TestWorldSetup(t *testing.T) {
 	if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
 		t.Errorf("once more: %d:\n%s", status, said)
 	}
-	m.systemctl("stop", "tempomat-proxy") // -undo also helps where the proxy doesn't run
+	m.systemctl("stop", "tempomat-proxy") // -undo also works if the proxy isn't running
 	if status, said := m.setup("-undo"); status != 0 {
 		t.Errorf("%d:\n%s", status, said)
 	}
@@ -247,8 +247,8 @@ func TestWorldSetup(t *testing.T) {
 	}
 }
 
-// TestWorldSetupEdited: sites are edited and added after setup; -undo gives all of them the port back, with
-// and without systemd.
+// TestWorldSetupEdited: sites are edited and added after setup. -undo returns the port to all of them, with and without
+// systemd.
 func TestWorldSetupEdited(t *testing.T) {
 	t.Parallel()
 	for _, systemd := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// secureApache has sites with TLS and certificates like certbot's: links in a directory to files in another
-// one, which only root may read. A common .htaccess rule would redirect in a circle if Apache did not see
+// secureApache returns a machine that has sites with TLS and certificates like certbot's: links in a directory to files
+// in another one, which only root may read. A common .htaccess rule would redirect in circles if Apache didn't see
 // TLS.
 func secureApache(t *testing.T) *setupMachine {
 	m := debianApache(t)
@@ -23,7 +23,7 @@ func secureApache(t *testing.T) *setupMachine {
 	m.write("etc/apache2/sites-enabled/plain.conf", fmt.Sprintf("<VirtualHost *:%d>\n\tServerName plain.example\n\tDocumentRoot %s\n</VirtualHost>\n", m.place.HTTP, m.path("/var/www/html")))
 	mode := os.FileMode(0o600)
 	if _, err := osuser.LookupGroup("ssl-cert"); err != nil {
-		mode = 0o644 // no group could get access to them
+		mode = 0o644 // setup couldn't give a group access to the files
 	}
 	authority := testkit.NewAuthority(t)
 	for _, name := range []string{"site.example", "other.example"} {
@@ -43,8 +43,8 @@ func secureApache(t *testing.T) *setupMachine {
 	return m
 }
 
-// TestWorldSetupTLS: the proxy terminates TLS, and the sites still see it; a site that only redirects stays
-// where it is.
+// TestWorldSetupTLS: the proxy terminates TLS, and the sites still see TLS. A site that only redirects stays on its
+// port.
 func TestWorldSetupTLS(t *testing.T) {
 	t.Parallel()
 	m := secureApache(t)
@@ -61,7 +61,7 @@ func TestWorldSetupTLS(t *testing.T) {
 	if err != nil || a.status != 200 || a.body != "the first page\n" {
 		t.Errorf("%+v, %v\n%s", a, err, m.proxy.Stderr)
 	}
-	testkit.Eventually(t, "the server logs the visitor's address", m.seen) // after its answer
+	testkit.Eventually(t, "the server logs the visitor's address", m.seen) // the server logs a request after answering it
 	if a, err := m.get(m.place.HTTPS, true, "/sub"); err != nil || a.status != 301 || a.location != "https://site.example/sub/" {
 		t.Errorf("%+v, %v", a, err)
 	}

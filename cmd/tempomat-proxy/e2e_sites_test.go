@@ -17,7 +17,7 @@ sites:
   calm: {hosts: [calm.test], share: 3}
 `
 
-// sites returns the gate's state of the sites, by name.
+// sites returns the state of the sites at the gate, by name.
 func (s *sidecarProcess) sites() map[string]limiter.SiteState {
 	s.t.Helper()
 	var g api.GateReply
@@ -29,8 +29,8 @@ func (s *sidecarProcess) sites() map[string]limiter.SiteState {
 	return all
 }
 
-// TestSitesAsApacheHasThem: however a client writes a host, it counts for the site whose virtual host Apache
-// answers with; an unknown host counts for no site.
+// TestSitesAsApacheHasThem: however a client writes a host, its request counts for the site whose virtual host Apache
+// selects. A request for an unknown host counts for no site.
 func TestSitesAsApacheHasThem(t *testing.T) {
 	t.Parallel()
 	backend := startApache(t, "--hosts", "crawled.test,www.crawled.test,calm.test")

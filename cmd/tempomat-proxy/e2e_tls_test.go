@@ -26,7 +26,7 @@ type secureSite struct {
 	*sidecarProcess
 	ca     *testkit.Authority
 	caFile string
-	site   string // host:port where TLS is
+	site   string // host:port that serves TLS
 }
 
 // issue writes a certificate for names; the first name identifies it.
@@ -37,8 +37,8 @@ func (s *secureSite) issue(file string, names ...string) {
 	testkit.ReplaceFile(s.t, filepath.Join(s.dir, file+".crt"), string(certificate))
 }
 
-// startSecure starts a sidecar with TLS in front of a backend. yaml may contain %s for its directory of
-// certificates, which has one for site.example.
+// startSecure starts a sidecar with TLS in front of a backend. In yaml, %s stands for the directory of certificates,
+// which contains one for site.example.
 func startSecure(t *testing.T, backend, yaml string) *secureSite {
 	t.Helper()
 	dir := tempDir(t)
@@ -56,7 +56,7 @@ func startSecure(t *testing.T, backend, yaml string) *secureSite {
 
 const overTLS = "listen: {address: 127.0.0.1:0, tls: true}\ntls: {certificates: %s}\n"
 
-// trusting returns a client's configuration.
+// trusting returns the configuration of a client that trusts the site's authority.
 func (s *secureSite) trusting() *tls.Config {
 	return &tls.Config{RootCAs: s.ca.Pool, ServerName: "site.example"}
 }
@@ -70,8 +70,8 @@ func (s *secureSite) shown(name string) string {
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-// TestCertificatesExchangedUnderLoad: no client fails while certificates change at SIGHUP, even in parts, and
-// processes at SIGUSR2.
+// TestCertificatesExchangedUnderLoad: no request fails while certificates change at SIGHUP, even in parts, and processes
+// change at SIGUSR2.
 func TestCertificatesExchangedUnderLoad(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -91,7 +91,7 @@ func TestCertificatesExchangedUnderLoad(t *testing.T) {
 			before.Exits(0)
 			return
 		}
-		if i%4 == 0 { // half of it, and then the whole
+		if i%4 == 0 { // first half of the file, then all of it
 			testkit.ReplaceFile(t, filepath.Join(s.dir, "site.crt"), "-----BEGIN CERTIFICATE-----\nMIIB")
 			reload("the previous one stays in use")
 		}
@@ -123,7 +123,7 @@ func TestHandedOverTLS(t *testing.T) {
 	}
 }
 
-// TestTicketsOfAFleet: at one sidecar, a client resumes a session that began at another, if they share a
+// TestTicketsOfAFleet: a client can resume, at one sidecar, a TLS session that began at another if the two share a
 // secret.
 func TestTicketsOfAFleet(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func TestTicketsOfAFleet(t *testing.T) {
 		want          bool
 	}{{yaml, yaml, true}, {"", "", false}} {
 		first := startSecure(t, backend.URL, overTLS+c.first)
-		second := startProxy(t, backend.URL, fmt.Sprintf(overTLS, first.dir)+c.second) // it has the same certificate
+		second := startProxy(t, backend.URL, fmt.Sprintf(overTLS, first.dir)+c.second) // with the same certificate
 		config := first.trusting()
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 		resumed := func(at string) bool {
@@ -155,8 +155,8 @@ func TestTicketsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestReloadOfTLS: a change of TLS that needs a restart leaves the certificates as they are until then. A reload
-// whose certificates can't be used is rejected as a whole.
+// TestReloadOfTLS: if a change of TLS needs a restart, the certificates don't change until then. A reload whose
+// certificates can't be used is rejected as a whole.
 func TestReloadOfTLS(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
@@ -187,8 +187,8 @@ func TestReloadOfTLS(t *testing.T) {
 	testkit.Same(t, "site.example", s.shown("site.example"), "shown after another error")
 }
 
-// TestFilesBesideACME: with ACME, files that can't be used are logged at the start, even if they are all files.
-// A reload from good files to such files fails, even if they wait for a restart.
+// TestFilesBesideACME: with ACME, files that can't be used are logged at the start, even if none can be used. A reload
+// from valid files to such files fails, even if the change needs a restart.
 func TestFilesBesideACME(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
 	s := secureSite{sidecarProcess: &sidecarProcess{t: t, dir: t.TempDir()}, ca: testkit.NewAuthority(t)}

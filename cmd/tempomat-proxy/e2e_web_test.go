@@ -16,14 +16,14 @@ const (
 	secondToken = "another-token-0123"
 )
 
-// withToken is a header.
+// withToken returns headers with a token.
 func withToken(token string) http.Header {
 	return http.Header{"Authorization": {"Bearer " + token}}
 }
 
-// TestDashboardOverTCP runs the programs over TCP with a token. Without the token's file the site is served,
-// and the log explains the consequence. A reload that finds a token grants access; each reload reads it
-// again, and so does a process that takes over.
+// TestDashboardOverTCP runs the programs over TCP with a token. Without the token's file, the site is served, and the
+// log explains the consequence. A reload that finds a token grants access. Each reload reads the token again, and so
+// does a process that takes over.
 func TestDashboardOverTCP(t *testing.T) {
 	t.Parallel()
 	file, port := filepath.Join(tempDir(t), "token"), freePort(t)
@@ -65,7 +65,7 @@ func TestDashboardOverTCP(t *testing.T) {
 	is(200, "after another process took over", secondToken)
 }
 
-// startProxyWithAdmin starts the proxy with further lines in its section admin.
+// startProxyWithAdmin starts the proxy with further lines in the section admin.
 func startProxyWithAdmin(t *testing.T, lines string) *sidecarProcess {
 	t.Helper()
 	s := unstarted(t)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fullSite is a site with one worker, which an expensive page holds for as long as the test wants, so all
-// other clients must wait.
+// fullSite is a site with one worker. An expensive page holds the worker for as long as the test wants, and all other
+// clients must wait.
 type fullSite struct {
 	*sidecarProcess
 	script string // of its pages
@@ -20,14 +20,14 @@ type fullSite struct {
 	mu    sync.Mutex // guards the fields below
 	asked []string   // requests at the backend: method, target, and the cookies
 	dear  chan struct{}
-	here  chan struct{} // an expensive page has arrived
+	here  chan struct{} // receives a value when a request for an expensive page has arrived
 }
 
-// oneWorker makes all requests wait behind one page, however short they are.
+// oneWorker makes all requests, however short, wait behind one page.
 const oneWorker = "cpuCount: 1\ncost: {source: wall}\ngate: {heavy: 1, usage: off}\nstate: off\n"
 
-// startFullSite starts the proxy in front of such a site, with further lines of configuration. The site has
-// room until it is filled.
+// startFullSite starts the proxy in front of such a site, with further lines of configuration. The worker is free until
+// fill is called.
 func startFullSite(t *testing.T, yaml string) *fullSite {
 	t.Helper()
 	f := &fullSite{here: make(chan struct{}, 1)}
@@ -54,7 +54,7 @@ func (f *fullSite) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "<!doctype html><html><head><title>%s</title><link rel=icon href=data:,></head><body>a page<script>%s</script></body></html>\n", r.RequestURI, f.script)
 }
 
-// saw returns the requests at the backend since its last call, in order.
+// saw returns the requests that reached the backend since the last call of saw, in order.
 func (f *fullSite) saw() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,10 +81,10 @@ func (f *fullSite) fill(t *testing.T) (empty func()) {
 	})
 }
 
-// redirected returns how many requests were redirected since the start.
+// redirected returns the number of requests redirected since the start.
 func (f *fullSite) redirected() uint64 { return f.stats().Counters["redirected"] }
 
-// clicked returns the header of a user's click, from an address.
+// clicked returns the headers of the request for a user's click, from an address.
 func clicked(client string) http.Header {
 	h := from(client)
 	h.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// recorder is the backend at the end of the garden. It records every request that arrived completely. A
-// request's path, /ID/KIND, has its name and the kind of answer that it wants.
+// recorder is the backend at the end of the garden. It records every request that arrives completely. A request's
+// path, /ID/KIND, contains the request's name and the kind of answer that the client wants.
 type recorder struct {
 	address string
 
 	mu      sync.Mutex // guards the fields below
 	records []record
-	faults  []string // of bodies
+	faults  []string // in bodies
 }
 
 // record is a request that arrived completely.

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// doubt is a request that servers may understand in several ways. In its text, ID stands for its name, N for
+// doubt is a request that servers may interpret in several ways. In the text, ID stands for the request's name, N for
 // the length of requestOfABody, and S for requestOfABody itself.
 type doubt struct{ group, name, text string }
 
 const doubtHost = "Host: garden.example\r\n"
 
-// doubts are the cases from lists of attacks on the framing of requests: two lengths (CL.CL, CL.TE, TE.TE),
-// fields that only some servers see, and line or chunk ends that only some accept.
+// doubts returns the cases from lists of attacks on the framing of requests: two lengths (CL.CL, CL.TE, TE.TE), fields
+// that only some servers see, and ends of lines or chunks that only some servers accept.
 func doubts() (all []doubt) {
 	add := func(group, name, text string) { all = append(all, doubt{group, name, text}) }
 	post := func(group, name, fields, body string) {

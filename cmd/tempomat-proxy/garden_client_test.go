@@ -17,13 +17,13 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// visitor is a client of the garden: it sends raw bytes and reads answers.
+// visitor is a client of the garden. It sends raw bytes and reads answers.
 type visitor struct {
 	address  string
 	patience time.Duration // until an answer begins
 	conn     net.Conn      // nil: none is open
 	in       *bufio.Reader
-	opened   int // connections, so far
+	opened   int // number of connections so far
 }
 
 // visited is an answer.
@@ -55,8 +55,8 @@ func (v *visitor) close() {
 	}
 }
 
-// say writes without waiting for an answer. If the other side has closed the connection, reading the answer
-// shows that.
+// say writes a text without waiting for an answer. It doesn't report that the other side has closed the connection,
+// because a later read shows this.
 func (v *visitor) say(text string) error {
 	if err := v.open(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (v *visitor) read(method string, goOn func() error) (a visited, err error) 
 	}
 }
 
-// ends waits for the end of the connection, before which no more bytes may come.
+// ends waits for the end of the connection. No more bytes may come before it.
 func (v *visitor) ends() error {
 	defer v.close()
 	rest, err := io.ReadAll(v.in)

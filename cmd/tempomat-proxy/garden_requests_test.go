@@ -9,19 +9,19 @@ import (
 
 // sent is a request that a client of the garden sends.
 type sent struct {
-	kind    string // kind of answer that is wanted; see recorder
+	kind    string // kind of answer that the client wants; see recorder
 	method  string
 	minor   int    // minor version of HTTP
 	fields  string // lines
-	body    string // what it means
-	coded   string // body as it is written, if that differs
+	body    string // the body, decoded
+	coded   string // the body as it is sent, if it differs
 	expects bool   // the body is sent only when the server asks for it
 	status  int    // of the answer
 	closes  bool   // the connection closes after the request
 	breaks  bool   // the body is invalid and is refused
 }
 
-// text returns the request in two parts: the head, and the body.
+// text returns the request in two parts: the headers and the body.
 func (s *sent) text(id string) (head, body string) {
 	if body = s.coded; body == "" {
 		body = s.body
@@ -29,7 +29,7 @@ func (s *sent) text(id string) (head, body string) {
 	return fmt.Sprintf("%s /%s/%s HTTP/1.%d\r\nHost: garden.example\r\n%s\r\n", s.method, id, s.kind, s.minor, s.fields), body
 }
 
-// step is what a client sends in one piece: one request, or several.
+// step is one or more requests that a client sends in one piece.
 type step struct {
 	name     string
 	requests []sent
@@ -42,7 +42,7 @@ const chunkedField = "Transfer-Encoding: chunked\r\n"
 // upload is a body that is larger than any socket buffer.
 var upload = strings.Repeat("0123456789abcde\n", 20000)
 
-// requestOfABody looks like a request, but is a body.
+// requestOfABody is a body that looks like a request.
 const requestOfABody = "GET /smuggled/x HTTP/1.1\r\nHost: garden.example\r\n\r\n"
 
 // chunks writes a body in two chunks.

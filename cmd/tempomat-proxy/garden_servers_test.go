@@ -12,21 +12,21 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// gardener is a server that passes requests on to the next one, configured as in Debian.
+// gardener is a server, configured as in Debian, that forwards requests to the next server.
 type gardener struct {
 	name string
-	// start starts the server, and returns its address on the loopback.
+	// start starts the server, and returns its address on the loopback interface.
 	start func(t *testing.T, next string) (address string)
-	// lacks are the steps that the server itself can't do, whatever its neighbour.
+	// lacks are the steps that the server can't carry out with any neighbour.
 	lacks []string
 }
 
 // gardeners are common servers in front of the proxy or behind it.
 //
-// Their gaps (lacks) also exist without the proxy. nginx before 1.29 treats a 103 as the answer. Varnish 7.1
-// answers 503 to a 103, to chunk extensions and to trailers; if it refuses a body in chunks, it passes on an
-// empty one as complete. lighttpd 1.4.69 writes the trailer of an answer into its head, with a bare CR, for
-// which the proxy answers 502.
+// Their gaps (lacks) also exist without the proxy. nginx before 1.29 treats a 103 as the answer. Varnish 7.1 responds
+// with 503 to a 103, to chunk extensions and to trailers. If Varnish rejects a body in chunks, it forwards an empty body
+// as complete. lighttpd 1.4.69 writes the trailer of an answer into the headers, with a bare CR, and the proxy therefore
+// responds with 502.
 var gardeners = []gardener{
 	{"nginx", startNginx, []string{"103 first"}},
 	{"Apache", startApacheProxy, nil},
@@ -36,8 +36,8 @@ var gardeners = []gardener{
 	{"Node", startNode, nil},
 }
 
-// startServer starts a server with a configuration, which gets the directory to use and the port to listen
-// on, and waits until it listens.
+// startServer starts a server, and waits until it listens. config and command get the directory to use. config also
+// gets the port on which to listen.
 func startServer(t *testing.T, config func(dir, port string) string, command func(dir, file string) []string) string {
 	t.Helper()
 	dir, port := tempDir(t), freePort(t)
@@ -88,7 +88,7 @@ func startApacheProxy(t *testing.T, next string) string {
 		text := fmt.Sprintf("ServerRoot %[1]s\nServerName localhost\nListen 127.0.0.1:%[2]s\nPidFile %[1]s/pid\nDefaultRuntimeDir %[1]s\nErrorLog %[1]s/error.log\n",
 			dir, port)
 		for _, m := range []string{"mpm_event", "unixd", "authz_core", "proxy", "proxy_http"} {
-			if file := modules + "/mod_" + m + ".so"; isFile(file) { // the others are built in
+			if file := modules + "/mod_" + m + ".so"; isFile(file) { // other modules are built in
 				text += "LoadModule " + m + "_module " + file + "\n"
 			}
 		}
@@ -98,7 +98,7 @@ func startApacheProxy(t *testing.T, next string) string {
 		return text + "StartServers 1\nServerLimit 1\nThreadsPerChild 25\nMaxRequestWorkers 25\nMaxKeepAliveRequests 0\n" +
 			"AllowEncodedSlashes NoDecode\nProxyPreserveHost On\nProxyPass / http://" + next + "/ nocanon\n"
 	}, func(_, file string) []string {
-		return []string{"setsid", program, "-f", file, "-DFOREGROUND"} // it ends its whole process group
+		return []string{"setsid", program, "-f", file, "-DFOREGROUND"} // Apache ends its whole process group
 	})
 }
 
@@ -109,7 +109,7 @@ func isFile(name string) bool {
 
 func startHAProxy(t *testing.T, next string) string { return startHAProxyTo(t, next) }
 
-// startHAProxyH2 starts one that uses HTTP/2 to the next server.
+// startHAProxyH2 starts an HAProxy that uses HTTP/2 to the next server.
 func startHAProxyH2(t *testing.T, next string) string { return startHAProxyTo(t, next+" proto h2") }
 
 func startHAProxyTo(t *testing.T, next string) string {
@@ -150,7 +150,7 @@ func startNode(t *testing.T, next string) string {
 	}, func(_, file string) []string { return []string{program, file} })
 }
 
-// nodeProxy passes requests on, with Node's own module.
+// nodeProxy is a program that forwards requests with Node's own HTTP module.
 const nodeProxy = `
 const http = require('http')
 const agent = new http.Agent({ keepAlive: true })
@@ -164,13 +164,13 @@ http.createServer((q, r) => {
     a.on('aborted', () => r.destroy())
     a.pipe(r)
   })
-  p.on('error', () => { if (!r.headersSent) r.writeHead(502).end() }) // one that comes after the answer is of the body that nobody wants
+  p.on('error', () => { if (!r.headersSent) r.writeHead(502).end() }) // an error after the answer concerns a body that isn't needed
   q.on('aborted', () => p.destroy())
   q.pipe(p)
 }).listen(%s, '127.0.0.1')
 `
 
-// environmentPage prints the part of a request that a script finds in its environment.
+// environmentPage is a page that prints the part of a request that a script finds in its environment.
 const environmentPage = `<?php
 header('Content-Type: text/plain');
 foreach ($_SERVER as $name => $value) if (is_string($value)) echo "$name=$value\n";

@@ -22,7 +22,7 @@ import (
 	"tempomat/proxy/telemetry/metrics"
 )
 
-// TestKernelReply checks that what is missing is shown once, with a remedy, and only if it is
+// TestKernelReply checks that a missing feature is shown once, with a remedy, and only if it is
 // missing.
 func TestKernelReply(t *testing.T) {
 	forbidden := fmt.Errorf("this process isn't allowed to raise a priority again (it needs CAP_SYS_NICE): %w", fs.ErrPermission)
@@ -32,7 +32,7 @@ func TestKernelReply(t *testing.T) {
 		on          bool
 		bill, steps error
 		acts        bool
-		missing     []string // what lacks something, and a word of the remedy
+		missing     []string // what doesn't work, and a word of the remedy
 	}{
 		"all is there":                     {known, true, nil, nil, true, nil},
 		"nothing was seen yet":             {cpuaccount.Sums{}, true, nil, nil, true, nil},
@@ -93,7 +93,7 @@ func TestRemediesAreDescribed(t *testing.T) {
 	}
 }
 
-// TestElsewhereIsSaid: cost.source process warns of a backend on another machine, and auto doesn't.
+// TestElsewhereIsSaid: with cost.source process, the proxy warns of a backend on another machine. With auto, it doesn't.
 func TestElsewhereIsSaid(t *testing.T) {
 	for source, want := range map[string]int{"process": 1, "auto": 0} {
 		core, logs := observer.New(zapcore.WarnLevel)

@@ -9,7 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// plain is a backend that answers at once.
+// plain starts a backend that answers at once, and returns its URL.
 func plain(t *testing.T) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/own") {
@@ -20,7 +20,7 @@ func plain(t *testing.T) string {
 	return s.URL
 }
 
-// TestStrictLimits sends requests to two sidecars that count together in Redis, then kills Redis.
+// TestStrictLimits sends requests to two sidecars that count together in Redis, and then kills Redis.
 func TestStrictLimits(t *testing.T) {
 	t.Parallel()
 	r := testkit.StartRedis(t)

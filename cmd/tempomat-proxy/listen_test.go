@@ -15,7 +15,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestParts: connections leave three quarters of the memory to the site, and large headers seven eighths; the
+// TestParts: connections leave three quarters of the memory to the site, and large headers leave seven eighths. The
 // limits fit into any machine's integers.
 func TestParts(t *testing.T) {
 	for memory, want := range map[uint64][2]int{

@@ -17,7 +17,7 @@ import (
 var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tempomat-") })
 
 func TestMain(m *testing.M) {
-	// When a process's successors run, they have no parent; this makes them children of this process.
+	// A successor becomes an orphan when it runs. This call makes it a child of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -40,7 +40,7 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// builtVersion is the version that the programs are built with.
+// builtVersion is the version with which the programs are built.
 const builtVersion = "v1.2.3-test"
 
 // programs builds all programs once and returns their directory.

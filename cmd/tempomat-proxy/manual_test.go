@@ -9,7 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestManual: the manual page has exactly the program's flags and commands.
+// TestManual: the manual page describes exactly the program's flags and commands.
 func TestManual(t *testing.T) {
 	page := testkit.ReadFile(t, "../../deploy/man/tempomat-proxy.8")
 	var help bytes.Buffer

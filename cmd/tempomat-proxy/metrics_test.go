@@ -6,8 +6,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestMetricsGoOn: counts continue after a reload, a rejected reload is reported, and the process that takes
-// over answers Prometheus at the same address.
+// TestMetricsGoOn: counts continue after a reload, a rejected reload is reported, and a process that takes over answers
+// Prometheus at the same address.
 func TestMetricsGoOn(t *testing.T) {
 	t.Parallel()
 	metrics := "127.0.0.1:" + freePort(t)

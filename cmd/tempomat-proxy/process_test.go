@@ -33,13 +33,13 @@ func startProxy(t *testing.T, backend, yaml string) *sidecarProcess {
 	return startProxyWith(t, nil, nil, backend, yaml)
 }
 
-// startProxyWith is startProxy with an environment and words before the command.
+// startProxyWith is like startProxy, with an environment and words before the command.
 func startProxyWith(t *testing.T, env, before []string, backend, yaml string) *sidecarProcess {
 	t.Helper()
 	return startProxyAs(t, env, append(append([]string(nil), before...), program(t, "tempomat-proxy")), backend, yaml)
 }
 
-// startProxyAs is startProxyWith with a different program.
+// startProxyAs is like startProxyWith, with a different program.
 func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *sidecarProcess {
 	t.Helper()
 	s := unstarted(t)
@@ -49,21 +49,21 @@ func startProxyAs(t *testing.T, env, command []string, backend, yaml string) *si
 	return s
 }
 
-// startAgain starts it again, with the current configuration.
+// startAgain starts the proxy again with the current configuration file.
 func (s *sidecarProcess) startAgain(env ...string) {
 	s.t.Helper()
 	s.process = testkit.Start(s.t, env, program(s.t, "tempomat-proxy"), "-config", s.file)
 	s.serves()
 }
 
-// unstarted returns a proxy that was not started yet.
+// unstarted returns a proxy that hasn't been started yet.
 func unstarted(t *testing.T) *sidecarProcess {
 	t.Helper()
 	dir := tempDir(t)
 	return &sidecarProcess{process: &process{Stderr: new(testkit.Output)}, t: t, dir: dir, file: filepath.Join(dir, "tempomat.yaml"), admin: filepath.Join(dir, "admin.sock")}
 }
 
-// serves waits until it reports where it serves.
+// serves waits until the proxy logs the addresses that it serves.
 func (s *sidecarProcess) serves() {
 	s.t.Helper()
 	line, _ := s.Stderr.Await(s.t, 0, `"msg":"serving"`)
@@ -84,16 +84,16 @@ func parseServed(t *testing.T, line string) (s served) {
 	return s
 }
 
-// configure replaces the whole configuration file. If yaml sets listen or state, that replaces the free port
-// or the state file.
+// configure replaces the whole configuration file. If yaml sets listen or state, its value replaces the free port or
+// the state file.
 func (s *sidecarProcess) configure(t *testing.T, backend, yaml string) {
 	t.Helper()
 	text := fmt.Sprintf("backend: %q\nadmin: {listen: \"unix:%s\"}\n", backend, s.admin)
-	if !strings.Contains("\n"+yaml, "\nlisten: ") { // at the top level, because other things listen as well
+	if !strings.Contains("\n"+yaml, "\nlisten: ") { // at the top level, because other sections also have a key listen
 		text += "listen: 127.0.0.1:0\n"
 	}
 	text += yaml
-	if !strings.Contains("\n"+yaml, "\nstate: ") { // the usual file is shared by all tests and by the machine itself
+	if !strings.Contains("\n"+yaml, "\nstate: ") { // all tests and the machine itself share the usual file
 		text += fmt.Sprintf("\nstate: %q\n", filepath.Join(s.dir, "state"))
 	}
 	testkit.ReplaceFile(t, s.file, text)

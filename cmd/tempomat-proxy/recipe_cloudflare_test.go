@@ -18,11 +18,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// cloudflare imitates the documented behaviour of Cloudflare: the addresses it connects from, what it reports
-// about visitors, and its list of networks.
+// cloudflare imitates the documented behaviour of Cloudflare: the addresses from which it connects, its headers about
+// visitors, and its list of networks.
 type cloudflare struct {
 	address atomic.Value // address of its server, as a string
-	list    atomic.Value // of ips-v4
+	list    atomic.Value // content of ips-v4
 }
 
 // installBehindCloudflare makes visitors use Cloudflare.
@@ -51,7 +51,7 @@ func (m *machine) tlsServer(h http.Handler) string {
 	return port
 }
 
-// edge passes requests on to the site.
+// edge returns a handler that forwards requests to the site.
 func (c *cloudflare) edge(port string) http.Handler {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		address, _ := c.address.Load().(string)
@@ -62,7 +62,7 @@ func (c *cloudflare) edge(port string) http.Handler {
 		visitor, _, _ := net.SplitHostPort(r.In.RemoteAddr)
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", "origin"
 		r.Out.Header = r.In.Header.Clone()
-		for _, name := range []string{"CF-Connecting-IP", "X-Forwarded-Proto"} { // including the spelling that a lying visitor uses
+		for _, name := range []string{"CF-Connecting-IP", "X-Forwarded-Proto"} { // also in the spelling that a dishonest visitor uses
 			delete(r.Out.Header, name)
 		}
 		said := append(r.In.Header["X-Forwarded-For"], visitor)
@@ -73,8 +73,8 @@ func (c *cloudflare) edge(port string) http.Handler {
 	}}
 }
 
-// cloudflareMoves makes Cloudflare connect from another network, which is trusted once the list has been
-// fetched; then it fetches an invalid list.
+// cloudflareMoves makes Cloudflare connect from another network, which is trusted after the list has been fetched. After
+// that, it has the machine fetch an invalid list.
 func cloudflareMoves(m *machine) {
 	m.t.Helper()
 	c, v := m.cloudflare, m.visitor("https")

@@ -21,21 +21,21 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// machine looks like a separate Debian to servers: a directory contains the files that Debian has below /,
-// and each port that a page names is replaced by a free one. Nothing else in a page is changed.
+// machine looks like a separate Debian to servers: a directory contains the files that Debian has below /, and each
+// port that a page names is replaced by a free one. Nothing else on a page is changed.
 type machine struct {
 	t     *testing.T
 	page  *recipePage
 	dir   string
 	ports map[string]string
-	php   string // Debian's version of it
+	php   string // Debian's version of PHP
 
-	servers    []server    // that run
-	cloudflare *cloudflare // nil: Cloudflare isn't in front of it
+	servers    []server    // running servers
+	cloudflare *cloudflare // nil: Cloudflare isn't in front of the machine
 	tempomat   *sidecarProcess
-	authority  *x509.CertPool // authority of its certificate; nil: it has none
+	authority  *x509.CertPool // authority of the machine's certificate; nil: there is no certificate
 	key        tls.Certificate
-	gates      map[string]string // entry for a port of the site; ports that aren't in it are used directly
+	gates      map[string]string // the port to use instead of a port of the site; missing ports are used directly
 }
 
 // visitorAddress is the address of visitors. Servers on this machine use another one.
@@ -50,7 +50,7 @@ var recipeRoot = sync.OnceValues(func() (string, error) {
 	return root, os.Chmod(root, 0o711)
 })
 
-// newMachine makes a machine whose site isn't installed yet. page has the changes to make.
+// newMachine makes a machine on which the site isn't installed yet. page contains the changes to make.
 func newMachine(t *testing.T, page *recipePage) *machine {
 	t.Helper()
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
@@ -60,7 +60,7 @@ func newMachine(t *testing.T, page *recipePage) *machine {
 		t.Fatal(err)
 	}
 	m := &machine{t: t, page: page, dir: tempDir(t), ports: map[string]string{}, gates: map[string]string{}}
-	m.must(os.Chmod(m.dir, 0o755)) // for the users that servers switch to
+	m.must(os.Chmod(m.dir, 0o755)) // for the users to which servers switch
 	for _, port := range []string{"80", "443", "8080", "8443", "8888", "3000", "6081"} {
 		m.ports[port] = freePort(t)
 	}
@@ -86,7 +86,7 @@ func (m *machine) must(err error) {
 	testkit.Must(m.t, err)
 }
 
-// path returns the path of a file of the machine.
+// path returns the real path of a file on the machine.
 func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
 
 var (
@@ -101,7 +101,7 @@ func (m *machine) local(text string) string {
 	text = portOfMachine.ReplaceAllStringFunc(text, func(found string) string {
 		digits := strings.TrimLeftFunc(found, func(c rune) bool { return c < '0' || c > '9' })
 		here, ok := m.ports[digits]
-		if before := strings.TrimSuffix(found, digits); ok && before != "www.example.org:" { // this name is visible to people
+		if before := strings.TrimSuffix(found, digits); ok && before != "www.example.org:" { // visitors see this name with the page's port
 			return before + here
 		}
 		return found
@@ -122,13 +122,13 @@ func (m *machine) write(name, text string) {
 	m.must(os.WriteFile(m.path(name), []byte(text), mode))
 }
 
-// copy copies a directory or file of this Debian.
+// copy copies a directory or file from this Debian to the same path on the machine.
 func (m *machine) copy(from string) {
 	m.t.Helper()
 	m.copyAs(from, from)
 }
 
-// copyAs copies it to another path.
+// copyAs copies a directory or file to another path.
 func (m *machine) copyAs(from, to string) {
 	m.t.Helper()
 	m.must(filepath.WalkDir(from, func(source string, d fs.DirEntry, err error) error {
@@ -154,11 +154,11 @@ func (m *machine) copyAs(from, to string) {
 	}))
 }
 
-// stand replaces programs that would affect more than this machine.
+// stand replaces programs that would affect more than the machine.
 func (m *machine) stand() {
 	m.t.Helper()
 	m.write("bin/apt", "#!/bin/sh\n")
-	m.write("bin/chgrp", "#!/bin/sh\n") // to users that only an installed package creates
+	m.write("bin/chgrp", "#!/bin/sh\n") // the groups exist only if the package is installed
 	m.write("bin/systemctl", "#!/bin/sh\n[ \"$1\" != reload ] || ! cd "+m.path("/run/reload")+" || for pid in *; do [ ! -e $pid ] || kill -$(cat $pid) $pid; done\n")
 	m.write("bin/nginx", "#!/bin/sh\nexec /usr/sbin/nginx -p "+m.dir+" -c "+m.path("/etc/nginx/nginx.conf")+` -e stderr "$@"`+"\n")
 	m.write("bin/tempomat-doctor", "#!/bin/sh\nexec "+program(m.t, "tempomat-doctor")+` "$@"`+"\n")
@@ -166,7 +166,7 @@ func (m *machine) stand() {
 	m.comesTo("", "")
 }
 
-// comesTo sends requests for a port of the site elsewhere.
+// comesTo makes requests for a port of the site go to another port.
 func (m *machine) comesTo(port, elsewhere string) {
 	m.t.Helper()
 	m.gates[port] = elsewhere
@@ -177,7 +177,7 @@ func (m *machine) comesTo(port, elsewhere string) {
 	m.write(".curlrc", text)
 }
 
-// gate returns the port that requests for a port go to.
+// gate returns the port to which requests for a port of the site go.
 func (m *machine) gate(port string) string { return cmp.Or(m.gates[port], m.ports[port]) }
 
 func (m *machine) env() []string {
@@ -188,7 +188,7 @@ func (m *machine) env() []string {
 	}
 }
 
-// shell runs lines of a page.
+// shell runs lines from a page.
 func (m *machine) shell(lines string) string {
 	m.t.Helper()
 	local := m.local(lines)
@@ -204,8 +204,8 @@ func (m *machine) shell(lines string) string {
 	return out.String()
 }
 
-// follow carries out a section in its order: it writes the files, runs the lines, and compares their output
-// with the text that follows them.
+// follow carries out a section in order: it writes the files, runs the lines, and compares their output with the text
+// that follows them.
 func (m *machine) follow(section string) {
 	m.t.Helper()
 	var printed string

@@ -12,7 +12,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// recipePage is a page of docs/recipes. The tests follow its instructions.
+// recipePage is a page in docs/recipes. The tests follow its instructions.
 type recipePage struct {
 	name   string
 	blocks []recipeBlock
@@ -22,11 +22,11 @@ type recipePage struct {
 type recipeBlock struct {
 	section  string // heading above the block
 	language string
-	file     string // file whose whole text this is; empty: none
+	file     string // the file that consists of this text; empty: none
 	text     string
 }
 
-// fence is the beginning of a block, with the file's name as its title.
+// fence matches the beginning of a block, whose title is the name of a file.
 var fence = regexp.MustCompile("^```(\\w+)(?: title=\"(/[^\"]+)\")?$")
 
 func readRecipe(t *testing.T, name string) *recipePage {
@@ -67,7 +67,7 @@ func (p *recipePage) has(section string) bool {
 	return slices.ContainsFunc(p.blocks, func(b recipeBlock) bool { return b.section == section })
 }
 
-// under returns the blocks of a section. It fails if there are none, because the page would show nothing.
+// under returns the blocks of a section. If there are none, the test fails, because the page would show nothing.
 func (p *recipePage) under(t *testing.T, section string) (blocks []recipeBlock) {
 	t.Helper()
 	for _, b := range p.blocks {

@@ -15,11 +15,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// The modules that Debian's Apache enables, in addition to the one that runs requests.
+// apacheModules are the modules that Debian's Apache enables, in addition to the one that runs requests.
 var apacheModules = strings.Fields("access_compat alias auth_basic authn_core authn_file authz_core authz_host authz_user " +
 	"autoindex deflate dir env filter mime negotiation reqtimeout setenvif status")
 
-// debian is the part of Debian's packages that is in /etc.
+// debian is the directory with the part of Debian's packages that is in /etc.
 const debian = "../../testdata/debian/"
 
 // apache2 installs Debian's Apache with some more modules, as Debian does.
@@ -72,15 +72,15 @@ func (m *machine) enable(server, kind, name string) {
 
 func (m *machine) startApache2() *process { return m.startApache2At("/etc/apache2") }
 
-// startApache2At starts one of several Apaches, as Debian's units do: each has a directory.
+// startApache2At starts one of several Apaches in the way of Debian's units. Each has its own directory.
 func (m *machine) startApache2At(dir string) *process {
 	m.t.Helper()
-	p := m.start("apache2", "env", "APACHE_CONFDIR="+m.path(dir), "bash", "-c", `. "$APACHE_CONFDIR/envvars" && mkdir -p "$APACHE_RUN_DIR" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -f apache2.conf -DFOREGROUND`) // it ends its whole process group
+	p := m.start("apache2", "env", "APACHE_CONFDIR="+m.path(dir), "bash", "-c", `. "$APACHE_CONFDIR/envvars" && mkdir -p "$APACHE_RUN_DIR" && exec setsid /usr/sbin/apache2 -d "$APACHE_CONFDIR" -f apache2.conf -DFOREGROUND`) // Apache ends its whole process group
 	m.reloads(p, "USR1")
 	return p
 }
 
-// reloads makes systemctl reload send a server that signal.
+// reloads makes systemctl reload send the given signal to a server.
 func (m *machine) reloads(p *process, name string) {
 	m.write(fmt.Sprintf("/run/reload/%d", p.Proc.Pid), name)
 }
@@ -164,13 +164,13 @@ func (m *machine) startService(unit string) {
 	for i, word := range words {
 		words[i] = os.Expand(word, func(name string) string { return environment[name] })
 	}
-	if i := slices.Index(words, "unix,user=vcache"); i >= 0 { // Varnish's users, and its directory
+	if i := slices.Index(words, "unix,user=vcache"); i >= 0 { // drops Varnish's users, and replaces its directory
 		words = append(slices.Replace(words, i, i+1, "none"), "-n", m.path("/var/lib/varnish"), "-l", "2M")
 	}
 	m.start(unit, append(env, words...)...)
 }
 
-// start starts a server of the machine. It ends with the test.
+// start starts a server on the machine. The server ends with the test.
 func (m *machine) start(name string, command ...string) *process {
 	m.t.Helper()
 	p := testkit.Start(m.t, m.env(), command[0], command[1:]...)
@@ -178,13 +178,13 @@ func (m *machine) start(name string, command ...string) *process {
 	return p
 }
 
-// server is a program that runs for a machine.
+// server is a program that runs on a machine.
 type server struct {
 	*process
 	name string
 }
 
-// startTempomat starts the proxy with the page's configuration.
+// startTempomat starts the proxy with the configuration from the page.
 func (m *machine) startTempomat() {
 	m.t.Helper()
 	file := m.path("/etc/tempomat/tempomat.yaml")

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// recipeVisitor is a user at another machine.
+// recipeVisitor is a user on another machine.
 type recipeVisitor struct {
 	*machine
 	client *http.Client
@@ -38,10 +38,10 @@ func (v *recipeVisitor) get(path string, h http.Header) answer {
 	return fetch(v.t, v.client, http.MethodGet, v.scheme+"://www.example.org"+path, h, nil)
 }
 
-// pretended is the address that a lying visitor claims to have.
+// pretended is the address that a dishonest visitor claims to have.
 const pretended = "198.51.100.66"
 
-// pretending is the header of a visitor that claims to be elsewhere.
+// pretending returns the headers of a visitor who claims to have a different address.
 func (v *recipeVisitor) pretending() http.Header {
 	h := http.Header{}
 	other := map[string]string{"http": "https", "https": "http"}[v.scheme]
@@ -51,12 +51,12 @@ func (v *recipeVisitor) pretending() http.Header {
 		"X-Forwarded-Proto": other, "X-Forwarded-Ssl": "on", "X-Forwarded-Host": "evil.example", "X-Forwarded-Port": "666",
 		"X-Forwarded-Server": "evil.example", "X-Forwarded-Prefix": "/evil", "Proxy": "evil.example",
 	} {
-		h[name] = []string{value} // as it is written
+		h[name] = []string{value} // keeps the spelling of the name
 	}
 	return h
 }
 
-// cannotPretend compares the page for an honest visitor with the page for one that lies.
+// cannotPretend compares the page for an honest visitor with the page for a dishonest one.
 func (v *recipeVisitor) cannotPretend(path string) {
 	v.t.Helper()
 	honest, liar := v.get(path, nil), v.get(path, v.pretending())
@@ -71,7 +71,7 @@ func (v *recipeVisitor) cannotPretend(path string) {
 	}
 }
 
-// told returns what PHP learns about a request.
+// told returns the data that PHP gets about a request.
 func (v *recipeVisitor) told(h http.Header) (server map[string]any) {
 	v.t.Helper()
 	a := v.get("/spy.php", h)
@@ -81,7 +81,7 @@ func (v *recipeVisitor) told(h http.Header) (server map[string]any) {
 	return server
 }
 
-// cannotPretendToPHP looks for false claims in everything that PHP learns.
+// cannotPretendToPHP looks for false claims in the data that PHP gets.
 func (v *recipeVisitor) cannotPretendToPHP() {
 	v.t.Helper()
 	want := map[string]any{
@@ -107,8 +107,8 @@ func (v *recipeVisitor) cannotPretendToPHP() {
 	}
 }
 
-// isRedirected requests a directory without its slash. The server's own redirect must lead to the address
-// that the visitor used, not to the one at which the server listens.
+// isRedirected requests a directory without its slash. The server's own redirect must lead to the address that the
+// visitor used, not to the address on which the server listens.
 func (v *recipeVisitor) isRedirected() {
 	v.t.Helper()
 	a := v.get("/dir", nil)

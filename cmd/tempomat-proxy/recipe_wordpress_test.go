@@ -16,13 +16,13 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWordPress: a user logs in to WordPress, writes a post and reads it, in a real Chromium over HTTPS, with
-// each recipe for TLS. The blog is Debian's. It doesn't know the servers in front of it, only that its home
-// begins with https; if it didn't learn the scheme, it would redirect to itself.
+// TestWordPress: a user logs in to WordPress, writes a post and reads it, in a real Chromium over HTTPS, with each
+// recipe for TLS. The blog is that of Debian. It doesn't know the servers in front of it, only that the URL of its home
+// page begins with https. If the servers didn't report the scheme, the blog would redirect to itself.
 func TestWordPress(t *testing.T) {
 	b := newBlog(t)
 	for _, r := range recipes() {
-		if r.scheme != "https" || r.page == "cloudflare" { // whose test takes Cloudflare's part in the middle of a connection
+		if r.scheme != "https" || r.page == "cloudflare" { // the test of that recipe imitates Cloudflare inside a connection
 			continue
 		}
 		t.Run(r.page, func(t *testing.T) {
@@ -72,7 +72,7 @@ func (p *person) posts(t *testing.T, title string) {
 	p.isWhole(t)
 }
 
-// isWhole checks that nothing in the page comes without TLS, or from the server's own address.
+// isWhole checks that no part of the page is loaded without TLS, or from the server's own address.
 func (p *person) isWhole(t *testing.T) {
 	t.Helper()
 	if odd := p.sees("return performance.getEntriesByType('resource').map(e => e.name).filter(n => n.startsWith('http:') || n.includes('example.org:'))"); odd != "" {
@@ -83,7 +83,7 @@ func (p *person) isWhole(t *testing.T) {
 	}
 }
 
-// blog is Debian's WordPress, installed, with its database.
+// blog is an installed WordPress of Debian with its database.
 type blog struct{ dir, site, socket string }
 
 func newBlog(t *testing.T) *blog {
@@ -155,7 +155,7 @@ func (b *blog) startDatabase(t *testing.T) {
 		"create database blog character set utf8mb4; create user blog@localhost identified by 'blog'; grant all on blog.* to blog@localhost")
 }
 
-// startPerson starts a browser that trusts the machine's certificate and finds its site.
+// startPerson starts a browser that trusts the machine's certificate and can find the machine's site.
 func startPerson(m *machine) *person {
 	m.t.Helper()
 	site, err := x509.ParseCertificate(m.key.Certificate[0])
@@ -168,7 +168,7 @@ func startPerson(m *machine) *person {
 // person is a real Chromium with one page.
 type person struct{ *testkit.Tab }
 
-// sees runs a script in the page and returns its result as text. If the page can't run it yet, the text is
+// sees runs a script in the page and returns the result as text. If the page can't run the script yet, the text is
 // empty.
 func (p *person) sees(script string) (text string) {
 	_ = p.TryEval("String((() => { try { "+script+" } catch (e) { return '' } })() ?? '')", &text)

@@ -20,9 +20,9 @@ import (
 // phpWorkers is the number of php-fpm's workers in Debian's configuration.
 const phpWorkers = 5
 
-// findsPHPFPM sends more requests at a time than php-fpm has workers, whose number comes from its
-// configuration. php-fpm begins with two and starts others as needed, while connections wait: that doesn't
-// prove that it has fewer.
+// findsPHPFPM sends more requests at a time than php-fpm has workers. tempomat must take their number from php-fpm's
+// configuration. php-fpm begins with two workers and starts others as needed while connections wait, so waiting
+// connections don't prove that there are fewer.
 func findsPHPFPM(m *machine) {
 	m.t.Helper()
 	const page = "/var/www/html/slow.php"
@@ -37,7 +37,7 @@ func findsPHPFPM(m *machine) {
 	requests := m.tempomat.stats().Counters["requests"]
 	testkit.Eventually(m.t, "all have asked several times", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		if n := m.workers(); n > 0 && n < phpWorkers { // 0: it is just looking
+		if n := m.workers(); n > 0 && n < phpWorkers { // 0: tempomat doesn't know the number yet
 			m.t.Errorf("%s.md: tempomat takes php-fpm to have %d workers", m.page.name, n)
 		}
 		return m.tempomat.stats().Counters["requests"] > requests+100
@@ -46,8 +46,8 @@ func findsPHPFPM(m *machine) {
 	all.Wait()
 }
 
-// workers returns the number of php-fpm workers according to tempomat. If others run on this machine as well,
-// it may be too high.
+// workers returns the number of php-fpm's workers according to tempomat. It may be too high if other workers also run
+// on this machine.
 func (m *machine) workers() int {
 	m.t.Helper()
 	var gate api.GateReply
@@ -85,13 +85,13 @@ func (v *recipeVisitor) try(ctx context.Context, path string) (status int, body 
 	if err != nil {
 		return 0, "", err
 	}
-	defer func() { _ = answer.Body.Close() }() // it was read
+	defer func() { _ = answer.Body.Close() }() // the body was read
 	text, err := io.ReadAll(answer.Body)
 	return answer.StatusCode, string(text), err
 }
 
-// crowdWaits sends more requests at a time than Debian's Apache may have threads, with Apache both in front
-// of tempomat and behind it. None of them may keep pages from being computed.
+// crowdWaits sends more requests at a time than Debian's Apache may have threads, with Apache both in front of tempomat
+// and behind it. These requests must not prevent pages from being computed.
 func crowdWaits(m *machine) {
 	m.t.Helper()
 	const crowd, page = 300, "/var/www/html/slow.php"
@@ -105,7 +105,7 @@ func crowdWaits(m *machine) {
 			switch status, body, err := v.try(m.t.Context(), "/slow.php"); {
 			case err == nil && status == http.StatusOK && body == "slow":
 				served.Add(1)
-			case err != nil || status != http.StatusServiceUnavailable: // as many wait as allowed
+			case err != nil || status != http.StatusServiceUnavailable: // the most requests that may wait already wait
 				m.t.Errorf("somebody of the crowd is answered %d %q, %v", status, body, err)
 			}
 		})

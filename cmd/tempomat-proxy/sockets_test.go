@@ -7,7 +7,7 @@ import (
 	"tempomat/proxy/handover"
 )
 
-// fixedListener listens nowhere but has an address.
+// fixedListener has an address but doesn't listen on it.
 type fixedListener struct {
 	net.Listener
 	at net.Addr

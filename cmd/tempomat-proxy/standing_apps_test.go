@@ -19,9 +19,9 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestStandingOfPeople: a user logs in to a real WordPress and a real MediaWiki behind the proxy, with the
-// files from deploy/. Logged-in users are attested, at once and only to the proxy; no client sees the header,
-// and a header from a client is dropped.
+// TestStandingOfPeople: a user logs in to a real WordPress and a real MediaWiki behind the proxy, with the files from
+// deploy/. The applications attest logged-in users at once, and only to the proxy: no client sees the header, and a
+// header from a client is dropped.
 func TestStandingOfPeople(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *application{"wordpress": startWordPress, "mediawiki": startMediaWiki} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestStandingOfPeople(t *testing.T) {
 // application is an application with a login.
 type application struct {
 	backend, host, page string
-	others              []string // further pages
+	others              []string // other pages
 	login               func(*member)
 }
 
@@ -83,7 +83,7 @@ func (app *application) visitor(t *testing.T, s *sidecarProcess, address string)
 	return &member{t: t, proxy: s, url: s.url, from: address, host: app.host, client: c}
 }
 
-// at returns the same browser at another port of this machine, because cookies ignore ports.
+// at returns the same browser, with its cookies, at another port of this machine. Cookies are independent of ports.
 func (v *member) at(url string) *member {
 	w := *v
 	w.url = url
@@ -111,7 +111,7 @@ func (v *member) get(page string) answer {
 	return a
 }
 
-// evidence returns the evidence of its last logged request.
+// evidence returns the evidence for the browser's last logged request.
 func (v *member) evidence() (last string) {
 	v.t.Helper()
 	testkit.Eventually(v.t, "the request is logged", func() bool {
@@ -157,7 +157,7 @@ func startWordPress(t *testing.T) *application {
 	app := &application{host: host, page: "/?p=1", others: []string{"/wp-admin/profile.php", "/index.php?rest_route=/"}}
 	app.backend = servePHP(t, nil, b.site, host, "/?p=1")
 	app.login = func(v *member) {
-		v.get("/wp-login.php") // it checks whether cookies are kept
+		v.get("/wp-login.php") // the page checks whether cookies are kept
 		a := v.ask(http.MethodPost, "/wp-login.php", url.Values{"log": {"admin"}, "pwd": {blogSecret}, "testcookie": {"1"}, "wp-submit": {"Log In"}})
 		if a.StatusCode != http.StatusFound {
 			v.t.Fatalf("logging in: %s\n%.2000s", a.Status, a.body)

@@ -18,7 +18,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// note is a memory of one text.
+// note is a memory that contains one text.
 type note struct{ text string }
 
 func (n *note) AppendBinary(b []byte) ([]byte, error) { return append(b, n.text...), nil }
@@ -30,12 +30,12 @@ func noted(path, text string) (*stateFile, *note, *observer.ObservedLogs) {
 	return &stateFile{path: path, parts: map[string]memory{"note": n}, log: zap.New(core)}, n, logs
 }
 
-// besides returns the path of a file until it takes its final place.
+// besides returns the path of the temporary file that will replace a file.
 func besides(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 }
 
-// TestStateIsReplaced: saving works whatever is at the file's path or next to it.
+// TestStateIsReplaced: the state can be saved, whatever is at the file's path or next to it.
 func TestStateIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
@@ -72,7 +72,7 @@ func TestStateIsReplaced(t *testing.T) {
 	}
 }
 
-// TestSavesAtOnce: a handover may save at the same moment as the timer does.
+// TestSavesAtOnce: a handover and the timer may save the state at the same moment.
 func TestSavesAtOnce(t *testing.T) {
 	t.Parallel()
 	f, _, _ := noted(filepath.Join(tempDir(t), "state"), strings.Repeat("x", 1<<20))
@@ -87,7 +87,7 @@ func TestSavesAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestStateIsBelieved: the file is used only if no other user can have written it.
+// TestStateIsBelieved: the file is used only if no other user could have written it.
 func TestStateIsBelieved(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
@@ -136,7 +136,7 @@ func writeSaved(path string, s saved) error {
 	return errors.Join(gob.NewEncoder(&text).Encode(&s), os.WriteFile(path, text.Bytes(), 0o600))
 }
 
-// TestStateWithoutDirectory: a start reports that nothing can be saved, and where.
+// TestStateWithoutDirectory: the program reports at the start that the state can't be saved, and names the path.
 func TestStateWithoutDirectory(t *testing.T) {
 	dir := tempDir(t)
 	for path, warns := range map[string]bool{filepath.Join(dir, "state"): false, filepath.Join(dir, "missing", "state"): true, "": false} {

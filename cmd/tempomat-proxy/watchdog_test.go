@@ -11,14 +11,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestWatchdog: systemd gets no message while the request path is blocked, for whatever reason, nor after
-// another process serves.
+// TestWatchdog: systemd gets no message while the request path is blocked, for whatever reason, or after another
+// process serves.
 func TestWatchdog(t *testing.T) {
 	const every = 10 * time.Second
 	for _, c := range []struct {
 		name   string
 		stands func(minute int) (driver, accepting, replaced bool)
-		pings  []int64 // of each minute
+		pings  []int64 // number of pings in each minute
 	}{
 		{"all is well", func(int) (bool, bool, bool) { return false, false, false }, []int64{6, 6, 6}},
 		{"the driver stands still for a minute", func(m int) (bool, bool, bool) { return m == 1, false, false }, []int64{6, 0, 6}},
@@ -52,7 +52,7 @@ func TestWatchdog(t *testing.T) {
 						return !replaced
 					},
 				}
-				time.Sleep(50 * time.Millisecond) // passes of the driver and pings never happen at the same moment
+				time.Sleep(50 * time.Millisecond) // separates the passes of the driver from the pings
 				all.Go(func() { w.run(ctx, every) })
 				time.Sleep(time.Second)
 				for m, want := range c.pings {

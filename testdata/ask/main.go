@@ -1,9 +1,9 @@
-// Command ask plays both sides of the proxy in the test of the packages: a backend, and clients that make
-// requests all the time and count failures.
+// Command ask is both the backend and the clients in the test of the packages. The clients make requests all the time
+// and count failures.
 //
 //	ask -serve ADDRESS
 //	ask -url URL [-clients N] [-patient]
-//	                             until it is interrupted; then it prints its figures
+//	                             runs until it is interrupted, and then prints its figures
 package main
 
 import (

@@ -18,15 +18,15 @@ import (
 // group is a group of similar clients. Each has a loopback address of its own, unless oneAddress is set.
 type group struct {
 	name   string
-	users  int           // clients that make one visit after another; or
-	rate   float64       // visits that begin per second, each from another client
+	users  int           // clients that make one visit after another
+	rate   float64       // instead of users: visits that begin per second, each from another client
 	once   bool          // each user makes only one visit
 	reps   int           // number of visits of each user; 0: until the end
 	spread time.Duration // the time within which the users begin
 	at     time.Duration // when they begin
 	think  time.Duration // pause between two visits, varied from half to one and a half times this
 
-	page       string // %N becomes a number that no other request has
+	page       string // the path; %N becomes a number that no other request has
 	assets     int    // parts of the page
 	conns      int    // connections of each client; 0: any number
 	body       int    // bytes of the request's body
@@ -43,7 +43,7 @@ type answer struct {
 	took     time.Duration
 }
 
-// load is what is played, and its results.
+// load is a load to play, and its results.
 type load struct {
 	base    string
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ func (l *load) note(a answer) {
 	l.answers = append(l.answers, a)
 }
 
-// play plays groups for a limited time, and returns how long that took.
+// play plays groups for a limited time, and returns how long this took.
 func (l *load) play(groups []group, lasts time.Duration) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), lasts)
 	defer cancel()
@@ -81,7 +81,7 @@ func (l *load) play(groups []group, lasts time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// open begins visits at random, regardless of earlier ones.
+// open begins visits at random times, regardless of earlier visits.
 func (l *load) open(ctx context.Context, all *sync.WaitGroup, g group, address string) {
 	wait(ctx, g.at)
 	for i := 0; ctx.Err() == nil; i++ {

@@ -1,9 +1,9 @@
-// Command harm plays ordinary loads on a real Apache with PHP, directly and through tempomat-proxy, in pairs,
-// and reports what is worse with the proxy: more answers fail; fewer answers arrive per second; or, if a load
+// Command harm plays ordinary loads on a real Apache with PHP, directly and through tempomat-proxy, in pairs. It
+// reports results that are worse with the proxy: more answers fail, fewer answers arrive per second, or, if a load
 // leaves CPUs and workers idle, requests wait longer. It exits with status 1 if anything is worse.
 //
-// Run it as root, so Apache and the proxy run as separate users. The proxy then estimates what requests cost,
-// as the package does without additional rights. With -told, the proxy may read it from the kernel.
+// Run it as root, so Apache and the proxy run as separate users. The proxy then estimates the cost of requests, like
+// the package without additional rights. With -told, the proxy may read the cost from the kernel.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 	pairs := flag.Int("pairs", 3, "how often to play each load with the proxy and without it")
 	told := flag.Bool("told", false, "run the proxy as root, so the kernel shows it what requests cost")
 	flag.Parse()
-	runtime.LockOSThread() // the programs that it starts end with this thread (Pdeathsig)
+	runtime.LockOSThread() // the programs that this thread starts end with it (Pdeathsig)
 	var worse []string
 	for backend := range strings.SplitSeq(*backends, ",") {
 		r := &rig{bin: *bin, here: *here, fpm: backend == "fpm", told: *told}
@@ -123,8 +123,8 @@ func (r *rig) stopBackend() {
 	r.running = nil
 }
 
-// startBackend starts the backend, and first stops it if it runs. A server keeps the processes that a load made
-// it fork for a while, so whatever is played second would find more of them.
+// startBackend restarts the backend, or starts it if it isn't running. A server keeps the processes that it has forked
+// for a load for a while, so without a restart, a later load would begin with more processes.
 func (r *rig) startBackend() error {
 	r.stopBackend()
 	php := newest("/usr/lib/apache2/modules/libphp*.so")
@@ -315,7 +315,7 @@ func byKind(answers []answer) map[string][]answer {
 	return all
 }
 
-// compare prints the medians of each kind of request, and returns what is worse.
+// compare prints the medians of each kind of request, and returns those that are worse.
 func (s scenario) compare(backend string, without, with []map[string]figures) (worse []string) {
 	fmt.Printf("%s, %s\n", s.name, backend)
 	for _, kind := range slices.Sorted(maps.Keys(without[0])) {

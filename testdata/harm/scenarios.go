@@ -6,9 +6,9 @@ import "time"
 type scenario struct {
 	name   string
 	lasts  time.Duration
-	spare  bool    // it leaves CPUs and workers idle: no request may wait longer
+	spare  bool    // the load leaves CPUs and workers idle, so no request may wait longer
 	rate   float64 // the smallest allowed fraction of the pages per second; 0: 0.95
-	slack  float64 // how many times as long the slowest twentieth may take; 0: 1.1
+	slack  float64 // the factor by which the slowest twentieth may take longer; 0: 1.1
 	burns  bool    // another program computes on each CPU
 	nice   int     // the nice value of that program
 	groups []group
@@ -55,7 +55,7 @@ func scenarios() []scenario {
 			{name: "owner", users: 1, reps: 2, page: "/cpu.php?ms=8000", cookies: true, at: 2 * s, think: 2 * s},
 			{name: "people", rate: 5, page: "/cpu.php?ms=120", assets: 4, cookies: true, conns: 6, timeout: 60 * s},
 		}},
-		// Over loopback, storing a body first makes the request half as long again.
+		// Over the loopback interface, storing a body first makes the request take half as long again.
 		{name: "uploads", lasts: 20 * s, spare: true, rate: 0.7, slack: 1.6, groups: []group{
 			{name: "uploads", users: 3, page: "/up.php", body: 50_000_000, agent: "curl/8", timeout: 60 * s}, quick,
 		}},

@@ -39,7 +39,7 @@ func TestMetricsBounded(t *testing.T) {
 		t.Errorf("%d connections are taken", len(accepted))
 	case <-time.After(100 * time.Millisecond):
 		_ = accepted[0].Close()
-		accepted[0] = <-more // as one has ended
+		accepted[0] = <-more // because one has ended
 	}
 	for _, c := range accepted {
 		_ = c.Close()

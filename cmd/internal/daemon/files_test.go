@@ -50,7 +50,7 @@ func readGeneration(t *testing.T, path string) byte {
 	return text[0]
 }
 
-// TestKilled kills a process several times while it writes. The file is always whole.
+// TestKilled kills a process several times while it writes. The file is always complete.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
@@ -63,14 +63,14 @@ func TestKilled(t *testing.T) {
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Errorf("it does not write: %v", err)
 		}
-		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond) // anywhere in a write
+		time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond) // at any point of a write
 		_ = writer.Process.Kill()
 		_ = writer.Wait()
 		readGeneration(t, path)
 	}
 }
 
-// TestFullDisk leaves the file unchanged, and nothing next to it.
+// TestFullDisk: on a full disk, the file stays unchanged, and no temporary file is left.
 func TestFullDisk(t *testing.T) {
 	dir := testkit.SmallDisk(t, 512)
 	path := filepath.Join(dir, "file")

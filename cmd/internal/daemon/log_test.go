@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// TestLogCommandsNoTerminal: a client's text is in the log, but can't control a terminal.
+// TestLogCommandsNoTerminal: a client's text is logged, but can't control a terminal.
 func TestLogCommandsNoTerminal(t *testing.T) {
 	for _, text := range []string{
 		"/plain", "/é/世界/😀", "/\u009b31mred", "/\u202egnp.exe", "/a\x7fb\x1b[31m", "/\r\n\",\"fake\":1", "/\U000e0041\u2028", "/\ufeff\ufffd",
@@ -43,7 +43,7 @@ func TestLogCommandsNoTerminal(t *testing.T) {
 	}
 }
 
-// disk is a log that can be written only at times.
+// disk is a log that can't always be written.
 type disk struct {
 	mu     sync.Mutex // guards the fields below
 	takes  int        // number of bytes that the next Write takes; negative: all
@@ -75,8 +75,8 @@ func (w *disk) take(bytes int) {
 	w.takes = bytes
 }
 
-// TestOutputNeverWaits writes lines while the log is not read. Lines without room are lost and counted, and
-// the program's own messages still find room.
+// TestOutputNeverWaits writes lines while the log isn't read. Lines for which there is no room are lost and counted,
+// but there is still room for the program's own messages.
 func TestOutputNeverWaits(t *testing.T) {
 	in, out := io.Pipe()
 	defer in.Close()
@@ -108,7 +108,7 @@ func TestOutputNeverWaits(t *testing.T) {
 	if n := uint64(strings.Count(text, string(line))); n != lines-lost {
 		t.Errorf("%d lines are there, want %d", n, lines-lost)
 	}
-	told := uint64(0) // at once, or in parts
+	told := uint64(0) // reported at once or in parts
 	for _, part := range regexp.MustCompile(`"lines_left_out":(\d+)`).FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.ParseUint(part[1], 10, 64)
 		told += n
@@ -118,7 +118,7 @@ func TestOutputNeverWaits(t *testing.T) {
 	}
 }
 
-// TestOutputTellsOfWhatFailed: a full disk takes a part of a line, then nothing, then has room.
+// TestOutputTellsOfWhatFailed: a full disk takes a part of a line, then nothing, and then has room again.
 func TestOutputTellsOfWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &disk{takes: 4}
@@ -164,11 +164,11 @@ func TestOutputGathersLines(t *testing.T) {
 	})
 }
 
-// TestOutputEndsThoughNothingReads: the program ends even if the log is not read.
+// TestOutputEndsThoughNothingReads: the program ends even if the log isn't read.
 func TestOutputEndsThoughNothingReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
-		defer in.Close() // lets its goroutine end
+		defer in.Close() // ends the goroutine of the Output
 		o := NewOutput(out)
 		_, _ = o.Write([]byte("line\n"))
 		o.Close()

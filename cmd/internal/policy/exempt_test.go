@@ -11,8 +11,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestExemptionBySecret: the header must have the file's content, and the error for a file without a secret
-// names it.
+// TestExemptionBySecret: the header must contain the secret from the file. If the file contains no secret, the error
+// names the file.
 func TestExemptionBySecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "monitor.secret")
 	write := func(text string) {

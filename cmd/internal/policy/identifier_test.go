@@ -15,7 +15,7 @@ import (
 	"tempomat/limiter"
 )
 
-// identified returns the name of a client in the domain api, according to the configuration's line.
+// identified returns the identifier of a client in the domain api, for a value of the key identifier.
 func identified(t *testing.T, identifier, address, agent string) string {
 	t.Helper()
 	c, err := config.Parse([]byte("coordination: {kind: smockron, smockron: {master: 'tcp://127.0.0.1:10004', "+
@@ -44,7 +44,7 @@ func cells(line string) (all []string) {
 	return all
 }
 
-// TestIdentifiersOfTheManual: the identifiers in the manual are the real ones, address by address.
+// TestIdentifiersOfTheManual: the manual shows the real identifier for each address.
 func TestIdentifiersOfTheManual(t *testing.T) {
 	text := testkit.ReadFile(t, "../../../docs/master.md")
 	_, table, ok := strings.Cut(text, "| client | `key` of class `slash32` |")
@@ -72,7 +72,7 @@ func TestIdentifiersOfTheManual(t *testing.T) {
 	}
 }
 
-// TestIdentifiersOfTheOriginals: the identifiers are those of the original gatekeepers, byte by byte.
+// TestIdentifiersOfTheOriginals: the identifiers equal those of the original gatekeepers, byte by byte.
 func TestIdentifiersOfTheOriginals(t *testing.T) {
 	long := "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
 	got := map[string]string{}

@@ -11,8 +11,8 @@ import (
 	"tempomat/limiter"
 )
 
-// TestSimulatedAsShipped: the simulator uses the settings of the default configuration, for which fairness is
-// proved.
+// TestSimulatedAsShipped: the simulator uses the settings of the default configuration. Its results therefore apply to
+// these.
 func TestSimulatedAsShipped(t *testing.T) {
 	for mode, name := range map[limiter.Mode]string{limiter.Fair: "fair", limiter.Observe: "observe"} {
 		for _, workers := range []int{0, 16} {

@@ -27,7 +27,7 @@ func robot(x *robots.Robots, name string) (of robots.Robot) {
 	return of
 }
 
-// TestRobots: the configuration of a robot replaces the built-in one, and no other robot has its User-Agents.
+// TestRobots: a robot in the configuration replaces the built-in one, and no other robot has the same User-Agents.
 func TestRobots(t *testing.T) {
 	x := robotsOf(t, `
 classes:
@@ -59,7 +59,7 @@ robots:
 	}
 }
 
-// TestRobotsOff: no robot has an account.
+// TestRobotsOff: if robots are off, no robot has an account.
 func TestRobotsOff(t *testing.T) {
 	if x := robotsOf(t, "robots: {enabled: false}"); x != nil {
 		t.Errorf("there are %+v", x)

@@ -48,8 +48,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzText: all texts become printable, no letter keeps more than mostMarks accents, and a cut line has no
-// more columns than allowed.
+// FuzzText: all texts become printable, no letter keeps more than mostMarks accents, and a cut line isn't wider than
+// allowed.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "Mozilla", "\x1b[2J", "\u009b1m", "\xff\xfe", "\u202eabc", `\"'`, "検索e\u0301\u0301\u0301", "😀\U000e0001\ufe0f"} {
 		f.Add(s, 3)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var began = time.Unix(int64(admintest.Now), 0)
 
-// started returns a Model that has the data of its pane.
+// started returns a Model with the data for its pane.
 func started(t testing.TB, s *admintest.Server, p view.Pane, width, height int) *view.Model {
 	t.Helper()
 	m := view.New(p)
@@ -37,7 +37,7 @@ func started(t testing.TB, s *admintest.Server, p view.Pane, width, height int) 
 	return m
 }
 
-// told fetches the documents that the Model wants, and gives them to it.
+// told fetches the documents that the Model wants, and passes them to the Model.
 func told(t testing.TB, m *view.Model, s *admintest.Server, now time.Time) {
 	t.Helper()
 	w := m.Wants()
@@ -52,7 +52,7 @@ func press(m *view.Model, keys ...string) (last view.Effect) {
 	return last
 }
 
-// golden compares a frame with a file of testdata/doctor.
+// golden compares a frame with a file in testdata/doctor.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	testkit.Golden(t, *update, filepath.Join("..", "..", "..", "..", "testdata", "doctor", name), got)
@@ -91,7 +91,7 @@ func TestFramesOfTexts(t *testing.T) {
 	golden(t, "top-explain.golden", m.Frame().String())
 }
 
-// TestFindings: the overview's sentences about servers in several states.
+// TestFindings checks the overview's sentences about servers in several states.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -138,8 +138,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestTheFirstLineSaysWhatIsWrong: every pane's first line has the worst condition, on screens of any size.
-// The overview also says what to do, and the other panes where that is, in sentences that aren't cut.
+// TestTheFirstLineSaysWhatIsWrong: every pane's first line shows the worst condition, on screens of any size. The
+// overview also shows the remedy, and the other panes say where to find it, in sentences that aren't cut.
 func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
 	s, o := admintest.New(), admintest.Overview()
 	o.Conditions = []api.Condition{
@@ -165,7 +165,7 @@ func TestTheFirstLineSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestPartsAreOfAWhole: while an attack begins, pages add up to more than the groups. Still no part is
+// TestPartsAreOfAWhole: while an attack begins, the pages add up to more than the groups. Still, no part is
 // greater than 100 %.
 func TestPartsAreOfAWhole(t *testing.T) {
 	s := admintest.New()
@@ -184,7 +184,7 @@ func TestPartsAreOfAWhole(t *testing.T) {
 	}
 }
 
-// row is the text of the marked row.
+// row returns the text of the marked row.
 func row(f *view.Frame) string {
 	text := ""
 	for _, line := range f.Lines[min(10, len(f.Lines)):] {
@@ -237,11 +237,11 @@ func TestRowStays(t *testing.T) {
 	press(m, "down")
 	before := row(m.Frame())
 	shapes := admintest.Shapes()
-	shapes.Rows[0].CPU = 1.5 // the sum stays, and the rows' parts with it
+	shapes.Rows[0].CPU = 1.5 // the sum stays the same, and so do the parts of the rows
 	shapes.Rows = append([]api.ShapeRow{{Shape: "/new", CPU: 1.42}, {Shape: "/newer", CPU: 1.41}}, shapes.Rows...)
 	s.Set("/v1/shapes", shapes)
 	told(t, m, s, began)
-	if after := row(m.Frame()); !slices.Equal(strings.Fields(after), strings.Fields(before)) { // the columns' widths may change
+	if after := row(m.Frame()); !slices.Equal(strings.Fields(after), strings.Fields(before)) { // the widths of columns may change
 		t.Errorf("marked was %q, is %q", before, after)
 	}
 	s.Set("/v1/shapes", api.ShapesReply{})
@@ -269,7 +269,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestAway: while the proxy doesn't answer, top says so and shows the last answers. Then it continues.
+// TestAway: while the proxy doesn't answer, top says so and shows the last answers. After that, it continues.
 func TestAway(t *testing.T) {
 	s := admintest.New()
 	m := started(t, s, view.PaneQueue, 80, 24)

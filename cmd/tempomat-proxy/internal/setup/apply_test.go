@@ -30,7 +30,7 @@ type fakeMachine struct {
 	broken  error // result of the server's check
 }
 
-// Terminate ends what listens.
+// Terminate ends the process that listens.
 func (f *fakeMachine) Terminate(pid int) error {
 	f.ended = append(f.ended, pid)
 	f.listens = slices.DeleteFunc(f.listens, func(s host.Listening) bool { return s.Process == pid })
@@ -51,7 +51,7 @@ func (f *fakeMachine) Run(_ context.Context, argv ...string) (string, error) {
 	return "", nil
 }
 
-// tree makes a directory and a plan for it: an edited file behind a link, a replaced file, new files in new
+// tree makes a directory and a plan that changes it: an edited file behind a link, a replaced file, new files in new
 // directories, a link and a permission.
 func tree(t *testing.T) (root string, p Plan) {
 	t.Helper()
@@ -110,7 +110,7 @@ func newWorker(root string, f *fakeMachine) *worker {
 	}
 }
 
-// TestAllOrNothing fails before and after each step, and also dies there: afterwards everything is restored.
+// TestAllOrNothing makes setup fail before and after each step, or kills it there. Everything is restored afterwards.
 func TestAllOrNothing(t *testing.T) {
 	_, p := tree(t)
 	n := len(newWorker("", &fakeMachine{}).steps(&p.journal))
@@ -139,7 +139,7 @@ func TestAllOrNothing(t *testing.T) {
 					for _, s := range steps[:i] {
 						testkit.Must(t, s.do(t.Context()))
 					}
-					if err := newWorker(root, f).takeBack(t.Context()); err != nil { // another process
+					if err := newWorker(root, f).takeBack(t.Context()); err != nil { // in another process
 						t.Error(err)
 					}
 				}
@@ -151,7 +151,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestApplyAndUndo: the commands run in an order that breaks nothing, in both directions.
+// TestApplyAndUndo: in both directions, the commands run in an order that breaks nothing.
 func TestApplyAndUndo(t *testing.T) {
 	root, p := tree(t)
 	before := snapshot(t, root)
@@ -190,8 +190,8 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 }
 
-// TestUndoKeepsWhatOthersWrote: lines that others added stay, other settings are kept next to the file, and
-// if setup's own lines are missing, that is reported and the rest is undone.
+// TestUndoKeepsWhatOthersWrote: lines that others added stay, and other settings are kept next to the file. If setup's
+// own lines are missing, -undo reports them and undoes the rest.
 func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	for name, c := range map[string]struct{ now, then, told string }{
 		"lines around": {"# mine\n# ports\nListen 8080\n# more\nListen 9000\n", "# mine\n# ports\nListen 80\nListen 9000\n", ""},
@@ -237,8 +237,8 @@ func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// TestTakeBackFindsEqualLines: edits are reverted in files that were edited anywhere, even if setup turned
-// different lines into equal ones.
+// TestTakeBackFindsEqualLines: edits are reverted in a file that was edited later, even if setup turned different lines
+// into equal ones.
 func TestTakeBackFindsEqualLines(t *testing.T) {
 	const a, b = "<VirtualHost *:80>\n\tServerName a\n</VirtualHost>\n", "<VirtualHost _default_:80>\n\tServerName b\n</VirtualHost>\n"
 	edits := []Edit{{1, "<VirtualHost *:80>", []string{"<VirtualHost *>"}}, {4, "<VirtualHost _default_:80>", []string{"<VirtualHost *>"}},
@@ -268,7 +268,7 @@ func TestTakeBackFindsEqualLines(t *testing.T) {
 	}
 }
 
-// TestUndoSwitchesOver: even without systemd, the proxy releases the port and the server takes it, or -undo
+// TestUndoSwitchesOver: even without systemd, the proxy releases the port and the server takes it over. Otherwise, -undo
 // reports the problem and changes nothing that runs.
 func TestUndoSwitchesOver(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -308,7 +308,7 @@ func TestUndoSwitchesOver(t *testing.T) {
 	}
 }
 
-// TestApplyChangesNothingThatChanged: another program made a change after the plan was made.
+// TestApplyChangesNothingThatChanged: if another program makes a change after the plan is made, setup changes nothing.
 func TestApplyChangesNothingThatChanged(t *testing.T) {
 	for name, c := range map[string]struct{ file, says string }{
 		"a file was edited": {"etc/ports.conf", "was changed by another program"},

@@ -11,7 +11,7 @@ import (
 
 const portsConf = "Listen 80\n\n<IfModule ssl_module>\n\tListen 443\n</IfModule>\n"
 
-// apacheMachine is Debian's Apache with these files; sites are active if they have a <VirtualHost>.
+// apacheMachine returns a machine with Debian's Apache and these files. Files that contain a <VirtualHost> are active.
 func apacheMachine(modules string, files ...string) Machine {
 	m := Machine{Place: Standard(), Systemd: true, Service: Service{Installed: true}, Keys: map[string]KeyFile{}, KeyGroup: proxyGroup}
 	a := &Apache{Dir: "/etc/apache2", Modules: strings.Fields(modules)}
@@ -39,12 +39,12 @@ func readable(m Machine) Machine {
 	return m
 }
 
-// besideTLS is a machine with a site that has TLS, and another text of its site on port 80.
+// besideTLS returns a machine that has a site with TLS. plain is the configuration of the site on port 80.
 func besideTLS(plain string) Machine {
 	return readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/a-le-ssl.conf", secured, "sites-enabled/a.conf", plain))
 }
 
-// TestDecide: for each machine, the resulting files.
+// TestDecide checks the resulting files for each machine.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		m     Machine
@@ -111,7 +111,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideNot: if nothing is done on a machine, the plan says why, and what to do.
+// TestDecideNot: if setup can't change a machine, the plan says why, and what to do.
 func TestDecideNot(t *testing.T) {
 	const plain = "<VirtualHost *:80>\n</VirtualHost>\n"
 	for name, c := range map[string]struct{ modules, ports, site, obstacle string }{
@@ -141,7 +141,7 @@ func hasObstacle(t *testing.T, name string, m Machine, want string) {
 	}
 }
 
-// TestDecideByWhatListens: Apache may use its own ports, and any other program on them is named.
+// TestDecideByWhatListens: Apache may use its own ports, and the plan names any other program that uses them.
 func TestDecideByWhatListens(t *testing.T) {
 	at := func(program string, port uint16) host.Listening {
 		return host.Listening{Address: netip.AddrPortFrom(netip.IPv4Unspecified(), port), Program: program}
@@ -170,8 +170,8 @@ func TestDecideByWhatListens(t *testing.T) {
 	}
 }
 
-// TestDecideKeys: files that only root may read get the proxy's group; files of another group keep it, and
-// the proxy joins that group.
+// TestDecideKeys: files that only root may read get the proxy's group. Files of another group keep their group, and
+// the proxy joins it.
 func TestDecideKeys(t *testing.T) {
 	m := readable(apacheMachine("ssl_module", "ports.conf", portsConf, "sites-enabled/s.conf", secured, "sites-enabled/r.conf", redirect))
 	m.Keys["/c/full.pem"] = KeyFile{Needs: []Access{{Path: "/c", Group: "root", Mode: 0o700, Dir: true}}, Groups: []string{"mail"}}
@@ -185,7 +185,7 @@ func TestDecideKeys(t *testing.T) {
 		return nil
 	}
 	byHand := m
-	byHand.Systemd = false // an administrator must add the proxy's user to the group then
+	byHand.Systemd = false // an administrator must then add the proxy's user to the group
 	if p := Decide(byHand); len(p.Obstacles) > 0 || !strings.Contains(strings.Join(p.Notes, "\n"), "usermod -aG mail tempomat") {
 		t.Errorf("%+v", p)
 	}
@@ -200,7 +200,7 @@ func TestDecideKeys(t *testing.T) {
 	if c := find(p, unit); !strings.Contains(c.After, "SupplementaryGroups=mail\n") || !p.Reread {
 		t.Errorf("%+v", c)
 	}
-	m.KeyGroup = keyGroup // no package
+	m.KeyGroup = keyGroup // tempomat wasn't installed as a package
 	if c := find(Decide(m), unit); !strings.Contains(c.After, "SupplementaryGroups=mail ssl-cert\n") {
 		t.Errorf("%+v", c)
 	}
@@ -214,7 +214,7 @@ func TestDecideKeys(t *testing.T) {
 	}
 }
 
-// TestDecideConfig: existing settings are not touched.
+// TestDecideConfig: setup doesn't change existing settings.
 func TestDecideConfig(t *testing.T) {
 	m := apacheMachine("", "ports.conf", "Listen 80\n", "sites-enabled/a.conf", "<VirtualHost *:80>\n</VirtualHost>")
 	m.Config = Config{Exists: true, Text: "# all defaults\n", Defaults: true}
@@ -237,7 +237,7 @@ func TestDecideConfig(t *testing.T) {
 	}
 }
 
-// FuzzDecide reads anything as a configuration: the result is a plan or an obstacle, and a plan can be
+// FuzzDecide reads any text as a configuration. The result is a plan or an obstacle, and a plan can be
 // undone.
 func FuzzDecide(f *testing.F) {
 	f.Add("Listen 80\n<VirtualHost *:80>\nServerName a\n</VirtualHost>\n")

@@ -16,8 +16,8 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// TestDrift: instances with the same secret know each other. Each logs how they differ once that lasts, and
-// once it ends. A silent instance is remembered.
+// TestDrift: instances with the same secret know each other. Each logs a difference that has lasted for a while, and
+// its end. A silent instance is remembered.
 func TestDrift(t *testing.T) {
 	file := t.TempDir() + "/secret"
 	now := time.Now()
@@ -78,7 +78,7 @@ func TestDrift(t *testing.T) {
 	if n := instances[0].Numbers().Drift; n != 2 {
 		t.Errorf("%d differences", n)
 	}
-	for range stands + 3 { // web1 falls silent, and the clock is set
+	for range stands + 3 { // web1 becomes silent, and a clock is set
 		step(1, 0)
 	}
 	if text := said(); !strings.Contains(text, "no longer differ") {
@@ -89,7 +89,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestIntroductionHasRoom: if there are many classes, a fingerprint replaces them.
+// TestIntroductionHasRoom: if there are too many classes for a packet, a fingerprint replaces them.
 func TestIntroductionHasRoom(t *testing.T) {
 	i := api.Instance{Name: "web", Classes: map[string]string{}}
 	for n := range 40 {
@@ -100,8 +100,8 @@ func TestIntroductionHasRoom(t *testing.T) {
 	}
 }
 
-// TestWhatWasSaidBefore: a repeated old introduction changes nothing, and its instance doesn't count as
-// present.
+// TestWhatWasSaidBefore: a replayed old introduction changes nothing, and its instance doesn't count as
+// running.
 func TestWhatWasSaidBefore(t *testing.T) {
 	f := fleet{all: make(map[uint32]*member)}
 	begin := time.Unix(1_800_000_000, 0)

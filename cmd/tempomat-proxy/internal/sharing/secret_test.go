@@ -21,7 +21,7 @@ import (
 
 var dawn = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 
-// TestSecretFile: errors name the file, the line, and the remedy.
+// TestSecretFile: errors name the file and the line, and say what to do.
 func TestSecretFile(t *testing.T) {
 	good := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, 32))
 	for _, c := range []struct {
@@ -57,8 +57,8 @@ func TestSecretFile(t *testing.T) {
 	}
 }
 
-// TestSecretCommand makes a secret and rotates it again and again: the new one signs some minutes later, the
-// previous one verifies for a day, and the hashes stay the same.
+// TestSecretCommand creates a secret and rotates it again and again. The new one signs some minutes later, the previous
+// one is accepted for a day, and the hashes stay the same.
 func TestSecretCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	var out bytes.Buffer
@@ -118,7 +118,7 @@ func TestSecretCommand(t *testing.T) {
 	}
 }
 
-// TestTickets: yesterday's tickets are accepted, and those of both secrets.
+// TestTickets: tickets of both secrets, and those of the day before, are accepted.
 func TestTickets(t *testing.T) {
 	s := &Secret{current: []byte{1}, previous: []byte{2}, first: []byte{2}, from: dawn}
 	today, tomorrow := s.tickets(dawn), s.tickets(dawn.Add(24*time.Hour-time.Second))
@@ -127,8 +127,8 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// TestReload: the fleet learns of known clients; a rotated secret takes effect, but an invalid one or another
-// fleet's changes nothing.
+// TestReload: instances share known clients. A reload makes a rotated secret take effect, but an invalid secret, or that
+// of another fleet, changes nothing.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")

@@ -49,7 +49,7 @@ func TestTroubleIsTold(t *testing.T) {
 	}
 }
 
-// TestAloneThereIsNothingToTell: an instance that shares nothing has no Sharer and no trouble.
+// TestAloneThereIsNothingToTell: an instance that shares nothing has no Sharer and reports no trouble.
 func TestAloneThereIsNothingToTell(t *testing.T) {
 	s, err := New(config.Default(), zap.NewNop())
 	testkit.Must(t, err)
@@ -60,7 +60,7 @@ func TestAloneThereIsNothingToTell(t *testing.T) {
 	}
 }
 
-// TestRedisOptions: errors for unreadable files name their keys.
+// TestRedisOptions: the error for a file that can't be read names the key of the configuration.
 func TestRedisOptions(t *testing.T) {
 	dir := t.TempDir()
 	testkit.WriteFile(t, dir+"/password", "pass word\n", 0o600)
