@@ -1,5 +1,5 @@
-// Package admin serves the admin API for the doctor and the dashboard: JSON over HTTP, at a
-// unix socket and over TCP. Package api has its documents.
+// Package admin serves the admin API for the doctor and the dashboard: JSON over HTTP, on a unix socket and
+// over TCP. Package api defines its documents.
 //
 // A request passes the guard and then its route.
 //
@@ -26,9 +26,9 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// Inspector looks at single clients, pages and requests. Its errors say what is wrong with the question.
-// Its methods must be safe for concurrent use.
-type Inspector interface { //nolint:interfacebloat // one subject, and one implementation
+// Inspector examines single clients, pages and requests. Its errors say what is wrong with the question. Its
+// methods must be safe for concurrent use.
+type Inspector interface { //nolint:interfacebloat // all methods belong together, and there is one implementation
 	// Queue returns the waiting requests, at most limit of them.
 	Queue(now time.Time, limit int) api.QueueReply
 	// Explain returns everything that is known about a client, a page or a request.
@@ -54,7 +54,7 @@ type Options struct {
 	Now       func() time.Time
 	Status    func() api.StatusReply // the status without Goroutines and Conditions
 	Gate      func() limiter.GateState
-	Proof     func(k limiter.Key) string // the field of limiter.Row
+	Proof     func(k limiter.Key) string // value for the field of limiter.Row
 	Kernel    func() api.Kernel          // what the kernel measures
 	Share     func() api.ShareReply
 	Inspector Inspector
@@ -71,7 +71,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	reloads chan struct{} // holds a token while a reload runs
-	looking sync.Mutex    // held while the Inspector works: its calls briefly hold locks that requests need, so they must not add up
+	looking sync.Mutex    // held while the Inspector works, because its calls briefly hold locks that requests need and must not run at the same time
 	server  *http.Server  // serves the unix socket
 	web     *http.Server  // serves TCP
 }
@@ -94,9 +94,9 @@ func NewDashboard(documents http.Handler, token string) *http.Server {
 	return newServer(newGuard(documents, access, false), time.Minute, zap.NewNop())
 }
 
-// mostConnections is how many connections may be open over TCP. A browser opens two. Further connections
-// wait until one of them closes. The server closes a connection without a request after 5 s, and an idle
-// one after a minute.
+// mostConnections is how many connections may be open over TCP. A browser opens two. Further connections wait
+// until another one closes. The server closes a connection without a request after 5 s, and an idle connection
+// after a minute.
 const mostConnections = 128
 
 // Serve answers on the unix socket l until Shutdown, and closes l. It returns nil after Shutdown, otherwise
@@ -128,7 +128,7 @@ func (a *Server) Shutdown(ctx context.Context) error {
 	return all
 }
 
-// newServer makes a server with timeouts for handlers that answer quickly.
+// newServer makes a server with timeouts that suit handlers that answer quickly.
 func newServer(h http.Handler, write time.Duration, log *zap.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

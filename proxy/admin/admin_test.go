@@ -47,7 +47,7 @@ func options() Options {
 	}
 }
 
-// ask sends one request to the API and decodes its answer into reply, strictly.
+// ask sends one request to the API and strictly decodes the answer into reply.
 func ask(t *testing.T, o Options, method, target string, reply any) *httptest.ResponseRecorder {
 	t.Helper()
 	rec := httptest.NewRecorder()

@@ -17,7 +17,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// guard checks requests before the API and the page get them. It refuses requests that a page of another site
+// guard checks requests before the API and the page get them. It rejects requests that a page of another site
 // sent. Over TCP it also requires the token, except for the page itself.
 type guard struct {
 	open   *http.ServeMux // the page and /v1/access, for which no token is needed
@@ -64,8 +64,8 @@ func (g *guard) refuseUse(r *http.Request) error {
 		return &failure{http.StatusForbidden, "a page from another site sent this request (Origin, Sec-Fetch-Site)"}
 	}
 	acts := r.Method != http.MethodGet && r.Method != http.MethodHead
-	// A user who can open the socket may do everything with the doctor. But a browser reaches the socket
-	// through a tunnel, which every user of the browser's machine can use. So changes by a page need the token.
+	// A user who can open the socket may do everything with the doctor. But a browser reaches the socket through a
+	// tunnel, which every user of the browser's machine can use. Therefore changes by a page need the token.
 	if !g.socket || acts && isFromBrowser(r) {
 		if err := g.refuseToken(r); err != nil {
 			return err
@@ -74,9 +74,9 @@ func (g *guard) refuseUse(r *http.Request) error {
 	return nil
 }
 
-// refuseToken refuses requests without the right token. It doesn't count wrong tokens: a token of 16
-// characters or more can't be guessed, and a count by address would lock out an administrator who shares
-// an attacker's address.
+// refuseToken rejects requests without the right token. It doesn't count wrong tokens, because a token of 16
+// characters or more can't be guessed, and a count by address would lock out an administrator who shares an
+// attacker's address.
 func (g *guard) refuseToken(r *http.Request) error {
 	token := bearer(r)
 	switch {
@@ -90,7 +90,7 @@ func (g *guard) refuseToken(r *http.Request) error {
 	return nil
 }
 
-// Access has the token and the host names for requests over TCP. The zero Access lets no request in over
+// Access holds the token and the host names for requests over TCP. The zero Access rejects all requests over
 // TCP. Its methods may be called concurrently.
 type Access struct {
 	granted atomic.Pointer[grant]
@@ -102,7 +102,7 @@ type grant struct {
 }
 
 // Set sets the token, and the host names that requests may use in addition to addresses and localhost. If the
-// token is empty, all requests are refused.
+// token is empty, all requests are rejected.
 func (a *Access) Set(token string, hosts []string) {
 	if token == "" {
 		a.granted.Store(nil)
@@ -142,9 +142,9 @@ func (a *Access) isRight(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// isOurs reports whether a request's Host is a name of this API. The owner of another site can point its name
-// at this address (DNS rebinding). Browsers would then treat pages of that site as pages of this API, and only
-// the Host shows the difference. At the unix socket, names without a dot are allowed as well, because no site
+// isOurs reports whether a request's Host is a name of this API. The owner of another site can point the site's
+// name at this address (DNS rebinding). Browsers would then treat pages of that site as pages of this API, and
+// only the Host shows the difference. On the unix socket, names without a dot are also allowed, because no site
 // on the internet has such a name.
 func (a *Access) isOurs(host string, socket bool) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -187,7 +187,7 @@ func isCrossSite(r *http.Request) bool {
 
 type peerKey struct{}
 
-// withPeer adds the other end of a connection to the context: the user of a unix socket, if the kernel knows
+// withPeer adds the other end of a connection to the context: the user of a unix socket, if the kernel reports
 // the user, or the address.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
 	by := "unknown"
@@ -214,7 +214,7 @@ func peerOf(c *net.UnixConn) string {
 	return by
 }
 
-// askedBy names the user who asks, for the log.
+// askedBy returns the user who asks, for the log.
 func askedBy(ctx context.Context) string {
 	by, _ := ctx.Value(peerKey{}).(string)
 	return by

@@ -6,8 +6,8 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// withHistory returns options with a history of one hour. Its number of requests is the number of hours that
-// the request asks for.
+// withHistory returns options with a history of one hour. The hour's number of requests is the number of hours
+// that the request asks for.
 func withHistory() Options {
 	o := options()
 	o.History = func(hours int) api.HistoryReply {

@@ -6,13 +6,13 @@ import (
 	"net/http"
 )
 
-// The dashboard is plain HTML, CSS and JavaScript modules. No tool builds it, and it loads nothing
+// The dashboard consists of plain HTML, CSS and JavaScript modules. It needs no build tool, and loads nothing
 // from other servers.
 //
 //go:embed static
 var static embed.FS
 
-// pages returns the files of the dashboard, each at its path.
+// pages returns a handler that serves the files of the dashboard at their paths.
 func pages() *http.ServeMux {
 	mux := http.NewServeMux()
 	files, err := fs.Glob(static, "static/*")
@@ -34,12 +34,12 @@ func pages() *http.ServeMux {
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// servePage answers with a file of the page.
+// servePage answers with one of the dashboard's files.
 func servePage(w http.ResponseWriter, r *http.Request, file string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	h.Set("Cache-Control", "no-cache") // browsers ask again, because a new release changes the files
+	h.Set("Cache-Control", "no-cache") // browsers must ask again, because a new release changes the files
 	http.ServeFileFS(w, r, static, file)
 }

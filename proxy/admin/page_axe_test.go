@@ -16,7 +16,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// The tests get axe-core from npm and check its hash. It is not in the repository because it has another
+// The tests get axe-core from npm and check its hash. It is not in the repository because it has a different
 // licence, MPL-2.0.
 const (
 	axeVersion   = "4.14.1"
@@ -58,7 +58,7 @@ func fetchAxe(t *testing.T) string {
 	return text
 }
 
-// checkAxe lets axe look for faults in the page's accessibility.
+// checkAxe runs axe to look for faults in the page's accessibility.
 func checkAxe(t *testing.T, p *testkit.Tab, axe, what string) {
 	t.Helper()
 	if axe == "" {

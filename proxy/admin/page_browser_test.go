@@ -33,13 +33,13 @@ const loaded = `document.querySelectorAll('#shapes tbody tr').length > 3 && docu
 	document.querySelectorAll('.lines li').length > 1 &&
 	document.querySelector('#state').textContent === 'Live'`
 
-// The variables that name directories for screenshots: all of them, or those of the manual.
+// These environment variables name directories for screenshots: for all of them, or for those of the manual.
 const (
 	allPictures    = "TEMPOMAT_SCREENSHOTS"
 	manualPictures = "TEMPOMAT_SCREENSHOTS_DOCS"
 )
 
-// keep writes a screenshot into the directory that the variable names, if any.
+// keep writes a screenshot into the directory that the variable names, if it is set.
 func keep(t *testing.T, p *testkit.Tab, variable, name string, whole bool) {
 	t.Helper()
 	dir := os.Getenv(variable)
@@ -68,8 +68,8 @@ func openPage(t *testing.T, name string) (f *fake, url string, p *testkit.Tab) {
 }
 
 // TestWorldPageOnEveryScreen opens the page on a phone, a desktop and a wall. It never needs to scroll
-// sideways, axe finds no fault, and the console stays empty. Axe takes seconds, so it runs once for each
-// look: in light on the page alone, in dark with an explanation open.
+// sideways, axe finds no fault, and the console stays empty. Axe takes seconds, so it runs once for each look:
+// in light mode on the page alone, and in dark mode with an explanation open.
 func TestWorldPageOnEveryScreen(t *testing.T) {
 	c := testkit.StartChromium(t)
 	axe := fetchAxe(t)
@@ -150,7 +150,8 @@ func TestWorldPageShowsTheNumbers(t *testing.T) {
 	checkComplaints(t, p.Chromium)
 }
 
-// TestWorldPageIsHarmless: clients choose texts with markup, terminal commands and right-to-left letters.
+// TestWorldPageIsHarmless: clients choose texts with markup, terminal commands and right-to-left letters, which
+// have no effect.
 func TestWorldPageIsHarmless(t *testing.T) {
 	_, _, p := openPage(t, "desktop-dark")
 	p.Eval(`document.querySelectorAll('.expand').forEach((b) => b.click()); document.querySelector('#class').value = 'userAgent';
@@ -170,10 +171,10 @@ func TestWorldPageIsHarmless(t *testing.T) {
 	checkComplaints(t, p.Chromium)
 }
 
-// TestWorldPageByKeyboard goes through the page with the keyboard alone.
+// TestWorldPageByKeyboard uses the page with the keyboard only.
 func TestWorldPageByKeyboard(t *testing.T) {
 	_, _, p := openPage(t, "desktop-light")
-	p.Eval(`document.querySelector('#pause').click()`, nil) // otherwise rows would come and go
+	p.Eval(`document.querySelector('#pause').click()`, nil) // otherwise rows would appear and disappear
 	p.Await("it is paused", `document.querySelector('#state').textContent === 'Paused'`)
 	p.Eval(`document.querySelector('#pause').blur()`, nil)
 	var all, unseen int
@@ -200,7 +201,7 @@ func TestWorldPageByKeyboard(t *testing.T) {
 	checkComplaints(t, p.Chromium)
 }
 
-// TestWorldPageWithAToken: the page asks for the token, keeps it, and forgives with it.
+// TestWorldPageWithAToken: the page asks for the token, keeps it, and uses it to forgive a debt.
 func TestWorldPageWithAToken(t *testing.T) {
 	c := testkit.StartChromium(t)
 	f, url := startFake(t, "let-me-in")
@@ -239,7 +240,7 @@ func TestWorldPageWithAToken(t *testing.T) {
 	}
 }
 
-// TestWorldPageWithoutATokenCannotForgive: the page has no button for it.
+// TestWorldPageWithoutATokenCannotForgive: without a token, the page has no button to forgive.
 func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 	_, _, p := openPage(t, "desktop-light")
 	p.Eval(`document.querySelector('#keys .who').click()`, nil)
@@ -251,7 +252,7 @@ func TestWorldPageWithoutATokenCannotForgive(t *testing.T) {
 	}
 }
 
-// TestWorldPageStaysLive: the page survives a lost connection, keeps its theme, and pauses.
+// TestWorldPageStaysLive: the page reconnects after a lost connection, keeps its theme, and can be paused.
 func TestWorldPageStaysLive(t *testing.T) {
 	f, url, p := openPage(t, "desktop-light")
 	f.setAway(true)

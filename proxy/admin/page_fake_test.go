@@ -18,10 +18,10 @@ import (
 // evil is a User-Agent or a URL that a client may choose.
 const evil = "/w/<img src=x onerror=\"document.title='owned'\">?a=\u202egnp.exe\x1b[31m\n&b=" + `'";alert(1)//`
 
-// fake answers with fixed documents of a site under attack.
+// fake answers with fixed documents that describe a site under attack.
 type fake struct {
 	*admintest.Server
-	token string // the token that it requires; empty: none
+	token string // token that the fake requires; empty: none
 
 	mu    sync.Mutex // guards the fields below
 	posts []string   // bodies of POST /v1/forgive
@@ -56,7 +56,7 @@ func startFake(t *testing.T, token string) (*fake, string) {
 	return f, s.URL
 }
 
-// tame removes what only a test needs, for the manual's pictures: texts with markup, and the condition.
+// tame removes texts with markup and the condition, which only tests need, for the manual's pictures.
 func (f *fake) tame() {
 	f.Set("/v1/overview", admintest.Overview())
 	shapes, queue, recent := admintest.Shapes(), admintest.Queue(), admintest.Recent()
@@ -69,7 +69,7 @@ func (f *fake) tame() {
 	f.Set("/v1/recent", recent)
 }
 
-// protected serves what needs the token.
+// protected serves the documents that need the token.
 func (f *fake) protected(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,8 +38,8 @@ func TestPageAnswers(t *testing.T) {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFilesAreSelfContained: the files have no inline scripts and load nothing from other servers. They use
-// no function that would turn a client's text into markup.
+// TestFilesAreSelfContained: the files have no inline scripts and load nothing from other servers. They don't
+// use functions that would turn a client's text into markup.
 func TestFilesAreSelfContained(t *testing.T) {
 	forbidden := regexp.MustCompile(`(?i)innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML|\beval\(|new Function|\sstyle=|\son[a-z]+="|<style|@import|javascript:`)
 	address := regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^\s"']*`)

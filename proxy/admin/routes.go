@@ -46,7 +46,7 @@ func (a *Server) Handler() http.Handler {
 	return mux
 }
 
-// view makes the document of a path. Its error is a failure, or says what is wrong with the request.
+// view makes the document of a path. The error is a failure, or says what is wrong with the request.
 type view func(r *http.Request) (any, error)
 
 // handler accepts only the named parameters. Otherwise a misspelt parameter would be ignored, and the answer
@@ -105,7 +105,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a client that disconnected needs no answer
+	_, _ = w.Write(append(body, '\n')) // fails only if the client has disconnected
 }
 
 // numberOf returns the value of a parameter, a whole number from 1 to most, or usual if the parameter is missing.

@@ -17,7 +17,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// actor is an Inspector that notes its calls.
+// actor is an Inspector that records its calls.
 type actor struct {
 	asked []string
 	err   error
@@ -54,7 +54,7 @@ type crowded struct {
 
 func (c *crowded) look() {
 	c.most.Store(max(c.most.Load(), c.now.Add(1)))
-	time.Sleep(time.Millisecond) // time for other calls to begin
+	time.Sleep(time.Millisecond) // gives other calls time to begin
 	c.now.Add(-1)
 }
 
@@ -65,7 +65,7 @@ func (c *crowded) Explain(time.Time, string) (reply api.ExplainReply, err error)
 	return reply, nil
 }
 
-// TestLooksAreSingle: the Inspector looks for one client at a time, because each look blocks requests.
+// TestLooksAreSingle: the Inspector serves one client at a time, because each of its calls blocks requests.
 func TestLooksAreSingle(t *testing.T) {
 	c := &crowded{}
 	o := options()
@@ -88,7 +88,7 @@ func acted(a *actor) Options {
 	return o
 }
 
-// TestActsAreStrict: a body that is misspelt, too large or of another form does nothing.
+// TestActsAreStrict: a body that is misspelt, too large or of the wrong form has no effect.
 func TestActsAreStrict(t *testing.T) {
 	for body, c := range map[string]struct {
 		status int
@@ -127,7 +127,8 @@ func TestActsAreStrict(t *testing.T) {
 	}
 }
 
-// TestWhoActsIsKnown: at the socket, the action has the user's uid; over TCP, it has the address.
+// TestWhoActsIsKnown: an action is logged with the user's uid if it came over the socket, and with the address
+// if it came over TCP.
 func TestWhoActsIsKnown(t *testing.T) {
 	d := openListeners(t)
 	const body = `{"class":"slash32","key":"a","standing":8,"seconds":60}`

@@ -19,7 +19,7 @@ import (
 
 // Limits and defaults of the parameters limit and hours, and of request bodies.
 const (
-	usualRows = 50 // number of rows if the request has no limit
+	usualRows = 50 // number of rows if the request sets no limit
 	mostRows  = 10_000
 	// Default and maximum of limit for the queue.
 	usualWaiting = 100
@@ -77,7 +77,7 @@ func (a *Server) buckets(r *http.Request) (any, error) {
 
 func (a *Server) key(r *http.Request) (any, error) {
 	q := r.URL.Query()
-	if q.Get("class") == "" || !q.Has("id") { // an empty id is allowed: requests without a User-Agent
+	if q.Get("class") == "" || !q.Has("id") { // an empty id is allowed: it stands for requests without a User-Agent
 		return nil, errors.New("class and id must both be given")
 	}
 	class, err := a.className(q.Get("class"))
@@ -102,8 +102,8 @@ func (a *Server) share(_ *http.Request) (any, error) {
 	return reply, nil
 }
 
-// className finds a configured class by its name in any case, because the original program wrote Slash32 for
-// slash32. "" stays "".
+// className finds a configured class by its name, in upper or lower case, because the original program wrote
+// Slash32 for slash32. "" stays "".
 func (a *Server) className(asked string) (string, error) {
 	if asked == "" {
 		return "", nil
@@ -152,8 +152,8 @@ func (a *Server) status(_ *http.Request) (any, error) {
 // reloadTimeout is the longest time that a client waits for a reload.
 const reloadTimeout = 20 * time.Second
 
-// reloading serves reloads, one at a time. A client waits no longer than reloadTimeout, for another
-// client's reload or for its own. A reload that takes longer continues without its client.
+// reloading serves reloads, one at a time. A client waits at most reloadTimeout, for another client's reload
+// and for its own. A reload that takes longer continues without its client.
 func (a *Server) reloading() http.Handler {
 	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "this reload, or an earlier one, is still running: the log will show how it ended"})
 	h := http.TimeoutHandler(view(a.reload).handler(nil), reloadTimeout, string(late))
@@ -233,7 +233,7 @@ func (a *Server) explain(r *http.Request) (any, error) {
 
 func (a *Server) pins(_ *http.Request) (any, error) { return a.opts.Inspector.Pins(a.opts.Now()), nil }
 
-// act serves an action of the Inspector.
+// act returns a view that carries out an action of the Inspector.
 func (a *Server) act(do func(i Inspector, now time.Time, by string, a api.ActRequest) (api.ActReply, error)) view {
 	return func(r *http.Request) (any, error) {
 		act, err := ReadAct(r)

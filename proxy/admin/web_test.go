@@ -224,7 +224,7 @@ func TestWebCutsSlowClients(t *testing.T) {
 	}
 }
 
-// visit sends a request and keeps the connection.
+// visit sends a request and keeps the connection open.
 func visit(t *testing.T, c net.Conn, request string) (*http.Response, error) {
 	t.Helper()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
@@ -239,8 +239,8 @@ func visit(t *testing.T, c net.Conn, request string) (*http.Response, error) {
 	return resp, err
 }
 
-// TestWebBoundsConnections: at most mostConnections are open at a time. The next one is answered when one of
-// them closes.
+// TestWebBoundsConnections: at most mostConnections are open at a time. The next connection is served when one
+// of these closes.
 func TestWebBoundsConnections(t *testing.T) {
 	d := openListeners(t)
 	icon := request("GET /static/icon.svg", d.tcp, "")

@@ -14,7 +14,7 @@ import (
 // Access says which requests are logged.
 type Access uint8
 
-// The kinds of access log.
+// The kinds of access logs.
 const (
 	AccessOff     Access = iota
 	AccessSampled        // all remarkable requests, and one in sampleEvery of the others
@@ -23,8 +23,8 @@ const (
 
 const (
 	sampleEvery = 100
-	// The highest number of lines per second. It keeps a flood of rejected requests from filling the disk.
-	// Further requests are counted but not logged.
+	// These constants limit the number of lines per second, so that a flood of rejected requests doesn't fill
+	// the disk. Further requests are counted but not logged.
 	sampledRate = 100
 	allRate     = 5000
 	// remarkable is the shortest delay for which a request gets an id and is always logged.
@@ -122,7 +122,7 @@ func (r *Record) fields(now time.Time, words *Words, missed uint64) []zap.Field 
 	return f
 }
 
-// gateFields returns the fields that show how the queue ranked the request, and why.
+// gateFields returns the fields that show the request's rank in the queue, and the reason for it.
 func (r *Record) gateFields() []zap.Field {
 	if r.Verdict.CostMultiplier == 0 {
 		return nil

@@ -44,7 +44,7 @@ func TestJournalSamples(t *testing.T) {
 		name   string
 		access Access
 		r      *Record
-		want   int // lines of 250
+		want   int // lines for 250 requests
 	}{
 		{"off", AccessOff, &Record{}, 0},
 		{"off, eventful", AccessOff, &Record{Outcome: Refused}, 0},
@@ -83,7 +83,7 @@ func TestJournalRate(t *testing.T) {
 	}
 }
 
-// TestJournalLineIsOneLine: clients can't write their own lines into the log, nor very long ones.
+// TestJournalLineIsOneLine: clients can write neither lines of their own nor very long lines into the log.
 func TestJournalLineIsOneLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, buf := bufferedAccessLog()
@@ -108,7 +108,7 @@ func TestClip(t *testing.T) {
 	testkit.Same(t, strings.Repeat("x", 512)+"…", Clip(strings.Repeat("x", 513)), "513 bytes became")
 }
 
-// TestJournalHidesQueries: text that people type into a query is not logged.
+// TestJournalHidesQueries: text that people typed is removed from queries in the log.
 func TestJournalHidesQueries(t *testing.T) {
 	j, buf := bufferedAccessLog()
 	q, _ := http.NewRequest("GET", "http://h/a?user=alice", nil)

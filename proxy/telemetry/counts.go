@@ -15,7 +15,7 @@ type Sums struct {
 	Ended    [Outcomes]uint64
 	Refused  [Refusals]uint64
 	Delayed  uint64
-	Shadowed uint64        // requests that shadow mode would have delayed or refused
+	Shadowed uint64        // requests that would have been delayed or refused without shadow mode
 	Failed   uint64        // requests answered with 5xx
 	Cost     time.Duration // CPU time
 	Wasted   time.Duration // part of Cost that was spent for clients that had disconnected
@@ -62,7 +62,7 @@ func (s *Sums) Add(o *Sums) { s.add(o, 1) }
 
 // add adds other Sums, or subtracts them if times is -1.
 func (s *Sums) add(o *Sums, times int64) {
-	n := uint64(times) //nolint:gosec // -1 overflows, and adding the product to an unsigned sum subtracts it
+	n := uint64(times) //nolint:gosec // -1 overflows, so adding the product to an unsigned sum subtracts it
 	d := func(x time.Duration) time.Duration { return time.Duration(int64(x) * times) }
 	for i := range o.Ended {
 		s.Ended[i] += n * o.Ended[i]
@@ -111,10 +111,10 @@ func (t *Totals) All() (all Sums) {
 	return all
 }
 
-// NameTotals are the requests that a class delayed or refused, or that a request limit matched.
+// NameTotals counts the requests that a class delayed or refused, or to which a request limit applied.
 type NameTotals struct {
 	Name                       string
-	Matched                    uint64 // requests that match the limit
+	Matched                    uint64 // requests to which the limit applied
 	Delayed, Refused, Shadowed uint64 // Shadowed counts requests that would have been delayed or refused
 }
 
@@ -123,7 +123,7 @@ type Refusal uint8
 
 // Refusals in addition to the limiter's reasons.
 const (
-	Unsound   = Refusal(limiter.None)     // the request was invalid, so the limiter wasn't asked
+	Unsound   = Refusal(limiter.None)     // the request was invalid and never reached the limiter
 	OverLimit = Refusal(limiter.Busy) + 1 // a request limit was exceeded
 )
 
@@ -148,20 +148,20 @@ func (r *Record) Refusal() Refusal {
 	return Refusal(r.Verdict.Reason)
 }
 
-// Counts counts every finished request, and keeps a sample of them, in bounded memory, until Drain
+// Counts counts every finished request, and keeps a sample of the requests, in bounded memory, until Drain
 // passes it on. It implements Recorder. Its methods may be called concurrently.
 type Counts struct {
 	shards          []shard
 	malformed       atomic.Uint64
 	classes, limits names
 
-	mu    sync.Mutex // guards the fields below; taken before a shard's
+	mu    sync.Mutex // guards the fields below; locked before that of a shard
 	taken [Groups]Sums
 	batch Batch
 }
 
-// mostShards is the most copies of the counters, so requests that end at the same time on different
-// CPUs seldom wait for each other.
+// mostShards is the largest number of copies of the counters. With several, requests that end at the same time
+// on different CPUs seldom wait for each other.
 const mostShards = 16
 
 // shard holds the counts of some requests, chosen at random to avoid contention.
@@ -221,7 +221,7 @@ func (c *Counts) sums() (all [Groups]Sums) {
 	return all
 }
 
-// names are counters by name, of classes or of request limits.
+// names are the counters of classes or of request limits, by name.
 type names struct {
 	counters sync.Map // maps names, including those of earlier configurations, to *NameCount
 	shown    atomic.Pointer[[]string]
@@ -232,7 +232,7 @@ type NameCount struct {
 	matched, delayed, refused, shadowed atomic.Uint64
 }
 
-// Match counts a request that matches the limit.
+// Match counts a request to which the limit applies.
 func (n *NameCount) Match() { n.matched.Add(1) }
 
 // of returns the counter of a name.
@@ -241,7 +241,7 @@ func (n *names) of(name string) *NameCount {
 	if !has {
 		c, _ = n.counters.LoadOrStore(name, new(NameCount))
 	}
-	return c.(*NameCount) //nolint:forcetypeassert // it holds only these
+	return c.(*NameCount) //nolint:forcetypeassert // it holds only values of this type
 }
 
 // totals returns the counts of the names that SetNames has set.
@@ -266,7 +266,7 @@ func (c *Counts) SetNames(classes, limits []string) {
 // Limit returns the counter of a request limit.
 func (c *Counts) Limit(name string) *NameCount { return c.limits.of(name) }
 
-// countNames counts a request for the class or limit that acted on it, or would have.
+// countNames counts a request for the class or limit that acted on it, or would have acted on it.
 func (c *Counts) countNames(r *Record) {
 	if r.Limit != "" {
 		if l := c.limits.of(r.Limit); r.Outcome == Refused {

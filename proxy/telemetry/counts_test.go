@@ -11,14 +11,14 @@ import (
 	"tempomat/limiter"
 )
 
-// TestCounts: every request is counted once in each counter, even if others end at the same time.
+// TestCounts: each counter counts every request once, even if others end at the same time.
 func TestCounts(t *testing.T) {
 	c, now := NewCounts(), time.Unix(1_000_000, 0)
 	c.SetNames([]string{"slash32", "mine"}, []string{"login"})
 	debt := limiter.Verdict{Reason: limiter.Debt, Key: limiter.Key{Class: "mine"}}
 	refused, shadowed, waited := debt, debt, debt
 	refused.Action, refused.Wait, shadowed.Shadow, waited.Wait = limiter.Refuse, time.Hour, true, time.Second
-	waited.Would.Key.Class = "slash32" // which is in shadow
+	waited.Would.Key.Class = "slash32" // this class is in shadow mode
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

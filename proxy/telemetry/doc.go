@@ -1,5 +1,5 @@
-// Package telemetry counts and logs requests, and adds them up for tables and metrics. The goroutine
-// that served a request makes a [Record] of it at its end, and passes it to [Recorder]s.
+// Package telemetry counts and logs requests, and adds them up for tables and metrics. When a request ends, the
+// goroutine that served it makes a [Record] and passes it to [Recorder]s.
 //
 //	record.go     a finished request: its outcome, its group
 //	counts.go     exact counters, by group, and by class and request limit

@@ -10,7 +10,7 @@ import (
 
 const (
 	// mostCheap and mostExpensive are how many requests of a cheap and of an expensive kind a shard keeps until
-	// Drain. Each kept request has a weight, so that it represents the others of its kind.
+	// Drain. Each kept request has a weight, with which it represents the others of its kind.
 	mostCheap, mostExpensive = 24, 48
 	// notable is the cost from which a request counts as expensive, and the delay from which a cheap
 	// request is sampled separately (late). least is the cost below which requests are sampled separately
@@ -19,9 +19,9 @@ const (
 	least   = notable / 100
 )
 
-// The kinds of requests. Strangers and robots have their own set, and all others another. Each kind has a
-// sample of its own, so a flood of one kind can't crowd out another. Cheap requests of one kind cost
-// about the same, so one of them represents the others well.
+// The kinds of requests. Strangers and robots have one set of kinds, and all others another. Each kind has a
+// sample of its own, so a flood of one kind can't crowd out another. Cheap requests of one kind cost about the
+// same, so that one of them represents the others well.
 const (
 	tiny   = iota // answered, and cost less than least
 	small         // answered, and cost less than ten times least
@@ -73,8 +73,8 @@ func kindOf(r *Record) int {
 	return perGroup + costKind(r)
 }
 
-// costKind returns the kind of a request within its group. A request that was reported while it ran counts
-// as expensive, because the entry of its end must correct that report.
+// costKind returns the kind of a request within its group. A request that was reported while it ran counts as
+// expensive, because the entry of its end must correct the report.
 func costKind(r *Record) int {
 	switch {
 	case r.Cost >= notable || r.Told > 0:
@@ -147,7 +147,7 @@ const mostText = 256
 // the strings of its keys and shape, which are allocated in pieces of 1 KB.
 type Entry struct {
 	Ended       time.Time
-	Took, Delay time.Duration // Took: time since the end of the header; Delay: the part of Took spent waiting
+	Took, Delay time.Duration // Took is the time since the end of the header, and Delay is the part of Took that the request waited
 	Waited      time.Duration // like Delay, but also set for refused and redirected requests
 	Guess, Cost time.Duration
 	Told        time.Duration // part of Cost that Book.Running has already added up
@@ -155,7 +155,7 @@ type Entry struct {
 	Client      netip.Addr
 	Shape       string
 	Method      string // standard method; empty for other methods
-	Limit, ID   string // the same as in Record
+	Limit, ID   string // as in Record
 	Group       Group
 	Outcome     Outcome
 	Reason      limiter.Reason

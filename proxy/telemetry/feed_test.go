@@ -13,7 +13,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// adder is a Sink that adds up weights by status, and the counts.
+// adder is a Sink that adds up the counts, and the weights by status.
 type adder struct {
 	weight map[int]float64
 	cost   map[int]float64 // CPU-seconds, with the weights
@@ -34,8 +34,8 @@ func (a *adder) Take(_ time.Time, b *Batch) {
 	}
 }
 
-// TestFeed: the sample represents each kind of request correctly, and all requests are counted. A flood that
-// begins changes nothing: a few expensive requests don't count as many.
+// TestFeed: the sample represents each kind of request correctly, and all requests are counted. When a flood
+// begins, a few expensive requests still don't count as many.
 func TestFeed(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestFeed(t *testing.T) {
 				f.Note(now, &r)
 			}
 			f.Drain(now, sum)
-			f.Drain(now, sum) // there is nothing more
+			f.Drain(now, sum) // there are no more requests
 		}
 		for status, n := range map[int]int{200: c.cheap, 201: c.dear, 429: c.refused} {
 			want := float64(n * c.rounds)
@@ -139,8 +139,8 @@ func TestFeedFloodChangesNobodysCost(t *testing.T) {
 	}
 }
 
-// TestFeedIsFair: if pages come in turns, as when a page and its parts are loaded again and again, the sample
-// has each as often as it came, whatever the length of a turn.
+// TestFeedIsFair: if pages come in turns, as when a page and its parts are loaded repeatedly, the sample
+// contains each as often as it came, whatever the length of a turn.
 func TestFeedIsFair(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, turn := range []int{2, 3, 7, 8} {
@@ -161,7 +161,7 @@ func TestFeedIsFair(t *testing.T) {
 	}
 }
 
-// TestEntryKeepsWhatItIsOf: an Entry cuts long texts.
+// TestEntryKeepsWhatItIsOf: an Entry keeps the beginning of long texts.
 func TestEntryKeepsWhatItIsOf(t *testing.T) {
 	long := fmt.Sprintf("/%0999d", 7)
 	r := Record{Request: &http.Request{Method: "BREW", Host: "h", RequestURI: long}, Who: &classify.Result{}}
@@ -172,7 +172,7 @@ func TestEntryKeepsWhatItIsOf(t *testing.T) {
 	}
 }
 
-// TestFeedTakenMeanwhile: whenever the sample is taken, it represents all requests, and all are counted.
+// TestFeedTakenMeanwhile: whenever the sample is taken, it represents all requests, and all of them are counted.
 func TestFeedTakenMeanwhile(t *testing.T) {
 	const each, goers = 4000, 4
 	now, f, sum := time.Unix(1_000_000, 0), NewCounts(), newAdder()

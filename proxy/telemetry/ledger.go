@@ -8,7 +8,7 @@ import (
 	"tempomat/limiter"
 )
 
-// Ledger shows the accounts of keys to the admin API and the metrics. *limiter.Limiter is one. Its
+// Ledger shows the accounts of keys to the admin API and the metrics. *limiter.Limiter implements it. Its
 // methods may be called concurrently.
 type Ledger interface {
 	// Dump yields the rows of a class, or of all classes if class is "", in no order, until yield
@@ -35,7 +35,7 @@ func Orders() map[string]RowOrder {
 	}
 }
 
-// tied orders rows that are equal in the first order by CPU use, then by name, so rows don't jump when a
+// tied orders rows that are equal in the first order by CPU use, then by name, so that rows don't jump when a
 // table is redrawn each second.
 func tied(first RowOrder) RowOrder {
 	return func(a, b limiter.Row) int {
@@ -46,8 +46,8 @@ func tied(first RowOrder) RowOrder {
 	}
 }
 
-// TopRows keeps the first Limit of any number of rows. It uses the memory of twice as many. Limit is at least
-// 1. It isn't for concurrent use.
+// TopRows keeps the first Limit of any number of rows, in the memory of twice as many. Limit must be at least
+// 1. TopRows must not be used concurrently.
 type TopRows struct {
 	Limit int
 	Order RowOrder

@@ -38,7 +38,7 @@ const (
 	Newcomer              // a client with a newcomer's pass
 	Known                 // a client that was seen for a while, or that has standing
 	Robot                 // a client that identifies itself as a robot
-	Exempt                // exempt by configuration, so never delayed
+	Exempt                // a client or path that the configuration exempts, which is never delayed
 )
 
 // Groups is the number of groups.
@@ -51,7 +51,7 @@ func (g Group) String() string {
 // ShownGroups returns the groups in display order.
 func ShownGroups() [Groups]Group { return [...]Group{Known, Newcomer, Stranger, Robot, Exempt} }
 
-// Waiting counts the requests that wait at one moment.
+// Waiting counts the requests that wait at a moment.
 type Waiting struct {
 	Count   [Groups]int
 	Longest [Groups]time.Duration // longest wait of each group
@@ -81,8 +81,8 @@ type Record struct {
 	// ToldWasted is the part of Told that was spent after the client had disconnected.
 	ToldWasted time.Duration
 	Held       time.Duration // how long the end of the answer was held back
-	// Queued is how long a request waited that never went to the backend: it was refused or redirected, or
-	// its client disconnected.
+	// Queued is how long a request waited if it never went to the backend, because it was refused or
+	// redirected, or its client disconnected.
 	Queued time.Duration
 	Orphan bool   // whether the client disconnected while the backend worked, so the cost was wasted
 	Judged bool   // whether the client's standing was judged
@@ -91,8 +91,8 @@ type Record struct {
 	Access Access // which requests the access log records
 }
 
-// Recorder records finished requests. The goroutines that serve requests call it concurrently, so it must
-// not wait for anything.
+// Recorder records finished requests. It is called concurrently by the goroutines that serve requests, so it
+// must not wait for anything.
 type Recorder interface {
 	// Note records a finished request.
 	Note(now time.Time, r *Record)
@@ -108,8 +108,8 @@ func (rs Recorders) Note(now time.Time, r *Record) {
 	}
 }
 
-// Remarkable reports whether the request is always logged, because people are likely to ask about it: the
-// backend didn't answer it, or it waited for long.
+// Remarkable reports whether the request is always logged. People are likely to ask about a request that the
+// backend didn't answer, or that waited for long.
 func (r *Record) Remarkable() bool { return r.Outcome != Answered || r.Delay() >= remarkable }
 
 // Shadowed reports whether a class or mode would have delayed or refused the request, but is in shadow mode.
@@ -118,7 +118,7 @@ func (r *Record) Shadowed() bool { return r.Verdict.Shadow || r.Verdict.Would.Ke
 // Why returns why the request was delayed, refused or redirected, or an empty string if it wasn't.
 func (r *Record) Why() string { return why(r.Outcome, r.Verdict.Reason, r.Limit) }
 
-// action returns the decision about the request. If a request limit refused it, the limiter wasn't asked.
+// action returns the decision about the request. A request that a request limit refused never reached the limiter.
 func (r *Record) action() limiter.Action {
 	if r.Limit != "" && r.Outcome == Refused {
 		return limiter.Refuse

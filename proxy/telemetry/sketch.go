@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Durations are counted in bins, each a tenth wider than the previous one, so a quantile from 0.1 ms to a
-// quarter of an hour is wrong by at most 5 %.
+// Durations are counted in bins, each a tenth wider than the previous one. A quantile from 0.1 ms to a quarter
+// of an hour is therefore wrong by at most 5 %.
 const (
 	Bins     = 168
 	firstBin = 1e-4 // lower bound of the first bin, in seconds; shorter durations count there too
@@ -34,8 +34,8 @@ func (h *Histogram) Merge(o *Histogram) {
 	}
 }
 
-// Quantile returns the duration, in seconds, that the given part of the durations doesn't exceed; 0 if there
-// are none.
+// Quantile returns the duration, in seconds, that the given part of the durations doesn't exceed, or 0 if there
+// are no durations.
 func (h *Histogram) Quantile(part float64) float64 {
 	all := 0.0
 	for _, n := range h {
@@ -54,9 +54,9 @@ func (h *Histogram) Quantile(part float64) float64 {
 
 // Top finds the most expensive of any number of things with a fixed number of rows. It is the space-saving
 // algorithm (Metwally, Agrawal, El Abbadi, ICDT 2005), with CPU-seconds instead of counts. If all rows are
-// taken, a new thing replaces the cheapest one and starts with its cost, because the new thing may have used
-// that much before it got a row. Row.Wrong is this possible error. With n rows, each thing with more than 1/n
-// of the total cost has a row, however many other things clients invent.
+// taken, a new thing replaces the cheapest one and starts with its cost, because the new thing may have cost as
+// much before it got a row. Row.Wrong is this possible error. With n rows, each thing with more than 1/n of the
+// total cost has a row, however many other things clients invent.
 type Top[K comparable] struct {
 	Rows  []Row[K]
 	index map[K]int // row of each key
@@ -95,9 +95,9 @@ func (r *Row[K]) Sure() float64 { return r.CPU - r.Wrong }
 // Free reports whether the row is free.
 func (r *Row[K]) Free() bool { return r.N == 0 && r.CPU == 0 }
 
-// Mean returns the average cost of the finished requests that the backend worked on, or 0 if there are
-// none. Refused and redirected requests don't count, because they say nothing about the page. It uses
-// Ended because the first part of a long request's CPU has faded by its end.
+// Mean returns the average cost of the finished requests that the backend worked on, or 0 if there are none.
+// Refused and redirected requests don't count, because they don't show the cost of the page. It uses Ended
+// because the first part of a long request's CPU has faded by its end.
 func (r *Row[K]) Mean() float64 {
 	if r.Work == 0 {
 		return 0
@@ -105,8 +105,8 @@ func (r *Row[K]) Mean() float64 {
 	return r.Ended / r.Work
 }
 
-// Add counts a thing's use. It returns the thing's row, and whether the thing just got that row. The row is
-// -1 if the thing cost nothing and there is no free row.
+// Add counts a thing's use. It returns the thing's row, and whether the thing has just got this row. The row is
+// -1 if the thing cost nothing and no row is free.
 func (t *Top[K]) Add(key K, u Use) (row int, fresh bool) {
 	row, has := t.find(key)
 	r := &t.Rows[row]
@@ -156,7 +156,7 @@ func (t *Top[K]) find(key K) (row int, has bool) {
 	return least, false
 }
 
-// Fade multiplies all uses by a factor below 1. A row becomes free once its use is close to 0.
+// Fade multiplies all uses by a factor below 1. A row becomes free when its use is close to 0.
 func (t *Top[K]) Fade(factor float64) {
 	for i := range t.Rows {
 		r := &t.Rows[i]

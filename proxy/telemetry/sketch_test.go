@@ -36,8 +36,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestTop: the real cost of a thing lies between its sure cost and its count, and every thing that costs more
-// than an n-th of everything is among the n rows.
+// TestTop: the real cost of a thing lies between its sure cost and its counted cost. With n rows, each thing
+// that costs more than 1/n of the total has a row.
 func TestTop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SampledFrom([]int{8, 40}).Draw(t, "rows")

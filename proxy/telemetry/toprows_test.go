@@ -10,7 +10,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TopRows keeps the same rows as sorting everything and cutting it.
+// TestTopRowsIsSortAndCut: TopRows keeps the same rows as sorting everything and cutting off the rest.
 func TestTopRowsIsSortAndCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		column := rapid.SampledFrom([]string{"wait", "cpu", "rate", "level", "last"}).Draw(t, "column")

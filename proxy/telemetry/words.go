@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// mostParameters is how many parameters are remembered, and mostValues how many values of each. A
-	// parameter with more values is probably a field into which people type text.
+	// mostParameters is the number of parameters that are remembered, and mostValues the number of values of
+	// each. A parameter with more values is probably a field into which people type text.
 	mostParameters = 1024
 	mostValues     = 16
-	// fewAddresses is how many addresses of known clients must have used a name or a value before it
-	// is shown. enough is how many requests a parameter needs before it counts as one with few values.
+	// fewAddresses is the number of known clients' addresses that must have used a name or a value before it is
+	// shown. enough is the number of requests that a parameter needs before it counts as one with few values.
 	fewAddresses = 3
 	enough       = 64
 	// forgotten is the time without a request after which a parameter is forgotten.
@@ -25,7 +25,7 @@ const (
 	longestWord = 16
 	longestName = 32
 	longestPath = 120
-	// mostPaths is how many paths are remembered. longestURL is the longest name of a URL.
+	// mostPaths is the number of paths that are remembered. longestURL is the longest name of a URL, in bytes.
 	mostPaths  = 4096
 	longestURL = 160
 )
@@ -34,11 +34,11 @@ const (
 // the site, such as action=history, and which are texts that people typed, such as search=anything.
 //
 // A value is shown if it is a short word in lower-case letters that known clients at fewAddresses addresses
-// used, and if its parameter had at most mostValues values in enough requests or more. A parameter's name is
-// shown if known clients at fewAddresses addresses used it. The history shows a path under the same
-// condition, unless the path looks like a secret, because several people may open the same secret link from
-// an email. Words learns only from known clients. Otherwise a crawler could get any text into the log, or
-// use so many values that every value is hidden.
+// used, and if its parameter had at most mostValues values in at least enough requests. A parameter's name is
+// shown if known clients at fewAddresses addresses used it. The history shows a path under the same condition,
+// unless the path looks like a secret, because several people may open the same secret link from an email.
+// Words learns only from known clients. Otherwise a crawler could get any text into the log, or use so many
+// values that all of them are hidden.
 //
 // It implements Sink. Its methods may be called concurrently.
 type Words struct {
@@ -57,7 +57,7 @@ type parameterName struct{ path, name string }
 type parameter struct {
 	used     time.Time // time of the last request with this parameter
 	requests int
-	open     bool // whether it has more than mostValues values
+	open     bool // whether the parameter has more than mostValues values
 	by       people
 	values   map[string]*people
 }
@@ -81,7 +81,7 @@ func (p *people) several() bool { return p.n == len(p.hashes) }
 func NewWords() *Words {
 	paths, err := simplelru.NewLRU[uint64, people](mostPaths, nil)
 	if err != nil {
-		panic(err) // it fails only if mostPaths isn't positive
+		panic(err) // fails only if mostPaths isn't positive
 	}
 	return &Words{seed: maphash.MakeSeed(), parameters: make(map[parameterName]*parameter), paths: paths}
 }
@@ -105,10 +105,10 @@ func (w *Words) Take(now time.Time, b *Batch) {
 	}
 }
 
-// learn notes the path and the parameters of a request.
+// learn records the path and the parameters of a request.
 func (w *Words) learn(now time.Time, e *Entry) {
 	target := e.Target()
-	if len(target) == mostText { // it is cut off, so its rest is unknown
+	if len(target) == mostText { // the target is cut off, so the rest is unknown
 		return
 	}
 	asked, query, _ := strings.Cut(target, "?")
@@ -138,7 +138,7 @@ func (w *Words) learn(now time.Time, e *Entry) {
 	}
 }
 
-// makeRoom forgets a parameter that few clients use, chosen from a small sample. Without it, one client could
+// makeRoom forgets a parameter that few clients use, chosen from a small sample. Otherwise one client could
 // invent so many names that there is no room to learn others.
 func (w *Words) makeRoom() bool {
 	const looks = 32
@@ -233,10 +233,10 @@ func (w *Words) reduceLocked(out *strings.Builder, shape, query string) {
 	}
 }
 
-// mostShown is the most parameters of a request that are shown.
+// mostShown is the largest number of a request's parameters that are shown.
 const mostShown = 8
 
-// shows reports whether a value may be shown: it is a short word that several people used.
+// shows reports whether a value may be shown, because it is a short word that several people used.
 func (p *parameter) shows(value string) bool {
 	if p.open || p.requests < enough || !isWord(value) {
 		return false
@@ -251,8 +251,8 @@ func pathOf(shape string) string {
 	return path
 }
 
-// parametersOf yields the names and values of a query, not decoded. Some sites separate them by a
-// semicolon.
+// parametersOf yields the names and values of a query, not decoded. Some sites separate parameters with
+// semicolons.
 func parametersOf(query string) func(yield func(name, value string) bool) {
 	return func(yield func(name, value string) bool) {
 		for parameter := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {

@@ -14,7 +14,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// teach ends a request from an address of a known client, unless change makes it another kind of client.
+// teach records a request from a known client's address, unless change makes it another kind of client.
 func teach(w *Words, address byte, target string, change func(*Record)) {
 	path, _, _ := strings.Cut(target, "?")
 	r := Record{
@@ -30,7 +30,7 @@ func teach(w *Words, address byte, target string, change func(*Record)) {
 	w.Take(now, &Batch{Entries: []Entry{e}})
 }
 
-// TestWords: which parts of a query are shown depends on earlier requests.
+// TestWords: earlier requests determine which parts of a query are shown.
 func TestWords(t *testing.T) {
 	people := func(n int, target func(i int) string, change func(*Record)) func(*Words) {
 		return func(w *Words) {
@@ -112,7 +112,7 @@ func TestWordsAreBounded(t *testing.T) {
 		teach(w, 1, fmt.Sprint("/w?p", i, "=1"), nil)
 	}
 	testkit.Same(t, mostParameters, len(w.parameters), "parameters")
-	for i := range 5 * enough { // one client's names don't keep others from teaching
+	for i := range 5 * enough { // one client's names don't prevent learning from others
 		teach(w, byte(i%5), "/w?action=view", nil)
 		teach(w, 1, fmt.Sprint("/w?q", i, "=1"), nil)
 	}
@@ -131,13 +131,13 @@ func TestWordsAreBounded(t *testing.T) {
 	testkit.Same(t, 0, len(w.parameters), "parameters a day later")
 }
 
-// TestURLs: targets that known clients at three addresses requested are shown in full, but secrets never are.
+// TestURLs: targets that known clients at three addresses requested are shown in full, unless they look like secrets.
 func TestURLs(t *testing.T) {
 	const page = "/w/index.php?title=Main_Page&action=history"
 	long := "/" + strings.Repeat("words/", 18)
 	for _, c := range []struct {
 		name, target string
-		addresses    int // that asked before
+		addresses    int // number of addresses that requested it before
 		want         string
 	}{
 		{"two addresses", page, 2, "/the/shape?*&*"},

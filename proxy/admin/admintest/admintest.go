@@ -1,5 +1,6 @@
 // Package admintest provides a proxy for tests of programs that show the admin API: the doctor's top, and the
-// dashboard. It answers with fixed documents, which describe a server under attack by strangers from many addresses.
+// dashboard. The proxy answers with fixed documents that describe a server under attack by strangers from many
+// addresses.
 package admintest
 
 import (
@@ -45,7 +46,7 @@ func New() *Server {
 func (s *Server) Set(path string, document any) {
 	body, err := json.Marshal(document)
 	if err != nil {
-		panic(err) // tests only set documents that are JSON
+		panic(err) // tests set only documents that JSON can represent
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *Server) answer(path string, query url.Values) ([]byte, error) {
 	return body, nil
 }
 
-// Get returns a document without using a socket.
+// Get decodes a document into reply, without using a socket.
 func (s *Server) Get(_ context.Context, path string, query url.Values, reply any) error {
 	body, err := s.answer(path, query)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package api defines the documents of the admin API. It doesn't contain the code that makes them, because
+// Package api defines the documents of the admin API. The code that makes them is elsewhere, because
 // the doctor and the master use the same types as the proxy. Drift compares the documents of several
 // instances.
 //
-// The doctor merges the documents of several instances into one. The struct tag fleet says how. Numbers
-// without a tag are added up. "max", "min" and "mean X" take the maximum, the minimum, or the mean weighted
-// by the field X. Rows with equal fields of the tag "key" become one row. "by CPU" sorts rows with the
-// highest CPU first, and "by -At" with the lowest At first.
+// The doctor merges the documents of several instances into one. The struct tag fleet says how to merge a
+// field. Numbers without a tag are added up. "max", "min" and "mean X" take the maximum, the minimum, or the
+// mean weighted by the field X. Rows with equal fields of the tag "key" become one row. "by CPU" puts rows with
+// the highest CPU first, and "by -At" rows with the lowest At.
 package api
 
 import (
@@ -37,10 +37,10 @@ type (
 		Version int    `json:"version"`
 		Status  string `json:"status"` // "ok"
 	}
-	// ReadyReply answers GET /v1/ready with 200 while this proxy takes requests. While it drains, the answer
-	// is 503 with an ErrorReply. A backend that is down isn't a reason for 503: a balancer would then remove
-	// every proxy in front of that backend at the same time, and visitors would get no page that explains
-	// what happens. To probe the site, request one of its pages. Status and Conditions show the rest.
+	// ReadyReply answers GET /v1/ready with 200 while this proxy takes requests. While it drains, the answer is 503
+	// with an ErrorReply. A backend that is down isn't a reason for 503, because a load balancer would then remove
+	// every proxy in front of that backend at the same time, and visitors would get no page that explains the
+	// failure. To probe the site, request one of its pages. Status and Conditions show the other problems.
 	ReadyReply struct {
 		Version    int         `json:"version"`
 		Status     string      `json:"status"`     // "ok"; or "degraded": it takes requests, but visitors get errors
@@ -62,21 +62,21 @@ type (
 		Version int          `json:"version" fleet:"max"`
 		Classes []ClassReply `json:"classes"` // classes in configured order
 	}
-	// ClassReply is one class and what each of its keys may use.
+	// ClassReply is one class, with the CPU time that each of its keys may use.
 	ClassReply struct {
 		Name   string  `json:"name" fleet:"key"`
 		CPUs   float64 `json:"cpus" fleet:"max"`  // CPU-seconds earned per second
-		Burst  float64 `json:"burst" fleet:"max"` // most CPU-seconds saved up
+		Burst  float64 `json:"burst" fleet:"max"` // largest number of CPU-seconds saved up
 		Cap    bool    `json:"cap"`
 		Shadow bool    `json:"shadow"`
-		Keys   int     `json:"keys" fleet:"max"` // keys remembered at this moment
+		Keys   int     `json:"keys" fleet:"max"` // number of keys that are remembered at this moment
 	}
 	// BucketsReply answers GET /v1/buckets.
 	BucketsReply struct {
 		Version int           `json:"version" fleet:"max"`
 		Class   string        `json:"class"` // name of the class; empty: all classes
 		Sort    string        `json:"sort"`
-		Total   int           `json:"total" fleet:"max"` // number of all keys; Rows has the first of them
+		Total   int           `json:"total" fleet:"max"` // total number of keys; Rows has the first of them
 		Rows    []limiter.Row `json:"rows"`
 	}
 	// KeyReply answers GET /v1/key.
@@ -88,14 +88,14 @@ type (
 	GateReply struct {
 		Version int `json:"version"`
 		limiter.GateState
-		Kernel *Kernel `json:"kernel,omitempty"` // nil: nothing is known about the kernel
+		Kernel *Kernel `json:"kernel,omitempty"` // nil: nothing is known
 	}
 
 	// ShareReply answers GET /v1/share: how this instance shares accounts with others.
 	ShareReply struct {
 		Version int    `json:"version"`
 		Kind    string `json:"kind"` // coordination.kind: none, smockron, …
-		// Trouble is the reason why accounts are not shared although they should be.
+		// Trouble says why accounts aren't shared although they should be.
 		Trouble string `json:"trouble,omitempty"`
 		State   any    `json:"state,omitempty"` // state, in a format that depends on Kind
 		Known   any    `json:"known,omitempty"` // how known clients are shared; only with coordination.secret
@@ -113,9 +113,9 @@ type (
 
 	// Certificate is a certificate that the proxy presents to clients.
 	Certificate struct {
-		File    string    `json:"file"`             // path of the file, or the host if the certificate came by ACME
+		File    string    `json:"file"`             // path of the file, or the host if the certificate came through ACME
 		Expires time.Time `json:"expires,omitzero"` // when the certificate expires; zero: there is none yet
-		Fault   string    `json:"fault,omitempty"`  // why the current content of the file is not used
+		Fault   string    `json:"fault,omitempty"`  // why the current content of the file isn't used
 	}
 
 	// StatusReply answers GET /v1/status.
@@ -136,8 +136,8 @@ type (
 	}
 )
 
-// Instance is a description of an instance, with the settings that all instances that share must have in
-// common.
+// Instance describes an instance, with the settings that must be the same in all instances that share
+// accounts.
 type Instance struct {
 	Name    string            `json:"name"`            // the name of its host
 	Socket  string            `json:"socket"`          // its admin.listen on that host
@@ -155,7 +155,7 @@ type Instance struct {
 // second, because an answer may take that long to arrive.
 const mostSkew = 2
 
-// Names lists up to three instances, and counts more.
+// Names lists up to three instances, and counts the others.
 func Names(all []string) string {
 	if len(all) > 3 {
 		return fmt.Sprintf("%d instances", len(all))
@@ -184,7 +184,7 @@ func Drift(all []Instance) (drift []Condition) {
 		groups := slices.SortedFunc(maps.Keys(names), func(a, b string) int {
 			return cmp.Or(cmp.Compare(len(names[a]), len(names[b])), strings.Compare(a, b))
 		})
-		for i, has := range groups { // the smallest group first, because it is more likely wrong
+		for i, has := range groups { // the smallest group first, because it is most likely wrong
 			slices.Sort(names[has])
 			groups[i] = Names(names[has]) + ": " + has
 		}
@@ -212,7 +212,7 @@ func Drift(all []Instance) (drift []Condition) {
 	return drift
 }
 
-// WorstFirst sorts conditions: those that visitors feel come first.
+// WorstFirst sorts conditions. Those that affect visitors come first.
 func WorstFirst(all []Condition) {
 	slices.SortStableFunc(all, func(a, b Condition) int {
 		switch {
@@ -225,19 +225,19 @@ func WorstFirst(all []Condition) {
 	})
 }
 
-// Kernel shows how the kernel helps: it measures the costs of requests, and gives CPU time to short ones
+// Kernel shows how the kernel helps: it measures the costs of requests, and gives CPU time to short requests
 // first. All times are in seconds.
 type (
 	Kernel struct {
-		// Seconds is the time that Costs cover, about a minute; 0: nothing is known yet.
+		// Seconds is the time that Costs cover, about a minute. 0 means that nothing is known yet.
 		Seconds float64 `json:"seconds"`
 		// Costs always has all sources: process, database, header and estimate.
 		Costs []CostRow `json:"costs"`
 		// Steps reports whether the proxy may lower the priority of processes.
 		Steps   bool      `json:"steps"`
-		Lowered int       `json:"lowered"` // processes with a lower priority now
+		Lowered int       `json:"lowered"` // number of processes with a lower priority now
 		Stepped []StepRow `json:"stepped"` // since the start, the smallest first
-		// Missing lists what exact costs and priorities still need; empty if they need nothing.
+		// Missing lists the requirements of exact costs and of priorities that aren't met. It may be empty.
 		Missing []MissingRow `json:"missing"`
 	}
 	// CostRow is the cost of requests that ended recently, by its source: process (their workers' CPU time,
@@ -246,8 +246,8 @@ type (
 	CostRow struct {
 		Source string  `json:"source"`
 		CPU    float64 `json:"cpu"` // used CPU time in seconds
-		// Requests counts each request at the source of most of its cost. Requests with a database's cost
-		// count at process.
+		// Requests counts each request once, at the source of most of its cost. Requests with a cost from a
+		// database count at process.
 		Requests uint64 `json:"requests"`
 	}
 	// StepRow counts how often the priority of a process was lowered.
@@ -255,7 +255,7 @@ type (
 		Below int    `json:"below"` // nice values below the process's own priority: 5, 10, and 20, which is idle
 		Steps uint64 `json:"steps"`
 	}
-	// MissingRow is something that exact costs or priorities still need.
+	// MissingRow is a requirement of exact costs or of priorities that isn't met.
 	MissingRow struct {
 		For    string `json:"for"`    // feature that needs it: costs or priority
 		What   string `json:"what"`   // what is missing, in plain words
@@ -266,7 +266,7 @@ type (
 // The documents of single clients, pages and requests.
 type (
 	// ExplainReply answers GET /v1/explain. The parameter "of" is an address, a network, a User-Agent, a path,
-	// a URL or a request's id, and the reply is everything that is known about it.
+	// a URL or a request's id, and the reply has everything that is known about it.
 	ExplainReply struct {
 		Version int    `json:"version"`
 		Of      string `json:"of"`   // the question, unchanged
@@ -296,7 +296,7 @@ type (
 	ActRequest struct {
 		Class string `json:"class"` // name of the class
 		Key   string `json:"key"`
-		// Seconds is how long a pin holds, up to a week. It must be 0 for forgive.
+		// Seconds is how long a pin is valid, up to a week. It must be 0 for forgive.
 		Seconds float64 `json:"seconds,omitempty"`
 		// Standing is the factor for the client's share, 0.5 to 8; 0 removes the pin.
 		Standing float64 `json:"standing,omitempty"`
@@ -304,7 +304,7 @@ type (
 	// ActReply answers POST /v1/forgive and POST /v1/pin.
 	ActReply struct {
 		Version int    `json:"version"`
-		Done    string `json:"done"` // sentence that says what was done
+		Done    string `json:"done"` // one sentence that says what was done
 	}
 	// PinsReply answers GET /v1/pins.
 	PinsReply struct {

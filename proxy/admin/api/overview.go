@@ -2,9 +2,9 @@ package api
 
 import "tempomat/limiter"
 
-// The documents of the present. Points in time are Unix times in seconds, durations are in seconds, and CPU
-// use is in CPU-seconds per second. Rates are means over the last Seconds. Texts that clients chose (URLs,
-// shapes, keys) are unchanged and have at most 512 bytes: programs that show them must escape them.
+// These documents describe the present. Points in time are Unix times in seconds, durations are in seconds, and
+// CPU use is in CPU-seconds per second. Rates are averages over the last Seconds. Texts that clients chose
+// (URLs, shapes, keys) are unchanged and have at most 512 bytes. Programs that show them must escape them.
 type (
 	// OverviewReply answers GET /v1/overview: which clients use the server now.
 	OverviewReply struct {
@@ -21,13 +21,13 @@ type (
 		CPUs       float64           `json:"cpus"`                  // number of CPUs of the backend
 		CPU        float64           `json:"cpu"`                   // CPU use of all requests together, never more than Use
 		Wasted     float64           `json:"wasted"`                // part of CPU spent for clients that had disconnected
-		Use        float64           `json:"use" fleet:"mean CPUs"` // CPU use of all programs in the same Seconds, 0 to 1, without niced ones that aren't the backend's; negative: not measured
+		Use        float64           `json:"use" fleet:"mean CPUs"` // CPU use of all programs in the same Seconds, 0 to 1, without niced programs that aren't the backend's; negative: not measured
 		Groups     []GroupRow        `json:"groups"`                // in this order: known, newcomers, strangers, robots, exempt
 		Strangers  StrangersRow      `json:"strangers"`             // sums of all strangers and newcomers
 		Gate       limiter.GateState `json:"gate"`
-		Sampled    float64           `json:"sampled" fleet:"min"` // part of the requests that shapes, networks and percentiles are based on, above 0 to 1
+		Sampled    float64           `json:"sampled" fleet:"min"` // part of the requests, above 0 to 1, on which shapes, networks and percentiles are based
 	}
-	// Condition is something that is wrong at this moment.
+	// Condition is a current problem.
 	Condition struct {
 		Name string `json:"name"` // such as backend-down; package inspect lists all names
 		Bad  bool   `json:"bad"`  // whether it affects visitors now
@@ -62,7 +62,7 @@ type (
 		Waiting    int     `json:"waiting"`             // requests that wait now
 		Longest    float64 `json:"longest" fleet:"max"` // how long the oldest waiting request has waited, in seconds
 	}
-	// StrangersRow sums up all strangers, because each one may use too little to appear in a table.
+	// StrangersRow adds up all strangers, because each of them may use too little to appear in a table.
 	StrangersRow struct {
 		Addresses int     `json:"addresses" fleet:"max"` // estimated number of addresses in the last Seconds
 		CPU       float64 `json:"cpu"`
@@ -98,7 +98,7 @@ type (
 	// QueueReply answers GET /v1/queue (limit): the waiting requests, the longest wait first.
 	QueueReply struct {
 		Version int         `json:"version" fleet:"max"`
-		Total   int         `json:"total"` // number of all waiting requests; Rows has the first ones
+		Total   int         `json:"total"` // total number of waiting requests; Rows has the first ones
 		Rows    []WaiterRow `json:"rows" fleet:"by Age"`
 	}
 	// WaiterRow is a request that waits.
@@ -119,8 +119,8 @@ type (
 		Why    string  `json:"why"`    // why the request waits, in plain words
 	}
 
-	// RecentReply answers GET /v1/recent (limit): the last requests that were refused, redirected, failed, or
-	// waited for long, the newest first. Similar requests share a row.
+	// RecentReply answers GET /v1/recent (limit): the last requests that were rejected or redirected, failed,
+	// or waited for long, the newest first. Similar requests share a row.
 	RecentReply struct {
 		Version int          `json:"version" fleet:"max"`
 		Rows    []VerdictRow `json:"rows" fleet:"by At"`
@@ -130,7 +130,7 @@ type (
 		Instance string `json:"instance,omitempty"` // instance that answered the request, as in WaiterRow
 
 		At      float64 `json:"at"`
-		ID      string  `json:"id"` // id of the request that the client got; empty: none
+		ID      string  `json:"id"` // id that the client got for the request; empty: none
 		Client  string  `json:"client"`
 		Group   string  `json:"group"`
 		Agent   string  `json:"agent"`
@@ -152,11 +152,11 @@ type (
 	}
 )
 
-// The documents of the past: GET /v1/history (hours: 1 to 168) answers with a HistoryReply, the requests of
-// the last hours, in whole hours of UTC.
+// These documents describe the past: GET /v1/history (hours: 1 to 168) answers with a HistoryReply, which has
+// the requests of the last hours, in whole hours of UTC.
 type (
-	// HistoryReply has hours, the oldest first. The last hour isn't over yet. Hours in which the proxy did
-	// not run are left out.
+	// HistoryReply has hours, the oldest first. The last hour isn't over yet. Hours in which the proxy didn't
+	// run are left out.
 	HistoryReply struct {
 		Version int       `json:"version" fleet:"max"`
 		Hours   []HourRow `json:"hours" fleet:"by -At"`

@@ -1,10 +1,10 @@
-// Package book adds up what requests cost, by group, by page and by hour. It gets the time as an
-// argument, and does no I/O.
+// Package book adds up the cost of requests, by group, by page and by hour. It gets the time as an argument,
+// and does no I/O.
 //
-// A [Book] has the last seconds, in an amount of memory that doesn't depend on clients. Take adds finished
-// requests, and Running adds those that still run, so that a request of several minutes is shown while it
-// runs. When it ends, Take adds only the part of its cost that Running hasn't added yet.
-// A [History] has the last week, hour by hour.
+// A [Book] covers the last seconds, in an amount of memory that doesn't depend on clients. Take adds finished
+// requests. Running adds requests in progress, so that a request of several minutes is shown while it runs.
+// When it ends, Take adds only the part of its cost that Running hasn't added yet. A [History] covers the last
+// week, hour by hour.
 //
 //	book.go     what a Book adds up, and the groups at this moment
 //	window.go   sums of the last minute, by the second
@@ -14,9 +14,9 @@
 //
 // # Memory
 //
-// A Book takes 4 MB at most. A History counts up to 500 names of each kind in the current hour, which take
-// 1 MB at most. Of each past hour it keeps up to 50 names of each kind: at most 50 KB, and so at most 9 MB
-// for a week.
+// A Book takes 4 MB at most. A History counts up to 500 names of each kind in the current hour, which take 1 MB
+// at most. Of each past hour it keeps up to 50 names of each kind, which take at most 50 KB, or 9 MB for a
+// week.
 package book
 
 import (
@@ -40,7 +40,7 @@ type Moment struct {
 }
 
 // Book adds up requests. It takes about 4 MB at most. One goroutine calls Take, Running and Tick, with times
-// that never go back; the other methods may be called concurrently. It implements telemetry.Sink.
+// that never decrease. The other methods may be called concurrently. It implements telemetry.Sink.
 type Book struct {
 	began time.Time
 	seed  maphash.Seed
@@ -139,7 +139,7 @@ func (b *Book) spendLocked(e *telemetry.Entry, u telemetry.Use) {
 	b.shapes.add(b.turn, e, address, u)
 }
 
-// advanceLocked moves the window to the present, and fades or forgets what lies before it.
+// advanceLocked moves the window to the present, and fades or drops older data.
 func (b *Book) advanceLocked(now time.Time) {
 	b.told = now
 	was := b.window.at
@@ -178,7 +178,7 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	for _, p := range m.Places {
 		reply.Places = append(reply.Places, api.PlaceRow{Group: p.Group.String(), Shape: p.Shape, Count: p.Count})
 	}
-	if reply.Use < 0 { // no second was measured yet, so show the gate's latest value
+	if reply.Use < 0 { // no second was measured yet, so the gate's latest value is shown
 		reply.Use = m.Gate.Utilisation
 	}
 	all := 0.0
@@ -205,9 +205,9 @@ func (b *Book) Overview(m Moment) api.OverviewReply {
 	return reply
 }
 
-// believeLocked sets the part of the charged CPU time that requests can really have used. A page that sleeps
-// is charged for the worker that it holds, which must not be shown as CPU time. So the sum over all requests
-// is limited to the measured use of the CPUs.
+// believeLocked sets the part of the charged CPU time that requests can really have used. A page that sleeps is
+// charged for the worker that it holds, which must not be shown as CPU time. Therefore the sum over all
+// requests is limited to the measured use of the CPUs.
 func (b *Book) believeLocked(cpus float64) {
 	b.believed = 1
 	s, long := b.window.last(recentSeconds)
@@ -220,8 +220,8 @@ func (b *Book) believeLocked(cpus float64) {
 	}
 }
 
-// backendLocked shows how requests to the backend ended in the last seconds. If there were none, it
-// shows the last minute, so a broken site with few visitors doesn't look healthy.
+// backendLocked shows how requests to the backend ended in the last seconds. If there were none, it shows the
+// last minute, so that a broken site with few visitors doesn't look healthy.
 func (b *Book) backendLocked(s *sums) api.BackendRow {
 	seconds, all := recentSeconds, s.all()
 	if all.AtBackend() == 0 {
@@ -229,7 +229,7 @@ func (b *Book) backendLocked(s *sums) api.BackendRow {
 		s, _ = b.window.last(longest)
 		all = s.all()
 	}
-	n := func(x uint64) int { return int(x) } //nolint:gosec // of a minute
+	n := func(x uint64) int { return int(x) } //nolint:gosec // number of requests in a minute
 	return api.BackendRow{
 		Seconds: float64(seconds), Requests: n(all.AtBackend()), Down: n(all.Ended[telemetry.BackendDown]),
 		Slow: n(all.Ended[telemetry.BackendSlow]), Broke: n(all.Ended[telemetry.BackendBroke]), Errors: n(all.Failed),
@@ -239,8 +239,8 @@ func (b *Book) backendLocked(s *sums) api.BackendRow {
 // unix converts a time to the admin API's format: seconds since 1970.
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// wasted returns the wasted CPU time per second. It is limited to the used CPU time: if a request turns out to be
-// wasted only at its end, a part of its wasted time was used before the window.
+// wasted returns the wasted CPU time per second. It is limited to the used CPU time: if a request turns out to
+// be wasted only at its end, it may have used part of the wasted time before the window.
 func wasted(s *sums, long float64) float64 {
 	all := 0.0
 	for _, x := range s.cpu {
@@ -249,8 +249,8 @@ func wasted(s *sums, long float64) float64 {
 	return rate(min(s.wasted, all), long)
 }
 
-// rate is a sum per second, and at least 0. A sum can be negative: if a request was charged too much while it
-// ran, the difference is subtracted when it ends.
+// rate returns a sum per second, at least 0. A sum can be negative because, if a request was charged too much
+// while it ran, the difference is subtracted when it ends.
 func rate(sum, seconds float64) float64 { return round(max(0, sum) / seconds) }
 
 // round rounds to four decimal places, the precision of the admin API.

@@ -53,7 +53,7 @@ func play(b *Book, from, seconds int, each func(now time.Time) []telemetry.Entry
 	}
 }
 
-// TestSums: the groups' sums equal those of the entries, and the cost that was reported while requests ran
+// TestSums: the sums of the groups equal those of the entries, and cost that was reported while requests ran
 // counts once.
 func TestSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -112,9 +112,9 @@ func TestSums(t *testing.T) {
 	})
 }
 
-// TestAttackIsNamed: people read for a while; then a crawler from many networks begins to request histories.
-// Five seconds later its shape comes first, with its parameters and networks; a minute after its end, nothing
-// significant of it is left.
+// TestAttackIsNamed: people read for a while, and then a crawler from many networks begins to request
+// histories. Five seconds later its shape comes first, with its parameters and networks. A minute after the
+// crawler has ended, nothing significant of it is left.
 func TestAttackIsNamed(t *testing.T) {
 	b := New(began)
 	people := func(now time.Time) (all []telemetry.Entry) {
@@ -193,7 +193,7 @@ func TestMeanIsOfThoseServed(t *testing.T) {
 func TestUseIsOfTheSameTime(t *testing.T) {
 	b := New(began)
 	at := func(use float64) Moment { return Moment{Gate: limiter.GateState{Utilisation: use}} }
-	for _, seen := range []float64{-1, 0.97} { // never, and once before the first second is over
+	for _, seen := range []float64{-1, 0.97} { // not at all, and once before the first second is over
 		testkit.Same(t, seen, b.Overview(at(seen)).Use, "use, as seen at the start")
 	}
 	for i := range 400 {
@@ -213,7 +213,7 @@ func TestUseIsOfTheSameTime(t *testing.T) {
 	}
 }
 
-// TestClockIsSet: all times follow the clock, even after it was set.
+// TestClockIsSet: all times follow the clock, even when it is set.
 func TestClockIsSet(t *testing.T) {
 	b := New(began)
 	for _, by := range []time.Duration{0, time.Second, -time.Hour, 24 * time.Hour} {
@@ -222,7 +222,7 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// TestPercentiles: only answered requests count, and without any there is no percentile.
+// TestPercentiles: only answered requests count. Without answered requests, there is no percentile.
 func TestPercentiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*telemetry.Record)
@@ -245,7 +245,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestRunningShows: a request of 10 s is shown while it runs, and in the end it counts with its actual cost.
+// TestRunningShows: a request of 10 s is shown while it runs, and finally counts with its actual cost.
 func TestRunningShows(t *testing.T) {
 	b := New(began)
 	r := request(address(7), "/export", "/export?all=1", 250*time.Millisecond)
@@ -271,8 +271,8 @@ func TestRunningShows(t *testing.T) {
 	}
 }
 
-// TestBounded: a hundred thousand clients that each request another page take no more memory than a full
-// Book, and the one expensive page is found among them.
+// TestBounded: a hundred thousand clients that each request a different page take no more memory than a full
+// Book, and the only expensive page is found among theirs.
 func TestBounded(t *testing.T) {
 	before := testkit.Heap()
 	b := New(began)
@@ -310,7 +310,7 @@ func TestBounded(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
-// TestNothing: an empty Book says that it knows nothing.
+// TestNothing: an empty Book shows that it has no data.
 func TestNothing(t *testing.T) {
 	b := New(began)
 	o := b.Overview(Moment{})
@@ -323,8 +323,8 @@ func TestNothing(t *testing.T) {
 }
 
 // TestPagesThatSleepUseNoCPU: four sleeping requests are charged as if they computed, because nothing
-// distinguishes a worker that waits from one that computes. But the CPUs were hardly in use, so the groups
-// and the pages show no more than that.
+// distinguishes a worker that waits from one that computes. But the CPUs were hardly used, and the groups and
+// the pages show no more than this use.
 func TestPagesThatSleepUseNoCPU(t *testing.T) {
 	b := New(began)
 	r := request(address(1), "/sleep", "/sleep", time.Second)
@@ -347,8 +347,8 @@ func TestPagesThatSleepUseNoCPU(t *testing.T) {
 	}
 }
 
-// TestTheBackendIsSeenToFail: the overview shows how the last requests ended; for a site with few requests,
-// those of the last minute.
+// TestTheBackendIsSeenToFail: the overview shows how the last requests ended. For a site with few requests, it
+// shows those of the last minute.
 func TestTheBackendIsSeenToFail(t *testing.T) {
 	b := New(began)
 	down, ok := request(address(1), "/", "/", 0), request(address(1), "/", "/", 0)

@@ -47,9 +47,9 @@ func (h *History) Take(now time.Time, b *telemetry.Batch) {
 	}
 }
 
-// rollLocked begins a new hour when the current one is over. If the clock is set back by less
-// than an hour, nothing changes. If it is set back further, it was wrong before, so the hours
-// that now lie in the future are forgotten.
+// rollLocked begins a new hour when the current one is over. If the clock is set back by less than an hour,
+// nothing changes. If it is set back further, it was wrong before, and the hours that now lie in the future are
+// dropped.
 func (h *History) rollLocked(now time.Time) {
 	at := now.Unix() - now.Unix()%secondsOfHour
 	if h.open != nil {
@@ -62,7 +62,7 @@ func (h *History) rollLocked(now time.Time) {
 	h.forgetLocked()
 }
 
-// forgetLocked drops the hours that are too old, or in the future.
+// forgetLocked drops hours that are too old or in the future.
 func (h *History) forgetLocked() {
 	at := h.open.at()
 	h.over = slices.DeleteFunc(h.over, func(row api.HourRow) bool {
@@ -131,15 +131,15 @@ func (h *History) Reply(hours int) api.HistoryReply {
 }
 
 const (
-	// mostClasses is the most classes of an hour. More than this can occur only if a reload changes classes.
+	// mostClasses is the largest number of classes in an hour. More classes can occur only if a reload changes them.
 	mostClasses = limiter.MaxKeys
 	// mostClassName is the longest name of a class that is kept, in bytes.
 	mostClassName = 64
-	// counted is how many names of a kind are counted in the current hour. kept is how many of them are kept
-	// when the hour is over.
+	// counted is the number of names of a kind that are counted in the current hour. kept is how many of them
+	// are kept when the hour is over.
 	counted = 500
 	kept    = 50
-	// keptKeys is how many keys of all classes together are kept when an hour is over.
+	// keptKeys is the number of keys, of all classes together, that are kept when an hour is over.
 	keptKeys = 200
 )
 

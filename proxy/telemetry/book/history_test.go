@@ -16,7 +16,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// TestHours: the cost of requests counts in the hours in which they ended, under all their names.
+// TestHours: the cost of a request counts in the hour in which it ended, under all its names.
 func TestHours(t *testing.T) {
 	c := newTeller(t, 168)
 	robot := func(r *telemetry.Record) { r.Group = telemetry.Robot }
@@ -89,7 +89,7 @@ func TestHoursEnd(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		told []time.Duration // since noon
+		told []time.Duration // times since noon
 		want []int
 	}{
 		{"in order", []time.Duration{0, time.Hour, 2 * time.Hour}, []int{0, 1, 2}},
@@ -119,7 +119,7 @@ func TestHoursEnd(t *testing.T) {
 	}
 }
 
-// TestTogether: replies are complete while requests are being added.
+// TestTogether: replies are complete even while requests are being added.
 func TestTogether(t *testing.T) {
 	c := newTeller(t, 5)
 	done := make(chan struct{})

@@ -17,10 +17,10 @@ const (
 	longWait = time.Second
 )
 
-// recent keeps the last requests that were refused, redirected, slow, or failed. Redirected requests and
-// all others have separate rings, so a flood of redirects in an attack doesn't displace the requests that
-// people ask about. Each of the two kinds has 64 rings. All requests from a client go to the same one, so
-// one client can displace at most 1/64 of the others.
+// recent keeps the last requests that were refused, redirected, slow, or failed. Redirected requests and all
+// others have separate rings, so that a flood of redirects in an attack doesn't displace the requests that
+// people ask about. Each of the two kinds has 64 rings. All requests from a client go to the same ring, so one
+// client can displace at most 1/64 of the others.
 type recent struct {
 	ofPeople, ofOthers, redirected [recentRings]ring[telemetry.Entry]
 }
@@ -52,8 +52,8 @@ func isNotable(e *telemetry.Entry) bool {
 	}
 }
 
-// Recent returns the last requests that were refused, redirected, failed, or waited for long, at most
-// limit, the newest first. At most a quarter are redirected ones, unless there are too few others.
+// Recent returns the last requests that were refused or redirected, failed, or waited for long, at most limit,
+// the newest first. At most a quarter are redirected ones, unless there are too few others.
 func (b *Book) Recent(limit int) api.RecentReply {
 	reply := api.RecentReply{Version: api.Version, Rows: []api.VerdictRow{}}
 	redirected, others := b.notable()
@@ -79,7 +79,7 @@ func (b *Book) notable() (redirected, others []telemetry.Entry) {
 	return redirected, others
 }
 
-// sortByEnd puts the newest first.
+// sortByEnd puts the newest entries first.
 func sortByEnd(entries []telemetry.Entry) {
 	slices.SortFunc(entries, func(x, y telemetry.Entry) int {
 		return cmp.Or(y.Ended.Compare(x.Ended), cmp.Compare(x.ID, y.ID))

@@ -32,7 +32,7 @@ func TestRecent(t *testing.T) {
 	})
 	note(5, address(5), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.ClientGone, 2*time.Second })
 	note(6, address(6), func(r *telemetry.Record) { r.Outcome, r.Cost = telemetry.ClientGone, time.Second })
-	note(6, address(6), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone }) // while it sent its body
+	note(6, address(6), func(r *telemetry.Record) { r.Outcome = telemetry.ClientGone }) // the client disconnected while it sent its body
 	note(7, address(7), func(r *telemetry.Record) { r.Outcome, r.Queued = telemetry.Refused, 6*time.Second })
 	rows := b.Recent(10).Rows
 	want := []string{"refused 6 none", "client gone 2 none", "answered 3 debt", "redirected 2 newcomer", "refused 0 limit search"}

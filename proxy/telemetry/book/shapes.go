@@ -18,8 +18,8 @@ const (
 	mostPerRequest = 8  // parameters of a request that are counted
 	mostParameter  = 63 // bytes of a parameter's name and value
 
-	// fades is the number of seconds after which past use counts 1/e. Half of a rate then comes from
-	// the last 3.5 s, which is similar to a sum over 10 s.
+	// fades is the number of seconds after which past use counts 1/e. Half of a rate then comes from the last
+	// 3.5 s, so that a rate is similar to an average over 10 s.
 	fades = recentSeconds / 2.0
 	// leastPart is the smallest part of a shape's cost for which a parameter or network is shown.
 	leastPart = 0.02
@@ -32,7 +32,7 @@ type shapes struct {
 	details []detail              // details of each row of top
 }
 
-// detail shows which clients ask for a shape, and with which parameters.
+// detail shows which clients request a shape, and with which parameters.
 type detail struct {
 	shape      string
 	groups     [groups]float64 // CPU-seconds of each group, fading over time
@@ -99,7 +99,7 @@ func network(a netip.Addr) netip.Prefix {
 	if a.Is6() {
 		long = 32
 	}
-	p, _ := a.Prefix(long) // an invalid address has an invalid prefix
+	p, _ := a.Prefix(long) // an invalid address gets an invalid prefix
 	return p
 }
 
@@ -126,7 +126,7 @@ func (d *detail) addParameters(target string, u telemetry.Use) {
 	}
 }
 
-// Shapes returns the most expensive shapes, at most limit, as of the Book's last update.
+// Shapes returns at most limit shapes, the most expensive first, as of the Book's last update.
 func (b *Book) Shapes(limit int) api.ShapesReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,16 +172,16 @@ func partsOf[K comparable](t *telemetry.Top[K], least float64, long over, name f
 	return parts
 }
 
-// distinct estimates the number of different things in the last seconds, within about 5 %. It has a
-// HyperLogLog (Flajolet et al., 2007) for each of a few stretches of time, and empties the oldest.
-// Sketches of libraries only grow, and would allocate memory for each page.
+// distinct estimates the number of different things in the last seconds, within about 5 %. It has a HyperLogLog
+// (Flajolet et al., 2007) for each of a few stretches of time, and empties the oldest. The sketches in
+// libraries only grow, and would allocate memory for each page.
 type distinct [stretches][registers]uint8
 
 const (
 	registers    = 512
 	registerBits = 9
 	stretches    = 5
-	// stretch is the length of a stretch in seconds, so the estimate covers the last 9 to 11 s.
+	// stretch is the length of a stretch in seconds. With this length, the estimate covers the last 9 to 11 s.
 	stretch = recentSeconds / (stretches - 0.5)
 )
 

@@ -24,7 +24,7 @@ type teller struct {
 	t       testing.TB
 	history *History
 	names   *classify.Classifier
-	weight  float64 // of each request
+	weight  float64 // weight of each request
 }
 
 func newTeller(t testing.TB, hours int) *teller {
@@ -57,7 +57,7 @@ func (c *teller) request(now time.Time, client, target string, cost float64, cha
 	feed.Drain(now, c)
 }
 
-// fullHour has the highest possible number of names, all as long as possible.
+// fullHour returns an hour with the highest possible number of names, all as long as possible.
 func fullHour() *hour {
 	h := newHour(noon.Unix())
 	fill := func(s *costliest, length int) {

@@ -8,8 +8,8 @@ import (
 
 const (
 	groups        = telemetry.Groups
-	recentSeconds = 10 // how many seconds rates are averaged over
-	longest       = 60 // how many seconds are remembered
+	recentSeconds = 10 // number of seconds over which rates are averaged
+	longest       = 60 // number of seconds that are remembered
 	wholeWin      = longest + 1
 )
 
@@ -76,7 +76,7 @@ type window struct {
 // advance moves the window to a time, and clears seconds that are too old.
 func (w *window) advance(at float64) {
 	w.at = max(w.at, at)
-	now := max(0, int(math.Ceil(w.at))-1) // a moment at the end of a second belongs to that second
+	now := max(0, int(math.Ceil(w.at))-1) // a moment at the end of a second belongs to this second
 	for s := max(w.second+1, now-wholeWin+1); s <= now; s++ {
 		w.ring[s%wholeWin] = sums{}
 	}
@@ -86,8 +86,8 @@ func (w *window) advance(at float64) {
 // current returns the sums of the current second.
 func (w *window) current() *sums { return &w.ring[w.second%wholeWin] }
 
-// last returns the sums of the last seconds, including the current one, and the length of that time. The length is
-// at least a second, because otherwise rates would be too high right after the start.
+// last returns the sums of the last seconds, including the current one, and the length of this period. The
+// length is at least a second; otherwise rates would be too high right after the start.
 func (w *window) last(seconds int) (s *sums, long float64) {
 	s = new(sums)
 	from := max(0, w.second-seconds+1)
@@ -100,7 +100,7 @@ func (w *window) last(seconds int) (s *sums, long float64) {
 // ring keeps the rows that were added last.
 type ring[T any] struct {
 	rows []T
-	next int // the oldest row, which the next one replaces once the ring is full
+	next int // index of the oldest row, which the next one replaces when the ring is full
 }
 
 // add adds a row. most is the capacity of the ring.

@@ -41,8 +41,8 @@ func readRules(t *testing.T, name string) (r rules) {
 	return r
 }
 
-// TestAlertsSayWhatToDo: each alert has a section in the manual, is tested both where it must fire and where
-// it must not, and uses only metrics that exist.
+// TestAlertsSayWhatToDo: each alert has a section in the manual, is tested both when it must fire and when it
+// must not, and uses only metrics that exist.
 func TestAlertsSayWhatToDo(t *testing.T) {
 	manual := testkit.ReadFile(t, "../../../docs/runbook.md")
 	fires, quiet := map[string]bool{}, map[string]bool{}
@@ -73,12 +73,12 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// knows checks that the proxy has all metrics of an expression, with its labels.
+// knows checks that the proxy has all metrics of an expression, with the labels that it uses.
 func knows(t *testing.T, where, expr string) {
 	t.Helper()
 	labels := map[string][]string{
 		"request_duration_seconds_bucket": {"group", "le"}, "wait_seconds_bucket": {"group", "le"},
-		"request_duration_seconds": {"group"}, "wait_seconds": {"group"}, // native
+		"request_duration_seconds": {"group"}, "wait_seconds": {"group"}, // native histograms
 	}
 	for _, m := range Table() {
 		if m.Name != "" {
@@ -112,7 +112,7 @@ type panel struct {
 	}
 }
 
-// TestDashboard: each panel uses metrics and variables that exist. TestWorldPrometheus of cmd/tempomat-proxy
+// TestDashboard: each panel uses metrics and variables that exist. TestWorldPrometheus in cmd/tempomat-proxy
 // checks whether a real Prometheus answers.
 func TestDashboard(t *testing.T) {
 	var d dashboard

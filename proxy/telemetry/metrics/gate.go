@@ -56,7 +56,7 @@ func gate() []Metric {
 // bySize makes a line with a number for each size of requests.
 func bySize(name, series, help string, get func(*State) []int) Metric {
 	return gauges(name, series, help, func(s *State, tell tell) {
-		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "25600ms", "more"} // without dots, which separate the parts of names in Graphite
+		sizes := [...]string{"25ms", "100ms", "400ms", "1600ms", "6400ms", "25600ms", "more"} // no dots, because they separate the parts of names in Graphite
 		for i, n := range get(s) {
 			tell(float64(n), sizes[i])
 		}

@@ -22,7 +22,7 @@ import (
 // graphiteTimeout is the longest time to connect and send a sample.
 const graphiteTimeout = 10 * time.Second
 
-// GraphiteOptions say what to send, and where. Another goroutine calls their functions.
+// GraphiteOptions say which series to send, and where. Another goroutine calls the functions in them.
 type GraphiteOptions struct {
 	Address   string        // host:port of the plaintext protocol (TCP)
 	Prefix    string        // prefix of each series; {hostname} stands for Hostname
@@ -35,8 +35,8 @@ type GraphiteOptions struct {
 	Log       *zap.Logger
 }
 
-// Graphite sends samples of all metrics to a Graphite server. It opens a connection for each sample, because
-// a write to a connection that has broken would look like a success. A sample that can't be sent is lost.
+// Graphite sends samples of all metrics to a Graphite server. It opens a connection for each sample, because a
+// write to a broken connection may look like a success. A sample that can't be sent is lost.
 type Graphite struct {
 	o      GraphiteOptions
 	prefix string
@@ -44,7 +44,7 @@ type Graphite struct {
 	lost   int // number of samples lost since the last one that was sent
 }
 
-// NewGraphite makes a Graphite. Run connects.
+// NewGraphite makes a Graphite. It doesn't connect before Run.
 func NewGraphite(o GraphiteOptions) *Graphite {
 	return &Graphite{o: o, prefix: graphitePrefix(o.Prefix, o.Hostname), dial: new(net.Dialer).DialContext}
 }
@@ -134,7 +134,7 @@ func (g *Graphite) sample() []byte {
 }
 
 // seriesName returns the name of a class's series. The usual classes keep the names that the original program
-// used, so existing dashboards still work. In other names, characters with a meaning in Graphite are
+// used, so that existing dashboards still work. In other names, characters with a meaning in Graphite are
 // replaced.
 func seriesName(name string) string {
 	if k, _ := classify.KindOf(name); k.Usual {
@@ -149,8 +149,8 @@ func seriesName(name string) string {
 }
 
 // graphitePrefix returns the prefix of each series, with a dot at its end. Dots in the host's name stay, so
-// the name becomes several levels of Graphite's tree. The original program did the same, and existing
-// dashboards rely on it. Characters that would break the line are replaced.
+// that the name becomes several levels of Graphite's tree. The original program did the same, and existing
+// dashboards rely on this. Characters that would break the line are replaced.
 func graphitePrefix(prefix, hostname string) string {
 	p := strings.ReplaceAll(prefix, "{hostname}", hostname)
 	p = strings.Map(func(r rune) rune {

@@ -46,7 +46,7 @@ func TestGraphiteSample(t *testing.T) {
 	testkit.Same(t, graphiteWant, string(NewGraphite(graphiteOptions()).sample()), "the sample")
 }
 
-// A key whose wait is exactly the threshold is not over it.
+// TestGraphiteThresholdIsExclusive: a key whose wait is exactly the threshold doesn't count as delayed.
 func TestGraphiteThresholdIsExclusive(t *testing.T) {
 	o := graphiteOptions()
 	o.Threshold = 1500 * time.Millisecond
@@ -91,7 +91,7 @@ func TestGraphiteSendsOverTCP(t *testing.T) {
 	<-done
 }
 
-// TestGraphiteOutage: one line is logged when an outage begins, and one when it ends; samples in between are
+// TestGraphiteOutage: one line is logged when an outage begins, and one when it ends. Samples in between are
 // lost.
 func TestGraphiteOutage(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
@@ -106,8 +106,8 @@ func TestGraphiteOutage(t *testing.T) {
 	}
 }
 
-// A Graphite server that accepts and never reads delays Run by no more than the timeout, and not beyond Run's
-// context.
+// TestGraphiteThatNeverReads: a Graphite server that accepts and never reads delays Run by no more than the
+// timeout, and not after the end of Run's context.
 func TestGraphiteThatNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []net.Conn

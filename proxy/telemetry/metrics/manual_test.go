@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table into docs/metrics.md")
 
-// TestManual: docs/metrics.md has the current table.
+// TestManual: docs/metrics.md contains the current table.
 func TestManual(t *testing.T) {
 	const file, begin, end = "../../../docs/metrics.md", "<!-- table -->\n", "<!-- end of the table -->\n"
 	before, rest, ok := strings.Cut(testkit.ReadFile(t, file), begin)

@@ -12,7 +12,7 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// mostAtOnce is how many requests for metrics are answered at the same time. Others get a 503.
+// mostAtOnce is how many requests for metrics are answered at the same time. Further requests get a 503.
 const mostAtOnce = 4
 
 // Handler answers Prometheus at /metrics with the table, the durations, and metrics of Go and of the
@@ -69,7 +69,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// utf8Text replaces bytes that aren't UTF-8: names of files may contain them, but Prometheus rejects them.
+// utf8Text replaces bytes that aren't UTF-8. Names of files may contain such bytes, but Prometheus rejects them.
 func utf8Text(label string) string { return strings.ToValidUTF8(label, "\ufffd") }
 
 // Durations are histograms of how long requests take and wait, by group, with classic and native buckets. It

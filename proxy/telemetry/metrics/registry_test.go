@@ -11,7 +11,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// TestNoLabelLosesTheOthers: names that aren't UTF-8, or that occur twice, don't cost other numbers.
+// TestNoLabelLosesTheOthers: names that aren't UTF-8 or that occur twice don't suppress other numbers.
 func TestNoLabelLosesTheOthers(t *testing.T) {
 	s, now := full(), time.Unix(1_900_000_000, 0)
 	s.Certificates = []api.Certificate{

@@ -60,7 +60,7 @@ func secure() []Metric {
 	}
 }
 
-// sharing returns the lines about other instances. Without sharing they have no numbers.
+// sharing returns the lines about other instances. Without sharing, the lines have no numbers.
 func sharing() []Metric {
 	number := func(get func(*Sharing) float64) func(*State, tell) {
 		return func(s *State, tell tell) {

@@ -1,6 +1,6 @@
 // Package metrics exports the proxy's numbers. One [Table] has all of them with their names and
-// meanings. A number that is added to it appears in Prometheus, in Graphite and in the status of the
-// admin API.
+// meanings. A number that is added to the table appears in Prometheus, in Graphite and in the status of
+// the admin API.
 //
 //	table.go       the kinds of lines, the table as a whole, and the table for the status
 //	requests.go    lines about finished and waiting requests
@@ -9,8 +9,8 @@
 //	prometheus.go  the table for Prometheus, and how long requests take
 //	graphite.go    the table for Graphite
 //
-// Labels are groups, outcomes, reasons and names from the configuration, never addresses, URLs or
-// User-Agents. So the number of series doesn't depend on the number of clients.
+// Labels are groups, outcomes, reasons and names from the configuration, never addresses, URLs or User-Agents.
+// The number of series therefore doesn't depend on the number of clients.
 package metrics
 
 import (
@@ -27,11 +27,11 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// State has the numbers at one moment. Totals count since the start.
+// State holds the numbers of one moment. Totals count since the start.
 type State struct {
 	Release      string
 	Mode         string // fair, observe, cap, cooperative
-	Shadow       bool   // requests are only judged, never delayed
+	Shadow       bool   // whether requests are only judged, and never delayed
 	CPUs         float64
 	Totals       *telemetry.Totals
 	Costs        cpuaccount.Sums
@@ -45,7 +45,7 @@ type State struct {
 	Connections  connlimit.Stats
 	Reloads      uint64
 	Rejected     uint64
-	ReloadOK     bool   // the last reload succeeded, or there was none
+	ReloadOK     bool   // whether the last reload succeeded, or there was none
 	LostLines    uint64 // lines of the log that couldn't be written
 	Sharing      Sharing
 	ConnStats    ConnStats
@@ -94,13 +94,13 @@ type Metric struct {
 	// Name is the name in Prometheus without the prefix. It is empty for sums, because Prometheus has
 	// their parts.
 	Name string
-	// Series is the name in Graphite, where the labels' values follow it, and in the status, which has
-	// only counts without labels. If it is empty, the line is in neither.
+	// Series is the name in Graphite, where the labels' values follow it, and in the status, which has only
+	// counts without labels. If Series is empty, the line is in neither.
 	Series string
 	Kind   Kind
 	Help   string // description in one sentence
 	Labels []string
-	Whole  bool // whether its numbers are integers
+	Whole  bool // whether the numbers are integers
 
 	get func(s *State, tell tell)
 }
@@ -116,7 +116,7 @@ type number struct {
 
 // numbers returns a metric's numbers. written changes labels into a form that Prometheus or Graphite accepts,
 // because names of files and sites may contain any character. If two labels become equal, counters are added
-// up, and the lower gauge is used: the one for the certificate that expires first or isn't valid.
+// up, and the lower gauge is used, which is that of the certificate that expires first or isn't valid.
 func (m *Metric) numbers(s *State, written func(label string) string) (all []number) {
 	at := make(map[string]int)
 	m.get(s, func(x float64, labels ...string) {
@@ -139,7 +139,7 @@ func (m *Metric) numbers(s *State, written func(label string) string) (all []num
 	return all
 }
 
-// Prefix begins each name in Prometheus.
+// Prefix is the beginning of each name in Prometheus.
 const Prefix = "tempomat_"
 
 // Table returns all lines, in the order of the manual.
@@ -212,8 +212,8 @@ func Series(s *State) map[string]float64 {
 	return all
 }
 
-// camel makes a label's value a part of a series' name: "client gone" becomes clientGone, and
-// characters with a meaning in Graphite become _.
+// camel turns a label's value into a part of a series' name: "client gone" becomes clientGone, and characters
+// with a meaning in Graphite become _.
 func camel(label string) string {
 	var b strings.Builder
 	upper := false

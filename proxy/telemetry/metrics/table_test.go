@@ -32,7 +32,7 @@ func full() *State {
 	}
 }
 
-// TestTable: each line has its own name, and a meaning in words.
+// TestTable: each line has its own name, and a description in words.
 func TestTable(t *testing.T) {
 	names, series := map[string]bool{}, map[string]bool{}
 	for _, m := range Table() {
@@ -94,7 +94,7 @@ func TestCamel(t *testing.T) {
 	}
 }
 
-// flood records requests of that many clients, ending in all possible ways.
+// flood records requests of the given number of clients, which end in all possible ways.
 func flood(all telemetry.Recorder, clients int) {
 	now, who, q := time.Unix(1_000_000, 0), new(classify.Result), &http.Request{Header: http.Header{"User-Agent": {""}}}
 	for i := range clients {
@@ -110,7 +110,7 @@ func flood(all telemetry.Recorder, clients int) {
 	}
 }
 
-// TestSeriesDoNotGrow: fifty times as many clients create no more series, and no label comes from a client.
+// TestSeriesDoNotGrow: fifty times as many clients don't create more series, and no label comes from a client.
 func TestSeriesDoNotGrow(t *testing.T) {
 	count := func(clients int) (n int) {
 		s, counts := full(), telemetry.NewCounts()
@@ -142,7 +142,7 @@ func TestSeriesDoNotGrow(t *testing.T) {
 	}
 }
 
-// TestDurations: which requests the histograms contain.
+// TestDurations checks which requests the histograms contain.
 func TestDurations(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, c := range []struct {

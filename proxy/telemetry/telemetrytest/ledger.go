@@ -1,4 +1,4 @@
-// Package telemetrytest has accounts that don't change, for tests that show them.
+// Package telemetrytest provides accounts that don't change, for tests that show accounts.
 package telemetrytest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"tempomat/limiter"
 )
 
-// Ledger is a Ledger of rows that do not change.
+// Ledger is a telemetry.Ledger whose rows don't change.
 type Ledger struct {
 	ClassList []limiter.ClassInfo
 	Rows      []limiter.Row
