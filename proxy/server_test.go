@@ -195,8 +195,8 @@ func TestProxiedClient(t *testing.T) {
 	r.checkLog(map[string]any{"client": "203.0.113.9"})
 }
 
-// TestRedirectThatIsNotRead: a stream ends although its client doesn't read the answer that explains why there
-// is no redirect.
+// TestRedirectThatIsNotRead: a stream ends even if its client doesn't read why it isn't
+// redirected.
 func TestRedirectThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.NotFoundHandler(), func(s *setup) { s.entrance.Redirect = true })

@@ -19,13 +19,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// Authority describes the authority that issues certificates, and the hosts that need them.
+// Authority describes the authority that issues certificates, and lists the hosts that need them.
 type Authority struct {
 	Hosts     []string       // host names in lower case
 	Directory string         // URL of the authority's ACME directory
 	Roots     *x509.CertPool // roots for the authority's own certificate; nil: the system's
-	Storage   string         // the directory for certificates, keys and the account
-	// HTTP and TLS are the addresses at which this process listens, without and with TLS; port 0: it
+	Storage   string         // directory for certificates, keys and the account
+	// HTTP and TLS are the addresses on which this process listens without and with TLS. Port 0 means that it
 	// doesn't. The authority connects to ports 80 and 443, which may be forwarded to these addresses.
 	HTTP, TLS net.TCPAddr
 	// Check is the pause between two checks for certificates that must be renewed; 0: 10 minutes.
@@ -34,10 +34,10 @@ type Authority struct {
 }
 
 // Issuer gets certificates for the configured hosts from an authority (RFC 8555), with
-// github.com/caddyserver/certmagic. It keeps them in a directory, so tempomat can start while the authority
-// is down: existing certificates are served at once, and missing ones are requested in the background. To
-// check that a host leads to this machine, the authority sends a request without TLS (http-01) or a handshake
-// (tls-alpn-01) to the site's listeners. The methods may be called concurrently.
+// github.com/caddyserver/certmagic. It keeps them in a directory, so that tempomat can start while the
+// authority is down: existing certificates are served at once, and missing ones are requested in the
+// background. To check that a host name leads to this machine, the authority sends a request without TLS
+// (http-01) or a handshake (tls-alpn-01) to the site's listeners. The methods may be called concurrently.
 type Issuer struct {
 	hosts  []string
 	cache  *certmagic.Cache
@@ -62,7 +62,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	storage := &certmagic.FileStorage{Path: o.Storage}
 	i.config = certmagic.New(i.cache, certmagic.Config{
 		Storage: storage, Logger: o.Log,
-		// Stapling would make the start wait for the authority's OCSP server.
+		// With stapling, the start would wait for the authority's OCSP server.
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
 	i.acme = certmagic.NewACMEIssuer(i.config, certmagic.ACMEIssuer{
@@ -79,7 +79,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 		}
 		o.Log.Error("a stored certificate can't be read; requesting a new one", zap.String("host", host), zap.Error(err))
 		dir := storage.Filename(certmagic.StorageKeys.CertsSitePrefix(i.acme.IssuerKey(), host))
-		// The library requests only certificates that aren't in the storage.
+		// Moved, because the library requests only certificates that aren't in the storage.
 		if err = errors.Join(os.RemoveAll(dir+"~"), os.Rename(dir, dir+"~")); err != nil {
 			o.Log.Error("no new certificate is requested, because the stored one can't be moved", zap.String("host", host), zap.Error(err))
 		}
@@ -94,7 +94,7 @@ func prepare(dir string) error {
 	}
 	info, err := os.Stat(dir)
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = os.Chmod(dir, 0o700) //nolint:gosec // a directory needs the right to enter it
+		err = os.Chmod(dir, 0o700) //nolint:gosec // a directory needs the permission to enter it
 	}
 	if err != nil {
 		return fmt.Errorf("only the owner may have access to %s: %w", dir, err)
@@ -102,9 +102,9 @@ func prepare(dir string) error {
 	return nil
 }
 
-// hostOf returns the address at which both listeners listen, or an empty text if their addresses differ.
-// From it, the library sees that this process already listens for challenges; otherwise the library would
-// listen there itself.
+// hostOf returns the address on which both listeners listen, or an empty text if their addresses differ. This
+// address tells the library that the process already listens for challenges. Otherwise the library would listen
+// itself.
 func hostOf(plain, secure net.TCPAddr) string {
 	if plain.Port != 0 && secure.Port != 0 && !plain.IP.Equal(secure.IP) {
 		return ""
@@ -121,7 +121,7 @@ func hostOf(plain, secure net.TCPAddr) string {
 
 // Run gets missing certificates, and renews those that are about to expire, until the context ends.
 func (i *Issuer) Run(ctx context.Context) {
-	_ = i.config.ManageAsync(ctx, i.hosts)    // logs errors, and tries again
+	_ = i.config.ManageAsync(ctx, i.hosts)    // logs errors and tries again
 	_ = i.cache.RenewManagedCertificates(ctx) // otherwise existing certificates would be renewed only at the first check
 	<-ctx.Done()
 	stopped := make(chan struct{})
@@ -147,7 +147,7 @@ func (i *Issuer) Certificate(hello *tls.ClientHelloInfo) *tls.Certificate {
 	}
 	c, err := i.config.GetCertificate(hello)
 	if err != nil {
-		return nil // the library has logged it
+		return nil // the library has logged the error
 	}
 	return c
 }
@@ -163,7 +163,7 @@ func (i *Issuer) First() *tls.Certificate {
 	return nil
 }
 
-// latest returns the certificate of a host that expires last; nil: there is none yet.
+// latest returns the host's certificate that expires last; nil: there is none yet.
 func (i *Issuer) latest(host string) (latest *tls.Certificate) {
 	for _, c := range i.cache.AllMatchingCertificates(host) {
 		if c.Leaf != nil && (latest == nil || c.Leaf.NotAfter.After(latest.Leaf.NotAfter)) {
@@ -182,7 +182,8 @@ func (i *Issuer) Challenge(w http.ResponseWriter, r *http.Request) bool {
 	return slices.Contains(i.hosts, strings.ToLower(host)) && i.acme.HandleHTTPChallenge(w, r)
 }
 
-// States returns all hosts, in their order, and when their certificates expire; zero if a host has none yet.
+// States returns all hosts in their order, with the times when their certificates expire; zero if a host has
+// none yet.
 func (i *Issuer) States() []State {
 	all := make([]State, 0, len(i.hosts))
 	for _, host := range i.hosts {

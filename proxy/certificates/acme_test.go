@@ -27,8 +27,8 @@ import (
 	"tempomat/proxy/front"
 )
 
-// TestWithoutAuthority: if the authority does not answer, hosts have no certificates, but nothing waits for
-// it, neither the start nor the end.
+// TestWithoutAuthority: if the authority does not answer, hosts have no certificates, but neither the start nor
+// the end waits for the authority.
 func TestWithoutAuthority(t *testing.T) {
 	s := listen(t)
 	dir := storage(t)
@@ -60,8 +60,9 @@ func TestWithoutAuthority(t *testing.T) {
 	}
 }
 
-// silent starts an authority that accepts one connection and never answers, and stores a certificate for site.example
-// in files of that name. The authority has said that it must be renewed later.
+// silent starts an authority that never answers. accept accepts one connection to it. silent also stores a
+// certificate for site.example in files with that name. The stored data says that the certificate must be
+// renewed later.
 func silent(t *testing.T, certificate, key []byte) (o certificates.Authority, dir string, accept func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -80,7 +81,7 @@ func silent(t *testing.T, certificate, key []byte) (o certificates.Authority, di
 	}
 }
 
-// TestExpiredFile: the authority's certificate is shown instead of a file's that has expired.
+// TestExpiredFile: clients get the authority's certificate instead of one from a file that has expired.
 func TestExpiredFile(t *testing.T) {
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
 	valid, key := ca.Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
@@ -108,7 +109,7 @@ func TestDamaged(t *testing.T) {
 	issuer, err := certificates.NewIssuer(o)
 	testkit.Must(t, err)
 	go issuer.Run(t.Context())
-	accept() // a request for a certificate
+	accept() // waits for a request for a certificate
 	testkit.Same(t, string(key), testkit.ReadFile(t, filepath.Join(dir+"~", "site.example.key")), "the old key")
 }
 
@@ -119,7 +120,7 @@ func TestEndWithoutAnswer(t *testing.T) {
 	o.Check = time.Millisecond
 	issuer, err := certificates.NewIssuer(o)
 	testkit.Must(t, err)
-	accept() // a check asks when to renew the certificate
+	accept() // waits for a check that asks when to renew the certificate
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()
@@ -140,9 +141,9 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// The library has a rate limiter for each authority as long as the process lives, and watches a lock for some
-// seconds after it was released. On a busy machine, everything else may take longer to end than goleak's half
-// second.
+// TestMain checks for leaked goroutines. The library keeps a rate limiter for each authority as long as the
+// process lives, and watches a lock for some seconds after its release. On a busy machine, other goroutines may
+// need longer than goleak's half second to end.
 func TestMain(m *testing.M) {
 	const of = "github.com/caddyserver/certmagic."
 	code := m.Run()
@@ -160,8 +161,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// storage names a directory that is removed after the test. The library's background work may end slightly
-// later than everything else.
+// storage returns a directory that is removed after the test. The library's background work may end slightly
+// later than the test.
 func storage(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tempomat-acme-")
@@ -172,7 +173,7 @@ func storage(t *testing.T) string {
 	return filepath.Join(dir, "acme")
 }
 
-// site is a server with certificates of an Issuer.
+// site is a server with certificates from an Issuer.
 type site struct {
 	plain, secure net.Listener
 	issuer        *certificates.Issuer
@@ -192,7 +193,7 @@ func listen(t *testing.T) *site {
 	return s
 }
 
-// serve serves them.
+// serve serves requests on these addresses.
 func (s *site) serve(t *testing.T, o certificates.Authority) {
 	t.Helper()
 	o.Log = zap.NewNop() // certmagic may log after the end of the test

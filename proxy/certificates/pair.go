@@ -22,7 +22,7 @@ type pair struct {
 	shown  *tls.Certificate // certificate that clients get; nil: the pair was never valid
 	names  []string         // names in the certificate, in lower case
 	fault  string           // why the last attempt to read the pair failed; empty: it succeeded
-	public bool             // every user of this machine can read the key
+	public bool             // whether every user of this machine can read the key
 }
 
 // files are the paths of a pair's two files.
@@ -54,7 +54,7 @@ func (p pair) reread() (now pair, changed bool, err error) {
 }
 
 func readFile(name string) (data []byte, mode fs.FileMode, err error) {
-	info, err := os.Stat(name) // before opening it, because opening a named pipe would block
+	info, err := os.Stat(name) // checked before opening, because opening a named pipe would block
 	switch {
 	case err != nil:
 		return nil, 0, withHint(err)
@@ -84,7 +84,7 @@ func namesOf(leaf *x509.Certificate) (names []string) {
 	return names
 }
 
-// Source is where certificates are: a pair of files, a directory, or one file.
+// Source is the location of certificates: a pair of files, a directory, or one file.
 type Source struct {
 	Certificate string // a file with the certificate and its chain, as PEM
 	Key         string // a file with its private key, as PEM
@@ -110,7 +110,7 @@ func (s Source) find() ([]files, error) {
 	for _, e := range entries {
 		below := filepath.Join(s.Path, e.Name())
 		if info, err := os.Stat(below); err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			continue // such directories hold the targets of Kubernetes's links, which are found by the links
+			continue // such directories hold the targets of Kubernetes's links, and are found through the links
 		}
 		more, e := pairsIn(below)
 		found, err = append(found, more...), errors.Join(err, e)
@@ -121,7 +121,7 @@ func (s Source) find() ([]files, error) {
 	return found, err
 }
 
-// pairsIn lists the pairs in a directory, but not in its subdirectories. certbot's directories also contain
+// pairsIn lists the pairs in a directory, but not in its subdirectories. Directories of certbot also contain
 // certificates without a key of the same name (cert.pem, chain.pem).
 func pairsIn(dir string) (found []files, err error) {
 	entries, err := os.ReadDir(dir)
@@ -144,7 +144,7 @@ func pairsIn(dir string) (found []files, err error) {
 			continue
 		}
 		if _, err := os.Stat(key); errors.Is(err, fs.ErrNotExist) {
-			continue // a certificate without its key: an authority's, or one whose key isn't written yet
+			continue // a certificate without its key is an authority's, or its key isn't written yet
 		}
 		found = append(found, files{name, key})
 	}

@@ -22,8 +22,8 @@ func TestWorldRenewalUnderLoad(t *testing.T) {
 	for challenge, plain := range map[string]bool{"http-01": true, "tls-alpn-01": false} {
 		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
-			// In the whole process, the library renews a name only once at a time and remembers its failures:
-			// if sites had names in common, one would skip what another does.
+			// In the whole process, the library renews a name only once at a time and remembers its failures.
+			// If sites had names in common, one would skip the work of another.
 			for site := 0; ; site++ {
 				domain := fmt.Sprintf("%s-%d.example", challenge, site)
 				if renewsUnderLoad(t, []string{domain, "www." + domain}, plain) {
@@ -39,8 +39,8 @@ func TestWorldRenewalUnderLoad(t *testing.T) {
 // certificate that it issued.
 func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	t.Helper()
-	// A certificate that is valid for less than five more checks is renewed at the next one: here at the
-	// first.
+	// A certificate that is valid for less than five more checks is renewed at the next check, which is the
+	// first one here.
 	const valid, check = 40 * time.Second, 8 * time.Second
 	s := listen(t)
 	p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Store has the certificates of a server. Its methods may be called concurrently.
+// Store holds the certificates of a server. Its methods may be called concurrently.
 type Store struct {
 	log   *zap.Logger
 	index atomic.Pointer[index]
@@ -40,9 +40,9 @@ func New(log *zap.Logger) *Store {
 	return s
 }
 
-// Certificate returns the first certificate for the name that the client asks for, exactly or by a
-// wildcard, that the client can use and that has not expired. If there is none, valid is false, and c is the first
-// certificate for the name; nil: there is none for the name.
+// Certificate returns the first usable certificate for the name that the client asks for, which may match
+// exactly or by a wildcard. A certificate is usable if the client supports it and it hasn't expired. If there
+// is none, valid is false, and c is the first certificate for the name; nil: none.
 func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) (c *tls.Certificate, valid bool) {
 	x := s.index.Load()
 	name := strings.TrimSuffix(strings.ToLower(hello.ServerName), ".")
@@ -58,12 +58,12 @@ func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) (c *tls.C
 	return cmp.Or(exact, wildcard), false
 }
 
-// First returns the first certificate, for clients that ask for no name, or for one that has no certificate; nil:
-// the Store has none.
+// First returns the first certificate, for clients that ask for no name or for a name without a certificate;
+// nil: the Store has none.
 func (s *Store) First() *tls.Certificate { return s.index.Load().first }
 
 // best returns the first certificate that the client can use and that has not expired. If there is none, valid
-// is false, and c is the first certificate.
+// is false, and c is the first of all.
 func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) (c *tls.Certificate, valid bool) {
 	for _, c := range all {
 		if (len(all) == 1 || hello.SupportsCertificate(c) == nil) && now.Before(c.Leaf.NotAfter) {
@@ -79,9 +79,9 @@ func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) (c 
 // ErrUnusable is part of the error of Load if none of the sources' certificates can be used.
 var ErrUnusable = errors.New("no certificate can be used")
 
-// Load reads the certificates of sources, which replace the previous sources. If a pair was read before
-// and can't be read now, its certificate stays in use. The error lists the pairs that have never been read, and the
-// caller logs it; the others are in use. If no pair at all can be used, the previous certificates stay.
+// Load reads the certificates of sources, which replace the previous sources. If a pair was read before and
+// can't be read now, its certificate stays in use. The error lists the pairs that have never been read, and the
+// caller must log it. The other pairs are in use. If no pair can be used, the previous certificates stay.
 func (s *Store) Load(sources []Source) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Store) read() (err error) {
 	all, taken := make(map[Source][]files), make(map[files]bool)
 	for _, source := range s.sources {
 		found, e := source.find()
-		if e != nil { // while a source can't be listed completely, its pairs stay
+		if e != nil { // while a source can't be completely listed, its pairs stay
 			earlier := s.found[source]
 			isKnown := func(f files) bool { return slices.Contains(earlier, f) }
 			found = append(slices.Clip(earlier), slices.DeleteFunc(found, isKnown)...)
@@ -154,7 +154,7 @@ func newIndex(pairs []pair) *index {
 	return x
 }
 
-// every is how often the files are read again. They are polled, because watching doesn't work on every file
+// every is how often the files are read again. They are polled because watching doesn't work on every file
 // system, or through links.
 const every = 10 * time.Second
 
@@ -200,15 +200,15 @@ func (s *Store) tell(before, p pair, err error) {
 	}
 }
 
-// firstOf returns as many names as a line has room for.
+// firstOf returns as many names as fit in a log line.
 func firstOf(names []string) []string { return names[:min(len(names), 10)] }
 
 // State is a certificate in the Store.
 type State struct {
 	Certificate string    `json:"certificate"` // the file
 	Names       []string  `json:"names"`
-	Expires     time.Time `json:"expires"`         // zero: the certificate was never read
-	Fault       string    `json:"fault,omitempty"` // why the file as it is now can't be used
+	Expires     time.Time `json:"expires"`         // when the certificate expires; zero: it was never read
+	Fault       string    `json:"fault,omitempty"` // why the current content of the file can't be used
 }
 
 // States returns all certificates, in their order.
@@ -226,20 +226,20 @@ func (s *Store) States() []State {
 	return all
 }
 
-// ErrNone is the error of a handshake without any certificate.
+// ErrNone is the error of a handshake for which there is no certificate.
 var ErrNone = errors.New("there is no certificate")
 
-// ChallengeProtocol is the protocol in which a certificate authority looks for a challenge (RFC 8737).
+// ChallengeProtocol is the protocol with which a certificate authority checks a challenge (RFC 8737).
 const ChallengeProtocol = "acme-tls/1"
 
-// Config returns the TLS configuration of a server with the certificates of the Store, and of an Issuer unless that is
-// nil. It stays the same when the Store reads other certificates, and so do the keys of session tickets, which
-// crypto/tls replaces every day.
+// Config returns the TLS configuration of a server with the certificates of the Store, and of an Issuer unless
+// it is nil. The configuration stays valid when the Store reads other certificates. The keys of session
+// tickets, which crypto/tls replaces every day, stay as well.
 func (s *Store) Config(issuer *Issuer) *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"h2", "http/1.1", "http/1.0"},
-		// Small records would bring the first byte to the client sooner, but 16 KB would take twelve system
+		// With small records, the client would get the first byte sooner, but 16 KB would take twelve system
 		// calls instead of one.
 		DynamicRecordSizingDisabled: true,
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -18,7 +18,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// site is a Store of files in a directory of the test.
+// site is a Store whose files are in a directory of the test.
 type site struct {
 	*Store
 	t    *testing.T
@@ -33,7 +33,7 @@ func newSite(t *testing.T) *site {
 	return &site{Store: New(zap.New(core)), t: t, dir: t.TempDir(), ca: testkit.NewAuthority(t), logs: logs, now: time.Now()}
 }
 
-// put writes a certificate and its key, valid for so many days.
+// put writes a certificate, valid for the given number of days, and its key.
 func (s *site) put(certificate, key string, days int, names ...string) {
 	s.t.Helper()
 	c, k := s.ca.Issue(s.t, s.now.Add(time.Duration(days)*24*time.Hour), names...)
@@ -73,7 +73,7 @@ func TestChoice(t *testing.T) {
 		"a.example": "a.example", "WWW.A.example": "a.example", "a.example.": "a.example",
 		"b.example": "b.example", "x.b.example": "b.example", "x.y.b.example": "a.example",
 		"two.example":  "two.example",
-		"gone.example": "two.example", // an expired certificate of that name tells the user more than another site's
+		"gone.example": "two.example", // an expired certificate for the name shows the user more than another site's certificate
 		"c.example":    "a.example", "": "a.example", "example": "a.example", "*.b.example": "b.example",
 	} {
 		got := s.shown(server)
@@ -92,9 +92,9 @@ func TestChoice(t *testing.T) {
 // TestDirectories: the pairs in the directories of various programs are found.
 func TestDirectories(t *testing.T) {
 	for name, tc := range map[string]struct {
-		files []string // certificate and key in turn
-		more  []string // other files, without certificates that can be used
-		below string   // the configured directory
+		files []string // certificates and keys, alternating
+		more  []string // other files, which hold no usable certificates
+		below string   // configured directory
 		want  []string // certificates
 		fails string
 	}{
@@ -181,7 +181,7 @@ func TestRenewal(t *testing.T) {
 	testkit.Same(t, "", s.States()[0].Fault, "fault")
 }
 
-// taken returns the log lines with a text since the last call.
+// taken returns the log lines since the last call that contain a text.
 func taken(logs *observer.ObservedLogs, text string) []observer.LoggedEntry {
 	return slices.DeleteFunc(logs.TakeAll(), func(e observer.LoggedEntry) bool { return !strings.Contains(e.Message, text) })
 }
@@ -226,11 +226,11 @@ func TestDirectoryChanges(t *testing.T) {
 	testkit.Same(t, 1, s.logs.FilterMessage("certificates can't be read").Len(), "times logged")
 }
 
-// TestUnreadableSubdirectory: while a subdirectory can't be listed, the pairs around it and those that were
-// found in it earlier are used.
+// TestUnreadableSubdirectory: while a subdirectory can't be listed, the pairs outside it and those found in it
+// earlier are used.
 func TestUnreadableSubdirectory(t *testing.T) {
 	if os.Geteuid() == 0 { // root can list every directory
-		runtime.LockOSThread() // for good: the thread ends with the test
+		runtime.LockOSThread() // never unlocked, so the thread ends with the test
 		testkit.Must(t, syscall.Setfsuid(65534))
 	}
 	s := newSite(t)
@@ -252,7 +252,7 @@ func TestUnreadableSubdirectory(t *testing.T) {
 	testkit.Same(t, 3, len(s.States()), "pairs")
 }
 
-// TestPublicKey: a key that every user can read is logged when it is read.
+// TestPublicKey: when a key is read that every user can read, a warning is logged.
 func TestPublicKey(t *testing.T) {
 	s := newSite(t)
 	s.put("b.crt", "b.key", 400, "b.example")
@@ -262,7 +262,7 @@ func TestPublicKey(t *testing.T) {
 	testkit.Same(t, 1, s.logs.FilterMessageSnippet("can read a private key").Len(), "times logged")
 }
 
-// TestOneBroken: if one pair is broken, the others are used.
+// TestOneBroken: if one pair is broken, the other pairs are used.
 func TestOneBroken(t *testing.T) {
 	s := newSite(t)
 	s.put("a.crt", "a.key", 90, "a.example")

@@ -17,7 +17,7 @@ const (
 	kinds
 )
 
-// key returns the group of a kind that an address belongs to; the zero Prefix if there is no address.
+// key returns the group of this kind to which an address belongs, or the zero Prefix if there is no address.
 func (k kind) key(a netip.Addr) netip.Prefix {
 	bits := [kinds]int{32, 24, 16}[k]
 	if a.Is6() {
@@ -27,10 +27,10 @@ func (k kind) key(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// group is an address or a network, and how many connections it holds.
+// group is an address or a network, and the number of its connections.
 type group struct {
 	open      int32 // open connections
-	counted   int32 // value of open for ranking: a trusted address never counts as holding more than few connections
+	counted   int32 // value of open for ranking; a trusted address never counts as holding more than few connections
 	addresses int32
 	trusted   bool // whether the group is a trusted address, such as a load balancer, which many clients share
 }
@@ -88,8 +88,8 @@ func (t *Table) count(c *Conn) {
 	}
 }
 
-// claim ranks a connection among those that could be closed: by its tier, then by the weight of its address
-// or network, then by how many connections its address holds, then by how long it has waited.
+// claim ranks a connection among those that could be closed: by its tier, then by the weight of its address or
+// network, then by the number of connections of its address, and then by the time that it has waited.
 type claim struct {
 	tier            tier
 	weight, counted int32
@@ -108,7 +108,7 @@ const (
 	waits          // the connection waits for its client, and its address holds few connections
 	cutCrowd       // the connection serves a request, and its address or network is a crowd
 	waitCrowd      // the connection waits, and its address or network is a crowd
-	heavy          // the connection waits and its address or network holds many, or it serves a request and its address holds a large part of all
+	heavy          // the connection waits and its address or network holds many, or the connection serves a request and its address holds a large part of all
 )
 
 // claimOf returns the claim of a connection. t.mu is held.
@@ -136,8 +136,8 @@ func (t *Table) claimOf(c *Conn) claim {
 	return r
 }
 
-// weight returns the largest weight among the connection's address and its networks; 0 if the address holds
-// few connections and no network weighs more than that.
+// weight returns the largest weight among the connection's address and its networks, or 0 if the address holds
+// few connections and no network weighs more.
 func (t *Table) weight(c *Conn) int32 {
 	w := max(c.groups[whole].counted, c.groups[narrow].counted/narrowPart, c.groups[wide].counted/widePart)
 	if w <= t.few {
@@ -147,8 +147,8 @@ func (t *Table) weight(c *Conn) int32 {
 }
 
 // crowd returns a weight if the connection's address, or one of its networks with several addresses, is a
-// crowd; 0: none is. The weight is greater where a smaller part of the connections is allowed, so that
-// addresses and networks of different sizes can be compared.
+// crowd, and otherwise 0. The weight is greater if the group's limit is a smaller part of the connections, so
+// that addresses and networks of different sizes can be compared.
 func (t *Table) crowd(c *Conn) (weight int32) {
 	a, n, w := c.groups[whole], c.groups[narrow], c.groups[wide]
 	if a.counted > min(t.many, t.large) {
@@ -163,7 +163,7 @@ func (t *Table) crowd(c *Conn) (weight int32) {
 	return weight
 }
 
-// looks is how many connections are examined to find one to close.
+// looks is the number of connections that are examined to find one to close.
 const looks = 64
 
 // choose returns the connection to close next, and whether it may be closed although it serves a request;

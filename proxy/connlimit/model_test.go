@@ -111,7 +111,7 @@ func (m *crowd) takeClosed() (gone *modelConn) {
 	return gone
 }
 
-// weighs reports whether a network of the address may lose connections before others.
+// weighs reports whether a network of the address may lose connections before other networks.
 func (m *crowd) weighs(a netip.Addr) bool {
 	least := min(m.table.few*narrowPart, max(m.table.most/crowdNarrow, m.table.few))
 	var in, of int32
@@ -149,13 +149,13 @@ func someAddress(t *rapid.T) netip.Addr {
 	return netip.MustParseAddr(text)
 }
 
-// TestWhateverComes: after any sequence of events, the counters are right, a connection is closed where one
-// must be, and it is a valid choice.
+// TestWhateverComes: after any sequence of events, the counters are right, and a connection is closed when one
+// must be, which is a valid choice.
 func TestWhateverComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int{3, 30, 2*looks - 1}).Draw(t, "most")
 		table := New(start, most)
-		table.few = rapid.Int32Range(1, 8).Draw(t, "few") // the networks of a small table weigh less otherwise
+		table.few = rapid.Int32Range(1, 8).Draw(t, "few") // otherwise the networks of a small table would weigh less
 		table.many, table.large = 2*table.few, max(table.few, int32(most/4))
 		m := &crowd{t: t, table: table, now: start}
 		for range 2 * most {
@@ -172,7 +172,7 @@ func TestWhateverComes(t *testing.T) {
 	})
 }
 
-// step does one thing, preferably one that fills the table.
+// step does one random thing, preferably one that fills the table.
 func (m *crowd) step() {
 	action := rapid.IntRange(0, 9).Draw(m.t, "action")
 	if len(m.conns) == 0 || action < 5 {

@@ -38,9 +38,9 @@ func (p *person) acts(t *testing.T, table *Table, now time.Time, random *rand.Ra
 	}
 }
 
-// As long as an attacker holds many more connections than people do, people lose nothing: no new connection,
-// and no waiting one, for however long it waits. The attacker is an address, even in their own network, or
-// another network.
+// TestPeopleAreNotHit: as long as an attacker holds many more connections than people do, people lose no new
+// connection, and no waiting one, however long it waits. The attacker is an address, even in the people's own
+// network, or another network.
 func TestPeopleAreNotHit(t *testing.T) {
 	elsewhere := []string{"192.0.2.%d", "192.0.%d.1", "2001:db9:1:%d::1", "2001:db9:%d::1"}
 	near := append([]string{"198.51.100.%d", "198.51.%d.1", "2001:db8:1:%d::1", "2001:db8:%d::1"}, elsewhere...)
@@ -74,7 +74,7 @@ func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people
 	for i := range 40 {
 		persons = append(persons, &person{address: netip.MustParseAddr(nth(people[i%len(people)], 210+i))})
 	}
-	var requests [200]*Conn // some of the attacker's requests, which take long
+	var requests [200]*Conn // some of the attacker's requests, which take a long time
 	for n := range 5 * most {
 		now = now.Add(time.Millisecond)
 		c := table.Enter(now, netip.MustParseAddr(attacker(n)), false, nobody{})
@@ -103,8 +103,8 @@ func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people
 	verify(t, table)
 }
 
-// Addresses with uploads that never end keep no client out, whether they are few or a network with some each,
-// and lose the connections that new clients need; a household keeps its connections.
+// TestRequestsWithoutEndKeepNobodyOut: addresses with uploads that never end keep no client out, whether they are few
+// or a network with some each. They lose the connections that new clients need. A household keeps its connections.
 func TestRequestsWithoutEndKeepNobodyOut(t *testing.T) {
 	const most = 1000
 	for name, attacker := range map[string]func(n int) string{

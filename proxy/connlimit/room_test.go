@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is when all tests begin.
+// start is the time at which all tests begin.
 var start = time.Unix(1_000_000_000, 0)
 
 // flag is a connection that remembers that it was closed.
@@ -36,7 +36,7 @@ type room struct {
 
 func newRoom(t *testing.T, most int) *room { return &room{t: t, table: New(start, most), now: start} }
 
-// enter lets n connections of an address in, one per second.
+// enter adds n connections of an address, one per second.
 func (r *room) enter(n int, from string) (in []*guest) {
 	r.t.Helper()
 	for range n {
@@ -52,10 +52,10 @@ func (r *room) enter(n int, from string) (in []*guest) {
 	return in
 }
 
-// balancer is the trusted address.
+// balancer is the address of a trusted load balancer.
 const balancer = "10.0.0.1"
 
-// idle lets each connection have a request, one per second, and wait for the next.
+// idle makes each connection serve a request, one per second, and wait for the next one.
 func (r *room) idle(guests ...*guest) {
 	r.t.Helper()
 	for _, g := range guests {
@@ -75,7 +75,7 @@ func (r *room) busy(guests ...*guest) {
 	}
 }
 
-// closed returns the numbers of the connections that were closed, and forgets them.
+// closed returns the numbers of the connections that were closed since the last call.
 func (r *room) closed() (out []int) {
 	for i, g := range r.guests {
 		if g.closed > 1 {
@@ -89,5 +89,5 @@ func (r *room) closed() (out []int) {
 	return out
 }
 
-// nth is the nth address of a network like "192.0.2.%d".
+// nth returns the nth address of a network such as "192.0.2.%d".
 func nth(network string, n int) string { return fmt.Sprintf(network, n) }

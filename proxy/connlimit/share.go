@@ -17,11 +17,11 @@ func ClientOf(a netip.Addr) netip.Addr {
 	return prefix.Addr()
 }
 
-// OnePart limits one client to a 16th (one in OnePart) of the amount that the other clients leave. So a few
-// clients can't take everything, and a single client still gets enough.
+// OnePart limits one client to a 16th (one in OnePart) of the amount that the other clients leave. A few
+// clients therefore can't take everything, and a single client still gets enough.
 const OnePart = 16
 
-// Share is a bounded amount, such as bytes of memory, that clients hold parts of. Its methods may be called
+// Share is a bounded amount, such as bytes of memory, of which clients hold parts. Its methods may be called
 // concurrently.
 type Share struct {
 	mu   sync.Mutex // guards the fields below
@@ -30,17 +30,17 @@ type Share struct {
 	of   map[netip.Addr]int
 }
 
-// NewShare makes a Share of that amount.
+// NewShare makes a Share of the given amount.
 func NewShare(most int) *Share { return &Share{most: most, of: make(map[netip.Addr]int)} }
 
-// Bound changes the amount. Clients keep what they hold, even if that is more.
+// Bound changes the amount. Clients keep the parts that they hold, even if these exceed the new amount.
 func (s *Share) Bound(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.most = most
 }
 
-// Take takes n for a client. If there is no room, full says whether other clients have taken it.
+// Take takes n for a client. If there isn't enough left, full reports whether other clients hold the rest.
 func (s *Share) Take(client netip.Addr, n int) (ok, full bool) {
 	client = ClientOf(client)
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *Share) Take(client netip.Addr, n int) (ok, full bool) {
 	return true, false
 }
 
-// GiveBack gives back what Take has taken.
+// GiveBack returns an amount that Take has taken.
 func (s *Share) GiveBack(client netip.Addr, n int) {
 	client = ClientOf(client)
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Share) GiveBack(client netip.Addr, n int) {
 	}
 }
 
-// Held returns how much all clients together hold.
+// Held returns the amount that all clients together hold.
 func (s *Share) Held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

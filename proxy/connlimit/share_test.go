@@ -18,8 +18,8 @@ func TestClientOf(t *testing.T) {
 	}
 }
 
-// TestShare: a few clients that take everything they can leave some for others; many clients with a small
-// part each can have everything; and nothing is left of clients that gave everything back.
+// TestShare: a few clients that take as much as they can leave some for others. Many clients with a small part
+// each can take everything. No entry stays of clients that gave everything back.
 func TestShare(t *testing.T) {
 	const most = 1024
 	s := NewShare(most)

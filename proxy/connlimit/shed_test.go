@@ -27,7 +27,7 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// Busy connections of a load balancer or in a small table are not cut.
+// TestShedCutsNoRequests: busy connections of a load balancer or in a small table are not cut.
 func TestShedCutsNoRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		most, n int

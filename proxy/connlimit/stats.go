@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Stats are how many connections are open, and which addresses and networks hold most of them.
+// Stats holds the number of open connections, and the addresses and networks with most of them.
 type Stats struct {
 	Open      int    `json:"open"`      // open connections
 	Most      int    `json:"most"`      // largest allowed number of connections
@@ -20,14 +20,14 @@ type Stats struct {
 	Networks []Holder `json:"networks"`
 }
 
-// Holder is an address or a network, and how many connections it holds.
+// Holder is an address or a network, and the number of its connections.
 type Holder struct {
-	Prefix netip.Prefix `json:"prefix"` // address or network; invalid: all Unix sockets
+	Prefix netip.Prefix `json:"prefix"` // address or network; invalid: all unix sockets
 	Open   int          `json:"open"`
 }
 
-// Stats returns the current state, with at most top addresses and as many networks. Enter and Leave wait
-// until it is done: milliseconds with 100,000 addresses.
+// Stats returns the current state, with at most top addresses and as many networks. Enter and Leave wait until
+// Stats has finished, which takes milliseconds with 100,000 addresses.
 func (t *Table) Stats(top int) Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// working records whether a connection that is closed had a request under way.
+// working records whether a connection was closed while it served a request.
 type working struct {
 	request atomic.Bool
 	closed  atomic.Int32
@@ -28,8 +28,8 @@ func (w *working) Close() error {
 	return nil
 }
 
-// Many goroutines use a full table: no request is cut, no connection is closed twice, and the counts are
-// right.
+// TestAllAtOnce: many goroutines use a full table. No request is cut, no connection is closed twice, and the
+// counts are right.
 func TestAllAtOnce(t *testing.T) {
 	const most, goroutines = 300, 16
 	table := New(start, most)
@@ -53,7 +53,7 @@ func TestAllAtOnce(t *testing.T) {
 				i := random.IntN(len(held))
 				c, w := held[i], shown[i]
 				open := c.Busy()
-				if open && random.IntN(10) > 0 { // some stay busy
+				if open && random.IntN(10) > 0 { // some connections stay busy
 					w.request.Store(true)
 					runtime.Gosched()
 					w.request.Store(false)
@@ -88,8 +88,8 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// A connection whose request may begin is not closed before the request has ended, and a closed connection's
-// request may not begin.
+// TestBusyAgainstShed: a connection whose request may begin is not closed before the request has ended, and the
+// request of a closed connection may not begin.
 func TestBusyAgainstShed(t *testing.T) {
 	table := New(start, 10)
 	var cut atomic.Int64
@@ -155,7 +155,7 @@ func TestMemoryOfEachIsSmall(t *testing.T) {
 		n    int
 		from func(int) netip.Addr
 		most float64 // bytes
-		left float64 // bytes for each closed connection: a Conn, and room in maps, which do not shrink
+		left float64 // bytes for each closed connection: a Conn, and space in maps, which don't shrink
 	}{
 		"20,000 of one address":   {20_000, func(int) netip.Addr { return somewhere(1) }, 120, 96},
 		"100,000 of each another": {100_000, somewhere, 360, 96 + 200},

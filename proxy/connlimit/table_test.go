@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// hold is some connections of an address, or of each of several addresses in a network such as "192.0.2.%d".
+// hold is a number of connections of an address, or of each of several addresses in a network such as "192.0.2.%d".
 type hold struct {
 	from      string
-	addresses int // 0: from is one
+	addresses int // number of addresses; 0: from is an address
 	each      int
 	busy      bool
 }
 
-// fill lets them in.
+// fill adds the connections of the holds.
 func (r *room) fill(holds ...hold) {
 	r.t.Helper()
 	for _, h := range holds {
@@ -30,13 +30,13 @@ func (r *room) fill(holds ...hold) {
 	}
 }
 
-// Each case fills a table of 64, in which 8 are few, and names the connection that makes room for the next
-// one.
+// TestWhoGives: each case fills a table of 64, in which 8 are few, and names the connection that makes room for
+// the next one.
 func TestWhoGives(t *testing.T) {
 	const one, two, three, four, stranger, next = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "198.51.100.1", "203.0.113.1"
 	for name, c := range map[string]struct {
 		fill []hold
-		more func(r *room) // what happens then
+		more func(r *room) // happens after the table was filled
 		next string
 		want int
 	}{
@@ -54,7 +54,7 @@ func TestWhoGives(t *testing.T) {
 		"none with a request":                     {fill: []hold{{one, 0, 16, true}, {two, 0, 16, false}, {three, 0, 16, true}, {four, 0, 16, true}}, next: next, want: 16},
 		// The address that holds 31 loses a connection first.
 		"one with a request, where an address has a large part": {fill: []hold{{one, 0, 17, true}, {two, 0, 16, true}, {three, 0, 31, false}}, next: next, want: 33},
-		// From the address in that network that holds the most.
+		// In the network, the address that holds most loses it.
 		"a request of the network that has a large part": {fill: []hold{{"192.%d.2.1", 54, 1, true}, {"198.51.100.%d", 8, 1, true}, {"198.51.100.8", 0, 2, true}}, next: next, want: 62},
 		"the one idle for longest, not the first to come": {
 			fill: []hold{{one, 0, 64, false}},
@@ -90,8 +90,8 @@ func TestWhoGives(t *testing.T) {
 	}
 }
 
-// An address with a large part of the connections, all with requests, loses some of them until it no longer
-// has that part.
+// TestLargePartGivesRequests: an address with a large part of the connections, all with requests, loses some of
+// them until it no longer has a large part.
 func TestLargePartGivesRequests(t *testing.T) {
 	r := newRoom(t, 64)
 	r.busy(r.enter(20, "192.0.2.1")...)
@@ -111,14 +111,15 @@ func TestLargePartGivesRequests(t *testing.T) {
 	verify(t, r.table)
 }
 
-// A network weighs a 16th or a 64th of its connections, and loses one if no address weighs more. In it the
-// heaviest address loses, and half a network has no weight. If the whole table is examined, this is certain.
+// TestWeightOfNetworks: a network weighs a 16th or a 64th of its connections, and loses one if no address
+// weighs more. In the network, the address that weighs most loses it. Half a network has no weight. This is
+// certain if the whole table is examined.
 func TestWeightOfNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		flood     string // addresses of a network, with 8 connections each
 		step      int
 		addresses int
-		weight    int // of the network
+		weight    int // weight of the network
 	}{
 		"/24":  {"192.0.2.%d", 1, 24, 12},
 		"/16":  {"192.0.%d.1", 1, 96, 12},
@@ -186,7 +187,7 @@ func TestClosedConnectionsSaySo(t *testing.T) {
 	verify(t, r.table)
 }
 
-// Times that arrive out of order don't matter.
+// TestTimesOutOfOrder: times that arrive out of order don't matter.
 func TestTimesOutOfOrder(t *testing.T) {
 	r := newRoom(t, 3)
 	r.now = start.Add(time.Hour)

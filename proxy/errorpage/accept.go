@@ -13,8 +13,8 @@ const (
 )
 
 // WishOf returns the first form that the lines of Accept name (RFC 9110, 12.5.1). It ignores weights (q=),
-// because clients list the form that they prefer first. A client that accepts any form, or none of these,
-// gets plain text, the shortest form, which every client can show.
+// because clients list the form that they prefer first. A client that accepts any form, or none of these, gets
+// plain text, which is the shortest form and one that every client can show.
 func WishOf(accept []string) Wish {
 	for _, line := range accept {
 		for part := range strings.SplitSeq(line, ",") {

@@ -52,7 +52,7 @@ func TestLanguage(t *testing.T) {
 		{"<script>\x00", "en"},
 		{strings.Repeat("-", 1200), "en"},
 		{strings.Repeat("x", 200) + ",de", "en"},
-		{"de," + strings.Repeat("fr,", 400), "de"}, // only the beginning of a long one is read
+		{"de," + strings.Repeat("fr,", 400), "de"}, // only the beginning of a long value is read
 		{strings.Repeat("fr,", 400) + "de", "en"},
 	} {
 		for range 2 {
@@ -64,7 +64,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestPageCostsNothing: finding and filling a page allocates nothing if its language was requested before.
+// TestPageCostsNothing: finding and filling a page allocates no memory if its language was requested before.
 func TestPageCostsNothing(t *testing.T) {
 	s, b, v := load(t, ""), make([]byte, 0, 4096), usual()
 	asked, accept := []string{"de-DE,de;q=0.9,en;q=0.8"}, []string{"text/html,application/xhtml+xml,*/*;q=0.8"}

@@ -22,7 +22,7 @@ import (
 // forAllHosts is the base name of the template for hosts that don't have their own.
 const forAllHosts = "error"
 
-// Load makes all pages from the administrator's templates in dir, or only from the shipped one if dir is
+// Load makes all pages from the administrator's templates in dir, or only from the shipped template if dir is
 // empty. The error joins all faults of the templates.
 func Load(dir string) (*Set, error) {
 	dialects, err := readDialects()
@@ -56,8 +56,8 @@ type dialect struct {
 	texts *texts
 }
 
-// readDialects reads the shipped texts of each language. English comes first, for clients that don't ask for
-// any of them.
+// readDialects reads the shipped texts of each language. English comes first, because clients that ask for none
+// of these languages get the first.
 func readDialects() ([]dialect, error) {
 	entries, err := shipped.ReadDir("texts")
 	if err != nil {
@@ -136,7 +136,7 @@ type data struct {
 	Title, What, Todo  string
 	RequestLabel       string
 	Wait, RetryAfter   *hole // time to wait, in words and in seconds; nil: unknown
-	RequestID, Address *hole // Address is set only if the cause is the client's address or network
+	RequestID, Address *hole // Address is set only if the client's address or network is the cause
 }
 
 // makePages makes the pages of a template. It stops at the first fault.
@@ -179,7 +179,7 @@ func makePage(t *template.Template, in *dialect, c Cause) (*Page, error) {
 // texts holds the texts of the pages in one language.
 type texts struct {
 	Request string // caption of the request's id
-	// Second, Minute and Hour have the singular and the plural of each unit.
+	// Second, Minute and Hour hold the singular and the plural of each unit.
 	Second, Minute, Hour [2]string
 	Causes               map[string]says
 }
@@ -191,8 +191,8 @@ type says struct {
 	Todo  string // what a person can do; {wait} stands for the time to wait
 }
 
-// appendWait appends a number of seconds in words. Above 90 s it counts in minutes, and above 90 minutes in
-// hours, rounded up.
+// appendWait appends a number of seconds in words. It uses minutes above 90 s, and hours above 90 minutes,
+// rounded up.
 func (t *texts) appendWait(b []byte, seconds int) []byte {
 	n, unit := seconds, &t.Second
 	if n > 90 {

@@ -9,8 +9,8 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestWhichPage: a host's own page comes before the page for all hosts; templates can distinguish statuses
-// and languages.
+// TestWhichPage: a host's own page takes precedence over the page for all hosts. Templates can distinguish
+// statuses and languages.
 func TestWhichPage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "error.html", `{{if eq .Status 502}}down {{else if eq .Language "de"}}Pardon {{end}}{{.Language}} {{.Status}} {{.Cause}} {{.Wait}}`)

@@ -1,10 +1,10 @@
-// Package errorpage makes the pages that people see when the proxy itself answers: it rejects the request, or
-// the backend doesn't answer.
+// Package errorpage makes the pages that people see when the proxy itself answers, because it rejects the
+// request or the backend doesn't answer.
 //
 // Load executes the templates once and makes all pages: one for each template (of a host, or of all hosts),
-// language and Cause. The pages have gaps for the values that differ from request to request: the request's
-// id, the client's own address, and the time after which to try again. To answer a request, the proxy only
-// finds the page and copies its pieces with these values between them.
+// language and Cause. The pages have gaps for the values that differ from request to request: the request's id,
+// the client's own address, and the time after which to try again. To answer a request, the proxy only has to
+// find the page and copy its pieces with these values between them.
 //
 // A template may show these values anywhere, even in a script, so they must be harmless everywhere: they
 // consist of letters, digits and the signs of ids and addresses. The caller checks ids, which clients send.
@@ -28,10 +28,10 @@ const (
 	DebtOfNetwork              // the client's network is in debt
 	DebtOfProgram              // the client's User-Agent is in debt
 	DebtOfGroup                // a key of an administrator's class is in debt
-	DebtOfDomain               // like DebtOfGroup, but with status 503, which other Smockron gatekeepers use
+	DebtOfDomain               // like DebtOfGroup, but with status 503, as other Smockron gatekeepers use
 	ClientFull                 // too many requests from the client are waiting
 	OverLimit                  // the client made more requests than a limit allows
-	ServerFull                 // too many requests wait
+	ServerFull                 // too many requests are waiting
 	Busy                       // the request's turn did not come in time
 	BusyOwn                    // like Busy, but because the client's other requests used its share
 	BackendDown                // the backend doesn't answer
@@ -77,19 +77,19 @@ func (c Cause) namesClient() bool { return c == DebtOfAddress || c == DebtOfNetw
 // Set holds all pages. Its methods may be called concurrently.
 type Set struct {
 	matcher language.Matcher
-	// chosen remembers which language fits an Accept-Language. Finding that takes ten microseconds,
-	// as long as the rest of a refusal, and browsers send few different values.
+	// chosen remembers which language fits an Accept-Language. Finding the language takes ten microseconds, as
+	// long as the rest of a refusal, and browsers send few different values.
 	chosen *lru.Cache[string, int]
-	hosts  map[string]pages // pages by host; forAllHosts is for all other hosts
+	hosts  map[string]pages // pages by host; those of forAllHosts are for all other hosts
 }
 
 // pages are the pages of a template, by language and cause.
 type pages [][causes]*Page
 
 const (
-	// longestAsked is how many bytes of Accept-Language are read. Browsers send about 40.
+	// longestAsked is the number of bytes of Accept-Language that are read. Browsers send about 40.
 	longestAsked = 64
-	// remembered is how many values of Accept-Language a Set remembers.
+	// remembered is the number of values of Accept-Language that a Set remembers.
 	remembered = 256
 )
 
@@ -107,9 +107,9 @@ func (s *Set) Find(host string, acceptLanguage []string, c Cause) *Page {
 	return of[in][c]
 }
 
-// choose returns the index of the language that fits best; 0, the first one, if none does.
+// choose returns the index of the language that fits best, or 0, the first language, if none fits.
 func (s *Set) choose(asked string) (index int) {
-	if len(asked) > longestAsked { // don't cut a language in the middle
+	if len(asked) > longestAsked { // ends before a language that would be cut
 		asked = asked[:max(0, strings.LastIndexByte(asked[:longestAsked], ','))]
 	}
 	if index, ok := s.chosen.Get(asked); ok {
@@ -147,8 +147,9 @@ type Values struct {
 }
 
 // hole is a place in a page that is filled for each request. When Load executes a template, the page gets a
-// mark there, of letters and digits only, which need no escaping anywhere. A template gets a pointer to the
-// hole: it can print the mark or test whether the hole exists, but it can't compare or cut the mark.
+// mark in this place. The mark consists only of letters and digits, which need no escaping anywhere. A template
+// gets a pointer to the hole, with which it can print the mark or test whether the hole exists, but can't
+// compare or cut the mark.
 type hole struct{ kind byte }
 
 // mark is the beginning of each hole's mark; the hole's kind follows.
@@ -170,7 +171,7 @@ const (
 	wait       = 'W' // time to wait in words
 )
 
-// holed is a text, cut before each hole: every piece except the first begins with the kind of a hole.
+// holed is a text that is cut before each hole. Every piece except the first begins with the kind of a hole.
 type holed []string
 
 func cut(text string) holed { return strings.Split(text, mark) }

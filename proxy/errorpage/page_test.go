@@ -29,7 +29,7 @@ func usual() *Values {
 	return &Values{RequestID: "7b3e0a42", Client: "192.0.2.1", RetryAfter: 75}
 }
 
-// TestShippedPages compares all shipped pages with the goldens, and checks what every page must fulfil.
+// TestShippedPages compares all shipped pages with the golden files, and checks the requirements of every page.
 func TestShippedPages(t *testing.T) {
 	s := load(t, "")
 	for _, in := range []string{"en", "de"} {
@@ -49,7 +49,7 @@ func TestShippedPages(t *testing.T) {
 	}
 }
 
-// checkPage checks that a page is complete, valid and small, and loads nothing.
+// checkPage checks that a page is complete, valid and small, and loads no other files.
 func checkPage(t *testing.T, text, in string, c Cause) {
 	t.Helper()
 	if len(text) > 2048 || !utf8.ValidString(text) || strings.Contains(text, "Q7") {
@@ -101,7 +101,7 @@ func elements(t *testing.T, text string) map[string]int {
 	return seen
 }
 
-// TestTexts: for each cause, each language says what happened and what to do, and nothing else.
+// TestTexts: for each cause, the texts of each language say what happened and what to do, and nothing else.
 func TestTexts(t *testing.T) {
 	entries, err := shipped.ReadDir("texts")
 	if err != nil || len(entries) < 2 {

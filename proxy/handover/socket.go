@@ -32,14 +32,14 @@ func Close(sockets []Socket) {
 	}
 }
 
-// Names of descriptors (LISTEN_FDNAMES). A supervisor uses other names. Names must not contain a colon, which
-// separates them.
+// These are names of descriptors (LISTEN_FDNAMES). A supervisor uses other names. Names must not contain a
+// colon, which separates names.
 const (
 	keptPrefix      = "kept-" // followed by the address of a listening socket
 	supervised      = "supervised"
 	predecessorName = "predecessor" // connection to the running process
-	// formerAdmin precedes the address of the admin API's socket. An older release also hands over that
-	// socket, but this one opens it again instead.
+	// formerAdmin precedes the address of the admin API's socket. An older release also hands over this socket,
+	// but the current release opens it again instead.
 	formerAdmin = "admin-"
 )
 
@@ -62,22 +62,22 @@ func named(l net.Listener, name string) Socket {
 
 // Inherited are the sockets and the connection that this process got when it was started.
 type Inherited struct {
-	Sockets []Socket     // files of unix sockets stay when these are closed, unless LeaveFile changes that
-	From    *Predecessor // connection to the running process; nil: none runs
+	Sockets []Socket     // files of unix sockets stay when the sockets are closed, unless LeaveFile changes that
+	From    *Predecessor // connection to the running process; nil: no process runs
 }
 
 const (
 	// firstInherited is the number of the first descriptor that is handed over.
 	firstInherited = 3
-	// mostInherited is more than any program hands over. Larger numbers in the environment are errors.
+	// mostInherited is a number of descriptors that no program exceeds. Larger numbers in the environment are errors.
 	mostInherited = 4096
 	// anyProcess is the value of LISTEN_PID if the process that hands over can't know the number of the next
-	// one, because a third process starts it.
+	// one, because a third process starts the next one.
 	anyProcess = "successor"
 )
 
-// Inherit returns what this process got when it was started. Programs that this process starts don't get it.
-// After an error, Sockets are those before the faulty one.
+// Inherit returns the sockets and the connection that this process got when it was started. Programs that this
+// process starts don't get them. After an error, Sockets has the sockets before the faulty one.
 func Inherit() (in Inherited, err error) {
 	names := inheritedNames()
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -118,16 +118,16 @@ func inheritedNames() []string {
 	return names
 }
 
-// Close closes all sockets. If another process runs, that one continues to serve.
+// Close closes all sockets. If another process runs, it continues to serve.
 func (in *Inherited) Close() {
 	Close(in.Sockets)
 	if in.From != nil {
-		_ = in.From.conn.Close() // the other process notices that
+		_ = in.From.conn.Close() // the other process notices this
 	}
 }
 
 // withDescriptors calls use with the sockets' descriptors, and keeps the sockets open until use returns. It
-// doesn't use net's method File, which makes a copy in blocking mode: the copy shares its flags with the
+// doesn't use net's method File, which makes a copy in blocking mode. The copy shares its flags with the
 // socket, so the socket would block as well.
 func withDescriptors(sockets []Socket, fds []uintptr, use func(fds []uintptr) error) error {
 	if len(sockets) == 0 {

@@ -6,7 +6,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestNames: the next process finds a socket by its name, and ignores names of other programs.
+// TestNames: the next process finds a socket by its name, and ignores the names that other programs use.
 func TestNames(t *testing.T) {
 	for name, want := range map[string]Socket{
 		"kept-%3A80": {Address: ":80"}, "kept-0.0.0.0%3A80": {Address: "0.0.0.0:80"},

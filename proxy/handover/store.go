@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// Store is the service manager, which can keep a service's listening sockets while no process of the service
-// runs. A client that connects then waits, and isn't refused. The next process gets the sockets, with their
-// names (LISTEN_FDS). This is the file descriptor store of systemd.service(5) and sd_pid_notify_with_fds(3).
+// Store is the service manager, which can keep a service's listening sockets while no process of the service runs.
+// A client that connects then waits instead of being refused. The next process gets the sockets, with their names
+// (LISTEN_FDS). This is the file descriptor store of systemd.service(5) and sd_pid_notify_with_fds(3).
 //
-// A manager that doesn't keep sockets doesn't report that, so in that case the methods return no error. They
-// may be called concurrently.
+// A manager that doesn't keep sockets doesn't report this, and the methods then return no error. They may be
+// called concurrently.
 type Store struct {
-	Notify string // socket of the service manager (NOTIFY_SOCKET); empty: no manager, so nothing is sent
+	Notify string // socket of the service manager (NOTIFY_SOCKET); empty: there is no manager, and no messages are sent
 }
 
 const (
 	// longestName is the longest name that the manager accepts, in bytes.
 	longestName = 255
-	// storeAnswers is how long to wait until the manager has handled a message.
+	// storeAnswers is how long to wait for the manager to handle a message.
 	storeAnswers = 5 * time.Second
 )
 
-// Keep asks the manager to keep a socket; kept is true if the manager was asked. Keep skips Unix sockets,
-// because their files may be removed with the service's directory, and then clients can't find them.
+// Keep asks the manager to keep a socket; kept is true if the manager was asked. Keep skips unix sockets,
+// because their files may be removed with the service's directory, so that clients can't find them.
 func (m Store) Keep(s Socket) (kept bool, err error) {
 	name := s.name()
 	if _, isTCP := s.Listener.(*net.TCPListener); !isTCP || m.Notify == "" || len(name) > longestName {
@@ -46,7 +46,7 @@ func (m Store) Forget(address string) error {
 	return m.tell("FDSTOREREMOVE=1\nFDNAME="+(&Socket{Address: address}).name(), nil)
 }
 
-// Wait waits for a few seconds at most until the manager has handled all messages.
+// Wait waits until the manager has handled all messages, but only for a few seconds.
 func (m Store) Wait() error {
 	if m.Notify == "" {
 		return nil

@@ -17,8 +17,8 @@ func listening(t *testing.T, network, at string) net.Listener {
 	return l
 }
 
-// TestKeepsNothing: a socket that can't be kept is not an error, and the manager isn't told of it; a manager
-// that doesn't answer is an error. The tests of cmd/tempomat-proxy check what is kept.
+// TestKeepsNothing: a socket that can't be kept isn't sent to the manager, and isn't an error. A manager that
+// doesn't answer is an error. The tests in cmd/tempomat-proxy check which sockets are kept.
 func TestKeepsNothing(t *testing.T) {
 	nobody := filepath.Join(t.TempDir(), "nobody")
 	tcp := listening(t, "tcp", "127.0.0.1:0")

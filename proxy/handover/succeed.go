@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerTime is how long a process waits for the other one's answer, which usually comes at once.
+// answerTime is how long a process waits for the answer of the other one, which usually comes at once.
 const answerTime = 10 * time.Second
 
-// The answers of the running process to the next one: it hands over everything, or it continues to serve, for
-// the reason that follows.
+// These are the answers of the running process to the next one: it hands over everything, or it continues to
+// serve for the reason that follows.
 const (
 	yours     = "yours"
 	withdrawn = "withdrawn: "
@@ -32,14 +32,14 @@ const (
 var ErrWithdrawn = errors.New("the running process continues to serve")
 
 // ErrSilent means that the previous process did not confirm in time that it has stopped everything that only
-// one process may do. It may still serve.
+// one process may do. The previous process may still serve.
 var ErrSilent = errors.New("the previous process did not confirm the handover; it may still serve")
 
 // line is a connection between the two processes. Each message is one packet of text. It is not for concurrent use.
 type line struct{ conn net.Conn }
 
 func newLine(f *os.File) (*line, error) {
-	conn, err := net.FileConn(f) // it has a descriptor of its own
+	conn, err := net.FileConn(f) // conn has its own descriptor
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +63,9 @@ func (l *line) receive() (string, error) {
 // Successor is the process that takes this one's place. It is not for concurrent use.
 type Successor struct{ *line }
 
-// Start starts a program and hands it the sockets, which the program gets from Inherit. The program is
-// started indirectly, by a process with the word `by` before its arguments, which must call StartNext and
-// end. The service manager then becomes the parent of the new process, and notices when that process ends.
+// Start starts a program and hands it the sockets, which the program gets from Inherit. The program is started
+// indirectly, by a process with the word in by before its arguments, which must call StartNext and end. The
+// service manager then becomes the parent of the new process, and notices when that process ends.
 func Start(program, by string, args []string, sockets []Socket) (*Successor, error) {
 	ours, theirs, err := pair()
 	if err != nil {
@@ -99,7 +99,7 @@ func Start(program, by string, args []string, sockets []Socket) (*Successor, err
 	return &Successor{l}, nil
 }
 
-// environment returns the environment without WATCHDOG_PID, which would tie the watchdog to this process.
+// environment returns the environment without WATCHDOG_PID, which would bind the watchdog to this process.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WATCHDOG_PID=") })
 }
@@ -125,8 +125,8 @@ func pair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "successor"), os.NewFile(uintptr(fds[1]), predecessorName), nil
 }
 
-// StartNext is for the process that Start starts. It starts the program with the given arguments and
-// everything that was handed over, and doesn't wait for it.
+// StartNext is called by the process that Start starts. It starts the program with the given arguments and with
+// everything that was handed over, and doesn't wait for the program.
 func StartNext(program string, args []string) error {
 	n, _ := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	var files []uintptr
@@ -137,13 +137,13 @@ func StartNext(program string, args []string) error {
 	return err
 }
 
-// Serves waits until the successor serves, until the context ends, and no longer than limit. It returns the
-// successor's process number. If it returns an error, this process continues to serve, and the successor has
-// been told so.
+// Serves waits until the successor serves or the context ends, but no longer than limit. It returns the
+// successor's process number. If it returns an error, this process continues to serve, and Serves has told the
+// successor.
 func (s *Successor) Serves(ctx context.Context, limit time.Duration) (pid int, err error) {
 	defer func() {
 		if err != nil {
-			_ = s.send(withdrawn + err.Error()) // it fails if the successor has ended already
+			_ = s.send(withdrawn + err.Error()) // fails if the successor has already ended
 			_ = s.conn.Close()
 		}
 	}()
@@ -163,7 +163,7 @@ func (s *Successor) Serves(ctx context.Context, limit time.Duration) (pid int, e
 	return strconv.Atoi(text)
 }
 
-// Confirm tells the successor that this process has stopped everything that only one process may do. If it
+// Confirm tells the successor that this process has stopped everything that only one process may do. If Confirm
 // returns an error, the successor serves anyway.
 func (s *Successor) Confirm() error {
 	defer s.conn.Close()
@@ -184,11 +184,12 @@ func newPredecessor(f *os.File) (*Predecessor, error) {
 	return &Predecessor{l, answerTime}, nil
 }
 
-// Serving tells the running process that this one serves, and waits until the other one has stopped
+// Serving tells the running process that this one serves, and waits until the running process has stopped
 // everything that only one process may do.
 //
-// The error is ErrWithdrawn if the other process continues to serve; then this one must end. It is ErrSilent if
-// the other one did not answer in time; then both may serve. It isn't an error if the other one has ended.
+// If the other process continues to serve, the error is ErrWithdrawn, and this process must end. If the other
+// process didn't answer in time, the error is ErrSilent, and both may serve. If the other process has ended,
+// there is no error.
 func (p *Predecessor) Serving() error {
 	defer p.conn.Close()
 	text := ""
@@ -204,7 +205,7 @@ func (p *Predecessor) Serving() error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
-	return fmt.Errorf("%w: %.100s", ErrWithdrawn, strings.TrimPrefix(text, withdrawn)) // an unknown text is from a different release
+	return fmt.Errorf("%w: %.100s", ErrWithdrawn, strings.TrimPrefix(text, withdrawn)) // unknown texts come from a different release
 }
 
 func isEnd(err error) bool {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lines returns the ends of a connection between the running process and the next one. The tests of
+// lines returns the ends of a connection between the running process and the next one. Only the tests in
 // cmd/tempomat-proxy start real processes.
 func lines(t *testing.T) (*Successor, *Predecessor) {
 	t.Helper()
@@ -31,16 +31,16 @@ func lines(t *testing.T) (*Successor, *Predecessor) {
 	return &Successor{l}, p
 }
 
-// TestServes: the next process serves, or fails to.
+// TestServes: the next process serves, or fails to serve.
 func TestServes(t *testing.T) {
 	hears := func(p *Predecessor) error {
 		text, err := p.receive()
 		return errors.Join(err, errors.New(text))
 	}
 	for name, c := range map[string]struct {
-		next      func(p *Predecessor) error // does that
+		next      func(p *Predecessor) error // actions of the next process
 		limit     time.Duration
-		ends      bool // this process does
+		ends      bool // whether this process ends
 		err, told string
 	}{
 		"it serves":         {(*Predecessor).Serving, time.Minute, false, "", ""},
@@ -80,7 +80,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestServing: what the new process does if the other one does not confirm.
+// TestServing checks the new process if the other one doesn't confirm.
 func TestServing(t *testing.T) {
 	for name, c := range map[string]struct {
 		says string

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// These functions are for other systems, and for the race detector, which only understands the reads and
-// writes of package syscall.
+// These functions are for other systems, and for the race detector, which understands only the reads and writes
+// of package syscall.
 
 // Read reads the available bytes. 0 without an error means that the other side has closed its end.
 func Read(fd uintptr, p []byte) (n int, err error) {

@@ -27,12 +27,12 @@ const module = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1"
 // Authority is a running Pebble process.
 type Authority struct {
 	Directory string         // URL of the ACME directory
-	Roots     *x509.CertPool // the authority that signed the server's own certificate
+	Roots     *x509.CertPool // authority that signed the server's own certificate
 	RootsFile string         // PEM file with the same certificate as Roots
-	Issuers   *x509.CertPool // the root of the certificates that it issues
+	Issuers   *x509.CertPool // root of the certificates that Pebble issues
 }
 
-// Start starts Pebble. It sends challenges to these ports of this machine, and issues certificates with the
+// Start starts Pebble. Pebble sends challenges to these ports of this machine, and issues certificates with the
 // given validity.
 func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authority {
 	t.Helper()
@@ -58,8 +58,8 @@ func Start(t *testing.T, httpPort, tlsPort int, validity time.Duration) *Authori
 }
 
 // Renews reports whether Pebble can renew a certificate that it issued. Pebble looks up the serial number in
-// its DER form, which begins with a zero byte if the first bit is set, but stores it without that byte. So it
-// doesn't find one in 256 of its certificates, and the library tries again after a minute.
+// its DER form, which begins with a zero byte if the first bit is set, but stores it without this byte. Pebble
+// therefore doesn't find one in 256 of its certificates, and the library tries again after a minute.
 func Renews(issued *x509.Certificate) bool { return issued.SerialNumber.BitLen()%8 != 0 }
 
 // build compiles Pebble into a directory.
@@ -86,7 +86,7 @@ func configure(t *testing.T, dir string, settings map[string]any) {
 // run runs Pebble until the test ends.
 func run(t *testing.T, dir string) {
 	t.Helper()
-	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // it was built there
+	c := exec.Command(filepath.Join(dir, "pebble"), //nolint:gosec // the program was built there
 		"-config", filepath.Join(dir, "config.json"), "-dnsserver", startDNS(t))
 	c.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // stops Pebble even if the test panics
@@ -118,7 +118,7 @@ func awaitRoot(t *testing.T, url string, trusted *x509.CertPool) (root []byte) {
 	return root
 }
 
-// startDNS starts a DNS server that resolves every name to 127.0.0.1. Pebble asks it over TCP.
+// startDNS starts a DNS server that resolves every name to 127.0.0.1. Pebble queries it over TCP.
 func startDNS(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -133,7 +133,7 @@ func startDNS(t *testing.T) string {
 	served := make(chan error, 1)
 	go func() { served <- s.ActivateAndServe() }()
 	t.Cleanup(func() {
-		_ = s.Shutdown() // an error is reported by ActivateAndServe below
+		_ = s.Shutdown() // ActivateAndServe below reports errors
 		testkit.Must(t, <-served)
 	})
 	return l.Addr().String()
