@@ -91,8 +91,7 @@ func (a *relay) writeBody() {
 	}
 }
 
-// firstSize returns the size of the first piece. It is smaller over HTTP/2, where hundreds of a client's
-// answers may wait.
+// firstSize returns the size of the first piece. It is smaller over HTTP/2, where many answers may wait.
 func (a *relay) firstSize() int {
 	switch {
 	case a.rest >= 0 && a.rest <= smallPiece:

@@ -51,8 +51,7 @@ func TestUnixSockets(t *testing.T) {
 	}
 }
 
-// TestOverTLS: the backend gets a field that says that a request came over TLS, with either protocol and from
-// any client.
+// TestOverTLS: the backend sees that requests came over TLS, with either protocol and from any client.
 func TestOverTLS(t *testing.T) {
 	authority := testkit.NewAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "site.example")}, NextProtos: []string{"h2", "http/1.1"}}
@@ -134,8 +133,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// completed returns the options with defaults for those that are missing: any number of connections and no
-// trusted proxy.
+// completed returns options with defaults: any number of connections, and no trusted proxy.
 func completed(o ServerOptions) ServerOptions {
 	if o.Table == nil {
 		o.Table = connlimit.New(time.Now(), 1<<16)
@@ -195,8 +193,7 @@ func TestProxiedClient(t *testing.T) {
 	r.checkLog(map[string]any{"client": "203.0.113.9"})
 }
 
-// TestRedirectThatIsNotRead: a stream ends even if its client doesn't read why it isn't
-// redirected.
+// TestRedirectThatIsNotRead: a stream ends even if its client doesn't read the refusal.
 func TestRedirectThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startVirtual(t, http.NotFoundHandler(), func(s *setup) { s.entrance.Redirect = true })

@@ -150,8 +150,7 @@ func TestWorldPageShowsTheNumbers(t *testing.T) {
 	checkComplaints(t, p.Chromium)
 }
 
-// TestWorldPageIsHarmless: clients choose texts with markup, terminal commands and right-to-left letters, which
-// have no effect.
+// TestWorldPageIsHarmless: markup, terminal commands and right-to-left letters in clients' texts do no harm.
 func TestWorldPageIsHarmless(t *testing.T) {
 	_, _, p := openPage(t, "desktop-dark")
 	p.Eval(`document.querySelectorAll('.expand').forEach((b) => b.click()); document.querySelector('#class').value = 'userAgent';

@@ -127,8 +127,7 @@ func TestActsAreStrict(t *testing.T) {
 	}
 }
 
-// TestWhoActsIsKnown: an action is logged with the user's uid if it came over the socket, and with the address
-// if it came over TCP.
+// TestWhoActsIsKnown: an action over the socket has the user's uid, and one over TCP has the address.
 func TestWhoActsIsKnown(t *testing.T) {
 	d := openListeners(t)
 	const body = `{"class":"slash32","key":"a","standing":8,"seconds":60}`

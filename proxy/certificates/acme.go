@@ -182,8 +182,7 @@ func (i *Issuer) Challenge(w http.ResponseWriter, r *http.Request) bool {
 	return slices.Contains(i.hosts, strings.ToLower(host)) && i.acme.HandleHTTPChallenge(w, r)
 }
 
-// States returns all hosts in their order, with the times when their certificates expire; zero if a host has
-// none yet.
+// States returns all hosts in their order, and when their certificates expire; zero: there is none yet.
 func (i *Issuer) States() []State {
 	all := make([]State, 0, len(i.hosts))
 	for _, host := range i.hosts {

@@ -61,8 +61,7 @@ func TestWithoutAuthority(t *testing.T) {
 }
 
 // silent starts an authority that never answers. accept accepts one connection to it. silent also stores a
-// certificate for site.example in files with that name. The stored data says that the certificate must be
-// renewed later.
+// certificate for site.example in files with that name. It is due for renewal later.
 func silent(t *testing.T, certificate, key []byte) (o certificates.Authority, dir string, accept func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

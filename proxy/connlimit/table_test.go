@@ -111,9 +111,8 @@ func TestLargePartGivesRequests(t *testing.T) {
 	verify(t, r.table)
 }
 
-// TestWeightOfNetworks: a network weighs a 16th or a 64th of its connections, and loses one if no address
-// weighs more. In the network, the address that weighs most loses it. Half a network has no weight. This is
-// certain if the whole table is examined.
+// TestWeightOfNetworks: a network weighs a 16th or a 64th of its connections, and its heaviest address loses one if
+// no address weighs more. Half a network has no weight. All this is certain if the whole table is examined.
 func TestWeightOfNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		flood     string // addresses of a network, with 8 connections each

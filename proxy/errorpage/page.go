@@ -148,8 +148,7 @@ type Values struct {
 
 // hole is a place in a page that is filled for each request. When Load executes a template, the page gets a
 // mark in this place. The mark consists only of letters and digits, which need no escaping anywhere. A template
-// gets a pointer to the hole, with which it can print the mark or test whether the hole exists, but can't
-// compare or cut the mark.
+// gets a pointer to the hole: it can print the mark or test for the hole, but can't compare or cut the mark.
 type hole struct{ kind byte }
 
 // mark is the beginning of each hole's mark; the hole's kind follows.

@@ -108,8 +108,7 @@ func (f *floods) windowUpdate(now time.Duration, anyway bool) error {
 	return f.windows.charge(now, 1, Windows)
 }
 
-// sentData counts data that was sent to the client. For this data, the client may send more WINDOW_UPDATE and
-// control frames.
+// sentData counts data that was sent, which earns the client WINDOW_UPDATE and control frames.
 func (f *floods) sentData(length int) {
 	f.sent += length
 	f.windows.earn(f.sent / bytesEarnWindow)

@@ -3,8 +3,7 @@
 //
 // # How a process gets sockets
 //
-// A process is started with open sockets, and LISTEN_FDS says how many there are (sd_listen_fds(3)). It is
-// started by one of these:
+// A process starts with open sockets, and LISTEN_FDS is their number (sd_listen_fds(3)). It is started by:
 //
 //   - a supervisor that listens on its behalf, such as a socket unit of systemd;
 //   - systemd, which keeps the sockets in a [Store] while no process of the service runs;

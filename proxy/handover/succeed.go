@@ -187,9 +187,8 @@ func newPredecessor(f *os.File) (*Predecessor, error) {
 // Serving tells the running process that this one serves, and waits until the running process has stopped
 // everything that only one process may do.
 //
-// If the other process continues to serve, the error is ErrWithdrawn, and this process must end. If the other
-// process didn't answer in time, the error is ErrSilent, and both may serve. If the other process has ended,
-// there is no error.
+// The error is ErrWithdrawn if the other process continues to serve; this one must then end. It is ErrSilent if
+// the other process didn't answer in time; both may then serve. If the other one has ended, there is no error.
 func (p *Predecessor) Serving() error {
 	defer p.conn.Close()
 	text := ""

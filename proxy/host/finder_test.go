@@ -58,8 +58,7 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestFindsItself makes this process the backend. The Finder finds it, and sees that it serves several requests
-// at once.
+// TestFindsItself makes this process the backend. It is found, and counts as serving several requests at once.
 func TestFindsItself(t *testing.T) {
 	for _, network := range []string{"tcp", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {

@@ -138,8 +138,7 @@ func processFiles(t *testing.T) (n int) {
 	return n
 }
 
-// TestOpened: the files of processes stay open while they are read, up to a limit. Processes beyond the limit
-// are read as well.
+// TestOpened: files of processes that are read stay open, up to a limit. Processes beyond it are read as well.
 func TestOpened(t *testing.T) {
 	before := processFiles(t)
 	o := newOpened()

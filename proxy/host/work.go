@@ -230,8 +230,7 @@ func (o *opened) sweep(now time.Time) {
 	}
 }
 
-// close closes the files of all processes. If a running request is read again, the files of its process aren't
-// kept open.
+// close closes the files of all processes. Files that are opened later aren't kept open.
 func (o *opened) close() {
 	o.mu.Lock()
 	all := o.byPID

@@ -48,8 +48,7 @@ func TestReadAndPeek(t *testing.T) {
 	}
 }
 
-// TestWriteAll checks that bytes for which there is no room stay unwritten, and that no byte is lost or written
-// twice.
+// TestWriteAll checks that bytes without room stay unwritten, and that no byte is lost or written twice.
 func TestWriteAll(t *testing.T) {
 	a, b := pair(t)
 	pieces := [][]byte{bytes.Repeat([]byte("a"), 1<<20), {}, bytes.Repeat([]byte("b"), 1000), []byte("c"), []byte("d"), []byte("e")}

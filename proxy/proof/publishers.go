@@ -315,9 +315,8 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 }
 
-// believeLocked reads a list, and compares it with the earlier ones. The error says why the list is
-// implausible. Lists that aren't up to date, because their operators have disappeared or changed everything at
-// once, aren't compared.
+// believeLocked reads a list. The error says why the list is implausible. It isn't compared with lists that
+// aren't up to date, because their operators may have disappeared or changed everything at once.
 func (p *Publishers) believeLocked(now time.Time, x *publication, text string) ([]netip.Prefix, error) {
 	published, err := readList(x.URL, text)
 	if err != nil {

@@ -81,8 +81,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// signed is a request with a robot's signature, and the changes that a test makes to the signed and to the sent
-// content.
+// signed is a request with a robot's signature, and the changes to the signed and to the sent content.
 type signed struct {
 	created, expires time.Duration // times from now
 	covers, agent    string

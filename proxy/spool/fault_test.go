@@ -238,8 +238,7 @@ func TestFileThatCannotBeReadBack(t *testing.T) {
 	empty(t, s)
 }
 
-// TestFailedDiskIsTriedAgain: a disk that failed is tried again with the next bytes, and is counted once
-// however often it fails.
+// TestFailedDiskIsTriedAgain: a disk that failed is tried again with the next bytes, but counted only once.
 func TestFailedDiskIsTriedAgain(t *testing.T) {
 	d := &faultyDisk{room: 1 << 30, open: syscall.EMFILE}
 	s := d.on(roomy(t), 1<<30)

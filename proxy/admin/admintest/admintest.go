@@ -1,6 +1,5 @@
 // Package admintest provides a proxy for tests of programs that show the admin API: the doctor's top, and the
-// dashboard. The proxy answers with fixed documents that describe a server under attack by strangers from many
-// addresses.
+// dashboard. Its fixed documents describe a server under attack by strangers from many addresses.
 package admintest
 
 import (
