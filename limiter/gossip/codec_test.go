@@ -11,7 +11,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TestMessages: messages that are written are read back unchanged.
+// TestMessages: every message that is written is read back unchanged.
 func TestMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Uint64Range(0, maxNumber)
@@ -64,8 +64,8 @@ func packet(from Node, begun uint64, id string, c count) []byte {
 	return w.data
 }
 
-// FuzzReceive gives a replica any bytes that the network may deliver. It never panics, invalid messages change
-// no bucket, and no charge exceeds the limit.
+// FuzzReceive gives a replica any bytes that the network may deliver. The replica never panics, invalid
+// messages change no bucket, and no charge exceeds the limit.
 func FuzzReceive(f *testing.F) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	f.Add(packet(2, 0, "a", count{1, 1e6}))

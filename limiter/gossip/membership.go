@@ -55,12 +55,12 @@ func (s *Sharer) config(d memberlist.Delegate) (*memberlist.Config, error) {
 		c.AdvertiseAddr, c.AdvertisePort = splitAddress(s.o.Advertise)
 	}
 	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = probeEach, probeTimeout, dialTimeout
-	c.SuspicionMaxTimeoutMult = 3 // gives a suspected member time to answer
+	c.SuspicionMaxTimeoutMult = 3 // a suspected member has time to answer
 	c.GossipInterval = 100 * time.Millisecond
 	c.PushPullInterval = stateEach
 	c.DeadNodeReclaimTime = reclaimAfter
-	c.EnableCompression = false // it would cost more than it saves, because it is done for each packet and receiver
-	c.Label = "tempomat"        // other clusters with this library are rejected
+	c.EnableCompression = false // compressing each packet for each receiver would cost more than it saves
+	c.Label = "tempomat"        // rejects members of other clusters that use this library
 	c.Keyring = s.keys
 	c.Delegate, c.Events = d, s.roster
 	c.LogOutput = nil
@@ -127,8 +127,8 @@ func (s *streams) take() {
 	}
 }
 
-// count counts a connection: n is 1 when it begins and -1 when it ends. It returns false if there are too
-// many.
+// count counts a connection. n is 1 when the connection begins, and -1 when it ends. count returns false if
+// there are too many connections.
 func (s *streams) count(address string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +163,8 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// logger passes on memberlist's warnings and errors, but only a few at a time. Messages that were encrypted
-// with a different key may arrive many times a second, so logger only stores when the last one arrived.
+// logger passes on memberlist's warnings and errors, but only a few at a time. Many messages a second may
+// arrive that were encrypted with a different key, so logger only stores when the last one arrived.
 func (s *Sharer) logger() io.Writer {
 	if s.o.Logf == nil {
 		return io.Discard
@@ -188,11 +188,12 @@ func (l logger) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ForeignAt returns when the last message arrived that was encrypted with a different key, to the nearest second.
+// ForeignAt returns the time at which the last message arrived that was encrypted with a different key, in
+// whole seconds.
 func (s *Sharer) ForeignAt() time.Time { return time.Unix(s.foreign.Load(), 0) }
 
-// seek keeps trying to join the hosts that should be members and aren't. After a split, the parts of a fleet
-// only find each other again if an instance tries.
+// seek keeps trying to join the hosts that should be members but aren't. After a split, the parts of a fleet
+// find each other again only if an instance tries.
 func (s *Sharer) seek(ctx context.Context) {
 	met := map[string]time.Time{}
 	wait := time.NewTimer(0)
@@ -206,15 +207,15 @@ func (s *Sharer) seek(ctx context.Context) {
 		for _, a := range s.missing(ctx, met) {
 			if n, _ := s.list.Join([]string{a}); n > 0 || ctx.Err() != nil {
 				break
-			} // a host that can't be reached now may be reached next time
+			} // a host that can't be reached now may be reachable next time
 		}
-		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // it only spreads the attempts
+		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // the random time only spreads the attempts
 	}
 }
 
-// missing returns some addresses to join that are neither members nor this node: configured ones first, and
-// then the address of one member that disappeared, because the configured instances may never come back while
-// others still run. met stores when each address was last a member; missing updates it.
+// missing returns addresses to join that are neither members nor this node. Configured addresses come first,
+// followed by the address of one member that disappeared, because the configured instances may never come back
+// while others still run. met stores when each address was last a member; missing updates it.
 func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []string) {
 	now := time.Now()
 	met[s.list.LocalNode().FullAddress().Addr] = now
@@ -256,17 +257,17 @@ func resolve(ctx context.Context, address string) (list []string) {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
-// stop tells the peers that this instance is leaving, so they need not detect it, and then closes everything.
+// stop informs the peers that this instance is leaving, so they needn't detect it, and then closes everything.
 func (s *Sharer) stop() error {
 	if !s.o.kill {
-		_ = s.list.Leave(leaveTimeout) // peers that don't receive this detect it later
+		_ = s.list.Leave(leaveTimeout) // peers that don't receive the message detect the loss later
 	}
 	return s.list.Shutdown()
 }
 
 // SetKeys replaces the keys; the first one encrypts from now on. To change a key without interruption, add the
-// new one as the second on all instances, then make it the first on all, and then remove the old one. SetKeys
-// returns an error for a Sharer that was made without keys.
+// new key as the second on all instances, then make it the first on all of them, and then remove the old key.
+// SetKeys returns an error for a Sharer that was made without keys.
 func (s *Sharer) SetKeys(keys [][]byte) error {
 	if s.keys == nil || len(keys) == 0 {
 		return errKeys
@@ -296,14 +297,14 @@ func (s *Sharer) SetKeys(keys [][]byte) error {
 	return nil
 }
 
-// roster records which nodes memberlist considers alive. memberlist calls its methods while it holds a lock
-// of its own, so they only store what they are given.
+// roster records which nodes memberlist considers alive. memberlist calls the roster's methods while it holds a
+// lock of its own, so they only store their arguments.
 type roster struct {
 	self    Node
 	changed chan struct{}
 
 	mu      sync.Mutex                  // guards the fields below
-	members map[string]*memberlist.Node // by name; copies, because memberlist modifies its own
+	members map[string]*memberlist.Node // by name; these are copies, because memberlist modifies its nodes
 }
 
 var _ memberlist.EventDelegate = (*roster)(nil)
@@ -352,7 +353,7 @@ func (r *roster) live() map[Node]*memberlist.Node {
 	return live
 }
 
-// The metadata that a node has in memberlist: a version and the node's identity.
+// metaVersion is the version of a node's metadata in memberlist: a version and the node's identity.
 const metaVersion = 1
 
 func appendMeta(b []byte, id Node) []byte {

@@ -25,7 +25,7 @@ func newParty(nodes ...Node) *party {
 		p.add(id)
 	}
 	p.meet(nodes...)
-	p.run(2, nodes...) // lets all of them hear from all others
+	p.run(2, nodes...) // each node receives packets from all others
 	return p
 }
 
@@ -35,7 +35,7 @@ func (p *party) add(id Node) {
 	p.replicas[id] = NewReplica(id, p.sinks[id])
 }
 
-// sent is a packet on its way.
+// sent is a packet that hasn't arrived yet.
 type sent struct {
 	from Node
 	data []byte
@@ -62,8 +62,8 @@ func (p *party) charge(id Node, key string, cost time.Duration) {
 	p.replicas[id].Charge(p.now, limiter.Charge{Key: testKey(key), Cost: cost})
 }
 
-// TestMerge makes nodes charge keys. The packets reach each of the others in any order, any number of times,
-// or not at all. Nothing is charged twice; and once the network works again, everything is charged.
+// TestMerge makes nodes charge keys. The packets reach each of the other nodes in any order, any number of
+// times, or not at all. No cost is charged twice, and once the network works again, every cost is charged.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := []Node{1, 2, 3, 4}
@@ -92,7 +92,7 @@ func TestMerge(t *testing.T) {
 				}
 			}
 		}
-		for range 40 { // the last repetition is 32 epochs later
+		for range 40 { // the last totals are sent again 32 epochs later
 			for _, s := range p.tick(ids...) {
 				p.deliver(s)
 			}
@@ -111,18 +111,18 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// TestLostPacketsHeal: a lost packet is made up for by the next total of its key or, if there is none, when
-// the last total is sent again.
+// TestLostPacketsHeal: the next total of a key makes up for a lost packet. If there is no next total, the last
+// one is sent again.
 func TestLostPacketsHeal(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after int // epochs in which all packets are lost
 		again bool
-		heals int // the most epochs until it is healed
+		heals int // the most epochs until the charges are complete
 	}{
-		{"the key goes on", 1, true, 1},
-		{"the key falls silent", 1, false, int(again / epoch)},
-		{"it falls silent and the network is away for three seconds", 30, false, 4},
+		{"the key is charged again", 1, true, 1},
+		{"the key isn't charged again", 1, false, int(again / epoch)},
+		{"the key isn't charged again, and the network fails for three seconds", 30, false, 4},
 	} {
 		p := newParty(1, 2)
 		p.charge(1, "a", time.Second)
@@ -147,8 +147,8 @@ func TestLostPacketsHeal(t *testing.T) {
 	}
 }
 
-// TestSeries checks how the number of a series changes the meaning of a total, also for a key that is
-// forgotten and charged again.
+// TestSeries checks how the number of a series changes the meaning of a total, even for a key that is forgotten
+// and charged again.
 func TestSeries(t *testing.T) {
 	r := NewReplica(1, nil)
 	s := newLedger()
@@ -161,35 +161,35 @@ func TestSeries(t *testing.T) {
 		count   count
 		charged time.Duration // of the key, in total
 	}{
-		{"it began before the nodes met", "old", count{10, 7e6}, 0},
-		{"and goes on", "old", count{10, 8e6}, time.Second},
+		{"the series began before the nodes met", "old", count{10, 7e6}, 0},
+		{"the series continues", "old", count{10, 8e6}, time.Second},
 		{"an old packet", "old", count{10, 7.5e6}, time.Second},
-		{"it began since", "new", count{11, 1e6}, time.Second},
-		{"the same again", "new", count{11, 1e6}, time.Second},
-		{"the key was forgotten and charged anew", "new", count{15, 1e6}, 2 * time.Second},
-		{"a packet of the former series", "new", count{11, 9e6}, 2 * time.Second},
-		{"no total can be beyond all measure", "huge", count{16, maxNumber}, maxCost},
+		{"the series began after the nodes met", "new", count{11, 1e6}, time.Second},
+		{"the same packet again", "new", count{11, 1e6}, time.Second},
+		{"the key was forgotten and charged again", "new", count{15, 1e6}, 2 * time.Second},
+		{"a packet of the earlier series", "new", count{11, 9e6}, 2 * time.Second},
+		{"a very large total is limited", "huge", count{16, maxNumber}, maxCost},
 	} {
 		r.Received(now, packet(2, 10, c.key, c.count))
 		testkit.Same(t, c.charged, s.debits[testKey(c.key)], "%s: charged", c.what)
 	}
 	r.Received(now, packet(9, 0, "stranger", count{1, 1e6}))
 	if s.debits[testKey("stranger")] != 0 || r.counts.Strangers != 1 {
-		t.Errorf("a message from a stranger was accepted: %+v", r.counts)
+		t.Errorf("a message from an unknown node was accepted: %+v", r.counts)
 	}
 	r.Tick(now)
 	now = now.Add(idle + silence/2)
 	r.Received(now, packet(2, 20, "other", count{20, 1}))
 	r.sweep(now)
 	if len(r.tallies) != 1 || r.counted != 1 {
-		t.Errorf("%d keys and %d counts of peers are kept", len(r.tallies), r.counted)
+		t.Errorf("%d keys and %d totals of peers are kept", len(r.tallies), r.counted)
 	}
 	r.Received(now, packet(2, 20, "new", count{15, 2e6}))
 	testkit.Same(t, 2*time.Second, s.debits[testKey("new")], "charged for a forgotten series")
 }
 
-// TestMemoryIsBounded: neither a node's own keys nor those that a peer invents are kept without limit, and
-// there is soon room again.
+// TestMemoryIsBounded: the number of a node's own keys and of those that a peer invents is limited, and there
+// is soon room again.
 func TestMemoryIsBounded(t *testing.T) {
 	p := newParty(1, 2, 3)
 	r := p.replicas[1]
@@ -209,7 +209,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: a key that is too long for a message isn't shared, but counted.
+// TestNamesAreBounded: a key that is too long for a message isn't shared, but is counted as dropped.
 func TestNamesAreBounded(t *testing.T) {
 	p := newParty(1, 2)
 	p.charge(1, string(make([]byte, maxID+1)), time.Second)

@@ -9,10 +9,10 @@ import (
 	"tempomat/limiter"
 )
 
-// version of the messages. Messages of a different version are counted and ignored.
+// version is the version of the messages. Messages of a different version are counted and ignored.
 const version = 2
 
-// kind is the kind of a message. Unknown kinds are ignored, so new ones can be added.
+// kind is the kind of a message. Unknown kinds are ignored, so new kinds can be added.
 type kind byte
 
 const (
@@ -21,8 +21,8 @@ const (
 	kindPacket                 // the rest is a packet of package known
 )
 
-// Limits of messages. A limiter's names are never longer; a charge with a longer name would be counted as
-// dropped.
+// These are the limits of messages. A limiter's names are never longer; a charge with a longer name would be
+// counted as dropped.
 const (
 	maxID      = 512 // bytes of a key's ID
 	maxClass   = 64  // bytes of a class's name
@@ -34,11 +34,11 @@ const (
 	maxState   = 1 << 20
 )
 
-// Node identifies one run of an instance by a random number that is drawn at its start. After a restart, the
+// Node identifies one run of an instance by a random number that is drawn at the start. After a restart, the
 // instance is another node.
 type Node uint64
 
-// count is the total that a node has charged a key since the series began.
+// count is the total that a node has charged a key since a series began.
 type count struct {
 	series uint64 // a node's series numbers increase; 0: no series
 	micros uint64
@@ -56,8 +56,8 @@ type message struct {
 // told is the part of a message that concerns one key.
 type told struct {
 	key    limiter.Key
-	owes   time.Duration // in a state: for how long the key owes
-	counts []count       // one; in a state, one for each of the nodes
+	owes   time.Duration // in a state: how long the key stays in debt
+	counts []count       // one count; in a state, one for each of the nodes
 }
 
 // writer writes a message. It writes a class's name only the first time, and a number after that.
@@ -74,7 +74,7 @@ func newWriter(k kind, from Node, begun uint64, most int) *writer {
 	return w
 }
 
-// hasRoom reports whether a key with this many counts still fits.
+// hasRoom reports whether a key with the given number of counts still fits.
 func (w *writer) hasRoom(k limiter.Key, counts int) bool {
 	return len(w.classes) < maxClasses && len(w.data)+len(k.ID)+len(k.Class)+12+14*counts <= w.most
 }
@@ -139,7 +139,7 @@ func parse(b []byte) (message, error) {
 	return m, nil
 }
 
-// reader reads the parts of a message. After the first error it returns zeros and has no data left, so a
+// reader reads the parts of a message. After the first error, it returns zeros and has no data left, so a
 // single check at the end is enough.
 type reader struct {
 	rest    []byte
@@ -170,7 +170,7 @@ func (r *reader) node() Node {
 	return id
 }
 
-// text reads a length and then that many bytes.
+// text reads a length, and then as many bytes.
 func (r *reader) text(most uint64) string {
 	n := r.number(most)
 	if n > uint64(len(r.rest)) {

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(settled{m}) }
 
-// settled waits for the probes that memberlist doesn't wait for when it shuts down: they end some seconds
-// later, by their own timeouts.
+// settled waits for the probes that still run after memberlist has shut down. They end some seconds later, when
+// they time out.
 type settled struct{ *testing.M }
 
 func (s settled) Run() int {
@@ -52,8 +52,8 @@ func (n *network) connected(a, b string) bool {
 	return n.sides[a] == n.sides[b]
 }
 
-// cable is a node's connection to the network. Packets to the other side are lost; streams to it can't be
-// opened.
+// cable is a node's connection to the network. Packets to the other side are lost, and streams to the other
+// side can't be opened.
 type cable struct {
 	*memberlist.NetTransport
 	network *network
@@ -96,7 +96,7 @@ func newReal() *real {
 
 func (r *real) Join(t testing.TB) limiter.Sharer { return r.join(t) }
 
-// join makes another sharer, whose port is open from now on.
+// join makes another Sharer and opens its port.
 func (r *real) join(t testing.TB) *Sharer {
 	o := r.options
 	o.Listen = testkit.FreeAddress(t)
@@ -120,7 +120,7 @@ func (r *real) Heal() { r.network.split(0, r.addresses...) }
 type sidecar struct {
 	*limiter.Limiter
 	*Sharer
-	end func() // without telling the peers
+	end func() // ends the instance without informing the peers
 }
 
 // start runs another instance until the test ends.
@@ -132,7 +132,7 @@ func (r *real) start(t testing.TB) *sidecar {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := s.Run(ctx, c.Limiter); err != nil {
-			t.Errorf("the sharer gave up: %v", err)
+			t.Errorf("the Sharer stopped: %v", err)
 		}
 	})
 	c.end = func() {
@@ -179,8 +179,8 @@ func TestConformance(t *testing.T) {
 	sim.Sharers(t, func(*testing.T, limiter.Policy) sim.Fleet { return newReal() })
 }
 
-// TestHostWithoutAKey: a host without a key that reaches the port fills neither the log nor the memory, and
-// doesn't keep peers out.
+// TestHostWithoutAKey: a host that reaches the port without a key fills neither the log nor the memory, and
+// doesn't keep peers from connecting.
 func TestHostWithoutAKey(t *testing.T) {
 	lines := 0
 	s, err := New(Options{Listen: "127.0.0.1:1", Keys: [][]byte{make([]byte, 32)}, Logf: func(string, ...any) { lines++ }})
@@ -190,7 +190,7 @@ func TestHostWithoutAKey(t *testing.T) {
 		_, _ = l.Write([]byte("[ERR] memberlist: discarding packet with unacceptable label"))
 	}
 	if lines > logBurst+1 {
-		t.Errorf("a thousand packets from a stranger make %d log lines", lines)
+		t.Errorf("a thousand packets from an unknown host make %d log lines", lines)
 	}
 	c := memberlist.DefaultLANConfig()
 	c.BindAddr, c.BindPort, c.Logger = "127.0.0.1", 0, log.New(io.Discard, "", 0)

@@ -8,17 +8,17 @@ import (
 	"tempomat/limiter"
 )
 
-// Constants of a replica.
+// These are the constants of a replica.
 const (
 	epoch     = 100 * time.Millisecond // how often totals are sent
 	beat      = 10 * epoch             // how often a packet is sent even if no total has changed
 	silence   = 64 * epoch             // two nodes that have exchanged nothing for this long meet again
-	again     = 32 * epoch             // when the latest total is sent once more
+	again     = 32 * epoch             // when the latest total is sent again
 	idle      = 30 * time.Second       // when a key without charges is forgotten
 	maxKeys   = 1 << 17
 	maxCounts = 1 << 20 // totals of peers
 
-	// bytesPerSecond limits what is sent to all peers together, not counting membership messages and states.
+	// bytesPerSecond limits the bytes sent to all peers together, not counting membership messages and states.
 	// At the limit, the keys with the smallest changes wait.
 	bytesPerSecond = 1 << 20
 )
@@ -34,7 +34,7 @@ type Replica struct {
 	peers   map[Node]*peer
 	live    []Node   // the nodes that are members now, sorted
 	begun   uint64   // the number of this node's latest series
-	marked  uint64   // begun at the last tick
+	marked  uint64   // the value of begun at the last tick
 	untold  []*tally // keys whose totals must be sent, or sent again
 	counted int      // number of peers' totals in all tallies together
 
@@ -45,23 +45,23 @@ type Replica struct {
 	counts Counts
 }
 
-// peer is what this node has learned about another one since they met.
+// peer is what this node has learned about another node since they met.
 type peer struct {
 	alive   bool
 	heard   time.Time // when its last message arrived
-	met     bool      // a message has arrived from it
+	met     bool      // a message from the peer has arrived
 	floor   uint64    // for series up to this number, the first total is only the base for later ones
 	strange bool      // no state that includes this peer's charges has arrived yet
-	gone    bool      // it was forgotten, or has met this node again
+	gone    bool      // the peer was forgotten, or has met this node again
 }
 
-// tally is the totals of one key.
+// tally holds the totals of one key.
 type tally struct {
 	key    limiter.Key
 	series uint64        // the number of this node's series; 0: there is none
-	total  time.Duration // what this node charged
+	total  time.Duration // the total that this node charged
 	told   uint64        // the part of total that has been sent, in microseconds
-	due    time.Time     // when to send it once more; zero: it has been sent once more
+	due    time.Time     // when to send the total again; zero: it has been sent again
 	listed bool          // it is in Replica.untold
 	used   time.Time     // when the key was last charged
 	others []theirs
@@ -73,8 +73,8 @@ type theirs struct {
 	count
 }
 
-// NewReplica makes the replica of a node that doesn't know any other node yet. It passes other nodes' charges
-// to the sink.
+// NewReplica makes the replica of a node that doesn't know any other node yet. The replica passes other nodes'
+// charges to the sink.
 func NewReplica(id Node, sink limiter.Sink) *Replica {
 	return &Replica{
 		id: id, sink: sink, budget: bytesPerSecond,
@@ -93,7 +93,7 @@ func (b *Replica) SetMembers(now time.Time, members []Node) {
 			b.peers[id] = &peer{alive: true, strange: true, heard: now}
 		}
 	}
-	b.said = time.Time{} // sends a packet at the next tick, so new members hear from this node
+	b.said = time.Time{} // sends a packet at the next tick, so new members meet this node
 	b.sink.SetInstances(now, len(b.live)+1)
 }
 
@@ -159,7 +159,7 @@ func (b *Replica) Tick(now time.Time) (packets [][]byte) {
 	return packets
 }
 
-// missPeers forgets peers that have sent nothing for too long. Peers that are still members meet this node
+// missPeers forgets peers that have sent nothing for too long. If they are still members, they meet this node
 // again.
 func (b *Replica) missPeers(now time.Time) {
 	for id, p := range b.peers {
@@ -192,7 +192,7 @@ func (b *Replica) sweep(now time.Time) {
 }
 
 // tell writes the totals that have changed, the largest changes first, until the byte budget is used up. The
-// others wait and grow. If any budget is left, tell repeats totals that were sent before, in case they were
+// other totals wait and grow. If budget is left, tell repeats totals that were sent before, in case they were
 // lost.
 func (b *Replica) tell(now time.Time) (packets [][]byte) {
 	rest := b.untold[:0]
@@ -202,7 +202,7 @@ func (b *Replica) tell(now time.Time) (packets [][]byte) {
 		if late && t.untold() > 0 {
 			b.counts.Dropped++
 		}
-		if late || len(b.live) == 0 { // members that join later learn it as a debt
+		if late || len(b.live) == 0 { // members that join later learn this total as part of a debt
 			t.told, t.due = t.micros(), time.Time{}
 		}
 		if t.untold() == 0 && t.due.IsZero() {
@@ -275,7 +275,7 @@ func (b *Replica) Received(now time.Time, data []byte) {
 	}
 }
 
-// chargeNew charges the part of a peer's total that hasn't been charged here yet.
+// chargeNew charges the part of a peer's total that hasn't yet been charged here.
 func (b *Replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
 	if charged := b.note(now, p, k, c); charged > 0 {
 		cost := time.Duration(min(charged, uint64(maxCost/time.Microsecond))) * time.Microsecond
@@ -322,9 +322,9 @@ type debt struct {
 	owes time.Duration
 }
 
-// state writes debts, the longest first, and the totals that they include: this node's own, and those of peers
-// whose debts it has learned. Charges that were made after the debts were read are in neither the debts nor
-// the totals.
+// state writes debts, the longest first, and the totals that they include: those of this node, and those of
+// peers whose debts it has learned. Charges that were made after the debts were read are in neither the debts
+// nor the totals.
 func (b *Replica) state(debts []debt) []byte {
 	var nodes []Node
 	for _, id := range b.live {
@@ -366,8 +366,8 @@ func (t *tally) of(p *peer) count {
 	return count{}
 }
 
-// learn handles a received state if its debts include charges of a node whose debts this node doesn't know
-// yet. It raises each debt to the received amount if that is higher. It never adds the two.
+// learn handles a received state if its debts include charges of a node whose debts this node doesn't know yet.
+// It raises each debt to the received debt if that is larger. It never adds the two.
 func (b *Replica) learn(now time.Time, m message) {
 	known := make([]*peer, len(m.nodes)) // nodes that aren't members stay nil
 	strange := false

@@ -22,14 +22,15 @@ import (
 	"tempomat/limiter"
 )
 
-// Limits of two queues: charges that wait for the next quarter of an epoch, and received messages.
+// These are the limits of two queues: charges that wait for the next quarter of an epoch, and received
+// messages.
 const (
 	outboxCharges = 1 << 14
 	inboxMessages = 1 << 10
 )
 
-// Sharer shares charges with peers that it finds automatically. All its methods may be called concurrently,
-// but Run only once.
+// Sharer shares charges with peers that it finds automatically. Its methods may be called concurrently, but Run
+// may be called only once.
 type Sharer struct {
 	limiter.Packets
 	o      Options
@@ -41,7 +42,7 @@ type Sharer struct {
 
 	overrun atomic.Uint64 // messages dropped because the inbox was full
 	away    atomic.Uint64 // messages that couldn't be sent
-	foreign atomic.Int64  // when the last message arrived that was encrypted with a different key, Unix seconds
+	foreign atomic.Int64  // when the last message arrived that was encrypted with a different key, in Unix seconds
 	setKeys sync.Mutex
 
 	list    *memberlist.Memberlist // set by Run
@@ -70,8 +71,8 @@ func New(o Options) (*Sharer, error) {
 	return s, nil
 }
 
-// Offer implements limiter.Sharer. Only settled charges are shared; for all others, it does nothing and
-// returns true.
+// Offer implements limiter.Sharer. It shares only settled charges; for all others, it does nothing and returns
+// true.
 func (s *Sharer) Offer(c limiter.Charge) bool {
 	if c.Event != limiter.Settled || c.Cost <= 0 {
 		return true
@@ -99,7 +100,7 @@ func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	seeker.Go(func() { s.seek(ctx) })
 	s.serve(ctx)
 	seeker.Wait()
-	in.SetInstances(time.Now(), 1) // alone again
+	in.SetInstances(time.Now(), 1) // this instance is alone again
 	return s.stop()
 }
 
@@ -144,7 +145,7 @@ func (s *Sharer) setMembers() {
 	s.replica.SetMembers(time.Now(), slices.Collect(maps.Keys(s.roster.live())))
 }
 
-// tick sends what has changed, in packets that may be lost. It never blocks.
+// tick sends the changed totals, in packets that may be lost. It never blocks.
 func (s *Sharer) tick() {
 	now := time.Now()
 	s.mu.Lock()
@@ -202,9 +203,9 @@ type Ledger interface {
 	Dump(now time.Time, class string, yield func(limiter.Row) bool)
 }
 
-// debtsOf lists the keys in debt, except those of LocalOnly classes. The debts include the guesses for
-// requests that are still running. Their costs are sent again when these requests end, so a node that joins
-// may count them twice.
+// debtsOf lists the keys in debt, except those of LocalOnly classes. The debts include the guesses for requests
+// that are still running. The costs of these requests are sent again when they end, so a node that joins may
+// count them twice.
 func debtsOf(now time.Time, l Ledger) (list []debt) {
 	for _, c := range l.Classes() {
 		if c.Budget.External || c.Budget.CPUs <= 0 || c.Budget.LocalOnly || len(c.Name) > maxClass {
@@ -224,7 +225,7 @@ func debtsOf(now time.Time, l Ledger) (list []debt) {
 // delegate implements memberlist's callbacks for a Sharer.
 type delegate struct {
 	*Sharer
-	ledger Ledger // nil: the sink isn't one
+	ledger Ledger // nil: the sink isn't a Ledger
 }
 
 var _ memberlist.Delegate = delegate{}
@@ -232,7 +233,7 @@ var _ memberlist.Delegate = delegate{}
 // NodeMeta implements memberlist.Delegate.
 func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.id) }
 
-// GetBroadcasts implements memberlist.Delegate. It returns nothing, because totals are sent to all members
+// GetBroadcasts implements memberlist.Delegate. It returns nil, because totals are sent to all members
 // directly.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
@@ -250,7 +251,7 @@ func (d delegate) NotifyMsg(b []byte) {
 }
 
 // LocalState implements memberlist.Delegate. It reads the debts before the totals. A charge made in between is
-// then missing from the debts; in the opposite order, it would be charged twice.
+// then missing from the debts. In the opposite order, the charge would count twice.
 func (d delegate) LocalState(bool) []byte {
 	if d.ledger == nil {
 		return nil
@@ -274,24 +275,24 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 type Options struct {
 	// Listen is the address, host:port, for both UDP and TCP.
 	Listen string
-	// Advertise is the address at which peers reach this instance, if it differs from Listen. If it is set, it
-	// is also the instance's name. Otherwise, the name consists of the host name and the port.
+	// Advertise is the address at which peers reach this instance, if it differs from Listen. If Advertise is
+	// set, it is also the instance's name. Otherwise, the name consists of the host name and the port.
 	Advertise string
 	// Join lists addresses of peers, host:port. One live peer is enough. A host may be a DNS name with several
-	// addresses. The Sharer tries them until they are members, and again after a split.
+	// addresses. The Sharer tries the addresses until they are members, and tries them again after a split.
 	Join []string
-	// Keys are AES keys of 16, 24 or 32 bytes. The first one encrypts, all of them decrypt. Without keys, anyone
-	// who can reach the port can read messages and forge debts.
+	// Keys are AES keys of 16, 24 or 32 bytes. The first key encrypts, and all keys decrypt. Without keys,
+	// anyone who can reach the port can read messages and forge debts.
 	Keys [][]byte
 	// Logf receives membership problems; it may be nil.
 	Logf func(format string, arguments ...any)
 
 	name string                                        // the instance's name among the members
 	plug func() (memberlist.NodeAwareTransport, error) // in tests: a network that can be cut
-	kill bool                                          // in tests: stop without telling the peers
+	kill bool                                          // in tests: stop without informing the peers
 }
 
-// complete sets the name.
+// complete returns the options with the name set.
 func (o Options) complete() Options {
 	host, port := splitAddress(o.Listen)
 	if name, err := os.Hostname(); err == nil {
@@ -310,7 +311,7 @@ func splitAddress(s string) (host string, port int) {
 
 var errKeys = errors.New("encryption can't be turned on or off while the program runs")
 
-// Counts are totals since the start, except for Waiting.
+// Counts are totals since the start, except Waiting.
 type Counts struct {
 	Sent     uint64 `json:"sent"`     // bytes of messages, each counted for each receiver, before encryption
 	Received uint64 `json:"received"` // bytes of messages, after decryption
@@ -320,7 +321,7 @@ type Counts struct {
 	Malformed uint64 `json:"malformed"` // invalid messages, or messages of a different version
 	Strangers uint64 `json:"strangers"` // messages from nodes that aren't members
 
-	Waiting    int    `json:"waiting"`    // keys whose charges wait to be sent now
+	Waiting    int    `json:"waiting"`    // keys whose charges are waiting to be sent
 	Dropped    uint64 `json:"dropped"`    // charges, totals and messages for which there was no room, or that waited too long
 	Unsendable uint64 `json:"unsendable"` // messages that couldn't be sent
 }
@@ -329,8 +330,8 @@ type Counts struct {
 type PeerState struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	Heard   bool   `json:"heard"`   // a message from it has arrived since the nodes met
-	Learned bool   `json:"learned"` // the debts that it knew when the nodes met have arrived
+	Heard   bool   `json:"heard"`   // a message from the peer has arrived since the nodes met
+	Learned bool   `json:"learned"` // the debts that the peer knew when the nodes met have arrived
 }
 
 // State is the state of a Sharer, as shown by the doctor.

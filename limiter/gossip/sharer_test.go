@@ -12,8 +12,8 @@ import (
 	"tempomat/limiter"
 )
 
-// TestRestartedLearns: an instance is killed and restarted while others know debts. The new one soon knows
-// them as well.
+// TestRestartedLearns: an instance is killed and restarted while others know debts. The restarted instance soon
+// knows them as well.
 func TestRestartedLearns(t *testing.T) {
 	r := newReal()
 	cars := []*sidecar{r.start(t), r.start(t), r.start(t)}
@@ -21,7 +21,7 @@ func TestRestartedLearns(t *testing.T) {
 	for i := range 500 {
 		cars[0].ask(fmt.Sprintf("debtor-%d", i), time.Duration(60+i)*time.Second)
 	}
-	knows := func(c *sidecar) bool { // they arrive in several messages, in any order
+	knows := func(c *sidecar) bool { // the debts arrive in several messages, in any order
 		for i := range 500 {
 			if c.level(fmt.Sprintf("debtor-%d", i)) >= 0 {
 				return false
@@ -41,7 +41,7 @@ func TestRestartedLearns(t *testing.T) {
 		}
 	}
 	if s := cars[2].State(); s.Counts.Learned == 0 {
-		t.Errorf("the state says %+v", s)
+		t.Errorf("the state is %+v", s)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestSplitHealsWithoutConfiguredPeers(t *testing.T) {
 	r.network.split(1, address)
 	together(t, first)
 	together(t, second)
-	time.Sleep(2 * time.Second) // memberlist has by then sent its last messages to the lost member
+	time.Sleep(2 * time.Second) // by then, memberlist has sent its last messages to the lost member
 	r.network.split(0, address)
 	t.Logf("the split healed after %v", together(t, first, second))
 	first.ask("whole", 10*time.Second)
@@ -83,7 +83,7 @@ func TestKeysRotate(t *testing.T) {
 		}
 	}
 	old := r.start(t)
-	time.Sleep(time.Second) // time for the instance to join, which it must not
+	time.Sleep(time.Second) // time in which the instance could join, although it may not
 	if old.State().Sidecars != 1 || cars[0].State().Sidecars != 2 {
 		t.Error("an instance with only the old key has joined")
 	}
@@ -111,8 +111,8 @@ func TestKeysAreChecked(t *testing.T) {
 	}
 }
 
-// TestStateOfJoiningNode: the state of a node that has just joined is accepted even if the replica hasn't been
-// told of that node yet. The next state would come ten seconds later.
+// TestStateOfJoiningNode: the state of a node that has just joined is accepted even if the replica doesn't know
+// that node yet. Otherwise, the next state would arrive ten seconds later.
 func TestStateOfJoiningNode(t *testing.T) {
 	r := newReal()
 	s := r.join(t)
@@ -127,7 +127,7 @@ func TestStateOfJoiningNode(t *testing.T) {
 	}
 }
 
-// TestLocalDebtsAreNotShared: instances that join learn debts, but none of a class that is local only.
+// TestLocalDebtsAreNotShared: instances that join learn debts, but not those of a local-only class.
 func TestLocalDebtsAreNotShared(t *testing.T) {
 	p, now := testPolicy(), time.Now()
 	p.Classes = append(p.Classes, limiter.ClassInfo{Name: "session", Budget: limiter.Budget{CPUs: 1, LocalOnly: true}})

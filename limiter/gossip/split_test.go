@@ -37,13 +37,13 @@ func (p *party) run(epochs int, nodes ...Node) {
 	}
 }
 
-// want compares what a node charged a key on behalf of others.
+// want checks what a node charged a key for other nodes.
 func (p *party) want(t *testing.T, id Node, key string, want time.Duration) {
 	t.Helper()
 	testkit.Same(t, want, p.sinks[id].debits[testKey(key)], "node %d charged to %s", id, key)
 }
 
-// TestSplit: what each side of a split lets through isn't charged on the other side. Once the sides have met
+// TestSplit: costs of requests on one side of a split aren't charged on the other side. Once the sides have met
 // again, new charges count on both.
 func TestSplit(t *testing.T) {
 	p := newParty(1, 2, 3)
@@ -71,8 +71,8 @@ func TestSplit(t *testing.T) {
 	p.want(t, 2, "a", time.Second+1290*time.Millisecond+12*time.Second)
 }
 
-// TestUnnoticedSplit: a split that is longer than the silence, but over before memberlist misses a member,
-// still counts as a split.
+// TestUnnoticedSplit: a split that lasts longer than silence, but ends before memberlist misses a member, still
+// counts as a split.
 func TestUnnoticedSplit(t *testing.T) {
 	p := newParty(1, 2)
 	for range silence/epoch + 2 {
@@ -87,8 +87,8 @@ func TestUnnoticedSplit(t *testing.T) {
 	p.want(t, 2, "a", time.Second)
 }
 
-// TestDebtsBeforeTheirOrigin: after a split, a node learns a debt from a node that has met the origin, before
-// it meets the origin itself. The origin's total arrives later, and counts once.
+// TestDebtsBeforeTheirOrigin: after a split, a node learns a debt from a second node, before it meets the node
+// that made the charge. The total of that node arrives later, and counts once.
 func TestDebtsBeforeTheirOrigin(t *testing.T) {
 	p := newParty(1, 2, 3)
 	p.meet(1, 2)
@@ -103,7 +103,7 @@ func TestDebtsBeforeTheirOrigin(t *testing.T) {
 		t.Fatalf("the key owes until %v, want %v", got, want)
 	}
 	p.meet(1, 2, 3)
-	p.run(int(again/epoch)+1, 1, 2, 3) // the total is sent once more
+	p.run(int(again/epoch)+1, 1, 2, 3) // the total is sent again
 	p.want(t, 3, "debtor", 0)
 }
 
@@ -120,14 +120,14 @@ func TestNewcomersCountOn(t *testing.T) {
 	p.charge(2, "debtor", 2*time.Second)
 	p.run(1, 1, 2, 3)
 	p.want(t, 3, "debtor", 3*time.Second)
-	p.exchange(1, 3, debt{testKey("other"), time.Second}) // by now, it knows all of them
+	p.exchange(1, 3, debt{testKey("other"), time.Second}) // by now, the new node knows the debts of all nodes
 	if len(p.sinks[3].raised) != 1 {
 		t.Errorf("debts were raised: %v", p.sinks[3].raised)
 	}
 }
 
-// TestBudget: if there are more changes than may be sent, the largest are sent first, the budget is kept, and
-// keys that wait, or wait for too long, are counted.
+// TestBudget: if there are more changes than may be sent, the largest are sent first. The budget isn't
+// exceeded. Keys that wait, and keys that waited too long, are counted.
 func TestBudget(t *testing.T) {
 	const perSecond, seconds = 20_000, 10
 	p := newParty(1, 2, 3)
@@ -154,11 +154,11 @@ func TestBudget(t *testing.T) {
 	p.now = p.now.Add(time.Second)
 	p.run(1, 1)
 	if k := r.counts; k.Dropped == 0 || k.Waiting > 0 || len(r.tallies) > 0 {
-		t.Errorf("%d were given up, %d wait, and %d are kept", k.Dropped, k.Waiting, len(r.tallies))
+		t.Errorf("%d keys were dropped, %d wait, and %d are kept", k.Dropped, k.Waiting, len(r.tallies))
 	}
 }
 
-// The limit of the tests, in CPU-seconds.
+// testBurst is the burst of the tests, in CPU-seconds.
 const testBurst = 1.0
 
 func testPolicy() limiter.Policy {

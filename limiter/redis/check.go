@@ -17,9 +17,9 @@ import (
 )
 
 // checkScript does in Redis what quota.Bucket.Take does in memory, so check and charge are one atomic step. It
-// returns: blocked, counter, stamp, now. A check that changes nothing writes nothing. If the key doesn't
-// contain a bucket, the script returns an error, and the actor isn't limited. If such a key has no expiry, the
-// script sets it to the lifetime of a bucket.
+// returns four values: blocked, counter, stamp, now. A check that changes nothing writes nothing. If the key
+// doesn't contain a bucket, the script returns an error, and the actor isn't limited. If such a key has no
+// expiry, the script gives it the lifetime of a bucket.
 //
 // KEYS[1] is a hash of the counter c and the stamp t. ARGV contains the size, DripRate and DripSize of the
 // bucket, the units, and the lifetime in milliseconds. An optional sixth argument is a Unix time in
@@ -66,7 +66,7 @@ end
 return {blocked and 1 or 0, counter, stamp, now}
 `
 
-// Errors that a check can return.
+// These are errors that a check can return.
 var (
 	errGarbage    = errors.New("redis: invalid answer")
 	errNotInteger = errors.New("failed to execute command(s): hash value is not an integer")
@@ -79,15 +79,15 @@ type Checker struct {
 	script *rueidis.Lua
 }
 
-// NewChecker makes a Checker. It doesn't connect; the first check does.
+// NewChecker makes a Checker. The first check connects to Redis.
 func NewChecker(o Options) *Checker {
 	l := newLink(o)
 	return &Checker{link: l, names: l.options.names(), script: rueidis.NewLuaScript(checkScript)}
 }
 
-// Check implements quota.Store, using the server's clock. It takes one round trip, and at most the timeout of
+// Check implements quota.Store, using the server's clock. It takes one round trip, and at most the Timeout of
 // the options. While Redis can't be reached, it returns ErrAway at once. For a zero Bucket, which limits
-// nothing, it doesn't ask Redis.
+// nothing, it doesn't call Redis.
 func (c *Checker) Check(ctx context.Context, _ time.Time, actor, name string, b quota.Bucket, units int64) (quota.Status, error) {
 	if !b.Limits() {
 		return b.Status(quota.BucketState{}, 0, 0, false), nil
@@ -98,7 +98,7 @@ func (c *Checker) Check(ctx context.Context, _ time.Time, actor, name string, b 
 // serverClock makes check use the server's clock instead of a given time.
 const serverClock = -1
 
-// check is Check for the name of a Redis key, at a time in Unix milliseconds.
+// check does what Check does, for the name of a Redis key and a time in Unix milliseconds.
 func (c *Checker) check(ctx context.Context, key string, b quota.Bucket, units, now int64) (status quota.Status, err error) {
 	units = quota.Units(units)
 	err = c.link.do(ctx, func(ctx context.Context, client rueidis.Client) error {
@@ -141,11 +141,11 @@ func (c *Checker) State() State { return c.link.state() }
 // Close ends the connection. Later checks fail.
 func (c *Checker) Close() { c.link.close() }
 
-// names makes the names of Redis keys. A name reveals neither what a client sent nor its address. With a
-// secret salt, an attacker can't find an address by hashing all of them.
+// names makes the names of Redis keys. A name reveals neither a client's address nor anything that the client
+// sent. With a secret salt, an attacker can't find an address by hashing all addresses.
 //
-// A name is the prefix, a letter for the kind of key, and a hash. The braces have no effect on a single
-// server; they remain because earlier releases use the same names.
+// A name is the prefix, a letter for the kind of key, and a hash. The braces have no effect on a single server.
+// They remain because earlier releases use the same names.
 type names struct{ prefix, salt string }
 
 // bucket returns the name of an actor's bucket for a limit.

@@ -27,15 +27,15 @@ func TestNamesShareNothing(t *testing.T) {
 		}
 	}
 	if (names{salt: "s"}).bucket("b", "x") == (names{}).bucket("b", "x") {
-		t.Error("a salt changes nothing")
+		t.Error("a salt doesn't change the name")
 	}
 	if name := n.bucket("login", "203.0.113.7"); strings.Contains(name, "203") || strings.Contains(name, "login") {
-		t.Errorf("%s can be read", name)
+		t.Errorf("%s is readable in the name", name)
 	}
 }
 
-// TestUnits: a request that doesn't fit is blocked completely. A request for more than the bucket ever holds
-// passes if the bucket is empty, and is charged in full.
+// TestUnits: a request that doesn't fit is blocked completely. A request for more than the bucket's size passes
+// if the bucket is empty, and is charged in full.
 func TestUnits(t *testing.T) {
 	s := startServer(t)
 	o := s.options()
@@ -81,11 +81,11 @@ func TestOneRoundTrip(t *testing.T) {
 	check(1)
 	must(t, direct.Do(ctx, direct.B().Arbitrary("CONFIG", "RESETSTAT").Build()))
 	check(100)
-	testkit.Same(t, 100, calls(t, s, "evalsha"), "calls of the script for 100 checks")
+	testkit.Same(t, 100, calls(t, s, "evalsha"), "calls of the script in 100 checks")
 	testkit.Same(t, 0, calls(t, s, "eval"), "times that the script was sent")
 	must(t, direct.Do(ctx, direct.B().Arbitrary("SCRIPT", "FLUSH").Build()))
 	check(3)
-	testkit.Same(t, 1, calls(t, s, "eval"), "times that the script was sent after Redis had lost it")
+	testkit.Same(t, 1, calls(t, s, "eval"), "times that the script was sent after Redis had forgotten it")
 	if got := c.State(); !got.Connected || got.RoundTrips != 104 || got.Failures != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// timed checks by the time that it is given, although a Checker uses the server's clock.
+// timed is a Checker that uses the time passed to Check instead of the server's clock.
 type timed struct{ *Checker }
 
 func (c timed) Check(ctx context.Context, now time.Time, actor, name string, b quota.Bucket, units int64) (quota.Status, error) {

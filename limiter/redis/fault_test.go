@@ -31,7 +31,7 @@ func TestKilledAndRestartedEmpty(t *testing.T) {
 	linked(t, cars[1], cars[0])
 	l.end(t)
 	for _, car := range cars {
-		testkit.Eventually(t, "the state says that Redis is back", func() bool { return car.sharer.State().Connected })
+		testkit.Eventually(t, "the state shows that Redis is back", func() bool { return car.sharer.State().Connected })
 		got := car.sharer.State()
 		if got.Dropped == 0 || got.Pending > pendingKeys {
 			t.Errorf("after Redis has come back: %+v", got)
@@ -40,8 +40,8 @@ func TestKilledAndRestartedEmpty(t *testing.T) {
 	}
 }
 
-// TestNothingOldIsCharged: a charge that Redis received while it hung isn't made when it continues, if the
-// charge is too old by then.
+// TestNothingOldIsCharged: if Redis receives a charge while it hangs, it doesn't apply the charge when it
+// continues, if the charge is too old by then.
 func TestNothingOldIsCharged(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -54,7 +54,7 @@ func TestNothingOldIsCharged(t *testing.T) {
 	began := time.Now()
 	before := car.sharer.State().Failures
 	car.charge("late", 500*time.Millisecond)
-	testkit.Eventually(t, "the charge went unanswered", func() bool { return car.sharer.State().Failures > before })
+	testkit.Eventually(t, "Redis hasn't answered the charge", func() bool { return car.sharer.State().Failures > before })
 	time.Sleep(time.Until(began.Add(stale + time.Second/2)))
 	s.Resume()
 	linked(t, car, car)
@@ -63,11 +63,12 @@ func TestNothingOldIsCharged(t *testing.T) {
 		t.Errorf("an old charge was applied (%v)", err)
 	}
 	if calls(t, s, "evalsha") == 0 {
-		t.Error("nothing was charged at all")
+		t.Error("no charge was applied")
 	}
 }
 
-// TestChecksDoNotFindOut: once Redis is known to hang, no request waits to find out whether it continues.
+// TestChecksDoNotFindOut: once Redis is known to hang, no request waits to find out whether Redis has
+// continued.
 func TestChecksDoNotFindOut(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

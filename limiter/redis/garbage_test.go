@@ -35,7 +35,7 @@ func TestGarbage(t *testing.T) {
 	do("SET", account, "not a number")
 	linked(t, cars[0], cars[1])
 	cars[0].charge("odd", 3*time.Second)
-	testkit.Eventually(t, "an account is repaired", func() bool { return cars[1].level("odd") < 0 })
+	testkit.Eventually(t, "the account is repaired", func() bool { return cars[1].level("odd") < 0 })
 	testkit.Same(t, testBurst, cars[1].level("victim"), "the victim's level")
 	do("DEL", account)
 	do("LPUSH", account, "a list")
@@ -47,7 +47,7 @@ func TestGarbage(t *testing.T) {
 	do("DEL", n.log())
 	do("SET", n.log(), "no log")
 	cars[0].charge("other", 3*time.Second)
-	testkit.Eventually(t, "the log has the wrong type", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
+	testkit.Eventually(t, "the Sharer reports a log of the wrong type", func() bool { return strings.Contains(cars[1].sharer.State().LastError, "WRONGTYPE") })
 	do("DEL", n.log())
 	linked(t, cars[0], cars[1])
 
@@ -62,7 +62,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestGarbageExpires: a value that isn't a bucket makes the check fail. It expires no later than a bucket
+// TestGarbageExpires: if a value isn't a bucket, the check fails. The value expires no later than a bucket
 // would, however often it is checked.
 func TestGarbageExpires(t *testing.T) {
 	t.Parallel()
@@ -98,11 +98,11 @@ func TestGarbageExpires(t *testing.T) {
 	}
 }
 
-// TestAnotherLog: if a log can't be the one that was read before, it is read from the beginning.
+// TestAnotherLog: a log that can't be the one that was read before is read from the beginning.
 func TestAnotherLog(t *testing.T) {
 	h := log{cursor: "1000000-0"}
 	if h.lost(999_000_000) || !h.lost(990_000_000) {
-		t.Error("only a log from the future must count as another one")
+		t.Error("only a log from the future may count as another one")
 	}
 	if h.cursor = "x"; !h.lost(1) {
 		t.Error("an invalid cursor was accepted")
@@ -111,6 +111,6 @@ func TestAnotherLog(t *testing.T) {
 		t.Errorf("reading continues from %s", h.from())
 	}
 	if h.cursor = ""; h.lost(1) || h.from() != "-" {
-		t.Error("nothing was read yet")
+		t.Error("a log that hasn't been read counts as lost")
 	}
 }

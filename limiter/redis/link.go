@@ -26,7 +26,7 @@ var ErrAway = errors.New("redis can't be reached")
 // Redis can't be reached, calls fail at once, and one goroutine tries to connect until Redis answers again.
 type link struct {
 	options Options
-	ended   context.Context // ends with close
+	ended   context.Context // ends when close is called
 	end     context.CancelFunc
 	seekers sync.WaitGroup
 	tried   chan struct{} // closed after the first attempt to connect
@@ -70,7 +70,7 @@ func (l *link) do(ctx context.Context, call func(context.Context, rueidis.Client
 	}
 	err := call(bounded, client)
 	if ctx.Err() != nil {
-		return err // the caller gave up, which says nothing about Redis
+		return err // the caller stopped waiting, which says nothing about Redis
 	}
 	if l.learn(err); answered(err) {
 		l.note(func(s *State) { s.RoundTrips++ })
@@ -95,7 +95,7 @@ func (l *link) connected(ctx context.Context) rueidis.Client {
 }
 
 // learn updates the state after a call or an attempt to connect. A server that answers but refuses the
-// connection, for example because of a wrong password, counts as not reachable.
+// connection, for example because of a wrong password, counts as unreachable.
 func (l *link) learn(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +107,8 @@ func (l *link) learn(err error) {
 	}
 }
 
-// answered reports whether Redis answered, even with an error. A Redis server that is still loading its data
-// counts as not reachable.
+// answered reports whether Redis answered, even with an error. A server that is still loading its data counts
+// as unreachable.
 func answered(err error) bool {
 	if err == nil || errors.Is(err, errGarbage) || errors.Is(err, errNotInteger) {
 		return true
@@ -117,8 +117,8 @@ func answered(err error) bool {
 	return ok && !answer.IsLoading()
 }
 
-// Pauses between attempts to reach Redis. Each is twice as long as the previous one, up to a second, so all
-// instances share again within two seconds after Redis has come back.
+// These are the pauses between attempts to reach Redis. Each is twice as long as the previous one, up to a
+// second. All instances therefore share again within two seconds after Redis has come back.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
@@ -146,7 +146,7 @@ func (l *link) seek() {
 			}
 			select {
 			case <-l.ended.Done():
-			case <-time.After(pause - mathrand.N(pause/4)): //nolint:gosec // keeps instances from connecting all at once
+			case <-time.After(pause - mathrand.N(pause/4)): //nolint:gosec // keeps instances from connecting at the same time
 			}
 		}
 		l.mu.Lock()
@@ -178,7 +178,7 @@ func (l *link) ping() error {
 // close ends the connection. Later calls fail.
 func (l *link) close() {
 	l.mu.Lock()
-	l.end() // under the lock, so seek can't start a goroutine afterwards
+	l.end() // called under the lock, so seek can't start a goroutine afterwards
 	l.mu.Unlock()
 	l.seekers.Wait()
 	l.mu.Lock()
@@ -188,19 +188,19 @@ func (l *link) close() {
 	}
 }
 
-// seal encrypts the keys in the log, so readers of Redis can't see which clients owe. An instance ignores
-// entries that were written with a different salt, because it can't decrypt them.
+// seal encrypts the keys in the log, so readers of Redis can't see which clients are in debt. An instance
+// ignores entries that were written with a different salt, because it can't decrypt them.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal(salt string) seal {
 	key := sha256.Sum256([]byte("tempomat debtors " + salt))
-	block, _ := aes.NewCipher(key[:]) // fails for other lengths only
-	aead, _ := cipher.NewGCM(block)   // fails for other block sizes only
+	block, _ := aes.NewCipher(key[:]) // fails only for other lengths
+	aead, _ := cipher.NewGCM(block)   // fails only for other block sizes
 	return seal{aead}
 }
 
-// longestKey limits the length of sealed keys, in bytes. A longer key is still charged in Redis, but not
-// announced to the other instances.
+// longestKey limits the length of sealed keys, in bytes. A longer key is charged in Redis, but isn't announced
+// to the other instances.
 const longestKey = 1024
 
 // close seals a key. It returns an empty string if the key can't be sealed.
@@ -228,17 +228,16 @@ func (s seal) open(sealed string) (limiter.Key, bool) {
 	return limiter.Key{Class: class, ID: id}, ok
 }
 
-// log is a log in Redis, which is a stream of limited length, and the position up to which this instance has
-// read it.
+// log is a log in Redis (a stream of limited length), and the position up to which this instance has read it.
 type log struct {
 	name   string
-	cursor string // ID of the last entry read; empty: none has been read
+	cursor string // ID of the last entry read; empty: no entry has been read
 }
 
 // entry is an entry of a log: a key in debt, or a packet.
 type entry struct {
 	text string // the sealed key, or the packet
-	left int64  // how many microseconds it is still valid
+	left int64  // microseconds for which the entry is still valid
 }
 
 // from returns the ID that follows the last entry read. (Redis before 6.2 can't exclude the start of a
@@ -272,8 +271,8 @@ func (l *log) page(now int64, m rueidis.RedisMessage) ([]entry, error) {
 	return page, nil
 }
 
-// lost reports whether the cursor is ahead of the server's clock, which means that the log was deleted and a
-// new one was started.
+// lost reports whether the cursor is ahead of the server's clock. The log has then been deleted, and a new one
+// started.
 func (l *log) lost(now int64) bool {
 	ms, _, _ := strings.Cut(l.cursor, "-")
 	at, err := strconv.ParseInt(ms, 10, 64)

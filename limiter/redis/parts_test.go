@@ -10,7 +10,7 @@ import (
 	"tempomat/limiter"
 )
 
-// TestPendingIsBounded: charges are added up by key, with limits on the number of keys and on their age.
+// TestPendingIsBounded: charges are added up by key. The number of keys and their age are limited.
 func TestPendingIsBounded(t *testing.T) {
 	p, start := pending{}, time.Now()
 	for i, id := range []string{"a", "b", "a", "b"} {
@@ -22,15 +22,15 @@ func TestPendingIsBounded(t *testing.T) {
 		}
 	}
 	if lost := p.forget(start.Add(3*time.Second), 2*time.Second); lost != 2 { // a began 3 s ago, b 2 s ago
-		t.Errorf("%d charges are lost, want those of a", lost)
+		t.Errorf("%d charges are lost, want the two of a", lost)
 	}
 	if d := p[client("b")]; d.cost != 6 || d.charges != 2 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestEarnedWhileItRan: a key that keeps to its rate never owes, although nothing can be saved. Two requests
-// at a time are too many.
+// TestEarnedWhileItRan: a key that keeps to its rate is never in debt, even if it can't save anything. Two
+// requests at a time exceed its rate.
 func TestEarnedWhileItRan(t *testing.T) {
 	t.Parallel()
 	direct, n := startServer(t).direct(), names{prefix: "p:"}
@@ -38,7 +38,7 @@ func TestEarnedWhileItRan(t *testing.T) {
 	b := s.batch(time.Now())
 	b.keys = append(b.keys, n.account(client("steady")))
 	b.args = append(b.args, "10000000", "0", "100000000", "10000000", "") // 10 s of cost in 10 s, no burst
-	for i, want := range []bool{false, true} {                            // both at the same moment
+	for i, want := range []bool{false, true} {                            // both charges arrive at the same moment
 		a, err := s.answer(time.Now(), s.script.Exec(t.Context(), direct, b.keys, b.args))
 		if err != nil || len(a.owes) != 1 {
 			t.Fatalf("request %d: %+v, %v", i, a, err)
@@ -49,21 +49,21 @@ func TestEarnedWhileItRan(t *testing.T) {
 	}
 }
 
-// TestRan checks how long the requests ran: never longer than the CPU time that they used.
+// TestRan checks the time for which earnings pay for requests: never more than the CPU time that they used.
 func TestRan(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct{ began, used, want time.Duration }{
 		{-10 * time.Second, 4 * time.Second, 4 * time.Second},
 		{-3 * time.Second, 4 * time.Second, 3 * time.Second},
-		{time.Second, 4 * time.Second, 0}, // a clock that jumped
+		{time.Second, 4 * time.Second, 0}, // the clock jumped
 	} {
 		x := debit{began: now.Add(c.began), used: c.used}
 		testkit.Same(t, c.want, x.ran(now), "%+v: ran for", c)
 	}
 }
 
-// TestStandingCounts: a client whose standing makes it earn four times as much owes nothing in Redis that it
-// doesn't owe here, and pays the rest in a quarter of the time.
+// TestStandingCounts: a client whose standing multiplies its earnings by four owes no more in Redis than here,
+// and pays its debt in a quarter of the time.
 func TestStandingCounts(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -77,13 +77,13 @@ func TestStandingCounts(t *testing.T) {
 		linked(t, cars[0], cars[1])
 	}
 	if spend(); cars[1].level("person") != testBurst {
-		t.Errorf("it owes %v although it had four bursts", -cars[1].level("person"))
+		t.Errorf("the client owes %v although it had four bursts", -cars[1].level("person"))
 	}
-	for range 3 { // 6 s of its time; a burst is 2 s of that
+	for range 3 { // 6 s of CPU time; a burst is 2 s
 		spend()
 	}
 	if l := cars[1].level("person"); l >= 0 || l < testBurst-4*3/4.0 {
-		t.Errorf("its level is %v", l)
+		t.Errorf("the client's level is %v", l)
 	}
 }
 
@@ -104,8 +104,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestSharerTakesSharedClasses: only settled charges of shared classes are accepted; another policy has other
-// classes.
+// TestSharerTakesSharedClasses: the Sharer accepts only settled charges of shared classes. A new policy may
+// have other classes.
 func TestSharerTakesSharedClasses(t *testing.T) {
 	s := NewSharer(Options{Address: "127.0.0.1:1"}, testPolicy())
 	offer := func(c limiter.Charge) (taken int) {
@@ -124,7 +124,7 @@ func TestSharerTakesSharedClasses(t *testing.T) {
 		testkit.Same(t, 0, offer(c), "%+v: slot", c)
 	}
 	if offer(settled) != 1 {
-		t.Error("a settled charge is not shared")
+		t.Error("a settled charge isn't shared")
 	}
 	s.SetPolicy(limiter.Policy{})
 	if offer(settled) != 0 {
@@ -140,10 +140,10 @@ func TestSeal(t *testing.T) {
 			t.Errorf("%q opens as %q, %v", k, got, ok)
 		}
 		if _, ok := b.open(sealed); ok {
-			t.Error("another salt opens it")
+			t.Error("another salt opens the sealed key")
 		}
 		if k.ID != "" && strings.Contains(sealed, k.ID) {
-			t.Error("it can be read")
+			t.Error("the key is readable although it is sealed")
 		}
 	}
 	for _, k := range []limiter.Key{client(strings.Repeat("x", longestKey)), {Class: "a\x00b"}} {

@@ -11,8 +11,8 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// TestOneDrip makes two processes drip the same tick of a full bucket, many times. Each time, one request
-// passes, and the bucket is as if it had dripped once.
+// TestOneDrip makes two processes check a full bucket at the moment of a drip, many times. Each time, one
+// request passes, and the bucket has dripped once.
 func TestOneDrip(t *testing.T) {
 	s := startServer(t)
 	direct := s.direct()

@@ -13,7 +13,8 @@ import (
 	"tempomat/limiter/quota"
 )
 
-// certificate makes a certificate for 127.0.0.1. It returns its files and a pool that trusts it.
+// certificate makes a certificate for 127.0.0.1. It returns the certificate's files and a pool that trusts the
+// certificate.
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	ca, dir := testkit.NewAuthority(t), t.TempDir()
@@ -54,11 +55,11 @@ func TestTLSAndUser(t *testing.T) {
 		if _, err := c.Check(ctx, time.Time{}, "a", "b", quota.Bucket{Size: 1, DripRate: 1000, DripSize: 1}, 1); err == nil {
 			t.Errorf("a check with a wrong %s succeeded", name)
 		}
-		testkit.Eventually(t, "the state shows a wrong "+name, func() bool { return c.State().LastError != "" })
+		testkit.Eventually(t, "the state shows the error of a wrong "+name, func() bool { return c.State().LastError != "" })
 	}
 }
 
-// TestUserComesLater: a connection is tried again if the server doesn't know the user yet.
+// TestUserComesLater: if the server doesn't know the user yet, the connection is tried again.
 func TestUserComesLater(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

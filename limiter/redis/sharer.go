@@ -24,19 +24,19 @@ const (
 	pendingKeys = 1 << 13
 	// pageEntries limits the entries of the log of debts that one round trip reads.
 	pageEntries = 2000
-	// A round trip reads at most pagePackets packets. That is four thousand a second, more than a fleet sends.
+	// A round trip reads at most pagePackets packets: four thousand a second, which is more than a fleet sends.
 	// Redis keeps the latest keptPackets for instances that start later.
 	pagePackets = 200
 	keptPackets = 4096
 )
 
-// Sharer shares through Redis what requests cost. About every 50 ms, it makes one round trip: it sends the
-// charges since the last one, added up by key, and reads which keys owe. It implements limiter.Sharer.
-// External classes, whose waits another service sets, aren't shared.
+// Sharer shares the costs of requests through Redis. About every 50 ms, it makes one round trip. It sends the
+// charges since the last round trip, added up by key, and reads which keys are in debt. It implements
+// limiter.Sharer. It doesn't share external classes, because another service sets their waits.
 //
 // A key's account in Redis is not an amount but a time: the time that the key needs to earn what it was
-// charged. A client's standing multiplies what it earns, so the instance that charges it divides that time by
-// the standing.
+// charged. A client's standing multiplies its earnings, so the instance that charges the client divides that
+// time by the standing.
 type Sharer struct {
 	limiter.Packets
 	link   *link
@@ -46,7 +46,7 @@ type Sharer struct {
 	seal   seal
 	script *rueidis.Lua
 
-	// The following are only used by Run.
+	// Only Run uses the following fields.
 	pending pending
 	debtors log
 	packets log
@@ -56,7 +56,7 @@ type Sharer struct {
 
 var _ limiter.Sharer = (*Sharer)(nil)
 
-// NewSharer makes a Sharer for the classes of a policy. It doesn't connect.
+// NewSharer makes a Sharer for the classes of a policy. It doesn't connect to Redis.
 func NewSharer(o Options, p limiter.Policy) *Sharer {
 	l := newLink(o)
 	n := l.options.names()
@@ -69,7 +69,7 @@ func NewSharer(o Options, p limiter.Policy) *Sharer {
 	return s
 }
 
-// SetPolicy makes the Sharer share the classes of a different policy from now on. It may be called at any time.
+// SetPolicy makes the Sharer share the classes of a different policy. It may be called at any time.
 func (s *Sharer) SetPolicy(p limiter.Policy) {
 	r := newRates(p)
 	s.rates.Store(&r)
@@ -78,7 +78,7 @@ func (s *Sharer) SetPolicy(p limiter.Policy) {
 // Offer implements limiter.Sharer.
 func (s *Sharer) Offer(c limiter.Charge) bool {
 	if c.Event != limiter.Settled || c.Cost <= 0 {
-		return true // nothing needs to be shared
+		return true // this charge needn't be shared
 	}
 	if _, shared := (*s.rates.Load())[c.Key.Class]; !shared {
 		return true
@@ -86,7 +86,7 @@ func (s *Sharer) Offer(c limiter.Charge) bool {
 	return s.outbox.Offer(c)
 }
 
-// Run implements limiter.Sharer. While Redis can't be reached, it keeps trying. It returns only when the
+// Run implements limiter.Sharer. While Redis can't be reached, Run keeps trying. It returns only when the
 // context ends, with the context's error.
 func (s *Sharer) Run(ctx context.Context, in limiter.Sink) error {
 	ticks := time.NewTicker(shareEvery)
@@ -124,8 +124,8 @@ func (s *Sharer) exchange(ctx context.Context, in limiter.Sink) (more bool) {
 	return err == nil && (more || len(s.pending) > 0)
 }
 
-// mostCharges limits the charges of one round trip. Redis takes about 15 µs for each, and can do nothing else
-// during that time.
+// mostCharges limits the charges of one round trip. Redis takes about 15 µs for each charge, and can do nothing
+// else during that time.
 const mostCharges = 1000
 
 // batch holds the arguments of one run of the script.
@@ -183,7 +183,7 @@ func (s *Sharer) learn(now time.Time, b *batch, r rueidis.RedisResult, in limite
 	answer, failure := s.answer(b.sent, r)
 	note(failure)
 	for i, c := range b.charges {
-		if i >= len(answer.owes) { // the batch arrived after its deadline, or wasn't answered
+		if i >= len(answer.owes) { // the batch arrived after its deadline, or Redis didn't answer it
 			lost += c.charges
 			continue
 		}
@@ -270,23 +270,23 @@ func (s *Sharer) deadline(now time.Time) int64 {
 	return max(1, now.Add(stale+s.ahead).UnixMicro())
 }
 
-// Options define where Redis is and how to use it. They were validated with the configuration.
+// Options define where Redis is and how to use it. They are validated with the configuration.
 type Options struct {
 	Address            string      // host:port, or the path of a Unix socket
 	Username, Password string      // for the server's ACL; both empty: no login
-	Database           int         // its number, from 0
+	Database           int         // the database's number, from 0
 	TLS                *tls.Config // nil: unencrypted
 
 	// Timeout limits each call and each attempt to connect. Zero means DefaultTimeout.
 	Timeout time.Duration
-	// Prefix begins the names of all keys. Empty means DefaultPrefix.
+	// Prefix is the beginning of the names of all keys. Empty means DefaultPrefix.
 	Prefix string
-	// Salt is mixed into the hashes in the names of keys. Without a secret salt, anyone who can read Redis
-	// could identify clients by hashing all addresses. All instances need the same salt.
+	// Salt is mixed into the hashes in the names of keys. Without a secret salt, anyone who can read Redis can
+	// identify clients by hashing all addresses. All instances need the same salt.
 	Salt string
 }
 
-// Defaults of Options.
+// These are the defaults of Options.
 const (
 	DefaultTimeout = 250 * time.Millisecond
 	DefaultPrefix  = "tempomat:"
@@ -299,8 +299,8 @@ func (o Options) complete() Options {
 
 func (o Options) names() names { return names{prefix: o.Prefix, salt: o.Salt} }
 
-// client makes the options of the client library. The buffers suit batches of small commands. Keepalive soon
-// closes a connection whose server no longer answers.
+// client makes the options of the client library. The buffers suit batches of small commands. TCP keepalive
+// soon closes a connection whose server no longer answers.
 func (o Options) client() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress:         []string{o.Address},
@@ -321,15 +321,15 @@ func (o Options) client() rueidis.ClientOption {
 	}
 }
 
-// pending holds the charges that haven't been sent yet, added up by key. Both their number and their age are
-// limited. Only one goroutine may use it.
+// pending holds the charges that haven't been sent yet, added up by key. The number of keys and the charges'
+// age are limited. Only one goroutine may use it.
 type pending map[limiter.Key]debit
 
 // debit is the sum of the charges of one key.
 type debit struct {
 	cost    time.Duration // divided by the standing, because an account in Redis has one rate per class
 	used    time.Duration // CPU time
-	began   time.Time     // when the first of the requests started
+	began   time.Time     // when the earliest of the requests started
 	since   time.Time     // when the first charge was added
 	charges uint64
 }
@@ -359,8 +359,8 @@ func (d *debit) ran(now time.Time) time.Duration {
 	return max(0, min(d.used, now.Sub(d.began)))
 }
 
-// forget drops debits that are older than age, and returns how many charges these contained. After an
-// outage, no client is therefore charged for old requests.
+// forget drops debits that are older than age, and returns how many charges they contained. Clients are
+// therefore not charged for old requests after an outage.
 func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 	for k, d := range p {
 		if now.Sub(d.since) > age {
@@ -372,27 +372,25 @@ func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 }
 
 // An account in Redis is one integer: the Unix time, in microseconds of the server's clock, at which the key
-// will have its full burst again if it isn't charged any more. A charge moves that time forward by the time
-// that the key takes to earn the cost. When that time is reached, the account is full. It expires half a
-// minute later, plus the duration of its longest request, so the earnings of one period can't pay for several
-// concurrent requests. (This is the virtual scheduling algorithm of the generic cell rate algorithm, ITU-T
-// I.371.)
+// will have its full burst again if it isn't charged any more. A charge moves that moment forward by the time
+// that the key takes to earn the cost. At that moment, the account is full. It expires half a minute later,
+// plus the duration of its longest request, so the earnings of one period can't pay for several concurrent
+// requests. (This is the virtual scheduling algorithm of the generic cell rate algorithm, ITU-T I.371.)
 //
-// Keys that owe are announced in a log, which all instances read.
+// Keys in debt are announced in a log, which all instances read.
 
-// shareScript does one round trip. It charges accounts, announces the keys that then owe, reads both logs, and
-// adds packets to theirs. It returns the time in microseconds; a list of how many microseconds each key owes,
-// 0 or less if it owes nothing; and a page of each log. If a part fails, its error replaces its result. If the
-// server was unresponsive until after the deadline, the script charges nothing, and the list
-// is empty.
-// KEYS are the log of keys that owe, the log of packets, and the accounts. ARGV begins with eight numbers: (1)
-// the deadline, as Unix time in microseconds, or 0 for none; for the first log, (2) its length, (3) where to
-// continue reading and (4) how many entries to read; for the log of packets, (5) where to continue reading,
-// (6) how many entries to read, (7) its length and (8) for how many milliseconds an entry is valid. Five
-// values for each account follow: the charge, the burst, how far in the future the account may be, how long
-// the charged requests ran (all in microseconds), and the sealed key, which is empty if the key must not be
-// announced. The credit that a key earned while its requests ran pays for them even if it had its full
-// burst. The remaining ARGV are packets.
+// shareScript does one round trip. It charges accounts, announces the keys that are then in debt, reads both
+// logs, and adds packets to the second log. It returns the time in microseconds, a list, and a page of each
+// log. The list contains how many microseconds each key owes, 0 or less if it owes nothing. If a part fails,
+// its error replaces its result. If the server was unresponsive until after the deadline, the script charges
+// nothing, and the list is empty. KEYS are the log of keys that owe, the log of packets, and the accounts. ARGV
+// begins with eight numbers: (1) the deadline, as Unix time in microseconds, or 0 for none; for the first log,
+// (2) its length, (3) where to continue reading and (4) how many entries to read; for the log of packets, (5)
+// where to continue reading, (6) how many entries to read, (7) its length and (8) for how many milliseconds an
+// entry is valid. Five values for each account follow: the charge, the burst, how far in the future the account
+// may be, how long the charged requests ran (all in microseconds), and the sealed key, which is empty if the
+// key may not be announced. The credit that a key earns while its requests run pays for them, even if the key
+// had its full burst. The remaining ARGV are packets.
 const shareScript = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -437,11 +435,11 @@ return {now, owed, page, packets}
 `
 
 // logLength is the minimum number of entries that the log of keys in debt keeps. An instance that starts reads
-// them to learn which keys owe.
+// them to learn which keys are in debt.
 const logLength = 1 << 15
 
-// rate is the budget of a class in the unit of accounts in Redis: the microseconds that a key takes to earn
-// an amount.
+// rate is the budget of a class in the unit of accounts in Redis: the number of microseconds that a key takes
+// to earn an amount.
 type rate struct {
 	perSecond float64 // microseconds to earn a CPU-second
 	burst     int64   // microseconds to earn a full burst
@@ -451,7 +449,7 @@ type rate struct {
 // rates are the rates of the classes that are shared, by name.
 type rates map[string]rate
 
-// mostMicros is the largest amount, in microseconds: what a key earns in ten years.
+// mostMicros is the largest amount: the microseconds of ten years.
 const mostMicros = 10 * 365 * 24 * 3600 * 1e6
 
 func newRates(p limiter.Policy) rates {
@@ -476,7 +474,7 @@ type State struct {
 	RoundTrips uint64 `json:"roundTrips"` // calls that Redis answered
 	Failures   uint64 `json:"failures"`   // calls that Redis didn't answer
 	Pending    int    `json:"pending"`    // for a Sharer: keys with charges that haven't been sent yet
-	Dropped    uint64 `json:"dropped"`    // charges that weren't shared, or may not have been
+	Dropped    uint64 `json:"dropped"`    // charges that weren't shared, or perhaps weren't
 	Raised     uint64 `json:"raised"`     // how often a key was found in debt
 	// LastError is the last error, including errors that Redis returned; empty if there was none.
 	LastError string `json:"lastError,omitempty"`

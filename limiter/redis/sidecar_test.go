@@ -28,7 +28,7 @@ func testPolicy() limiter.Policy {
 
 func client(id string) limiter.Key { return limiter.Key{Class: "slash32", ID: id} }
 
-// sidecar is a limiter with its sharer and a driver; it runs until the test ends.
+// sidecar is a limiter with a Sharer and a driver. It runs until the test ends.
 type sidecar struct {
 	*limiter.Limiter
 	sharer *Sharer
@@ -126,7 +126,7 @@ func startLoad(cars [2]*sidecar) *load {
 	return l
 }
 
-// end stops the load and finds clients that owe more than they have spent.
+// end stops the load and reports clients that owe more than they have spent.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	close(l.stop)

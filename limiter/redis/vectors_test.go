@@ -34,8 +34,8 @@ type vector struct {
 	Calls   []vectorCall
 }
 
-// vectorLimit is a limit in one of the service's two forms: a bucket, or the older form, max requests in
-// duration milliseconds, minInterval apart.
+// vectorLimit is a limit in one of the service's two forms. The newer form is a bucket. The older one allows
+// max requests in duration milliseconds, at least minInterval apart.
 type vectorLimit struct {
 	Name                       string `json:"key"`
 	Type                       string
@@ -43,7 +43,7 @@ type vectorLimit struct {
 	Max, Duration, MinInterval *float64
 }
 
-// bucket returns the service's limit for a client with a factor; the zero Bucket means that no client is
+// bucket returns the service's limit for a client with a factor. The zero Bucket means that no client is
 // limited.
 func (l vectorLimit) bucket(factor float64) quota.Bucket {
 	given := func(x *float64, otherwise float64) float64 {
@@ -75,7 +75,7 @@ type vectorState struct{ Counter, Timestamp json.RawMessage }
 type vectorCall struct {
 	At            int64
 	Actor         *string
-	User          json.RawMessage // its id, or an object with one
+	User          json.RawMessage // the user's id, or an object that contains it
 	Key           *string
 	Limit         *vectorLimit
 	Factor        *float64
@@ -102,7 +102,7 @@ func TestVectors(t *testing.T) {
 	var file vectorFile
 	testkit.Must(t, json.Unmarshal(data, &file))
 	if raw, ok := file.Meta["user_factors"]; ok && file.Factors == nil {
-		_ = json.Unmarshal(raw, &file.Factors) // only contained there
+		_ = json.Unmarshal(raw, &file.Factors) // the factors are only in this field
 	}
 	if len(file.Vectors) == 0 {
 		t.Fatal("no vectors")
@@ -128,8 +128,8 @@ func (p *player) do(t *testing.T, command ...string) rueidis.RedisResult {
 	return p.direct.Do(context.Background(), p.direct.B().Arbitrary(command...).Build())
 }
 
-// play plays a vector. The names of its buckets are joined as in the recording, so the test is only about
-// buckets; names have tests of their own.
+// play plays a vector. The names of buckets are made as in the recording, because this test is only about
+// buckets; names have their own tests.
 func (p *player) play(t *testing.T, v vector) {
 	must(t, p.do(t, "FLUSHALL"))
 	p.expires = map[string]int64{}
@@ -193,9 +193,8 @@ func (p *player) put(t *testing.T, key, field string, value json.RawMessage) {
 
 func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
-// expireBefore makes values expire that had expired when a call was recorded. A call whose result was
-// corrected later, as were earlier ones, finds the values that haven't expired by the times that the corrected
-// bucket set.
+// expireBefore makes values expire that had expired when a call was recorded. If the recorded results were
+// corrected later, values expire at the times that the corrected bucket set.
 func (p *player) expireBefore(t *testing.T, key string, call vectorCall) {
 	t.Helper()
 	gone := call.ExpiredBefore
@@ -263,8 +262,8 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 	}
 }
 
-// compareState compares the state that Redis keeps after a call. It then removes the key's time to live,
-// because that follows another clock than the vector's.
+// compareState compares the state that Redis keeps after a call. It then removes the key's time to live, which
+// doesn't follow the vector's clock.
 func (p *player) compareState(t *testing.T, i int, call vectorCall, key string) {
 	t.Helper()
 	if call.State != nil {

@@ -45,7 +45,7 @@ func (f *fleet) Join(testing.TB) limiter.Sharer {
 	})
 }
 
-// Cut ends the master. Its data is kept, as in a store.
+// Cut ends the master. Its data is kept, as if in a store.
 func (f *fleet) Cut() {
 	if f.end != nil {
 		f.end()
@@ -75,7 +75,7 @@ func serve(t testing.TB, m *master.Master, o master.ServeOptions) (end func()) {
 	return end
 }
 
-// socket returns a socket of the test itself, configured by set.
+// socket returns a socket for the test itself, configured by set.
 func socket(t testing.TB, kind zmq.Type, set func(*zmq.Socket) error) *zmq.Socket {
 	t.Helper()
 	s, err := zmq.NewSocket(kind)

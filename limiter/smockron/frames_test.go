@@ -42,7 +42,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// parts splits a text at the bars into frames.
+// parts splits a text into frames at each |.
 func parts(text string) [][]byte { return bytes.Split([]byte(text), []byte("|")) }
 
 // TestFrames reads valid and malformed messages of both kinds.
@@ -121,12 +121,13 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// FuzzFrames checks that no frames make an invalid message, or one that changes when it is sent on.
+// FuzzFrames checks that whatever the frames are, the parsed message is valid, and doesn't change when it is
+// sent again.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("foo\x00|ACCEPTED|u1|1795210055000||cost_ms=5"))
 	f.Add([]byte("foo|DELAYED|u1|1795210055000|1795210056000|"))
 	f.Add([]byte("foo\x00|DELAY_UNTIL|u1|1795210055000"))
-	f.Add([]byte("foo\x00|DELAY_UNTIL||0")) // no identifier: the sent frame is empty, the received one is nil
+	f.Add([]byte("foo\x00|DELAY_UNTIL||0")) // without an identifier, the sent frame is empty, and the received one is nil
 	f.Add([]byte("foo\x00|RESYNC"))
 	f.Add([]byte("tempomat packets\x00|PACKET|sealed"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -13,7 +13,7 @@ import (
 type Route struct {
 	Domain string
 	Class  string
-	Master Addresses // the domain's master; domains can have different masters, and several of them
+	Master Addresses // the domain's master; domains can have different masters, and a domain can have several
 	// Requests makes the domain count requests: the gatekeeper sends accounting as soon as a request is
 	// decided. The class should be external. Otherwise the domain is charged for CPU time, and accounting is
 	// sent when the request has ended.
@@ -23,20 +23,20 @@ type Route struct {
 // GatekeeperOptions are the settings of a Gatekeeper.
 type GatekeeperOptions struct {
 	// Routes may contain each pair of class and master, and each pair of domain and master, only once. If a
-	// class has several masters, all of them get its charges, and the latest of the times that they order
-	// applies. All masters therefore have the same data, and any of them may stop.
+	// class has several masters, all of them get its charges, and the latest time that they order applies. All
+	// masters therefore have the same data, and any of them may stop.
 	Routes []Route
 	Now    func() time.Time
-	// Carries makes the Gatekeeper send packets through each master that answers a RESYNC for their domain.
-	// Only tempomat's master does.
+	// Carries makes the Gatekeeper send packets through each master that answers a RESYNC for the packets'
+	// domain. Only tempomat's master answers it.
 	Carries bool
 }
 
 const (
-	// maxAge is the age beyond which accounting isn't sent any more.
+	// maxAge is the age after which accounting is no longer sent.
 	maxAge = 2 * time.Second
-	// coalesce is how long accounting is collected before it is sent. It limits how often the sender wakes up,
-	// and is short compared with the network's delay.
+	// coalesce is how long accounting is collected before it is sent. It limits how often the sender wakes up.
+	// It is short compared with the network's delay.
 	coalesce = time.Millisecond
 	// askAgain is the pause after a RESYNC without an answer. After giveUp such RESYNCs, the gatekeeper
 	// assumes that the master doesn't know the command.
@@ -109,7 +109,7 @@ func (g *Gatekeeper) link(master Addresses) *link {
 // Offer implements limiter.Sharer.
 func (g *Gatekeeper) Offer(c limiter.Charge) bool {
 	told, taken := 0, 0
-	for _, r := range g.routes { // at most limiter.MaxKeys for each master
+	for _, r := range g.routes { // there are at most limiter.MaxKeys routes for each master
 		if r.Class == c.Key.Class && !r.skips(c.Event) {
 			told++
 			if r.link.outbox.Offer(c) {
@@ -196,7 +196,7 @@ func (l *link) sendAccounting(ctx context.Context, w *Wire) error {
 	}
 }
 
-// pollMaster updates whether the master is present. It is present as long as it is subscribed.
+// pollMaster updates whether the master is present, which means that it has subscribed.
 func (l *link) pollMaster(s *socket) {
 	for {
 		frames, err := s.poll()
@@ -222,14 +222,14 @@ func (l *link) resync(s *socket, m *message) {
 		if r.synced.Load() || r.asked >= giveUp {
 			continue
 		}
-		if s.send(m.command(r.Domain, resync)) == nil { // otherwise the queue is full, and the next tick tries again
+		if s.send(m.command(r.Domain, resync)) == nil { // if the queue is full, the next tick tries again
 			r.asked++
 		}
 	}
 }
 
-// send reports one request to the master, unless the request is too old. Requests that a master missed while
-// it was unreachable are never reported, so no client is delayed for that time.
+// send reports one request to the master, unless the request is too old. Requests that a master missed while it
+// was unreachable are never reported, so they don't delay clients later.
 func (l *link) send(s *socket, m *message, now time.Time, c limiter.Charge) {
 	r := l.route(c.Key.Class)
 	switch {
@@ -262,7 +262,7 @@ func (l *link) route(class string) *route {
 	return nil
 }
 
-// receiveControl raises debts as the master orders, until the context ends.
+// receiveControl raises debts as ordered by the master, until the context ends.
 func (l *link) receiveControl(ctx context.Context, w *Wire, in limiter.Sink) error {
 	topics := make([]string, len(l.routes))
 	for i, r := range l.routes {
@@ -322,9 +322,9 @@ type LinkState struct {
 	Synced  bool     `json:"synced"`  // the master has sent all orders that it had when it connected
 	Sent    uint64   `json:"sent"`    // accounting messages
 	Dropped uint64   `json:"dropped"` // accounting dropped because there was no room or no master, or because it was too old
-	Orders  uint64   `json:"orders"`  // orders to wait
-	Past    uint64   `json:"past"`    // orders whose time had passed when they arrived
-	Unsound uint64   `json:"unsound"` // messages that were invalid, or for domains that this gatekeeper doesn't have
+	Orders  uint64   `json:"orders"`  // orders that an identifier must wait
+	Past    uint64   `json:"past"`    // orders whose time had already passed when they arrived
+	Unsound uint64   `json:"unsound"` // messages that are invalid, or for domains that this gatekeeper doesn't have
 }
 
 // Status implements limiter.Sharer. Its Detail is the result of State.

@@ -31,8 +31,8 @@ func (f *flood) send(n int) {
 	}
 }
 
-// TestOverload: beyond what it can handle, the master drops the oldest messages, counts them, sends no orders
-// whose time has passed, and takes no more memory.
+// TestOverload: if the master gets more messages than it can handle, it drops and counts the oldest ones, sends
+// no orders whose time has passed, and takes no more memory.
 func TestOverload(t *testing.T) {
 	a := freeAddresses(t)
 	m := master.New(master.Settings{Domains: []master.Domain{
@@ -42,7 +42,7 @@ func TestOverload(t *testing.T) {
 	var listens atomic.Bool
 	serve(t, m, master.ServeOptions{Addresses: a, Ready: func() { listens.Store(true) }, Now: func() time.Time {
 		if listens.Load() {
-			<-slow // it asks for the time before it handles a message
+			<-slow // the master reads the clock before it handles a message
 		}
 		return time.Now()
 	}})

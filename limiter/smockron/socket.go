@@ -15,11 +15,11 @@ const (
 	// receiveTimeout is how long a socket waits for a message before it checks whether it should end.
 	receiveTimeout = 100 * time.Millisecond
 	// reconnect is the first pause before a socket tries to reach a lost peer again; later pauses are at most
-	// four times as long. A master that has come back must be reached within a second.
+	// four times as long. A master that has come back is therefore reached within a second.
 	reconnect = 100 * time.Millisecond
-	// kernelBuffer limits the bytes that the kernel buffers for a connection. Accounting that a busy master
-	// reads late is worth little, and the kernel's default of several megabytes would hold tens of thousands
-	// of messages.
+	// kernelBuffer limits the bytes that the kernel buffers for a connection. The kernel's default of several
+	// megabytes would hold tens of thousands of messages, but accounting that a busy master reads late is worth
+	// little.
 	kernelBuffer = 256 << 10
 	// maxFrame is the largest size of a frame from a peer. ZeroMQ closes the connection of a peer that sends a
 	// larger one.
@@ -43,11 +43,12 @@ func OpenWire() (*Wire, error) {
 // Close ends the context.
 func (w *Wire) Close() { _ = w.context.Term() } // fails only if it is already closed
 
-// socket may only be used by the goroutine that made it. Publishers are XPUB sockets: subscribers notice no
-// difference, but the publisher learns who subscribes.
+// socket is a ZeroMQ socket. Only the goroutine that made it may use it. Publishers are XPUB sockets.
+// Subscribers notice no difference from PUB, but the publisher learns which peers subscribe.
 type socket struct{ zmq *zmq.Socket }
 
-// subscriber opens a SUB socket, by bind or connect. The empty topic means all topics.
+// subscriber opens a SUB socket. It binds the socket to the address, or connects it. The empty topic means all
+// topics.
 func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string) (*socket, error) {
 	return w.open(zmq.SUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetRcvhwm(queue), s.SetRcvtimeo(receiveTimeout))
@@ -58,15 +59,16 @@ func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string
 	})
 }
 
-// publisher opens an XPUB socket, by bind or connect. If all is set, it reports each subscriber; otherwise it
-// reports each topic only once.
+// publisher opens an XPUB socket. It binds the socket to the address, or connects it. If all is true, the
+// socket reports each subscriber; otherwise it reports each topic only once.
 //
-// Messages are sent only to connected peers, and are dropped when the connection ends. Otherwise they would
-// be queued while a master is unreachable, and clients would be charged for them when it comes back.
+// Messages are sent only to connected peers, and are dropped when the connection ends. Otherwise, messages
+// would be queued while a master is unreachable, and clients would be charged for old requests when the master
+// comes back.
 //
 // If there is no room for a peer's message, the message is dropped. A connecting socket, which has a single
-// peer, then returns an error. A binding socket doesn't, because it would have to make all peers wait for
-// the slowest.
+// peer, then returns an error. A binding socket doesn't, because all peers would then have to wait for the
+// slowest.
 func (w *Wire) publisher(queue int, bind bool, address string, all bool) (*socket, error) {
 	return w.open(zmq.XPUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetSndhwm(queue), s.SetImmediate(true), s.SetXpubNodrop(!bind))
@@ -86,7 +88,7 @@ func (w *Wire) open(t zmq.Type, address string, set func(*zmq.Socket) error) (*s
 			s.SetTcpKeepalive(1), s.SetTcpKeepaliveIdle(10), s.SetTcpKeepaliveIntvl(5), s.SetTcpKeepaliveCnt(3),
 		)
 		if err = errors.Join(err, set(s)); err != nil {
-			_ = s.Close() // the first error is returned
+			_ = s.Close() // only the first error is returned
 		}
 	}
 	if err != nil {
@@ -107,7 +109,7 @@ func (s *socket) close() { _ = s.zmq.Close() } // fails only if it is already cl
 // receive returns the next message as newly allocated memory, or nil if none arrived within receiveTimeout.
 func (s *socket) receive() ([][]byte, error) { return s.next(0) }
 
-// poll is like receive, but doesn't wait.
+// poll does what receive does, but doesn't wait.
 func (s *socket) poll() ([][]byte, error) { return s.next(zmq.DONTWAIT) }
 
 func (s *socket) next(flags zmq.Flag) ([][]byte, error) {

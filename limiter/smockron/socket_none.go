@@ -4,7 +4,7 @@ package smockron
 
 // Without cgo, there is no ZeroMQ. Everything still compiles, and OpenWire returns an error.
 
-// Wire stands for the type in programs with ZeroMQ. No value of it exists.
+// Wire stands for the type in programs with ZeroMQ. No value of this type exists.
 type Wire struct{}
 
 // OpenWire returns ErrNoZeroMQ.

@@ -67,8 +67,7 @@ func (s *sidecar) spend(id string) {
 	s.Leave(time.Now(), t)
 }
 
-// TestSecondMasterFetches: a master that has been running all the time fetches the states that another master
-// has saved.
+// TestSecondMasterFetches: a master that keeps running fetches the states that another master has saved.
 func TestSecondMasterFetches(t *testing.T) {
 	redis := testkit.StartRedis(t)
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Address}, DisableCache: true})
@@ -78,16 +77,16 @@ func TestSecondMasterFetches(t *testing.T) {
 	startMaster(t, a, redis.Address)
 	s := startSidecar(t, a)
 	testkit.Eventually(t, "connected", s.connected)
-	// The value that the first Smockron master would have left there.
+	// This is the value that the first Smockron master would have left there.
 	until := time.Now().Add(4 * time.Second).UnixMilli()
 	key := "throttle;foo;greedy"
 	testkit.Must(t, c.Do(context.Background(), c.B().Set().Key(key).Value(fmt.Sprint(until)).Px(time.Minute).Build()).Error())
 	s.spend("greedy")
-	testkit.Eventually(t, "the client is throttled for what the other master knew", func() bool { return s.owes("greedy") > 2 })
+	testkit.Eventually(t, "the client is throttled because of the other master's state", func() bool { return s.owes("greedy") > 2 })
 }
 
-// TestRedisAway: without its store, the master works from memory. When the store is back, the master saves
-// what has changed since.
+// TestRedisAway: while the store can't be reached, the master works from memory. When the store is back, the
+// master saves the changes.
 func TestRedisAway(t *testing.T) {
 	redis := testkit.StartRedis(t)
 	a := freeAddresses(t)
@@ -100,7 +99,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	testkit.Eventually(t, "the client is throttled without the store", func() bool { return s.owes("greedy") > 3 })
 	if n := m.State().Unsaved; n > 2 {
-		t.Errorf("%d identifiers wait to be saved, want 2: changes must not queue up", n)
+		t.Errorf("%d identifiers wait to be saved, want 2, because changes may not queue up", n)
 	}
 	redis.Start()
 	testkit.Eventually(t, "saved", func() bool { return m.State().Unsaved == 0 })

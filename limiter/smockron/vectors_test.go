@@ -15,8 +15,8 @@ import (
 	"tempomat/limiter/smockron/master"
 )
 
-// vectors are sequences recorded from the original master and gatekeeper with a virtual clock. Times are
-// milliseconds since any epoch.
+// vectors are sequences that were recorded from the original master and gatekeeper with a virtual clock. Times
+// are milliseconds since some epoch.
 type vectors struct {
 	Sequences []struct {
 		Name  string
@@ -40,9 +40,9 @@ type vectors struct {
 
 const epoch = int64(1_700_000_000_000)
 
-// TestVectors plays the recorded sequences. With rule bucket, the master must announce what the original
-// master announced; with rule history, what the protocol's text requires. Other tests cover the sockets in
-// between.
+// TestVectors plays the recorded sequences. With rule bucket, the master must announce what the original master
+// announced. With rule history, it must announce what the protocol's text requires. Other tests cover the
+// sockets in between.
 func TestVectors(t *testing.T) {
 	file := cmp.Or(os.Getenv("TEMPOMAT_VECTORS_SMOCKRON"), "../../testdata/vectors/smockron.json")
 	var v vectors
@@ -118,7 +118,7 @@ func (s *stage) account(now int64, domain, status, id string, received int64, de
 		frames = append(frames, []byte(f))
 	}
 	a, err := smockron.ParseAccounting(frames)
-	if err != nil { // the master drops it
+	if err != nil { // the master drops the message
 		return "nothing"
 	}
 	o, any := s.master.Account(moment(now), &a)
@@ -131,7 +131,7 @@ func (s *stage) account(now int64, domain, status, id string, received int64, de
 	return fmt.Sprint(o.Until - epoch)
 }
 
-// keeper is the limiter of a gatekeeper, and the charge that it last offered to share.
+// keeper is the limiter of a gatekeeper, and the last charge that it offered to share.
 type keeper struct {
 	*limiter.Limiter
 	offered limiter.Charge
@@ -156,8 +156,8 @@ func newKeeper[R any](now int64, domains map[string]R) *keeper {
 	return k
 }
 
-// ask makes the gatekeeper decide about a request, and returns the decision, and until when the request is
-// delayed.
+// ask makes the gatekeeper decide about a request. It returns the decision and the time until which the request
+// is delayed.
 func (k *keeper) ask(now int64, domain, id string) (status string, delayed *int64) {
 	ticket := k.Arrive(moment(now), limiter.Arrival{Client: limiter.Key{Class: "client", ID: "x"}, Others: []limiter.Key{{Class: domain, ID: id}}})
 	if ticket.Verdict().Refused() {

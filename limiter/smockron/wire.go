@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// sendQueue and receiveQueue are the sizes of ZeroMQ's own queues, in messages, for each peer. orderQueue is
-	// the size of the queue of a master's orders, which has room for everything that a RESYNC makes it send.
+	// sendQueue and receiveQueue are the sizes of ZeroMQ's own queues, in messages, for each peer. orderQueue
+	// is the size of the queue of a master's orders, which has room for all orders that answer a RESYNC.
 	sendQueue, receiveQueue, orderQueue = 4096, 4096, 131_072
 )
 
-// MostWaiting limits the accounting that waits, on either side, to what a master can handle in a tenth of a
-// second.
+// MostWaiting limits the accounting messages that wait, on either side, to the number that a master can handle
+// in a tenth of a second.
 const MostWaiting = 16_384
 
 // Accounts receives accounting for a master. Only the goroutine that opened it may use it.
@@ -61,7 +61,7 @@ func (w *Wire) Control(address string) (*Control, error) {
 	return &Control{socket: s}, nil
 }
 
-// DelayUntil orders an identifier of a domain to wait until a time in milliseconds since 1970.
+// DelayUntil orders that an identifier of a domain must wait until a time, in milliseconds since 1970.
 func (c *Control) DelayUntil(domain, identifier string, until int64) {
 	_ = c.socket.send(c.message.delayUntil(domain, identifier, until)) // fails only if it is already closed
 }
@@ -81,8 +81,8 @@ func (c *Control) Carry(p []byte) {
 	_ = c.socket.send(c.message.packet(p)) // fails only if it is already closed
 }
 
-// PollSubscribers calls each for every gatekeeper that has subscribed or unsubscribed since the last call,
-// with its domain.
+// PollSubscribers calls each with the domain of every gatekeeper that has subscribed or unsubscribed since the
+// last call.
 func (c *Control) PollSubscribers(each func(domain []byte, came bool)) {
 	for {
 		frames, err := c.socket.poll()
@@ -100,7 +100,7 @@ func (c *Control) PollSubscribers(each func(domain []byte, came bool)) {
 // Close closes the socket.
 func (c *Control) Close() { c.socket.close() }
 
-// Statuses in accounting messages, and commands in both directions.
+// These are the statuses in accounting messages, and the commands in both directions.
 const (
 	accepted    = "ACCEPTED"
 	delayed     = "DELAYED"
@@ -125,7 +125,7 @@ const (
 	maxCost   = 24 * time.Hour
 )
 
-// Errors in a message. A master counts invalid messages by these words.
+// These are the errors in a message. A master counts invalid messages by these words.
 var (
 	errShort      = errors.New("short")      // too few frames
 	errDomain     = errors.New("domain")     // missing, or contains a NUL
@@ -141,15 +141,15 @@ type Accounting struct {
 	Event      limiter.Event // Accepted, Delayed or Rejected
 	Identifier []byte        // any bytes; may be empty
 	Received   int64         // when the request arrived, in milliseconds since 1970
-	Until      int64         // for Delayed: when it was released
+	Until      int64         // for Delayed: when the request was released
 	Cost       time.Duration // CPU time; valid if HasCost
 	HasCost    bool
 	Resync     bool   // the message only asks for all orders of Domain
 	Packet     []byte // the message only carries this packet, for PacketDomain
 }
 
-// ParseAccounting reads the frames of a message. The result refers to their memory. The error is one of those
-// above.
+// ParseAccounting reads the frames of a message. The result refers to the frames' memory. The error is one of
+// those above.
 //
 // It ignores frame 4 unless the status is DELAYED, and all frames after frame 5.
 func ParseAccounting(frames [][]byte) (a Accounting, err error) {
@@ -220,8 +220,8 @@ func parseDomain(frame []byte) ([]byte, error) {
 	return name, nil
 }
 
-// ParseTime reads milliseconds since 1970. Only decimal digits are allowed, because a sign, a decimal point or
-// an exponent made the first master forget an identifier's state.
+// ParseTime reads milliseconds since 1970. It allows only decimal digits, because a sign, a decimal point or an
+// exponent made the first master forget an identifier's state.
 func ParseTime(frame []byte) (int64, error) {
 	if len(frame) == 0 || len(frame) > maxDigits {
 		return 0, errTime
@@ -283,7 +283,7 @@ func (m *message) accounting(domain string, c limiter.Charge, status string, cos
 }
 
 // delayUntil formats an order to wait. It has exactly four frames, because a fifth crashes the nginx
-// gatekeeper. The time is an integer, because anything else permanently exempts the identifier in the Node
+// gatekeeper. The time is an integer, because any other value permanently exempts the identifier in the Node
 // gatekeeper.
 func (m *message) delayUntil(domain, identifier string, ms int64) [][]byte {
 	m.setTopic(domain)

@@ -18,14 +18,14 @@ import (
 	"tempomat/limiter/smockron"
 )
 
-// peer is one end of a connection that speaks ZMTP 3.1 byte by byte, without any library.
+// peer is one end of a connection that implements ZMTP 3.1 byte by byte, without any library.
 type peer struct {
 	t testing.TB
 	net.Conn
 }
 
-// accept accepts the next connection and shakes hands as a socket of the given type. The connection ends with
-// the test.
+// accept accepts the next connection, and completes the handshake as a socket of the given type. The connection
+// ends with the test.
 func accept(t *testing.T, l net.Listener, socketType string) *peer {
 	t.Helper()
 	c, err := l.Accept()
@@ -56,7 +56,7 @@ func (p *peer) read(n int) []byte {
 	return b
 }
 
-// frame returns the next frame as it is sent, including its header.
+// frame returns the next frame exactly as it is sent, including its header.
 func (p *peer) frame() []byte {
 	p.t.Helper()
 	head := p.read(2)
@@ -95,7 +95,7 @@ func TestOnTheWire(t *testing.T) {
 	var got []byte
 	for range 6 {
 		got = append(got, sub.frame()...)
-		if bytes.HasSuffix(got, []byte("RESYNC")) { // another one was already on its way
+		if bytes.HasSuffix(got, []byte("RESYNC")) { // another RESYNC had already been sent
 			got = nil
 			for range 6 {
 				got = append(got, sub.frame()...)
@@ -117,8 +117,8 @@ func runGatekeeper(t testing.TB, g *smockron.Gatekeeper, in limiter.Sink) {
 	})
 }
 
-// TestPrefixDomain: a topic is a prefix that ends with a NUL. Messages for another domain change nothing here,
-// even if the master sends them with this gatekeeper's topic.
+// TestPrefixDomain: a topic is a prefix that ends with a NUL. Messages for another domain have no effect, even
+// if the master sends them with this gatekeeper's topic.
 func TestPrefixDomain(t *testing.T) {
 	control := freeAddresses(t)
 	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{{

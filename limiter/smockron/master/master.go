@@ -22,12 +22,12 @@ const DefaultMaxSkew = 10 * time.Second
 // Settings are the settings of a master. Configure replaces all of them.
 type Settings struct {
 	Domains []Domain // their names must be unique
-	// MaxSkew is the largest accepted difference between a time in accounting and the master's clock. Older
-	// messages were queued while the master was unreachable, and would delay clients for the past. Messages
-	// with later times come from a wrong clock, and would make all clients wait. Both are dropped and counted.
-	// So are requests whose reported delay exceeds the ordered one by more than MaxSkew, and requests without
-	// a cost that arrived before the master started, which the original gatekeepers keep in their queues. Zero
-	// means DefaultMaxSkew.
+	// MaxSkew is the largest accepted difference between a time in accounting and the master's clock. Messages
+	// with earlier times were queued while the master was unreachable, and would delay clients for old
+	// requests. Messages with later times come from a wrong clock, and would make all clients wait. The master
+	// drops and counts both. It also drops requests whose reported delay exceeds the ordered one by more than
+	// MaxSkew. The same applies to requests without a cost that arrived before the master started, because the
+	// original gatekeepers keep them in their queues. Zero means DefaultMaxSkew.
 	MaxSkew time.Duration
 }
 
@@ -66,14 +66,14 @@ func (m *Master) Configure(s Settings) {
 	}
 }
 
-// Order makes an identifier wait until a given time. It is sent to all gatekeepers.
+// Order makes an identifier wait until a given time. The master sends it to all gatekeepers.
 type Order struct {
 	Domain     string
 	Identifier string
 	Until      int64 // milliseconds since 1970, in the future when the order is made
 }
 
-// Account handles one message and returns the order that results, if any. An invalid message, or one for an
+// Account handles one message and returns the resulting order, if any. An invalid message, or one for an
 // unknown domain, only increases a counter.
 func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bool) {
 	m.mu.Lock()
@@ -111,7 +111,7 @@ func (m *Master) Account(now time.Time, a *smockron.Accounting) (o Order, any bo
 }
 
 // timelyLocked reports whether the times of a message are close enough to the master's clock. x is the
-// identifier's state, or nil if it has none. A delayed request must not claim a later time than the master
+// identifier's state, or nil if it has none. A delayed request may not report a later time than the master
 // ordered. A message with a cost is sent when its request has ended, so the request may have arrived long
 // before.
 func (m *Master) timelyLocked(at int64, x *identifier, a *smockron.Accounting) bool {
@@ -125,7 +125,7 @@ func (m *Master) timelyLocked(at int64, x *identifier, a *smockron.Accounting) b
 	return a.Received >= oldest && a.Received <= at+m.skew && a.Until <= latest+m.skew
 }
 
-// longestRun is the longest time that a request may run, in milliseconds.
+// longestRun is the longest time for which a request may run, in milliseconds.
 const longestRun = int64(time.Hour / time.Millisecond)
 
 // begin records when the master starts to listen.
@@ -178,7 +178,7 @@ func (m *Master) sweep(now time.Time) {
 // DefaultIdentifiers is the default of Domain.Identifiers. An identifier takes about 200 bytes.
 const DefaultIdentifiers = 1_000_000
 
-// evictOf is how many identifiers of a full domain are compared to choose the one to forget.
+// evictOf is how many identifiers of a full domain are compared to choose one to forget.
 const evictOf = 8
 
 // Domain is a resource with the rules for its identifiers. An identifier that exceeds any rule must wait.
@@ -186,7 +186,7 @@ const evictOf = 8
 type Domain struct {
 	Name        string
 	Rules       []Rule
-	Identifiers int // how many are remembered at most; 0: DefaultIdentifiers
+	Identifiers int // the largest number of identifiers that are remembered; 0: DefaultIdentifiers
 }
 
 // domain is a Domain in use.
@@ -202,7 +202,7 @@ type domain struct {
 type identifier struct {
 	states []state
 	until  int64 // the latest time that was sent to gatekeepers, in milliseconds since 1970
-	stored bool  // its state has been requested from the store
+	stored bool  // the state has been requested from the store
 }
 
 // expires returns the last time at which the state matters, in milliseconds since 1970.
@@ -227,8 +227,8 @@ func (d *domain) find(name []byte) *identifier {
 	return x
 }
 
-// evict forgets one of a few random identifiers: the one whose state matters for the shortest time. A client
-// therefore can't get rid of a large debt by inventing identifiers.
+// evict compares a few random identifiers, and forgets the one whose state matters for the shortest time. A
+// client therefore can't get rid of a large debt by inventing identifiers.
 func (d *domain) evict() {
 	var victim string
 	least, seen := int64(0), 0
@@ -250,8 +250,8 @@ func (d *domain) forget(name string) {
 	delete(d.saver.unsaved, unsaved{d.Name, name})
 }
 
-// sweep forgets identifiers whose state no longer matters. It checks only some of them. Iteration over a map
-// begins at a random place, so all of them are checked soon.
+// sweep forgets identifiers whose state no longer matters. It checks only some identifiers. Iteration over a
+// map begins at a random place, so all identifiers are checked soon.
 func (d *domain) sweep(now int64, most int) {
 	for name, x := range d.identifiers {
 		if x.expires() < now && x.until < now {
@@ -271,12 +271,12 @@ func (d *domain) adopt(n Domain) {
 	d.Domain = n
 }
 
-// Counts are a master's counters since its start.
+// Counts are a master's counters since the start.
 type Counts struct {
 	Malformed     map[string]uint64 `json:"malformed,omitempty"` // invalid messages, by error
 	UnknownDomain uint64            `json:"unknownDomain"`
 	Resyncs       uint64            `json:"resyncs"`
-	Overload      uint64            `json:"overload"` // accounting dropped because too much arrived, oldest first
+	Overload      uint64            `json:"overload"` // accounting dropped because too much arrived; the oldest is dropped first
 	Late          uint64            `json:"late"`     // orders whose time passed before they could be sent
 }
 
@@ -285,7 +285,7 @@ type DomainCounts struct {
 	Accepted  uint64 `json:"accepted"`
 	Delayed   uint64 `json:"delayed"`
 	Rejected  uint64 `json:"rejected"`
-	Throttled uint64 `json:"throttled"` // orders to wait
+	Throttled uint64 `json:"throttled"` // orders that an identifier must wait
 	Skewed    uint64 `json:"skewed"`    // messages whose times are too far from the master's clock, or before its start
 	NoCost    uint64 `json:"noCost"`    // messages without the cost that a credit rule needs
 	Evicted   uint64 `json:"evicted"`   // identifiers forgotten because there were too many
@@ -323,15 +323,15 @@ type DomainState struct {
 	Name        string       `json:"name"`
 	Rules       []string     `json:"rules"`
 	Identifiers int          `json:"identifiers"`
-	Gatekeepers int          `json:"gatekeepers"` // gatekeepers that have subscribed to it
+	Gatekeepers int          `json:"gatekeepers"` // gatekeepers that have subscribed to the domain
 	Counts      DomainCounts `json:"counts"`
 }
 
 // IdentifierState is the state of an identifier, as shown by the doctor.
 type IdentifierState struct {
 	Identifier string  `json:"identifier"`
-	Wait       float64 `json:"wait"`  // seconds until its requests may start; 0: at once
-	Until      int64   `json:"until"` // the time until which it must or had to wait, in milliseconds since 1970; 0: it never had to
+	Wait       float64 `json:"wait"`  // seconds until the identifier's requests may start; 0: at once
+	Until      int64   `json:"until"` // the time until which the identifier must or had to wait, in milliseconds since 1970; 0: it never had to
 }
 
 // State returns a snapshot of the master.
@@ -353,8 +353,8 @@ func (m *Master) State() State {
 	return s
 }
 
-// Identifiers returns the identifiers of a domain that wait longest, or false if there is no such domain.
-// most limits their number.
+// Identifiers returns the identifiers of a domain that wait longest, at most as many as most. It returns false
+// if there is no such domain.
 func (m *Master) Identifiers(now time.Time, name string, most int) ([]IdentifierState, bool) {
 	m.mu.Lock()
 	d := m.domains[name]

@@ -35,8 +35,8 @@ func oneRule() *Master {
 	return New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}}}})
 }
 
-// TestMalformedChangesNothing sends everything that confused the first master, between valid messages. Each
-// invalid message is counted, and decides nothing.
+// TestMalformedChangesNothing sends all messages that confused the first master, between valid ones. Each
+// invalid message is counted, and has no other effect.
 func TestMalformedChangesNothing(t *testing.T) {
 	ts := func(ms int64) string { return fmt.Sprint(start + ms) }
 	for _, bad := range []string{
@@ -70,8 +70,8 @@ func TestMalformedChangesNothing(t *testing.T) {
 	}
 }
 
-// TestParallelRequestsEarnOnce: what is earned while one request runs doesn't pay for another one that ran at
-// the same time, although the identifier never owed anything in between.
+// TestParallelRequestsEarnOnce: earnings during one request don't also pay for another one that ran at the same
+// time, even if the identifier was never in debt in between.
 func TestParallelRequestsEarnOnce(t *testing.T) {
 	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{{Kind: Credit, CPUs: 1, Burst: time.Second}}}}})
 	done := func(ms int64) []string {
@@ -81,17 +81,17 @@ func TestParallelRequestsEarnOnce(t *testing.T) {
 		t.Errorf("one request at a time has to wait: %v", got)
 	}
 	m.sweep(at(5_000))
-	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved, 5 s were earned
+	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved, and 5 s were earned
 		t.Errorf("the second request: %v, want a wait until 9000", got)
 	}
 }
 
-// TestTimes: accounting that was queued for too long, or comes from a wrong clock, is dropped. A request that
-// is reported with its cost may have arrived long before, because it has run since.
+// TestTimes: accounting that was queued for too long, or comes from a wrong clock, is dropped. A request whose
+// cost is reported may have arrived long before, because it has run since then.
 func TestTimes(t *testing.T) {
 	const hour = 3_600_000
 	for _, c := range []struct {
-		received, until int64 // milliseconds from the master's time
+		received, until int64 // milliseconds relative to the master's time
 		cost            string
 		taken           bool
 	}{
@@ -121,8 +121,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestDelayedByOrders: a request may be delayed until the time that was ordered for its identifier, and not
-// until a later one, because that would make all clients of that identifier wait.
+// TestDelayedByOrders: a request may report a delay until the time that was ordered for its identifier, but not
+// a longer one, because a longer delay would make all clients of that identifier wait.
 func TestDelayedByOrders(t *testing.T) {
 	delayed := func(m *Master, until int64) []string {
 		return receive(m, at(0), fmt.Sprintf("foo\x00|DELAYED|u|%d|%d|", start, start+until))
@@ -147,12 +147,12 @@ func TestDelayedByOrders(t *testing.T) {
 }
 
 // TestBeforeItBegan: accounting that gatekeepers queued before the master started is dropped, however short
-// that time was. All at once, it would lock their clients out. A request's cost is still charged, because it
-// is reported when the request is done.
+// that time was; otherwise, so many messages at once would lock the gatekeepers' clients out. A request's cost
+// is still charged, because it is reported when the request ends.
 func TestBeforeItBegan(t *testing.T) {
 	m := oneRule()
 	m.begin(at(0))
-	for i := range 1000 { // what ZeroMQ keeps for a Node gatekeeper during an outage of 5 s
+	for i := range 1000 { // the messages that ZeroMQ keeps for a Node gatekeeper during an outage of 5 s
 		if got := receive(m, at(100), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start-5000+int64(i)*5-1)); got != nil {
 			t.Fatalf("message %d: %v", i, got)
 		}
@@ -190,7 +190,7 @@ func TestAnyRule(t *testing.T) {
 	}
 }
 
-// TestReconfigured: unchanged rules keep their state, others start again.
+// TestReconfigured: unchanged rules keep their state, and others start again.
 func TestReconfigured(t *testing.T) {
 	rule, other := per(1, time.Second, 10), per(1, time.Second, 20)
 	both := []Domain{{Name: "a", Rules: []Rule{rule}}, {Name: "b", Rules: []Rule{rule}}}
@@ -207,11 +207,11 @@ func TestReconfigured(t *testing.T) {
 		t.Errorf("an unchanged rule lost its state: %v", got)
 	}
 	if got := ask("b"); got != nil {
-		t.Errorf("another rule remembers: %v", got)
+		t.Errorf("a changed rule kept its state: %v", got)
 	}
 }
 
-// TestBoundedIdentifiers: invented identifiers never make the master forget one that owes.
+// TestBoundedIdentifiers: invented identifiers never make the master forget an identifier in debt.
 func TestBoundedIdentifiers(t *testing.T) {
 	m := New(Settings{Domains: []Domain{{Name: "foo", Identifiers: 100, Rules: []Rule{per(1, time.Second, 10)}}}})
 	for range 100 {
@@ -244,11 +244,11 @@ func TestSweep(t *testing.T) {
 	testkit.Same(t, 0, m.State().Domains[0].Identifiers, "identifiers left")
 }
 
-// parts splits a text at the bars into frames.
+// parts splits a text into frames at each |.
 func parts(text string) [][]byte { return bytes.Split([]byte(text), []byte("|")) }
 
 // TestForgottenIsNotSaved: while the store can't be reached, forgotten identifiers don't take the room of
-// those that owe.
+// identifiers in debt.
 func TestForgottenIsNotSaved(t *testing.T) {
 	m := New(Settings{Domains: []Domain{{Name: "foo", Rules: []Rule{per(1, time.Second, 10)}, Identifiers: 10}}})
 	m.saver.on = true

@@ -14,11 +14,11 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Bucket is the rule that the first master's script implements: a token bucket that lets burst requests
-	// and one more pass at once.
+	// Bucket is the rule that the first master's script implements: a token bucket that admits burst requests
+	// and one more at once.
 	Bucket Kind = iota
-	// History is the rule in the protocol's description: no more than burst requests in the time that these
-	// take at the rate, and after that one at a time.
+	// History is the rule in the protocol's description: at most burst requests in the time that they take at
+	// the rate, and after that one at a time.
 	History
 	// Credit charges the cost of requests, in CPU-seconds.
 	Credit
@@ -47,7 +47,7 @@ type Rule struct {
 	// CPUs is the CPU time that Credit grants each identifier, in CPU-seconds per second.
 	CPUs float64
 	// Memory limits the debt of Credit: an identifier owes at most what it earns in this time. Zero means two
-	// minutes, which is also the default of the instances.
+	// minutes, the default of the instances.
 	Memory time.Duration
 }
 
@@ -61,15 +61,15 @@ func (r *Rule) String() string {
 
 // state is what one rule stores about one identifier. Times are milliseconds since 1970.
 type state struct {
-	at      int64   // Bucket: when the bucket was, or will be, full. Credit: the time to which level applies
-	expires int64   // until when it matters; 0: it doesn't matter
+	at      int64   // Bucket: when the bucket was or will be full. Credit: the time to which level applies
+	expires int64   // the time until which the state matters; 0: it doesn't matter
 	level   float64 // Credit: CPU-milliseconds; negative: debt
-	times   []int64 // History: the times of the latest requests; a ring once there are burst of them
+	times   []int64 // History: the times of the latest requests; once there are burst of them, a ring buffer
 	oldest  int     // History: index of the oldest one in times
 }
 
-// account handles a request and returns the time until which the identifier must wait. A time in the past
-// means that it need not wait.
+// account handles a request and returns the time until which the identifier must wait. A time in the past means
+// that the identifier needn't wait.
 func (r *Rule) account(s *state, now int64, a *smockron.Accounting) (until int64) {
 	ts := a.Received
 	if a.Until > 0 {
@@ -86,7 +86,7 @@ func (r *Rule) account(s *state, now int64, a *smockron.Accounting) (until int64
 }
 
 // bucket does the same as the first master's script. Like the script, it forgets the state one burst after the
-// latest request, even if the debt is greater.
+// latest request, even if the debt is larger.
 func (r *Rule) bucket(s *state, now, ts int64) int64 {
 	interval, burst := r.Interval.Milliseconds(), r.Burst.Milliseconds()
 	n := max(ts, now)
@@ -126,12 +126,12 @@ func (r *Rule) requests() int {
 }
 
 // keepFull is how many milliseconds Credit still remembers an identifier after its burst is full again, in
-// addition to the duration of its latest request. What the identifier earned during that request must not also
-// pay for another one that ran at the same time.
+// addition to the duration of its latest request. Otherwise, the identifier's earnings during that request
+// could also pay for another one that ran at the same time.
 const keepFull = 30_000
 
 // credit is a token bucket of CPU time. A request's cost is reported when it has ended, but the CPU time was
-// used earlier. The credit earned in that time therefore pays for it, even if the bucket was full.
+// used earlier. The credit earned in that time therefore pays for the request, even if the bucket was full.
 // Otherwise, a client that makes one request at a time, at exactly the rate, would exceed a small burst.
 func (r *Rule) credit(s *state, now int64, cost time.Duration) int64 {
 	r.refill(s, now, cost)
@@ -161,7 +161,7 @@ func (r *Rule) clear(s *state) int64 {
 	return s.at + int64(math.Ceil(-s.level/r.CPUs))
 }
 
-// next returns the result of the last call of account, if it still applies.
+// next returns the result of the last call of account, if that result still applies.
 func (r *Rule) next(s *state, now int64) int64 {
 	switch {
 	case s.expires < now:

@@ -24,14 +24,14 @@ func TestCredit(t *testing.T) {
 	r := Rule{Kind: Credit, CPUs: 0.5, Burst: 10 * time.Second}
 	var s state
 	for _, step := range []struct {
-		at, cost, until int64 // seconds; until 0: it need not wait
+		at, cost, until int64 // seconds; until 0: the identifier needn't wait
 	}{
-		{0, 4, 0}, // and it has earned 2 in the meantime: 8
+		{0, 4, 0}, // it has earned 2 in the meantime: 8
 		{0, 6, 0},
 		{0, 3, 2},
 		{1, 1, 4},
 		{4, 0, 0},
-		{100, 24, 104},         // it had saved the whole burst, and no more, and earned 12
+		{100, 24, 104},         // it had saved exactly the whole burst, and earned 12
 		{104, 1000, 104 + 120}, // no debt takes longer to pay than the memory
 		{10_000, 10, 0},
 	} {
@@ -44,8 +44,8 @@ func TestCredit(t *testing.T) {
 	}
 }
 
-// TestCreditWithNoBurst: requests that use exactly the rate, one after another, never wait, although nothing
-// can be saved. Two at a time do.
+// TestCreditWithNoBurst: successive requests that use exactly the rate never wait, although nothing can be
+// saved. Two requests at a time do.
 func TestCreditWithNoBurst(t *testing.T) {
 	r := Rule{Kind: Credit, CPUs: 1}
 	var s state

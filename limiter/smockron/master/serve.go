@@ -14,7 +14,7 @@ type ServeOptions struct {
 	Addresses smockron.Addresses
 	Now       func() time.Time // the clock
 	Store     *Store           // nil: memory only
-	// Ready, if set, is called once the master is listening.
+	// Ready, if set, is called as soon as the master is listening.
 	Ready func()
 	// Trouble, if set, is called with an error when the store fails, and with nil when the store works again.
 	Trouble func(error)
@@ -32,7 +32,7 @@ type service struct {
 	*Master
 	ServeOptions
 	queue   chan smockron.Accounting // messages for the master; if it is full, the oldest is dropped
-	dropped atomic.Uint64            // how many were dropped
+	dropped atomic.Uint64            // how many messages were dropped
 	second  int64                    // used by listen
 	packets int                      // used by listen: packets that arrived in that second
 	news    chan []Order             // orders that result from what the store contained
@@ -74,8 +74,8 @@ func Serve(ctx context.Context, m *Master, o ServeOptions) error {
 	return s.work(ctx)
 }
 
-// listen receives accounting until the context ends. It reports once, on opened, whether it could open the
-// socket.
+// listen receives accounting until the context ends. It reports once, on the channel opened, whether it could
+// open the socket.
 func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- error) error {
 	accounts, err := w.Accounts(s.Addresses.Accounting)
 	if err != nil {
@@ -109,8 +109,7 @@ func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- er
 // mostPackets limits how many packets are passed on per second. It is more than a fleet sends.
 const mostPackets = 4000
 
-// push queues a message for the master. If the queue is full, it drops the oldest message, because that one
-// matters least.
+// push queues a message for the master. If the queue is full, it drops the oldest message, which matters least.
 func (s *service) push(a smockron.Accounting) {
 	for {
 		select {
@@ -162,7 +161,7 @@ func (s *service) handle(a *smockron.Accounting) {
 
 // resync sends all orders of a domain to all of its gatekeepers.
 func (s *service) resync(now time.Time, name string) {
-	begun := time.Now() // by the machine's monotonic clock, because this only limits the rate
+	begun := time.Now() // uses the machine's monotonic clock, because this time only limits the rate
 	if begun.Sub(s.resyncs[name]) < resyncPause {
 		return
 	}
@@ -191,7 +190,7 @@ func (s *service) send(o Order) {
 	s.control.DelayUntil(o.Domain, o.Identifier, o.Until)
 }
 
-// Intervals and time limits for the store.
+// These are the intervals and time limits for the store.
 const (
 	storeEvery = 100 * time.Millisecond
 	storeAgain = time.Second

@@ -21,8 +21,8 @@ type Record struct {
 	Expires            time.Time
 }
 
-// maxUnsaved limits the identifiers that wait to be saved. While Redis can't be reached, saver remembers only
-// which identifiers have changed, not each change.
+// maxUnsaved limits the identifiers that wait to be saved. While Redis can't be reached, the saver remembers
+// only which identifiers have changed, not each change.
 const maxUnsaved = 200_000
 
 // saver keeps track of the changes that aren't in the store yet.
@@ -47,7 +47,8 @@ func (s *saver) note(u unsaved) {
 	s.unsaved[u] = struct{}{}
 }
 
-// findLocked returns an identifier and its domain. The identifier, or both, are nil if they were removed.
+// findLocked returns an identifier and its domain. If the identifier was removed, it is nil; if the domain was
+// removed, both are nil.
 func (m *Master) findLocked(u unsaved) (*domain, *identifier) {
 	if d := m.domains[u.domain]; d != nil {
 		return d, d.identifiers[u.name]
@@ -55,8 +56,8 @@ func (m *Master) findLocked(u unsaved) (*domain, *identifier) {
 	return nil, nil
 }
 
-// restore loads everything that the store contains. It returns the resulting orders, for gatekeepers that
-// asked before everything was loaded.
+// restore loads all records from the store. It returns the resulting orders, for gatekeepers that asked for
+// orders before all records were loaded.
 func (m *Master) restore(ctx context.Context, s *Store, now func() time.Time) (news []Order, err error) {
 	m.mu.Lock()
 	m.saver.on = true
@@ -105,8 +106,8 @@ func (m *Master) merge(now time.Time, r Record) (o Order, news bool) {
 // saveAtOnce is how many identifiers are saved in one batch.
 const saveAtOnce = 5_000
 
-// save writes all changes to the store. It returns orders that result from what another master has saved
-// there. Changes that couldn't be saved are saved later.
+// save writes all changes to the store. It returns orders that result from the records of another master.
+// Changes that couldn't be saved are saved later.
 func (m *Master) save(ctx context.Context, s *Store, now func() time.Time) (news []Order, err error) {
 	for {
 		batch := m.takeUnsaved()
@@ -180,9 +181,8 @@ func (m *Master) putBack(batch []unsaved) {
 	}
 }
 
-// The format of an identifier's states in a store: the states of its rules, in decimal, separated by bars. For
-// a single bucket rule, it is the number that the first master stores, so either master can continue where the
-// other one stopped.
+// The store keeps the states of an identifier's rules in decimal, separated by |. For a single bucket rule,
+// this is the number that the first master stores, so either master can continue where the other one stopped.
 
 const between = "|"
 
@@ -220,7 +220,7 @@ func (s *state) append(b []byte, k Kind) []byte {
 func mergeStates(text string, rules []Rule, states []state, now int64) {
 	parts := strings.Split(text, between)
 	if len(parts) != len(rules) {
-		return // it was written for other rules
+		return // the text was written for other rules
 	}
 	for i := range rules {
 		states[i].merge(parts[i], &rules[i], now)
@@ -258,8 +258,8 @@ func (s *state) mergeCredit(words []string, r *Rule, now int64) {
 	}
 }
 
-// mergeHistory puts the times from the store in front of those since the start. It is called when an
-// identifier is looked up for the first time.
+// mergeHistory puts the times from the store in front of those since the start. It is called at the first
+// lookup of an identifier.
 func (s *state) mergeHistory(words []string, r *Rule) {
 	size := r.requests()
 	var all []int64
@@ -275,9 +275,9 @@ func (s *state) mergeHistory(words []string, r *Rule) {
 	s.times, s.oldest = all[max(0, len(all)-size):], 0
 }
 
-// Store saves in Redis what a master knows about each identifier, so it survives a restart. A record is a
+// Store saves the master's state of each identifier in Redis, so the state survives a restart. A record is a
 // string under the key that the first master uses, throttle;<domain>;<identifier>, and expires when it no
-// longer matters. Only one goroutine uses the store, and no request waits for it.
+// longer matters. Only one goroutine uses the Store, and no request waits for it.
 type Store struct {
 	option rueidis.ClientOption
 	client rueidis.Client // nil: not connected yet
