@@ -59,6 +59,8 @@
 //   - A request that at first only held a worker may compute later. The ladder made no room for it when it
 //     started, so n is larger by one for all sizes while it computes (Uninvited:
 //     2cpu-150workers-pages800ms-20x50+10s-spread=true).
+//   - While all requests that wait for a CPU are expected to take at most 1 ms, 25 of these count as one
+//     (TestTinyRequestsShareRoom).
 //   - A running request that takes more CPU time than guessed climbs to a longer rung (Climbs: longjobs-flat,
 //     exports60s-3conn-pages300ms). A waiting request moves to another rung when its guess changes (Reguesses:
 //     misguess-control, longjobs-light).
@@ -168,6 +170,7 @@
 // These constants were found by experiment. Each is listed with the rules above that use it.
 //
 //	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
+//	perTiny 25                               how many tiny requests count as one
 //	lightRung, passRung, unknownRung         Passes, Probes: up to 100 ms, 400 ms; 1.6 s
 //	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
 //	waitsPart 7/8                            Waits

@@ -223,6 +223,7 @@ type queueEntry struct {
 	level      level         // where it waits, or waited
 	rung       rung          // where it runs
 	low        bool          // it is in the lower half of its rung
+	tiny       bool          // it is counted as tiny, see isTiny
 	overShare  bool          // when it became the head of its lane, its client was over its share or a stranger
 	undelayed  bool          // the gate was delaying no request when this one started
 	stays      bool          // it holds its worker until it ends, like a stream

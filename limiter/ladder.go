@@ -124,6 +124,7 @@ type load struct {
 	uninvited    int        // requests that compute but at first only held a worker, so the ladder had made no room for them
 	held         [rungs]int // running requests, by how long they hold their worker
 	probed       int        // requests that started as probes, turned out to be expensive, and still compute
+	tiny         int        // those in computing[0] that are tiny
 	probing      int        // probes, which show what requests of an unknown kind cost; each holds a worker for short requests
 	holding      int        // requests that compute little
 }
@@ -149,6 +150,9 @@ func (l *load) long() int { return from(&l.held, lightRung+1) }
 // compute adds n to the counts to which a computing request belongs.
 func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
+	if t.tiny && t.rung == 0 {
+		l.tiny += n
+	}
 	if t.uninvited {
 		l.uninvited += n
 	}
@@ -190,12 +194,39 @@ const (
 // or shorter, and over is how many of these belong to clients over their share.
 func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 	switch {
-	case alike < g.room(at, r):
+	case alike < g.room(at, r), r == 0 && alike-g.load.tiny+g.load.tiny/perTiny < g.limits.slots && g.onlyTinyWait():
 		return open
 	case alike-over < g.limits.slots && g.passes(r):
 		return toUnderShare
 	}
 	return closed
+}
+
+// A tiny request takes at most 1 ms of CPU time, so perTiny of them take no longer than one of the shortest
+// rung. While all requests that wait for a CPU are tiny, that many count as one. Starting them in twos would
+// cost more CPU time than they do, because the proxy and the backend would fall asleep and wake up for each.
+const perTiny = 25
+
+// isTiny reports whether a request is expected to take at most 1/perTiny of the shortest rung, and hasn't taken
+// longer so far.
+func (t *Ticket) isTiny() bool {
+	return t.sure && t.level == 0 && max(t.guess, t.charged) <= firstRung/perTiny
+}
+
+// onlyTinyWait reports whether all requests that wait for a CPU, and could be the next to start, are tiny.
+func (g *gate) onlyTinyWait() bool {
+	if g.wants(1, fresh) {
+		return false
+	}
+	return !slices.ContainsFunc(g.contending, func(s *site) bool {
+		q := &s.queues[0]
+		for _, h := range [...]*headHeap{&q.underShare, &q.overShare, &q.strange} {
+			if t := h.top(); t != nil && !t.isTiny() {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // passes reports whether, on rung r, clients within their share may start requests regardless of running

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/account"
 )
 
@@ -32,6 +33,60 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 	if got := g.leastOf(0, &g.home, false); got != x {
 		t.Errorf("%+v goes", got)
 	}
+}
+
+// TestTinyRequestsShareRoom: while all requests that wait for a CPU are tiny, 25 of them take the room of one.
+func TestTinyRequestsShareRoom(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		computing, tiny int
+		guess           float64
+		longer          level // where another request waits; 0: none does
+		other           bool  // whether one that isn't tiny waits among those of clients over their share
+		starts          bool
+	}{
+		{name: "two others compute", computing: 2, guess: 0.0005},
+		{name: "two tiny ones compute", computing: 2, tiny: 2, guess: 0.0005, starts: true},
+		{name: "49 tiny ones compute", computing: 49, tiny: 49, guess: 0.0005, starts: true},
+		{name: "50 tiny ones compute", computing: 50, tiny: 50, guess: 0.0005},
+		{name: "24 tiny ones and another compute", computing: 25, tiny: 24, guess: 0.0005, starts: true},
+		{name: "25 tiny ones and another compute", computing: 26, tiny: 25, guess: 0.0005},
+		{name: "it isn't tiny", computing: 2, tiny: 2, guess: 0.0011},
+		{name: "a longer one waits", computing: 2, tiny: 2, guess: 0.0005, longer: 1},
+		{name: "one of an unknown kind waits", computing: 2, tiny: 2, guess: 0.0005, longer: fresh},
+		{name: "one that isn't tiny waits", computing: 2, tiny: 2, guess: 0.0005, other: true},
+	} {
+		g := shaped()
+		g.home.clock.active, g.utilisation = 1, 1
+		g.load.computing[0], g.load.tiny = c.computing, c.tiny
+		g.head(0).guess = c.guess
+		if c.longer > 0 {
+			g.head(c.longer)
+		}
+		if c.other {
+			x := g.head(0)
+			g.home.queues[0].underShare.remove(x)
+			g.home.queues[0].overShare.push(x)
+			x.guess = 0.02
+		}
+		if got := g.leastOf(0, &g.home, false); (got != nil) != c.starts {
+			t.Errorf("%s: starts %t", c.name, got != nil)
+		}
+	}
+}
+
+// TestARunningRequestIsNoLongerTiny once it has taken more than 1 ms, and counts in full from then on.
+func TestARunningRequestIsNoLongerTiny(t *testing.T) {
+	g := shaped()
+	x := g.head(0)
+	x.guess = 0.0005
+	x.phase = outside
+	g.countIn(x, computing, 0)
+	testkit.Same(t, 1, g.load.tiny, "tiny at the start")
+	x.charged = 0.002
+	g.move(x, computing, 0)
+	testkit.Same(t, 0, g.load.tiny, "tiny after 2 ms")
+	testkit.Same(t, 1, g.load.computing[0], "computing")
 }
 
 // TestPassingADoor: clients within their share may start requests unless a door is closed. Strangers and

@@ -261,9 +261,9 @@ func (t *Ticket) isLow(r rung) bool {
 	return t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 }
 
-// move changes the phase, the rung or the half of the rung of a running request.
+// move changes the phase, the rung or the half of the rung of a running request, or that it is tiny.
 func (g *gate) move(t *Ticket, p phase, r rung) {
-	if t.phase == p && t.rung == r && t.low == t.isLow(r) {
+	if t.phase == p && t.rung == r && t.low == t.isLow(r) && t.tiny == t.isTiny() {
 		return
 	}
 	was := t.phase
@@ -277,7 +277,7 @@ func (g *gate) countIn(t *Ticket, p phase, r rung) {
 	if p == holding {
 		r = max(r, lightRung+1)
 	}
-	t.phase, t.rung, t.low = p, r, t.isLow(r)
+	t.phase, t.rung, t.low, t.tiny = p, r, t.isLow(r), t.isTiny()
 	t.client.running++
 	g.load.count(t, 1)
 	if t.level.short() {
