@@ -12,7 +12,7 @@ import (
 	"tempomat/limiter"
 )
 
-// By is what a class groups requests by. For a built-in class, it is the class's name.
+// By is the property by which a class groups requests. For a built-in class, it is the class's name.
 type By string
 
 // The ways of grouping that other packages use.
@@ -103,7 +103,7 @@ type Result struct {
 	Robot         bool     // the User-Agent doesn't name a browser
 	Account       bool     // the first key is a robot's account
 	Pooled        bool     // the account belongs to an unverified name, or is shared by all such names
-	Forged        bool     // the User-Agent names a robot that the client is not
+	Forged        bool     // the User-Agent names a robot that the client isn't
 	Declared      bool     // the User-Agent says that the client is a robot
 	Fetcher       bool     // the account belongs to a robot that fetches pages for people
 	Prefetch      bool     // the browser requests the page in advance; no person looks at the answer yet
@@ -131,7 +131,7 @@ func (r *Result) Identity() (client, within limiter.Key, others []limiter.Key) {
 	return r.keys[0], within, r.keys[1:r.n]
 }
 
-// Keep removes the keys of all classes except those for which has returns true.
+// Keep removes all keys except those of the classes for which has returns true.
 func (r *Result) Keep(has func(class string) bool) {
 	n := 0
 	for i := range r.keys[:r.n] {
@@ -139,7 +139,7 @@ func (r *Result) Keep(has func(class string) bool) {
 			r.keys[n] = r.keys[i]
 			n++
 		} else if i == 0 {
-			r.Session, r.Account, r.Fetcher, r.Pooled = false, false, false, false // they described the first key
+			r.Session, r.Account, r.Fetcher, r.Pooled = false, false, false, false // these described the first key, which was removed
 		}
 	}
 	clear(r.keys[n:])

@@ -19,7 +19,7 @@ const (
 	NoHeader                            // none: the client is always the peer
 )
 
-// maxHops is how many hops are read, from the right. Real chains have fewer than ten.
+// maxHops is the most hops that are read, from the right. Real chains have fewer than ten.
 const maxHops = 64
 
 // client returns the address to charge, and whether the peer is trusted.
@@ -89,7 +89,7 @@ func (c *Classifier) Peer(remote string) (peer netip.Addr, trusted bool) {
 	return peer, local || c.trusted.Contains(peer)
 }
 
-// parsePeer reads http.Request.RemoteAddr. The peer of a unix socket ("", "@", "@name" or "/path") is local:
+// parsePeer reads http.Request.RemoteAddr. The peer of a Unix socket ("", "@", "@name" or "/path") is local:
 // it is a proxy on this machine, and the socket's permissions allow it to connect. A local peer is always
 // trusted, even if TrustedProxies is empty. If it sends no usable header, its clients are charged to
 // 127.0.0.1. Any other text that isn't an address is untrusted and charged to 0.0.0.0.

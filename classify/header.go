@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxHeaderBytes is how many bytes of a header's value are hashed.
+// maxHeaderBytes is the most bytes of a header's value that are hashed.
 const maxHeaderBytes = 4096
 
 // appendHeaderID appends 16 hexadecimal digits: the first 8 bytes of the SHA-256 of the header's first value.
@@ -77,8 +77,8 @@ func withoutPort(host string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// appendHost appends the host of a request, or nothing if it has none. A host that is too long for an ID is
-// cut, and a hash of the whole host is appended.
+// appendHost appends the host of a request, or nothing if there is none. A host that is too long for an ID is cut,
+// and a hash of the whole host is appended.
 //
 // A client can send any host. Characters that don't occur in names and addresses are replaced with ?, so they
 // never get into tables and logs. The size of the limiter's table limits the number of hosts.

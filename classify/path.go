@@ -137,9 +137,9 @@ const (
 // segment folds one segment of a path, or one parameter's name:
 //
 //   - Words keep their letters, and a run of digits becomes #: page2 is page#.
-//   - Random tokens become *: words with several runs of digits, with one run
-//     next to 11 or more letters, with 8 or more hexadecimal digits of
-//     both kinds, with more than 24 letters; and UUIDs.
+//   - Random tokens become *. These are UUIDs, and words that have several runs of digits, one run
+//     next to 11 or more letters, 8 or more hexadecimal digits that include letters and decimal
+//     digits, or more than 24 letters.
 //   - Neighbouring # and * are merged: 3.6.0 becomes #, and so does a date.
 //   - Separators become -, or a dot if one of them is a dot.
 //   - A title becomes *, but keeps a short extension: *.jpg. A title has more than 4 words or 32

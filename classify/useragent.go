@@ -31,7 +31,7 @@ import (
 // because clients could then create any number of families.
 
 const (
-	// MaxAgentBytes is how many bytes of a User-Agent are read.
+	// MaxAgentBytes is the most bytes of a User-Agent that are read.
 	MaxAgentBytes = 512
 	// maxWholeAgent limits the length of a UserAgentHeader, because Smockron masters don't accept longer
 	// identifiers.
@@ -39,7 +39,7 @@ const (
 	maxNameWords  = 3
 )
 
-// agent is what has been found so far in the words of a User-Agent.
+// agent collects the findings while the words of a User-Agent are read.
 type agent struct {
 	browser    int    // index in browsers; -1: none
 	platform   int    // index in platforms; -1: none

@@ -39,7 +39,7 @@ type Config struct {
 	Limits       []Limit      // limits on numbers of requests
 	Headers      string       // response headers that show limits: none, ratelimit (X-RateLimit-…) or draft (the IETF's)
 	Cost         Cost         // how the cost of requests is determined
-	Table        Table        // how many keys are kept in memory
+	Table        Table        // the number of keys that are kept in memory
 	Timeouts     Timeouts     // how long a client may keep connections and requests open
 	Buffer       Buffer       // where bodies wait for the backend and for slow clients
 	Coordination Coordination // the instances with which this one shares its accounts

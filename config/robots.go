@@ -14,7 +14,7 @@ type Robots struct {
 	Share   float64 // fraction of all CPUs that each robot may use permanently, above 0 to 1
 	// Resolver is the DNS server to use, as "host:port"; empty: the system's.
 	Resolver string
-	Refresh  string  // "on": fetch the lists of addresses that operators publish; or "off"
+	Refresh  string  // "on" or "off": whether to fetch the lists of addresses that operators publish
 	Known    []Robot // robots in addition to the built-in ones
 }
 

@@ -150,7 +150,7 @@ func (b Backend) IsLocal() bool {
 // this machine, tempomat detects the loop when the first request comes back.
 func (b Backend) IsServedAt(listen string) bool {
 	if listen == b.URL {
-		return true // a unix socket
+		return true // a Unix socket
 	}
 	u := b.Parsed()
 	port := u.Port()

@@ -1,5 +1,5 @@
-// Package cpuaccount determines what a request costs the server in CPU-seconds: it guesses the cost from
-// similar requests before the request runs, and measures it while the backend works on the request.
+// Package cpuaccount determines the cost of a request to the server, in CPU-seconds. It guesses the cost from similar
+// requests before the request runs, and measures it while the backend works on the request.
 //
 // # The guess
 //

@@ -87,7 +87,7 @@ func (g *Estimator) begin(now time.Time, k *Kind, q *question) {
 	q.asker = asker{from: witness(q.address), known: k.Known, at: now.UnixMilli()}
 }
 
-// look finds what is known about a request.
+// look finds the known costs of requests like this one.
 func (g *Estimator) look(now time.Time, k *Kind, q *question) {
 	g.begin(now, k, q)
 	for i, feature := range q.features() {
@@ -211,11 +211,11 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 const anyClient = 0
 
 const (
-	// novelKinds replaces the feature in the entry for all requests of kinds without enough answers.
+	// novelKinds replaces the feature in the entry for answers to requests of kinds without enough answers.
 	novelKinds = 1
-	// leastNovel is how many of these must have been answered, because all kinds lack answers after a start.
+	// leastNovel is the number of such answers that novel needs, because all kinds lack answers after a start.
 	leastNovel = 16
-	// mostNovel is the largest cost, in seconds, with which each of them counts. A single long one is soon forgotten.
+	// mostNovel is the largest cost, in seconds, with which such an answer counts. An expensive answer therefore soon fades.
 	mostNovel = 1
 )
 

@@ -199,8 +199,8 @@ func TestGuessOfTheUnknown(t *testing.T) {
 	}
 }
 
-// TestInventedKindsStayExpensive: requests of new kinds are expected to cost what the latest of them cost, for a
-// while. Other kinds aren't affected.
+// TestInventedKindsStayExpensive: for a while, requests of new kinds are expected to cost as much as the latest of
+// them. Other kinds aren't affected.
 func TestInventedKindsStayExpensive(t *testing.T) {
 	g := newEstimator()
 	for i := range leastNovel {

@@ -39,7 +39,7 @@ func (s *Span) Measured(now time.Time, r Reading) {
 	s.idle = max(0, ready-s.cpu-s.unserved)
 }
 
-// tends is how long it takes until a request's earlier behaviour has almost no influence on its weight.
+// tends is the time after which a request's earlier behaviour has almost no influence on its weight.
 const tends = 200 * time.Millisecond
 
 // tendLocked returns the fraction of its recent time in which the request computed, not counting the time in

@@ -96,8 +96,8 @@ func TestSharedFeaturesAreNotToBlame(t *testing.T) {
 	expectEstimate(t, g, 1, k("me", "home"), time.Second, false)
 }
 
-// TestNeverAnswered: for a kind without any answer, the Estimator uses what running requests have cost and how
-// long they were idle. A parameter that is often requested and never ran long doesn't count as equally
+// TestNeverAnswered: for a kind without any answer, the Estimator uses the cost and the idle time of running requests.
+// A parameter that is often requested, but whose requests never run long, doesn't count as equally
 // expensive.
 func TestNeverAnswered(t *testing.T) {
 	g := newEstimator()

@@ -111,7 +111,7 @@ func (s *sketch) unask(hash uint64) {
 	}
 }
 
-// learn records the cost of an answered request and how long it was idle. It fills in before with the earlier view.
+// learn records the cost of an answered request and how long it was idle. It sets before to the earlier view.
 func (s *sketch) learn(hash uint64, by *asker, x, idle float64, before *view) {
 	sh := s.shard(hash)
 	sh.mu.Lock()

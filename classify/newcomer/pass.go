@@ -30,11 +30,11 @@ const (
 	passSize  = stampSize + macSize
 	passText  = (passSize*8 + 5) / 6 // characters
 
-	// maxPasses is how many passes a cookie holds. A client may switch between IPv4 and IPv6 or between
-	// networks, or use several proxies with different keys, and keeps a pass for each of them.
+	// maxPasses is the most passes that a cookie holds. A client may switch between IPv4 and IPv6 or between
+	// networks, or use several proxies with different keys, and keeps a pass for each of these.
 	maxPasses = 4
-	// maxChecked is how many passes of a request are checked: those of two cookies, because a browser may send
-	// two with the same name.
+	// maxChecked is the most passes of a request that are checked: those of two cookies, because a browser may
+	// send two with the same name.
 	maxChecked = 2 * maxPasses
 )
 

@@ -34,7 +34,7 @@ func keyOf(client netip.Addr) block {
 	return raw
 }
 
-// redirected is what recent stores for an address.
+// redirected is the entry of recent for an address.
 type redirected struct {
 	at       int64 // Unix seconds
 	cameBack bool

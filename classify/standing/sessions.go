@@ -26,10 +26,10 @@ import (
 // The number of sessions in use at an address is limited, wherever they began. Each session adds to that
 // number while it is in use, and gradually less afterwards. At the limit, an address gets no further sessions.
 
-// longestName is how many bytes of a cookie's name are used.
+// longestName is the most bytes of a cookie's name that are used.
 const longestName = 64
 
-// recount is how long a session counts as in use before its weight is renewed.
+// recount is the time for which a session counts as in use before its weight is renewed.
 const recount = 10 // seconds
 
 // judgeCookies looks for a cookie that the site has set and makes its session the client. It skips cookies
@@ -100,7 +100,7 @@ func (s *sessions) ofLocked(given handed, address uint64) (e *session) {
 func idOf(value uint64) uint32 { return uint32(value>>32) | 1 }
 
 // isAt reports whether a session currently counts at an address. A session whose home is a different address moves
-// to this one if it has moves left. A session doesn't count at an address that has too many.
+// to this one if it has moves left. A session doesn't count at an address with too many sessions.
 func (j *Judge) isAt(at int64, e *session, address uint64) bool {
 	staying, left := e.home == address, e.weight(at)
 	switch {
@@ -192,7 +192,7 @@ func (j *Judge) inherit(at int64, address, session uint64) uint64 {
 }
 
 // give stores the cookies that an answer sets, and reports whether it set any for a client without a session.
-// Some sites change the value of a session's cookie with every answer; the new value then belongs to the same
+// Some sites change the value of a session's cookie with every answer. The new value then belongs to the same
 // session.
 func (j *Judge) give(at int64, lines []string, x *Visit) (toStranger bool) {
 	id, network := x.session, uint32(0)
@@ -258,12 +258,12 @@ type session struct {
 }
 
 const (
-	// mostSessions is how many sessions are kept: 20 MB, plus the table of their values.
+	// mostSessions is the most sessions that are kept. They take 20 MB, plus the table of their values.
 	mostSessions = 1 << 16
-	// valuesOfSession is how many cookies of a session are stored. One isn't enough, because some sites set
+	// valuesOfSession is the most cookies of a session that are stored. One isn't enough, because some sites set
 	// one or two with each answer, and browsers send several requests for a page at once.
 	valuesOfSession = 8
-	// valuesOfName is how many of these may have the same name. Otherwise a cookie that changes often would
+	// valuesOfName is the most of these that may have the same name. Otherwise a cookie that changes often would
 	// displace those that stay the same.
 	valuesOfName = 4
 

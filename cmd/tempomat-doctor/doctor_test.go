@@ -132,7 +132,7 @@ func call(t *testing.T, env []string, args ...string) (code int, stdout, stderr 
 	return code, out.String(), errs.String()
 }
 
-// fails runs the doctor with arguments that must fail: it must print the reason, print nothing else, and have the status.
+// fails runs the doctor with arguments that must fail. It must print only the reason, and return the given status.
 func fails(t *testing.T, env []string, status int, why string, args ...string) {
 	t.Helper()
 	code, stdout, stderr := call(t, env, args...)

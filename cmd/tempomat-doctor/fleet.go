@@ -339,7 +339,7 @@ func sayWhose(document any, name string) {
 	}
 }
 
-// join adds x, another instance's document, to sum, as the fleet tags of package api define.
+// join adds x, the document of another instance, to sum. The fleet tags of package api determine how.
 func join(sum, x reflect.Value, how string) {
 	switch sum.Kind() {
 	case reflect.Struct:

@@ -122,8 +122,8 @@ func printable(t api.BucketsReply) *view.Table {
 // screen is the size of the screen in characters; 0 means no limit.
 type screen struct{ width, height int }
 
-// screen returns the size of the screen. It uses COLUMNS and LINES if they are set; watch, which reads the
-// output from a pipe, sets them. Otherwise it asks the terminal. Output to files and other programs has no
+// screen returns the size of the screen. It uses COLUMNS and LINES if they are set, for example by watch, which reads
+// the output from a pipe. Otherwise it asks the terminal. Output to files and other programs has no
 // limit.
 func (d *doctor) screen() screen {
 	s := screen{width: size(d.env, "COLUMNS"), height: size(d.env, "LINES")}

@@ -13,7 +13,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// The admin API: JSON over HTTP on a unix socket, for tempomat-doctor.
+// The admin API: JSON over HTTP on a Unix socket, for tempomat-doctor.
 type (
 	// statusReply answers GET /v1/master.
 	statusReply struct {

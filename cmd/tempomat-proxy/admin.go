@@ -65,7 +65,7 @@ func (s *sidecar) logEnd(err error) {
 	}
 }
 
-// topHolders is how many addresses and networks with the most connections the status lists.
+// topHolders is the number of addresses and networks, those with the most connections, that the status lists.
 const topHolders = 10
 
 // instance describes this proxy to the other instances of its fleet. They compare the description with their own.

@@ -91,7 +91,7 @@ func pageBackend(t *testing.T) (url string) {
 	return url
 }
 
-// slowBackend is a pageBackend whose page /slow waits until release. slow receives a value for each request for it.
+// slowBackend is a pageBackend whose page /slow waits until release. slow receives a value for each such request.
 func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()) {
 	t.Helper()
 	came, gate := make(chan struct{}, 16), make(chan struct{})

@@ -372,7 +372,7 @@ func (p *priorities) end() {
 	p.closeLocked()
 }
 
-// numbers returns counts of the changes of priorities.
+// numbers returns how often priorities were changed.
 func (p *priorities) numbers() metrics.Priorities {
 	p.mu.Lock()
 	defer p.mu.Unlock()

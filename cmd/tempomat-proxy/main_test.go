@@ -17,7 +17,7 @@ import (
 var scratch = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tempomat-") })
 
 func TestMain(m *testing.M) {
-	// A successor becomes an orphan when it runs. This call makes it a child of this process.
+	// Once a successor runs, its parent has ended. This call makes it a child of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

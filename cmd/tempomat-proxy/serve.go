@@ -350,7 +350,7 @@ func (s *sidecar) accepts() bool {
 // wouldn't help.
 type watchdog struct {
 	passes func() int64
-	serves func() bool // blocks if the request path blocks; returns false once another process serves
+	serves func() bool // blocks if the request path blocks; returns false after another process has taken over
 	ping   func()
 	log    *zap.Logger
 }

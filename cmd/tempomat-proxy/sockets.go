@@ -51,8 +51,8 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 	return append(taken, opened...), err
 }
 
-// forgetUnserved closes inherited sockets that aren't served, here and in systemd's store. While another
-// process still serves them, it does nothing; call it again after that process has ended.
+// forgetUnserved closes inherited sockets that aren't served, here and in systemd's store. It does nothing while
+// another process still serves them. Call it again after that process has ended.
 func (s *sidecar) forgetUnserved() {
 	if s.inherited.From == nil && len(s.unserved) > 0 {
 		handover.Close(s.unserved)

@@ -84,7 +84,7 @@ func (f *stateFile) read() error {
 	return err
 }
 
-// readOwn reads a file. most is the largest size, in bytes. readOwn fails if other users than this process's user and
+// readOwn reads a file. most is the largest size, in bytes. readOwn fails if users other than this process's user and
 // root can write the file, because its content can't be trusted then. It doesn't follow a symbolic link.
 func readOwn(path string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // doesn't block if the file is a pipe

@@ -1,6 +1,6 @@
-// Command demo runs a site whose pages burn CPU time, and the proxy in front of it. With -attack, it shows
-// what a crawler does to that site without and with the gate: people browse, the crawler takes the CPU, and a
-// table shows what the people get.
+// Command demo runs a site whose pages burn CPU time, and the proxy in front of it. With -attack, it shows the effect
+// of a crawler on that site without and with the gate: people browse, the crawler takes the CPU, and a table shows
+// how fast the people's pages arrive.
 package main
 
 import (
@@ -92,7 +92,7 @@ func attack(ctx context.Context, site, mode string, settle, measure time.Duratio
 	return r
 }
 
-// result is what the visitors got.
+// result is the outcome for all visitors.
 type result struct {
 	mode     string
 	from     time.Time
@@ -103,8 +103,8 @@ type result struct {
 	heavy int
 }
 
-// people adds a person's visits. A visit that was still waiting at the end counts with the time that it had
-// waited.
+// people adds a person's visits. A visit that was still waiting at the end counts with the time that it had waited
+// by then.
 func (r *result) people(vs []visit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *result) crawler(vs []visit) {
 	}
 }
 
-// crawled returns how many pages the crawler got per second.
+// crawled returns the number of pages that the crawler got per second.
 func (r *result) crawled() float64 { return float64(r.heavy) / r.measured.Seconds() }
 
 func (r *result) percentile(p float64) time.Duration {
@@ -148,7 +148,7 @@ func (r *result) within() float64 {
 	return 100 * float64(n) / float64(max(1, len(r.pages)))
 }
 
-// print prints a line of the table; the first line is preceded by the headings.
+// print prints a line of the table. If head is set, it first prints the headings.
 func (r *result) print(w io.Writer, head bool) {
 	const form = "%-18s %8s %8s %8s %8s %9s   %s\n"
 	if head {
@@ -178,7 +178,7 @@ const thinking = 1500 * time.Millisecond
 type visit struct {
 	at    time.Time
 	took  time.Duration
-	ended bool // it was answered; otherwise the demonstration ended first
+	ended bool // whether the request was answered before the demonstration ended
 }
 
 // visitor requests pages of the demo site.
@@ -220,7 +220,7 @@ func (v *visitor) crawl(ctx context.Context) []visit {
 	return v.visits
 }
 
-// note gets a page and records how long it took.
+// note requests a page and records how long the answer took.
 func (v *visitor) note(ctx context.Context, path string) bool {
 	at := time.Now()
 	ok := v.get(ctx, path)

@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// siteCommand makes the program only run the demo's backend. In a process of its own, the goroutines that burn
-// CPU time don't delay the visitors' goroutines.
+// siteCommand makes the program run only the demo's backend. The backend is in a separate process, so the goroutines
+// that burn CPU time don't delay the visitors' goroutines.
 const siteCommand = "site"
 
-// siteWorkers is how many pages the backend generates at a time; other requests wait, first come, first
-// served, as in Apache's queue.
+// siteWorkers is the number of pages that the backend generates at a time. Other requests are served in the order in
+// which they arrive, as in Apache's queue.
 const siteWorkers = 16
 
-// What the demo's pages cost, in CPU time.
+// The CPU time that the demo's pages cost.
 const (
 	lightPage = 20 * time.Millisecond
 	heavyPage = 400 * time.Millisecond
@@ -60,7 +60,7 @@ type demo struct {
 	end func() error
 }
 
-// startDemo starts both. The bursts are small, so a client gets into debt within seconds instead of minutes.
+// startDemo starts the site and the proxy. The bursts are small, so a client gets into debt within seconds, not minutes.
 func startDemo(ctx context.Context, program, listen, mode string) (d *demo, err error) {
 	dir, err := os.MkdirTemp("", "tempomat-demo-")
 	if err != nil {
@@ -133,7 +133,7 @@ func startAndFind(c *exec.Cmd, pipe func() (io.ReadCloser, error), pattern strin
 	return "", fmt.Errorf("%s did not start: %v\n%s", c.Path, c.Wait(), said)
 }
 
-// show runs the demo until the context ends, and prints what to try.
+// show runs the demo until the context ends, and prints suggestions for what to try.
 func show(ctx context.Context, program, listen string) error {
 	d, err := startDemo(ctx, program, listen, "fair")
 	if err != nil {
@@ -160,7 +160,7 @@ Press Ctrl-C to stop.
 	return d.end()
 }
 
-// demoSite returns the demo's backend. Its pages burn real CPU time; /page?ms=N burns N milliseconds.
+// demoSite returns the demo's backend. Its pages burn real CPU time. /page?ms=N burns N milliseconds.
 func demoSite() http.Handler {
 	mux := http.NewServeMux()
 	workers := make(chan struct{}, siteWorkers)

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// ReadSecret reads a file of at most most bytes. It fails if the file is larger, or if other users can read or
-// change it.
+// ReadSecret reads a file. It fails if the file is larger than most, in bytes, or if other users can read or change
+// it.
 func ReadSecret(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	switch {

@@ -42,7 +42,7 @@ const (
 	// mostLater is the part of mostPending that Later may fill. The rest is for the program's own
 	// messages.
 	mostLater = mostPending * 3 / 4
-	// lastWrite is how long the program waits at its end for the last lines to be written.
+	// lastWrite is the longest time that the program waits at its end for the last lines to be written.
 	lastWrite = time.Second
 )
 
@@ -64,7 +64,7 @@ type Output struct {
 	why     error // why the last of them was lost
 }
 
-// lossShown is how long Losing reports a loss.
+// lossShown is the time for which Losing reports a loss.
 const lossShown = time.Minute
 
 var errSlow = errors.New("the log's reader is too slow")

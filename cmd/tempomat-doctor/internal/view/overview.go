@@ -9,7 +9,7 @@ import (
 	"tempomat/proxy/admin/api"
 )
 
-// Thresholds above which the overview mentions something.
+// The thresholds for the sentences of the overview.
 const (
 	fullFrom      = 0.85 // of the CPUs
 	fullOfOthers  = 0.5  // of the CPUs, by other programs, in the same seconds

@@ -147,7 +147,7 @@ func (m *Model) pagesCPU(group string) float64 {
 	return max(whole, pages)
 }
 
-// part names the most expensive part of a page, and its percentage of the page's cost.
+// part returns the name of the most expensive part of a page, and its percentage of the page's cost.
 func part(parts []api.PartRow, whole float64) string {
 	if len(parts) == 0 {
 		return ""

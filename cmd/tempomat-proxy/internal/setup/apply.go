@@ -312,7 +312,7 @@ func (Local) Run(ctx context.Context, argv ...string) (string, error) {
 func (Local) Terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
 // probe requests the page of p on this machine, and returns the status of the answer. It doesn't check the
-// certificate, because the change doesn't affect whether the certificate is valid.
+// certificate, because setup leaves the site's certificate unchanged.
 func probe(ctx context.Context, p Probe) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -43,14 +43,14 @@
 // lines around them. It reports lines that it can't restore, and restores the rest.
 //
 // Apache is reloaded, not restarted, and the proxy is asked to end, so requests in progress finish. While
-// one server takes over the port from the other, no program listens on it for a moment. -undo does this
+// one server takes over the port from the other, no program listens on it for a moment. -undo switches the servers
 // last, and only if Apache's check succeeds and Apache would listen on the port. Otherwise the proxy
 // continues to serve.
 //
-// Without systemd, -write changes the files and prints the commands that switch to the proxy. -undo switches
-// back without help, and ends the proxy that listens on the port. To add a site later, undo setup and run it
-// again, or write the site without a port (<VirtualHost *>). -undo adds the public port to such sites as
-// well.
+// Without systemd, -write changes the files and prints the commands that switch to the proxy. -undo switches back
+// without such commands, and ends the proxy that listens on the port. To add a site later, undo setup and run it
+// again, or write the site without a port (<VirtualHost *>). -undo also adds the public port to such
+// sites.
 //
 // If setup finds an obstacle, it changes nothing. An Obstacle says what setup can't handle, why it can't, and what to
 // do instead.
