@@ -1,11 +1,11 @@
-// The admin API as the page uses it.
+// This module calls the admin API for the page.
 
 const tokenKey = 'tempomat-token';
 
 let token = '';
 try {
   token = sessionStorage.getItem(tokenKey) ?? '';
-} catch {} // without storage the token lasts as long as the page
+} catch {} // without storage, the token is kept only as long as the page is open
 
 export const hasToken = () => token !== '';
 
@@ -47,7 +47,7 @@ async function ask(path, more) {
   return body;
 }
 
-// Requests a document, and waits at most ten seconds for it.
+// Requests a document, and waits for it for at most ten seconds.
 export async function get(path, query = {}) {
   const search = new URLSearchParams(query).toString();
   return ask(`v1/${path}${search && `?${search}`}`, { headers: headers() });

@@ -1,5 +1,5 @@
-// All elements are made here. Texts become text nodes, so texts that clients chose can never
-// become markup.
+// This module makes all elements. Texts become text nodes, so texts that clients chose can
+// never become markup.
 
 import { plain } from './format.js';
 
@@ -20,16 +20,16 @@ export const svg = (tag, attributes, ...children) =>
 
 export const byId = (id) => document.getElementById(id);
 
-// Changes a text only if it differs, so selections and screen readers aren't disturbed.
+// Changes a text only if it differs, so that selections and screen readers aren't disturbed.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// A text that a client chose.
+// Shows a text that a client chose.
 export const foreign = (text, none = '(none)') =>
   text === '' || text === undefined ? el('span', { class: 'muted' }, none) : el('bdi', { dir: 'ltr', class: 'foreign', title: plain(text) }, plain(text));
 
-// The mark of a group: its colour and pattern, next to its name.
+// Makes the mark of a group: its colour and pattern, shown next to its name.
 export const sign = (group) =>
   svg('svg', { class: 'sign', width: 12, height: 12, viewBox: '0 0 12 12', 'aria-hidden': 'true', focusable: 'false' },
     svg('rect', { class: `g-${group}-edge`, x: 0.5, y: 0.5, width: 11, height: 11, rx: 2, fill: `url(#fill-${group})` }));

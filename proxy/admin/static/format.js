@@ -1,4 +1,4 @@
-// How numbers and texts are written, the same everywhere on the page.
+// This module formats numbers and texts in the same way everywhere on the page.
 
 export const groups = ['known', 'newcomers', 'strangers', 'robots', 'exempt'];
 
@@ -6,14 +6,14 @@ const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 
 export const count = (n) => whole.format(n);
 
-// A CPU-second per second is one CPU.
+// Formats a number of CPUs. A CPU-second per second is one CPU.
 export const cpus = (x) => x.toFixed(x >= 100 ? 0 : x >= 10 ? 1 : 2);
 
 export const rate = (x) => (x >= 100 ? whole.format(x) : x.toFixed(x >= 10 ? 1 : 2));
 
 export const percent = (x) => `${(100 * x).toFixed(0)} %`;
 
-// A duration, with at most three digits.
+// Formats a duration with at most three digits.
 export function seconds(s) {
   const of = Math.abs(s);
   if (of === 0) return '0';
@@ -28,13 +28,13 @@ export function seconds(s) {
 
 const pad = (n) => String(n).padStart(2, '0');
 
-// A Unix time as the local time of day.
+// Formats a Unix time as the local time of day.
 export function clock(at) {
   const d = new Date(at * 1000);
   return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
-// Clients choose these texts. Characters that are invisible, or change the order of letters,
-// are written as codes.
+// Makes a text that a client chose safe to show: invisible characters, and those that change
+// the order of letters, become codes.
 export const plain = (text) =>
   String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);

@@ -1,7 +1,7 @@
-// Keeps the page's documents fresh. It requests one document at a time, when it is due, and none while the page
-// is hidden or paused.
+// This module keeps the page's documents up to date. It requests one document at a time, when it is due, and
+// none while the page is hidden or paused.
 
-const longest = 15_000; // between two attempts
+const longest = 15_000; // milliseconds between two attempts
 
 export class Live {
   // tasks: {every, run(), failed(error)}, every in milliseconds. tell(text, state) shows the state of
@@ -74,7 +74,7 @@ export class Live {
 
   async lost(signal) {
     const wait = Math.min(longest, 1000 * 2 ** Math.min(this.failures++, 6)) * (0.75 + Math.random() / 2);
-    this.tell(`Connection lost; next attempt in ${Math.ceil(wait / 1000)} s`, 'lost'); // read aloud once
+    this.tell(`Connection lost; next attempt in ${Math.ceil(wait / 1000)} s`, 'lost'); // screen readers read this aloud only once
     await this.sleep(wait, signal);
   }
 

@@ -1,4 +1,4 @@
-// Requests the documents and shows each in its place.
+// This module requests the documents and shows each in its place.
 
 import { get, hasToken, setToken } from './api.js';
 import { byId, say } from './dom.js';
@@ -149,7 +149,7 @@ async function begin() {
       live.lock('');
       return;
     }
-  } catch {} // the first task will show what is wrong
+  } catch {} // the first task will show the error
   live.start();
 }
 

@@ -1,5 +1,5 @@
-// The header of the page shows the state of the server, in figures and in a sentence. The panel Health
-// shows the state of sharing with other instances.
+// This module fills the header of the page, which shows the state of the server in figures and in a sentence,
+// and the panel Health, which shows the state of sharing with other instances.
 
 import { byId, el, named, say, svg } from './dom.js';
 import { count, cpus, groups, percent, plain, rate, seconds } from './format.js';
@@ -41,7 +41,7 @@ export function showOverview(o, shapes) {
   document.title = `${o.conditions?.length ? '! ' : ''}${count(waiting)} waiting, CPU ${percent(o.cpu / (o.cpus || 1))}: tempomat`;
 }
 
-// Shows the conditions, the worst first, each with what to do about it. Screen readers read changes aloud.
+// Shows the conditions, the worst first, each with an action. Screen readers read changes aloud.
 let shownConditions = '';
 function showConditions(all) {
   const text = all.map((c) => `${c.what} ${c.do}`).join('\n');
@@ -51,7 +51,7 @@ function showConditions(all) {
   byId('conditions').replaceChildren(...all.map((c) => el('li', { class: c.bad ? 'bad' : 'warning' }, el('strong', null, plain(c.what)), ' ', plain(c.do))));
 }
 
-// The CPUs as a bar, by group.
+// Shows the CPU use as a bar, by group.
 function gauge(o) {
   const most = Math.max(o.cpus, o.cpu) || 1;
   let x = 0;
@@ -100,9 +100,9 @@ function groupTable() {
   });
 }
 
-// Shows a line for each master, Redis or instance that accounts are shared with, then the numbers.
+// Shows a line for each master, Redis or instance with which accounts are shared, and then the numbers.
 export function showHealth(share, overview) {
-  const lines = share.lines ? share.lines.map((l) => line(plain(l.name), l.well, plain(l.text))) // of several instances, by the doctor
+  const lines = share.lines ? share.lines.map((l) => line(plain(l.name), l.well, plain(l.text))) // the doctor sends lines for several instances
     : [line('This proxy', true, overview ? `${overview.mode}, up ${seconds(overview.uptime)}` : 'answers')];
   if (share.trouble) lines.push(line(`Sharing (${plain(share.kind)})`, false, plain(share.trouble)));
   const state = share.state;
@@ -126,7 +126,7 @@ export function showHealth(share, overview) {
 const line = (name, well, text) => el('li', { 'data-well': well ? 'yes' : 'no' },
   el('span', { class: 'well' }, well ? '✓ up' : '! look'), el('span', { class: 'name' }, name), el('span', { class: 'muted' }, text));
 
-// The values of a document, each with its path.
+// Lists the values of a document, each with its path.
 function flat(value, path = '') {
   if (value === null || value === undefined) return [];
   if (typeof value !== 'object') return [[path, String(value)]];

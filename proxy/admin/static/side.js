@@ -1,11 +1,11 @@
-// The panel at the side: what is known about a client, a page or a request.
+// This module fills the panel at the side, which explains a client, a page or a request.
 
 import { byId, el, foreign, say } from './dom.js';
 import { get, hasToken, post } from './api.js';
 import { clock, count, plain, seconds } from './format.js';
 
 let opener = null;
-let latest = 0; // the last question; answers to earlier ones come too late
+let latest = 0; // number of the last question; answers to earlier questions come too late
 
 export function closeSide() {
   latest++;
@@ -66,7 +66,7 @@ const accounts = (account, recent) => {
   return all.filter((a, i) => all.findIndex((b) => b.class === a.class && b.key === a.key) === i).slice(0, 4);
 };
 
-// Buttons that forgive debts. The proxy accepts that only with the token.
+// Makes the buttons that forgive debts. The proxy requires the token for this.
 function forgiving(all) {
   if (!all.length) return null;
   if (!hasToken()) {

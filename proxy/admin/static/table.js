@@ -1,5 +1,5 @@
-// Tables that change in place. A row keeps its element as long as its key exists, so focus,
-// selection and expanded details survive.
+// This module makes tables that change in place. A row keeps its element as long as its key exists,
+// so that focus, selection and expanded details are kept.
 
 import { el, say } from './dom.js';
 
@@ -19,7 +19,7 @@ export class Table {
   show(list) {
     const gone = new Set(this.rows.keys());
     const order = [];
-    for (const row of list ?? []) { // of none, Go writes null
+    for (const row of list ?? []) { // Go encodes a nil list as null
       let key = this.key(row);
       for (let n = 2; order.some((o) => o.key === key); n++) key = `${this.key(row)}#${n}`;
       gone.delete(key);
@@ -55,7 +55,7 @@ export class Table {
     entry.more.firstChild.replaceChildren(this.detail(entry.row));
   }
 
-  // The button that expands a row, with a label.
+  // Makes the button that expands a row, with a label.
   expander(row, key, label) {
     const open = this.open.has(key);
     return el('button', {
@@ -84,7 +84,7 @@ export class Table {
 
 const classes = (c) => [c.num && 'num', c.long && 'long', c.cls].filter(Boolean).join(' ') || null;
 
-// Texts change in place. An equal node stays, so it keeps the focus and a click in progress.
+// Changes texts in place. An equal node stays, and keeps the focus and a click in progress.
 // A button's text must therefore determine what the button does.
 function fill(cell, content) {
   if (typeof content === 'string') {

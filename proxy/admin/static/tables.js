@@ -1,11 +1,11 @@
-// The tables of pages, keys, the queue and verdicts.
+// This module makes the tables of pages, keys, the queue and verdicts.
 
 import { el, foreign, named, svg } from './dom.js';
 import { clock, count, cpus, groups, percent, plain, rate, seconds } from './format.js';
 import { explain, explainable, verdict } from './side.js';
 import { Table } from './table.js';
 
-// A bar with the groups that use a page, and their names and parts as text.
+// Makes a bar of the groups that use a page, with their names and parts as text.
 function shares(of, total) {
   const text = groups.filter((g) => of?.[g] > 0).map((g) => `${g} ${percent(of[g] / (total || 1))}`).join(', ');
   let x = 0;
@@ -49,7 +49,7 @@ export const keysTable = (table) => new Table(table, {
   ],
 });
 
-// The client of a row, and its instance if the page shows several instances.
+// Shows the client of a row, and the instance if the page shows several.
 const client = (r) => (r.instance ? el('span', null, explainable(r.client), ` at ${plain(r.instance)}`) : explainable(r.client));
 
 export const queueTable = (table) => new Table(table, {
