@@ -26,7 +26,7 @@ const (
 // request they serve. It is removed from clients' requests and from responses.
 const numberHeader = "Tempomat-Request"
 
-// bill is what a Handler needs to measure the CPU time of requests.
+// bill is the part of a Handler that measures the CPU time of requests.
 type bill struct {
 	tracker atomic.Pointer[host.Tracker] // measures CPU time; nil: nothing is measured
 	all     []host.Running

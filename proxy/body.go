@@ -58,7 +58,7 @@ func (x *exchange) talks() bool {
 	return strings.HasPrefix(x.request.Header.Get("Content-Type"), "application/grpc")
 }
 
-// keepsRequest reports whether a body of that length may be kept in a spool. A negative length is unknown.
+// keepsRequest reports whether a body of that length may be kept in a spool. A negative length is an unknown one.
 func (x *exchange) keepsRequest(length int64) bool {
 	p := &x.policy.Buffer
 	return p.Store != nil && p.Request > 0 && length <= p.Request

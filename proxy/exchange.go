@@ -70,7 +70,7 @@ type backendSide struct {
 	until   time.Time // when the request stops lingering
 }
 
-// kernelSide is what the kernel reports about the process that serves the request, and the priority of that
+// kernelSide holds the kernel's data about the process that serves the request, and the priority of this
 // process.
 type kernelSide struct {
 	billed  billed
@@ -154,7 +154,7 @@ type Policy struct {
 	Upgrade  time.Duration // longest time without a byte in either direction after an upgrade
 	Buffer   Buffer        // limits for bodies that wait in spools
 
-	// Unavailable has the classes whose clients are rejected with status 503, as other Smockron gatekeepers do.
+	// Unavailable lists the classes whose clients are rejected with status 503, as other Smockron gatekeepers do.
 	Unavailable map[string]bool
 
 	Pages *errorpage.Set // pages that the proxy itself answers with
@@ -233,7 +233,7 @@ type work struct {
 	stream bool         // whether the answer is an event stream or an upgraded connection, which may never end
 }
 
-// billed is what is known about the process that serves a request. Except for ended, number and text, it may
+// billed is the known data about the process that serves a request. Except for ended, number and text, it may
 // be used only within Roster.Each and Entry.Exclusively.
 type billed struct {
 	ended    atomic.Bool // whether the last reading was taken

@@ -95,8 +95,8 @@ func tellsOrigin(name string) bool {
 }
 
 // mayTrail reports whether a field may come after a body. A server may merge trailers into the header, which
-// the proxy has already checked. So trailers must not describe how the message is framed, where it goes, who
-// sent it, what the request may do, or how to read the content (RFC 9110, 6.5.1).
+// the proxy has already checked. Therefore trailers must not describe how the message is framed, where it goes,
+// who sent it, what the request may do, or how to read the content (RFC 9110, 6.5.1).
 func mayTrail(name string) bool {
 	switch name {
 	case "Host", "Proxy", "Authorization", "Cookie", "Set-Cookie", "Expect", "Max-Forwards", "Cache-Control", "Pragma", "Range",

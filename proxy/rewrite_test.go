@@ -140,8 +140,8 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// TestUnderscores: if the configuration allows it, names with characters other than letters, digits and hyphens
-// pass, except those that a script would mistake for a proxy's field.
+// TestUnderscores: if the configuration allows it, field names with characters other than letters, digits and
+// hyphens pass, except those that a script would mistake for a proxy's field.
 func TestUnderscores(t *testing.T) {
 	never := []string{
 		"Content_Length: 1", "Transfer!Encoding: chunked", "Tempomat.Request: 1", "Tempomat_Cost: 1", "Cf^Connecting|IP: 203.0.113.9",

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// tailSize is how many bytes at the end of a response are held back until it is known how long to hold
-	// it. Without them the client can't treat the response as complete. A smaller response is held back as a
-	// whole.
+	// tailSize is how many bytes at the end of a response are held back until the proxy knows how long to hold
+	// the response. Without these bytes, the client can't treat the response as complete. A smaller response is
+	// completely held back.
 	tailSize = smallPiece
 	// deadlineStep is how old a write deadline may be before it is renewed.
 	deadlineStep = time.Second
@@ -22,8 +22,8 @@ const (
 )
 
 // writer passes the response on to the client. It stops the meter while the backend waits for a slow client,
-// and closes the connection of a client that takes nothing for too long. In cooperative mode it holds the end
-// of the response back.
+// and closes the connection of a client that takes nothing for too long. In cooperative mode, it holds back the
+// end of the response.
 type writer struct {
 	served
 	x      *exchange
@@ -142,8 +142,8 @@ func (w *writer) setDeadline(at time.Time) {
 	_ = w.SetWriteDeadline(at) // if it fails, a client that takes nothing is only noticed later
 }
 
-// unreadSize is the memory, in bytes, of an answer over HTTP/2 that waits for its client, not counting pieces of
-// its body: 8 KB of stack, and the request.
+// unreadSize is the memory, in bytes, of an HTTP/2 answer that waits for its client, without the pieces of its
+// body: 8 KB of stack, and the request.
 const unreadSize = 16 << 10
 
 // unread reserves memory for the exchange's answer while it waits for its client. It implements front.Bound.

@@ -60,8 +60,8 @@ func TestWithoutAuthority(t *testing.T) {
 	}
 }
 
-// silent starts an authority that never answers. accept accepts one connection to it. silent also stores a
-// certificate for site.example in files with that name. It is due for renewal later.
+// silent starts an authority that never answers, and returns a function that accepts a connection to it. It
+// also stores a certificate for site.example, due for renewal later, in files with that name.
 func silent(t *testing.T, certificate, key []byte) (o certificates.Authority, dir string, accept func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,7 +112,7 @@ func TestDamaged(t *testing.T) {
 	testkit.Same(t, string(key), testkit.ReadFile(t, filepath.Join(dir+"~", "site.example.key")), "the old key")
 }
 
-// TestEndWithoutAnswer: the end doesn't wait for an authority that doesn't answer.
+// TestEndWithoutAnswer: shutting down doesn't wait for an authority that doesn't answer.
 func TestEndWithoutAnswer(t *testing.T) {
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
 	o, _, accept := silent(t, certificate, key)

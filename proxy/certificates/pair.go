@@ -121,8 +121,8 @@ func (s Source) find() ([]files, error) {
 	return found, err
 }
 
-// pairsIn lists the pairs in a directory, but not in its subdirectories. Directories of certbot also contain
-// certificates without a key of the same name (cert.pem, chain.pem).
+// pairsIn lists the pairs in a directory, but not in its subdirectories. It skips certificates without a key of
+// the same name, such as cert.pem and chain.pem of certbot.
 func pairsIn(dir string) (found []files, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Store) Certificate(now time.Time, hello *tls.ClientHelloInfo) (c *tls.C
 func (s *Store) First() *tls.Certificate { return s.index.Load().first }
 
 // best returns the first certificate that the client can use and that has not expired. If there is none, valid
-// is false, and c is the first of all.
+// is false, and c is the first certificate of all.
 func best(now time.Time, all []*tls.Certificate, hello *tls.ClientHelloInfo) (c *tls.Certificate, valid bool) {
 	for _, c := range all {
 		if (len(all) == 1 || hello.SupportsCertificate(c) == nil) && now.Before(c.Leaf.NotAfter) {

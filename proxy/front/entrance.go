@@ -240,8 +240,8 @@ func (c *conn) turnAway(to net.Conn, status int, why string) {
 // client (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
 type proxyHeader struct {
 	// source is the client's address. It is invalid if the proxy speaks for itself (LOCAL, as in health
-	// checks), doesn't know the address (UNKNOWN, AF_UNSPEC), or the client uses a unix socket. The peer then
-	// counts as the client.
+	// checks), or doesn't know the address (UNKNOWN, AF_UNSPEC), or if the client uses a unix socket. The peer
+	// then counts as the client.
 	source netip.AddrPort
 	// secure is true if the client used TLS to connect to the proxy (PP2_TYPE_SSL).
 	secure bool

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasLeft reports whether the other side has closed a connection, even if data that it sent before that has
-// not been read.
+// hasLeft reports whether the other side has closed a connection, even if data that it sent earlier has not
+// been read.
 func hasLeft(raw syscall.RawConn) (left bool) {
 	err := raw.Control(func(fd uintptr) {
 		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a descriptor

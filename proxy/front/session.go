@@ -129,7 +129,7 @@ func (r *reading) Read(p []byte) (int, error) {
 	}
 }
 
-// window is the number of bytes that the client may still send, and of those that aren't announced yet.
+// window holds how many more bytes the client may send, and how many of them aren't announced yet.
 type window struct {
 	open   int
 	size   int // full size

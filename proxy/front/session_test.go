@@ -685,8 +685,8 @@ func TestSessionDrains(t *testing.T) {
 	testkit.Must(t, <-drained)
 }
 
-// TestDrainWaitsForNobodyForLong: the server doesn't wait for a client that doesn't answer the
-// warning, except for its requests.
+// TestDrainWaitsForNobodyForLong: the server finishes the requests of a client that doesn't answer the warning,
+// but doesn't wait for the client.
 func TestDrainWaitsForNobodyForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})

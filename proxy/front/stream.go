@@ -289,7 +289,7 @@ func (s *Stream) Trailer() http1.Fields { return s.body.trailer }
 func (s *Stream) Relays(string) {}
 
 // Look does nothing, because with HTTP/2 the connection's goroutine notices when the client disconnects. It
-// exists because a Response has it.
+// exists because Response has the same method.
 func (s *Stream) Look() {}
 
 // Bound makes the answer ask the Bound for room whenever it must wait for its client, until the handler returns.

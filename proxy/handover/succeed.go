@@ -35,7 +35,7 @@ var ErrWithdrawn = errors.New("the running process continues to serve")
 // one process may do. The previous process may still serve.
 var ErrSilent = errors.New("the previous process did not confirm the handover; it may still serve")
 
-// line is a connection between the two processes. Each message is one packet of text. It is not for concurrent use.
+// line is a connection between the two processes. Each message is one packet of text. It must not be used concurrently.
 type line struct{ conn net.Conn }
 
 func newLine(f *os.File) (*line, error) {
@@ -60,7 +60,7 @@ func (l *line) receive() (string, error) {
 	return string(text[:n]), err
 }
 
-// Successor is the process that takes this one's place. It is not for concurrent use.
+// Successor is the process that takes this one's place. It must not be used concurrently.
 type Successor struct{ *line }
 
 // Start starts a program and hands it the sockets, which the program gets from Inherit. The program is started
@@ -170,7 +170,7 @@ func (s *Successor) Confirm() error {
 	return s.send(yours)
 }
 
-// Predecessor is the process that runs until this one serves. It is not for concurrent use.
+// Predecessor is the process that runs until this one serves. It must not be used concurrently.
 type Predecessor struct {
 	*line
 	wait time.Duration // how long to wait for an answer

@@ -37,13 +37,13 @@ func Limit() (uint64, error) {
 // ForClients returns how many client connections may be open if the process has limit descriptors, and how
 // many files may hold request and response bodies. It is at least 1 and at most 262,144.
 //
-// Clients get a third of the descriptors that the process doesn't need for itself. An HTTP/1.1 connection
-// has at most one running request, and that request has one connection to the backend. The pool opens a new
-// backend connection only when no idle one is left. Another third is therefore enough for the backend, even
-// if all clients have a running request at once, as with WebSockets. The last third is for the files that
-// hold bodies. In the worst case a request needs two files, but if no file is left, the request's body
-// streams instead (package spool). So some descriptors are always left for the process itself, above all
-// for the admin socket.
+// Clients get a third of the descriptors that the process doesn't need for itself. An HTTP/1.1 connection has
+// at most one running request, and that request has one connection to the backend. The pool opens a new backend
+// connection only when no idle one is left. Another third is therefore enough for the backend, even if all
+// clients have a running request at once, as with WebSockets. The last third is for the files that hold bodies.
+// In the worst case a request needs two files, but if no file is left, the request's body streams instead
+// (package spool). Some descriptors are therefore always left for the process itself, above all for the admin
+// socket.
 func ForClients(limit uint64) int {
 	n := limit / 8 // with so few descriptors no division works well, so clients get an eighth
 	if limit > forItself {

@@ -32,8 +32,8 @@ type Pool struct {
 }
 
 // findFPM returns the pools of all php-fpm masters among the processes. Any process can give itself the title
-// of a php-fpm master. So a configuration file counts only if it belongs to root or this user, and if all
-// users may read it but not write it.
+// of a php-fpm master. Therefore a configuration file counts only if it belongs to root or this user, and if
+// all users may read it but not write it.
 func findFPM(root fs.FS, all []process.Stat) (pools []Pool) {
 	files := map[string]bool{} // while a master is being replaced, two masters have the same file
 	for _, p := range tops(all, func(name string) bool { return strings.HasPrefix(name, "php-fpm") }) {

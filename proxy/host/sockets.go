@@ -221,8 +221,8 @@ func (s *Sockets) Unix(inode uint32) (found Socket) {
 	return found
 }
 
-// EachTCP calls each for the TCP sockets in a state, by their own port and that of the other end; 0: any. ok
-// is false if the kernel didn't reply.
+// EachTCP calls each for the TCP sockets in a state with the given ports at this and at the other end; 0: any
+// port. ok is false if the kernel didn't reply.
 func (s *Sockets) EachTCP(in State, port, other uint16, each func(Socket)) (ok bool) {
 	for _, family := range [...]byte{unix.AF_INET, unix.AF_INET6} {
 		s.request = askInet(s.request, askAll, family, 1<<in, port, other)

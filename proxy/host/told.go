@@ -181,8 +181,8 @@ func newClaims() *claims {
 	return c
 }
 
-// begins handles a process's report that it now serves a request. It returns false if another process
-// has reported that before.
+// begins handles a process's report that it now serves a request. It returns false if another process has
+// already reported the same request.
 func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,9 +203,9 @@ func (c *claims) begins(now time.Time, id process.ID, u process.Usage, n Number)
 	return true
 }
 
-// between limits how much CPU time before a report is charged to the reported request, as the time in which its
-// worker accepted the request. A worker that has used more since its last request has served another client in
-// between.
+// between limits how much CPU time before a report is charged to the reported request. Its worker used that
+// time to accept the request. If the worker has used more since its last request, it has served another client
+// in between.
 const between = 10 * time.Millisecond
 
 // goneOnLocked notes that the process has begun another request, perhaps in addition to others. It returns

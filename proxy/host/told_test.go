@@ -83,7 +83,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestBetweenTwoRequests: a process uses some CPU time between two requests, and one of them pays for
+// TestBetweenTwoRequests: a process uses some CPU time between two requests, and the right one of them pays for
 // it.
 func TestBetweenTwoRequests(t *testing.T) {
 	id := process.ID{PID: 1 << 22, Start: 1}

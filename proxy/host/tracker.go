@@ -87,7 +87,7 @@ type Tracker struct {
 const (
 	readEvery  = 100 * time.Millisecond
 	sweepEvery = 5 * time.Second
-	holdsFor   = time.Second // how long a process counts as having a connection before that is checked again
+	holdsFor   = time.Second // how long a process counts as having a connection before this is checked again
 	keepsSeat  = 10 * time.Second
 	keepsIdle  = 10 * time.Minute // how long a worker without requests is remembered
 )
@@ -127,7 +127,7 @@ func (t *Tracker) Close() {
 	t.opened.close()
 }
 
-// Look finds out how much CPU time the given requests use. These must be all requests that have been at the
+// Look finds out how much CPU time the given requests use. They must include all requests that have been at the
 // backend for some milliseconds.
 func (t *Tracker) Look(now time.Time, all []Running) {
 	runtime.LockOSThread() // the allowance counts this thread's CPU time

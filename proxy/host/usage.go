@@ -97,7 +97,7 @@ func (m *UsageMeter) sample(now time.Time) (use cpuaccount.Use, ok bool) {
 	return use, ok
 }
 
-// read reads a file of the kernel, or returns nothing if this kernel doesn't have the file.
+// read returns the content of a kernel file, or nothing if this kernel doesn't have the file.
 func read(name string) []byte {
 	text, _ := os.ReadFile(name)
 	return text

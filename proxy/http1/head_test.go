@@ -230,8 +230,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// FuzzReadRequest compares this package with net/http, which accepts every request that this package accepts,
-// and understands it in the same way. This package rejects only the cases of TestRefuseRequest in addition.
+// FuzzReadRequest compares this package with net/http, which accepts every request that this package accepts, and
+// understands it in the same way. In addition to net/http, this package rejects only the cases of TestRefuseRequest.
 func FuzzReadRequest(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\n" + host + "\r\n", "POST /?a HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc",

@@ -26,8 +26,8 @@ type Health struct {
 }
 
 const (
-	mostFail    = 0.5                 // part of the requests without an answer from which the backend counts as down
-	someFail    = 0.05                // part of the requests from which errors are reported, and 504s count as affecting visitors
+	mostFail    = 0.5                 // part of the requests that must get no answer before the backend counts as down
+	someFail    = 0.05                // part of the requests that must fail before errors are reported, and before 504s count as affecting visitors
 	fewErrors   = 2                   // minimum number of 5xx to report
 	idle        = 0.7                 // use of the CPUs below which no request waits for one
 	longWait    = 2.0                 // shortest wait that is reported, in seconds

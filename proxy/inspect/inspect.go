@@ -41,8 +41,8 @@ type Inspector struct {
 	Ledger   Ledger
 	Guess    *cpuaccount.Estimator
 	Pinned   *classify.Pins
-	// Recent returns the last requests that were rejected or redirected, failed, or waited for long, the newest
-	// first, at most limit of them.
+	// Recent returns the last requests that were rejected or redirected, that failed, or that waited for long,
+	// the newest first, at most limit of them.
 	Recent func(limit int) api.RecentReply
 	Log    *zap.Logger
 }

@@ -67,7 +67,7 @@ func (r *rig) arrive(q *http.Request, uploads bool) *lifecycle.Life {
 	return l
 }
 
-// begin lets a request arrive that goes to the backend at once.
+// begin makes a request arrive that goes to the backend at once.
 func (r *rig) begin(q *http.Request, uploads bool) *lifecycle.Life {
 	r.t.Helper()
 	l := r.arrive(q, uploads)
@@ -80,7 +80,7 @@ func (r *rig) begin(q *http.Request, uploads bool) *lifecycle.Life {
 
 func isDecided(l *lifecycle.Life) bool { return testkit.Ready(l.Decided()) }
 
-// waiter lets requests arrive until one must wait.
+// waiter makes requests arrive until one must wait.
 func (r *rig) waiter(q func(i int) *http.Request) (waits *lifecycle.Life, others []*lifecycle.Life) {
 	r.t.Helper()
 	for i := range 50 {

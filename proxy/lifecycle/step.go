@@ -63,7 +63,7 @@ func (l *Life) UntilStep(used time.Duration) time.Duration {
 	return noStep
 }
 
-// isLeftAlone reports whether the request never steps down, because it is exempt, didn't pass the queue, or
+// isLeftAlone reports whether the request never steps down, because it is exempt or didn't pass the queue, or
 // because the queue delays no request.
 func (l *Life) isLeftAlone() bool {
 	return l.ticket == nil || l.Verdict.CostMultiplier == 0 || l.Verdict.Undelayed

@@ -13,8 +13,8 @@ import (
 // TestStepsAt: the CPU time at each step depends on the client. A page of 150 ms for which a person waits must
 // not step down, but a crawler's page of 400 ms must, before half of it is done. If the client had more than
 // its share, the last step comes at 200 ms at the latest. If it is within its share, each step comes at four
-// times the CPU time of the previous one. Newcomers that returned with a pass step down like known clients, as
-// long as they are strangers.
+// times the CPU time of the previous one. Newcomers that returned with a pass step down like known clients
+// while they are still strangers.
 func TestStepsAt(t *testing.T) {
 	const ms = time.Millisecond
 	for name, c := range map[string]struct {

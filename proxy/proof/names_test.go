@@ -321,7 +321,7 @@ func TestSetDomains(t *testing.T) {
 	})
 }
 
-// TestSilenceIsLogged: the log shows a silent resolver after a few queries, once in ten minutes.
+// TestSilenceIsLogged: a silent resolver is logged after a few queries, and only once in ten minutes.
 func TestSilenceIsLogged(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	n := NewNames(nil, zap.New(core))

@@ -293,7 +293,7 @@ func around(now time.Time, after time.Duration) time.Time {
 	return now.Add(time.Duration((0.75 + rand.Float64()/2) * float64(after))) //nolint:gosec // spreads requests, needn't be secret
 }
 
-// tellLocked logs a fault once for each list. It logs that servers don't answer only once for all lists.
+// tellLocked logs a fault once for each list. If servers don't answer, it logs this only once for all lists.
 func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
@@ -315,8 +315,8 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	}
 }
 
-// believeLocked reads a list. The error says why the list is implausible. It isn't compared with lists that
-// aren't up to date, because their operators may have disappeared or changed everything at once.
+// believeLocked reads a list. The error says why the list is implausible. The list isn't compared with others
+// that aren't up to date, because their operators may have disappeared or changed everything at once.
 func (p *Publishers) believeLocked(now time.Time, x *publication, text string) ([]netip.Prefix, error) {
 	published, err := readList(x.URL, text)
 	if err != nil {

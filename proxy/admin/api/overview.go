@@ -119,8 +119,8 @@ type (
 		Why    string  `json:"why"`    // why the request waits, in plain words
 	}
 
-	// RecentReply answers GET /v1/recent (limit): the last requests that were rejected or redirected, failed,
-	// or waited for long, the newest first. Similar requests share a row.
+	// RecentReply answers GET /v1/recent (limit): the last requests that were rejected or redirected, that
+	// failed, or that waited for long, the newest first. Similar requests share a row.
 	RecentReply struct {
 		Version int          `json:"version" fleet:"max"`
 		Rows    []VerdictRow `json:"rows" fleet:"by At"`

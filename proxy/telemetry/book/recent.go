@@ -52,8 +52,8 @@ func isNotable(e *telemetry.Entry) bool {
 	}
 }
 
-// Recent returns the last requests that were refused or redirected, failed, or waited for long, at most limit,
-// the newest first. At most a quarter are redirected ones, unless there are too few others.
+// Recent returns the last requests that were refused or redirected, that failed, or that waited for long, at
+// most limit, the newest first. At most a quarter are redirected ones, unless there are too few others.
 func (b *Book) Recent(limit int) api.RecentReply {
 	reply := api.RecentReply{Version: api.Version, Rows: []api.VerdictRow{}}
 	redirected, others := b.notable()

@@ -73,7 +73,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// knows checks that the proxy has all metrics of an expression, with the labels that it uses.
+// knows checks that an expression uses only metrics and labels that the proxy has.
 func knows(t *testing.T, where, expr string) {
 	t.Helper()
 	labels := map[string][]string{
