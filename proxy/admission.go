@@ -37,17 +37,17 @@ const (
 	// because a connection may have 250 such streams, but counts as only one connection.
 	streamSize = 12 << 10
 	// mostHeads limits the total size, in bytes, of large headers and unread answers, unless BoundHeads sets a
-	// different limit. It is needed because a client that sends its body byte by byte, or doesn't read its
-	// answer, can keep its header in memory for as long as it likes. With HTTP/2's compression, a single byte
-	// may stand for a field of 4 KB.
+	// different limit. The limit is needed because a client that sends its body byte by byte, or doesn't read
+	// its answer, can keep its header in memory for as long as it likes. With HTTP/2's compression, a single
+	// byte may stand for a field of 4 KB.
 	mostHeads = 64 << 20
 )
 
 // BoundHeads limits the total size, in bytes, of large headers and unread answers.
 func (h *Handler) BoundHeads(most int) { h.heads.Bound(most) }
 
-// sizeOf returns how many bytes are counted for a request whose header has head bytes and the given number of lines.
-// It returns 0 for a header of the usual size. uploads is true for an HTTP/2 stream whose body isn't complete.
+// sizeOf returns how many bytes are counted for a request whose header has the given numbers of bytes and lines. It
+// returns 0 for a header of the usual size. uploads is true for an HTTP/2 stream whose body isn't complete.
 func sizeOf(head, lines int, uploads bool) int {
 	size := head + lines*fieldSize
 	if uploads {

@@ -58,7 +58,7 @@ func (x *exchange) talks() bool {
 	return strings.HasPrefix(x.request.Header.Get("Content-Type"), "application/grpc")
 }
 
-// keepsRequest reports whether a body of that length may be kept in a spool. A negative length is an unknown one.
+// keepsRequest reports whether a body of that length may be kept in a spool. Negative lengths are unknown.
 func (x *exchange) keepsRequest(length int64) bool {
 	p := &x.policy.Buffer
 	return p.Store != nil && p.Request > 0 && length <= p.Request
@@ -113,7 +113,7 @@ func (b *body) readKept(live bool) {
 	}
 }
 
-// keepRest spools left and then the rest of the body, as the backend's reading makes room.
+// keepRest spools the bytes in left, and then the rest of the body, as the backend's reading makes room.
 func (b *body) keepRest(left []byte) {
 	wait := func(piece []byte) int {
 		n, _ := b.kept.Write(piece) // writes less only if the body is no longer wanted

@@ -22,7 +22,7 @@ func isHop(name string) bool {
 }
 
 // named returns the header fields that Connection lists and that therefore apply to one connection only. Fields
-// for all servers on the way are never among them (RFC 9110, 7.6.1): otherwise a client could remove a field in
+// for all servers on the way are never among them (RFC 9110, 7.6.1). Otherwise a client could remove a field in
 // which a proxy in front of this one describes the client. The map is filled with the header's own keys first,
 // so its size stays bounded if a client lists each field thousands of times.
 func named(h http1.Fields) (private map[string]bool) {

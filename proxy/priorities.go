@@ -140,8 +140,8 @@ func (p *priorities) consider(now time.Time, x *exchange, id process.ID, used ti
 	}
 }
 
-// tellPreempts tells the limiter whether the priority of most requests at the backend can be lowered. It can't
-// be lowered if the request's process is unknown.
+// tellPreempts tells the limiter whether the priority of most requests at the backend can be lowered. The
+// priority can't be lowered if a request's process is unknown.
 func (h *Handler) tellPreempts(known, unknown int) {
 	p := &h.priorities
 	if yes := p.inForce() != nil && known > unknown; yes != p.preempts {

@@ -77,8 +77,8 @@ func TestRefusedForDebt(t *testing.T) {
 	}
 }
 
-// TestRefusedAsByOthers: in a domain with other gatekeepers, a refusal may have their status; the text for
-// clients, and the time after which to return, stay the same. Programs are asked for a signature.
+// TestRefusedAsByOthers: in a domain with other gatekeepers, a refusal may have their status. The text for
+// clients and the time after which to return stay the same. Programs are asked for a signature.
 func TestRefusedAsByOthers(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		synctest.Test(t, func(t *testing.T) {

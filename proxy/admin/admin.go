@@ -40,7 +40,7 @@ type Inspector interface { //nolint:interfacebloat // all methods belong togethe
 	Pins(now time.Time) api.PinsReply
 }
 
-// Inside returns the sums over requests. All functions must be safe for concurrent use.
+// Inside gives access to the sums over requests. All functions must be safe for concurrent use.
 type Inside struct {
 	Overview func() api.OverviewReply
 	Shapes   func(limit int) api.ShapesReply

@@ -73,7 +73,7 @@ func TestChoice(t *testing.T) {
 		"a.example": "a.example", "WWW.A.example": "a.example", "a.example.": "a.example",
 		"b.example": "b.example", "x.b.example": "b.example", "x.y.b.example": "a.example",
 		"two.example":  "two.example",
-		"gone.example": "two.example", // an expired certificate for the name shows the user more than another site's certificate
+		"gone.example": "two.example", // an expired certificate for the name helps the user more than another site's certificate
 		"c.example":    "a.example", "": "a.example", "example": "a.example", "*.b.example": "b.example",
 	} {
 		got := s.shown(server)

@@ -149,8 +149,8 @@ func someAddress(t *rapid.T) netip.Addr {
 	return netip.MustParseAddr(text)
 }
 
-// TestWhateverComes: after any sequence of events, the counters are right, and a connection is closed when one
-// must be, which is a valid choice.
+// TestWhateverComes: after any sequence of events, the counters are right. A connection is closed whenever one
+// must be, and the choice is valid.
 func TestWhateverComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int{3, 30, 2*looks - 1}).Draw(t, "most")

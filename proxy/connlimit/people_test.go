@@ -103,9 +103,8 @@ func attack(t *testing.T, random *rand.Rand, attacker func(n int) string, people
 	verify(t, table)
 }
 
-// TestRequestsWithoutEndKeepNobodyOut: addresses with uploads that never end keep no client out, whether they
-// are few, or a network in which each has some. They lose the connections that new clients need. A household
-// keeps its connections.
+// TestRequestsWithoutEndKeepNobodyOut: endless uploads from a few addresses, or from many of one network, keep
+// no client out. They lose the connections that new clients need, but a household loses none.
 func TestRequestsWithoutEndKeepNobodyOut(t *testing.T) {
 	const most = 1000
 	for name, attacker := range map[string]func(n int) string{

@@ -32,8 +32,8 @@ import (
 // read more slowly, because honest streams of messages also look like this. Unanswered requests are also
 // counted over all connections from an address, because each new connection has new budgets.
 //
-// The handler counts and charges complete requests. For requests, floods has only a bound on those that are
-// cancelled before their answer is complete, because the handler notices these too late.
+// The handler counts and charges complete requests. Of requests, this type bounds only those that are cancelled
+// before their answer is complete, because the handler notices these too late.
 //
 // The parameter now of the methods is the time since the connection began.
 type floods struct {

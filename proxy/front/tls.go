@@ -37,8 +37,8 @@ func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
-// handshake does the handshake and returns the negotiated protocol. It computes only while the address in of
-// has a turn. If the client takes too long, the sweep closes the connection.
+// handshake does the handshake and returns the negotiated protocol. It computes only while the address given by
+// of has a turn. If the client takes too long, the sweep closes the connection.
 func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
 	b := s.below
 	b.turns, b.of = in, of

@@ -64,7 +64,7 @@ func (l *line) receive() (string, error) {
 type Successor struct{ *line }
 
 // Start starts a program and hands it the sockets, which the program gets from Inherit. The program is started
-// indirectly, by a process with the word in by before its arguments, which must call StartNext and end. The
+// indirectly, by a process with the value of by before its arguments, which must call StartNext and end. The
 // service manager then becomes the parent of the new process, and notices when that process ends.
 func Start(program, by string, args []string, sockets []Socket) (*Successor, error) {
 	ours, theirs, err := pair()

@@ -64,8 +64,8 @@ type identity struct {
 	by      string
 }
 
-// then is an earlier reading of a process: when the process began, and how much CPU time it had used and how
-// long it had waited for a CPU by then.
+// then is an earlier reading of a process: when the process began, how much CPU time it had used, and how long
+// it had waited for a CPU.
 type then struct {
 	began      uint64
 	cpu, delay time.Duration

@@ -19,7 +19,7 @@ type Health struct {
 	LostLines    uint64
 	WhyLost      error           // why the last line of the log was lost; nil: no line was lost recently
 	Trouble      string          // why accounts aren't shared although they should be
-	Up           map[string]bool // by name, whether the proxy reaches each instance or master that it shares accounts with
+	Up           map[string]bool // whether the proxy reaches each instance or master with which it shares accounts, by name
 	OtherSecret  bool            // whether an instance has a different coordination.secret
 	Drift        []api.Condition // settings in which instances differ
 	Rejected     bool            // whether the last reload was rejected

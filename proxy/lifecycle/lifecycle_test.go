@@ -277,8 +277,8 @@ func TestRedirectAfter(t *testing.T) {
 	}
 }
 
-// TestRedirectedIsNotUntried: newcomers that are redirected and don't return don't make the cost of the page
-// that they requested look uncertain.
+// TestRedirectedIsNotUntried: the guess of a page's cost stays sure if newcomers that requested the page are
+// redirected and don't return.
 func TestRedirectedIsNotUntried(t *testing.T) {
 	for _, redirected := range []bool{true, false} {
 		r := newRig(t)

@@ -154,8 +154,8 @@ func (p *Spool) giveBack(n int64) {
 	p.store.release(p.account, disk, n)
 }
 
-// Check returns nil if a directory is suitable for a Store's files. Otherwise the error says whether no file
-// can be made there, or files there are in memory.
+// Check returns nil if a directory is suitable for a Store's files. Otherwise the error says why: no file can
+// be made there, or files there would be in memory.
 func Check(directory string) error {
 	f, err := openFile(directory)
 	if err != nil {

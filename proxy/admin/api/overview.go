@@ -155,7 +155,7 @@ type (
 // These documents describe the past: GET /v1/history (hours: 1 to 168) answers with a HistoryReply, which has
 // the requests of the last hours, in whole hours of UTC.
 type (
-	// HistoryReply has hours, the oldest first. The last hour isn't over yet. Hours in which the proxy didn't
+	// HistoryReply lists hours, the oldest first. The last hour isn't over yet. Hours in which the proxy didn't
 	// run are left out.
 	HistoryReply struct {
 		Version int       `json:"version" fleet:"max"`
