@@ -343,7 +343,7 @@ func (of *entries) parse(r *form.Reader, file, text string) (prefixes []netip.Pr
 		}
 		prefix, err := parseNarrow(line, of.why)
 		if err == nil && len(prefixes) == mostInFile {
-			err = fmt.Errorf("is one too many; a file may have at most %d", mostInFile)
+			err = fmt.Errorf("is one prefix too many; a file may have at most %d", mostInFile)
 		}
 		if err != nil {
 			r.Fault(at, form.Quoted(line), err.Error())

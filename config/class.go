@@ -260,7 +260,7 @@ func goneClasses() []string { return []string{"method", "tcpFingerprint", "finge
 // insteadOf returns advice to append to the error about a class, if only earlier releases had that class.
 func insteadOf(name string) string {
 	if slices.Contains(goneClasses(), name) {
-		return "; only earlier releases had it: add a class of your own that groups by a header, and name that one"
+		return "; it existed only in earlier releases: add a class of your own that groups by a header, and name that class instead"
 	}
 	return ""
 }

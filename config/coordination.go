@@ -279,10 +279,10 @@ func readRedis(text string) (s RedisServer, err error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" {
-		return s, errors.New("must be a URL of redis://, rediss:// or unix://")
+		return s, errors.New("must be a redis://, rediss:// or unix:// URL")
 	}
 	if _, has := u.User.Password(); has {
-		return s, errors.New("must not contain a password; put it into a file and name that in coordination.redis.password")
+		return s, errors.New("must not contain a password; put the password into a file, and name the file in coordination.redis.password")
 	}
 	return s, s.readURL(u)
 }
@@ -304,7 +304,7 @@ func (s *RedisServer) readURL(u *url.URL) (err error) {
 		address, database = u.Path, q.Get("db")
 	}
 	if s.Database, err = form.Integer(0, mostDatabase).Parse(cmp.Or(database, "0")); err != nil {
-		return fmt.Errorf("the number of the database %w", err)
+		return fmt.Errorf("the database number %w", err)
 	}
 	if text := q.Get("timeout"); text != "" {
 		if s.Timeout, err = redisTimeout().Parse(text); err != nil {
@@ -319,7 +319,7 @@ func (s *RedisServer) readURL(u *url.URL) (err error) {
 	case s.CA != "" && !s.TLS:
 		return errors.New("has ca, which needs rediss://")
 	case s.CA != "" && !filepath.IsAbs(s.CA):
-		return errors.New("must have an absolute path as ca")
+		return errors.New("needs an absolute path for ca")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ limits
   userAgent  0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 2m
   a          2 CPU-s/s per key (share 1 of 2 CPUs), burst 30s, cap, path
 
-warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learns it
+warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learns the value
 `,
 	} {
 		var b strings.Builder

@@ -48,7 +48,7 @@ func TestEnvironmentFaults(t *testing.T) {
 			"t.yaml:1: cpuCount: x: must be 0 (as many as this machine has) or a number from 0.01 to 4096\n" +
 				"environment: TEMPOMAT_LOG_LEVEL: x: must be debug, info, warn or error"},
 		{"beside broken YAML", "a: [", "TEMPOMAT_LOG_LEVEL=x",
-			"t.yaml:1: is not YAML, here or below: did not find expected node content\n" +
+			"t.yaml:1: is not valid YAML, here or below: did not find expected node content\n" +
 				"environment: TEMPOMAT_LOG_LEVEL: x: must be debug, info, warn or error"},
 	}
 	for _, tt := range tests {

@@ -84,16 +84,16 @@ func listenPort() form.Scalar[[]Listener] {
 func goneSettings() (table []form.Setting) {
 	const (
 		constant = "remove it: it is always "
-		learnt   = "remove it: tempomat learns it"
+		learnt   = "remove it: tempomat learns the value"
 		gossip   = "coordination.gossip."
 	)
 	for _, key := range []struct{ path, instead string }{
 		{"backend.dialTimeout", constant + "5s, for a backend on another machine"},
-		{"errorPages.languages", "remove it: pages are in English and German; text of your own goes into the templates"},
-		{"robotsTxt", "put the file into the site's directory: the backend answers /robots.txt"},
+		{"errorPages.languages", "remove it: pages are in English and German; put text of your own into the templates"},
+		{"robotsTxt", "put the file into the site's directory: the backend serves /robots.txt"},
 		{"upgrades", constant + "websocket"},
 		{"via", "remove it: tempomat adds no Via header"},
-		{"tls.acme.email", "remove it: watch certificates with their metric, or with tempomat-doctor status"},
+		{"tls.acme.email", "remove it: monitor certificates with their metric, or with tempomat-doctor status"},
 		{"tls.acme.storage", "move the directory next to the state file, and name it acme"},
 		{"tls.acme.ca", "add the authority to the system's authorities (update-ca-certificates), or name the file in SSL_CERT_FILE"},
 		{"throttle.maxHeld", constant + "1024; a client may use free room in the queue until other clients need it"},

@@ -96,7 +96,7 @@ func masterSettings(m *Master) []form.Setting {
 		{Path: "metrics", Value: form.OrEmpty(tcpAddress()).In(&m.Metrics), Restart: true},
 		{Path: "admin.listen", Value: form.OrOff(socketAddress(), "off", "").In(&m.Admin.Listen), Restart: true},
 		{Path: "log.level", Value: logLevel().In(&m.LogLevel)},
-		{Path: "log.accounting", Gone: "remove it: tempomat-doctor master shows what the master knows"},
+		{Path: "log.accounting", Gone: "remove it: tempomat-doctor master shows the master's state"},
 	}
 	for _, section := range []string{"statsd.", "stats."} {
 		for _, key := range []string{"host", "port", "prefix", "suffix"} {

@@ -41,7 +41,7 @@ func TestBadProxiesFile(t *testing.T) {
 		"empty":          {"", "list.txt: trustedProxies: contains no address"},
 		"comments":       {"# nothing\n\n", "list.txt: trustedProxies: contains no address"},
 		"escapes":        {"\x1b[2J\u202e1\n", `list.txt:1: trustedProxies: "\x1b[2J\u202e1": must be`},
-		"too many":       {many(mostInFile+1, "10.0.0.1\n"), "list.txt:8193: trustedProxies: 10.0.0.1: is one too many"},
+		"too many":       {many(mostInFile+1, "10.0.0.1\n"), "list.txt:8193: trustedProxies: 10.0.0.1: is one prefix too many"},
 		"too large":      {many(mostFileBytes, "#") + "\n", "t.yaml:2: trustedProxies: file:DIR/list.txt: is larger than 512 KiB"},
 		"wrong all over": {many(1000, "x\n"), "list.txt:10: trustedProxies: x: must be"},
 	} {

@@ -75,7 +75,7 @@ func adminSettings(a *Admin) []form.Setting {
 
 // hostName reads a host name without a port. It rejects IP addresses, because these are always allowed.
 func hostName() form.Scalar[string] {
-	const problem = "must be a host name such as www.example.org, not an address, without a port and without *"
+	const problem = "must be a host name such as www.example.org, without a port or *, and not an address"
 	return form.Simple(problem, func(text string) (string, bool) {
 		_, err := netip.ParseAddr(text)
 		return strings.ToLower(text), text != "" && err != nil && validHost(text) && !strings.HasPrefix(text, ".") && !strings.HasSuffix(text, ".")

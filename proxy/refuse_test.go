@@ -129,7 +129,7 @@ func TestRoomIsFull(t *testing.T) {
 				t.Fatalf("%d are held, want a full room", r.limiter.Held())
 			}
 			res, body := r.do(r.client, request(t, nil, "GET /"))
-			if res.StatusCode != 503 || !strings.Contains(body, "More visitors are waiting for this server than it can hold.") || res.Header.Get("Retry-After") == "" {
+			if res.StatusCode != 503 || !strings.Contains(body, "More visitors are waiting than this server has room for.") || res.Header.Get("Retry-After") == "" {
 				t.Errorf("got %d %q, %v", res.StatusCode, body, res.Header)
 			}
 			held.Wait()
@@ -215,7 +215,7 @@ func TestPage(t *testing.T) {
 		r.do(r.client, request(t, nil, "GET /"))
 		for _, c := range []*http.Client{r.client, r.h2c} {
 			for _, tc := range []struct{ language, want, says string }{
-				{inGerman, "de", "Ihre Adresse, 192.0.2.1, hat mehr Zeit dieses Servers verbraucht, als einem Besucher zusteht, vielleicht"},
+				{inGerman, "de", "Ihre Adresse, 192.0.2.1, hat mehr Rechenzeit dieses Servers verbraucht, als einem Besucher zusteht, vielleicht"},
 				{"Accept-Language: en", "en", "Your address, 192.0.2.1, has used more"},
 				{"Accept-Language: tlh", "en", "Please try again in "},
 			} {
@@ -255,7 +255,7 @@ func TestPageOfEachCause(t *testing.T) {
 			says         string
 		}{
 			{"GET /", "X: y", 502, "Der Server hinter dieser Seite antwortet gerade nicht; das liegt nicht an Ihnen."},
-			{"TRACE /", "Max-Forwards: 0", 405, "Dieser Server bietet nicht an, was die Anfrage verlangt."},
+			{"TRACE /", "Max-Forwards: 0", 405, "Dieser Server unterstützt diese Art von Anfrage nicht."},
 		} {
 			for _, c := range []*http.Client{r.client, r.h2c} {
 				res, body := r.do(c, request(t, nil, tc.line, asBrowser, inGerman, tc.header))
@@ -270,7 +270,7 @@ func TestPageOfEachCause(t *testing.T) {
 			says    string
 		}{
 			{"GET http://h/a b HTTP/1.1\r\nHost: h\r\n\r\n", 400, "Bad Request: malformed message: no request line"}, // before there is a header, the answer is plain text
-			{"CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n" + asBrowser + "\r\n\r\n", 405, "This server does not offer what the request asks for."},
+			{"CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n" + asBrowser + "\r\n\r\n", 405, "This server does not support this kind of request."},
 			{"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n" + asBrowser + "\r\n\r\nzz\r\n", 400, "Your data was damaged on its way to this server."},
 		} {
 			res, body := r.say(tc.request)

@@ -22,9 +22,9 @@ func (d *doctor) forgive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forgive CLASS KEY",
 		Short: "Cancel a key's debt",
-		Long: `Cancel a key's debt, and reset how far its client is ahead of its share. Requests that are running
-are still charged. Instances that you don't ask keep what they know about the key. The proxy logs
-the change and the user who asked.`,
+		Long: `Cancel a key's debt, so that its client is no longer ahead of its share. Running requests are
+still charged. The command changes only the instances that it asks. The proxy logs the change
+and the user who made it.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
 		Args:              daemon.Arguments(2),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -43,10 +43,10 @@ func (d *doctor) pin() *cobra.Command {
 	var hold time.Duration
 	c := &cobra.Command{
 		Use:   "pin [CLASS KEY]",
-		Short: "Multiply a client's share for some time, or show the current pins",
-		Long: `Multiply the share of the clients with a key for some time, whatever the proxy knows about them.
-With 1 or more, they count as known clients. Pins survive a restart, and the proxy logs them
-and the user who asked. Without arguments, show the current pins.`,
+		Short: "Multiply a client's share for a limited time, or show the current pins",
+		Long: `Multiply the share of a key's clients for a limited time, whatever the proxy knows about them.
+With a factor of 1 or more, they count as known clients. Pins survive a restart. The proxy logs
+each pin and the user who set it. Without arguments, show the current pins.`,
 		Example: `  tempomat-doctor pin
   tempomat-doctor pin slash32 203.0.113.9 --standing 8 --for 1h
   tempomat-doctor pin slash32 203.0.113.9 --off`,
@@ -60,7 +60,7 @@ and the user who asked. Without arguments, show the current pins.`,
 			a := api.ActRequest{Class: args[0], Key: args[1]}
 			switch {
 			case off && (c.Flags().Changed("standing") || c.Flags().Changed("for")):
-				return errors.New("--off removes a pin: use it without --standing and --for")
+				return errors.New("--off removes a pin and can't be combined with --standing or --for")
 			case !off && standing == 0:
 				return errors.New("--standing: 0 is not allowed; use 0.5 to 8, or --off to remove a pin")
 			case !off:
@@ -69,7 +69,7 @@ and the user who asked. Without arguments, show the current pins.`,
 			return d.act(c.Context(), "/v1/pin", a, document)
 		},
 	}
-	c.Flags().Float64Var(&standing, "standing", 8, "factor for its share, 0.5 to 8")
+	c.Flags().Float64Var(&standing, "standing", 8, "factor for the key's share, 0.5 to 8")
 	c.Flags().DurationVar(&hold, "for", time.Hour, "how long the pin lasts, up to 168h")
 	c.Flags().BoolVar(&off, "off", false, "remove the pin")
 	asJSON(c, &document)
@@ -152,9 +152,9 @@ func (d *doctor) reload() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
 		Short: "Make the proxy reload its configuration, and print any errors",
-		Long: `Make the proxy reload its configuration. If the file has errors, this prints them, the running
-configuration stays, and the exit status is 1. Otherwise it lists the changed settings that need a
-restart. With --socket, it can also reload a master.`,
+		Long: `Make the proxy reload its configuration. If the file has errors, the command prints them and exits
+with status 1, and the running configuration stays in use. Otherwise, the command lists the changed
+settings that need a restart. With --socket, it can also reload a tempomat-master.`,
 		Example: `  tempomat-proxy -check && tempomat-doctor reload
   tempomat-doctor reload --socket /run/tempomat-master/admin.sock`,
 		Args: daemon.Arguments(0),
@@ -168,7 +168,7 @@ restart. With --socket, it can also reload a master.`,
 			}
 			body, err := f.all[0].send(c.Context(), http.MethodPost, "/v1/reload", nil, nil)
 			if err != nil {
-				return fmt.Errorf("not reloaded:\n%w", err)
+				return fmt.Errorf("the configuration was not reloaded:\n%w", err)
 			}
 			fmt.Fprintln(&d.out, "reloaded")
 			var reply api.ReloadReply

@@ -73,7 +73,7 @@ func (d *doctor) ofMaster(context.Context) (*fleet, error) {
 	return &fleet{all: []*client{newClient(masterProgram, socket, "--socket", "")}}, nil
 }
 
-var errOneSocket = errors.New("this command works with one program: give one --socket, without --fleet")
+var errOneSocket = errors.New("this command works with only one program: give one --socket, and omit --fleet")
 
 // understand decodes the answer to a request for path.
 func understand(path string, body []byte, reply any) error {
@@ -116,7 +116,7 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 		return nil, fmt.Errorf("%s answered, but isn't the admin API of %s (%s)", c.name, c.program, resp.Status)
 	}
 	if said.Version != api.Version {
-		return nil, fmt.Errorf("%s has version %d of the admin API, but this doctor has version %d. "+
+		return nil, fmt.Errorf("%s has version %d of the admin API, but this tempomat-doctor has version %d. "+
 			"Install both from the same release", c.program, said.Version, api.Version)
 	}
 	if resp.StatusCode == http.StatusNotFound && strings.HasPrefix(said.Error, "no such path") {
@@ -141,14 +141,14 @@ func (c *client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("can't connect to %s: there is no such socket. Is %s running? "+
-			"If its admin.listen is a different one, set it with %s", c.name, c.program, c.naming)
+			"If its admin.listen names another socket, give that socket with %s", c.name, c.program, c.naming)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("can't connect to %s: nothing answers there. Is %s running?", c.name, c.program)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("can't connect to %s: permission denied. Run this as root, or join the socket's group, which ls -l shows", c.name)
+		return fmt.Errorf("can't connect to %s: permission denied. Run this command as root, or join the socket's group, which ls -l shows", c.name)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s on %s doesn't answer in time", c.program, c.name)
+		return fmt.Errorf("%s on %s didn't answer in time", c.program, c.name)
 	}
 	return fmt.Errorf("can't ask %s on %s: %w", c.program, c.name, err)
 }

@@ -22,10 +22,10 @@ func (d *doctor) dashboard() *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Serve the dashboard for several instances, until it is interrupted",
-		Long: `Serve the dashboard of tempomat-proxy with the sums of all instances that --fleet finds or --socket
-names. The page asks for the token in the file that --token names, like the page at admin.web. A proxy serves
-the dashboard of its own instance without this command.`,
+		Short: "Serve the dashboard for several instances until interrupted",
+		Long: `Serve tempomat-proxy's dashboard with the totals of all instances that --fleet finds or --socket
+names. Like the page at admin.web, this page asks for the token in the file that --token names.
+Without this command, each proxy serves the dashboard of its own instance.`,
 		Example: "  tempomat-doctor dashboard --fleet",
 		Args:    daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -51,7 +51,7 @@ the dashboard of its own instance without this command.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8881", "the `address` for browsers, over plain HTTP")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8881", "the `address` on which to serve browsers, over plain HTTP")
 	return c
 }
 
@@ -100,7 +100,7 @@ func (f *fleet) health(ctx context.Context) (api.ShareReply, error) {
 		})
 	}
 	if missing := f.missing(); err == nil && missing != nil {
-		reply.Lines = append(reply.Lines, api.HealthLine{Name: "Without an answer", Text: strings.ReplaceAll(missing.Error(), "\n", "; ")})
+		reply.Lines = append(reply.Lines, api.HealthLine{Name: "No answer", Text: strings.ReplaceAll(missing.Error(), "\n", "; ")})
 	}
 	for _, c := range wrong {
 		if c.Name == api.DriftCondition { // the page shows all other conditions at its top

@@ -18,18 +18,18 @@ func (d *doctor) explain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain ADDRESS | NETWORK | USER-AGENT | URL | REQUEST | CLASS KEY",
 		Short: "Explain in plain words what happens to a client, a page or a request, and why",
-		Long: `Explain what is happening right now to an address, a network, a kind of program, a page
-(by its path, its URL, or its shape as top shows it) or a single request, and why: what
-it owes, what it holds, what evidence there is for it, how its cost is guessed, its
-place in the queue, and what would change that. With a class and a key as the tables show
-them, print the numbers of that one account: a level below 0 is a debt. Levels and usage are in
-CPU-seconds, and times in seconds.`,
+		Long: `Explain what is happening right now to an address, a network, a User-Agent, a page (given by its
+path, its URL, or its shape as shown by top) or a single request, and why. The explanation shows
+the debt, the workers held, the evidence for the client, the estimated cost, the place in the
+queue, and what would change the situation. Given a class and a key from the tables, print the
+numbers of that account. A level below 0 is a debt. Levels and usage are in CPU-seconds, and
+times are in seconds.`,
 		Example: `  tempomat-doctor explain 203.0.113.9
   tempomat-doctor explain 203.0.113.0/24
   tempomat-doctor explain '/index.php?title=Special:Search'
   tempomat-doctor explain googlebot
   tempomat-doctor explain slash32 203.0.113.9
-  tempomat-doctor explain 5f0c9a1e     the id of a request, from its error page, its header X-Request-Id or the log`,
+  tempomat-doctor explain 5f0c9a1e     the id of a request, from its error page, its X-Request-Id header or the log`,
 		Args:              daemon.Arguments(1, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {

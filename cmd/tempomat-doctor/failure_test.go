@@ -35,7 +35,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"--socket", path, "explain", "slash32", "192.0.2.1"}, 1, `no key "192.0.2.1"`},
 		{[]string{"--socket", path, "explain"}, 2, "an argument is missing. Usage: tempomat-doctor explain ADDRESS"},
 		{[]string{"--socket", path, "reload"}, 1, "not reloaded:\nt.yaml:3: classes: wrong\nt.yaml:9: listen: wrong\n"},
-		{[]string{"--socket", path, "--socket", dead, "reload"}, 1, "give one --socket, without --fleet"},
+		{[]string{"--socket", path, "--socket", dead, "reload"}, 1, "give one --socket, and omit --fleet"},
 		{[]string{"--socket", "/run/tempomat-master/admin.sock", "reload"}, 1, "Is tempomat-master running?"},
 		{[]string{"--socket", path, "status", "now"}, 2, "--help"},
 		{[]string{"--frobnicate"}, 2, "unknown flag: --frobnicate"},
@@ -47,7 +47,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"pardon"}, 2, `unknown command "pardon"`},
 		{[]string{"--socket", serveOther(t, 200, "<html>")}, 1, "isn't the admin API of tempomat-proxy (200 OK)"},
 		{[]string{"--socket", serveOther(t, 404, "{}")}, 1, "isn't the admin API of tempomat-proxy (404 Not Found)"},
-		{[]string{"--socket", serveOther(t, 200, `{"version":2,"rows":[]}`)}, 1, "version 2 of the admin API, but this doctor has version 1"},
+		{[]string{"--socket", serveOther(t, 200, `{"version":2,"rows":[]}`)}, 1, "version 2 of the admin API, but this tempomat-doctor has version 1"},
 		{[]string{"--socket", serveOther(t, 200, `{"version":1,"classes":7}`)}, 1, "can't read the answer to /v1/classes"},
 	} {
 		fails(t, nil, c.want, c.text, c.args...)
@@ -112,7 +112,7 @@ func TestErrorsCommandNoTerminal(t *testing.T) {
 
 func TestNoPermission(t *testing.T) {
 	err := (&client{name: "/run/a.sock"}).unreachable(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)})
-	if want := "can't connect to /run/a.sock: permission denied. Run this as root, or join the socket's group"; !strings.HasPrefix(err.Error(), want) {
+	if want := "can't connect to /run/a.sock: permission denied. Run this command as root, or join the socket's group"; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %q", err)
 	}
 }

@@ -106,7 +106,7 @@ func (d *doctor) add(f *fleet, address string) (err error) {
 // find adds the instances that the first one lists.
 func (d *doctor) find(ctx context.Context, f *fleet) error {
 	if len(f.all) > 1 {
-		return errors.New("--fleet finds the other instances: give only one --socket")
+		return errors.New("--fleet finds the other instances itself: give only one --socket")
 	}
 	var share api.ShareReply
 	if err := f.Get(ctx, "/v1/share", nil, &share); err != nil {
@@ -127,7 +127,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		case !isURL(other.Admin):
 			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or reachable only from its own machine", other.Name)
 		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
-			closed = fmt.Errorf("%s was skipped: its address is %s, where the token would be sent unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
+			closed = fmt.Errorf("%s was skipped: its address is %s, so the token would be sent unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
 		}
 		if closed != nil {
 			f.all = append(f.all, &client{program: proxyProgram, name: other.Name, closed: closed, http: &http.Client{}})
@@ -144,11 +144,11 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("--token: %w. Name the file that has the token of admin.token", err)
+		return "", fmt.Errorf("--token: %w. Name the file that contains the token, as in admin.token", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
-		return "", fmt.Errorf("--token: %s is empty. Name the file that has the token of admin.token", file)
+		return "", fmt.Errorf("--token: %s is empty. Name the file that contains the token, as in admin.token", file)
 	}
 	return token, nil
 }
@@ -290,7 +290,7 @@ func (f *fleet) Get(ctx context.Context, path string, query url.Values, reply an
 			r.Conditions = append([]api.Condition{{
 				Name: "instances", Bad: true,
 				What: fmt.Sprintf("%d of %d instances don't answer: %s.", len(f.all)-len(answers), len(f.all), strings.ReplaceAll(missing.Error(), "\n", "; ")),
-				Do:   "Start them again; their requests aren't shown.",
+				Do:   "Start them again. Until then, their requests aren't shown.",
 			}}, r.Conditions...)
 		}
 	case *api.BucketsReply:

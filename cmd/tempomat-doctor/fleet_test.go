@@ -176,7 +176,7 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 		{[]string{"pin", "slash32", "203.0.113.9", "--standing", "4"}, []string{": pinned 203.0.113.9 to 4"}},
 		{[]string{"pin"}, []string{"   8.00", "at " + name(0) + ", " + name(1)}},
 		{[]string{"status"}, []string{
-			"Instances differ in the secret that they share, by its fingerprint: " + name(6) + ": none; 7 instances: abcd.",
+			"Instances differ in the shared secret, by its fingerprint: " + name(6) + ": none; 7 instances: abcd.",
 			"Instances differ in the class slash32: " + name(6) + ": share 0.2, burst 30s; ",
 			"s ahead of " + name(6), "! " + name(5) + ": The backend is down.", "instances  8 of 10 answer",
 		}},
@@ -192,7 +192,7 @@ func askFleet(t *testing.T, flags []string, name func(int) string) {
 					t.Errorf("nothing says %q:\n%s", text, stdout)
 				}
 			}
-			want := []string{name(7) + ": nothing answers there", name(8) + " doesn't answer in time"}
+			want := []string{name(7) + ": nothing answers there", name(8) + " didn't answer in time"}
 			if code != 1 || strings.Count(stderr, "\n") != len(want) || !strings.Contains(stderr, want[0]) || !strings.Contains(stderr, want[1]) {
 				t.Errorf("status %d, %s", code, stderr)
 			}
@@ -322,7 +322,7 @@ func TestFleetDashboard(t *testing.T) {
 		{"/v1/explain?of=203.0.113.9", []string{"At " + name(3) + ": One of its requests waits."}},
 		{"/v1/share", []string{
 			`{"name":"` + name(1) + `","well":true,"text":"1.2.3 fair, up 100s, sharing by gossip"}`, name(7) + ": nothing answers there",
-			`{"name":"Settings","well":false,"text":"Instances differ in the secret`,
+			`{"name":"Settings","well":false,"text":"Instances differ in the shared secret`,
 		}},
 	} {
 		status, body := ask("GET", c.path, fleetToken, "")

@@ -74,9 +74,9 @@ func (d *doctor) tree() *cobra.Command {
 	root := d.tables()
 	root.AddCommand(d.top(), d.explain(), d.forgive(), d.pin(), d.status(), d.reload(), d.report(), d.dashboard(), d.master())
 	f := root.PersistentFlags()
-	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; give several to ask all of them (default $"+
+	f.StringSliceVar(&d.sockets, "socket", nil, "the admin `socket`, or the URL of admin.web; repeat the flag to ask several instances (default $"+
 		listenVariable+", or "+config.Default().Admin.Listen+"; for a master "+config.DefaultMaster().Admin.Listen+")")
-	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that share with this one (needs coordination.secret and admin.web)")
+	f.BoolVar(&d.wholeFleet, "fleet", false, "ask all instances that share accounts with this one (needs coordination.secret and admin.web)")
 	f.StringVar(&d.token, "token", "", "the `file` with the token that admin.web asks for (default "+usualFile+")")
 	// --class is another name of --bucket, the original's flag.
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

@@ -60,9 +60,9 @@ func (d *doctor) master() *cobra.Command {
   Throttled  orders to wait that the master sent
   Known      identifiers that the master remembers
   Gates      gatekeepers (instances) that listen to the master
-  Domain     the name, and its rules
+  Domain     the domain's name and rules
 
-With a DOMAIN, show the identifiers that wait longest, and when each may ask again.`,
+With a DOMAIN, show the identifiers that wait longest, and when each may send its next request.`,
 		Example: `  tempomat-doctor master
   tempomat-doctor master site.slash32 --limit 100`,
 		Args: daemon.Arguments(0, 1),

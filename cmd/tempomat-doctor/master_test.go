@@ -128,7 +128,7 @@ func TestMasterFailures(t *testing.T) {
 		args []string
 		text string
 	}{
-		{nil, []string{"--socket", "/nowhere/m.sock"}, "can't connect to /nowhere/m.sock: there is no such socket. Is tempomat-master running? If its admin.listen is a different one, set it with --socket\n"},
+		{nil, []string{"--socket", "/nowhere/m.sock"}, "can't connect to /nowhere/m.sock: there is no such socket. Is tempomat-master running? If its admin.listen names another socket, give that socket with --socket\n"},
 		// The variable names the proxy's socket, not the master's.
 		{[]string{listenVariable + "=unix:" + path}, nil, "/run/tempomat-master/admin.sock"},
 		{nil, []string{"--socket", path, "nowhere"}, `there is no domain "nowhere"`},

@@ -44,7 +44,7 @@ func (n night) Explain(now time.Time, of string) (api.ExplainReply, error) {
 	e.Summary = "3 of its requests are waiting, the first for 12.3 s: 2 of its client's own requests of its size go first; 3 go before it."
 	e.Sections = []api.ExplainSection{
 		{Title: "Accounts", Facts: []api.ExplainFact{
-			{Name: "slash32 203.0.113.9", Value: "owes 4.25 CPU-s, paid in 42.5 s", Means: "It lately used 0.40 CPUs with 1.5 requests a second; its share is 0.20 CPUs."},
+			{Name: "slash32 203.0.113.9", Value: "owes 4.25 CPU-s, paid in 42.5 s", Means: "Its requests that ended recently used 0.40 CPUs, at 1.5 requests per second. Its share is 0.20 CPUs."},
 			{Name: "userAgent " + hostile, Value: "not known", Means: "it was not charged recently: it owes nothing"},
 		}},
 		{Title: "As a client", Facts: []api.ExplainFact{{Name: "known", Value: "yes"}}},

@@ -36,11 +36,11 @@ func (d *doctor) report() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Show which clients used the server in the last day or week",
-		Long: `Show who used the server in the last hours: the cost of groups of clients, of keys of each
-class, of URL shapes and of URLs. With several sockets, add up the hours of several instances.`,
+		Long: `Show which clients used the server in the last hours: the cost of groups of clients, of the keys of
+each class, of URL shapes and of URLs. With several sockets, add up the data of the instances.`,
 		Example: `  tempomat-doctor report                      the last day
   tempomat-doctor report --hours 168          the last week
-  tempomat-doctor report --socket A --socket B   the last day, several proxies together`,
+  tempomat-doctor report --socket A --socket B   the last day, for several proxies together`,
 		Args: daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f, err := d.fleet(c.Context())
@@ -57,7 +57,7 @@ class, of URL shapes and of URLs. With several sockets, add up the hours of seve
 	}
 	f := c.Flags()
 	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of hours, 1 to 168")
-	f.UintVar(&ask.limit, "limit", rowsOfEach, "number of rows in each table of the text")
+	f.UintVar(&ask.limit, "limit", rowsOfEach, "number of rows in each table (text output only)")
 	asJSON(c, &ask.json)
 	return c
 }
@@ -161,7 +161,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 	r.printTable(out, "URL shapes", "Shape", r.all.Shapes, limit, width)
 	r.printTable(out, "URLs", "URL", r.all.URLs, limit, width)
 	line("")
-	line("Each row shows its lowest possible cost; \"all others\" has the uncertain rest.")
+	line("Rows show the lowest possible cost; \"all others\" includes the uncertain rest.")
 	line("A * replaces secrets, and parts of URLs that few known clients requested.")
 }
 
@@ -200,7 +200,7 @@ func (r *report) printDays(line func(string)) {
 		}
 	}
 	most := r.hours[highest].CPU
-	line(fmt.Sprintf("%s by hour (UTC); the highest is %s, %s", u.name, u.of(most), moment(r.at(highest))))
+	line(fmt.Sprintf("%s by hour (UTC); maximum %s, %s", u.name, u.of(most), moment(r.at(highest))))
 	for i := 0; i < len(r.hours); {
 		day := atUTC(r.at(i))
 		marks, cpu := strings.Repeat(" ", day.Hour()), 0.0
@@ -237,7 +237,7 @@ func (r *report) printGroups(out *bytes.Buffer, width int) {
 		g.Add(u.of(row.CPU), view.Percent(row.CPU, r.all.CPU), view.Count(row.Requests), view.Duration(row.P95), row.Name)
 	}
 	g.Print(out, width)
-	fmt.Fprintln(out, view.Cut("P95: in the slowest hour, 95 of 100 answers took no longer.", width))
+	fmt.Fprintln(out, view.Cut("P95: in the slowest hour, 95 of 100 answers took no longer than this.", width))
 }
 
 // printTable prints the parts that certainly cost most. If a part wasn't among the most expensive ones in

@@ -27,9 +27,9 @@ func (d *doctor) status() *cobra.Command {
 		Short: "Show the state of the proxy itself",
 		Long: `Show the state of the proxy itself: its release, requests that it holds, bodies that it buffers,
 connections and the clients with the most connections, certificates, how costs are measured, which
-features of the kernel help and what they lack, the sharing of accounts with other instances, all
-counters, and at the end what is wrong now and what to do about it. For several instances: what is
-wrong, how they differ, and a line for each.`,
+kernel features are missing and how to get them, the sharing of accounts with other instances, and
+all counters. Current problems and what to do about them come last. For several instances, show
+their problems, the differences between them, and a line for each.`,
 		Example: `  tempomat-doctor status
   tempomat-doctor status --socket /run/tempomat/admin.sock --socket http://10.0.0.2:8880`,
 		Args: daemon.Arguments(0),
@@ -238,5 +238,5 @@ func addKernel(p *view.Pairs, k *api.Kernel) {
 	if k.Steps {
 		steps = "on"
 	}
-	p.Add("priority", "%s; processes lowered now: %s", steps, view.Count(uint64(max(0, k.Lowered))))
+	p.Add("priority", "%s; processes with a lowered priority: %s", steps, view.Count(uint64(max(0, k.Lowered))))
 }

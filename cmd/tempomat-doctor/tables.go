@@ -35,16 +35,16 @@ func (d *doctor) tables() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tempomat-doctor",
 		Short: "Show the clients of tempomat-proxy",
-		Long: `Show the clients of tempomat-proxy, a table for each class:
+		Long: `Show the clients of tempomat-proxy in a table for each class:
 
-  Wait[s]  average delay of the key's latest requests, because of debt or in the queue
-  Cpu[s]   CPU-seconds that the key recently used, per second
-  Req/s    requests that the key recently made, per second
+  Wait[s]  average delay of the key's latest requests, due to debt or in the queue
+  Cpu[s]   CPU-seconds per second that the key used recently
+  Req/s    requests per second that the key made recently
   Last[s]  time since the key's last request
   Title    the key: an address, a network, a User-Agent family, …; for a robot also how it was
-           verified, and when the list of its addresses was last fetched
+           verified and when the list of its addresses was last fetched
 
-top shows all of this live. To stop tempomat from slowing clients, set throttle: {mode: observe} in
+top shows all of this live. To stop tempomat from delaying clients, set throttle: {mode: observe} in
 /etc/tempomat/tempomat.yaml, then run tempomat-doctor reload.`,
 		Example: `  tempomat-doctor --sort cpu
   tempomat-doctor --bucket slash24 --limit 100

@@ -28,14 +28,14 @@ func (d *doctor) top() *cobra.Command {
 	pane, interval := "", time.Second
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Show live which clients use the server, for what, and which wait",
-		Long: `Show live which clients use the server, for what, and which wait. At the top is the CPU use
-of each group (known clients, newcomers, strangers, robots). Tab or 1 to 6
+		Short: "Show live which clients use the server, for which pages, and which clients wait",
+		Long: `Show live which clients use the server, for which pages, and which clients wait. The top of the
+screen shows the CPU use of each group (known clients, newcomers, strangers, robots). Tab or 1 to 6
 chooses the pane below it: an overview in words, the keys of a class, the pages that use the CPU,
-the queue, the last refusals and redirects, the gate. ? lists the keys.
+the queue, the last refusals and redirects, or the gate. ? lists the keyboard commands.
 
 If the output isn't a terminal, or TERM is dumb, top prints one frame without colours.
-It respects NO_COLOR.`,
+top respects NO_COLOR.`,
 		Example: `  tempomat-doctor top
   tempomat-doctor top --pane queue --interval 5s
   tempomat-doctor top --once --pane gate
@@ -54,7 +54,7 @@ It respects NO_COLOR.`,
 			return d.showTop(c.Context(), at, interval, once)
 		},
 	}
-	c.Flags().DurationVar(&interval, "interval", time.Second, "how often to ask the proxy, 200ms to 1h")
+	c.Flags().DurationVar(&interval, "interval", time.Second, "time between updates, 200ms to 1h")
 	c.Flags().BoolVar(&once, "once", false, "print one frame and exit")
 	c.Flags().BoolVar(&document, "json", false, "print the admin API's document for the pane and exit")
 	c.Flags().StringVar(&pane, "pane", view.Panes()[0], "the `pane` to show first: "+strings.Join(view.Panes(), ", "))

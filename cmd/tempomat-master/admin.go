@@ -125,12 +125,12 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		count("accounting", accounting, d.Counts.Accepted, "domain", d.Name, "status", "accepted")
 		count("accounting", accounting, d.Counts.Delayed, "domain", d.Name, "status", "delayed")
 		count("accounting", accounting, d.Counts.Rejected, "domain", d.Name, "status", "rejected")
-		count("throttled", "Orders to wait.", d.Counts.Throttled, "domain", d.Name)
-		count("skewed", "Messages dropped because their times differed too much from the master's.", d.Counts.Skewed, "domain", d.Name)
+		count("throttled", "Orders to wait that were sent.", d.Counts.Throttled, "domain", d.Name)
+		count("skewed", "Messages dropped because their time differed too much from the master's.", d.Counts.Skewed, "domain", d.Name)
 		count("no_cost", "Messages without the cost that a credit rule needs.", d.Counts.NoCost, "domain", d.Name)
 		count("evicted", "Identifiers forgotten because there were too many.", d.Counts.Evicted, "domain", d.Name)
-		gauge("identifiers", "Identifiers that are remembered.", d.Identifiers, "domain", d.Name)
-		gauge("gatekeepers", "Gatekeepers that are subscribed.", d.Gatekeepers, "domain", d.Name)
+		gauge("identifiers", "Identifiers in memory.", d.Identifiers, "domain", d.Name)
+		gauge("gatekeepers", "Subscribed gatekeepers.", d.Gatekeepers, "domain", d.Name)
 	}
 	for fault, n := range s.Counts.Malformed {
 		count("malformed", "Invalid messages, by fault.", n, "fault", fault)
@@ -139,6 +139,6 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	count("overload_dropped", "Accounting messages dropped, oldest first, because there were too many.", s.Counts.Overload)
 	count("late", "Orders that expired before they could be sent.", s.Counts.Late)
 	count("resyncs", "Requests for the whole state of a domain.", s.Counts.Resyncs)
-	count("log_lines_lost", "Log lines that were lost, because the log could not be written or its reader was too slow.", c.lostLines())
+	count("log_lines_lost", "Log lines lost because the log could not be written or its reader was too slow.", c.lostLines())
 	gauge("unsaved", "Identifiers whose current state is not in the store yet.", s.Unsaved)
 }

@@ -179,7 +179,7 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 	if status := m.ask(http.MethodPost, "/v1/reload", &s); status != http.StatusOK || s.Reloads != 2 {
 		t.Errorf("the admin API answers %d %+v", status, s)
 	}
-	m.await(from, `"msg":"changed, but takes effect only after a restart"`, `"key":"store"`)
+	m.await(from, `"msg":"a changed setting takes effect only after a restart"`, `"key":"store"`)
 	stays(2, 2)
 }
 

@@ -40,5 +40,5 @@ func TestNoDoctor(t *testing.T) {
 	m.configure(fmt.Sprintf("listen: ipc://%s/m\ndomains: {api: {rate: 5/sec, burst: 10}}\nmetrics: %q\n", dir, l.Addr()))
 	m.restart()
 	m.await(0, `"msg":"can't open the admin socket; tempomat-doctor won't work"`, dir)
-	m.await(0, `"msg":"can't open the address for metrics; Prometheus can't read them"`, "address already in use")
+	m.await(0, `"msg":"can't listen on the metrics address; Prometheus can't read the metrics"`, "address already in use")
 }

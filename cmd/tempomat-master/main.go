@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	check, file := false, ""
 	root := &cobra.Command{
 		Use:     "tempomat-master",
-		Short:   "Tell Smockron gatekeepers which clients must wait",
+		Short:   "Run a Smockron master, which orders gatekeepers to delay clients",
 		Version: version,
 		Args:    daemon.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -57,6 +57,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		},
 	}
 	root.Flags().StringVar(&file, "config", usualFile, "configuration `file`")
-	root.Flags().BoolVar(&check, "check", false, "read the configuration, print what it means, and do nothing else")
+	root.Flags().BoolVar(&check, "check", false, "check the configuration, print what it means, and exit")
 	return daemon.Status(daemon.Execute(ctx, root, args, stdout, stderr), stderr)
 }

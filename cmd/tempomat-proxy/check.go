@@ -60,7 +60,7 @@ func (s source) check(ctx context.Context, stdout io.Writer, verbose bool) error
 	return nil
 }
 
-const setupHint = `"tempomat-proxy setup" shows what it would change on this machine, and writes it with -write`
+const setupHint = `"tempomat-proxy setup" shows what it would change on this machine; with -write, it makes the changes`
 
 // withNextStep adds a hint to the error of a missing file.
 func withNextStep(err error) error {

@@ -66,7 +66,7 @@ func TestNoRequestWaitsForTheLog(t *testing.T) {
 						_, _ = text.Write(buffer[:n])
 					}
 				}()
-				text.Await(t, 0, `"msg":"log lines were lost, because the log could not be written or its reader was too slow"`, `"lines_left_out":`)
+				text.Await(t, 0, `"msg":"log lines were lost because the log could not be written or its reader was too slow"`, `"lines_left_out":`)
 			})
 		}
 	}

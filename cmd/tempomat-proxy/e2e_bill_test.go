@@ -136,7 +136,7 @@ func TestSocketThatNobodyTellsBy(t *testing.T) {
 	if status, _, text := s.doctor("reload"); status != 0 {
 		t.Fatal(text)
 	}
-	gateSays("no worker reports through cost.socket, and no other way was found")
+	gateSays("no worker reports through cost.socket, and tempomat can't measure workers without reports")
 }
 
 // telling returns the path of a file that makes PHP report to the socket (auto_prepend_file).

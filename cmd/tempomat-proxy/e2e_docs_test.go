@@ -284,7 +284,7 @@ func (r *reader) shell(command string) string {
 		switch {
 		case err == nil, strings.Contains(string(out), "was not charged recently"):
 			return ""
-		case !strings.Contains(string(out), "doesn't answer in time"):
+		case !strings.Contains(string(out), "didn't answer in time"):
 			return fmt.Sprintf("%v: %s", err, out)
 		}
 	}

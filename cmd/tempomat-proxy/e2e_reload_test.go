@@ -143,7 +143,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 	from := s.Stderr.Len()
 	s.configure(t, backend.url, "listen: 127.0.0.1:1\ntable: {size: 2048}\n")
 	s.reload(reloaded)
-	const waits = `"msg":"changed, but takes effect only after a restart"`
+	const waits = `"msg":"a changed setting takes effect only after a restart"`
 	s.Stderr.Await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
 	s.Stderr.Await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
 	if n := s.Stderr.Count(from, waits); n != 2 {

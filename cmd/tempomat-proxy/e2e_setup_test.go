@@ -233,7 +233,7 @@ func TestWorldSetup(t *testing.T) {
 	if a, err := m.get(m.place.HTTP, false, "/server-status"); err != nil || a.status == 200 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
+	if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "already set up") {
 		t.Errorf("once more: %d:\n%s", status, said)
 	}
 	m.systemctl("stop", "tempomat-proxy") // -undo also works if the proxy isn't running
@@ -291,7 +291,7 @@ func TestWorldSetupEdited(t *testing.T) {
 			m.enable("apache2", "sites", "manual.conf")
 			m.must(err(m.Run(t.Context(), "apache2ctl", "graceful")))
 			m.answers(names...)
-			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "Already set up") {
+			if status, said := m.setup("-write"); status != 0 || !strings.Contains(said, "already set up") {
 				t.Errorf("%d:\n%s", status, said)
 			}
 

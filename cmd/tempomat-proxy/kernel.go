@@ -55,7 +55,7 @@ func (s *sidecar) endHints() {
 func (s *sidecar) openHints() {
 	backend, err := host.OpenBackend()
 	if err != nil {
-		s.logs.log.Warn("can't see the backend's accept queue", zap.Error(err))
+		s.logs.log.Warn("can't read the length of the backend's accept queue", zap.Error(err))
 	}
 	s.backend = backend
 	s.watchWorkers(s.config)
@@ -150,11 +150,11 @@ func remedy(err error) string {
 	case errors.Is(err, errNotMeasured):
 		return "set cost.source: auto (docs/exact-costs.md)"
 	case errors.Is(err, errElsewhere):
-		return "run the proxy on the backend's machine, and name the backend as localhost or 127.0.0.1; otherwise nothing to do (docs/exact-costs.md)"
+		return "run the proxy on the backend's machine, and name the backend as localhost or 127.0.0.1; otherwise, there is nothing to do (docs/exact-costs.md)"
 	case errors.Is(err, errDeaf):
-		return "set cost.socket to a path in an existing directory that the proxy may write, such as unix:/run/tempomat/worker.sock, and reload (docs/exact-costs.md)"
+		return "set cost.socket to a path in an existing directory to which the proxy may write, such as unix:/run/tempomat/worker.sock, and reload (docs/exact-costs.md)"
 	case errors.Is(err, errUntold):
-		return "let the workers load their file, set TEMPOMAT_SOCKET if the path is not /run/tempomat/worker.sock, and let their user enter its directory; or grant both capabilities (docs/exact-costs.md, Check that it works)"
+		return "let the workers load their file, set TEMPOMAT_SOCKET if the path is not /run/tempomat/worker.sock, and give their user access to the socket's directory; or grant both capabilities (docs/exact-costs.md, Check that it works)"
 	case errors.Is(err, host.ErrRight):
 		return "let the workers report (cost.socket), which needs no privilege, or grant both capabilities: the drop-in exact-bill.conf of systemd, --cap-add in Docker, kernelHelp of the Helm chart (docs/exact-costs.md, Rights)"
 	case errors.Is(err, host.ErrElsewhere), errors.Is(err, host.ErrHidden):
@@ -196,7 +196,7 @@ func (b *bills) lacks() error {
 	if b.missing == nil || b.unreported == nil {
 		return b.missing
 	}
-	return fmt.Errorf("%w, and no other way was found: %w", b.unreported, b.missing)
+	return fmt.Errorf("%w, and tempomat can't measure workers without reports: %w", b.unreported, b.missing)
 }
 
 func (b *bills) miss(err error) {
@@ -319,7 +319,7 @@ func (p *priorities) restart(c *config.Config) {
 
 // errNotWanted is the reason if the configuration prevents lower priorities. In that case, nothing is
 // missing.
-var errNotWanted = errors.New("gate.priority is off, or no request is slowed")
+var errNotWanted = errors.New("gate.priority is off, or no request is delayed")
 
 // openLocked opens a Keeper if one is needed and none is open.
 func (p *priorities) openLocked(c *config.Config) (err error) {

@@ -44,7 +44,7 @@ func newConnections(now time.Time, c *config.Config, log *zap.Logger) (*connecti
 func memoryLimit(log *zap.Logger) uint64 {
 	most, err := memlimit.FromSystem()
 	if err != nil {
-		log.Warn("can't find out how much memory there is, so only file descriptors limit the number of connections", zap.Error(err))
+		log.Warn("can't read the amount of memory, so only file descriptors limit the number of connections", zap.Error(err))
 		most = math.MaxUint64
 	}
 	if limit, err := memlimit.FromCgroup(); err == nil { // otherwise there is no limit
@@ -152,7 +152,7 @@ func inUseHint(address string) string {
 	}
 	hint := strings.Join(names, ", ") + " listens there"
 	if ours {
-		hint += `; to replace it by the installed program, send it SIGUSR2`
+		hint += `; to replace it with the installed program, send it SIGUSR2`
 	}
 	return hint
 }

@@ -96,8 +96,8 @@ func commandLine(env []string, stdout, stderr io.Writer, replaced *bool) *cobra.
 		},
 	}
 	f := root.Flags()
-	f.StringVar(&file, "config", "", "configuration `file` (default "+usualFile+", else "+originalFile+", else none)")
-	f.BoolVar(&check, "check", false, "read the configuration, print what it means, and do nothing else")
+	f.StringVar(&file, "config", "", "configuration `file` (default "+usualFile+", otherwise "+originalFile+", otherwise none)")
+	f.BoolVar(&check, "check", false, "check the configuration, print what it means, and exit")
 	f.BoolVarP(&verbose, "verbose", "v", false, "with -check: print every key, and what each class may use")
 	root.AddCommand(setupCommand(stdout), secretCommand(stdout))
 	return root
@@ -137,7 +137,7 @@ func setupCommand(stdout io.Writer) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&write, "write", false, "make the changes, all or none of them")
+	c.Flags().BoolVar(&write, "write", false, "make all of the changes, or none if one fails")
 	c.Flags().BoolVar(&undo, "undo", false, "undo the changes of -write")
 	return c
 }

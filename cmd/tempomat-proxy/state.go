@@ -97,11 +97,11 @@ func readOwn(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("it is not a file of at most %d MB", most>>20)
+		return nil, fmt.Errorf("it is not a regular file, or it is larger than %d MB", most>>20)
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && owner.Uid != 0 && int64(owner.Uid) != int64(os.Geteuid()) || info.Mode().Perm()&0o022 != 0 {
-		return nil, errors.New("users other than root and this process's user can write it")
+		return nil, errors.New("users other than root and this process's user can write to it")
 	}
 	return io.ReadAll(io.LimitReader(file, most))
 }

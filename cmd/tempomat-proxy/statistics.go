@@ -178,7 +178,7 @@ func (s *sidecar) sendToGraphite(ctx context.Context) {
 	}
 	hostname, err := os.Hostname()
 	if err != nil {
-		s.logs.log.Warn("can't find out the host's name for Graphite", zap.Error(err))
+		s.logs.log.Warn("can't determine the host name for Graphite", zap.Error(err))
 		hostname = "localhost"
 	}
 	metrics.NewGraphite(metrics.GraphiteOptions{

@@ -142,7 +142,7 @@ func syntaxFault(data []byte, name string, err error) Fault {
 		if f.Line == 0 || parserMessage.MatchString(m[2]) {
 			f.Line = min(f.Line+1, lineCount(data))
 		}
-		f.Problem = "is not YAML, here or below: " + m[2]
+		f.Problem = "is not valid YAML, here or below: " + m[2]
 		if anchor := unknownAnchor.FindStringSubmatch(m[2]); anchor != nil {
 			f.Line = lineWith(data, "*"+anchor[1])
 			f.Value, f.Problem = Quoted("*"+anchor[1]), "aliases are not allowed; write the value out"

@@ -31,6 +31,6 @@ func Example() {
 	// Output:
 	// cap 7s
 	// t.yaml:1: mods: unknown key; did you mean "mode"?
-	// t.yaml:3: limits.hold: 5: has no unit; write for example 5s or 5ms
+	// t.yaml:3: limits.hold: 5: has no unit; write, for example, 5s or 5ms
 	// environment: TEMPOMAT_MODE: unfair: must be fair or cap
 }

@@ -141,7 +141,7 @@ func Duration(least, most time.Duration) Scalar[time.Duration] {
 	return Scalar[time.Duration]{
 		Parse: func(text string) (time.Duration, error) {
 			if _, err := parseNumber(text); err == nil {
-				return 0, fmt.Errorf("has no unit; write for example %ss or %sms", text, text)
+				return 0, fmt.Errorf("has no unit; write, for example, %ss or %sms", text, text)
 			}
 			d, err := time.ParseDuration(text)
 			if err != nil {

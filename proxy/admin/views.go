@@ -155,7 +155,7 @@ const reloadTimeout = 20 * time.Second
 // reloading serves reloads, one at a time. A client waits at most reloadTimeout, for another client's reload
 // and for its own. A reload that takes longer continues without its client.
 func (a *Server) reloading() http.Handler {
-	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "this reload, or an earlier one, is still running: the log will show how it ended"})
+	late, _ := json.Marshal(api.ErrorReply{Version: api.Version, Error: "this reload, or an earlier one, is still running: the log will show the result"})
 	h := http.TimeoutHandler(view(a.reload).handler(nil), reloadTimeout, string(late))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

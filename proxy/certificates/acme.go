@@ -190,7 +190,7 @@ func (i *Issuer) States() []State {
 		if c := i.latest(host); c != nil {
 			state.Expires = c.Leaf.NotAfter
 		} else {
-			state.Fault = "there is none yet"
+			state.Fault = "the authority has not issued one yet"
 		}
 		all = append(all, state)
 	}

@@ -216,7 +216,7 @@ func (s *Server) refusal(status int, why string) (fields http1.Fields, text stri
 	s.o.Refused()
 	text = http.StatusText(status) + ": " + why + "\n"
 	if status == http.StatusRequestHeaderFieldsTooLarge {
-		text += "A site that has set too many cookies can cause this: delete its cookies in your browser, and try again.\n"
+		text += "This can happen if a site has set too many cookies: delete the site's cookies in your browser, and try again.\n"
 	}
 	fields.Add("Content-Type", "text/plain; charset=utf-8")
 	fields.Add("Cache-Control", "no-store")

@@ -49,7 +49,7 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 	h.backend(l)
 	h.workers(l)
 	if h.MostOpen > 0 && h.Connections >= h.MostOpen {
-		l.add(true, "connections-full", "See which addresses hold them with tempomat-doctor status. If they are visitors, raise LimitNOFILE or give the proxy more memory.",
+		l.add(true, "connections-full", "Run tempomat-doctor status to see which addresses hold the connections. If they are visitors, raise LimitNOFILE or give the proxy more memory.",
 			"All %d connections are in use, so each new one replaces another.", h.MostOpen)
 	}
 	if h.WhyLost != nil {
@@ -76,14 +76,14 @@ func (h *Health) backend(l *conditions) {
 		l.add(true, "backend-down", "Start your web server, or check that it listens on "+h.Backend+" (backend.url). The log has the error.",
 			"The backend is down: %s got 502.", of(b.Down))
 	default:
-		l.add(true, "backend-drops", "Check the error log of your web server: it may be restarting, or have no room for more connections.",
+		l.add(true, "backend-drops", "Check the error log of your web server: the server may be restarting, or have no room for more connections.",
 			"The backend drops connections: %s got 502.", of(b.Down))
 	}
 	if b.Slow > 0 { // a few may be one client's exports, which are no reason to wake an administrator
-		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Check what your web server waits for: its error log, its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
+		l.add(float64(b.Slow) >= someFail*float64(b.Requests), "backend-slow", "Find out what your web server is waiting for: check its error log and its database.", "The backend doesn't answer in time: %s got 504.", of(b.Slow))
 	}
 	if b.Broke > 0 {
-		l.add(true, "backend-breaks", "Check the error log of your web server: processes are crashing or timing out.", "The backend cuts off its answers: %s got half a page.", of(b.Broke))
+		l.add(true, "backend-breaks", "Check the error log of your web server: processes are crashing or timing out.", "The backend cuts off its answers: %s got an incomplete page.", of(b.Broke))
 	}
 	if b.Errors >= fewErrors && float64(b.Errors) >= someFail*float64(b.Requests) {
 		l.add(true, "errors", "Check the error log of your web server and of the application.", "The site answers with errors: %s got a status of 500 or more from it.", of(b.Errors))
@@ -106,13 +106,13 @@ func (h *Health) workers(l *conditions) {
 	if g.Busy < g.Workers {
 		held = fmt.Sprintf("%d of %d workers are in use; the others are kept for shorter requests", g.Busy, g.Workers)
 	}
-	l.add(true, "workers-held", "If your web server has more workers, set backend.workers to their number. tempomat-doctor top shows which pages hold them.",
+	l.add(true, "workers-held", "If your web server has more workers, set backend.workers to their number. tempomat-doctor top shows which pages hold the workers.",
 		"%s for workers, not for CPUs (%.0f %% in use): %s.", plural(g.Queued, "request is waiting", "requests are waiting"), 100*used, held)
 }
 
 // certificates adds conditions for certificates that are missing, have expired, or weren't renewed in time.
 func (h *Health) certificates(now time.Time, l *conditions) {
-	const renew = "Renew it: tempomat picks up the new file automatically."
+	const renew = "Renew the certificate: tempomat picks up the new file automatically."
 	for _, c := range h.Certificates {
 		fault, left := "", c.Expires.Sub(now)
 		if c.Fault != "" {
@@ -120,26 +120,26 @@ func (h *Health) certificates(now time.Time, l *conditions) {
 		}
 		switch {
 		case c.Expires.IsZero():
-			l.add(true, "certificate-missing", "Browsers can't connect to it: correct the file, or the ACME error in the log.", "There is no certificate for %s%s.", c.File, fault)
+			l.add(true, "certificate-missing", "Browsers can't connect without it. Correct the file, or the ACME error that the log shows.", "There is no certificate for %s%s.", c.File, fault)
 		case left <= 0:
 			l.add(true, "certificate-ended", renew, "The certificate %s expired %s ago%s.", c.File, spanOf(-left), fault)
 		case left < renewBefore:
 			l.add(left < renewBefore/7, "certificate-ends", renew, "The certificate %s expires in %s%s.", c.File, spanOf(left), fault)
 		case c.Fault != "":
-			l.add(false, "certificate-faulty", "Correct the file; until then clients get the previous one.", "The new certificate in %s is not in use%s.", c.File, fault)
+			l.add(false, "certificate-faulty", "Correct the file. Until then, clients get the previous certificate.", "The new certificate in %s is not in use%s.", c.File, fault)
 		}
 	}
 }
 
 // sharing adds conditions for instances and masters that should share accounts but don't.
 func (h *Health) sharing(l *conditions) {
-	const name, do = "sharing", "See tempomat-doctor status. Until then, this proxy counts only the requests that pass through it."
+	const name, do = "sharing", "Run tempomat-doctor status for details. Until accounts are shared, this proxy counts only its own requests."
 	if h.Trouble != "" {
 		l.add(false, name, do, "Accounts are not shared: %s.", h.Trouble)
 		return
 	}
 	if h.OtherSecret {
-		l.add(false, name, "Copy the file from one of the others, and reload.", "Known clients are not shared with all instances: one has a different coordination.secret.")
+		l.add(false, name, "Copy the file to that instance from another one, and reload.", "Known clients are not shared with all instances: one has a different coordination.secret.")
 	}
 	some := slices.Contains(slices.Collect(maps.Values(h.Up)), true)
 	for _, of := range slices.Sorted(maps.Keys(h.Up)) {

@@ -31,7 +31,7 @@ func TestConditions(t *testing.T) {
 		"all get 502":             {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 40, Down: 40} }, "backend-down!", "The backend is down: 40 of 40 requests in the last 10 s got 502."},
 		"some get 502":            {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 40, Down: 3} }, "backend-drops!", "3 of 40 requests"},
 		"no answers":              {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 60, Requests: 2, Slow: 1} }, "backend-slow!", "1 of 2 requests in the last 60 s got 504"},
-		"half pages":              {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 2, Broke: 1} }, "backend-breaks!", "half a page"},
+		"half pages":              {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 2, Broke: 1} }, "backend-breaks!", "an incomplete page"},
 		"errors":                  {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 40, Errors: 12} }, "errors!", "12 of 40 requests"},
 		"one error":               {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 2, Errors: 1} }, "", ""},
 		"few errors of many":      {func(h *Health) { h.Overview.Backend = api.BackendRow{Seconds: 10, Requests: 400, Errors: 4} }, "", ""},

@@ -193,7 +193,7 @@ func (e *explanation) present() {
 	if orphans > 0 {
 		facts = append(facts, api.ExplainFact{
 			Name: "abandoned", Value: fmt.Sprint(orphans),
-			Means: "Their clients have disconnected, but the backend still works on them: they hold their workers until it is done.",
+			Means: "Their clients have disconnected, but the backend is still working on them. They hold their workers until the backend is done.",
 		})
 	}
 	if o := e.next(); o != nil && o.Site != "" {
@@ -230,7 +230,7 @@ func (e *explanation) accounts() {
 // account describes a key's debt or credit, and the CPU time that it used.
 func (e *explanation) account(k limiter.Key, r *limiter.Row) api.ExplainFact {
 	f := api.ExplainFact{Name: k.Class + " " + k.ID, Value: "has " + cpuSeconds(r.Level) + " saved"}
-	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs, at %.1f requests a second. Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
+	f.Means = fmt.Sprintf("Its requests that ended recently used %.2f CPUs, at %.1f requests per second. Its share is %.2f CPUs.", r.CPU, r.Rate, e.budget(k.Class).CPUs)
 	if r.Holds > 0 {
 		f.Means += " " + plural(r.Holds, "of its requests isn't short and holds a worker.", "of its requests aren't short and hold workers.")
 	}
@@ -310,7 +310,7 @@ func (e *explanation) countsAs(at *limiter.ClientRow, past *standing.Visits) (as
 	case e.isTrusted():
 		return groupWords(telemetry.Known.String(), classify.Attested, false)
 	case at != nil && at.Known:
-		return "a known client", "It has been seen for a while, and has a turn of its own."
+		return "a known client", "It has used the site for a while, and has a turn of its own."
 	case proves:
 		return groupWords(telemetry.Known.String(), past.Evidence, false)
 	case len(e.reply.Recent) > 0:

@@ -33,7 +33,7 @@ func (e *explanation) summary(of string) string {
 			"network": "no request from there is waiting or running, and no class charges exactly that network",
 			"agent":   "no such program was seen recently. Give the exact User-Agent, or its family as in the table userAgent",
 			"page":    "no such page was requested recently. Its cost would be a guess",
-			"request": "it is not waiting or running, and is not among the last that were refused, redirected or late. The log may have it",
+			"request": "it is not waiting or running, and is not among the latest requests that were refused, redirected or late. It may be in the log",
 		}[e.kind])
 	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
@@ -51,7 +51,7 @@ func (e *explanation) latest() string {
 		return ""
 	}
 	v := &e.reply.Recent[0]
-	return fmt.Sprintf(" Of its requests that were refused, redirected, failed or late, the latest ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
+	return fmt.Sprintf(" Its latest request that was refused or redirected, failed, or waited long ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
 }
 
 // next returns the Outlook of the subject's first waiting request, or nil.
@@ -124,7 +124,7 @@ func (e *explanation) advise() {
 		}
 	}
 	for _, o := range e.owing[:min(mostDebts, len(e.owing))] {
-		e.tell("The debt of %s %s is paid in %s if no more requests come. To cancel it: tempomat-doctor forgive %s %s",
+		e.tell("The debt of %s %s will be paid in %s if no more requests come. To cancel it: tempomat-doctor forgive %s %s",
 			o.Class, o.ID, span(o.Paid), o.Class, shellWord(o.ID))
 	}
 	if e.kind == "address" && len(e.keys) > 0 && e.waits+len(e.owing) > 0 {
@@ -132,7 +132,7 @@ func (e *explanation) advise() {
 		if e.isTrusted() {
 			return
 		}
-		e.tell("To let it through for good: add it to standing.trusted in the configuration. Each client behind it then counts as known, and is still charged.")
+		e.tell("To let it through permanently: add it to standing.trusted in the configuration. Each client behind it then counts as known, and is still charged.")
 	}
 }
 
@@ -153,8 +153,8 @@ const lightest = 100 * time.Millisecond
 func reason(o *limiter.Outlook) (why, advice string) {
 	const (
 		workers = "It runs when requests that hold workers end. If your web server has more workers than tempomat-doctor top --pane gate shows, set backend.workers to their number."
-		turn    = "It runs when its turn comes. Clients that ask for less go sooner. A higher share of its class, or more CPUs, help as well."
-		ahead   = "Its client, or all strangers together, used more than one share of the CPUs. That evens out while the request waits."
+		turn    = "It runs when its turn comes. Clients that ask for less go sooner. A higher share for its class, or more CPUs, would also help."
+		ahead   = "Its client, or all strangers together, used more than one share of the CPUs. The difference shrinks while the request waits."
 	)
 	sizes := "requests of any size"
 	if o.Size > 0 {
@@ -179,7 +179,7 @@ func reason(o *limiter.Outlook) (why, advice string) {
 		return "requests that turned out to be long hold the workers that are kept for short ones", workers
 	case limiter.NoWorker:
 		if o.Size == 0 || o.Size > lightest {
-			return fmt.Sprintf("the free workers are kept for shorter requests: %d of %d are held as long or longer", o.Have, o.Most), workers
+			return fmt.Sprintf("the free workers are kept for shorter requests: %d of %d are held by requests that are as long or longer", o.Have, o.Most), workers
 		}
 		return fmt.Sprintf("all workers are busy: %d of %d", o.Have, o.Most), workers
 	case limiter.NoRoom:

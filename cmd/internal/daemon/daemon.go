@@ -32,7 +32,7 @@ func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Lis
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		log.Error("can't open the address for metrics; Prometheus can't read them", zap.Error(err))
+		log.Error("can't listen on the metrics address; Prometheus can't read the metrics", zap.Error(err))
 		return nil
 	}
 	log.Info("metrics", zap.Stringer("address", l.Addr()))

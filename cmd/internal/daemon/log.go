@@ -168,7 +168,7 @@ func (o *Output) run() {
 		o.mu.Unlock()
 		// Lines are lost when the queue is full, so they come after those that were just written.
 		if len(lines) > 0 && o.write(lines) && lost > told {
-			o.told.Warn("log lines were lost, because the log could not be written or its reader was too slow", zap.Uint64("lines_left_out", lost-told))
+			o.told.Warn("log lines were lost because the log could not be written or its reader was too slow", zap.Uint64("lines_left_out", lost-told))
 			told = lost
 		}
 	}
@@ -255,7 +255,7 @@ func LogChanges(log *zap.Logger, changes []config.Change) {
 	for _, c := range changes {
 		fields := []zap.Field{zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New)}
 		if c.NeedsRestart {
-			log.Warn("changed, but takes effect only after a restart", fields...)
+			log.Warn("a changed setting takes effect only after a restart", fields...)
 			continue
 		}
 		log.Info("changed", fields...)

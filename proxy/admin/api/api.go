@@ -190,10 +190,10 @@ func Drift(all []Instance) (drift []Condition) {
 		}
 		differ(of+": "+strings.Join(groups, "; ")+".", do)
 	}
-	compare("the release", "Install the same release on all of them.", func(i *Instance) string { return i.Release })
-	compare("throttle.mode", "Set the same mode on all of them.", func(i *Instance) string { return i.Mode })
-	compare("coordination.kind", "Set the same kind on all of them, and restart them.", func(i *Instance) string { return i.Sharing })
-	compare("the secret that they share, by its fingerprint", "Copy the file from one of the others.", func(i *Instance) string { return i.Secret })
+	compare("the release", "Install the same release on all instances.", func(i *Instance) string { return i.Release })
+	compare("throttle.mode", "Set the same mode on all instances.", func(i *Instance) string { return i.Mode })
+	compare("coordination.kind", "Set the same kind on all instances, and restart them.", func(i *Instance) string { return i.Sharing })
+	compare("the shared secret, by its fingerprint", "Copy the secret's file from one instance to all others.", func(i *Instance) string { return i.Secret })
 	classes := make(map[string]bool)
 	for i := range all {
 		for name := range all[i].Classes {
@@ -201,12 +201,12 @@ func Drift(all []Instance) (drift []Condition) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
-		compare("the class "+name, "Give all of them the same classes: each counts the others' debts by its own shares.", func(i *Instance) string { return i.Classes[name] })
+		compare("the class "+name, "Configure the same classes on all instances: each instance counts the others' debts by its own shares.", func(i *Instance) string { return i.Classes[name] })
 	}
 	ahead := func(a, b Instance) int { return cmp.Compare(a.Ahead, b.Ahead) }
 	if len(all) > 0 {
 		if first, last := slices.MaxFunc(all, ahead), slices.MinFunc(all, ahead); first.Ahead-last.Ahead > mostSkew {
-			differ(fmt.Sprintf("their clocks: %s is %.0f s ahead of %s.", first.Name, first.Ahead-last.Ahead, last.Name), "Run NTP on all of them.")
+			differ(fmt.Sprintf("their clocks: %s is %.0f s ahead of %s.", first.Name, first.Ahead-last.Ahead, last.Name), "Run NTP on all instances.")
 		}
 	}
 	return drift

@@ -88,7 +88,7 @@ export class Live {
   lock(why) {
     this.locked = true;
     this.stop?.abort();
-    this.tell('Needs the token', 'lost');
+    this.tell('Token needed', 'lost');
     this.denied(why);
   }
 

@@ -72,7 +72,7 @@ function finding(o, shapes) {
   const page = shapes?.rows?.[0];
   if (page && page.cpu > 0) {
     const net = page.networks?.[0];
-    const from = net ? `, ${percent(net.cpu / page.cpu)} of it to ${plain(net.name)}` : '';
+    const from = net ? `, ${percent(net.cpu / page.cpu)} of it for ${plain(net.name)}` : '';
     sentences.push(`Most expensive page: ${plain(page.shape)}, ${cpus(page.cpu)} CPUs for ${count(page.addresses)} ${page.addresses === 1 ? 'address' : 'addresses'}${from}.`);
   }
   const waits = o.groups.filter((g) => g.waiting > 0).map((g) => `${count(g.waiting)} ${g.name}`);

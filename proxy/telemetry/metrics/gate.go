@@ -29,7 +29,7 @@ func gate() []Metric {
 				tell(s.Gate.Utilisation)
 			}
 		}),
-		gauges("cpu_pressure", "cpuPressure", "Fraction of the time in which processes waited for a CPU.", func(s *State, tell tell) {
+		gauges("cpu_pressure", "cpuPressure", "Fraction of the time during which processes waited for a CPU.", func(s *State, tell tell) {
 			if s.Pressure >= 0 {
 				tell(s.Pressure)
 			}
@@ -41,7 +41,7 @@ func gate() []Metric {
 				tell(float64(n), strconv.Itoa(host.StepDown(i+1)))
 			}
 		}, "below"),
-		counts("priority_ends_total", "priorityEnds", "Processes whose priority was lowered, by how that ended.", func(s *State, tell tell) {
+		counts("priority_ends_total", "priorityEnds", "Lowered processes, by how the lowering ended.", func(s *State, tell tell) {
 			p := &s.Priorities
 			tell(float64(p.Restored), "restored")
 			tell(float64(p.Recovered), "recovered")

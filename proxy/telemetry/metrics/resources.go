@@ -11,7 +11,7 @@ func resources() []Metric {
 		gauge("buffer_disk_bytes", "bufferDisk", "Size of the files with buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Disk) }),
 		gauge("buffer_files", "bufferFiles", "Open files with buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Files) }),
 		gauge("buffer_bodies", "bufferBodies", "Buffered bodies.", func(s *State) float64 { return float64(s.Buffer.Spools) }),
-		counts("buffer_no_room_total", "bufferNoRoom", "Bodies without room, by what was full: memory (they go to disk), disk (the sender waits), or their address's part.", func(s *State, tell tell) {
+		counts("buffer_no_room_total", "bufferNoRoom", "Bodies without room, by what was full: memory (then disk is used), disk (the sender waits) or the address's part.", func(s *State, tell tell) {
 			tell(float64(s.Buffer.NoMemory), "memory")
 			tell(float64(s.Buffer.NoDisk), "disk")
 			tell(float64(s.Buffer.NoAddress), "address")
@@ -84,7 +84,7 @@ func sharing() []Metric {
 		level("sharing_peers", "sharingPeers", "Live peers (gossip).", func(s *Sharing) int { return s.Peers }),
 		gauges("sharing_other_secret", "sharingOtherSecret", "1 if another instance had a different coordination.secret in the last minute, otherwise 0.",
 			number(func(s *Sharing) float64 { return truth(s.OtherSecret) }), "kind"),
-		level("sharing_drift", "sharingDrift", "Differences between instances (release, mode, classes or clock) that have lasted half a minute.", func(s *Sharing) int { return s.Drift }),
+		level("sharing_drift", "sharingDrift", "Differences between instances (release, mode, classes or clock) lasting at least half a minute.", func(s *Sharing) int { return s.Drift }),
 		total("sharing_sent_total", "sharingSent", "Sent messages (Redis: calls; gossip: bytes).", func(s *Sharing) uint64 { return s.Sent }),
 		total("sharing_received_total", "sharingReceived", "Received orders (Smockron), bytes (gossip) or keys in debt (Redis).", func(s *Sharing) uint64 { return s.Received }),
 		total("sharing_dropped_total", "sharingDropped", "Charges that were not shared.", func(s *Sharing) uint64 { return s.Dropped }),

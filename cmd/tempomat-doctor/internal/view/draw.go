@@ -113,7 +113,7 @@ func (m *Model) header() *Frame {
 	m.title(f)
 	switch {
 	case m.away != "":
-		f.say(Bad, fmt.Sprintf("No answer since %s UTC, still asking: %s", m.lost.UTC().Format(time.TimeOnly), Text(m.away)))
+		f.say(Bad, fmt.Sprintf("No answer since %s UTC; still trying: %s", m.lost.UTC().Format(time.TimeOnly), Text(m.away)))
 	case m.lacks != "":
 		f.say(Bad, "The proxy doesn't send the data for this pane: "+Text(m.lacks))
 	default:

@@ -224,17 +224,17 @@ func (m *Model) Explained(of string, r *api.ExplainReply, err error) {
 	}
 }
 
-const help = `Tab, Shift-Tab, 1 to 6   the panes: overview, keys, pages, queue, verdicts, gate
-up, down, j, k           previous, next row; also PgUp, PgDn, Home, End
+const help = `Tab, Shift-Tab, 1 to 6   panes: overview, keys, pages, queue, verdicts, gate
+up, down, j, k           previous or next row; also PgUp, PgDn, Home, End
 Enter                    explain the row; for a page, also show its parts
-left, right              previous, next class (keys)
-s                        sort by the next column (keys)
-p, Space                 pause; continue
-Ctrl-L                   redraw
-?                        this help
+left, right              previous or next class (keys pane)
+s                        sort by the next column (keys pane)
+p, Space                 pause or continue
+Ctrl-L                   redraw the screen
+?                        show this help
 q, Ctrl-C                quit; in a text like this one, q and Esc go back
 
-The whole bar is all CPUs. Its letters are the groups: known, newcomers, strangers,
-robots, exempt. w is wasted: the clients had disconnected.
-CPU is in CPU-seconds per second: 2.00 is two cores. A level below 0 is a debt.
-For what to look at first, see docs/doctor.md.`
+The full bar is all CPUs. Its letters stand for the groups: known, newcomers,
+strangers, robots, exempt. w is CPU time wasted on disconnected clients.
+CPU is in CPU-seconds per second: 2.00 is two CPUs. A level below 0 is a debt.
+docs/doctor.md describes what to look at first.`

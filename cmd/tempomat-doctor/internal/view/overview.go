@@ -46,7 +46,7 @@ func (m *Model) findings() (all []finding) {
 	m.holders(say)
 	m.people(say)
 	if o.CPU > 0 && o.Wasted/o.CPU >= muchWaste {
-		say(Warning, "%s of the requests' CPU time is wasted: their clients had disconnected.", Percent(o.Wasted, o.CPU))
+		say(Warning, "%s of the requests' CPU time is wasted on disconnected clients.", Percent(o.Wasted, o.CPU))
 	}
 	refused, redirected, slowest := 0.0, 0.0, 0.0
 	for _, g := range o.Groups {
@@ -56,7 +56,7 @@ func (m *Model) findings() (all []finding) {
 		}
 	}
 	if refused+redirected >= quietBelow {
-		say(Plain, "Refused: %s requests a second, redirected: %s. Pane 5 (verdicts) shows why.", Number(refused), Number(redirected))
+		say(Plain, "Refused: %s requests per second; redirected: %s. Pane 5 (verdicts) shows why.", Number(refused), Number(redirected))
 	}
 	if !full || m.waiting() > 0 || slowest < slowFrom {
 		return all
@@ -77,16 +77,16 @@ func (m *Model) load(full bool) finding {
 	if o.Gate.Utilisation >= 0 {
 		text += Percent(o.Gate.Utilisation, 1) + " of the CPUs are in use; "
 	}
-	text += fmt.Sprintf("in the last %.0f s requests used %s", o.Seconds, Percent(o.CPU, o.CPUs))
+	text += fmt.Sprintf("in the last %.0f s, requests used %s", o.Seconds, Percent(o.CPU, o.CPUs))
 	if o.Estimated > 0.5 && o.CPU >= quietOf*o.CPUs {
-		text += " (estimated from the time that they took)"
+		text += " (estimated from their duration)"
 	}
 	if o.Use >= 0 {
-		text += ", all programs except niced ones " + Percent(o.Use, 1)
+		text += ", and all programs except niced ones " + Percent(o.Use, 1)
 	}
 	switch {
 	case full && o.Use-o.CPU/max(o.CPUs, 1) > fullOfOthers:
-		return finding{Warning, "The CPUs are full, but not because of requests" + text + ". Check what else runs there."}
+		return finding{Warning, "The CPUs are full, but not because of requests" + text + ". Check what else runs on the server."}
 	case full:
 		return finding{Warning, "The server is full" + text + "."}
 	case len(o.Conditions) > 0 && o.Conditions[0].Bad || m.waiting() > 0:
@@ -134,7 +134,7 @@ func (m *Model) page(s *api.ShapeRow, group, is string) string {
 	}
 	text += ", from " + Addresses(s.Addresses)
 	if len(s.Networks) > 0 && s.Networks[0].CPU > s.CPU/2 {
-		text += ", most in " + Text(s.Networks[0].Name)
+		text += ", mostly in " + Text(s.Networks[0].Name)
 	}
 	return text
 }
@@ -153,7 +153,7 @@ func (m *Model) holders(say func(style Style, format string, args ...any)) {
 	if g.Holding > 0 {
 		text += fmt.Sprintf(", %s of them by requests that compute little", Count(min(g.Holding, g.Busy)))
 	}
-	say(Plain, "%s. Most requests there: %s by %s, for %s.", text, Count(places[0].Count), Text(places[0].Group), Text(places[0].Shape))
+	say(Plain, "%s. Most common requests there: %s by %s, for %s.", text, Count(places[0].Count), Text(places[0].Group), Text(places[0].Shape))
 }
 
 // people describes how long known clients wait.

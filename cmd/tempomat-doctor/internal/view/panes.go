@@ -97,14 +97,14 @@ func (m *Model) keys() *Table {
 	}
 	if all := m.data.Classes.Classes; len(all) > 0 {
 		at := min(m.class, len(all)-1)
-		t.note = fmt.Sprintf("class %s (%d of %d: left, right), each may use %s CPUs", Text(all[at].Name), at+1, len(all), Number(all[at].CPUs))
+		t.note = fmt.Sprintf("class %s (%d of %d: left, right); each key may use %s CPUs", Text(all[at].Name), at+1, len(all), Number(all[at].CPUs))
 	}
 	return t
 }
 
 // pages returns the table of the pages that use the CPU.
 func (m *Model) pages() *Table {
-	t := &Table{gap: 1, total: len(m.data.Shapes.Rows), note: "which pages use the CPU", Columns: []Column{
+	t := &Table{gap: 1, total: len(m.data.Shapes.Rows), note: "pages by CPU use", Columns: []Column{
 		{Name: "CPU", Width: 6},
 		{Name: "part", Width: 5},
 		{Name: "req/s", Width: 6, Drop: 4},
@@ -116,7 +116,7 @@ func (m *Model) pages() *Table {
 		{Name: "network", Width: 16, Grows: true, Drop: 2},
 	}}
 	if s := m.data.Overview.Sampled; s > 0 && s < 1 {
-		t.note += ", by " + Percent(s, 1) + " of the requests"
+		t.note += ", based on " + Percent(s, 1) + " of the requests"
 	}
 	whole := m.pagesCPU("")
 	for _, s := range m.data.Shapes.Rows {
@@ -191,7 +191,7 @@ func (m *Model) parts(s api.ShapeRow) func(width int) string {
 
 // queue returns the table of waiting requests.
 func queue(reply *api.QueueReply) *Table {
-	t := &Table{gap: 1, total: reply.Total, note: "guess: CPU-seconds (?: not sure); before: how many requests go first", Columns: []Column{
+	t := &Table{gap: 1, total: reply.Total, note: "guess: CPU-seconds (?: uncertain); before: number of requests that go first", Columns: []Column{
 		{Name: "age", Width: 5},
 		{Name: "guess", Width: 6, Drop: 3},
 		{Name: "before", Width: 6, Drop: 4},
@@ -279,12 +279,12 @@ func gateLines(g *limiter.GateState) []string {
 		p.Add("at the backend", "%d of %d workers, by %s", g.Busy, g.Workers, g.WorkersBy)
 		p.Add("not short", "%d of %d", g.LongBusy, g.LongMost)
 	} else {
-		p.Add("at the backend", "%d; the number of workers is unknown, and counts as enough until connections wait", g.Busy)
+		p.Add("at the backend", "%d; the number of workers is unknown and counts as sufficient until connections wait", g.Busy)
 		p.Add("not short", "%d", g.LongBusy)
 	}
 	p.Add("only holding", "%d", g.Holding)
 	p.Add("orphans", "%d", g.Orphans)
-	p.Add("room", "for %d requests at a time, of each size and shorter", g.Room)
+	p.Add("room", "at most %d requests of one size or smaller compute at once", g.Room)
 	p.Add("waiting", "%d", g.Queued)
 	p.Add("rejected", "%d since the start, because the queue was full", g.Shed)
 	use := "not measured"
@@ -297,7 +297,7 @@ func gateLines(g *limiter.GateState) []string {
 		if n := s.Ended + s.Refused; n > 0 {
 			wait = s.Waited / float64(n)
 		}
-		p.Add("site "+s.Name, "share %g, %d running, %d waiting, %.1f CPU-s and %.2f s of waiting for each of %d requests since the start, %d waited in vain",
+		p.Add("site "+s.Name, "share %g, %d running, %d waiting; since the start: %.1f CPU-s, a mean wait of %.2f s for %d requests, %d of them rejected",
 			s.Share, s.Busy, s.Queued, s.CPU, wait, s.Ended+s.Refused, s.Refused)
 	}
 	return p.Lines()

@@ -102,11 +102,11 @@ func TestFindings(t *testing.T) {
 		{"idle", func(o *api.OverviewReply) {
 			*o = api.OverviewReply{Version: 1, Seconds: 10, CPUs: 8, Use: -1, Gate: limiter.GateState{Utilisation: -1}}
 		},
-			"The server has room: in the last 10 s requests used 0 %.", "!"},
+			"The server has room: in the last 10 s, requests used 0 %.", "!"},
 		{"busy with other things", func(o *api.OverviewReply) { o.CPU = 0.5 },
-			"The CPUs are full, but not because of requests: 96 % of the CPUs are in use; in the last 10 s requests used 6 %, all programs except niced ones 95 %.", "has room"},
+			"The CPUs are full, but not because of requests: 96 % of the CPUs are in use; in the last 10 s, requests used 6 %, and all programs except niced ones 95 %.", "has room"},
 		{"an attack of two seconds", func(o *api.OverviewReply) { o.CPU, o.Use, o.Gate.Utilisation = 1.5, 0.22, 1 },
-			"The server is full: 100 % of the CPUs are in use; in the last 10 s requests used 19 %, all programs except niced ones 22 %.", "not because"},
+			"The server is full: 100 % of the CPUs are in use; in the last 10 s, requests used 19 %, and all programs except niced ones 22 %.", "not because"},
 		{"busy with people", func(o *api.OverviewReply) { o.Groups[0].CPU = 9; o.CPU = 10 }, "  known use 90 % of the requests' CPU time", "!"},
 		{"the gate sleeps", func(o *api.OverviewReply) {
 			for i := range o.Groups {
@@ -122,9 +122,9 @@ func TestFindings(t *testing.T) {
 		{"pages that sleep", func(o *api.OverviewReply) {
 			o.CPU, o.Wasted, o.Use, o.Gate.Utilisation, o.Gate.Busy, o.Gate.Holding = 0.16, 0, 0.03, 0.03, 16, 14
 			o.Places = []api.PlaceRow{{Group: "strangers", Shape: "/export", Count: 14}}
-		}, "  The CPUs have room: 3 % of the CPUs are in use; in the last 10 s requests used 2 %, all programs except niced ones 3 %.\n" +
-			"  Workers: 16 of 16 are in use, 14 of them by requests that compute little. Most requests there: 14 by strangers, for /export.", "CPU time"},
-		{"estimated", func(o *api.OverviewReply) { o.Estimated = 0.9 }, "requests used 93 % (estimated from the time that they took)", "has room"},
+		}, "  The CPUs have room: 3 % of the CPUs are in use; in the last 10 s, requests used 2 %, and all programs except niced ones 3 %.\n" +
+			"  Workers: 16 of 16 are in use, 14 of them by requests that compute little. Most common requests there: 14 by strangers, for /export.", "CPU time"},
+		{"estimated", func(o *api.OverviewReply) { o.Estimated = 0.9 }, "requests used 93 % (estimated from their duration)", "has room"},
 		{"nobody has left", func(o *api.OverviewReply) { o.Wasted = 0 }, "The server is full", "wasted"},
 	} {
 		s := admintest.New()
@@ -277,7 +277,7 @@ func TestAway(t *testing.T) {
 	s.Away(errors.New("nobody answers on /run/\x1b[2J: is tempomat-proxy running?"))
 	told(t, m, s, began.Add(time.Second))
 	got := m.Frame().String()
-	if want := `No answer since 03:00:01 UTC, still asking: nobody answers on /run/\x1b[2J`; !strings.Contains(got, want) {
+	if want := `No answer since 03:00:01 UTC; still trying: nobody answers on /run/\x1b[2J`; !strings.Contains(got, want) {
 		t.Errorf("not told: %s", got)
 	}
 	if !strings.Contains(got, "10.1.0.3") {

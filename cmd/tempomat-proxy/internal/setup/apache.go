@@ -111,7 +111,7 @@ func (d *decider) apache() {
 	d.secure = len(secured) > 0
 	switch {
 	case len(plain)+len(secured) == 0:
-		d.block(fmt.Sprintf("Apache has no site on port %d or %d: no active <VirtualHost> is for these", d.m.Place.HTTP, d.m.Place.HTTPS), "setup moves only sites, and does not change the main server", "put the site into a <VirtualHost *:80>")
+		d.block(fmt.Sprintf("Apache has no site on port %d or %d: no active <VirtualHost> has one of these ports", d.m.Place.HTTP, d.m.Place.HTTPS), "setup moves only sites, and does not change the main server", "put the site into a <VirtualHost *:80>")
 	case d.secure:
 		d.apacheRedirects(plain)
 		d.apacheSecured(secured)
@@ -165,7 +165,7 @@ func (d *decider) apacheHosts(all []host.Directive) map[int][]*apacheHost {
 		}
 		port, ok := hostPort(h.start.Args)
 		if !ok {
-			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup can only move sites whose <VirtualHost> has all addresses and one port, such as *:80",
+			d.block(fmt.Sprintf("%s: <VirtualHost %s>", where, strings.Join(h.start.Args, " ")), "setup can move a site only if its <VirtualHost> is for all addresses and one port, such as *:80",
 				"write it like that, or "+byHand)
 			continue
 		}
@@ -256,7 +256,7 @@ func (d *decider) apacheMove(listens []listen, hosts []*apacheHost, from, to int
 		}
 	}
 	if !moved {
-		d.block(fmt.Sprintf("Apache applies no Listen %d", from), "there are sites for that port", "add Listen to ports.conf, or disable these sites")
+		d.block(fmt.Sprintf("Apache has no active Listen %d", from), "there are sites for that port", "add Listen to ports.conf, or disable these sites")
 	}
 	d.apacheLoosen(hosts)
 	d.plan.Probes = append(d.plan.Probes, probesOf(hosts, from, d.secure)...)
@@ -322,7 +322,7 @@ func (d *decider) apacheOthers(listens []listen, hosts map[int][]*apacheHost) {
 		switch {
 		case l.port == moved:
 		case len(hosts[l.port]) == 0:
-			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.File.Path, l.Line, l.Args[0]), "the moved sites are for any port, so Apache would also serve them there, bypassing tempomat-proxy",
+			d.block(fmt.Sprintf("%s:%d: Listen %s has no site", l.File.Path, l.Line, l.Args[0]), "the moved sites are for any port, so Apache would also serve them on this port, bypassing tempomat-proxy",
 				"remove the line (for 443 without a TLS site: a2dismod ssl), or give it a <VirtualHost>")
 		case l.port != d.m.Place.HTTP:
 			d.note("Port %d stays with Apache, so its requests bypass tempomat-proxy.", l.port)
@@ -336,7 +336,7 @@ func (d *decider) apacheAddresses() {
 	text := "# Written by tempomat-proxy setup: logs, Require ip and PHP's REMOTE_ADDR use the client's\n# address as tempomat-proxy reports it.\n" +
 		"RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1 ::1\n"
 	if d.secure { // without this, Apache 2.4.66 and later respond with 421, because these sites have several certificates
-		text += "# tempomat-proxy requests all sites over one connection.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
+		text += "# tempomat-proxy uses the same connections for all sites.\n<IfDirective SSLVHostSNIPolicy>\n\tSSLVHostSNIPolicy authonly\n</IfDirective>\n"
 	}
 	d.create(path.Join(dir, "conf-available/tempomat.conf"), text)
 	d.link(path.Join(dir, "conf-enabled/tempomat.conf"), "../conf-available/tempomat.conf", "a2enconf tempomat")
@@ -353,8 +353,8 @@ func (d *decider) apacheSecured(hosts []*apacheHost) {
 		where := fmt.Sprintf("%s:%d", h.start.File.Path, h.start.Line)
 		cert, key := h.first("sslcertificatefile"), h.first("sslcertificatekeyfile")
 		if len(cert) != 1 || len(key) != 1 || h.first("sslcertificatechainfile") != nil {
-			d.block(where+": the site does not name its certificate with exactly one SSLCertificateFile and one SSLCertificateKeyFile",
-				"tempomat-proxy terminates TLS with the same files", "name both files there, the first one with the authorities' certificates (like certbot's fullchain.pem)")
+			d.block(where+": the site does not name its certificate with only one SSLCertificateFile and one SSLCertificateKeyFile",
+				"tempomat-proxy terminates TLS with the same files", "name both files in the site; the first one must include the authorities' certificates (like certbot's fullchain.pem)")
 			continue
 		}
 		d.certify(cert[0], key[0], where)
@@ -367,13 +367,13 @@ func (d *decider) apacheRedirects(hosts []*apacheHost) {
 	for _, h := range hosts {
 		if !h.redirects() {
 			pages = true
-			d.note("%s:%d serves pages on port %d, although there are TLS sites on port %d. Port %[3]d stays with apache2, so requests there bypass tempomat-proxy. "+
+			d.note("%s:%d serves pages on port %d, although there are TLS sites on port %d. Port %[3]d stays with Apache, so requests to it bypass tempomat-proxy. "+
 				"To prevent that, disable the site with a2dissite, or make it redirect: Redirect permanent / https://YOUR-NAME/",
 				h.start.File.Path, h.start.Line, d.m.Place.HTTP, d.m.Place.HTTPS)
 		}
 	}
 	if len(hosts) > 0 && !pages {
-		d.note("Port %d stays with Apache, which redirects to https there. Certificates are still renewed through it. Requests that it doesn't redirect bypass tempomat-proxy.", d.m.Place.HTTP)
+		d.note("Port %d stays with Apache, which redirects its requests to https. Certificates are still renewed through this port. Requests that Apache doesn't redirect bypass tempomat-proxy.", d.m.Place.HTTP)
 	}
 }
 

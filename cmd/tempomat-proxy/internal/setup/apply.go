@@ -187,7 +187,7 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 			if err != nil {
 				return fmt.Errorf("no answer: %w", err)
 			}
-			return fmt.Errorf("it answers %d, but answered %d before", status, before)
+			return fmt.Errorf("it answers with status %d, but before it answered with %d", status, before)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -196,7 +196,7 @@ func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 	for name, c := range map[string]struct{ now, then, told string }{
 		"lines around": {"# mine\n# ports\nListen 8080\n# more\nListen 9000\n", "# mine\n# ports\nListen 80\nListen 9000\n", ""},
 		"edited":       {"# ports\nListen 8081\n", "# ports\nListen 8081\n", `ports.conf:2: setup's line "Listen 8080" is missing`},
-		"gone":         {"# ports\n# none\n", "# ports\n# none\n", `ports.conf:2: setup's line "Listen 8080" is missing. Before setup it was "Listen 80"`},
+		"gone":         {"# ports\n# none\n", "# ports\n# none\n", `ports.conf:2: setup's line "Listen 8080" is missing. Before setup, the line was "Listen 80"`},
 		"put back":     {"# ports\n\nListen 80\n", "# ports\n\nListen 80\n", ""},
 		"two others":   {"# ports\nListen 1\nListen 2\n", "# ports\nListen 1\nListen 2\n", "is missing"},
 		"deleted":      {"", "", "ports.conf no longer exists; its text"},

@@ -195,8 +195,8 @@ func (d *decider) configText() string {
 			listen += fmt.Sprintf("    - {certificate: %s, key: %s}\n", yamlText(c.chain), yamlText(c.key))
 		}
 	}
-	return "# Written by tempomat-proxy setup. Every other key has its default; all keys are in\n" +
-		"# " + manuals + "/configuration.md. After a change: systemctl reload tempomat-proxy\n" +
+	return "# Written by tempomat-proxy setup. All other keys have their defaults and are described in\n" +
+		"# " + manuals + "/configuration.md. After a change, run: systemctl reload tempomat-proxy\n" +
 		listen +
 		fmt.Sprintf("backend: %s://127.0.0.1:%d\n", scheme, d.inner) +
 		"\n# tempomat only measures and delays no one. After a day, if tempomat-doctor shows what\n" +
@@ -245,11 +245,11 @@ func (d *decider) found() {
 	}
 	switch {
 	case !m.Config.Exists:
-		say("%s: does not exist yet.", d.plan.Config)
+		say("%s does not exist yet.", d.plan.Config)
 	case m.Config.Defaults:
-		say("%s: exists, with only default values.", d.plan.Config)
+		say("%s exists, but has only default values.", d.plan.Config)
 	default:
-		say("%s: exists, with settings.", d.plan.Config)
+		say("%s exists and changes some defaults.", d.plan.Config)
 	}
 }
 
@@ -285,7 +285,7 @@ const (
 func (d *decider) certify(chain, key, where string) {
 	for _, f := range []string{chain, key} {
 		if !path.IsAbs(f) || strings.ContainsAny(f, "$\n") {
-			d.block(fmt.Sprintf("%s: the certificate's file %q is not a plain path", where, f), "tempomat-proxy must find the same file", "write its full path there")
+			d.block(fmt.Sprintf("%s: the path of the certificate's file, %q, is not absolute and literal", where, f), "tempomat-proxy must find the same file", "write its full path there")
 			return
 		}
 	}
@@ -371,11 +371,11 @@ func (w *worker) adopt(ctx context.Context, j *journal) error {
 			return err
 		}
 		for _, e := range d.edits[real] {
-			fmt.Fprintf(w.out, "  %s:%d: %q was added since; it is now %q\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
+			fmt.Fprintf(w.out, "  %s:%d: %q was added after setup; it is now %q\n", real, e.Line, strings.TrimSpace(e.Old), strings.TrimSpace(e.New[0]))
 		}
 	}
 	if !served {
-		return fmt.Errorf("%s would not listen on port %d: no Listen line has that port. Restore the line in ports.conf or a site's file", j.Server, port)
+		return fmt.Errorf("%s would not listen on port %d: no Listen line has that port. Restore this line in ports.conf or a site's file", j.Server, port)
 	}
 	return nil
 }

@@ -74,11 +74,11 @@ func TestDecide(t *testing.T) {
 		},
 		"certbot's redirect": {
 			m:    besideTLS("<VirtualHost *:80>\n\tServerName a.example\nRewriteEngine on\nRewriteCond %{REQUEST_URI} !^/\\.well-known/\nRewriteCond %{SERVER_NAME} =a.example\nRewriteRule ^ https://%{SERVER_NAME}%{REQUEST_URI} [END,NE,R=permanent]\n</VirtualHost>\n"),
-			note: "Port 80 stays with Apache, which redirects to https there",
+			note: "Port 80 stays with Apache, which redirects its requests to https",
 		},
 		"pages beside TLS": {
 			m:    besideTLS("<VirtualHost *:80>\n\tDocumentRoot /var/www\n</VirtualHost>\n"),
-			note: "a.conf:1 serves pages on port 80, although there are TLS sites on port 443. Port 80 stays with apache2",
+			note: "a.conf:1 serves pages on port 80, although there are TLS sites on port 443. Port 80 stays with Apache",
 		},
 		"a redirect of some paths": {
 			m:    besideTLS("<VirtualHost *:80>\nRewriteEngine on\nRewriteCond %{REQUEST_URI} ^/shop\nRewriteRule ^ https://a.example%{REQUEST_URI}\n</VirtualHost>\n"),

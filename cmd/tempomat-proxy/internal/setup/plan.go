@@ -80,7 +80,7 @@ func takeBack(after, now string, edits []Edit) (text string, told []remark) {
 			result = append(append(result, lines[from:n]...), e.Old)
 			from = n + len(e.New)
 		case slices.Contains(e.New, e.Old) || !slices.Contains(lines, e.Old): // otherwise the old line was already put back
-			told = append(told, remark{len(result) + max(0, gap(at, first)-from), fmt.Sprintf("setup's line %q is missing. Before setup it was %q: restore that line if it is still needed", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
+			told = append(told, remark{len(result) + max(0, gap(at, first)-from), fmt.Sprintf("setup's line %q is missing. Before setup, the line was %q: restore it if you still need it", strings.TrimSpace(e.New[0]), strings.TrimSpace(e.Old))})
 		}
 	}
 	return strings.Join(append(result, lines[from:]...), "\n"), told
@@ -134,7 +134,7 @@ func Show(w io.Writer, p Plan) {
 	}
 	fmt.Fprintln(w)
 	if p.Done {
-		fmt.Fprintln(w, "Already set up. To include sites that were added since, undo setup and run it again. To undo: tempomat-proxy setup -undo")
+		fmt.Fprintln(w, "tempomat-proxy is already set up. To include sites that were added since then, undo setup and run it again. To undo: tempomat-proxy setup -undo")
 		return
 	}
 	if len(p.Obstacles) > 0 {

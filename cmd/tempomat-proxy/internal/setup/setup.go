@@ -108,7 +108,7 @@ func (c Command) Do(ctx context.Context, write, undo bool, stdout io.Writer) err
 		return err
 	}
 	if !m.Systemd {
-		fmt.Fprintf(stdout, "The files are changed and valid. Without systemd, you must switch over yourself. Run this as root, all at once, because\nno program listens on the site's port in between:\n\n%s\n", byHandStart(p))
+		fmt.Fprintf(stdout, "The files are changed and valid. Without systemd, you must switch over yourself. Run these commands as root, all at once, because\nno program listens on the site's port in between:\n\n%s\n", byHandStart(p))
 	} else {
 		fmt.Fprintln(stdout, "Done: the site is served through tempomat-proxy, which only observes. To see which clients use the CPU: tempomat-doctor top")
 	}
@@ -142,7 +142,7 @@ func (w *worker) takeBack(ctx context.Context) error {
 	port := j.public()
 	runs := slices.ContainsFunc(w.sockets(port), func(s host.Listening) bool { return s.Program == j.Server })
 	if !runs && !j.Systemd {
-		fmt.Fprintf(w.out, "Done: all files are restored. %s is not running; when it starts, it listens on port %d.\n", j.Server, port)
+		fmt.Fprintf(w.out, "Done: all files are restored. %s is not running; when it starts, it will listen on port %d.\n", j.Server, port)
 	} else {
 		fmt.Fprintf(w.out, "Done: all changes are undone, and %s serves port %d.\n", j.Server, port)
 	}

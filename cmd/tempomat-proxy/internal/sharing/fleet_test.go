@@ -65,7 +65,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("it is told at once: %s", text)
 	}
 	step(-1, 0)
-	const classes = "Instances differ in the class slash32: web1: share 0.2; web0, web2: share 0.1. Give all"
+	const classes = "Instances differ in the class slash32: web1: share 0.2; web0, web2: share 0.1. Configure the same"
 	if text := said(); strings.Count(text, "\n") != 3 || strings.Count(text, classes) != 3 {
 		t.Errorf("log: %s", text)
 	}

@@ -85,12 +85,12 @@ func parseSecret(file string) (*Secret, error) {
 		}
 		secret, err := base64.StdEncoding.DecodeString(words[0])
 		if err != nil || len(secret) < leastSecret {
-			return nil, fmt.Errorf("%s:%d: the secret must be at least %d random bytes in base64. Copy the file from another instance, or delete it and make one: tempomat-proxy secret new", file, n+1, leastSecret)
+			return nil, fmt.Errorf("%s:%d: the secret must be at least %d random bytes in base64. Copy the file from another instance, or delete it and make a new one: tempomat-proxy secret new", file, n+1, leastSecret)
 		}
 		from := time.Time{}
 		if len(words) > 1 {
 			if from, err = time.Parse(time.RFC3339, words[1]); err != nil {
-				return nil, fmt.Errorf("%s:%d: %s: must be the time at which the secret begins to sign, such as 2026-11-25T08:00:00Z", file, n+1, words[1])
+				return nil, fmt.Errorf("%s:%d: %s: must be the time from which the secret signs, such as 2026-11-25T08:00:00Z", file, n+1, words[1])
 			}
 		}
 		switch {
@@ -103,7 +103,7 @@ func parseSecret(file string) (*Secret, error) {
 		}
 	}
 	if s.current == nil {
-		return nil, fmt.Errorf("%s: it contains no secret. Copy the file from another instance, or delete it and make one: tempomat-proxy secret new", file)
+		return nil, fmt.Errorf("%s contains no secret. Copy the file from another instance, or delete it and make a new one: tempomat-proxy secret new", file)
 	}
 	return s, nil
 }
@@ -173,7 +173,7 @@ func MakeSecret(file string, now time.Time, out io.Writer) error {
 	if err := s.write(file, -1, group); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Made %s, fingerprint %s.\nCopy it to all web servers (root:%s, mode 640), add coordination: {secret: %[1]s} to the configuration, and restart tempomat-proxy.\n",
+	fmt.Fprintf(out, "Created %s with the fingerprint %s.\nCopy it to all web servers (root:%s, mode 640), add coordination: {secret: %[1]s} to the configuration, and restart tempomat-proxy.\n",
 		file, fingerprint(s.current), serviceGroup)
 	return nil
 }
@@ -231,7 +231,7 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // write replaces the whole file. The file's owner and group become uid and gid. -1 stands for those of this
 // process.
 func (s *Secret) write(file string, uid, gid int) error {
-	text := "# The secret of a fleet of tempomat-proxy: the same file on all web servers. tempomat-proxy secret shows and rotates it.\n"
+	text := "# The secret of a fleet of tempomat-proxy. All web servers need the same file. tempomat-proxy secret shows and rotates the secret.\n"
 	line := func(secret []byte) string { return base64.StdEncoding.EncodeToString(secret) }
 	text += line(s.current) + " " + stamp(s.from) + "\n"
 	if !bytes.Equal(s.previous, s.current) {

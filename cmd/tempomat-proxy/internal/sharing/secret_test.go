@@ -36,8 +36,8 @@ func TestSecretFile(t *testing.T) {
 		{"too short", base64.StdEncoding.EncodeToString(make([]byte, 31)), 0o600, "file:1: the secret must be at least 32"},
 		{"not base64", "\npassword", 0o600, "file:2: the secret must be at least 32"},
 		{"not a time", good + " tomorrow", 0o600, "file:1: tomorrow: must be the time"},
-		{"empty", "", 0o600, "it contains no secret"},
-		{"only a comment", "# nothing\n", 0o600, "it contains no secret"},
+		{"empty", "", 0o600, "contains no secret"},
+		{"only a comment", "# nothing\n", 0o600, "contains no secret"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
 		testkit.WriteFile(t, file, c.text, c.mode)

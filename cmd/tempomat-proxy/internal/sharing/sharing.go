@@ -72,7 +72,7 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 		return s, nil
 	}
 	if s.file == "" {
-		log.Info("debts are shared, but known clients aren't: to share them, set coordination.secret (tempomat-proxy secret new)")
+		log.Info("debts are shared, but known clients aren't, because coordination.secret is not set. Make a secret with: tempomat-proxy secret new")
 	}
 	maker, known := makers()[s.kind]
 	if !known {
