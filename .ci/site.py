@@ -1,17 +1,17 @@
-"""What mkdocs does not do by itself: the pages that there are, and files beside docs/."""
+"""Hooks for mkdocs: they list the pages that exist, and copy linked files from outside docs/."""
 
 import os
 import re
 
 from mkdocs.structure.files import File
 
-# A link that goes up, and may go out of docs/, to a file of the repository: GitHub follows it, and
-# the site has a copy of the file.
+# Matches a relative link that goes up, possibly to a file outside docs/. GitHub follows such links,
+# and the site contains copies of the files.
 UP = re.compile(r"\]\(((?:\.\./)+[^)#\s]+)(#[^)\s]*)?\)")
 
 
 def _outside(page, link):
-    """The path of a linked file that is not in docs/, from the root; None: it is."""
+    """Returns the path of a linked file from the root, or None if the file is in docs/."""
     path = os.path.normpath(os.path.join(os.path.dirname(page), link))
     return path[3:] if path.startswith("../") else None
 
@@ -22,7 +22,7 @@ def on_config(config):
 
 
 def _there(entries, docs):
-    """The entries of the navigation whose pages are there."""
+    """Yields the entries of the navigation whose pages exist."""
     for entry in entries:
         if isinstance(entry, str):
             if os.path.exists(os.path.join(docs, entry)):
@@ -42,7 +42,7 @@ def _there(entries, docs):
 
 
 def on_files(files, config):
-    """Takes tests out, and files in that pages link to outside of docs/."""
+    """Removes tests, and adds files outside docs/ to which pages link."""
     for f in list(files):
         if f.src_path.endswith(".go"):
             files.remove(f)
@@ -57,7 +57,7 @@ def on_files(files, config):
 
 
 def _shown(path):
-    """The name of a copy: as text, so that a browser shows it and nothing takes it for a page."""
+    """Returns the name of a copy. It ends in .txt, so browsers show the file and mkdocs builds no page from it."""
     return path + ".txt"
 
 
@@ -72,5 +72,5 @@ def on_page_markdown(markdown, page, config, files):
         path = _outside(page.file.src_path, m[1])
         return m[0] if path is None else f"]({'../' * page.file.src_path.count('/')}files/{_shown(path)})"
 
-    page.title = page.title.replace("`", "")  # it is shown as it is
+    page.title = page.title.replace("`", "")  # mkdocs shows titles without formatting
     return UP.sub(point, markdown)
