@@ -97,7 +97,7 @@ func validateSmockron(r *form.Reader, d *draft) {
 		case seen[x.Domain]:
 			r.Fault(at, form.Quoted(x.Domain), "is listed twice")
 		case class == nil || class.off:
-			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is not a class that is on; domain %s needs one", x.Domain)+insteadOf(x.Class))
+			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is not an enabled class; domain %s needs one", x.Domain)+insteadOf(x.Class))
 		case x.Charge == "cpu" && seen["cpu of "+x.Class]:
 			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time, but may have only one")
 		case x.Charge == "requests" && d.class(x.Domain) != nil:
@@ -120,7 +120,7 @@ func validateSmockron(r *form.Reader, d *draft) {
 		}
 	}
 	if told > 0 && on+told > maxClasses-1 {
-		r.Fault(at, "", fmt.Sprintf("there are %d classes that are on and domains that are charged by requests; together, at most %d are allowed", on+told, maxClasses-1))
+		r.Fault(at, "", fmt.Sprintf("there are %d enabled classes and domains that are charged by requests; together, at most %d are allowed", on+told, maxClasses-1))
 	}
 }
 

@@ -83,7 +83,7 @@ func validateLimits(r *form.Reader, d *draft) {
 			continue
 		}
 		if c := d.class(l.Class); c == nil || c.off {
-			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of a class that is on"+insteadOf(l.Class))
+			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of an enabled class"+insteadOf(l.Class))
 		}
 	}
 }

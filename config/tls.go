@@ -56,7 +56,7 @@ func listener() form.Scalar[Listener] {
 				*flag = true
 			}
 			if l.TLS && l.Redirect {
-				return l, errors.New("can't have both tls and redirect: a client there already uses HTTPS")
+				return l, errors.New("can't have both tls and redirect: clients of this address already use HTTPS")
 			}
 			return l, nil
 		},
@@ -157,6 +157,6 @@ func validateTLS(r *form.Reader, d *draft) {
 		r.Fault(r.Given["tls.acme.hosts"], "", inVain)
 	}
 	if proxied && len(d.TrustedProxies) == 0 && !r.Faulty("trustedProxies") {
-		r.Fault(r.Given["listen"], "", "has proxyProtocol, which needs trustedProxies: only these may connect there")
+		r.Fault(r.Given["listen"], "", "has proxyProtocol, which needs trustedProxies: only trusted proxies may connect to such an address")
 	}
 }

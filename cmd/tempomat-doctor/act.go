@@ -22,9 +22,9 @@ func (d *doctor) forgive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forgive CLASS KEY",
 		Short: "Cancel a key's debt",
-		Long: `Cancel a key's debt, so that its client is no longer ahead of its share. Running requests are
-still charged. The command changes only the instances that it asks. The proxy logs the change
-and the user who made it.`,
+		Long: `Cancel a key's debt. Its client is then no longer ahead of its share. Running requests are still
+charged. The command changes only the instances that it asks. The proxy logs the change and the
+user who made it.`,
 		Example:           "  tempomat-doctor forgive slash32 203.0.113.9",
 		Args:              daemon.Arguments(2),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -20,7 +20,7 @@ func (d *doctor) explain() *cobra.Command {
 		Short: "Explain in plain words what happens to a client, a page or a request, and why",
 		Long: `Explain what is happening right now to an address, a network, a User-Agent, a page (given by its
 path, its URL, or its shape as shown by top) or a single request, and why. The explanation shows
-the debt, the workers held, the evidence for the client, the estimated cost, the place in the
+the debt, the workers held, the evidence about the client, the estimated cost, the place in the
 queue, and what would change the situation. Given a class and a key from the tables, print the
 numbers of that account. A level below 0 is a debt. Levels and usage are in CPU-seconds, and
 times are in seconds.`,

@@ -31,7 +31,7 @@ func (s *sidecar) open(ctx context.Context) ([]handover.Socket, error) {
 		}
 	}
 	if len(supervised) > 0 {
-		log.Info("serving the sockets that systemd passed (LISTEN_FDS); no other address of listen is opened")
+		log.Info("serving the sockets that systemd passed (LISTEN_FDS); no other address in listen is opened")
 		warnUnserved(c, supervised, log)
 		s.unserved = append(s.unserved, served...)
 		s.forgetUnserved()

@@ -53,7 +53,7 @@ func listeners(sockets []handover.Socket) (ls []net.Listener) {
 // first, this process continues.
 func (s *sidecar) succeed(ctx context.Context) {
 	if s.succession.asked.Swap(true) {
-		s.logs.log.Warn("not starting another process: one is taking over, or has already taken over")
+		s.logs.log.Warn("no new process was started: another one is taking over, or has already taken over")
 		return
 	}
 	s.succession.reloads.Store(false)
@@ -121,7 +121,7 @@ func (s *sidecar) takeOver(sockets []handover.Socket) error {
 	}
 	switch err := s.inherited.From.Serving(); {
 	case errors.Is(err, handover.ErrSilent):
-		s.logs.log.Error("this process serves, but its predecessor may still serve as well. End the predecessor (kill -9)", zap.Error(err))
+		s.logs.log.Error("this process is serving, but the previous one may still be serving as well. End the previous process (kill -9)", zap.Error(err))
 	case err != nil:
 		return err
 	}

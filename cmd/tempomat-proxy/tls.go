@@ -226,7 +226,7 @@ func (b *connStats) note(step front.Step, result front.Result, remote string, er
 	case front.ResultUntrusted:
 		b.log.Warn("closed a connection, because only trusted proxies may use the PROXY protocol and this client isn't in trustedProxies", fields...)
 	case front.ResultMalformed:
-		b.log.Warn("closed a connection from a trusted proxy, because it does not begin with the PROXY protocol", fields...)
+		b.log.Warn("closed a connection from a trusted proxy, because it did not begin with a PROXY protocol header", fields...)
 	case front.ResultCertificate:
 		b.log.Warn("a TLS handshake failed, because there is no certificate", fields...)
 	default: // scanners cause these all the time

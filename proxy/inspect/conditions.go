@@ -53,7 +53,7 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 			"All %d connections are in use, so each new one replaces another.", h.MostOpen)
 	}
 	if h.WhyLost != nil {
-		l.add(false, "log-lost", "Free up space on the log's disk, or restart the program that reads it.", "The log is losing lines, %d so far: %v.", h.LostLines, h.WhyLost)
+		l.add(false, "log-lost", "Free up space on the log's disk, or restart the program that reads the log.", "The log is losing lines, %d so far: %v.", h.LostLines, h.WhyLost)
 	}
 	h.certificates(now, l)
 	h.sharing(l)
@@ -73,7 +73,7 @@ func (h *Health) backend(l *conditions) {
 	switch {
 	case b.Down == 0:
 	case float64(b.Down) >= mostFail*float64(b.Requests):
-		l.add(true, "backend-down", "Start your web server, or check that it listens on "+h.Backend+" (backend.url). The log has the error.",
+		l.add(true, "backend-down", "Start your web server, or check that it listens on "+h.Backend+" (backend.url). The log shows the error.",
 			"The backend is down: %s got 502.", of(b.Down))
 	default:
 		l.add(true, "backend-drops", "Check the error log of your web server: the server may be restarting, or have no room for more connections.",
@@ -146,7 +146,7 @@ func (h *Health) sharing(l *conditions) {
 		switch {
 		case h.Up[of]:
 		case some:
-			l.add(false, name, "Start it again before the other one stops.", "Only the other master shares accounts: %s can't be reached.", of)
+			l.add(false, name, "Start this master again before the other one stops.", "Only the other master shares accounts: %s can't be reached.", of)
 		default:
 			l.add(false, name, do, "Accounts are not shared: %s can't be reached.", of)
 		}

@@ -169,7 +169,7 @@ func reason(o *limiter.Outlook) (why, advice string) {
 		return fmt.Sprintf("%s %s owes CPU time; the debt is paid in about %s", o.Key.Class, o.Key.ID, spanOf(o.Paid)), ""
 	case limiter.BehindOwn:
 		return plural(o.Have, "request of the same client goes", "requests of the same client go") + " first",
-			"The client asks for more at a time than it gets. With fewer requests at a time, each waits less."
+			"The client sends more requests at a time than it gets served. With fewer at a time, each request waits less."
 	case limiter.KeyHolds:
 		return fmt.Sprintf("%s %s holds its part of the workers: %d of %d", o.Key.Class, o.Key.ID, o.Have, o.Most),
 			fmt.Sprintf("It runs when a request of %s %s at the backend ends.", o.Key.Class, o.Key.ID)

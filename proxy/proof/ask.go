@@ -127,6 +127,6 @@ func (n *Names) hear(now time.Time, err error) {
 	}
 	if n.silent++; n.silent >= silentInARow && !now.Before(n.quiet) {
 		n.quiet = now.Add(quietFor)
-		n.log.Warn("can't verify robots by DNS: the resolver doesn't answer. They share the account of unverified robots until it does", zap.Error(err))
+		n.log.Warn("can't verify robots by DNS: the resolver doesn't answer. Until it does, robots share the account of unverified robots", zap.Error(err))
 	}
 }

@@ -23,7 +23,7 @@ func gate() []Metric {
 		bySize("gate_held", "gateHeld", "Requests that hold a worker, by how long they have held it.", func(s *State) []int { return s.Gate.Held[:] }),
 		level("gate_probes", "gateProbes", "Requests of unknown cost that run to find out what they cost.", func(s *State) int { return s.Gate.Probes }),
 		level("gate_queued", "gateQueued", "Requests in the queue.", func(s *State) int { return s.Gate.Queued }),
-		gauge("gate_clock_seconds", "gateClock", "Virtual time of the fair queue.", func(s *State) float64 { return s.Gate.Clock }),
+		gauge("gate_clock_seconds", "gateClock", "Clock of the fair queue, in virtual CPU seconds.", func(s *State) float64 { return s.Gate.Clock }),
 		gauges("gate_cpu_utilisation", "gateUse", "Fraction of the backend's CPU time in use, 0 to 1.", func(s *State, tell tell) {
 			if s.Gate.Utilisation >= 0 {
 				tell(s.Gate.Utilisation)

@@ -45,7 +45,7 @@ func secure() []Metric {
 			results(func(b *ConnStats) map[string]uint64 { return b.Handshakes }), "result"),
 		counts("proxy_headers_total", "proxyHeaders", "Connections to addresses with proxyProtocol, by result.",
 			results(func(b *ConnStats) map[string]uint64 { return b.Proxied }), "result"),
-		gauges("tls_certificate_expiry_seconds", "", "Time at which the certificate expires, in seconds since 1970.", func(s *State, tell tell) {
+		gauges("tls_certificate_expiry_seconds", "", "Expiry of the certificate, in seconds since 1970.", func(s *State, tell tell) {
 			for _, c := range s.Certificates {
 				if !c.Expires.IsZero() {
 					tell(float64(c.Expires.Unix()), c.File)

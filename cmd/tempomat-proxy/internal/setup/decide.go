@@ -95,7 +95,7 @@ func (d *decider) ports() {
 		case "":
 			d.block(fmt.Sprintf("an unknown program listens on port %d", port), "only root can see which program", "run setup as root")
 		case unitName:
-			d.block(fmt.Sprintf("tempomat-proxy already listens on port %d", port), "it was set up by hand", "nothing, or undo that setup first")
+			d.block(fmt.Sprintf("tempomat-proxy already listens on port %d", port), "it was set up by hand", "leave it as it is, or undo that setup first")
 		default:
 			d.block(fmt.Sprintf("%s listens on port %d", name, port), "setup can only put the proxy in front of Apache",
 				"stop "+name+" if it should not run; otherwise "+byHand)
@@ -124,7 +124,7 @@ func (d *decider) freePort(from int, taken []int) int {
 			return p
 		}
 	}
-	d.block(fmt.Sprintf("no port from %d to %d is free", from, from+19), "the web server must move to one of them", "stop a program that listens on one of them")
+	d.block(fmt.Sprintf("no port from %d to %d is free", from, from+19), "the web server must move to one of these ports", "stop a program that listens on one of them")
 	return from
 }
 
