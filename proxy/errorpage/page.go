@@ -29,7 +29,7 @@ const (
 	DebtOfProgram              // the client's User-Agent is in debt
 	DebtOfGroup                // a key of an administrator's class is in debt
 	DebtOfDomain               // like DebtOfGroup, but with status 503, as other Smockron gatekeepers use
-	ClientFull                 // too many requests from the client are waiting
+	ClientFull                 // the client's large headers or unread answers take too much memory
 	OverLimit                  // the client made more requests than a limit allows
 	ServerFull                 // too many requests are waiting
 	Busy                       // the request's turn did not come in time
