@@ -259,8 +259,8 @@ func TestOnlyTheBackendsTimeIsCharged(t *testing.T) {
 	})
 }
 
-// TestNoRoom: on a full file system, bodies stream, no byte is lost, and a client that reads slowly keeps its
-// place.
+// TestNoRoom: if no file can be created, bodies stream, no byte is lost, and a client that reads slowly keeps
+// its place.
 func TestNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := spool.NewStore(spool.Limits{Directory: filepath.Join(t.TempDir(), "missing"), Memory: 32 << 10, Address: 1})
