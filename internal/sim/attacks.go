@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Attacks returns scenarios in addition to the regular ones, in families. The scenarios of a family share one
+// Attacks returns families of scenarios, in addition to the regular ones. The scenarios of a family share one
 // idea and differ in parameters.
 func Attacks() (all []Scenario) {
 	for _, family := range [][]Scenario{
@@ -26,7 +26,7 @@ func Attacks() (all []Scenario) {
 	return all
 }
 
-// siege returns a scenario that reports results for some kinds of clients.
+// siege returns a scenario that reports results for the given kinds of clients.
 func siege(name string, of site, clients func() []*Client, kinds ...string) Scenario {
 	s := Scenario{Name: name, CPUs: 2, Workers: 16, Waiting: 0.95, site: of, end: Attack + 180, clients: clients}
 	for _, k := range kinds {
@@ -35,11 +35,12 @@ func siege(name string, of site, clients func() []*Client, kinds ...string) Scen
 	return s
 }
 
-// alike returns a site whose pages all cost the same, so clients can get a standing only with cookies and
-// parts of pages.
+// alike returns a site whose pages all cost the same. Clients can therefore get a standing only with cookies
+// and parts of pages.
 func alike() site { return site{cookies: true, parts: true} }
 
-// expensivePages returns a crawler whose pages each cost the given number of CPU-seconds and have different URLs.
+// expensivePages returns a crawler whose pages have different URLs and each cost the given number of
+// CPU-seconds.
 func expensivePages(parallel int, path string, cost float64) []*Client {
 	cs := crawlers(1, parallel, 0x20000001, 0, robot, path)
 	cs[0].Pages, cs[0].Timeout = []Page{{Path: path, Query: "n=", CPU: cost}}, 1000
@@ -56,9 +57,9 @@ func browsing(cs []*Client) []*Client {
 	return each(cs, func(c *Client) { c.Browser = true })
 }
 
-// likePeople returns scenarios with crawlers that request people's pages and send cookies back. One of them
-// requests more expensive pages from so many addresses that, once they are known, newcomers are a small part of
-// the clients.
+// likePeople returns scenarios with crawlers that request people's pages and send cookies back. One crawler
+// requests more expensive pages from so many addresses that, once these are known, newcomers are a small part
+// of the clients.
 func likePeople() (all []Scenario) {
 	for _, n := range []int{20, 120} {
 		all = append(all, siege(fmt.Sprintf("flat-%daddr-browser", n), alike(), func() []*Client {
@@ -99,7 +100,7 @@ func search(round int, cost float64) []Page {
 	return []Page{{Path: "/search", Query: query, CPU: cost}}
 }
 
-// training returns a client that makes a burst of cheap requests from an address; dear returns one that makes
+// training returns a client that makes a burst of cheap requests from an address. dear returns one that makes
 // expensive requests.
 func training(address uint32, at float64, pages []Page) *Client {
 	return &Client{
@@ -115,8 +116,9 @@ func dear(address uint32, parallel int, from, to float64, pages []Page) *Client 
 	}
 }
 
-// misguessed returns scenarios with attackers that teach the proxy that a parameter is cheap, and then request
-// expensive pages with it. They repeat this with other parameters.
+// misguessed returns scenarios with attackers that first request cheap pages with a parameter, until the proxy
+// expects such pages to be cheap, and then request expensive pages with that parameter. They repeat this with
+// other parameters.
 func misguessed() (all []Scenario) {
 	for _, x := range []struct {
 		name                        string
@@ -149,8 +151,9 @@ func misguessed() (all []Scenario) {
 	return all
 }
 
-// novel returns scenarios with attackers whose requests each have a parameter that no request had before, so
-// their cost is never known. They get the probes of all clients, unless it is noticed what such requests cost.
+// novel returns scenarios with attackers whose requests each have a parameter that no earlier request had, so
+// their cost is never known. The attackers use up all probes unless the proxy notices that such requests are
+// expensive.
 func novel() (all []Scenario) {
 	for _, x := range []struct {
 		addresses, parallel int
@@ -167,10 +170,10 @@ func novel() (all []Scenario) {
 	return all
 }
 
-// Stepping returns scenarios with crawls of a backend whose workers reduce their priority while their
-// requests compute. People must get their pages almost as fast as on the idle site, where the 95th percentile
-// is 29 ms, or 222 ms if all pages cost the same. Next to 120 crawlers that request no more than people do,
-// people must get their pages as fast as without the lower priorities.
+// Stepping returns scenarios with crawls of a backend whose workers reduce their priority while their requests
+// compute. People must get their pages almost as fast as on the idle site, where the 95th percentile is 29 ms,
+// or 222 ms if all pages cost the same. Next to 120 crawlers that request no more than people do, people must
+// get their pages as fast as without reduced priorities.
 func Stepping() (all []Scenario) {
 	demands := map[string][]Demand{
 		"crawl1":                    {{Kind: "human", Good: 1, P95: 40}},
@@ -200,8 +203,7 @@ func Stepping() (all []Scenario) {
 	return all
 }
 
-// longJobs returns scenarios with exports that take many seconds. One address requests them on several
-// connections.
+// longJobs returns scenarios in which one address requests exports of many seconds on several connections.
 func longJobs() []Scenario {
 	jobs := func(name string, of site, crowd func([]*Client) []*Client, parallel int, page Page) Scenario {
 		return siege(name, of, func() []*Client {
@@ -218,8 +220,8 @@ func longJobs() []Scenario {
 		jobs("lj-flat-30s-20conn", alike(), thinking, 20, Page{Path: "/export", Query: "id=", CPU: 30}))
 }
 
-// besideExports returns scenarios with pages that are expensive themselves, and a few exports that take a
-// minute. While the exports compute, known people and newcomers must wait only for each other.
+// besideExports returns scenarios with expensive pages and a few exports that take a minute. While the exports
+// compute, known people and newcomers may wait only for each other.
 func besideExports() (all []Scenario) {
 	for _, x := range []struct {
 		page, job float64

@@ -10,8 +10,8 @@ import (
 	"tempomat/limiter"
 )
 
-// TestRowsAreFound checks that each bar and reference names an existing scenario, and that no two scenarios
-// have the same name.
+// TestRowsAreFound checks that each bar and reference names an existing scenario, and that each scenario has
+// its own name.
 func TestRowsAreFound(t *testing.T) {
 	rows := map[string]bool{}
 	for _, s := range Attacks() {
@@ -42,9 +42,9 @@ func TestRowsAreFound(t *testing.T) {
 	}
 }
 
-// TestColdStart starts the proxy in the middle of an attack on a site whose pages are all one script,
-// distinguished by a parameter. At first the proxy knows no client and no price. A few people must wait until
-// it has learned what is cheap.
+// TestColdStart starts the proxy in the middle of an attack on a site where one script serves all pages, which
+// differ in a parameter. At first, the proxy knows no client and no cost. A few people must wait until it has
+// learned which pages are cheap.
 func TestColdStart(t *testing.T) {
 	seeds := uint64(10)
 	page := func(cost float64, query string) []Page {
@@ -75,12 +75,11 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// networksOfRobot is the number of /16 networks that a robot comes from, and addressesOfEach that of its
-// addresses in each.
+// A robot comes from networksOfRobot /16 networks, and has addressesOfEach addresses in each of them.
 const networksOfRobot, addressesOfEach = 20, 25
 
-// manyAddresses returns a robot with a connection from each of 500 addresses of 20 networks, or as many
-// robots.
+// manyAddresses returns 500 clients with one connection each, at 500 addresses of 20 networks. They are one
+// robot or 500 robots, depending on agent.
 func manyAddresses(agent func(i int) string) (cs []*Client) {
 	for network := range networksOfRobot {
 		for i := range addressesOfEach {
@@ -94,21 +93,21 @@ func manyAddresses(agent func(i int) string) (cs []*Client) {
 	return cs
 }
 
-// TestRobotIsAClient: a robot that names itself gets as much from 500 addresses as one client from one
-// address, whether it is verified or not. Many unknown names get as much, all of them together. People don't
-// notice.
+// TestRobotIsAClient: a robot that identifies itself gets as much from 500 addresses as one client gets from
+// one address, whether or not it is verified. Many unknown names together get as much as one client. People
+// aren't delayed.
 func TestRobotIsAClient(t *testing.T) {
 	named := func(name string) func(int) string { return func(int) string { return name } }
 	for _, x := range []struct {
 		what     string
 		agent    func(i int) string
 		verified bool
-		most     float64 // of what one client gets
+		most     float64 // as a multiple of what one client gets
 	}{
 		{"verified", named("Mozilla/5.0 (compatible; ExampleBot/2.1)"), true, 1.15},
 		{"by its name", named("Mozilla/5.0 (compatible; ExampleBot/2.1)"), false, 1.15},
 		{"16 names", func(i int) string { return fmt.Sprintf("bot%c/1.0", 'a'+rune(i%16)) }, false, 1.15},
-		{"500 names", func(i int) string { return fmt.Sprintf("bot%c%c/1.0", 'a'+rune(i/26), 'a'+rune(i%26)) }, false, 1.6}, // so many wait at a time that the limit of the lead applies
+		{"500 names", func(i int) string { return fmt.Sprintf("bot%c%c/1.0", 'a'+rune(i/26), 'a'+rune(i%26)) }, false, 1.6}, // so many requests wait at a time that the limit of the lead applies
 	} {
 		s := Scenario{
 			CPUs: 2, Workers: 16,
@@ -131,7 +130,7 @@ func TestRobotIsAClient(t *testing.T) {
 		t.Logf("%s: the robot used %.1f CPU-s, one client %.1f, people %.1f; people's p95 is %.0f ms",
 			x.what, used("robot"), used("rival"), used("human"), w.Percentile("human", 0.95))
 		if part := used("robot") / used("rival"); part > x.most || part < 0.8 {
-			t.Errorf("%s: the robot got %.2f times what one client got", x.what, part)
+			t.Errorf("%s: the robot got %.2f times as much as one client", x.what, part)
 		}
 		if good := w.Good("human"); good < 0.98 {
 			t.Errorf("%s: %.1f%% of people's pages are answered within a second", x.what, 100*good)
@@ -139,9 +138,9 @@ func TestRobotIsAClient(t *testing.T) {
 	}
 }
 
-// TestFetcherForPeople: an operator's fetcher for people, with a browser's name and from 10 networks, counts
-// as one client, apart from the operator's crawler from 10 other networks, and goes before that crawler.
-// People go before both.
+// TestFetcherForPeople: an operator has a fetcher for people, with a browser's name, in 10 networks, and a
+// crawler in 10 other networks. The fetcher counts as one client that is separate from the crawler, and goes
+// before the crawler. People go before both.
 func TestFetcherForPeople(t *testing.T) {
 	operator := []robots.Robot{
 		{Name: "trainbot", Operator: "Lab", Kind: robots.Training, Agents: []string{"TrainBot"}},
@@ -172,7 +171,7 @@ func TestFetcherForPeople(t *testing.T) {
 	w.Run(s.Clients(), Attack+20, Attack+90)
 	used := func(kind string) float64 { return w.backend.usedBy[kind] - w.usedBy[kind] }
 	if part := used("fetcher") / used("robot"); part < 1.3 || part > 1.7 {
-		t.Errorf("the fetcher used %.1f CPU-s, %.2f times what the crawler used", used("fetcher"), part)
+		t.Errorf("the fetcher used %.1f CPU-s, %.2f times as much as the crawler", used("fetcher"), part)
 	}
 	if good := w.Good("human"); good < 0.98 {
 		t.Errorf("%.1f%% of people's pages are answered within a second", 100*good)
@@ -180,9 +179,9 @@ func TestFetcherForPeople(t *testing.T) {
 }
 
 // TestEntrances: people who come once, to log in or to register, are served while a crawl of 500 addresses
-// follows the very same links as everyone else, whether newcomers are redirected or not, and whether the
-// crawl follows redirects or not. The order among strangers achieves this. Letting such pages go first would
-// help the crawl as well, and has kept people out.
+// follows the same links as everyone else. This holds whether or not newcomers are redirected, and whether or
+// not the crawl follows redirects. The order among strangers achieves it. If login pages went first, the crawl
+// would benefit as well; in tests, that kept people out.
 func TestEntrances(t *testing.T) {
 	entrances := []Page{{Path: "/login", Query: "to=", CPU: 0.1, Part: 0.3}, {Path: "/register", CPU: 0.1, Part: 0.2}, {Path: "/wiki", Query: "n=", CPU: 0.3}}
 	for _, redirect := range []bool{false, true} {
@@ -208,9 +207,10 @@ func TestEntrances(t *testing.T) {
 	}
 }
 
-// TestFarmOfEntrances: a crawler that follows only the links to log in, to register and to buy, on 20
-// connections of one address, gets little more with many cookies than with one, whether it keeps them or keeps
-// getting new ones, and whether it loads parts or not. First visitors, 500 addresses that crawl and people are there as well.
+// TestFarmOfEntrances: a crawler follows only the links to log in, to register and to buy, on 20 connections of
+// one address. With many cookies, it gets little more than with one, whether or not it keeps the cookies, and
+// whether or not it loads parts. First visitors, people, and a crawl of 500 addresses use the site at the same
+// time.
 func TestFarmOfEntrances(t *testing.T) {
 	entrances := []Page{{Path: "/login", Query: "to=", CPU: 0.1, Part: 0.4}, {Path: "/register", CPU: 0.1, Part: 0.3}, {Path: "/cart", Query: "add=", CPU: 0.1}}
 	all := append([]Page{{Path: "/wiki", Query: "n=", CPU: 0.1, Part: 0.5}}, entrances...)
@@ -223,7 +223,7 @@ func TestFarmOfEntrances(t *testing.T) {
 			first := firstVisits(100, Attack+20, Attack+120, entrances[:1])
 			crawl := asking(crawlers(500, 1, 0x20000001, strewn, browser, ""), all)
 			bare(crawl[:250], all)
-			each(crawl, func(c *Client) { c.Think, c.From = 36, Attack-40 }) // so many that 60 ask at a time
+			each(crawl, func(c *Client) { c.Think, c.From = 36, Attack-40 }) // so many that 60 have a request at a time
 			each(first, func(c *Client) { c.Rate, c.To, c.Once = 0, 0, true })
 			return join(people(10), first, crawl, each(farm, func(c *Client) { c.Forgets, c.Bare = forgets, !parts }))
 		})
@@ -238,7 +238,7 @@ func TestFarmOfEntrances(t *testing.T) {
 		share := play(1, 0, parts)
 		for _, forgets := range []float64{0, 0.2} {
 			if part := play(20, forgets, parts) / share; part > 1.3 {
-				t.Errorf("forgets %g, parts %t: with many cookies, the farm got %.2f times what it gets with one", forgets, parts, part)
+				t.Errorf("forgets %g, parts %t: with many cookies, the crawler got %.2f times as much as with one", forgets, parts, part)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // ListenBacklog.
 const acceptQueue = 511
 
-// anyWorkers is the number of workers of a backend in which no request has to wait for one, such as an
+// anyWorkers is the number of workers of a backend in which no request has to wait for a worker, such as an
 // event-driven server.
 const anyWorkers = 1 << 20
 
@@ -22,7 +22,7 @@ type backend struct {
 	workers int // workers that have been started
 	most    int // the largest number of workers
 	forks   forks
-	fork    int     // how many workers it starts next
+	fork    int     // how many workers the backend starts next
 	pressed float64 // when a request last waited for a worker
 	beside  float64 // the weight of other programs that compute on the machine
 	taker   taker
@@ -35,7 +35,7 @@ type backend struct {
 	usedBy  map[string]float64 // by kind of client
 }
 
-// used is how much of the CPUs was used.
+// used is the CPU time that was used, or that requests lacked.
 type used struct {
 	own    float64 // CPU-seconds
 	others float64 // CPU-seconds used by other programs that aren't niced
@@ -45,7 +45,7 @@ type used struct {
 
 // taker receives the answers.
 type taker interface {
-	// taking returns how many seconds an answer holds its worker after it was computed.
+	// taking returns how many seconds an answer holds its worker after its computation.
 	taking(r *request) float64
 	// begun is called when an answer that holds its worker begins.
 	begun(r *request)
@@ -66,7 +66,7 @@ const (
 
 func (b *backend) busy() int { return b.computes() + b.holding }
 
-// send takes in a request. It returns false if there is no room for it.
+// send passes a request to the backend. It returns false if there is no room for the request.
 func (b *backend) send(r *request) bool {
 	b.press()
 	if b.busy() < b.workers {
@@ -175,8 +175,8 @@ func (b *backend) end(r *request) {
 	b.taker.done(r)
 }
 
-// hangUp closes the connection of a request. A backend notices that only when it reads or writes, so a request
-// that sleeps or computes continues.
+// hangUp closes the connection of a request. A backend notices the closed connection only when it reads or
+// writes, so a request that sleeps or computes continues.
 func (b *backend) hangUp(r *request) {
 	switch {
 	case r.stage == receiving, r.stage == outside && r.uploading(b.now) > 0:
@@ -197,8 +197,8 @@ func (b *backend) hangUp(r *request) {
 	}
 }
 
-// steps is by how many steps a worker can reduce its priority. weights returns the weight of a worker after
-// each number of steps: those of Linux for the nice values 0, 5 and 10, and for SCHED_IDLE.
+// steps is the number of steps by which a worker can reduce its priority. weights returns the weight of a
+// worker after each number of steps: Linux's weights for the nice values 0, 5 and 10, and for SCHED_IDLE.
 const steps = 3
 
 func weights() [steps + 1]float64 { return [...]float64{1024, 335, 110, 3} }
@@ -206,11 +206,11 @@ func weights() [steps + 1]float64 { return [...]float64{1024, 335, 110, 3} }
 // rank holds the computing requests whose priority has been reduced by the same number of steps.
 type rank struct {
 	jobs
-	speed  float64 // the service that each of them gets, in CPU-seconds per second
-	served float64 // the service that each has had since the start, in CPU-seconds
+	speed  float64 // the service that each request gets, in CPU-seconds per second
+	served float64 // the service that each request would have had since the start, in CPU-seconds
 }
 
-// jobs is a heap of requests, ordered by the service at which they are finished.
+// jobs is a heap of requests, ordered by the value of served at which they are finished.
 type jobs []*request
 
 func (j jobs) Len() int           { return len(j) }
@@ -310,11 +310,11 @@ func (b *backend) lacksCPU() bool {
 	return false
 }
 
-// nearly is the smallest fraction of a CPU that each computing request gets if CPUs aren't short. Niced
+// nearly is the smallest fraction of a CPU that each computing request gets while CPUs aren't short. Niced
 // programs use the rest.
 const nearly = 0.95
 
-// untilDone returns how many seconds it takes until the next computation is finished.
+// untilDone returns how many seconds pass until the next computation is finished.
 func (b *backend) untilDone() float64 {
 	next := math.Inf(1)
 	for i := range b.ranks {
@@ -337,7 +337,7 @@ func (b *backend) done() (all []*request) {
 	return all
 }
 
-// forks is how a backend starts the processes of its workers, up to the configured number.
+// forks is the way in which a backend starts the processes of its workers, up to the configured number.
 type forks uint8
 
 const (
@@ -346,14 +346,14 @@ const (
 	// prefork is Apache's way, as configured in Debian. It starts five processes first. While fewer than five
 	// are idle, it starts more each second, each time twice as many as before.
 	prefork
-	// dynamic is php-fpm's default. It starts two processes first, and one more in each second in which none
-	// is idle.
+	// dynamic is php-fpm's default. It starts two processes first, and one more in each second in which no
+	// process is idle.
 	dynamic
 	// onDemand is another mode of php-fpm. It starts one process for each request that finds no idle one.
 	onDemand
 )
 
-// Values from Debian's configuration.
+// These values are from Debian's configuration.
 const (
 	forkEach               = 1.0 // seconds
 	preforkAtFirst         = 5
@@ -415,13 +415,13 @@ func (b *backend) press() {
 	b.workers = min(b.most, b.workers+1)
 }
 
-// other describes a program that computes on each of the machine's CPUs in addition to the backend.
+// other is a program that computes on each of the machine's CPUs in addition to the backend.
 type other struct {
-	weight       float64 // 1024: the same as that of one of the backend's requests
+	weight       float64 // 1024: the weight of one of the backend's requests
 	every, lasts float64 // seconds; 0: all the time
 }
 
-// Weights of an ordinary program, and of a program at nice 19.
+// These are the weights of an ordinary program, and of a program at nice 19.
 const (
 	ordinaryWeight = 1024
 	nicedWeight    = 15

@@ -21,7 +21,7 @@ func TestHoldsWorker(t *testing.T) {
 		{"stream", slow(Page{Path: "/a", Stream: 30}), false, 30, 11},
 		{"upload", slow(Page{Path: "/a", Upload: 3000}), false, 0, 0},
 		{"upload, plain", slow(Page{Path: "/a", Upload: 3000}), true, 30, 10},
-		{"chunks", slow(Page{Path: "/a", Upload: 3000, Chunked: true}), false, 29, 9}, // the first second is read ahead
+		{"chunks", slow(Page{Path: "/a", Upload: 3000, Chunked: true}), false, 29, 9}, // the proxy reads the first second ahead
 		{"small answer", slow(Page{Path: "/a", Answer: socketBuffers}), true, 0, 0},
 		{"answer", slow(Page{Path: "/a", Answer: socketBuffers + 3000}), false, 0, 0},
 		{"answer, plain", slow(Page{Path: "/a", Answer: socketBuffers + 3000}), true, 30, 10},
@@ -44,7 +44,7 @@ func TestHoldsWorker(t *testing.T) {
 			})
 			w.Run([]*Client{client}, 0, 60)
 			if held < want-0.1 || held > want+0.1 {
-				t.Errorf("%s, leaves %v: the request holds the worker for %.2f s, want %.0f", c.name, leaves, held, want)
+				t.Errorf("%s, disconnects %v: the request holds the worker for %.2f s, want %.0f s", c.name, leaves, held, want)
 			}
 		}
 	}

@@ -2,8 +2,8 @@ package sim
 
 import "slices"
 
-// bar is what the gate achieved for a kind of clients when its policy was found by simulation, averaged over
-// three seeds. If its predecessor achieved more, the bar is the predecessor's result.
+// bar is the result that the gate achieved for a kind of client when its policy was found by simulation,
+// averaged over three seeds. If the gate's predecessor achieved more, the bar is the predecessor's result.
 type bar struct {
 	scenario, kind string
 	good           float64 // percent of requests answered within a second
@@ -11,14 +11,14 @@ type bar struct {
 	failed         float64 // percent
 }
 
-// demand returns what the gate must achieve: at least nine tenths of the bar. If almost all requests were
-// served then, almost all must be served now.
+// demand returns the result that the gate must achieve: at least nine tenths of the bar. If almost all requests
+// were served then, almost all must be served now.
 func (b bar) demand() Demand {
 	missing := min(0.1*b.good, 2+100-b.good)
 	return Demand{Kind: b.kind, Good: (b.good - missing) / 100, P95: 1.1 * b.p95, Failed: (1.1*b.failed + 2) / 100}
 }
 
-// bars returns the demands by scenario and kind.
+// bars returns the demands by scenario and kind of client.
 func bars() map[string]Demand {
 	all := map[string]Demand{}
 	for _, b := range slices.Concat(barsOfCosts(), barsOfCrowds()) {
@@ -49,7 +49,7 @@ func barsOfCosts() []bar {
 		{"exports60s-3conn-pages1000ms", "new", 0, 3400, 0},
 		{"exports60s-3conn-pages100ms-1cpu", "new", 98, 450, 0},
 		{"exports60s-20conn-pages300ms-1cpu", "new", 0, 1600, 0},
-		// Pages that are neither light nor heavy, in addition to a crawler's.
+		// Pages that are neither light nor heavy, and those of a crawler.
 		{"plain-people120ms-crawl2s", "human", 100, 290, 0},
 		{"plain-people150ms-crawl2s", "human", 100, 378, 0},
 		{"plain-people300ms-crawl2s", "human", 98, 853, 0},
@@ -65,7 +65,7 @@ func barsOfCosts() []bar {
 		{"polls120s-8conn-pages1500ms", "new", 0, 2300, 0},
 		{"halves-20conn-2.5s-pages20ms", "new", 100, 270, 0},
 		{"halves-20conn-2.5s-pages20ms", "human", 100, 280, 0},
-		{"halves-20conn-2.5s-pages100ms", "new", 0, 1520, 0}, // 1400 when sleeping was charged, 1450 before the room could double
+		{"halves-20conn-2.5s-pages100ms", "new", 0, 1520, 0}, // it was 1400 when sleeping was charged, and 1450 before the room could double
 		{"halves-20conn-10s-pages20ms", "new", 100, 300, 0},
 		{"halves-20conn-10s-pages20ms", "human", 100, 290, 0},
 		{"halves-20conn-10s-pages100ms", "new", 0, 1750, 0},
@@ -74,8 +74,7 @@ func barsOfCosts() []bar {
 	}
 }
 
-// barsOfCrowds returns the bars of scenarios in which the number of clients, and how similar they look,
-// matters.
+// barsOfCrowds returns the bars of scenarios in which the number and the similarity of clients matter.
 func barsOfCrowds() []bar {
 	return []bar{
 		// Many sessions at one address, or addresses with one User-Agent.
@@ -122,16 +121,16 @@ func barsOfCrowds() []bar {
 	}
 }
 
-// reference is what the gate achieved for a kind of clients in a scenario before it had a ladder: the median
-// over five seeds of their 95th percentile in milliseconds, first on two CPUs and then on each of the
-// machines.
+// reference is the result that the gate achieved for a kind of client in a scenario before the gate had a
+// ladder. It is the median over five seeds of the 95th percentile in milliseconds, first on two CPUs and then
+// on each of the machines.
 type reference struct {
 	scenario, kind string
 	p95            [5]float64
 }
 
-// limit requires that a scenario's clients get at least nine tenths of what they got then. machine is 0 for
-// the one with two CPUs, or an index into machines plus one.
+// limit requires that a scenario's clients achieve at least nine tenths of the reference. machine is 0 for the
+// machine with two CPUs, or otherwise an index into machines plus one.
 func (s *Scenario) limit(machine int) {
 	for _, r := range references() {
 		for i, d := range s.Demands {

@@ -25,10 +25,10 @@ type Page struct {
 	Sleep float64 // seconds for which the worker also waits, for example for a database
 	Exact bool    // the cost doesn't vary
 	Query string  // the beginning of the URL's query; a unique number follows
-	Novel bool    // each request has a parameter whose name no request had before
+	Novel bool    // each request has a parameter whose name no earlier request had
 
 	Upload  float64 // bytes of the request's body
-	Chunked bool    // the size isn't announced, so the proxy passes the body on while it arrives
+	Chunked bool    // the size isn't announced, so the proxy forwards the body while it arrives
 	Answer  float64 // bytes of the answer
 	Stream  float64 // seconds that the answer lasts, with an event each second
 }
@@ -36,13 +36,13 @@ type Page struct {
 // eventEach is how often a stream sends an event, in seconds.
 const eventEach = 1.0
 
-// Client is one source of requests. Without a Rate, it makes requests in a closed loop on Parallel
-// connections: the next request follows when the answer was read or the client gave up. With a Rate, it makes
-// requests regardless of answers.
+// Client is one source of requests. Without a Rate, it makes requests in a closed loop on Parallel connections:
+// the next request follows when the client has read the answer or given up. With a Rate, it makes requests
+// regardless of answers.
 type Client struct {
 	Kind     string // "human", "nat" and "admin" are people
 	Address  uint32 // IPv4
-	Host     string // the requested host; empty: the only site, or the one for all other hosts
+	Host     string // the requested host; empty: the only site, or the site of all other hosts
 	Agent    string
 	Parallel int     // at least 1
 	Rate     float64 // requests per second; 0: a closed loop
@@ -58,11 +58,11 @@ type Client struct {
 	Retry    float64 // the shortest pause after a failure, in seconds
 	Speed    float64 // bytes per second that the client sends and reads; 0: no limit
 	HangsUp  float64 // seconds after which it disconnects, answered or not; 0: never
-	From, To float64 // times in seconds between which the client makes requests; To 0: until the end
+	From, To float64 // times in seconds between which the client makes requests; if To is 0: until the end
 	Once     bool    // it requests only one page, with its parts
 	Types    int     // keystrokes per page; each makes a request and aborts the previous one
-	// Parts are what a browser loads after a page; without them, it loads the site's parts. Connections is how
-	// many connections it uses for that; 0 means one.
+	// Parts are the parts that a browser loads after a page; if there are none, it loads the site's parts.
+	// Connections is how many connections it uses for parts; 0 means one.
 	Parts       []Page
 	Connections int
 	// Follows is how many seconds pass before the client follows a redirect. It sends the cookie that came
@@ -70,7 +70,7 @@ type Client struct {
 	Follows float64
 
 	site   *site
-	random *rand.Rand // its own, so other clients don't change how long it thinks; nil: the world's
+	random *rand.Rand // the client's own, so other clients don't change how long it thinks; nil: the world's
 	cookie string     // the site's cookie
 	pass   string     // a newcomer's pass
 	roamed uint32
@@ -78,7 +78,7 @@ type Client struct {
 
 // site contains the properties that the pages of all clients have in common.
 type site struct {
-	cookies bool // the site sets a session cookie for clients without one
+	cookies bool // the site sets a session cookie for clients that have none
 	parts   bool // each page has two parts, which are files that cost 0.2 ms
 }
 
@@ -188,7 +188,7 @@ func (c *Client) load(w *World, then func()) {
 // keyEach is the time between two keystrokes, in seconds.
 const keyEach = 0.15
 
-// enter simulates typing into a search field. Only the result of the last keystroke matters.
+// enter simulates typing into a search field. Only the answer to the last keystroke matters.
 func (c *Client) enter(w *World, then func(ok bool)) {
 	var last *visit
 	for i := range c.Types {
@@ -224,7 +224,7 @@ func (c *Client) request(w *World, page Page) *request {
 	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address), at: w.balance(address)}
 }
 
-// follow makes the request that follows a redirect of another request.
+// follow makes the request that follows the redirect of another request.
 func (c *Client) follow(w *World, r *request) *request {
 	address := c.from(w)
 	return &request{client: c, page: r.page, cpu: r.cpu, asked: r.asked, http: c.message(r.page, r.http.URL, address), at: w.balance(address)}
@@ -291,7 +291,7 @@ func word(n int) string {
 	return string([]byte{letters[n%26], letters[n/26%26], letters[n/676%26], letters[n/17576%26]})
 }
 
-// robot returns the User-Agent of a program that doesn't identify itself as a robot.
+// robot returns one of 26 User-Agents of programs that don't identify themselves as robots.
 func robot(i int) string { return fmt.Sprintf("fetcher%c/1.0", 'a'+rune(i%26)) }
 
 // visit is a client's request for one page, including the request that follows a redirect.
@@ -304,8 +304,8 @@ type visit struct {
 	then     func(ok bool)
 }
 
-// ask sends a request for a page, and calls then when the answer has been read or the client has given up. The
-// latency is the time until the answer begins.
+// ask sends a request for a page. It calls then when the client has read the answer or given up. The latency is
+// the time until the answer begins.
 func (w *World) ask(c *Client, page Page, then func(ok bool)) *visit {
 	v := &visit{World: w, client: c, then: then}
 	r := c.request(w, page)
@@ -375,7 +375,7 @@ func (v *visit) leave() {
 
 // abort ends the visit of a client that no longer needs the answer.
 func (v *visit) abort() {
-	v.answered = true // keeps this from counting as a failure
+	v.answered = true // keeps the visit from counting as a failure
 	v.leave()
 }
 
@@ -409,20 +409,20 @@ type request struct {
 	client *Client
 	page   Page
 	http   *http.Request
-	cpu    float64 // its cost, which the proxy doesn't know
-	asked  float64 // when its client began to send it
+	cpu    float64 // the cost, which the proxy doesn't know
+	asked  float64 // when the client began to send the request
 
 	// at the backend
 	stage  stage
 	doneAt float64
-	since  float64 // when it began to compute
-	had    float64 // CPU time used so far, as last read
-	queued float64 // how long it has waited for a CPU, as last read
+	since  float64 // when the request began to compute
+	had    float64 // CPU-seconds used so far, as last read
+	queued float64 // seconds for which it has waited for a CPU, as last read
 	step   int     // how many steps its priority has been reduced
 	index  int     // its index in the heap of its rank
-	holds  int     // how often it has begun or ended to hold its worker without computing
+	holds  int     // how often it began or stopped holding its worker without computing
 	then   func()  // called after a hold
-	broken bool    // its connection was closed before the whole body had arrived
+	broken bool    // the connection was closed before the whole body had arrived
 
 	// at the proxy
 	at *proxy
@@ -445,12 +445,12 @@ func (r *request) takes(bytes float64) float64 {
 	return max(0, bytes/r.client.Speed)
 }
 
-// uploading returns how many more seconds the body needs to arrive.
+// uploading returns how many more seconds the body takes to arrive.
 func (r *request) uploading(now float64) float64 {
 	return max(0, r.asked+r.takes(r.page.Upload)-now)
 }
 
-// answer records an answer of the proxy itself. It ignores the body.
+// answer records an answer that the proxy itself gives. It ignores the body.
 type answer struct {
 	status int
 	header http.Header

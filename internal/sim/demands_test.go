@@ -28,7 +28,7 @@ func groups() []group {
 	}
 }
 
-// TestDemands plays scenarios and compares what each kind of client gets with what it must get.
+// TestDemands plays scenarios and compares the results of each kind of client with its demands.
 func TestDemands(t *testing.T) {
 	late := pending()
 	for _, s := range slices.Concat(Scenarios(), Machines()) {
@@ -41,11 +41,11 @@ func TestDemands(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) { playTable(t, chosen(g.all), nil) })
 	}
 	for name := range late {
-		t.Errorf("%s is pending, but is no scenario", name)
+		t.Errorf("%s is pending, but isn't a scenario", name)
 	}
 }
 
-// demanded returns the kinds of clients that a scenario reports on.
+// demanded returns the kinds of clients for which a scenario reports results.
 func demanded(s Scenario) (kinds []string) {
 	for _, d := range s.Demands {
 		kinds = append(kinds, d.Kind)
@@ -53,7 +53,7 @@ func demanded(s Scenario) (kinds []string) {
 	return kinds
 }
 
-// playTable plays scenarios, prints their table and judges them. If check isn't nil, it also checks each
+// playTable plays scenarios, prints their table and judges them. If check isn't nil, it is also called for each
 // scenario.
 func playTable(t *testing.T, all []Scenario, check func(Scenario, map[string]result)) {
 	t.Helper()
@@ -82,7 +82,8 @@ func playTable(t *testing.T, all []Scenario, check func(Scenario, map[string]res
 	t.Log("\n" + table.String())
 }
 
-// judge reports a scenario that misses its demands, unless it is pending, and a pending one that meets them.
+// judge reports a scenario that misses its demands, unless the scenario is pending. It also reports a pending
+// scenario that meets its demands.
 func judge(t *testing.T, s Scenario, missed []string) {
 	t.Helper()
 	why, late := pending()[s.Name]
@@ -102,8 +103,8 @@ func judge(t *testing.T, s Scenario, missed []string) {
 	}
 }
 
-// majority returns what two of three seeds miss, if they agree: where a figure is close to its limit, one seed is not
-// enough. The first seed has been played; again plays one more.
+// majority returns the demands that two of three seeds miss. One seed isn't enough, because a figure may be
+// close to its limit. The first seed has been played; again plays one more.
 func majority(first []string, again func(n uint64) (missed []string, err error)) ([]string, error) {
 	second, err := again(1)
 	if err != nil || (len(first) > 0) == (len(second) > 0) {
@@ -112,7 +113,7 @@ func majority(first []string, again func(n uint64) (missed []string, err error))
 	return again(2)
 }
 
-// missed returns the demands of a scenario that were not met.
+// missed returns the demands of a scenario that weren't met.
 func (s Scenario) missed(results map[string]result) (missed []string) {
 	for _, d := range s.Demands {
 		r := results[d.Kind]
@@ -132,7 +133,7 @@ func (s Scenario) missed(results map[string]result) (missed []string) {
 	if r := results[s.Demands[0].Kind]; r.used < s.Used {
 		missed = append(missed, fmt.Sprintf("CPU used %.1f%%, want %.0f%%", 100*r.used, 100*s.Used))
 	} else if r.waiting < s.Waiting {
-		missed = append(missed, fmt.Sprintf("CPU used while requests wait %.1f%%, want %.0f%%", 100*r.waiting, 100*s.Waiting))
+		missed = append(missed, fmt.Sprintf("%.1f%% of the CPUs were used while requests waited, want %.0f%%", 100*r.waiting, 100*s.Waiting))
 	}
 	return missed
 }

@@ -107,9 +107,9 @@ func (e *engine) time() time.Time {
 }
 
 // Hash returns a hash function for the estimator that depends only on a seed. It is the same in every process,
-// so a run can be repeated; a hash with a secret key would differ in every run. Each seed causes other
-// collisions. It is FNV-1a without the allocations of package hash/fnv, because each tick hashes several texts
-// for each waiting request.
+// so a run can be repeated. A hash with a secret key would differ in every run. Each seed causes different
+// collisions. The function is FNV-1a without the allocations of package hash/fnv, because each tick hashes
+// several texts for each waiting request.
 func Hash(seed uint64) func(text string) uint64 {
 	const basis, prime = 0xcbf29ce484222325, 0x100000001b3
 	return func(text string) uint64 {

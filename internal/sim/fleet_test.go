@@ -17,14 +17,14 @@ import (
 	"tempomat/limiter/smockron/master"
 )
 
-// network connects the instances of a fleet, on virtual time: a message arrives after half to one and a half
+// network connects the instances of a fleet in virtual time. A message arrives after half to one and a half
 // times the delay, or never.
 type network struct {
 	*engine
 	delay, loss float64 // seconds; the fraction of messages
 	random      *rand.Rand
 	members     []*member
-	bytes       int // of all messages, counted at the sender and at the receiver
+	bytes       int // the size of all messages, counted at the sender and at the receiver
 }
 
 func (n *network) send(size int, comes func()) {
@@ -38,11 +38,11 @@ func (n *network) send(size int, comes func()) {
 type way struct {
 	name        string
 	delay, loss float64
-	// begin connects the newest member of a fleet, once it has its sink.
+	// begin connects the newest member of a fleet after it has received its sink.
 	begin func(hub any, m *member)
-	// carry delivers a packet to all others.
+	// carry delivers a packet to all other members.
 	carry func(m *member, packet []byte)
-	hub   func(limiter.Policy) any // creates what they share through
+	hub   func(limiter.Policy) any // creates the hub through which the instances share
 }
 
 // member is the Sharer of one instance.
@@ -85,7 +85,7 @@ func (m *member) Run(_ context.Context, in limiter.Sink) error {
 // Status implements limiter.Sharer.
 func (m *member) Status() limiter.SharingStatus { return limiter.SharingStatus{} }
 
-// open prepares the sharers of a fleet, and reports the network that connects them.
+// open prepares the sharers of a fleet, and passes the network that connects them to wired.
 func (w way) open(size int, wired func(*network)) func(*engine) limiter.Sharer {
 	var n *network
 	var hub any
@@ -103,11 +103,12 @@ func (w way) open(size int, wired func(*network)) func(*engine) limiter.Sharer {
 	}
 }
 
-// The bytes that each way adds to a message: IP, UDP and encryption, or TCP and the framing of a pipeline.
+// These are the bytes that each way adds to a message: IP, UDP and encryption, or TCP and the framing of a
+// pipeline.
 const datagram, segment = 28 + 45, 52
 
-// waysToShare returns gossip by datagrams, Redis, and a master. The protocol of gossip and the master's
-// decisions are the product's own. Redis is its script, translated to Go.
+// waysToShare returns gossip by datagrams, Redis, and a master. The gossip protocol and the master's decisions
+// are the product's code. Redis is the product's script, translated to Go.
 func waysToShare() []way {
 	return []way{
 		{name: "gossip", delay: 0.001, loss: 0.02, begin: beginGossip, carry: func(m *member, packet []byte) {
@@ -157,8 +158,8 @@ func beginGossip(_ any, m *member) {
 	})
 }
 
-// accounts is the state in Redis: when each key has earned all its charges, and logs of indebted keys and of
-// packets.
+// accounts is the state in Redis: the time when each key will have earned all its charges, and logs of indebted
+// keys and of packets.
 type accounts struct {
 	policy  limiter.Policy
 	full    map[limiter.Key]float64
@@ -171,7 +172,7 @@ type owed struct {
 	until float64
 }
 
-// The bytes sent and received for each key that is charged, and for each indebted key, without the key itself.
+// These are the bytes sent and received for each charged key and for each indebted key, without the key itself.
 const chargeSize, entrySize = 280, 110
 
 func beginRedis(hub any, m *member) {
@@ -223,7 +224,7 @@ func beginRedis(hub any, m *member) {
 	})
 }
 
-// charge is the script in Redis.
+// charge does what the script in Redis does.
 func (a *accounts) charge(now float64, k limiter.Key, takes float64, b limiter.Budget) {
 	burst := b.Burst.Seconds() / b.CPUs
 	full := min(max(a.full[k], now)+takes, now+burst+limiter.DefaultMemory.Seconds())
@@ -245,7 +246,8 @@ func masterOf(p limiter.Policy) *master.Master {
 	return master.New(s)
 }
 
-// accountingSize and orderSize are the bytes of an accounting message and of an order without the identifier.
+// accountingSize and orderSize are the sizes in bytes of an accounting message and of an order, without the
+// identifier.
 const accountingSize, orderSize = 75, 55
 
 func beginMaster(hub any, m *member) {
@@ -267,7 +269,7 @@ func beginMaster(hub any, m *member) {
 	}
 }
 
-// besieged is a type of site with its people, and with newcomers who arrive during a crawl.
+// besieged is a kind of site with its people, and with newcomers who arrive during a crawl.
 type besieged struct {
 	name  string
 	site  site
@@ -278,7 +280,7 @@ type besieged struct {
 
 func besiegedSites() []besieged {
 	return []besieged{
-		{ // no cookies; load.php joins styles; crawlers request what people request
+		{ // no cookies; load.php combines style sheets; crawlers request the pages that people request
 			name: "wiki", site: site{parts: true}, page: Page{Path: "/index.php", Query: "title=", CPU: 0.2},
 			deep: Page{Path: "/index.php", Query: "title=", CPU: 0.2}, parts: []Page{{Path: "/load.css", CPU: 0.02}, {Path: "/load.css", CPU: 0.02}},
 		},
@@ -289,8 +291,8 @@ func besiegedSites() []besieged {
 	}
 }
 
-// besiege returns the load of n machines of two CPUs each, with a crawl from one address, from 500, or from a
-// new address for each request.
+// besiege returns the load of n machines of two CPUs each, with a crawl from one address, from 500 addresses,
+// or from a new address for each request.
 func (b besieged) besiege(n int, crawl string) Scenario {
 	s := redirects(b.name+"-"+crawl, b.site, func() []*Client {
 		known := asking(people(20*n), []Page{b.page})
@@ -314,12 +316,13 @@ func (b besieged) besiege(n int, crawl string) Scenario {
 		return join(all, flood(3/b.deep.CPU*2*float64(n), true, []Page{b.deep}))
 	})
 	s.Name = b.name + "-" + crawl
-	// A share is part of one machine's CPUs: for n machines it is n times as high (docs/several-machines.md).
+	// A share is a part of one machine's CPUs. For n machines, it is n times as large
+	// (docs/several-machines.md).
 	s.change = func(p *limiter.Policy) { *p = sharesOf(*p, float64(n)*2/p.Gate.CPUs) }
 	return s
 }
 
-// sharesOf returns a policy with its shares multiplied.
+// sharesOf returns a copy of a policy whose shares are multiplied.
 func sharesOf(p limiter.Policy, times float64) limiter.Policy {
 	p.Classes = slices.Clone(p.Classes)
 	for i := range p.Classes {
@@ -328,14 +331,14 @@ func sharesOf(p limiter.Policy, times float64) limiter.Policy {
 	return p
 }
 
-// fleetRow is one row of the table: a siege of a fleet, or of one instance that is as large.
+// fleetRow is one row of the table: a fleet under attack, or one instance as large as the fleet.
 type fleetRow struct {
 	besieged
 	crawl   string
 	n       int
 	by      *way    // nil: the instances share nothing
-	balance string  // one, turns, sticky; apart: in turns, without a secret
-	long    float64 // seconds of the siege
+	balance string  // one, turns or sticky; apart: in turns, without a secret
+	long    float64 // duration in seconds
 
 	human, new, used float64 // percent of requests answered within a second, and of the CPUs
 	kilobytes        float64 // sent and received by each instance in a second
@@ -380,11 +383,11 @@ func (r *fleetRow) String() string {
 
 const fleetHead = "site         n             by         |  human    new    cpu | kB/s each\n"
 
-// TestFleets checks that three instances behind a balancer do as well as one of three times the size, however
-// they share state, and whether requests are balanced in turns or by address. For each site and crawl, one row
-// has instances without a secret: they share debts, but not known clients.
+// TestFleets checks that three instances behind a balancer do as well as one instance of three times the size,
+// however they share state, and whether requests are balanced in turns or by address. For each site and crawl,
+// one row has instances without a secret, which share debts but not known clients.
 func TestFleets(t *testing.T) {
-	within := map[string]float64{"turns": 2, "sticky": 10} // percentage points; a few hundred addresses are not divided evenly
+	within := map[string]float64{"turns": 2, "sticky": 10} // percentage points; a few hundred addresses aren't divided evenly
 	var rows []*fleetRow
 	for _, b := range besiegedSites() {
 		for _, crawl := range []string{"1", "500", "new"} {
@@ -417,17 +420,17 @@ func TestFleets(t *testing.T) {
 		if r.balance == "one" {
 			one = r
 		} else if most, judged := within[r.balance]; judged && (r.human < one.human-most || r.new < one.new-most) {
-			t.Errorf("want at most %g points less than one instance of three times the size gets:\n%v%v", most, one, r)
+			t.Errorf("want at most %g percentage points less than one instance of three times the size:\n%v%v", most, one, r)
 		}
 	}
 	t.Log(table)
 }
 
-// TestLargeFleets prints how fleets of 10 and 100 instances do, and what sharing costs each of them: traffic,
-// and memory in excess of that of instances that share nothing.
+// TestLargeFleets prints the results of fleets of 10 and 100 instances, and what sharing costs each instance:
+// traffic, and the memory that it needs in addition to that of an instance that shares nothing.
 func TestLargeFleets(t *testing.T) {
 	if !isFull() && !(onlySome() && named("large")) {
-		t.Skip("is for make scenarios")
+		t.Skip("runs only with make scenarios")
 	}
 	t.Log(strings.TrimSuffix(fleetHead, "\n") + "  MB each")
 	for _, size := range []struct {

@@ -1,6 +1,6 @@
 package sim
 
-// Pages of clients that hold workers because they send and read slowly.
+// These are pages of clients that hold workers because they send and read slowly.
 func upload() Page { return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3} }
 func chunks() Page {
 	return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3, Chunked: true}
@@ -10,7 +10,7 @@ func huge() Page        { return Page{Path: "/huge.bin", Query: "p=", CPU: 0.002
 func eventStream() Page { return Page{Path: "/stream", Query: "p=", CPU: 0.001, Stream: 60} }
 func sleeper() Page     { return Page{Path: "/page", Query: "sleep=60000&p=", CPU: 0.001, Sleep: 60} }
 
-// Bytes per second.
+// These speeds are in bytes per second.
 const (
 	bytePer5s  = 0.2
 	bytePer30s = 1.0 / 30
@@ -19,7 +19,8 @@ const (
 	megabit    = 125e3
 )
 
-// addresses says how an attacker's addresses are distributed: n addresses, each step after the previous one.
+// addresses is the distribution of an attacker's addresses: n addresses, each of which is step above the
+// previous one.
 type addresses struct {
 	n    int
 	step uint32
@@ -30,8 +31,8 @@ const (
 	strewn     = 0x10000 // each in another /16
 )
 
-// holders returns clients that request a page on the given number of connections from each of their addresses,
-// and never give up.
+// holders returns clients that never give up, and request a page on the given number of connections from each
+// of their addresses.
 func holders(a addresses, parallel int, page Page, speed float64) (cs []*Client) {
 	for i := range a.n {
 		cs = append(cs, &Client{
@@ -42,12 +43,12 @@ func holders(a addresses, parallel int, page Page, speed float64) (cs []*Client)
 	return cs
 }
 
-// visitors returns people who visit a site on which one script serves all pages, with different parameters.
+// visitors returns people who visit a site where one script serves all pages, with different parameters.
 func visitors(n int) []*Client {
 	return each(people(n), func(c *Client) { c.Pages = []Page{{Path: "/page", Query: "ms=20&sleep=0&p=", CPU: lightPage}} })
 }
 
-// unharmed returns what people must get, no matter which clients hold workers.
+// unharmed returns the demands of people, whichever clients hold workers.
 func unharmed() []Demand { return []Demand{{Kind: "human", Good: 0.99, P95: 100}} }
 
 // besides returns a scenario with people, who must be unharmed, and other clients.
@@ -67,8 +68,8 @@ func cold(s Scenario) Scenario {
 	return s
 }
 
-// HoldingWorkers returns scenarios with clients that use almost no CPU time but hold the backend's workers:
-// they send and read slowly, or request answers that take long.
+// HoldingWorkers returns scenarios with clients that use almost no CPU time but hold the backend's workers.
+// They send and read slowly, or request answers that take a long time.
 func HoldingWorkers() (all []Scenario) {
 	all = slowPages()
 	for _, x := range []struct {
@@ -102,8 +103,8 @@ func HoldingWorkers() (all []Scenario) {
 	return append(all, novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
 }
 
-// novelChunks returns a scenario with three known clients whose bodies never end, each for a page of a new kind, so
-// that nobody learns how long they take. People's pages aren't short.
+// novelChunks returns a scenario with three known clients whose bodies never end. Each of their requests is for
+// a page of a new kind, so the proxy never learns how long they take. People's pages aren't short.
 func novelChunks() Scenario {
 	return Scenario{
 		Name: "novel-chunks-3x5", CPUs: 2, Workers: 16, Demands: []Demand{{Kind: "human", Good: 0.99, P95: 480}}, end: Attack + 90,
@@ -117,8 +118,8 @@ func novelChunks() Scenario {
 	}
 }
 
-// fullSpools returns scenarios with clients that read slowly, and more than the proxy may buffer for an
-// address or in total. The proxy passes on the rest at their speed, so they hold workers.
+// fullSpools returns scenarios with clients that read slowly, and request more than the proxy may buffer for an
+// address or in total. The proxy forwards the rest at the clients' speed, so they hold workers.
 func fullSpools() (all []Scenario) {
 	for _, x := range []struct {
 		name     string
@@ -138,7 +139,7 @@ func fullSpools() (all []Scenario) {
 	return all
 }
 
-// holdersAndCrawler returns a scenario with all kinds of these clients at once, and a crawler that wants CPU
+// holdersAndCrawler returns a scenario with all these kinds of clients at once, and a crawler that uses CPU
 // time.
 func holdersAndCrawler() Scenario {
 	s := besides("all+crawl", func() []*Client {
@@ -154,7 +155,7 @@ func holdersAndCrawler() Scenario {
 	return s
 }
 
-// listeners returns a scenario with people, some of whom have an event stream open.
+// listeners returns a scenario with people, some of whom keep an event stream open.
 func listeners() Scenario {
 	s := besides("people-stream-6", func() []*Client {
 		return each(people(6), func(c *Client) { c.Kind, c.Pages, c.Think, c.Timeout = "stream", []Page{eventStream()}, 1, 30 })
@@ -190,7 +191,7 @@ func slowPages() (all []Scenario) {
 }
 
 // HangUps returns scenarios with clients that request expensive pages and disconnect at once. The backend
-// continues to work on these pages. The clients must pay for that, and must not delay others.
+// continues to work on these pages. The clients must be charged for this work, and may not delay other clients.
 func HangUps() (all []Scenario) {
 	for _, x := range []struct {
 		name  string
@@ -227,7 +228,7 @@ func HangUps() (all []Scenario) {
 	return all
 }
 
-// nineSeconds returns an expensive page of the site's only script.
+// nineSeconds returns a page of the site's only script that costs 9.5 CPU-seconds.
 func nineSeconds() Page {
 	return Page{Path: "/page", Query: "ms=9500&sleep=0&p=", CPU: 9.5, Exact: true}
 }
@@ -237,8 +238,8 @@ func leavers(a addresses, rate, after float64, page Page) []*Client {
 	return each(holders(a, 1, page, 0), func(c *Client) { c.Rate, c.HangsUp = rate, after })
 }
 
-// UnsetWorkers returns scenarios in which the proxy isn't told the backend's number of workers. Either there
-// are few, as in php-fpm, or any number, because no request has to wait for one.
+// UnsetWorkers returns scenarios in which the backend's number of workers isn't configured in the proxy. There
+// are either few workers, as in php-fpm, or any number, so no request has to wait for one.
 func UnsetWorkers() (all []Scenario) {
 	for _, x := range []struct {
 		name    string
@@ -252,7 +253,7 @@ func UnsetWorkers() (all []Scenario) {
 		{"fpm-5-stream", 5, func() []*Client { return holders(addresses{1, 0}, 20, eventStream(), 0) }, nil},
 		{"event-crawl", anyWorkers, func() []*Client { return lone(20) }, nil},
 		{"event-stream-200", anyWorkers, func() []*Client { return called("stream", holders(addresses{200, strewn}, 1, eventStream(), 0)) },
-			[]Demand{{Kind: "stream", P95: 3000}}}, // all of them arrive within 1.5 s
+			[]Demand{{Kind: "stream", P95: 3000}}}, // all of these clients arrive within 1.5 s
 		{"event-poll-60", anyWorkers, func() []*Client { return polling(60) }, []Demand{{Kind: "poll", P95: 26e3}}},
 		{"event-db-100", anyWorkers, func() []*Client { return called("db", waitingPages(100, 1)) },
 			[]Demand{{Kind: "db", P95: 1300}}},

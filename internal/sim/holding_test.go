@@ -7,8 +7,8 @@ import (
 	"tempomat/limiter"
 )
 
-// TestBuffering checks without a gate that a slow client holds no worker of a proxy that reads bodies ahead
-// and spools answers, and holds all workers of one that doesn't.
+// TestBuffering checks, without a gate, that slow clients hold no workers if the proxy reads bodies ahead and
+// spools answers, and hold all workers if it doesn't.
 func TestBuffering(t *testing.T) {
 	for _, s := range HoldingWorkers() {
 		if s.Name != "upload-1x24" && s.Name != "upload-24x1" && s.Name != "read-1x24" && s.Name != "read-8MB-24x1" {
@@ -19,12 +19,12 @@ func TestBuffering(t *testing.T) {
 		}
 		s.Plain = true
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.good < 0.5) {
-			t.Errorf("%s without buffering is no attack: people good %.1f%%", s.Name, 100*r.good)
+			t.Errorf("%s without buffering isn't an attack: %.1f%% of people's requests are answered within a second", s.Name, 100*r.good)
 		}
 	}
 }
 
-// TestReadingForAnHour has a client read images at 64 B/s, which takes more than an hour.
+// TestReadingForAnHour makes a client read images at 64 B/s, which takes more than an hour.
 func TestReadingForAnHour(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		s := besides("hour", nil)
@@ -47,10 +47,10 @@ func TestReadingForAnHour(t *testing.T) {
 	}
 }
 
-// TestGateCountsAll checks that the gate knows all requests at the backend while they are there, and none
-// after all clients have left or been served.
+// TestGateCountsAll checks that the gate knows all requests at the backend while they are there, and none after
+// all clients have disconnected or been served.
 func TestGateCountsAll(t *testing.T) {
-	all := slices.DeleteFunc(demanding(), func(s Scenario) bool { return s.Cold }) // these have the same clients
+	all := slices.DeleteFunc(demanding(), func(s Scenario) bool { return s.Cold }) // cold scenarios have the same clients
 	parallel(len(all), func(i int) {
 		s := all[i]
 		if unseen := playToTheEnd(t, s); unseen > 0 {
@@ -58,14 +58,14 @@ func TestGateCountsAll(t *testing.T) {
 		}
 		if s.Plain = true; s.Name == "hangup-4/s-30ms" {
 			if unseen := playToTheEnd(t, s); unseen == 0 {
-				t.Errorf("%s: this tests nothing: a gate that forgets requests whose client has left forgets none", s.Name)
+				t.Errorf("%s: this tests nothing: a gate that forgets requests of disconnected clients forgets none", s.Name)
 			}
 		}
 	})
 }
 
-// playToTheEnd has clients visit for a while. It returns the largest number of requests at the backend that
-// the gate didn't know.
+// playToTheEnd makes clients visit the site for a while, until all have ended. It returns the largest number of
+// requests at the backend that the gate didn't know.
 func playToTheEnd(t *testing.T, s Scenario) (unseen int) {
 	t.Helper()
 	w, err := NewWorld(1, s, limiter.Fair)
@@ -87,7 +87,7 @@ func playToTheEnd(t *testing.T, s Scenario) (unseen int) {
 	w.Run(clients, 0, Attack+400)
 	g := p.limiter.GateState()
 	if w.backend.busy()+len(w.backend.queue)+len(p.running)+len(p.waiting)+g.Busy+g.Queued+p.rules.Meter.Running() > 0 {
-		t.Errorf("%s: left are %d at workers, %d before them, %d running, %d waiting, %d metered, gate %+v", s.Name,
+		t.Errorf("%s: at the end, %d hold workers, %d wait for a worker, %d run, %d wait, %d are metered, gate %+v", s.Name,
 			w.backend.busy(), len(w.backend.queue), len(p.running), len(p.waiting), p.rules.Meter.Running(), g)
 	}
 	for address, n := range p.spool.used {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain makes the garbage collector run less often: a world makes much garbage and keeps a few megabytes,
-// and collecting it took a quarter of the CPU time.
+// TestMain makes the garbage collector run less often. A world produces much garbage but keeps only a few
+// megabytes, and collection took a quarter of the CPU time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

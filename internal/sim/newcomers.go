@@ -34,7 +34,7 @@ func besideNewcomers() []attack {
 	}
 }
 
-// newcomersBeside returns scenarios with newcomers to a site with light pages, in addition to attacks.
+// newcomersBeside returns scenarios with attacks on a site with light pages, and newcomers to that site.
 func newcomersBeside() (all []Scenario) {
 	full := attack{"new+full-queue", func() []*Client { return join(flood(60, true, heavy("/heavy")), flood(60, true, light())) }}
 	for _, x := range append(besideNewcomers(), full) {
@@ -44,7 +44,7 @@ func newcomersBeside() (all []Scenario) {
 	}
 	return append(all, siege("new+shot40-parts", site{parts: true}, func() []*Client {
 		visits := manyNew(light())
-		for _, c := range visits { // as in a wiki, where the backend combines style sheets
+		for _, c := range visits { // as in a wiki, whose backend combines style sheets
 			c.Rate, c.To, c.Once, c.Connections = 0, 0, true, 3
 			c.Parts = []Page{{Path: "/a.css", CPU: 0.05}, {Path: "/b.css", CPU: 0.05}, {Path: "/c.css", CPU: 0.05}, part()}
 		}
@@ -63,7 +63,7 @@ func strangersOfFlatSites() (all []Scenario) {
 	return all
 }
 
-// crowds returns scenarios with flash crowds: newcomers who all arrive within ten seconds at a site with few
+// crowds returns scenarios with flash crowds: many newcomers arrive within ten seconds at a site with few
 // visitors, with and without a crawler.
 func crowds() []Scenario {
 	crowd := func(name string, n int, cost float64, crawlers int) Scenario {
@@ -80,7 +80,7 @@ func crowds() []Scenario {
 }
 
 // expensivePeople returns scenarios with people whose own pages are so expensive that they use most of the
-// machine. Without the crawler, 100, 99 and 99 % of the pages are served within a second.
+// machine, and a crawler. Without the crawler, 100, 99 and 99 % of the pages are served within a second.
 func expensivePeople() (all []Scenario) {
 	for _, x := range []struct {
 		people            int
@@ -99,9 +99,8 @@ func expensivePeople() (all []Scenario) {
 	return all
 }
 
-// sessions returns scenarios of a site whose pages all cost the same and which newcomers visit, with crawlers
-// that appear as many clients: through many cookies at one address, or through many addresses with one
-// User-Agent.
+// sessions returns scenarios of a site whose pages all cost the same. Newcomers visit the site, and crawlers
+// appear as many clients: with many cookies at one address, or with many addresses and one User-Agent.
 func sessions() (all []Scenario) {
 	for _, n := range []int{16, 64} {
 		s := siege(fmt.Sprintf("sess-%d-heavy400-flat", n), alike(), func() []*Client {
@@ -122,7 +121,7 @@ func sessions() (all []Scenario) {
 }
 
 // Redirects returns scenarios with newcomers and crawlers, and a proxy that redirects newcomers. Browsers
-// follow redirects. In some scenarios, crawlers do as well.
+// follow redirects. In some scenarios, crawlers follow redirects as well.
 func Redirects() (all []Scenario) {
 	for _, rate := range []float64{10, 13, 20} {
 		all = append(all, flatRedirects(fmt.Sprintf("res-flat-%g/s", rate), func() []*Client {
@@ -143,7 +142,7 @@ func Redirects() (all []Scenario) {
 	return append(all, crawlerRedirects()...)
 }
 
-// redirects returns a scenario in which known people must hardly notice the attack.
+// redirects returns a scenario in which the attack may hardly delay known people.
 func redirects(name string, s site, clients func() []*Client) Scenario {
 	return Scenario{
 		Name: name + "+redirect", CPUs: 2, Workers: 16, site: s, Redirect: true, end: 240, clients: clients,
@@ -192,7 +191,7 @@ func firstVisits(n int, from, to float64, pages []Page) []*Client {
 }
 
 // strewnCrawlers returns crawlers that look like browsers, request the pages that people request, and make the
-// next request at once, whatever the answer is.
+// next request immediately after any answer.
 func strewnCrawlers(n, parallel int) []*Client {
 	return each(flatCrawlers(n, parallel, 0), func(c *Client) { c.Retry = 0 })
 }

@@ -1,6 +1,6 @@
 package sim
 
-// insideOffices returns scenarios with offices that have a crawler behind the same address.
+// insideOffices returns scenarios with offices and a crawler behind the same address.
 func insideOffices() []Scenario {
 	inside := func(name string, crawler func() []*Client) Scenario {
 		return siege(name, site{parts: true}, func() []*Client {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ordinary is a load without an attack. Its numbers of clients are for a machine with two CPUs; on others,
-// they are scaled by the number of CPUs.
+// ordinary is a load without an attack. Its numbers of clients are for a machine with two CPUs; for other
+// machines, they are scaled by the number of CPUs.
 type ordinary struct {
 	name    string
 	beside  other
@@ -14,8 +14,8 @@ type ordinary struct {
 	clients func(n func(int) int) []*Client
 }
 
-// users returns people with different addresses who make one request after another, and wait for up to a
-// minute.
+// users returns people with different addresses who make one request after another, and wait up to a minute for
+// each answer.
 func users(n int, think float64, p Page) (cs []*Client) {
 	for i := range n {
 		cs = append(cs, &Client{
@@ -26,7 +26,7 @@ func users(n int, think float64, p Page) (cs []*Client) {
 	return cs
 }
 
-// others returns users of another kind, with other addresses.
+// others returns users of another kind, with different addresses.
 func others(kind string, n int, think float64, p Page) []*Client {
 	return each(users(n, think, p), func(c *Client) { c.Kind, c.Address = kind, c.Address+0x10000 })
 }
@@ -57,7 +57,7 @@ func computes(seconds float64) Page { return Page{Path: "/page", CPU: seconds} }
 // quick returns people with light pages, to be added to other clients.
 func quick(n int) []*Client { return withParts(others("quick", n, 1, computes(0.030)), 6, 6) }
 
-// waiting returns loads of sites whose pages wait for most of their time.
+// waiting returns loads of sites whose pages wait most of the time.
 func waiting() (all []ordinary) {
 	for _, x := range []struct {
 		users int
@@ -117,7 +117,7 @@ func manyAtOnce() []ordinary {
 	}
 }
 
-// browsers returns loads with pages that are loaded as browsers load them.
+// browsers returns loads in which pages and their parts are requested in the way of browsers.
 func browsers() []ordinary {
 	return []ordinary{
 		{name: "400parts-http2", clients: func(n func(int) int) []*Client {
@@ -159,7 +159,7 @@ func besideOthers() (all []ordinary) {
 	return all
 }
 
-// machineKind is a machine for an ordinary load, and what the proxy can see of it.
+// machineKind is a machine for an ordinary load, and the facts that the proxy can see about it.
 type machineKind struct {
 	name          string
 	cpus, workers int
@@ -168,13 +168,13 @@ type machineKind struct {
 	told          bool // the kernel reports what requests cost
 }
 
-// sees is how much the proxy can see of a backend.
+// sees is what the proxy can see of a backend.
 type sees uint8
 
 const (
-	finds   sees = iota // its configured number of workers, and its accept queue
-	queue               // only its accept queue
-	said                // its number of workers is set in the proxy's configuration
+	finds   sees = iota // the configured number of workers, and the accept queue
+	queue               // only the accept queue
+	said                // the number of workers is set in the proxy's configuration
 	nothing             // only the CPU use of the machine
 )
 
@@ -197,9 +197,9 @@ func machineKinds() []machineKind {
 	}
 }
 
-// Ordinary returns sites without an attack, on machines of all kinds. If all is set, every load is combined
+// Ordinary returns sites without an attack, on machines of all kinds. If all is true, every load is combined
 // with every kind of machine. Otherwise, all loads are combined with the most common kind, and a fifth of them
-// with each of the others.
+// with each of the other kinds.
 func Ordinary(all bool) (rows []Scenario) {
 	loads := slices.Concat(waiting(), manyAtOnce(), browsers(), besideOthers())
 	for i, m := range machineKinds() {

@@ -10,11 +10,11 @@ import (
 	"tempomat/limiter"
 )
 
-// harm compares how a kind of client does with a gate and without.
+// harm compares the results of a kind of client with the gate and without it.
 type harm struct {
 	row, kind     string
 	with, without outcome
-	short         float64 // part of the time during which CPUs or workers were short without a gate
+	short         float64 // fraction of the time during which CPUs or workers were short without the gate
 }
 
 type outcome struct{ rate, p50, p95, failed float64 }
@@ -27,16 +27,16 @@ func (h harm) String() string {
 	return fmt.Sprintf("%-32s %-14s | %v | with %v | short %3.0f%%", h.row, h.kind, h.without, h.with, 100*h.short)
 }
 
-// is describes how the clients do worse with the gate.
+// is returns how the clients' results are worse with the gate.
 func (h harm) is() (why []string) {
 	if h.with.failed > h.without.failed+0.0005 {
-		why = append(why, fmt.Sprintf("%s: %.1f %% fail, without a gate %.1f %%", h.kind, 100*h.with.failed, 100*h.without.failed))
+		why = append(why, fmt.Sprintf("%s: %.1f %% fail, without the gate %.1f %%", h.kind, 100*h.with.failed, 100*h.without.failed))
 	}
 	if h.with.rate < 0.95*h.without.rate {
-		why = append(why, fmt.Sprintf("%s: %.2f/s, without a gate %.2f/s", h.kind, h.with.rate, h.without.rate))
+		why = append(why, fmt.Sprintf("%s: %.2f/s, without the gate %.2f/s", h.kind, h.with.rate, h.without.rate))
 	}
 	if most := 1.1*h.without.p95 + 20; h.short < 0.1 && h.with.p95 > most {
-		why = append(why, fmt.Sprintf("%s: p95 %.0f ms, without a gate %.0f ms", h.kind, h.with.p95, h.without.p95))
+		why = append(why, fmt.Sprintf("%s: p95 %.0f ms, without the gate %.0f ms", h.kind, h.with.p95, h.without.p95))
 	}
 	return why
 }
@@ -66,8 +66,8 @@ func compareOrdinary(s Scenario, seed uint64) (all []harm, worse []string, err e
 	return all, worse, nil
 }
 
-// TestOrdinarySitesAreNotHarmed plays sites under no attack with the gate and without: fewer pages, more
-// failures, or longer waits where nothing is short are harm. TEMPOMAT_SCENARIOS=ordinary plays all.
+// TestOrdinarySitesAreNotHarmed plays sites without an attack, with the gate and without it. Fewer pages, more
+// failures, or longer waits while nothing is short count as harm. TEMPOMAT_SCENARIOS=ordinary plays all rows.
 func TestOrdinarySitesAreNotHarmed(t *testing.T) {
 	full := os.Getenv("TEMPOMAT_SCENARIOS") == "ordinary"
 	var rows []Scenario
@@ -95,13 +95,14 @@ func TestOrdinarySitesAreNotHarmed(t *testing.T) {
 	}
 	for pattern, fails := range known {
 		if pattern != "" && !fails && full {
-			t.Errorf("%s is pending, but harms no row", pattern)
+			t.Errorf("the pattern %s is pending, but no row that it matches is harmed", pattern)
 		}
 	}
 	t.Log("\n" + strings.Join(tables, ""))
 }
 
-// judgeOrdinary plays a site, and twice more with other seeds if it is harmed: two of three decide.
+// judgeOrdinary plays a site. If the gate harms the site, judgeOrdinary plays it with two other seeds, and the
+// majority of the three decides.
 func judgeOrdinary(s Scenario) (table string, faults []string, err error) {
 	all, faults, err := compareOrdinary(s, 1)
 	for _, h := range all {

@@ -11,16 +11,16 @@ import (
 // proxy.
 const lookEach = 0.37
 
-// foresight compares what was reported about waiting requests with what then happens.
+// foresight compares the reports about waiting requests with the events that follow.
 type foresight struct {
 	t     *testing.T
 	proxy *proxy
-	told  map[*request]limiter.Outlook // at the last look, until a request started
-	next  map[string]int               // by kind of client: how often its request was the first to start after a look
-	right map[string]int               // of these: how often no request was reported to go before it
+	told  map[*request]limiter.Outlook // outlooks at the last look; empty once a request has started
+	next  map[string]int               // by kind of client: how often a request of that kind was the first to start after a look
+	right map[string]int               // how often, of these, no request was reported to go before it
 	why   map[limiter.Barrier]int
 	gate  limiter.GateState // at the last look
-	kept  int               // requests that started next, although they were reported to lack room and no room has been added
+	kept  int               // requests that started next, although they were reported to lack room and no room had been added
 }
 
 func (f *foresight) look() {
@@ -38,7 +38,7 @@ func (f *foresight) look() {
 		f.why[o.Barrier]++
 	}
 	if len(f.told) > 0 && !f.anyFirst() {
-		f.t.Errorf("%.2f s: %d wait, but none is reported as the next", p.now, len(f.told))
+		f.t.Errorf("%.2f s: %d requests wait, but none is reported as the next", p.now, len(f.told))
 	}
 }
 
@@ -66,8 +66,8 @@ func (f *foresight) went(r *request) {
 	}
 }
 
-// roomier reports whether there is more room than at the last look, not counting the request that has just
-// started: fewer requests compute at some size, or more may.
+// roomier reports whether there is more room than at the last look: fewer requests compute at some size, not
+// counting the one that has just started, or more may compute.
 func (f *foresight) roomier() bool {
 	now, more := f.proxy.limiter.GateState(), 0
 	for i, n := range now.Computing {
@@ -86,9 +86,9 @@ func tickets(of []*request) (all []*limiter.Ticket) {
 	return all
 }
 
-// TestOutlooksComeTrue: the request that goes next was reported to have none before it, unless new requests
-// or answers have changed that since. This holds nearly always, for people as well as for crawlers. A minute
-// with one seed proves nothing, so all minutes are judged together.
+// TestOutlooksComeTrue: the next request to start is one that was reported to have none before it, unless new
+// requests or answers have changed the order since. This is nearly always true, for people as well as for
+// crawlers. A minute with one seed proves nothing, so all minutes are judged together.
 func TestOutlooksComeTrue(t *testing.T) {
 	const rightly, ofEach, seeds = 0.88, 0.8, 5
 	for name, why := range map[string][]limiter.Barrier{
@@ -114,17 +114,17 @@ func TestOutlooksComeTrue(t *testing.T) {
 			for kind, n := range f.next {
 				next, right = next+n, right+f.right[kind]
 				if n >= 10 && float64(f.right[kind]) < ofEach*float64(n) {
-					t.Errorf("of %s, %d of %d went next as reported", kind, f.right[kind], n)
+					t.Errorf("of the requests of %s, %d of %d went next as reported", kind, f.right[kind], n)
 				}
 			}
 			if name == "res-flat-10/s" && f.next["new"] < 5 {
 				t.Errorf("only %d newcomers went next", f.next["new"])
 			}
 			if float64(f.kept) > (1-rightly)*float64(next) {
-				t.Errorf("%d of %d went, though the reported reason had not changed", f.kept, next)
+				t.Errorf("%d of %d requests went, although the reported reason hadn't changed", f.kept, next)
 			}
 			if next < 30 || float64(right) < rightly*float64(next) {
-				t.Errorf("%d of %d went next as reported, want %.0f %%: %v of %v", right, next, 100*rightly, f.right, f.next)
+				t.Errorf("%d of %d requests went next as reported, want %.0f %%: %v of %v", right, next, 100*rightly, f.right, f.next)
 			}
 			for _, b := range why {
 				if f.why[b] == 0 {

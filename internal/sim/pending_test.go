@@ -2,21 +2,22 @@ package sim
 
 import "path"
 
-// The reasons why the gate misses demands.
+// These are the reasons why the gate misses demands.
 const (
-	both      = "one address holds as many workers as it may, and crawls as well"
-	first30s  = "for half a minute all clients are strangers, who may hold half of the workers, and polls hold these"
-	floods    = "more newcomers than there is room for, and only a few dozen samples"
-	inside    = "nothing distinguishes the people of an office without cookies from the crawler in it that requests their pages"
+	both      = "one address holds as many workers as it may, and also crawls"
+	first30s  = "for half a minute, all clients are strangers; strangers may hold only half of the workers, and polls hold all of these"
+	floods    = "there are more newcomers than there is room for, and only a few dozen samples"
+	inside    = "if the people of an office have no cookies, nothing distinguishes them from a crawler in the office that requests their pages"
 	lookalike = "crawlers that behave like browsers, and request the pages that people request, have the same right to them"
-	bystander = "a robot that rarely requests an expensive page gets no more than its share: among 140, a page every 20 s"
-	crowded   = "on one CPU the second page of a size halves the speed of the first"
-	dozens    = "an office of dozens counts as eight clients"
-	few       = "the p95 of thirty newcomers is the wait of a single one"
+	bystander = "a robot that rarely requests an expensive page gets no more than its share: among 140 clients, a page every 20 s"
+	crowded   = "on one CPU, a second page of the same size halves the speed of the first"
+	dozens    = "an office of dozens of people counts as eight clients"
+	few       = "the p95 of thirty newcomers is the wait of a single newcomer"
 )
 
-// scatters reports whether some seeds miss a row and others meet it, because its figure is close to its
-// limit, or comes from a few dozen samples. Such a row may stay pending even if it is met.
+// scatters reports whether some seeds meet a row's demands and others miss them, because the row's figure is
+// close to its limit or is based on a few dozen samples. Such a row may stay pending even if its demands are
+// met.
 func scatters(why string) bool {
 	switch why {
 	case first30s, floods, crowded, dozens, few, bystander, inside:
@@ -25,8 +26,8 @@ func scatters(why string) bool {
 	return false
 }
 
-// pending returns the scenarios whose demands are not met yet, and why. One that is met must be removed,
-// unless it scatters.
+// pending returns the scenarios whose demands aren't met yet, and the reasons. A scenario whose demands are met
+// must be removed, unless it scatters.
 func pending() map[string]string {
 	all := map[string]string{}
 	for why, names := range map[string][]string{
@@ -47,19 +48,19 @@ func pending() map[string]string {
 	return all
 }
 
-// pendingOrdinary returns why the gate still harms an ordinary site of that name, and the pattern that lists
-// it; empty: the gate must not harm it.
+// pendingOrdinary returns why the gate still harms the ordinary site with a name, and the pattern that matches
+// the name. It returns empty strings if the gate may not harm the site.
 func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
-		"of few workers, some are kept for short requests": {
+		"even if there are few workers, some are kept for short requests": {
 			"30x5ms+*s-16w*", "shop*-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
 			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "29xhr+4s-dynamic5",
 		},
 		"people go before clients that request expensive pages": {"export8s-*", "api8x200ms-dynamic5"},
-		"pages without an estimate are tried one at a time": {
+		"pages without an estimate run as probes, one at a time": {
 			"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "class150x5ms+1s-150w-queue",
 		},
-		"nothing tells which program uses the CPUs": {"15x8ms+.6s-busy-*-blind"},
+		"the proxy can't see which program uses the CPUs": {"15x8ms+.6s-busy-*-blind"},
 	} {
 		for _, p := range patterns {
 			if is, err := path.Match(p, name); is && err == nil {

@@ -13,10 +13,10 @@ import (
 	"tempomat/limiter"
 )
 
-// The environment selects what the tables have beyond an ordinary run. TEMPOMAT_SCENARIOS=full plays five
-// seeds instead of one, and the rare rows as well. TEMPOMAT_SEEDS=3 plays three seeds.
-// TEMPOMAT_ONLY=res-flat,flash plays the rows whose names contain one of these, rare or not, and judges
-// nothing.
+// isFull reports whether the run is a full one. The environment selects the rows and seeds:
+// TEMPOMAT_SCENARIOS=full plays five seeds instead of one, and also the rare rows. TEMPOMAT_SEEDS=3 plays three
+// seeds. TEMPOMAT_ONLY=res-flat,flash plays the rows whose names contain res-flat or flash, rare or not, and
+// judges none.
 func isFull() bool { return os.Getenv("TEMPOMAT_SCENARIOS") == "full" }
 
 func onlySome() bool { return os.Getenv("TEMPOMAT_ONLY") != "" }
@@ -46,16 +46,16 @@ func chosen(all []Scenario) (some []Scenario) {
 	return some
 }
 
-// result holds the median over the seeds, and the worst.
+// result holds the median over the seeds, and the worst value.
 type result struct {
-	asked                 int // the sum
+	asked                 int // the sum over the seeds
 	good, good5           float64
 	p50, p95, p99, failed float64
 	used, attack, waiting float64
 	held                  int
 }
 
-// newWorld is like NewWorld, but an error ends the test.
+// newWorld does what NewWorld does, but ends the test if there is an error.
 func newWorld(t *testing.T, seed uint64, s Scenario, mode limiter.Mode) *World {
 	t.Helper()
 	w, err := NewWorld(seed, s, mode)
@@ -63,14 +63,14 @@ func newWorld(t *testing.T, seed uint64, s Scenario, mode limiter.Mode) *World {
 	return w
 }
 
-// play runs a scenario with each seed and reports on some kinds of clients.
+// play runs a scenario with each seed and returns the results of the given kinds of clients.
 func play(t *testing.T, s Scenario, mode limiter.Mode, kinds ...string) map[string]result {
 	t.Helper()
 	return playAll(t, []Scenario{s}, mode, func(Scenario) []string { return kinds })[0]
 }
 
-// playAll runs scenarios with each seed, as many worlds at a time as there are CPUs, and reports on them in
-// their order.
+// playAll runs scenarios with each seed, as many worlds at a time as there are CPUs. It returns the results in
+// the order of the scenarios.
 func playAll(t *testing.T, all []Scenario, mode limiter.Mode, kinds func(Scenario) []string) []map[string]result {
 	t.Helper()
 	n := seeds()
@@ -133,7 +133,7 @@ func median(rs []result) result {
 		p99: mid(func(r result) float64 { return r.p99 }), used: mid(func(r result) float64 { return r.used }),
 		attack: mid(func(r result) float64 { return r.attack }), waiting: 1,
 	}
-	for _, r := range rs { // of these, the worst counts
+	for _, r := range rs { // of these values, the worst counts
 		m.asked += r.asked
 		m.failed, m.waiting, m.held = max(m.failed, r.failed), min(m.waiting, r.waiting), max(m.held, r.held)
 	}

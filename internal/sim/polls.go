@@ -44,7 +44,7 @@ func databases() (all []Scenario) {
 		name            string
 		people, workers int
 		sleep           float64
-		crawler         float64 // seconds that its pages wait; 0: no crawler
+		crawler         float64 // seconds for which the crawler's pages wait; 0: no crawler
 		p95             float64
 	}{
 		{"db-20-300ms", 20, 16, 0.3, 0, 400},
@@ -95,8 +95,8 @@ func morePolls() (all []Scenario) {
 	return all
 }
 
-// halves returns scenarios with a crawler whose pages compute for half of their time and wait for a database
-// in the other half, or wait for 50 s before they compute for 10 s. There are enough workers.
+// halves returns scenarios with a crawler and enough workers. The crawler's pages compute for half of their
+// time and wait for a database for the other half, or wait for 50 s before they compute for 10 s.
 func halves() (all []Scenario) {
 	for _, report := range []Page{{CPU: 2.5, Sleep: 2.5}, {CPU: 10, Sleep: 50}} {
 		for _, cost := range []float64{0.02, 0.1} {
@@ -113,8 +113,8 @@ func halves() (all []Scenario) {
 	return all
 }
 
-// strangersPolls returns scenarios of a small site with expensive pages. The long polls of one unknown client
-// hold all workers that strangers may hold. Newcomers request pages whose cost isn't known yet.
+// strangersPolls returns scenarios of a small site with expensive pages. The long polls of one stranger hold
+// all workers that strangers may hold. Newcomers request pages whose cost isn't known yet.
 func strangersPolls() (all []Scenario) {
 	for _, cost := range []float64{0.8, 1.5} {
 		page := []Page{{Path: "/page", CPU: cost}}

@@ -17,8 +17,8 @@ import (
 	"tempomat/proxy/lifecycle"
 )
 
-// proxy is a simulated instance without HTTP. It decides on requests with the code of the real proxy,
-// package lifecycle. This file replaces the code that waits, reads and writes.
+// proxy is a simulated instance without HTTP. It decides on requests with package lifecycle, as the real proxy
+// does. This file replaces the code that waits, reads and writes.
 type proxy struct {
 	*engine
 	limiter *limiter.Limiter
@@ -29,13 +29,13 @@ type proxy struct {
 	told    bool
 	blind   bool
 	spool   spool
-	waiting []*request // in order of arrival; a map would have a random order
+	waiting []*request // in order of arrival; the order of a map would be random
 	running []*request
 	version int
 	went    func(*request) // called with each request that goes to the backend; may be nil
 }
 
-// newProxy makes an instance. number is its number in its fleet.
+// newProxy makes an instance. number is the instance's number in its fleet.
 func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) (*proxy, error) {
 	var sharer limiter.Sharer
 	if s.share != nil {
@@ -43,12 +43,12 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) 
 	}
 	l := limiter.New(e.time(), policyOf(mode, b.cpus, s), TableSize, sharer)
 	p := &proxy{
-		engine: e, backend: b, plain: s.Plain, rules: rulesOf(s, byte(number+1)), limiter: l, //nolint:gosec // a secret, which may be any
+		engine: e, backend: b, plain: s.Plain, rules: rulesOf(s, byte(number+1)), limiter: l, //nolint:gosec // any secret will do
 		gate:  lifecycle.New(e.time(), l),
 		spool: spool{most: s.Spool, used: map[uint32]float64{}},
 	}
 	p.told, p.blind = s.Told || s.Steps, s.Blind
-	if s.Finds || s.Unset && !s.Blind && b.most < usualWorkers { // like php-fpm, whose configuration contains the number
+	if s.Finds || s.Unset && !s.Blind && b.most < usualWorkers { // as with php-fpm, whose configuration contains the number
 		p.limiter.Found(e.time(), b.most, "php-fpm")
 	}
 	b.taker = p
@@ -69,8 +69,8 @@ func newProxy(e *engine, b *backend, s Scenario, mode limiter.Mode, number int) 
 	return p, nil
 }
 
-// join makes an instance share with the others of its fleet. If there is a secret, it also shares which
-// clients are known. The Run method of a simulation's sharer returns at once, because the sharer uses the
+// join makes an instance share accounts with the other instances of its fleet. If secret is true, it also
+// shares known clients. The Run method of a simulated sharer returns at once, because the sharer uses the
 // engine's time.
 func (p *proxy) join(sharer limiter.Sharer, secret bool) error {
 	if secret {
@@ -90,8 +90,8 @@ func (p *proxy) join(sharer limiter.Sharer, secret bool) error {
 	return sharer.Run(context.Background(), p.limiter)
 }
 
-// arrive handles a request that arrives. Its body is read before the gate is asked. A body of unknown length
-// is read only for a while.
+// arrive handles a request that arrives. It reads the body before the request goes to the gate, but reads a
+// body of unknown length only for a while.
 func (p *proxy) arrive(r *request) {
 	r.Classify(p.time(), p.gate, &p.rules, r.http)
 	d := r.uploading(p.now)
@@ -136,15 +136,15 @@ func (p *proxy) redirect(r *request) {
 	r.answer(a.status, a.header)
 }
 
-// poll handles the requests that the limiter has decided about, and schedules the next call of the limiter.
+// poll handles the requests that the limiter has decided, and schedules the next call of the limiter.
 func (p *proxy) poll() {
 	select {
 	case <-p.limiter.Due():
 		p.advance()
 	default:
 	}
-	// Checking every waiting request would take long. Usually, the limiter still holds all of them. Handling
-	// one decision may make the limiter release other requests.
+	// Checking every waiting request would take long, and usually the limiter still holds all of them. If one
+	// decision is handled, the limiter may release other requests.
 	for p.limiter.Held() < len(p.waiting) {
 		i := slices.IndexFunc(p.waiting, isDecided)
 		r := p.waiting[i]
@@ -193,8 +193,8 @@ func (p *proxy) begin(r *request) {
 	}
 }
 
-// settle ends a request at the backend. done is true if the backend has finished it, and false if the proxy
-// gave it up.
+// settle ends a request at the backend. done is true if the backend has finished the request, and false if the
+// proxy has given up on it.
 func (p *proxy) settle(r *request, done bool) {
 	p.read(r)
 	r.Settle(p.time(), done, r.broken)
@@ -205,8 +205,8 @@ func (p *proxy) settle(r *request, done bool) {
 	p.poll()
 }
 
-// taking returns how many seconds an answer holds its worker: as long as a stream lasts, or until its client
-// has read what can't be buffered.
+// taking returns how many seconds an answer holds its worker: the duration of a stream, or the time until the
+// client has read the part that can't be buffered.
 func (p *proxy) taking(r *request) float64 {
 	switch {
 	case r.gone:
@@ -219,7 +219,7 @@ func (p *proxy) taking(r *request) float64 {
 	return r.takes(r.page.Answer - socketBuffers)
 }
 
-// begun is called when an answer begins that isn't complete yet.
+// begun is called when an answer that isn't complete yet begins.
 func (p *proxy) begun(r *request) {
 	h := p.answered(r)
 	if r.page.Stream > 0 && !p.plain {
@@ -231,11 +231,11 @@ func (p *proxy) begun(r *request) {
 	p.poll()
 }
 
-// done is called when the backend has finished a request. It passes on the answer, unless the answer has
-// already begun or the request's body was incomplete.
+// done is called when the backend has finished a request. It forwards the answer, unless the answer has already
+// begun or the request's body was incomplete.
 func (p *proxy) done(r *request) {
 	if !r.running {
-		return // the proxy gave it up
+		return // the proxy has given up on the request
 	}
 	var h http.Header
 	if !r.broken && !r.begun {
@@ -249,7 +249,7 @@ func (p *proxy) done(r *request) {
 }
 
 // answered records that an answer has begun, and returns its headers. A site that sets cookies sets one for
-// each client without one.
+// each client that has none.
 func (p *proxy) answered(r *request) http.Header {
 	r.begun = true
 	p.read(r)
@@ -266,7 +266,7 @@ func (p *proxy) answered(r *request) http.Header {
 	return h
 }
 
-// leave handles a client that has given up. A running request keeps its place until the backend has finished
+// leave handles a client that has given up. A running request keeps its worker until the backend has finished
 // it.
 func (p *proxy) leave(r *request) {
 	r.gone = true
@@ -286,7 +286,7 @@ func (p *proxy) leave(r *request) {
 	p.poll()
 }
 
-// How often the proxy does its periodic work, in seconds.
+// These are the periods of the proxy's regular work, in seconds.
 const (
 	tickEach    = 0.1
 	measureEach = 0.5
@@ -304,7 +304,7 @@ func (p *proxy) tick() {
 		}
 		r.Tick(now)
 		if p.plain && r.gone && r.SoFar(now) >= r.Guess {
-			p.settle(r, false) // a plain proxy gives up requests whose clients have disconnected
+			p.settle(r, false) // a plain proxy gives up on requests whose clients have disconnected
 		}
 	}
 	for _, r := range p.waiting {
@@ -314,8 +314,8 @@ func (p *proxy) tick() {
 	p.poll()
 }
 
-// step reads what requests have used, and reduces the priority of workers whose requests have computed for
-// long.
+// step reads the CPU time that requests have used, and reduces the priority of workers whose requests have
+// computed for long.
 func (p *proxy) step() {
 	for _, r := range p.running {
 		p.read(r)
@@ -323,7 +323,7 @@ func (p *proxy) step() {
 	}
 }
 
-// read reads what a request has used, as reported by the kernel.
+// read reads the CPU time that a request has used, as reported by the kernel.
 func (p *proxy) read(r *request) {
 	if !p.told {
 		return
@@ -337,7 +337,7 @@ func (p *proxy) read(r *request) {
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// look reports to the limiter what can be seen of the backend from outside.
+// look reports to the limiter the facts about the backend that are visible from outside.
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
 	if !p.blind {
@@ -353,7 +353,7 @@ func (p *proxy) measure() func() {
 		own, others, waits := b.used.own-before.own, b.used.others-before.others, (b.used.short-before.short)/measureEach
 		of := measureEach * b.cpus
 		use := cpuaccount.Use{CPUs: min(1, (own+others)/of), Own: own, Lacked: b.used.lacked - before.lacked, Pressure: -1}
-		if p.blind { // the backend's use isn't known, but it can't exceed that of all programs
+		if p.blind { // the backend's use isn't known, but can't exceed the use of all programs
 			use.Own, use.Lacked = use.Own+others, -1
 		} else {
 			use.CPUs = min(use.CPUs, max(own/of, waits))
@@ -389,14 +389,14 @@ func (p *proxy) advance() {
 	})
 }
 
-// usualWorkers is the smallest number of workers of a backend other than php-fpm.
+// usualWorkers is the smallest number of workers of a backend that isn't php-fpm.
 const usualWorkers = 16
 
 // TableSize is how many keys the limiter remembers.
 const TableSize = 65536
 
-// The following values are what tempomat-proxy derives from an empty configuration. A separate test checks
-// that the two agree.
+// The following values are the ones that tempomat-proxy derives from an empty configuration. A separate test
+// checks that they agree.
 
 // Classes returns the classes by which requests are grouped.
 func Classes() []classify.Class {
@@ -406,7 +406,7 @@ func Classes() []classify.Class {
 	}
 }
 
-// Standing returns the settings with which clients are judged.
+// Standing returns the settings with which the standing of clients is determined.
 func Standing() standing.Config {
 	return standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"}
 }
@@ -420,7 +420,7 @@ func Robots() robots.Config {
 }
 
 // Policy returns the limiter's policy for the given numbers of CPUs and workers. If workers is 0, the limiter
-// must find out the number of workers.
+// must discover the number of workers.
 func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	budget := func(share, workers float64, burst time.Duration) limiter.Budget {
 		return limiter.Budget{CPUs: share * cpus, Workers: workers, Burst: burst}
@@ -455,7 +455,7 @@ func policyOf(mode limiter.Mode, cpus float64, s Scenario) limiter.Policy {
 	return p
 }
 
-// rulesOf returns the proxy's rules in a scenario, with a secret of their own.
+// rulesOf returns the proxy's rules in a scenario, with the given secret.
 func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules) {
 	c := classify.Config{Classes: Classes(), AddressHeader: classify.NoHeader}
 	if s.Systems != nil {
@@ -483,7 +483,7 @@ func rulesOf(s Scenario, secret byte) (rules lifecycle.Rules) {
 // socketBuffers is how many bytes of an answer the kernel buffers between backend and client.
 const socketBuffers = 64 << 10
 
-// aheadTime is how many seconds a body of unknown length is read before the gate is asked.
+// aheadTime is how many seconds a body of unknown length is read before its request goes to the gate.
 const aheadTime = 1.0
 
 // spool buffers answers that clients read slowly, so they don't hold workers.

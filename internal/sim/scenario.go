@@ -13,32 +13,32 @@ type Scenario struct {
 	Name    string
 	CPUs    float64
 	Workers int    // of the backend
-	Unset   bool   // the proxy isn't told how many workers there are
-	Finds   bool   // the proxy finds that number in the backend's configuration
-	Blind   bool   // the proxy can't look at the backend, only at the machine
+	Unset   bool   // the number of workers isn't configured in the proxy
+	Finds   bool   // the proxy finds the number of workers in the backend's configuration
+	Blind   bool   // the proxy can see only the machine, not the backend
 	Forks   forks  // how the backend starts its workers
-	Told    bool   // the kernel reports what each request has used
+	Told    bool   // the kernel reports the CPU time of each request
 	Beside  other  // other programs that compute on the machine
 	Cold    bool   // the proxy has just started: no client is known, and the attack has begun
 	Idle    string // the scenario without the attack, with which people's latency is compared
-	// Reference is the result of the earlier simulator with which the gate was designed: the median over five
-	// seeds of people's 50th and 95th percentile, in milliseconds. Zero means that there is none.
+	// Reference is the result of the earlier simulator with which the gate was designed: the medians over five
+	// seeds of people's 50th and 95th percentiles, in milliseconds. Zero means that there is no such result.
 	Reference [2]float64
-	// Plain makes the proxy pass on bodies and answers while they arrive. It gives up requests whose clients
-	// have disconnected once the backend has worked on them for the guessed time.
+	// Plain makes the proxy forward bodies and answers while they arrive. If a client has disconnected, the
+	// proxy gives up on the request after the backend has worked on it for the guessed time.
 	Plain bool
 	Spool float64 // bytes that the proxy buffers for each address; 0: no limit
 	// Redirect makes the proxy redirect newcomers that wait.
 	Redirect bool
 
-	// Systems, if set, maps addresses to autonomous systems. These form a class, in which each system may use
-	// a quarter of the CPUs.
+	// Systems, if set, maps addresses to autonomous systems. The systems form a class, in which each system may
+	// use a quarter of the CPUs.
 	Systems classify.Database
 	// Verified are the robots that can be verified in these systems.
 	Verified []robots.Robot
 
-	// Steps makes workers reduce their priority while their requests compute. The kernel then also reports what
-	// each request has cost.
+	// Steps makes workers reduce their priority while their requests compute. The kernel then also reports the
+	// cost of each request.
 	Steps bool
 
 	// Sites are the sites of the backend that are distinguished. The host of each is its name followed by
@@ -46,18 +46,18 @@ type Scenario struct {
 	Sites []limiter.SiteInfo
 
 	// Instances is the number of equal machines behind a load balancer; 0 means one. Requests are distributed
-	// in turn. If Sticky is set, all requests from an address go to the same instance. share makes the sharer
-	// of each instance. With Trust, all instances have the same secret.
+	// in turn. If Sticky is true, all requests from an address go to the same instance. share makes the sharer
+	// of each instance. If Trust is true, all instances have the same secret.
 	Instances     int
 	Sticky, Trust bool
 	share         func(*engine) limiter.Sharer
 
-	// Rare is true if the scenario is run only in a full run, because it is similar to others.
+	// Rare is true if the scenario is part only of a full run, because it is similar to others.
 	Rare bool
 
-	// Demands are what each kind of client must get. Used and Waiting are the smallest fractions of the CPUs
-	// that must be used: all the time, and while any request waits at the gate. They apply from Attack, or
-	// from the start if Cold is set, to the end of the scenario.
+	// Demands are the demands of each kind of client. Used is the smallest fraction of the CPUs that must be
+	// used, and Waiting the smallest while any request waits at the gate. They apply from Attack, or from the
+	// start if Cold is true, to the end of the scenario.
 	Demands []Demand
 	Used    float64
 	Waiting float64
@@ -68,7 +68,8 @@ type Scenario struct {
 	clients func() []*Client
 }
 
-// Demand is what a kind of client must get. If only Kind is set, the results are reported without a check.
+// Demand is the result that a kind of client must get. If only Kind is set, the results are reported without a
+// check.
 type Demand struct {
 	Kind   string
 	Good   float64 // the smallest fraction of requests whose answers begin within a second
@@ -77,7 +78,7 @@ type Demand struct {
 	Failed float64 // the largest fraction of requests that may fail; negative: no limit
 }
 
-// configured returns the number of workers that the proxy is told, or 0 if it isn't told.
+// configured returns the number of workers that is configured in the proxy, or 0 if none is.
 func (s Scenario) configured() int {
 	if s.Unset {
 		return 0
@@ -85,7 +86,7 @@ func (s Scenario) configured() int {
 	return s.Workers
 }
 
-// until returns when the run ends, in seconds.
+// until returns the time at which the run ends, in seconds.
 func (s Scenario) until() float64 {
 	end := s.end
 	if end == 0 {
@@ -97,7 +98,7 @@ func (s Scenario) until() float64 {
 	return end
 }
 
-// Attack is when attacks begin, and End when the run ends, in seconds.
+// Attack is the time at which attacks begin, and End the time at which the run ends, in seconds.
 const (
 	Attack = 60.0
 	End    = 360.0
@@ -169,7 +170,7 @@ func flatCrawlers(n, parallel int, think float64) []*Client {
 	return each(crawlers(n, parallel, 0x20000001, 0x10000, browser, ""), func(c *Client) { c.Pages, c.Think = flat(), think })
 }
 
-// flood returns a client that makes rate requests per second, answered or not.
+// flood returns a client that makes rate requests per second, whether or not they are answered.
 func flood(rate float64, fresh bool, pages []Page) []*Client {
 	return []*Client{{
 		Kind: "attack", Address: 0x20000001, Agent: robot(0), Rate: rate, Fresh: fresh,
@@ -185,7 +186,7 @@ func dist(n int, path string) []*Client {
 	return crawlers(n, 1, 0x22000001, 0x10000, browser, path)
 }
 
-// export returns a person with a request that takes a minute, who continues to browse in the meantime.
+// export returns a person who has a request that takes a minute, and browses in the meantime.
 func export() []*Client {
 	admin := person(1)
 	admin.Kind, admin.Address = "admin", 0x30000001
@@ -211,8 +212,9 @@ func join(all ...[]*Client) (cs []*Client) {
 	return cs
 }
 
-// Scenarios returns the scenarios of the earlier simulator, which had two CPUs. If all pages of a site cost
-// the same, the site sets cookies and its pages have parts, because these give clients their standing.
+// Scenarios returns the scenarios of the earlier simulator, which had two CPUs. If all pages of a site cost the
+// same, the site sets cookies and its pages have parts, because cookies and parts then give clients their
+// standing.
 func Scenarios() []Scenario {
 	all := scenariosOf(1)
 	for i := range all {
@@ -277,15 +279,15 @@ func scenariosOf(size float64) []Scenario {
 	return all
 }
 
-// machine is a machine other than the one of Scenarios, which has two CPUs.
+// machine is a machine that differs from that of Scenarios, which has two CPUs.
 type machine struct {
 	name string
 	cpus float64
-	size float64 // factor for the people and connections of the machine with two CPUs
+	size float64 // factor by which people and connections are multiplied, relative to the machine with two CPUs
 }
 
-// machines returns machines with as many people per CPU as the one with two CPUs, so the load without an
-// attack is the same. The last one has one CPU and the people of two.
+// machines returns machines with as many people per CPU as the machine with two CPUs, so the load without an
+// attack is the same. The last one has one CPU, and as many people as the machine with two.
 func machines() []machine {
 	return []machine{{"1cpu", 1, 0.5}, {"4cpu", 4, 2}, {"8cpu", 8, 4}, {"1cpu-crowded", 1, 1}}
 }
@@ -321,7 +323,7 @@ func of(i int, cs []*Client) []*Client {
 	return each(cs, func(c *Client) { c.Host = siteName(i) + ".test" })
 }
 
-// called makes clients count as another kind.
+// called makes clients belong to another kind.
 func called(kind string, cs []*Client) []*Client {
 	return each(cs, func(c *Client) { c.Kind = kind })
 }
@@ -331,8 +333,8 @@ func apart(by uint32, cs []*Client) []*Client {
 	return each(cs, func(c *Client) { c.Address += by })
 }
 
-// posing returns a crawl that looks like people: n addresses, with browsers that send cookies back and load
-// the parts of their pages. Each page takes cost CPU-seconds.
+// posing returns a crawl that looks like people. It has n addresses, with browsers that send cookies back and
+// load the parts of their pages. Each page takes cost CPU-seconds.
 func posing(n int, think, cost float64) []*Client {
 	return browsing(asking(flatCrawlers(n, 1, think), []Page{{Path: "/page", CPU: cost}}))
 }

@@ -8,8 +8,8 @@ import (
 	"tempomat/limiter"
 )
 
-// bound is what a scenario must achieve for a kind of client: a latency at the 95th percentile in
-// milliseconds, or as a multiple of the idle site's.
+// bound is the largest 95th percentile of the latency that a scenario may have for a kind of client, in
+// milliseconds or as a multiple of that of the idle site.
 type bound struct {
 	kind      string
 	p95, idle float64
@@ -19,7 +19,7 @@ func bounds() map[string][]bound {
 	b := map[string][]bound{
 		"mixed": {{"human", 100, 0}, {"nat", 200, 0}},
 		"nat":   {{"nat", 0, 2}},
-		// The bound after a restart is three times the idle latency, 2 s after it.
+		// Two seconds after a restart, the bound is three times the latency of the idle site.
 		"restart":          {{"human", 0, 3}},
 		"oneshot-samepath": {{"human", 0, 2.5}},
 		"lightflood":       {{"human", 0, 3.5}},
@@ -37,7 +37,7 @@ func bounds() map[string][]bound {
 	return b
 }
 
-// TestScenarios plays the regular scenarios, also on other machines. A full run includes the rare ones.
+// TestScenarios plays the regular scenarios, on all machines. A full run includes the rare ones.
 func TestScenarios(t *testing.T) {
 	idle := map[string]float64{}
 	playTable(t, chosen(Scenarios()), func(s Scenario, results map[string]result) {
@@ -61,7 +61,7 @@ func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
 		if over := !(r.p95 <= most) || r.failed > 0; over && late {
 			missed = true
 		} else if over {
-			t.Errorf("%s: %s p95 %.0f ms, %.2f%% failed; want at most %.0f ms and none", s.Name, b.kind, r.p95, 100*r.failed, most)
+			t.Errorf("%s: %s p95 %.0f ms, %.2f%% failed; want at most %.0f ms and no failures", s.Name, b.kind, r.p95, 100*r.failed, most)
 		}
 		if r.waiting < 0.98 {
 			t.Errorf("%s: %.1f%% of the CPUs were used while requests waited, want 98%%", s.Name, 100*r.waiting)
@@ -75,14 +75,14 @@ func check(t *testing.T, s Scenario, results map[string]result, idle float64) {
 	}
 }
 
-// TestWithoutTheGate checks that the scenarios are attacks at all.
+// TestWithoutTheGate checks that the scenarios really are attacks.
 func TestWithoutTheGate(t *testing.T) {
 	for _, s := range Scenarios() {
 		if s.Name != "crawl1" && s.Name != "dist120" {
 			continue
 		}
 		if r := play(t, s, limiter.Observe, "human")["human"]; !(r.p95 > 1000) {
-			t.Errorf("%s is no attack: p95 %.0f ms without the gate", s.Name, r.p95)
+			t.Errorf("%s isn't an attack: p95 %.0f ms without the gate", s.Name, r.p95)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func TestMaxMin(t *testing.T) {
 	}
 }
 
-// TestGateIsMaxMinFair plays crawlers of different greed and standing at one site, and compares what each gets
-// with the oracle.
+// TestGateIsMaxMinFair plays crawlers with different loads and standings at one site, and compares the CPU time
+// that each gets with the oracle's result.
 func TestGateIsMaxMinFair(t *testing.T) {
 	s := Scenarios()[0]
 	var clients []*Client
@@ -147,12 +147,12 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	add(&Client{Parallel: 4, Pages: page, Attested: true}, 4, 9)
 	add(&Client{Rate: 0.25, Pages: page}, 1, 0.25*heavyPage)
 	w := newWorld(t, 3, s, limiter.Fair)
-	w.Run(clients, 4500, 4800) // all debts are at their floor: while debts grow, prices also grow
+	w.Run(clients, 4500, 4800) // by now, all debts are at their floor; while debts grow, costs also count for more
 	for i, want := range MaxMin(s.CPUs, claims) {
 		got := w.Used(clients[i].Kind) * s.CPUs
 		slack := 0.06 * want
 		if claims[i].Wants < 9 {
-			slack = 0.25 * want // a few dozen requests at random
+			slack = 0.25 * want // a few dozen requests, at random times
 		}
 		if math.Abs(got-want) > slack {
 			t.Errorf("client %d got %.3f CPUs, the oracle says %.3f", i, got, want)
@@ -160,14 +160,14 @@ func TestGateIsMaxMinFair(t *testing.T) {
 	}
 }
 
-// Claim is how much of a capacity is wanted, and the weight of the claim.
+// Claim is the amount of a capacity that is wanted, and the weight of the claim.
 type Claim struct {
 	Weight, Wants float64
 }
 
-// MaxMin divides a capacity max-min fairly: no claim gets more than it wants, and no claim's share by weight
-// could grow without taking from a claim that has less (Bertsekas and Gallager, Data Networks, 6.5.2). All
-// claims fill like vessels, until they are full or nothing is left.
+// MaxMin divides a capacity max-min fairly. No claim gets more than it wants, and no claim's amount divided by
+// its weight could grow without reducing that of a claim that has less (Bertsekas and Gallager, Data Networks,
+// 6.5.2). All claims fill up at the same pace, until they are satisfied or nothing is left.
 func MaxMin(capacity float64, claims []Claim) []float64 {
 	got := make([]float64, len(claims))
 	for {
@@ -180,7 +180,7 @@ func MaxMin(capacity float64, claims []Claim) []float64 {
 		if open == 0 || capacity <= 1e-12 {
 			return got
 		}
-		rise := capacity / open // of the level by weight, unless a claim is full before
+		rise := capacity / open // how far the level rises, unless a claim is full before
 		for i, c := range claims {
 			if got[i] < c.Wants {
 				rise = min(rise, (c.Wants-got[i])/c.Weight)

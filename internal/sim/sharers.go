@@ -22,17 +22,17 @@ type Fleet interface {
 	Heal()
 }
 
-// Rate, burst and cost of requests in the test's fleets, in CPU-seconds.
+// These are the rate, the burst and the cost of requests in the test's fleets, in CPU-seconds.
 const (
 	fleetRate  = 0.5
 	fleetBurst = 1.0
 	fleetCost  = 0.02
 )
 
-// Sharers tests what every way of sharing must provide, in real time: there is one limit for all instances; a
-// client's debt doesn't affect others; instances that join learn the debts; and an instance that is cut off
-// works alone, with all its limits, and causes no wrong debts when it is connected again. open makes a fleet,
-// which ends with the test, for the classes of a policy.
+// Sharers tests, in real time, the guarantees that every way of sharing must give. All instances together have
+// one limit. A client's debt doesn't affect other clients. Instances that join learn the debts. An instance
+// that is cut off works alone, with all its limits, and causes no wrong debts when it is connected again. open
+// makes a fleet for the classes of a policy; the fleet ends with the test.
 func Sharers(t *testing.T, open func(t *testing.T, p limiter.Policy) Fleet) {
 	t.Helper()
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func (f *fleet) startWith(t *testing.T, secret byte) *sidecar {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := s.Run(ctx, car); err != nil && ctx.Err() == nil {
-			t.Errorf("the sharer gave up: %v", err)
+			t.Errorf("the Sharer stopped: %v", err)
 		}
 	})
 	running.Go(func() { car.drive(ctx) })
@@ -119,8 +119,8 @@ func (s *sidecar) drive(ctx context.Context) {
 	}
 }
 
-// ask sends one request from a client and waits until it has ended. It returns false if the request was
-// refused or the context ended first.
+// ask sends one request from a client and waits until the request has ended. It returns false if the request
+// was refused or the context ended first.
 func (s *sidecar) ask(ctx context.Context, client string, cost float64, takes time.Duration) bool {
 	c := time.Duration(cost * float64(time.Second))
 	t := s.Arrive(time.Now(), limiter.Arrival{Client: clientKey(client), Guess: c})
@@ -148,13 +148,13 @@ func (s *sidecar) level(client string) float64 {
 	return fleetBurst
 }
 
-// connected waits until a charge at each instance is known to all others.
+// connected waits until all instances know a charge that was made at each of the others.
 func (f *fleet) connected(t *testing.T, cars []*sidecar, name string) {
 	t.Helper()
 	for i, from := range cars {
 		client, tries := fmt.Sprintf("%s-%d", name, i), 0
-		testkit.Eventually(t, "a charge of instance "+client+" is known to all", func() bool {
-			if tries++; tries%50 == 1 { // charges from before the instances were connected are lost
+		testkit.Eventually(t, "all instances know the charge of instance "+client, func() bool {
+			if tries++; tries%50 == 1 { // charges that were made before the instances were connected are lost
 				from.Debit(time.Now(), limiter.Charge{Key: clientKey(client), Cost: 0})
 				from.sharer.Offer(limiter.Charge{
 					Key: clientKey(client), Cost: 5 * time.Second, At: time.Now(), Received: time.Now(), Until: time.Now(),
@@ -170,7 +170,7 @@ func (f *fleet) connected(t *testing.T, cars []*sidecar, name string) {
 	}
 }
 
-// oneLimitForAll makes one client use three instances as much as it can.
+// oneLimitForAll makes one client use as much of three instances as it can.
 func oneLimitForAll(t *testing.T, f *fleet) {
 	const lasts = 8 * time.Second
 	cars := []*sidecar{f.start(t), f.start(t), f.start(t)}
@@ -197,8 +197,8 @@ func oneLimitForAll(t *testing.T, f *fleet) {
 	clients.Wait()
 	allowed := fleetBurst + fleetRate*lasts.Seconds()
 	t.Logf("one client at three instances used %.2f of the %.2f CPU-seconds that one instance allows; overshoot at most %.2f", spent, allowed, worst)
-	// If bursts are divided, an instance has only its own part of the burst left once it has received what the
-	// others let through.
+	// If bursts are divided, an instance has only its own part of the burst left after it has received the
+	// charges of the others.
 	least := fleetBurst/float64(len(cars)) + fleetRate*lasts.Seconds()
 	if spent < 0.9*least || spent > 1.1*allowed {
 		t.Errorf("the client got %.2f CPU-seconds, want %.2f to %.2f within a tenth", spent, least, allowed)
@@ -210,7 +210,7 @@ func oneLimitForAll(t *testing.T, f *fleet) {
 	}
 }
 
-// aNewcomerLearns starts an instance when a client already owes.
+// aNewcomerLearns starts an instance when a client is already in debt.
 func aNewcomerLearns(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t)}
 	f.connected(t, cars, "link")
@@ -243,7 +243,7 @@ func aloneWhenCutOff(t *testing.T, f *fleet) {
 	if l := cars[1].level("spender"); l > fleetBurst-3+0.5 {
 		t.Errorf("the instance that is cut off doesn't charge its clients: %v", l)
 	}
-	time.Sleep(500 * time.Millisecond) // time for charges to queue, which they must not
+	time.Sleep(500 * time.Millisecond) // time in which charges could queue, although they may not
 	f.Heal()
 	f.connected(t, cars, "again")
 	least := fleetBurst / float64(len(cars)) // the way of sharing may divide bursts
@@ -264,9 +264,9 @@ func (s *sidecar) knows(client string) bool {
 	return s.Known().Has(time.Since(s.began), client)
 }
 
-// whoIsKnown makes instances learn known clients. All others must learn them as well, including one that
-// starts later. An instance with another secret must neither learn from the others nor be trusted by them.
-// Forged and replayed packets must have no effect.
+// whoIsKnown makes clients known at some instances. All others must learn these clients, including an instance
+// that starts later. An instance with another secret may neither learn from the others nor be trusted by them.
+// Forged and replayed packets may have no effect.
 func whoIsKnown(t *testing.T, f *fleet) {
 	cars := []*sidecar{f.start(t), f.start(t), f.start(t)}
 	stranger := f.startWith(t, 2)
@@ -282,10 +282,10 @@ func whoIsKnown(t *testing.T, f *fleet) {
 	}
 	for i, by := range cars {
 		tell(by, fmt.Sprint("client-", i))
-		t.Logf("known to all after %v", all(fmt.Sprint("client-", i), cars...))
+		t.Logf("known at all instances after %v", all(fmt.Sprint("client-", i), cars...))
 	}
 	tell(stranger, "stranger")
-	for range 100 { // packets of a sender without the secret
+	for range 100 { // packets of a sender that doesn't have the secret
 		forged := known.NewExchange()
 		forged.SetKeys([32]byte{3}, [32]byte{3})
 		forged.Tell(known.Entry{Kind: known.OfClient, Hash: 1, At: time.Now().Unix()})
@@ -316,9 +316,9 @@ func whoIsKnown(t *testing.T, f *fleet) {
 	}
 }
 
-// aFullOutbox offers more charges than any sharer can queue while none are sent.
+// aFullOutbox offers more charges than any Sharer can queue while it sends none.
 func aFullOutbox(t *testing.T, f *fleet) {
-	s := f.Join(t) // its Run isn't called
+	s := f.Join(t) // the Sharer's Run isn't called
 	dropped := 0
 	for i := range 1_000_000 {
 		now := time.Now()
@@ -327,6 +327,6 @@ func aFullOutbox(t *testing.T, f *fleet) {
 		}
 	}
 	if dropped == 0 {
-		t.Error("a million charges were taken and none was dropped: the queue isn't bounded")
+		t.Error("a million charges were queued and none was dropped, so the queue isn't bounded")
 	}
 }

@@ -15,14 +15,14 @@ func sited(name string, sites []limiter.SiteInfo, clients func() []*Client) Scen
 	return Scenario{Name: name, CPUs: 2, Workers: 16, Sites: sites, site: alike(), end: Attack + 180, clients: clients}
 }
 
-// sitesOfShares returns scenarios of three sites whose clients always want more than there is, with shares of
-// 1, 2 and 5.
+// sitesOfShares returns scenarios of three sites with shares of 1, 2 and 5, whose clients always want more CPU
+// time than there is.
 func sitesOfShares() (all []Scenario) {
 	for _, c := range []struct {
 		name    string
 		clients [3]int
 		cost    [3]float64
-		longer  float64 // how much longer the scenario runs, because a few pages are too few to measure
+		longer  float64 // how many seconds longer the scenario runs, because a few pages aren't enough to measure
 	}{
 		{"pages that cost the same", [3]int{20, 20, 20}, [3]float64{0.15, 0.15, 0.15}, 0},
 		{"the smallest has most clients", [3]int{60, 30, 10}, [3]float64{0.15, 0.15, 0.15}, 0},
@@ -51,7 +51,8 @@ func playSited(s Scenario, seed uint64) (*World, error) {
 	return w, err
 }
 
-// judgeShares returns the sites that get 3 % more or less than their shares of what is used.
+// judgeShares returns the sites that get at least 3 % more or less than their shares of the CPU time that is
+// used.
 func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err error) {
 	w, err := playSited(s, seed)
 	if err != nil {
@@ -67,8 +68,7 @@ func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err 
 	return missed, figures, nil
 }
 
-// aThousandth is a site with a share of 1:1000 whose pages take 3 s: people wait for a page, but not for
-// hours.
+// aThousandth is a site with a share of 1:1000 whose pages take 3 s. People wait for a page, but not for hours.
 func aThousandth() Scenario {
 	return sited("a thousandth", shares(1, 1000), func() []*Client { return join(saturating(0, 20, 3), saturating(1, 20, 0.15)) })
 }
@@ -80,20 +80,20 @@ func judgeThousandth(s Scenario, seed uint64) (missed []string, figures string, 
 	}
 	got := w.Used("a") / w.Used()
 	if got < 0.03 || got > 0.075 {
-		missed = []string{fmt.Sprintf("it got %.4f of what was used, want 3 to 7.5 %%", got)}
+		missed = []string{fmt.Sprintf("the site got %.4f of the CPU time that was used, want 3 to 7.5 %%", got)}
 	}
 	return missed, fmt.Sprintf(" it has %.4f of what was used", got), nil
 }
 
-// TestAThousandth: the site gets a page in about 20 seconds, and no more.
+// TestAThousandth: a site with a tiny share gets one page in about 20 seconds, and no more.
 func TestAThousandth(t *testing.T) {
 	if missed, figures, err := judgeThousandth(aThousandth(), 1); err != nil || len(missed) > 0 {
 		t.Error(missed, figures, err)
 	}
 }
 
-// TestSitesGetTheirShares: sites get the CPUs by their shares, whatever their pages cost, and however many
-// clients each has.
+// TestSitesGetTheirShares: sites get CPU time in proportion to their shares, whatever their pages cost, and
+// however many clients each has.
 func TestSitesGetTheirShares(t *testing.T) {
 	for _, s := range sitesOfShares() {
 		t.Run(s.Name, func(t *testing.T) {
@@ -114,20 +114,21 @@ func playSites(t *testing.T, s Scenario) *World {
 	return w
 }
 
-// TestIdleSitesShareIsEverybodys: the other sites get what a site doesn't use, in proportion to their shares.
+// TestIdleSitesShareIsEverybodys: the CPU time that a site doesn't use goes to the other sites, in proportion
+// to their shares.
 func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	s := sited("one is idle", shares(1, 2, 5), func() []*Client { return join(saturating(0, 20, 0.15), saturating(1, 20, 0.4)) })
 	w := playSites(t, s)
 	a, b := w.Used("a"), w.Used("b")
 	t.Logf("used %.3f: a %.3f, b %.3f", w.Used(), a, b)
 	if w.Used() < 0.99 || math.Abs(a/(a+b)*3-1) > 0.03 {
-		t.Errorf("%.3f of the CPUs were used; a, with a third of the shares in use, had %.3f of it", w.Used(), a/(a+b))
+		t.Errorf("%.3f of the CPUs were used; site a, with a third of the shares in use, had %.3f of that", w.Used(), a/(a+b))
 	}
 }
 
-// TestNeighbourOfACrawl: a crawl of one site doesn't harm the people of another site, even if it comes from
-// many addresses, keeps cookies and browses as people do. Where the sites are not distinguished, it harms
-// them.
+// TestNeighbourOfACrawl: a crawl of one site doesn't harm the people of another site, even if the crawl comes
+// from many addresses, keeps cookies and browses as people do. If the sites aren't distinguished, the crawl
+// harms these people.
 func TestNeighbourOfACrawl(t *testing.T) {
 	neighbours := func() []*Client { return called("neighbour", of(1, thinking(people(20)))) }
 	calm := playSites(t, sited("calm", shares(1, 1), neighbours))
@@ -151,8 +152,8 @@ func TestNeighbourOfACrawl(t *testing.T) {
 	}
 }
 
-// TestNeighbourOfAFlood: newcomers of one site are served while another site is flooded from a new address for
-// each request: strangers are one flow at each site.
+// TestNeighbourOfAFlood: newcomers of one site are served while another site is flooded with requests from new
+// addresses, because each site has its own flow of strangers.
 func TestNeighbourOfAFlood(t *testing.T) {
 	newcomers := func() []*Client {
 		return called("new", of(1, []*Client{{Address: 0x20000001, Rate: 1, Fresh: true, Pages: flat(), Timeout: 30, From: Attack}}))
@@ -168,8 +169,8 @@ func TestNeighbourOfAFlood(t *testing.T) {
 	}
 }
 
-// TestInventedHostsGainNothing: a client can request any host. All hosts that aren't named sites form one
-// site, so a client that invents hosts competes with itself and with the clients of other unnamed hosts.
+// TestInventedHostsGainNothing: all hosts that aren't named sites form one site. A client that invents hosts
+// therefore competes only with itself and with the clients of other unnamed hosts.
 func TestInventedHostsGainNothing(t *testing.T) {
 	s := sited("invented", shares(1), func() (cs []*Client) {
 		invented := saturating(1, 80, 0.15)
@@ -179,14 +180,14 @@ func TestInventedHostsGainNothing(t *testing.T) {
 		return join(saturating(0, 10, 0.15), invented)
 	})
 	w := playSites(t, s)
-	t.Logf("the named site got %.3f, 80 invented ones %.3f", w.Used("a"), w.Used("b"))
+	t.Logf("the named site got %.3f, and 80 invented hosts got %.3f", w.Used("a"), w.Used("b"))
 	if math.Abs(w.Used("b")/w.Used()*2-1) > 0.03 {
 		t.Error("invented hosts gain more than the share of the unnamed hosts")
 	}
 }
 
-// TestPeopleOfACrawledSite: a crawler can't raise the share of the site that it crawls, at the expense of this
-// site's people, by requesting a page of another site now and then.
+// TestPeopleOfACrawledSite: a crawler can't gain at the expense of the crawled site's people by requesting a
+// page of another site now and then.
 func TestPeopleOfACrawledSite(t *testing.T) {
 	play := func(name string, clients ...[]*Client) *World {
 		s := sited(name, shares(1, 1), func() []*Client {
@@ -205,8 +206,8 @@ func TestPeopleOfACrawledSite(t *testing.T) {
 	}
 }
 
-// hoster maps the addresses of the crawler and the office to one autonomous system, and all others to another
-// one.
+// hoster maps the addresses of the crawler and the office to one autonomous system, and all other addresses to
+// another.
 type hoster struct{}
 
 func (hoster) ID(a netip.Addr) string {
@@ -216,8 +217,8 @@ func (hoster) ID(a netip.Addr) string {
 	return "AS64497"
 }
 
-// TestHosterInDebt: an autonomous system that 120 crawlers have brought into debt doesn't lock out the office
-// in the same system. Its people get their pages as they do where no class counts by autonomous system.
+// TestHosterInDebt: if 120 crawlers bring an autonomous system into debt, the office in the same system isn't
+// locked out. The office's people get their pages as if there were no class of autonomous systems.
 func TestHosterInDebt(t *testing.T) {
 	without := Scenario{Name: "a hoster in debt", CPUs: 2, Workers: 16, clients: func() []*Client { return join(people(20), office(30), dist(120, "/heavy")) }}
 	with := without
@@ -232,7 +233,7 @@ func TestHosterInDebt(t *testing.T) {
 		t.Errorf("the office in the indebted system gets %+v", o)
 	}
 	if o := after["human"]; o.good < before["human"].good-0.01 {
-		t.Errorf("people elsewhere get %+v, and %+v without", o, before["human"])
+		t.Errorf("people elsewhere get %+v, and %+v without the class", o, before["human"])
 	}
 	debt := debtOf(t, with)
 	if debt >= 0 {

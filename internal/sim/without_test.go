@@ -9,12 +9,13 @@ import (
 	"tempomat/limiter"
 )
 
-// hog is a crawler's page: it takes some seconds of a CPU, after it has held a worker for some others.
+// hog is a crawler's page. It holds a worker for some seconds without computing, and then uses a CPU for some
+// seconds.
 type hog struct{ cpu, sleep float64 }
 
 func (h hog) String() string { return fmt.Sprintf("%g+%gs", h.sleep, h.cpu) }
 
-// beside is a site with a few people and newcomers, who use a third of the CPUs, next to a hog.
+// beside is a site next to a hog, with a few people and newcomers who use a third of the CPUs.
 type beside struct {
 	cpus, workers int
 	page          float64 // seconds of a CPU
@@ -50,7 +51,7 @@ func (b beside) scenario() Scenario {
 	return s
 }
 
-// sweep returns a grid of rows: a few, or all.
+// sweep returns all rows of the grid, or a few of them.
 func sweep(all, steps bool) (grid []beside) {
 	machines, pages, parallel, spread := [][2]int{{1, 8}, {2, 16}}, []float64{0.02, 0.1, 0.3, 0.6}, []int{3, 20}, []bool{false}
 	hogs := []hog{{0.5, 0}, {2, 0}, {30, 0}, {120, 0}, {0.001, 30}}
@@ -75,7 +76,7 @@ func sweep(all, steps bool) (grid []beside) {
 	return grid
 }
 
-// judgeBeside plays a scenario with the gate and without, formats both results, and returns the kinds of
+// judgeBeside plays a scenario with the gate and without it, formats both results, and returns the kinds of
 // clients for which more requests fail with the gate.
 func judgeBeside(s Scenario, seed uint64) (worse []string, lines string, err error) {
 	kinds := []string{"new", "human"}
@@ -89,15 +90,15 @@ func judgeBeside(s Scenario, seed uint64) (worse []string, lines string, err err
 		lines += fmt.Sprintf("\n%-52s %-6s %4d | good %3.0f%% %3.0f%% <5s %3.0f%% %3.0f%% p50 %6.0f %6.0f p95 %6.0f %6.0f fail %3.0f%% %3.0f%%",
 			s.Name, k, f.asked, 100*f.good, 100*o.good, 100*f.good5, 100*o.good5, f.p50, o.p50, f.p95, o.p95, 100*f.failed, 100*o.failed)
 		if f.failed > o.failed+0.1 {
-			worse = append(worse, fmt.Sprintf("%s: %.0f %% of %s fail, and %.0f %% without a gate", s.Name, 100*f.failed, k, 100*o.failed))
+			worse = append(worse, fmt.Sprintf("%s: %.0f %% of the requests of %s fail, and %.0f %% without the gate", s.Name, 100*f.failed, k, 100*o.failed))
 		}
 	}
 	return worse, lines, err
 }
 
-// TestNobodyIsWorseOffThanWithoutGate plays sites next to hogs of all kinds: the gate must not make requests
-// fail that would succeed without it. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps plays it
-// with the kernel's help, and TEMPOMAT_ONLY selects rows by parts of their names.
+// TestNobodyIsWorseOffThanWithoutGate plays sites next to hogs of all kinds. Requests that would succeed
+// without the gate may not fail because of it. TEMPOMAT_SCENARIOS=sweep plays the whole grid; sweep+steps plays
+// it with workers that reduce their priority. TEMPOMAT_ONLY selects rows by parts of their names.
 func TestNobodyIsWorseOffThanWithoutGate(t *testing.T) {
 	mode := os.Getenv("TEMPOMAT_SCENARIOS")
 	grid := sweep(mode == "sweep" || mode == "sweep+steps", mode == "sweep+steps")

@@ -12,8 +12,8 @@ import (
 type World struct {
 	*engine
 	site    site
-	backend *backend // of the first instance, which is usually the only one
-	proxy   *proxy   // that instance
+	backend *backend // the backend of the first instance, which is usually the only one
+	proxy   *proxy   // the first instance
 	fleet   []*proxy // all instances
 	sticky  bool
 	turn    int // requests that have arrived at the load balancer
@@ -22,9 +22,9 @@ type World struct {
 	from    float64 // start of the measurement
 
 	latency map[string][]float64 // by kind of client; failures are infinite
-	usedBy  map[string]float64   // until from
+	usedBy  map[string]float64   // CPU-seconds by kind of client, used before from
 	used    float64
-	held    int     // the most requests that waited at once
+	held    int     // the largest number of requests that waited at once
 	waited  float64 // seconds in which any request waited
 	worked  float64 // CPU-seconds used in those seconds
 	short   float64 // seconds in which requests had to wait for a CPU or a worker of the backend
@@ -61,7 +61,7 @@ func (w *World) balance(address uint32) *proxy {
 	return w.fleet[w.turn%len(w.fleet)]
 }
 
-// Run runs the site with its clients until the given time. Only what happens after from is measured.
+// Run runs the site with its clients until the given time. It measures only the time after from.
 func (w *World) Run(clients []*Client, from, until float64) {
 	w.from = from
 	for _, c := range clients {
@@ -92,7 +92,7 @@ func (w *World) pass(to float64) {
 	}
 }
 
-// usedOwn returns what all backends have used since the start, in CPU-seconds.
+// usedOwn returns the CPU-seconds that all backends have used since the start.
 func (w *World) usedOwn() (x float64) {
 	for _, p := range w.fleet {
 		x += p.backend.used.own
@@ -132,7 +132,7 @@ func (w *World) Percentile(kind string, p float64) float64 {
 	return 1000 * l[min(len(l)-1, int(p*float64(len(l))))]
 }
 
-// Failed returns what fraction of the requests from one kind of client failed.
+// Failed returns the fraction of the requests from one kind of client that failed.
 func (w *World) Failed(kind string) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
@@ -143,10 +143,10 @@ func (w *World) Failed(kind string) float64 {
 	return float64(n) / float64(len(w.latency[kind]))
 }
 
-// Good returns what fraction of the requests from one kind of client were answered within a second.
+// Good returns the fraction of the requests from one kind of client that were answered within a second.
 func (w *World) Good(kind string) float64 { return w.Within(kind, 1) }
 
-// Within returns the fraction that was answered within most seconds.
+// Within returns the fraction of these requests that were answered within most seconds.
 func (w *World) Within(kind string, most float64) float64 {
 	n := 0
 	for _, x := range w.latency[kind] {
@@ -168,8 +168,8 @@ func (w *World) Short() float64 { return w.short / (w.now - w.from) / float64(le
 // Asked returns how many requests of a kind of client were answered or failed.
 func (w *World) Asked(kind string) int { return len(w.latency[kind]) }
 
-// Used returns the fraction of the CPUs that the given kinds of clients used or, if none are given, all of
-// them.
+// Used returns the fraction of the CPUs that the given kinds of clients used. If none are given, it returns the
+// fraction that all used.
 func (w *World) Used(kinds ...string) float64 {
 	x := w.usedOwn() - w.used
 	if len(kinds) > 0 {
@@ -185,7 +185,7 @@ func (w *World) Used(kinds ...string) float64 {
 }
 
 // UsedWhileWaiting returns the fraction of the CPUs that was used while any request waited at the gate. It
-// returns 1 if none ever waited.
+// returns 1 if no request ever waited.
 func (w *World) UsedWhileWaiting() float64 {
 	if w.waited == 0 {
 		return 1

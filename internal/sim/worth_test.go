@@ -17,8 +17,9 @@ import (
 	"tempomat/limiter"
 )
 
-// TEMPOMAT_WORTH=1 asks whether the rules are worth having: rows are played without each of them, and with the
-// code broken on purpose. TEMPOMAT_WORTH=all plays all rows with each of these mutations.
+// askedForWorth skips the test unless TEMPOMAT_WORTH is set. TEMPOMAT_WORTH=1 tests whether the rules are worth
+// having: it plays rows without each rule, and with other code broken on purpose. TEMPOMAT_WORTH=all plays all
+// rows with each of these mutations.
 func askedForWorth(t *testing.T) (all bool) {
 	t.Helper()
 	mode := os.Getenv("TEMPOMAT_WORTH")
@@ -34,7 +35,8 @@ type row struct {
 	judge func(s Scenario, seed uint64) (missed []string, figures string, err error)
 }
 
-// rows returns the rows of all tables. Of the grid of hogs, it returns all or those that are always played.
+// rows returns the rows of all tables. If grid is true, it returns the whole grid of hogs, otherwise only the
+// rows that are always played.
 func rows(grid bool) map[string]row {
 	all := map[string]row{}
 	for _, g := range append(groups(), group{"", Scenarios()}, group{"", Machines()}) {
@@ -75,7 +77,7 @@ func judgeHarm(s Scenario, seed uint64) (missed []string, figures string, err er
 	return missed, figures, err
 }
 
-// isMissed reports whether two of three seeds miss the row's demands, and what one of them got.
+// isMissed reports whether two of three seeds miss the row's demands, and the result of one of them.
 func (r row) isMissed() (yes bool, why string, err error) {
 	missed, figures, err := r.judge(r.Scenario, 1)
 	if err == nil {
@@ -90,12 +92,12 @@ func (r row) isMissed() (yes bool, why string, err error) {
 // A row counts as worse because of a mutation if one of its figures changes by this much.
 const (
 	worseGood   = 0.05 // this fraction of the requests is no longer answered within a second
-	worseFailed = 0.05 // this fraction of the requests fails in addition
-	worseP95    = 1.25 // p95 grows to this multiple
-	worseMs     = 50   // and by this much
+	worseFailed = 0.05 // this additional fraction of the requests fails
+	worseP95    = 1.25 // p95 grows to at least this multiple
+	worseMs     = 50   // and by at least this many milliseconds
 )
 
-// figures are what the requests of a kind of client got.
+// figures are the results of a kind of client.
 type figures struct{ Good, P95, Failed float64 }
 
 // medians returns the medians of three seeds for each of a row's kinds of clients.
@@ -121,15 +123,15 @@ func (r row) medians() (map[string]figures, error) {
 // edit replaces a piece of code that occurs once in its file.
 type edit struct{ file, is, becomes string }
 
-// mutation is a way to break the code: one of the rows must be missed then, or get worse.
+// mutation is a way to break the code. One of its rows must then be missed or get worse.
 type mutation struct {
 	what  string
 	rows  []string
 	edits []edit
 }
 
-// mutations returns the rules of the gate, each of which is taken out of the code, and mistakes that have happened
-// or might.
+// mutations returns the rules of the gate, each of which is taken out of the code, and mistakes that have
+// happened or might happen.
 func mutations() []mutation {
 	return append(rules(),
 		mutation{
@@ -149,13 +151,14 @@ func mutations() []mutation {
 			[]edit{{"limiter/workers.go", "slackTimes*(n.workers-n.longMost+n.cpus)", "0*slackTimes*n.workers+2"}},
 		},
 		mutation{
-			"a full queue sheds light clients first", []string{"new+full-queue"},
+			"a full queue refuses light requests first", []string{"new+full-queue"},
 			[]edit{{"limiter/gate.go", "return t.level.rung() > o.level.rung()", "return t.level.rung() < o.level.rung()"}},
 		},
 	)
 }
 
-// rules returns the rules of the gate that doc.go of package limiter names, and how to take each of them out.
+// rules returns the rules of the gate that doc.go of package limiter names, and how to take each rule out of
+// the code.
 func rules() []mutation {
 	const gate, ladder, flow, workers, sites = "limiter/gate.go", "limiter/ladder.go", "limiter/flow.go", "limiter/workers.go", "limiter/sites.go"
 	return []mutation{
@@ -201,8 +204,8 @@ func rules() []mutation {
 	}
 }
 
-// TestMutations plays rows with each mutation. A rule without which no row gets worse is not needed. The rows of
-// a mutation come first; with TEMPOMAT_WORTH=all, all others are played after them.
+// TestMutations plays rows with each mutation. If no row gets worse without a rule, the rule isn't needed. A
+// mutation's own rows are played first; with TEMPOMAT_WORTH=all, all other rows follow.
 func TestMutations(t *testing.T) {
 	all := askedForWorth(t)
 	root, err := filepath.Abs("../..")
@@ -231,21 +234,21 @@ func TestMutations(t *testing.T) {
 				if noticed = true; !all {
 					break
 				}
-				t.Log(line) // all rows take long
+				t.Log(line) // playing all rows takes long
 			}
 		}
 		if !noticed {
-			t.Errorf("%s: no row notices", m.what)
+			t.Errorf("%s: no row gets worse", m.what)
 		}
 	})
 	t.Log("\n" + strings.Join(lines, ""))
 }
 
-// noticedBy returns how a row gets worse if a mutated program plays it; empty: it doesn't.
+// noticedBy returns how a row gets worse if a mutated program plays it, or an empty string if it doesn't.
 func noticedBy(binary, name string) (how string, err error) {
 	r, ok := rows(true)[name]
 	if !ok {
-		return "", errors.New("no row is named so")
+		return "", errors.New("no row has this name")
 	}
 	missed, _, err := r.isMissed()
 	if err != nil {
@@ -295,8 +298,8 @@ func (m mutation) mutate(root string) (map[string]string, error) {
 	return texts, nil
 }
 
-// TestMutationsAreOfThisCode checks that each mutation still finds its line and its rows. TestMutations checks that
-// the rows notice it.
+// TestMutationsAreOfThisCode checks that each mutation still finds its line and its rows. TestMutations checks
+// that the rows get worse.
 func TestMutationsAreOfThisCode(t *testing.T) {
 	table := rows(true)
 	for _, m := range mutations() {
@@ -333,8 +336,8 @@ func (m mutation) build(dir, root string) (binary string, err error) {
 	return binary, nil
 }
 
-// playWith plays a row with a mutated program. It returns whether the row is missed and what its clients got, or
-// with the mode medians their medians.
+// playWith plays a row with a mutated program. It returns whether the row is missed, and the results of the
+// row's clients; in mode medians, it returns their medians.
 func playWith(binary, name, mode string) (said string, missed bool, err error) {
 	c := exec.Command(binary, "-test.run", "TestOneRow$", "-test.v")
 	c.Env = append(os.Environ(), "TEMPOMAT_WORTH="+mode, "TEMPOMAT_ROW="+name)
@@ -346,7 +349,7 @@ func playWith(binary, name, mode string) (said string, missed bool, err error) {
 	return "", false, errors.Join(fmt.Errorf("the row was not played: %s", out), err)
 }
 
-// oneRow begins the output of TestOneRow.
+// oneRow is the beginning of the output of TestOneRow.
 const oneRow = "the row: "
 
 // TestOneRow plays the row that TEMPOMAT_ROW names, for TestMutations.

@@ -19,7 +19,7 @@ import (
 
 // Authority issues certificates. Its methods may be called concurrently.
 type Authority struct {
-	Pool        *x509.CertPool // contains only this authority
+	Pool        *x509.CertPool // contains only this authority's certificate
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
@@ -48,7 +48,8 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// Issue makes a certificate for names and addresses, valid until the given time, and its key. Both are PEM.
+// Issue makes a certificate for names and addresses that is valid until the given time, and the certificate's
+// key. Both are PEM.
 func (a *Authority) Issue(t testing.TB, until time.Time, names ...string) (certificate, key []byte) {
 	t.Helper()
 	k := newKey(t)

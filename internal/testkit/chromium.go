@@ -68,7 +68,7 @@ func StartChromium(t testing.TB, words ...string) *Chromium {
 	return c
 }
 
-// settle waits until the browser's last processes no longer use its profile.
+// settle waits until the browser's last processes no longer use the profile.
 func settle(home string) {
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if os.RemoveAll(home) == nil {
@@ -120,7 +120,7 @@ func (c *Chromium) Do(session, method string, params, into any) {
 	}
 }
 
-// Try is like Do, but returns an error instead of ending the test.
+// Try does what Do does, but returns an error instead of ending the test.
 func (c *Chromium) Try(session, method string, params, into any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *Tab) Close() {
 	p.Chromium.Do("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
 }
 
-// Look says how a page is displayed.
+// Look is how a page is displayed.
 type Look struct {
 	Width, Height int
 	Scheme        string // light or dark
@@ -205,7 +205,7 @@ func (p *Tab) Eval(expression string, into any) {
 	}
 }
 
-// TryEval is like Eval, but returns an error instead of ending the test.
+// TryEval does what Eval does, but returns an error instead of ending the test.
 func (p *Tab) TryEval(expression string, into any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -238,7 +238,7 @@ func (p *Tab) Await(what, expression string) {
 	}
 	var text string
 	_ = p.TryEval("document.body.innerText", &text)
-	p.t.Fatalf("not within the time limit: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.Complaints(), "\n"))
+	p.t.Fatalf("timed out: %s (%v); the page:\n%.1500s\n%s", what, err, text, strings.Join(p.Complaints(), "\n"))
 }
 
 // Text returns the text of an element.
@@ -248,14 +248,14 @@ func (p *Tab) Text(selector string) (text string) {
 	return text
 }
 
-// Rows returns the texts of the cells in a table's body.
+// Rows returns the texts of the cells in a table's body, row by row.
 func (p *Tab) Rows(table string) (rows [][]string) {
 	p.t.Helper()
 	p.Eval(fmt.Sprintf("[...document.querySelectorAll('%s tbody tr')].map((r) => [...r.children].map((c) => c.textContent))", table), &rows)
 	return rows
 }
 
-// Press presses a key like a user.
+// Press presses a key as a user would.
 func (p *Tab) Press(key string) {
 	p.t.Helper()
 	codes := map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Space": 32}
@@ -272,7 +272,7 @@ func (p *Tab) Press(key string) {
 	p.Do("Input.dispatchKeyEvent", event, nil)
 }
 
-// Picture takes a screenshot: of the whole page if whole is set, otherwise of the visible part.
+// Picture takes a screenshot. If whole is true, it shows the whole page, otherwise the visible part.
 func (p *Tab) Picture(whole bool) []byte {
 	p.t.Helper()
 	var shot struct{ Data string }
@@ -282,8 +282,8 @@ func (p *Tab) Picture(whole bool) []byte {
 	return data
 }
 
-// Complaints returns errors from the console, violations of the Content-Security-Policy, and exceptions, from
-// all tabs.
+// Complaints returns errors from the console, violations of the Content-Security-Policy, and exceptions of all
+// tabs.
 func (c *Chromium) Complaints() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,13 +6,13 @@ import (
 )
 
 // Patience is how long a test waits for other processes or goroutines before it fails. It is much longer than
-// anything takes on a machine that is busy with other tests, and says nothing about how fast things should be.
-// For example, a certificate that couldn't be issued is requested again after a minute.
+// any such wait takes on a machine that is busy with other tests, and isn't a requirement on speed. For
+// example, a certificate that couldn't be issued is requested again after a minute.
 const Patience = 2 * time.Minute
 
-// Eventually waits until holds returns true, and returns how long that took. If that takes longer than
-// [Patience], the test fails with a message that contains what. It calls holds every 2 ms; if holds is
-// expensive, it may sleep itself.
+// Eventually waits until holds returns true, and returns how long that took. If it takes longer than
+// [Patience], the test fails with a message that contains what. Eventually calls holds every 2 ms; if holds is
+// expensive, it may sleep before it returns.
 func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()

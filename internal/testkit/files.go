@@ -21,15 +21,16 @@ func WriteFile(t testing.TB, name, text string, mode os.FileMode) {
 	Must(t, os.WriteFile(name, []byte(text), mode))
 }
 
-// ReplaceFile is WriteFile for a file that a program may read at any moment: it finds the old text or the new one.
+// ReplaceFile replaces a file that a program may read at any moment. The program finds either the old text or
+// the new one.
 func ReplaceFile(t testing.TB, name, text string) {
 	t.Helper()
 	WriteFile(t, name+".new", text, 0o600)
 	Must(t, os.Rename(name+".new", name))
 }
 
-// ShortDir makes a directory that is removed when the test ends. Unlike that of t.TempDir, its path is short
-// enough for sockets.
+// ShortDir makes a directory that is removed when the test ends. Unlike the directory of t.TempDir, it has a
+// path that is short enough for sockets.
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "test-")
@@ -38,7 +39,7 @@ func ShortDir(t testing.TB) string {
 	return dir
 }
 
-// Must ends the test if there is an error. It is for the steps that prepare what a test checks.
+// Must ends the test if there is an error. It is for steps that prepare a test.
 func Must(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -49,8 +50,8 @@ func Must(t interface {
 	}
 }
 
-// SmallDisk mounts a file system of a few KiB until the end of the test. Where nothing can be mounted, the test is
-// skipped, but not by root in CI.
+// SmallDisk mounts a file system of a few KiB until the end of the test. If that isn't possible, the test is
+// skipped, unless it runs as root in CI.
 func SmallDisk(t testing.TB, kib int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Golden compares a text with the contents of a file. If update is set, which is a flag of the test, it writes
-// the file instead.
+// Golden compares a text with the contents of a file. If update, a flag of the test, is true, Golden writes the
+// file instead.
 func Golden(t testing.TB, update bool, file, got string) {
 	t.Helper()
 	if update {

@@ -29,13 +29,13 @@ func (o *Output) Close() {
 	o.over = true
 }
 
-// String returns everything that has been written.
+// String returns all output so far.
 func (o *Output) String() string {
 	text, _ := o.after(0)
 	return text
 }
 
-// Len returns the length in bytes, which is the position where later lines begin.
+// Len returns the length of the output in bytes, which is the position where later lines begin.
 func (o *Output) Len() int { return len(o.String()) }
 
 func (o *Output) after(from int) (text string, over bool) {
@@ -44,8 +44,8 @@ func (o *Output) after(from int) (text string, over bool) {
 	return string(o.text[from:]), o.over
 }
 
-// Await waits for a complete line after position from that contains all parts. It returns the line, and where
-// it ends.
+// Await waits for a complete line after position from that contains all parts. It returns the line and the
+// position where the line ends.
 func (o *Output) Await(t testing.TB, from int, parts ...string) (found string, next int) {
 	t.Helper()
 	next = from

@@ -17,8 +17,8 @@ type Pipes struct {
 // NewPipes makes a Pipes.
 func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
-// Dial returns the client's end of a connection as soon as the other end has been accepted, or an error of
-// Offer.
+// Dial returns the client's end of a connection as soon as the server has accepted the other end. Its errors
+// are those of Offer.
 func (l *Pipes) Dial(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
 	return near, l.Offer(ctx, far)
@@ -37,7 +37,7 @@ func (l *Pipes) Offer(ctx context.Context, far net.Conn) error {
 	}
 }
 
-// Accept implements net.Listener. After Close its error is net.ErrClosed.
+// Accept implements net.Listener. After Close, it returns net.ErrClosed.
 func (l *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// The ports of tests are below those that the kernel assigns itself, to connections and to listeners at port 0
-// (on Linux from 32768). If a port above is free now, the kernel may assign it before a server can use it, and
-// it stays in use for a minute after a connection has ended.
+// Tests use ports below those that the kernel assigns to connections and to listeners at port 0 (on Linux, from
+// 32768). If a higher port is free now, the kernel may assign it before a server can use it. Such a port also
+// stays in use for a minute after a connection has ended.
 const (
 	firstPort = 12000
 	lastPort  = 31999
 )
 
 // FreePorts returns the first of n consecutive ports that are free at 127.0.0.1, for TCP and UDP. No other
-// test, even in another process, gets them before this one ends.
+// test, even in another process, gets these ports before this test ends.
 func FreePorts(t testing.TB, n int) (first int) {
 	t.Helper()
 	for range 1000 {

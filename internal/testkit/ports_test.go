@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFreePorts: no other caller gets the ports until the test ends. Then they are free again.
+// TestFreePorts: no other caller gets the ports until the test ends. After that, they are free again.
 func TestFreePorts(t *testing.T) {
 	given := map[int]bool{}
 	t.Run("as many as there are", func(t *testing.T) {
@@ -14,7 +14,7 @@ func TestFreePorts(t *testing.T) {
 			first := FreePorts(t, 2)
 			for _, port := range []int{first, first + 1} {
 				if given[port] || port < firstPort || port > lastPort {
-					t.Errorf("port %d is handed out twice, or is outside our range", port)
+					t.Errorf("port %d was returned twice, or is outside the range", port)
 				}
 				if takePorts(t, port, 1) {
 					t.Errorf("port %d can be taken by another test", port)
@@ -26,7 +26,7 @@ func TestFreePorts(t *testing.T) {
 		Must(t, err)
 		defer l.Close()
 		if isFree(l.Addr().String()) {
-			t.Errorf("%s is free, though a listener has it", l.Addr())
+			t.Errorf("%s counts as free, although a listener uses it", l.Addr())
 		}
 	})
 	for port := range given {

@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// Process is a running program. It ends with the test.
+// Process is a running program, which ends with the test.
 type Process struct {
 	Proc           *os.Process
 	Stdout, Stderr *Output
 	Ended          chan struct{} // closed when Status is known
-	Status         int           // of its exit; -1: by a signal
+	Status         int           // the exit status; -1: a signal ended the process
 
 	t        testing.TB
 	path     string
 	said     chan struct{} // closed when all processes that write the output have ended
-	followed chan struct{} // closed when another process writes the output, too
+	followed chan struct{} // closed when another process also writes the output
 }
 
-// Start starts a program with an environment in addition to Environment.
+// Start starts a program with the variables of env in addition to Environment.
 func Start(t testing.TB, env []string, path string, args ...string) *Process {
 	t.Helper()
 	return StartWith(t, nil, env, path, args...)
 }
 
-// StartWith is like Start, and passes open files to the program, from descriptor 3 on.
+// StartWith does what Start does, and also passes open files to the program, from descriptor 3 on.
 func StartWith(t testing.TB, files []*os.File, env []string, path string, args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, path: path, Stdout: new(Output), Stderr: new(Output), said: make(chan struct{})}
@@ -48,7 +48,8 @@ func StartWith(t testing.TB, files []*os.File, env []string, path string, args .
 	return p
 }
 
-// pipe returns the end of a pipe to which programs write. It closes said when the last of them has ended.
+// pipe returns the end of a pipe to which programs write. It closes said when the last of these programs has
+// ended.
 func pipe(t testing.TB, to *Output, said chan<- struct{}) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -64,8 +65,8 @@ func pipe(t testing.TB, to *Output, said chan<- struct{}) *os.File {
 	return write
 }
 
-// awaitEnd closes Ended when the process has ended and all its output has arrived, or another process continues to
-// write it.
+// awaitEnd closes Ended when the process has ended, and either all its output has arrived or another process
+// continues to write to the output.
 func (p *Process) awaitEnd() {
 	p.followed, p.Ended = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -82,7 +83,7 @@ func (p *Process) awaitEnd() {
 	p.t.Cleanup(p.Kill)
 }
 
-// Successor returns the process with a PID, which takes this one's place and writes the same output.
+// Successor returns the process with a PID, which replaces this process and writes to the same output.
 func (p *Process) Successor(pid int) *Process {
 	p.t.Helper()
 	proc, err := os.FindProcess(pid)
@@ -94,8 +95,8 @@ func (p *Process) Successor(pid int) *Process {
 	return &next
 }
 
-// Environment returns the test's environment without the variables that configure our programs. Programs that run
-// with it don't fetch the lists of robots from the internet.
+// Environment returns the test's environment without the variables that configure this module's programs. With
+// it, programs don't fetch the lists of robots from the internet.
 func Environment() (env []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TEMPOMAT_") && !strings.HasPrefix(v, "NOTIFY_SOCKET=") {
@@ -105,8 +106,8 @@ func Environment() (env []string) {
 	return append(env, "TEMPOMAT_ROBOTS_REFRESH=off")
 }
 
-// Kill ends the process with SIGTERM. The test fails if that isn't enough, or if the program has panicked or the
-// race detector has found something.
+// Kill ends the process with SIGTERM. The test fails if SIGTERM isn't enough, if the program has panicked, or
+// if the race detector has found a data race.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGTERM)
 	select {
@@ -117,11 +118,11 @@ func (p *Process) Kill() {
 		p.t.Errorf("%s had to be killed; its log:\n%s", p.path, p.Stderr)
 	}
 	if log := p.Stderr.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic") {
-		p.t.Errorf("%s: a data race or a panic:\n%s", p.path, log)
+		p.t.Errorf("%s had a data race or a panic:\n%s", p.path, log)
 	}
 }
 
-// Signal has no effect on a process that has ended.
+// Signal sends a signal to the process. It has no effect on a process that has ended.
 func (p *Process) Signal(s os.Signal) {
 	if err := p.Proc.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Errorf("%v to %s: %v", s, p.path, err)

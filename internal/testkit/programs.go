@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Program returns the path of the first of the given programs that exists, on the PATH or in /usr/sbin. If
-// there is none, the test is skipped. In CI it fails instead, because otherwise it might never run anywhere.
+// Program returns the path of the first of the given programs that exists, on the PATH or in /usr/sbin. If none
+// exists, the test is skipped. In CI, the test fails instead, because otherwise it might never run anywhere.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -41,8 +41,8 @@ func missing(t testing.TB, what string) {
 }
 
 // Build builds programs of this module into a directory. args are further arguments for go build. Build also
-// calls os.Stat for each source file: go test records the files that a test looks at, and runs a cached test
-// again if one of them has changed.
+// calls os.Stat for each source file, because go test records the files that a test accesses, and runs a cached
+// test again if one of them has changed.
 func Build(dir string, args []string, packages ...string) error {
 	build := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", dir + "/"}, args...), packages...)...) //nolint:gosec,noctx // a test's own
 	if out, err := build.CombinedOutput(); err != nil {

@@ -22,8 +22,8 @@ type Redis struct {
 	process *exec.Cmd
 }
 
-// StartRedis starts a server that runs until the test ends. The arguments are settings as in its configuration
-// file.
+// StartRedis starts a server that runs until the test ends. The arguments are settings as in the server's
+// configuration file.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	r := &Redis{Address: FreeAddress(t), t: t, args: args, dir: t.TempDir()}
@@ -32,8 +32,8 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return r
 }
 
-// RedisCommand makes a command that runs the server. Debian's package redis-tools contains the program under
-// another name. The package redis-server isn't used, because it would start a server.
+// RedisCommand makes a command that runs the server. Debian's package redis-tools contains the program under a
+// different name. Tests don't need the package redis-server, which would start a server.
 func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	path := Program(t, "redis-server", "redis-check-rdb")
@@ -43,7 +43,8 @@ func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
 	return c
 }
 
-// Start starts the server, or restarts it after Kill. It is empty then, because it keeps nothing on disk.
+// Start starts the server, or restarts it after Kill. A restarted server is empty, because it keeps nothing on
+// disk.
 func (r *Redis) Start() {
 	r.t.Helper()
 	_, port, _ := net.SplitHostPort(r.Address)
@@ -86,7 +87,7 @@ func (r *Redis) Ask(command string) string {
 	return strings.TrimSpace(line)
 }
 
-// Pause stops the server's process: connections stay open, but the server doesn't answer.
+// Pause stops the server's process. Connections stay open, but the server doesn't answer.
 func (r *Redis) Pause() { r.signal(syscall.SIGSTOP) }
 
 // Resume continues the server's process.

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Same fails the test if got differs from want. The message shows how they differ, even in
-// unexported fields. It begins with what was compared, a format of package fmt for args.
+// Same fails the test if got differs from want. The message shows how they differ, even in unexported fields.
+// It begins with what, formatted with args as in package fmt.
 func Same[T any](t interface {
 	Helper()
 	Errorf(format string, args ...any)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that records how it fails.
+// recorder stands for a test, and records how the test fails.
 type recorder struct{ said string }
 
 func (*recorder) Helper()                          {}
@@ -22,13 +22,13 @@ func TestHelpersFail(t *testing.T) {
 		does func(r *recorder)
 		says string // a part of the message; empty: none
 	}{
-		"the same numbers":         {func(r *recorder) { Same(r, 1, one, "n") }, ""},
-		"other numbers":            {func(r *recorder) { Same(r, 1, two, "%s %d", "n", 7) }, "n 7 (-want +got):"},
-		"the same behind pointers": {func(r *recorder) { Same(r, hidden{&one}, hidden{&another}, "n") }, ""},
-		"others behind pointers":   {func(r *recorder) { Same(r, hidden{&one}, hidden{&two}, "n") }, "n (-want +got):"},
-		"lists of other lengths":   {func(r *recorder) { Same(r, []int{1}, []int{1, 2}, "n") }, "+"},
-		"no error":                 {func(r *recorder) { Must(r, nil) }, ""},
-		"an error":                 {func(r *recorder) { Must(r, errors.New("broken")) }, "broken"},
+		"the same numbers":           {func(r *recorder) { Same(r, 1, one, "n") }, ""},
+		"other numbers":              {func(r *recorder) { Same(r, 1, two, "%s %d", "n", 7) }, "n 7 (-want +got):"},
+		"the same behind pointers":   {func(r *recorder) { Same(r, hidden{&one}, hidden{&another}, "n") }, ""},
+		"different behind pointers":  {func(r *recorder) { Same(r, hidden{&one}, hidden{&two}, "n") }, "n (-want +got):"},
+		"lists of different lengths": {func(r *recorder) { Same(r, []int{1}, []int{1, 2}, "n") }, "+"},
+		"no error":                   {func(r *recorder) { Must(r, nil) }, ""},
+		"an error":                   {func(r *recorder) { Must(r, errors.New("broken")) }, "broken"},
 	} {
 		var r recorder
 		if c.does(&r); !strings.Contains(r.said, c.says) || c.says == "" && r.said != "" {

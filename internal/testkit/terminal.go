@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for the terminal to show something before it fails.
+// patience is how long a test waits for the terminal to show a text before it fails.
 const patience = 30 * time.Second
 
-// Terminal is a separate tmux server with one program in it. It ends with the test.
+// Terminal is a separate tmux server that runs one program. It ends with the test.
 type Terminal struct {
 	t      testing.TB
 	socket string
@@ -21,8 +21,8 @@ type Terminal struct {
 
 // OpenTerminal runs a program (its path and its arguments) in a terminal of the given size in columns and
 // lines. env contains name=value pairs to add to the test's own environment; the locale is UTF-8. When the
-// program ends, the terminal shows "ended with" and its status, and stays open. Without tmux, Program skips
-// the test, or fails it in CI.
+// program ends, the terminal shows "ended with" and its status, and stays open. If tmux isn't installed, the
+// test is skipped, or fails in CI.
 func OpenTerminal(t testing.TB, width, height int, env []string, program ...string) *Terminal {
 	t.Helper()
 	Program(t, "tmux")
@@ -67,21 +67,21 @@ func (x *Terminal) coloured() string {
 	return x.Tmux("capture-pane", "-p", "-e")
 }
 
-// Shows waits until the terminal shows a text, and returns everything that it then shows.
+// Shows waits until the terminal shows a text, and returns the whole screen.
 func (x *Terminal) Shows(text string) string {
 	x.t.Helper()
 	return x.Until("shows "+text, func(screen string) bool { return strings.Contains(screen, text) })
 }
 
-// Until waits until is returns true for the terminal's contents, and returns these.
+// Until waits until is returns true for the terminal's screen, and returns that screen.
 func (x *Terminal) Until(what string, is func(screen string) bool) string {
 	x.t.Helper()
 	return x.until(what, x.Screen, is)
 }
 
-// UntilColoured is Until with the escape sequences of the colours. It returns the same screen that it passed
-// to is, because the program may redraw everything at any time, for example when it learns the terminal's
-// size, so another look may differ.
+// UntilColoured does what Until does, with the escape sequences of the colours. It returns the same screen that
+// it passed to is. A second look may differ, because the program may redraw the screen at any time, for example
+// when it learns the terminal's size.
 func (x *Terminal) UntilColoured(what string, is func(screen string) bool) string {
 	x.t.Helper()
 	return x.until(what, x.coloured, is)
@@ -96,7 +96,7 @@ func (x *Terminal) until(what string, look func() string, is func(screen string)
 			return screen
 		}
 		if time.Now().After(deadline) {
-			x.t.Fatalf("not yet: %s; the terminal shows\n%s", what, screen)
+			x.t.Fatalf("timed out: %s; the terminal shows\n%s", what, screen)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
